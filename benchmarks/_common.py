@@ -1,0 +1,85 @@
+"""What every benchmark shares: timing against a peer in the same run, and a record of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable
+from datetime import date
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+RESULTS = Path(__file__).parent / "results"
+PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "array-api-compat")
+
+
+def seconds(function: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
+    """Shortest wall time of `repeats` calls, and what the last of them gave."""
+    best, result = float("inf"), None
+    for _ in range(repeats):
+        start = time.perf_counter()
+        result = function()
+        best = min(best, time.perf_counter() - start)
+    return best, result
+
+
+class Report:
+    """Rows of one benchmark: printed as a table, kept as a JSON record with date and command."""
+
+    def __init__(self, name: str, title: str) -> None:
+        self.name = name
+        self.title = title
+        self.rows: list[dict[str, Any]] = []
+
+    def add(self, **row: Any) -> None:
+        self.rows.append(row)
+        print("  ".join(f"{key}={_shown(value)}" for key, value in row.items()), flush=True)
+
+    def save(self, device: str | None = None) -> Path:
+        """Print the table and write it to `results/NAME.json`, whole or not at all."""
+        table = Table(title=self.title)
+        columns = list(dict.fromkeys(key for row in self.rows for key in row))
+        for column in columns:
+            table.add_column(column)
+        for row in self.rows:
+            table.add_row(*(_shown(row.get(column, "")) for column in columns))
+        Console().print(table)
+        record = {
+            "title": self.title,
+            "date": date.today().isoformat(),
+            "command": " ".join(["python", *sys.argv]),
+            "machine": {
+                "cores": len(os.sched_getaffinity(0)),
+                "processor": _processor(),
+                "device": device,
+                "python": platform.python_version(),
+                **{name: version(name) for name in PACKAGES},
+            },
+            "rows": self.rows,
+        }
+        RESULTS.mkdir(exist_ok=True)
+        path = RESULTS / f"{self.name}.json"
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(record, indent=2) + "\n")
+        temporary.replace(path)
+        return path
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()

@@ -1,0 +1,117 @@
+"""Several views of a class: word vector and hierarchy, attributes and text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class SignatureViews:
+    """Normalised signatures of several views, rows aligned, with the weights of their kernels.
+
+    This is what a method that works with kernels receives when a user gave `MultiSignatures`.
+
+    Parameters
+    ----------
+    arrays : tuple of arrays of shape (n_classes, n_attributes of the view)
+        One array a view.
+    weights : tuple of float
+        Convex weights, one a view.
+    """
+
+    arrays: tuple[NDArray[np.float64], ...]
+    weights: tuple[float, ...]
+
+    def __len__(self) -> int:
+        return len(self.arrays[0])
+
+    def __getitem__(self, rows: Any) -> SignatureViews:
+        return SignatureViews(tuple(array[rows] for array in self.arrays), self.weights)
+
+    def concatenate(self) -> NDArray[np.float64]:
+        """One vector a class whose inner product is the convex combination of the views'."""
+        return np.hstack(
+            [np.sqrt(w) * array for w, array in zip(self.weights, self.arrays, strict=True)]
+        )
+
+
+class MultiSignatures:
+    """Several views of each class that travel together.
+
+    Kernels between classes are the convex combination of the views' kernels, as in the paper's
+    "wv-v2 + hie". Methods that need vectors receive the views side by side, each multiplied by the
+    square root of its weight, so that inner products combine in the same way.
+
+    Parameters
+    ----------
+    views : mapping of str to signatures
+        Each view is a DataFrame (index: class labels) or a mapping label → vector. All views
+        describe the same classes, in any order. Each is normalised by itself.
+    weights : sequence of float or mapping of str to float, optional
+        Non-negative weights of the views, divided by their sum. By default all are equal.
+
+    See Also
+    --------
+    zslearn.signatures.rbf_similarity : The kernel that is combined.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from zslearn.signatures import MultiSignatures
+    >>> words = pd.DataFrame([[0.1, 0.9], [0.7, 0.2]], index=["cat", "dog"])
+    >>> tree = pd.DataFrame([[1, 0, 1], [1, 1, 0]], index=["cat", "dog"])
+    >>> MultiSignatures({"words": words, "tree": tree}, weights=[3, 1])
+    MultiSignatures(words × 0.75, tree × 0.25)
+    """
+
+    def __init__(
+        self,
+        views: Mapping[str, Any],
+        weights: Sequence[float] | Mapping[str, float] | None = None,
+    ) -> None:
+        if not isinstance(views, Mapping) or not views:
+            raise ValueError("views must map at least one name to signatures.")
+        self.views: dict[str, Any] = dict(views)
+        self.weights = _convex(weights, list(self.views))
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{name} × {w:g}" for name, w in self.weights.items())
+        return f"MultiSignatures({parts})"
+
+    def with_weights(self, weights: Sequence[float] | Mapping[str, float]) -> MultiSignatures:
+        """Return the same views under other weights, for tuning.
+
+        Parameters
+        ----------
+        weights : sequence of float or mapping of str to float
+            Non-negative weights of the views, divided by their sum.
+
+        Returns
+        -------
+        MultiSignatures
+            A new object; the views are shared.
+        """
+        return MultiSignatures(self.views, weights)
+
+
+def _convex(
+    weights: Sequence[float] | Mapping[str, float] | None, names: list[str]
+) -> dict[str, float]:
+    """Weights by name, non-negative, with sum one."""
+    if weights is None:
+        weights = [1.0] * len(names)
+    if isinstance(weights, Mapping):
+        if set(weights) != set(names):
+            raise ValueError(f"weights name {sorted(weights)}; the views are {sorted(names)}.")
+        weights = [weights[name] for name in names]
+    values = np.asarray(weights, dtype=np.float64)
+    if values.shape != (len(names),):
+        raise ValueError(f"{len(names)} views need {len(names)} weights; got {values.size}.")
+    if not np.all(np.isfinite(values)) or np.any(values < 0) or values.sum() == 0:
+        raise ValueError(f"weights must be non-negative and not all zero; got {values.tolist()}.")
+    return dict(zip(names, (values / values.sum()).tolist(), strict=True))

@@ -1,0 +1,44 @@
+"""Optional dependencies, imported where they are used."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+# module -> the extra that brings it
+_EXTRAS = {
+    "matplotlib": "plot",
+    "torch": "torch",
+    "dask": "dask",
+}
+
+
+def import_optional(module: str, purpose: str) -> ModuleType:
+    """Import a module that an extra brings, or say which extra to install.
+
+    Parameters
+    ----------
+    module : str
+        Dotted name of the module.
+    purpose : str
+        What needs it, as the subject of the error message.
+
+    Returns
+    -------
+    module
+        The imported module.
+
+    Raises
+    ------
+    ImportError
+        When the module is not installed; the message names the extra.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        top = module.partition(".")[0]
+        extra = _EXTRAS[top]
+        raise ImportError(
+            f"{purpose} needs {top}, which is not installed. "
+            f"Install it with: pip install 'zslearn[{extra}]'"
+        ) from error
