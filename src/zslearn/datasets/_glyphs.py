@@ -1,0 +1,357 @@
+"""The embedded benchmark: composed letters, recognised from their parts.
+
+The images are rendered on the user's machine from fonts that matplotlib carries, by matplotlib's
+own FreeType, so that nothing is downloaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import string
+import sys
+import unicodedata
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import track
+from sklearn.utils._param_validation import validate_params
+
+from zslearn.datasets._cache import DamagedCacheError, cache_folder, read_arrays, write_arrays
+from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
+from zslearn.datasets._hog import gradient_histogram
+from zslearn.utils import import_optional
+
+# Raise it whenever an image, a feature, a signature or a split changes.
+VERSION = "glyphs-1"
+
+# Each Latin letter, plain and with one combining mark, that every face below contains. The list is
+# written out so that the classes stay the same when the fonts gain a character.
+COMPOSED = (
+    "ÀÁÂÃÄÅÇÈÉÊËÌÍÎÏÑÒÓÔÕÖÙÚÛÜÝàáâãäåçèéêëìíîïñòóôõöùúûüýÿĀāĂăĄąĆćĈĉĊċČčĎďĒēĔĕĖėĘęĚěĜĝĞğĠġĢģĤĥĨĩĪīĬĭĮįİ"
+    "ĴĵĶķĹĺĻļĽľŃńŅņŇňŌōŎŏŐőŔŕŖŗŘřŚśŜŝŞşŠšŢţŤťŨũŪūŬŭŮůŰűŲųŴŵŶŷŸŹźŻżŽžƠơƯưẀẁẂẃẄẅỲỳ"
+)
+CLASSES = string.ascii_uppercase + string.ascii_lowercase + COMPOSED
+FACES = (
+    "DejaVuSans.ttf",
+    "DejaVuSans-Bold.ttf",
+    "DejaVuSans-Oblique.ttf",
+    "DejaVuSans-BoldOblique.ttf",
+    "DejaVuSansMono.ttf",
+    "DejaVuSansMono-Bold.ttf",
+    "DejaVuSansMono-Oblique.ttf",
+    "DejaVuSansMono-BoldOblique.ttf",
+    "DejaVuSerif.ttf",
+    "DejaVuSerif-Bold.ttf",
+    "DejaVuSerif-Italic.ttf",
+    "DejaVuSerif-BoldItalic.ttf",
+    "STIXGeneral.ttf",
+    "STIXGeneralBol.ttf",
+    "STIXGeneralItalic.ttf",
+    "STIXGeneralBolIta.ttf",
+)
+N_VARIANTS = 3
+SIDE = 32  # pixels
+OVERSAMPLING = 2  # so that a shift by half a pixel shows
+
+# How the variants of a glyph differ.
+SIZES = (16.0, 20.0)  # pixels per em
+ROTATION = 10.0  # degrees, either way
+SHIFT = 2.0  # pixels, either way
+NOISE = 24.0  # standard deviation, in grey levels of 255
+
+N_UNSEEN = 50
+N_HELD_OUT_FACES = 3  # of each seen class: 9 of its 48 images, 19 %
+STANDARD_SPLITS = ("ss-1", "ss-2", "ss-3", "ss-4")
+SPLITS = ("ns", *STANDARD_SPLITS)
+
+_IMAGE_SEED, _NOISE_SEED, _NS_SEED, _SS_SEED, _FACES_SEED = 1, 2, 3, 4, 5
+
+
+@validate_params(
+    {
+        "split": [str],
+        "data_home": [str, os.PathLike, None],
+        "progress": ["boolean"],
+    },
+    prefer_skip_nested_validation=True,
+)
+def load_glyphs(
+    split: str = "ns",
+    *,
+    data_home: str | os.PathLike[str] | None = None,
+    progress: bool = False,
+) -> ZeroShotDataset:
+    """Load the glyphs data set: letters with marks, described by letter, mark and case.
+
+    There are 225 classes: the Latin letters, plain and with one combining mark, that sixteen
+    DejaVu and STIX faces contain. A class is labelled by its character. Each face gives three
+    images of 32 × 32 pixels, which differ in size, rotation, position and noise: 48 images a
+    class, 10,800 in all, one class after the other. The features are histograms of oriented
+    gradients. The signature of a class states three facts: which of 26 letters, which of 14
+    marks or none, lower or upper case. So its 43 columns hold three ones in each row.
+
+    A split has 175 seen classes and 50 unseen ones. The plain letters are always seen; the
+    unseen classes are composed of a letter and a mark that both occur in seen classes, and no
+    mark loses more than half of its letters. Of each seen class all images of three faces,
+    chosen at random for this class, are test images: the three images of one face are near
+    copies, and must not be on both sides.
+
+    Parameters
+    ----------
+    split : {"ns", "ss-1", "ss-2", "ss-3", "ss-4"}, default="ns"
+        The active split. "ns" stands for itself; results over "ss-1" to "ss-4" are to be
+        averaged. There each composed letter is unseen in at least one and at most two splits.
+    data_home : str or path, default=None
+        Folder for the rendered images. By default the folder that the environment variable
+        ``ZSLEARN_CACHE`` names, else the user's cache folder.
+    progress : bool, default=False
+        Show a progress bar while rendering, if standard error is a terminal.
+
+    Returns
+    -------
+    ZeroShotDataset
+        With all five splits, the images, and float32 features.
+
+    Notes
+    -----
+    The images are rendered at the first call and kept in one file of 11 MB, whose name holds the
+    version of the data set and of the renderer. The features are computed at each call. Another
+    version of FreeType may render some pixels differently; the classes, signatures and splits
+    stay the same.
+
+    Examples
+    --------
+    >>> from zslearn.datasets import load_glyphs
+    >>> data = load_glyphs()
+    >>> data
+    <ZeroShotDataset glyphs, split ns, version glyphs-1/ns>
+      samples     10800: 6825 train, 1575 test seen, 2400 test unseen
+      classes     225: 175 seen, 50 unseen
+      features    1764 (gradient histogram)
+      signatures  43
+      images      32 × 32
+      splits      ns, ss-1, ss-2, ss-3, ss-4
+    >>> facts = data.signatures.loc["é"]
+    >>> list(facts[facts == 1].index)
+    ['letter e', 'mark acute', 'lower case']
+    """
+    if split not in SPLITS:
+        raise ValueError(f"glyphs has no split {split!r}; choose one of {', '.join(SPLITS)}.")
+    purpose = "Rendering the glyphs data set"
+    matplotlib = import_optional("matplotlib", purpose)
+    ft2font = import_optional("matplotlib.ft2font", purpose)
+    fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+
+    path = cache_folder(data_home) / _cache_name(matplotlib, ft2font, fonts)
+    try:
+        images = read_arrays(path)["images"]
+    except (FileNotFoundError, DamagedCacheError) as error:
+        if isinstance(error, DamagedCacheError):
+            warnings.warn(
+                f"The cached glyphs in {path} cannot be used ({error}); they are rendered again.",
+                stacklevel=3,
+            )
+        images = _render(ft2font, fonts, progress=progress and sys.stderr.isatty())
+        try:
+            write_arrays(path, {"images": images})
+        except OSError as unwritable:
+            warnings.warn(
+                f"The glyphs were rendered but not kept in {path.parent} ({unwritable}). Name a "
+                "folder that can be written by data_home, or by the environment variable "
+                "ZSLEARN_CACHE.",
+                stacklevel=3,
+            )
+    return ZeroShotDataset(
+        X=gradient_histogram(images),
+        y=np.repeat(np.array(list(CLASSES)), len(FACES) * N_VARIANTS),
+        signatures=_signatures(),
+        splits=_splits(),
+        split=split,
+        name="glyphs",
+        features="gradient histogram",
+        images=images,
+    )
+
+
+def _parts(character: str) -> tuple[str, str]:
+    """Decompose a character into its letter and its mark ("" for none)."""
+    decomposed = unicodedata.normalize("NFD", character)
+    return decomposed[0], decomposed[1:]
+
+
+def _mark_name(mark: str) -> str:
+    if not mark:
+        return "none"
+    return unicodedata.name(mark).removeprefix("COMBINING ").removesuffix(" ACCENT").lower()
+
+
+def _signatures() -> pd.DataFrame:
+    """Describe each class by letter, mark and case, one column for each value.
+
+    "none" and "lower case" have columns of their own, so that every signature has the same norm
+    and the distance of two classes counts the facts in which they differ.
+    """
+    parts = [_parts(character) for character in CLASSES]
+    letters = string.ascii_lowercase
+    marks = sorted({mark for _, mark in parts})
+    facts = {
+        **{f"letter {x}": [letter.lower() == x for letter, _ in parts] for x in letters},
+        **{f"mark {_mark_name(x)}": [mark == x for _, mark in parts] for x in marks},
+        "lower case": [letter.islower() for letter, _ in parts],
+        "upper case": [letter.isupper() for letter, _ in parts],
+    }
+    return pd.DataFrame(facts, index=list(CLASSES), dtype=np.float64)
+
+
+def _generator(*seed: int) -> np.random.Generator:
+    return np.random.Generator(np.random.PCG64(seed))
+
+
+def _shuffled(items: Sequence[str], rng: np.random.Generator) -> list[str]:
+    """Shuffle by uniform numbers, whose stream NumPy has kept the same over its releases."""
+    return [items[position] for position in np.argsort(rng.random(len(items)))]
+
+
+def _fill(unseen: list[str], candidates: Sequence[str]) -> list[str]:
+    """Add candidates up to 50 classes, leaving each mark at least half of its letters."""
+    room = {mark: count // 2 for mark, count in Counter(_parts(c)[1] for c in COMPOSED).items()}
+    for character in unseen:
+        room[_parts(character)[1]] -= 1
+    chosen = list(unseen)
+    for character in candidates:
+        mark = _parts(character)[1]
+        if len(chosen) < N_UNSEEN and room[mark] > 0 and character not in chosen:
+            chosen.append(character)
+            room[mark] -= 1
+    return chosen
+
+
+def _unseen_classes() -> dict[str, list[str]]:
+    """Choose the unseen classes of every split."""
+    unseen = {"ns": _fill([], _shuffled(COMPOSED, _generator(_NS_SEED)))}
+    # The letters of each mark, in random order, are dealt round to the four splits: 44 or 43 each.
+    # The rest comes from other splits, and from each letter once.
+    rng = _generator(_SS_SEED)
+    by_mark = sorted(_shuffled(COMPOSED, rng), key=lambda character: _parts(character)[1])
+    again = _shuffled(COMPOSED, rng)
+    for first, name in enumerate(STANDARD_SPLITS):
+        dealt = by_mark[first :: len(STANDARD_SPLITS)]
+        unseen[name] = _fill(dealt, again)
+        added = set(unseen[name]) - set(dealt)
+        again = [character for character in again if character not in added]
+    return unseen
+
+
+def _splits() -> dict[str, ClassSplit]:
+    """Make all splits: a choice of unseen classes, and of held-out faces of the seen ones."""
+    n_classes, n_faces = len(CLASSES), len(FACES)
+    classes = np.array(list(CLASSES))
+    shape = (n_classes, n_faces, N_VARIANTS)
+    samples = np.arange(np.prod(shape)).reshape(shape)
+    splits = {}
+    for number, (name, unseen) in enumerate(_unseen_classes().items()):
+        is_unseen = np.isin(classes, unseen)
+        # In each class the faces are ranked at random, the lowest ranks held out.
+        draws = _generator(_FACES_SEED, number).random((n_classes, n_faces))
+        held_out = draws.argsort(axis=1).argsort(axis=1) < N_HELD_OUT_FACES
+        splits[name] = ClassSplit(
+            train=samples[~is_unseen[:, None] & ~held_out].ravel(),
+            test_seen=samples[~is_unseen[:, None] & held_out].ravel(),
+            test_unseen=samples[is_unseen].ravel(),
+            seen_classes=classes[~is_unseen],
+            unseen_classes=classes[is_unseen],
+            version=f"{VERSION}/{name}",
+        )
+    return splits
+
+
+@lru_cache(maxsize=4)
+def _fonts_digest(fonts: Path) -> str:
+    digest = hashlib.sha256()
+    for face in FACES:
+        digest.update((fonts / face).read_bytes())
+    return digest.hexdigest()
+
+
+def _cache_name(matplotlib: Any, ft2font: Any, fonts: Path) -> str:
+    """Name the cache file by all that decides the pixels."""
+    return (
+        f"{VERSION}_matplotlib-{matplotlib.__version__}_freetype-{ft2font.__freetype_version__}"
+        f"_fonts-{_fonts_digest(fonts)[:8]}.npz"
+    )
+
+
+def _render(ft2font: Any, fonts: Path, *, progress: bool = False) -> NDArray[np.uint8]:
+    """Render all images: those of a class together, in it those of a face together."""
+    n_classes = len(CLASSES)
+    images = np.empty((n_classes, len(FACES), N_VARIANTS, SIDE, SIDE), dtype=np.uint8)
+    draws = _generator(_IMAGE_SEED).random((len(FACES), n_classes, N_VARIANTS, 4))
+    for position, face in enumerate(
+        track(
+            FACES,
+            description="Rendering glyphs",
+            console=Console(stderr=True),
+            transient=True,
+            disable=not progress,
+        )
+    ):
+        font = ft2font.FT2Font(str(fonts / face))
+        absent = [c for c in CLASSES if font.get_char_index(ord(c)) == 0]
+        if absent:
+            raise RuntimeError(
+                f"{face} of the installed matplotlib lacks {len(absent)} characters of the glyphs "
+                f"data set ({', '.join(absent[:5])}); install matplotlib from PyPI, which carries "
+                "the complete fonts."
+            )
+        canvas = _draw_face(ft2font, font, draws[position].reshape(-1, 4))
+        clean = canvas.reshape(-1, SIDE, OVERSAMPLING, SIDE, OVERSAMPLING).mean(
+            axis=(2, 4), dtype=np.float32
+        )
+        noise = _generator(_NOISE_SEED, position).standard_normal(clean.shape, dtype=np.float32)
+        clean += np.float32(NOISE) * noise
+        pixels = np.rint(clean).clip(0, 255).astype(np.uint8)
+        images[:, position] = pixels.reshape(n_classes, N_VARIANTS, SIDE, SIDE)
+    return images.reshape(-1, SIDE, SIDE)
+
+
+def _draw_face(ft2font: Any, font: Any, draws: NDArray[np.float64]) -> NDArray[np.uint8]:
+    """Draw every class in one face, each variant with its size, rotation and position.
+
+    The ink is centred, then shifted: like a cut-out of a found letter, its place in the image does
+    not tell where the base line was.
+    """
+    # Before 3.10 the flags are plain integers of the module. Without hinting the outlines keep
+    # their shape at every angle and size.
+    if hasattr(ft2font, "LoadFlags"):
+        no_hinting = ft2font.LoadFlags.NO_HINTING
+    else:
+        no_hinting = ft2font.LOAD_NO_HINTING
+    side = SIDE * OVERSAMPLING
+    canvas = np.zeros((len(draws), side, side), dtype=np.uint8)
+    sizes = OVERSAMPLING * (SIZES[0] + (SIZES[1] - SIZES[0]) * draws[:, 0])
+    angles = ROTATION * (2 * draws[:, 1] - 1)
+    shifts = OVERSAMPLING * SHIFT * (2 * draws[:, 2:] - 1)
+    for row, (size, angle, shift) in enumerate(zip(sizes, angles, shifts, strict=True)):
+        font.set_size(size, 72)  # at 72 dots per inch a point is a pixel
+        font.set_text(CLASSES[row // N_VARIANTS], angle, flags=no_hinting)
+        font.draw_glyphs_to_bitmap()
+        drawn = np.asarray(font.get_image())
+        ink_rows = np.flatnonzero(drawn.any(axis=1))
+        ink_columns = np.flatnonzero(drawn.any(axis=0))
+        ink = drawn[ink_rows[0] : ink_rows[-1] + 1, ink_columns[0] : ink_columns[-1] + 1]
+        height, width = ink.shape
+        top = round((side - height) / 2 + shift[0])
+        left = round((side - width) / 2 + shift[1])
+        # Keep the ink inside the image.
+        top, left = min(max(top, 0), side - height), min(max(left, 0), side - width)
+        canvas[row, top : top + height, left : left + width] = ink
+    return canvas

@@ -1,0 +1,252 @@
+"""A generator of zero-shot problems whose difficulty can be set."""
+
+from __future__ import annotations
+
+import inspect
+from numbers import Integral, Real
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import DTypeLike, NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions, validate_params
+
+from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
+
+# Raise it whenever the same parameters give other data.
+VERSION = "make_zero_shot-1"
+
+_CHUNK_BYTES = 2**24
+
+
+@validate_params(
+    {
+        "n_seen": [Interval(Integral, 1, None, closed="left")],
+        "n_unseen": [Interval(Integral, 1, None, closed="left")],
+        "n_features": [Interval(Integral, 1, None, closed="left")],
+        "n_attributes": [Interval(Integral, 1, None, closed="left")],
+        "samples_per_class": [Interval(Integral, 2, None, closed="left")],
+        "imbalance": [Interval(Real, 0, 1, closed="left")],
+        "noise": [Interval(Real, 0, None, closed="left")],
+        "nonlinearity": [Interval(Real, 0, 1, closed="both")],
+        "test_seen_share": [Interval(Real, 0, 1, closed="neither")],
+        "labels": [StrOptions({"str", "int"})],
+        "dtype": "no_validation",  # checked in the function: a dtype has many spellings
+        "random_state": ["random_state"],
+    },
+    prefer_skip_nested_validation=True,
+)
+def make_zero_shot(
+    n_seen: int = 20,
+    n_unseen: int = 5,
+    *,
+    n_features: int = 64,
+    n_attributes: int = 16,
+    samples_per_class: int = 30,
+    imbalance: float = 0.0,
+    noise: float = 0.2,
+    nonlinearity: float = 0.5,
+    test_seen_share: float = 0.2,
+    labels: Literal["str", "int"] = "str",
+    dtype: DTypeLike = np.float64,
+    random_state: int | np.random.RandomState | None = None,
+) -> ZeroShotDataset:
+    r"""Generate a zero-shot problem with a smooth map from attributes to features.
+
+    The signature :math:`a` of a class is drawn from a standard normal distribution. The mean of its
+    samples is :math:`f(a) = (1 - \eta)\, A a + \eta\, B \tanh(C a + c)` with random
+    :math:`A, B, C, c`, :math:`\eta` the `nonlinearity`, and both terms of unit variance. Samples
+    scatter round the mean with the same standard deviation in all directions.
+
+    Parameters
+    ----------
+    n_seen : int, default=20
+        Number of seen classes.
+    n_unseen : int, default=5
+        Number of unseen classes.
+    n_features : int, default=64
+        Number of features of a sample.
+    n_attributes : int, default=16
+        Number of attributes in a signature.
+    samples_per_class : int, default=30
+        Number of samples of the largest class, at least 2.
+    imbalance : float in [0, 1), default=0.0
+        The class sizes fall geometrically, in random order, from `samples_per_class` to
+        ``(1 - imbalance) * samples_per_class``. A seen class keeps at least two samples, an unseen
+        class one.
+    noise : float, default=0.2
+        Standard deviation of the samples of a class in any one direction, in units of the root mean
+        square distance of two class means. So two classes overlap alike for any `n_features`: the
+        border between them lies ``1 / (2 * noise)`` standard deviations from their means.
+    nonlinearity : float in [0, 1], default=0.5
+        0 gives a linear map, 1 a purely non-linear one.
+    test_seen_share : float in (0, 1), default=0.2
+        Share of each seen class that is kept for testing; at least one sample trains and at
+        least one tests.
+    labels : {"str", "int"}, default="str"
+        Type of the class labels.
+    dtype : {float64, float32}, default=float64
+        Type of the features.
+    random_state : int, RandomState instance or None, default=None
+        Seed. Data sets that differ in `noise` only share everything else.
+
+    Returns
+    -------
+    ZeroShotDataset
+        With one split, "ns". Its version names the parameters that are not the default.
+
+    Examples
+    --------
+    >>> from zslearn.datasets import make_zero_shot
+    >>> data = make_zero_shot(n_seen=10, random_state=0)
+    >>> data
+    <ZeroShotDataset make_zero_shot, split ns,
+    version make_zero_shot-1(n_seen=10, random_state=0)/ns>
+      samples     450: 240 train, 60 test seen, 150 test unseen
+      classes     15: 10 seen, 5 unseen
+      features    64 (synthetic)
+      signatures  16
+      images      none
+      splits      ns
+    """
+    dtype = np.dtype(dtype)
+    if dtype not in (np.float32, np.float64):
+        raise ValueError(f"dtype must be float32 or float64, not {dtype}.")
+    version = _version(
+        n_seen=n_seen,
+        n_unseen=n_unseen,
+        n_features=n_features,
+        n_attributes=n_attributes,
+        samples_per_class=samples_per_class,
+        imbalance=imbalance,
+        noise=noise,
+        nonlinearity=nonlinearity,
+        test_seen_share=test_seen_share,
+        labels=labels,
+        dtype=dtype,
+        random_state=random_state,
+    )
+    seed = check_random_state(random_state).randint(2**31 - 1, size=4)
+    rng = np.random.Generator(np.random.PCG64(seed))
+
+    n_classes = n_seen + n_unseen
+    names = _class_names(n_classes, labels)
+    is_seen = rng.permutation(n_classes) < n_seen
+    signatures = rng.standard_normal((n_classes, n_attributes))
+    means = _class_means(signatures, n_features, nonlinearity, rng)
+
+    counts = _class_counts(samples_per_class, imbalance, is_seen, rng)
+    codes = rng.permutation(np.repeat(np.arange(n_classes), counts))
+    n_test = np.clip(np.rint(test_seen_share * counts).astype(int), 1, counts - 1)
+    # The samples are in random order already: the first ones of each class may be the test samples.
+    held_out = _rank_in_class(codes, counts) < n_test[codes]
+
+    seen_sample = is_seen[codes]
+    split = ClassSplit(
+        train=np.flatnonzero(seen_sample & ~held_out),
+        test_seen=np.flatnonzero(seen_sample & held_out),
+        test_unseen=np.flatnonzero(~seen_sample),
+        seen_classes=names[is_seen],
+        unseen_classes=names[~is_seen],
+        version=f"{version}/ns",
+    )
+    return ZeroShotDataset(
+        X=_samples(means, codes, noise, dtype, rng),
+        y=names[codes],
+        signatures=pd.DataFrame(
+            signatures,
+            index=names.tolist(),
+            columns=[f"attribute {number}" for number in range(n_attributes)],
+        ),
+        splits={"ns": split},
+        split="ns",
+        name="make_zero_shot",
+        features="synthetic",
+    )
+
+
+def _version(**parameters: Any) -> str:
+    """Name the parameters that differ from the defaults."""
+    defaults = inspect.signature(make_zero_shot).parameters
+    said = []
+    for name, value in parameters.items():
+        if name == "dtype":
+            if value != np.float64:
+                said.append(f"dtype={value}")
+        elif isinstance(value, np.random.RandomState):
+            said.append(f"{name}=RandomState")
+        elif name == "random_state" or value != defaults[name].default:
+            said.append(f"{name}={value}")
+    return f"{VERSION}({', '.join(said)})"
+
+
+def _class_names(n_classes: int, labels: str) -> NDArray[Any]:
+    if labels == "int":
+        return np.arange(n_classes)
+    width = len(str(n_classes - 1))
+    return np.array([f"class {number:0{width}d}" for number in range(n_classes)])
+
+
+def _class_counts(
+    samples_per_class: int, imbalance: float, is_seen: NDArray[np.bool_], rng: np.random.Generator
+) -> NDArray[np.intp]:
+    """Let the class sizes fall geometrically, in random order."""
+    shares = (1 - imbalance) ** np.linspace(0, 1, len(is_seen))
+    counts = np.rint(samples_per_class * rng.permutation(shares)).astype(np.intp)
+    return np.maximum(counts, np.where(is_seen, 2, 1))
+
+
+def _unit_variance(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Centre the columns; scale all of them by one factor to a mean variance of one."""
+    values = values - values.mean(axis=0)
+    return values / max(float(np.sqrt(np.mean(values**2))), np.finfo(float).tiny)
+
+
+def _class_means(
+    signatures: NDArray[np.float64],
+    n_features: int,
+    nonlinearity: float,
+    rng: np.random.Generator,
+) -> NDArray[np.float64]:
+    """Map signatures to class means: (1 − η) A a + η B tanh(C a + c)."""
+    n_attributes = signatures.shape[1]
+    n_hidden = 4 * n_attributes
+    linear = signatures @ rng.standard_normal((n_attributes, n_features))
+    # The hidden units get inputs of standard deviation 2, which bends tanh well out of its line.
+    weights = rng.standard_normal((n_attributes, n_hidden)) * (2 / np.sqrt(n_attributes))
+    hidden = np.tanh(signatures @ weights + rng.standard_normal(n_hidden))
+    curved = hidden @ rng.standard_normal((n_hidden, n_features))
+    mixed = (1 - nonlinearity) * _unit_variance(linear) + nonlinearity * _unit_variance(curved)
+    return _unit_variance(mixed)
+
+
+def _rank_in_class(codes: NDArray[np.intp], counts: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Count off the samples of each class in their order."""
+    order = np.argsort(codes, kind="stable")
+    starts = np.repeat(np.cumsum(counts) - counts, counts)
+    ranks = np.empty_like(order)
+    ranks[order] = np.arange(len(codes)) - starts
+    return ranks
+
+
+def _samples(
+    means: NDArray[np.float64],
+    codes: NDArray[np.intp],
+    noise: float,
+    dtype: np.dtype[Any],
+    rng: np.random.Generator,
+) -> NDArray[Any]:
+    """Scatter the samples round the means of their classes, in place and by chunks."""
+    n_features = means.shape[1]
+    # The root mean square distance of two class means, as their mean variance is one.
+    distance = np.sqrt(2 * n_features)
+    X = np.empty((len(codes), n_features), dtype=dtype)
+    rng.standard_normal(dtype=dtype.type, out=X)
+    X *= dtype.type(noise * distance)
+    means = means.astype(dtype)
+    chunk = max(1, _CHUNK_BYTES // (n_features * dtype.itemsize))
+    for start in range(0, len(codes), chunk):
+        rows = slice(start, start + chunk)
+        X[rows] += means[codes[rows]]
+    return X

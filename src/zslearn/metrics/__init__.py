@@ -1,0 +1,30 @@
+"""Metrics of zero-shot recognition, conventional and generalized, and their pictures."""
+
+from zslearn.metrics._accuracy import (
+    flat_hit_at_k,
+    harmonic_mean,
+    per_class_accuracy,
+    per_sample_accuracy,
+)
+from zslearn.metrics._curve import (
+    ausuc,
+    best_harmonic_mean,
+    generalized_accuracy,
+    seen_unseen_curve,
+)
+from zslearn.metrics._hierarchical import hierarchical_correct_set, hierarchical_precision_at_k
+from zslearn.metrics._plot import SeenUnseenCurveDisplay
+
+__all__ = [
+    "SeenUnseenCurveDisplay",
+    "ausuc",
+    "best_harmonic_mean",
+    "flat_hit_at_k",
+    "generalized_accuracy",
+    "harmonic_mean",
+    "hierarchical_correct_set",
+    "hierarchical_precision_at_k",
+    "per_class_accuracy",
+    "per_sample_accuracy",
+    "seen_unseen_curve",
+]

@@ -1,0 +1,281 @@
+"""Accuracies of predicted labels, and the harmonic mean of two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from zslearn.metrics._validation import (
+    Missing,
+    check_classes,
+    check_known,
+    check_labels,
+    check_missing,
+    check_present,
+    check_same_kind,
+    check_same_length,
+    check_top,
+    positions,
+    unique,
+)
+
+
+@overload
+def per_class_accuracy(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    classes: ArrayLike | None = ...,
+    missing: Missing = ...,
+    average: Literal["macro"] = ...,
+) -> float: ...
+
+
+@overload
+def per_class_accuracy(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    classes: ArrayLike | None = ...,
+    missing: Missing = ...,
+    average: None,
+) -> NDArray[np.float64]: ...
+
+
+def per_class_accuracy(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    classes: ArrayLike | None = None,
+    missing: Missing = "error",
+    average: Literal["macro"] | None = "macro",
+) -> float | NDArray[np.float64]:
+    r"""Mean over classes of the accuracy in the class.
+
+    .. math::
+
+        A^{pc} = \frac{1}{|\mathcal{C}|} \sum_{c \in \mathcal{C}}
+        \frac{\#\,\text{correct predictions in } c}{\#\,\text{test images in } c}
+
+    (sec. "Conventional zero-shot learning", label sExpSetupZSL). Every class weighs the same,
+    however many samples it has.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels.
+    y_pred : array-like of shape (n_samples,)
+        Predicted labels. A label outside `classes` is allowed and wrong.
+    classes : array-like of shape (n_classes,), default=None
+        The classes of the mean, which must hold every label of `y_true`. None: the classes that
+        occur in `y_true`, sorted.
+    missing : {"error", "ignore", "zero"}, default="error"
+        What to do with a class of `classes` that never occurs in `y_true`: refuse, leave it out
+        of the mean, or count its accuracy as 0.
+    average : {"macro", None}, default="macro"
+        "macro" gives the mean; None gives one accuracy a class, in the order of `classes`, with
+        NaN for a class left out.
+
+    Returns
+    -------
+    accuracy : float or ndarray of shape (n_classes,)
+        The mean, or the accuracies it is taken over.
+
+    See Also
+    --------
+    per_sample_accuracy : Mean over samples.
+
+    References
+    ----------
+    S. Changpinyo, W.-L. Chao, B. Gong, F. Sha. "Classifier and Exemplar Synthesis for Zero-Shot
+    Learning". IJCV, 2020.
+
+    Examples
+    --------
+    >>> from zslearn.metrics import per_class_accuracy
+    >>> y_true = ["cat", "cat", "cat", "owl"]
+    >>> y_pred = ["cat", "cat", "owl", "owl"]
+    >>> round(per_class_accuracy(y_true, y_pred), 4)
+    0.8333
+    >>> per_class_accuracy(y_true, y_pred, classes=["owl", "cat"], average=None).round(4)
+    array([1.    , 0.6667])
+    """
+    check_missing(missing)
+    if average not in ("macro", None):
+        raise ValueError(f'average must be "macro" or None, got {average!r}.')
+    true, pred = _check_pair(y_true, y_pred)
+    labels = unique(true) if classes is None else check_classes(classes)
+
+    true_code, pred_code = check_known(true, labels), positions(pred, labels)
+    n_samples = np.bincount(true_code, minlength=len(labels))
+    n_correct = np.bincount(true_code[true_code == pred_code], minlength=len(labels))
+    present = check_present(n_samples, labels, missing)
+
+    accuracy = np.full(len(labels), 0.0 if missing == "zero" else np.nan)
+    accuracy[present] = n_correct[present] / n_samples[present]
+    if average is None:
+        return accuracy
+    return float(accuracy.mean() if missing == "zero" else accuracy[present].mean())
+
+
+def per_sample_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
+    r"""Share of samples whose predicted label is the true one.
+
+    .. math::
+
+        A^{ps} = \frac{\sum_c \#\,\text{correct predictions in } c}
+        {\sum_c \#\,\text{test images in } c}
+
+    (sec. "Conventional zero-shot learning", label sExpSetupZSL). It equals flat hit@1.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels.
+    y_pred : array-like of shape (n_samples,)
+        Predicted labels.
+
+    Returns
+    -------
+    accuracy : float
+
+    See Also
+    --------
+    per_class_accuracy : Mean over classes.
+
+    References
+    ----------
+    S. Changpinyo, W.-L. Chao, B. Gong, F. Sha. "Classifier and Exemplar Synthesis for Zero-Shot
+    Learning". IJCV, 2020.
+
+    Examples
+    --------
+    >>> from zslearn.metrics import per_sample_accuracy
+    >>> per_sample_accuracy(["cat", "cat", "cat", "owl"], ["cat", "cat", "owl", "owl"])
+    0.75
+    """
+    true, pred = _check_pair(y_true, y_pred)
+    labels = unique(true)
+    return float(np.mean(positions(true, labels) == positions(pred, labels)))
+
+
+@overload
+def flat_hit_at_k(y_true: ArrayLike, y_top: ArrayLike, k: int) -> float: ...
+
+
+@overload
+def flat_hit_at_k(
+    y_true: ArrayLike, y_top: ArrayLike, k: Sequence[int] | NDArray[Any]
+) -> NDArray[np.float64]: ...
+
+
+def flat_hit_at_k(
+    y_true: ArrayLike, y_top: ArrayLike, k: int | Sequence[int] | NDArray[Any]
+) -> float | NDArray[np.float64]:
+    """Share of samples whose true label is among the first K predictions (F@K).
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels.
+    y_top : array-like of shape (n_samples, n_top)
+        Predicted labels, best first, different ones in a row; n_top is at least the largest K.
+    k : int or sequence of int
+        How many predictions count.
+
+    Returns
+    -------
+    hit : float or ndarray of shape (n_k,)
+        A number for an int, an array for a sequence.
+
+    See Also
+    --------
+    hierarchical_precision_at_k : Counts predictions near the true label in a hierarchy as well.
+
+    References
+    ----------
+    S. Changpinyo, W.-L. Chao, B. Gong, F. Sha. "Classifier and Exemplar Synthesis for Zero-Shot
+    Learning". IJCV, 2020, sec. "Evaluation Protocols".
+
+    Examples
+    --------
+    >>> from zslearn.metrics import flat_hit_at_k
+    >>> y_true = ["cat", "owl", "emu"]
+    >>> y_top = [["cat", "dog"], ["emu", "owl"], ["dog", "cat"]]
+    >>> flat_hit_at_k(y_true, y_top, [1, 2]).round(4)
+    array([0.3333, 0.6667])
+    """
+    true = check_labels(y_true, "y_true")
+    ks, distinct, codes = check_top(y_top, k)
+    check_same_length("y_true", true, "y_top", codes)
+    check_same_kind("y_true", true, "y_top", distinct.to_numpy())
+    hit = codes == positions(true, distinct)[:, None]
+    shares = np.array([hit[:, :one].any(axis=1).mean() for one in ks])
+    return float(shares[0]) if np.ndim(k) == 0 else shares
+
+
+@overload
+def harmonic_mean(acc_seen: float, acc_unseen: float) -> float: ...
+
+
+@overload
+def harmonic_mean(acc_seen: ArrayLike, acc_unseen: ArrayLike) -> float | NDArray[np.float64]: ...
+
+
+def harmonic_mean(acc_seen: ArrayLike, acc_unseen: ArrayLike) -> float | NDArray[np.float64]:
+    r"""Harmonic mean of the accuracies on seen and unseen classes.
+
+    .. math::
+
+        H = \frac{2 A_{S \to T} A_{U \to T}}{A_{S \to T} + A_{U \to T}}
+
+    (sec. "Generalized zero-shot learning", label sExpSetupGZSL), and 0 where both are 0; the
+    authors' program gives NaN there.
+
+    Parameters
+    ----------
+    acc_seen, acc_unseen : float or array-like
+        Accuracies between 0 and 1. Arrays broadcast.
+
+    Returns
+    -------
+    mean : float or ndarray
+        A number for two numbers, else an array.
+
+    References
+    ----------
+    Y. Xian, B. Schiele, Z. Akata. "Zero-Shot Learning: The Good, the Bad and the Ugly". CVPR, 2017.
+
+    Examples
+    --------
+    >>> from zslearn.metrics import harmonic_mean
+    >>> harmonic_mean(0.75, 0.25)
+    0.375
+    >>> harmonic_mean([1.0, 0.0], [0.5, 0.0]).round(4)
+    array([0.6667, 0.    ])
+    """
+    seen, unseen = (
+        _check_unit_interval(acc_seen, "acc_seen"),
+        _check_unit_interval(acc_unseen, "acc_unseen"),
+    )
+    total = seen + unseen
+    mean = np.asarray(2 * seen * unseen / np.where(total > 0, total, 1.0))
+    return float(mean) if mean.ndim == 0 else mean
+
+
+def _check_unit_interval(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    array = np.asarray(values, dtype=np.float64)
+    outside = array[~((array >= 0) & (array <= 1))]
+    if outside.size:
+        raise ValueError(f"{name} must be between 0 and 1, got {outside[0]}.")
+    return array
+
+
+def _check_pair(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    true, pred = check_labels(y_true, "y_true"), check_labels(y_pred, "y_pred")
+    check_same_length("y_true", true, "y_pred", pred)
+    check_same_kind("y_true", true, "y_pred", pred)
+    return true, pred

@@ -1,0 +1,169 @@
+"""Checks that the metrics share: labels, lists of classes, K, classes without samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from zslearn.utils import name_some, to_numpy
+
+#: What to do with a class that has no sample.
+Missing = Literal["error", "ignore", "zero"]
+
+_MISSING = ("error", "ignore", "zero")
+
+
+def check_labels(values: Any, name: str, *, ndim: int = 1) -> NDArray[Any]:
+    """Labels as a NumPy array with `ndim` dimensions, at least one of them, none missing."""
+    labels = to_numpy(values)
+    if labels.dtype.kind in "US" and isinstance(values, (list, tuple)):
+        # NumPy turns [1, "a"] into two strings; as objects labels stay what they are.
+        labels = np.asarray(values, dtype=object)
+    if labels.ndim != ndim:
+        raise ValueError(
+            f"{name} must be an array of labels with {ndim} dimension(s), got shape {labels.shape}."
+        )
+    if labels.size == 0:
+        raise ValueError(f"{name} is empty: at least one label is needed.")
+    if labels.dtype.kind in "fcOmM" and pd.isna(labels).any():
+        raise ValueError(f"{name} holds a missing label (NaN or None).")
+    return labels
+
+
+def check_classes(values: Any, name: str = "classes") -> NDArray[Any]:
+    """Check a list of classes: labels, each of them once."""
+    classes = check_labels(values, name)
+    duplicated = label_index(classes).duplicated()
+    if duplicated.any():
+        raise ValueError(
+            f"{name} holds a label more than once: {name_some(unique(classes[duplicated]))}."
+        )
+    return classes
+
+
+def check_missing(missing: str) -> None:
+    """Refuse an unknown way of treating classes without samples."""
+    if missing not in _MISSING:
+        raise ValueError(f"missing must be one of {_MISSING}, got {missing!r}.")
+
+
+def check_same_length(name_a: str, a: NDArray[Any], name_b: str, b: NDArray[Any]) -> None:
+    """Refuse two arrays that do not speak of the same samples."""
+    if len(a) != len(b):
+        raise ValueError(
+            f"{name_a} and {name_b} must have one entry a sample: got {len(a)} and {len(b)}."
+        )
+
+
+def check_same_kind(name_a: str, a: NDArray[Any], name_b: str, b: NDArray[Any]) -> None:
+    """Refuse labels that can never be equal because only one side holds strings."""
+    if _is_string(a).isdisjoint(_is_string(b)):
+        raise ValueError(
+            f"The labels of {name_a} and {name_b} cannot be compared: only one of them holds "
+            f"strings (for example {a.flat[0]!r} and {b.flat[0]!r})."
+        )
+
+
+def _is_string(labels: NDArray[Any]) -> set[bool]:
+    if labels.dtype.kind != "O":
+        return {labels.dtype.kind in "US"}
+    return {isinstance(label, str) for label in labels.flat}
+
+
+def check_k(k: int | Sequence[int] | ArrayLike, *, upper: int | None = None) -> NDArray[np.intp]:
+    """One or several K as an array, each a whole number from 1 up to `upper`."""
+    values = np.atleast_1d(np.asarray(k, dtype=object))
+    if values.ndim != 1 or values.size == 0:
+        raise ValueError(f"k must be a whole number or a non-empty sequence of them, got {k!r}.")
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+            raise ValueError(f"k must be a whole number, got {value!r}.")
+        if value < 1:
+            raise ValueError(f"k must be at least 1, got {value}.")
+        if upper is not None and value > upper:
+            raise ValueError(f"k={value} needs as many columns in y_top, which has {upper}.")
+    return values.astype(np.intp)
+
+
+def label_index(labels: NDArray[Any]) -> pd.Index:
+    """Labels as a pandas index: numbers as they are, everything else as Python objects."""
+    return pd.Index(labels) if labels.dtype.kind in "iuf" else pd.Index(_objects(labels))
+
+
+def positions(labels: NDArray[Any], classes: NDArray[Any] | pd.Index) -> NDArray[np.intp]:
+    """Position of each label in `classes`, −1 where it is not among them."""
+    index = classes if isinstance(classes, pd.Index) else label_index(classes)
+    if labels.dtype.kind not in "iuf" or index.dtype == object:
+        return index.astype(object).get_indexer(_objects(labels))
+    return index.get_indexer(pd.Index(labels))
+
+
+def _objects(labels: NDArray[Any]) -> pd.Index:
+    return pd.Index(labels.astype(object), dtype=object)
+
+
+def unique(labels: NDArray[Any]) -> NDArray[Any]:
+    """Distinct labels, sorted where they can be sorted, else in order of appearance."""
+    try:
+        return np.unique(labels)
+    except TypeError:
+        return label_index(labels).unique().to_numpy()
+
+
+def check_top(y_top: Any, k: int | Sequence[int] | ArrayLike) -> tuple[Any, Any, Any]:
+    """Check ranked labels: `y_top` of shape (n_samples, at least the largest K).
+
+    Returns
+    -------
+    ks : ndarray of int
+    distinct : pandas.Index
+        The distinct labels in the first max(ks) columns.
+    codes : ndarray of shape (n_samples, max(ks))
+        Positions in `distinct`.
+    """
+    ranked = check_labels(y_top, "y_top", ndim=2)
+    ks = check_k(k, upper=ranked.shape[1])
+    # Column by column: strings become Python objects here, and n × K of them are many.
+    columns = list(ranked[:, : ks.max()].T)
+    distinct = label_index(columns[0]).unique()
+    for column in columns[1:]:
+        distinct = distinct.append(label_index(column).unique()).unique()
+    codes = np.column_stack([positions(column, distinct) for column in columns])
+    in_order = np.sort(codes, axis=1)
+    repeated = (in_order[:, 1:] == in_order[:, :-1]).any(axis=1)
+    if repeated.any():
+        raise ValueError(
+            f"y_top must hold different labels in a row: row {np.flatnonzero(repeated)[0]} "
+            "holds one of them twice."
+        )
+    return ks, distinct, codes
+
+
+def check_known(
+    y_true: NDArray[Any], classes: NDArray[Any], name: str = "y_true"
+) -> NDArray[np.intp]:
+    """Position of each label in `classes`; an error naming those that are not among them."""
+    code = positions(y_true, classes)
+    if (code < 0).any():
+        raise ValueError(
+            f"{name} holds labels that are not in classes: {name_some(unique(y_true[code < 0]))}."
+        )
+    return code
+
+
+def check_present(
+    counts: NDArray[np.intp], classes: NDArray[Any], missing: str
+) -> NDArray[np.bool_]:
+    """Which classes have a sample; an error where `missing="error"` and one has none."""
+    present = counts > 0
+    if missing == "error" and not present.all():
+        raise ValueError(
+            f"These classes have no sample in y_true: {name_some(classes[~present])}. "
+            'Pass missing="ignore" to leave them out of the mean, or missing="zero" to count '
+            "their accuracy as 0."
+        )
+    return present

@@ -1,0 +1,169 @@
+import os
+import threading
+import time
+import zipfile
+
+import numpy as np
+import platformdirs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zslearn.datasets._cache import DamagedCacheError, cache_folder, read_arrays, write_arrays
+
+ARRAYS = {"images": np.arange(300, dtype=np.uint8).reshape(3, 10, 10), "other": np.eye(2)}
+
+
+def same(arrays):
+    return arrays.keys() == ARRAYS.keys() and all(
+        arrays[key].dtype == ARRAYS[key].dtype and np.array_equal(arrays[key], ARRAYS[key])
+        for key in ARRAYS
+    )
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "deep" / "er" / "data-1.npz"
+    write_arrays(path, ARRAYS)
+    return path
+
+
+def test_round_trip_leaves_one_file(path):
+    assert same(read_arrays(path))
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_arrays(tmp_path / "none.npz")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileNotFoundError):
+        read_arrays(tmp_path / "file" / "none.npz")
+
+
+def test_every_truncation_is_noticed(path):
+    whole = path.read_bytes()
+    for size in [*range(0, len(whole), 37), len(whole) - 1]:
+        path.write_bytes(whole[:size])
+        with pytest.raises(DamagedCacheError):
+            read_arrays(path)
+
+
+@settings(deadline=None, max_examples=200)
+@given(data=st.data())
+def test_flipped_bytes_never_give_other_arrays(tmp_path_factory, data):
+    path = tmp_path_factory.getbasetemp() / "flip" / "data-1.npz"
+    write_arrays(path, ARRAYS)
+    whole = bytearray(path.read_bytes())
+    position = data.draw(st.integers(0, len(whole) - 1))
+    whole[position] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(whole)
+    try:
+        arrays = read_arrays(path)
+    except DamagedCacheError:
+        return
+    assert same(arrays)  # the byte was one that says nothing, such as a time stamp
+
+
+def test_flipped_pixel_with_valid_zip_checksum(path):
+    """Altered data in an intact archive: only our own checksum can tell."""
+    arrays = read_arrays(path)
+    with np.load(path) as archive:
+        checksum = archive["sha256"]
+    arrays["images"][0, 0, 0] ^= 1
+    np.savez(path, sha256=checksum, **arrays)
+    with pytest.raises(DamagedCacheError, match="checksum"):
+        read_arrays(path)
+
+
+@pytest.mark.parametrize("kind", ["npz", "npy", "zip", "text", "pickle", "empty"])
+def test_foreign_files(path, kind):
+    with open(path, "wb") as file:
+        if kind == "npz":
+            np.savez(file, images=np.zeros(3))
+        elif kind == "npy":
+            np.save(file, np.zeros(3))
+        elif kind == "zip":
+            with zipfile.ZipFile(file, "w") as archive:
+                archive.writestr("hello", "world")
+        elif kind == "text":
+            file.write(b"hello")
+        elif kind == "pickle":
+            np.savez(file, sha256=np.array("0"), images=np.array([{}], dtype=object))
+    with pytest.raises(DamagedCacheError):
+        read_arrays(path)
+
+
+def test_file_under_another_name_is_foreign(path):
+    other = path.with_name("data-2.npz")
+    path.rename(other)
+    with pytest.raises(DamagedCacheError, match="checksum"):
+        read_arrays(other)
+
+
+def test_folder_in_place_of_the_file(path):
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(DamagedCacheError):
+        read_arrays(path)
+    with pytest.raises(OSError, match="data-1"):
+        write_arrays(path, ARRAYS)
+    assert os.listdir(path.parent) == [path.name]
+
+
+@pytest.mark.parametrize("failing", ["replace", "fsync"])
+def test_interrupted_write_keeps_the_old_file(path, monkeypatch, failing):
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, failing, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_arrays(path, {"images": np.zeros(3)})
+    monkeypatch.undo()
+    assert same(read_arrays(path))
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_leftover_temporary_files(path):
+    old = path.with_name(f".{path.stem}.1-dead.tmp.npz")
+    young = path.with_name(f".{path.stem}.2-live.tmp.npz")
+    for left in (old, young):
+        left.write_bytes(b"half a file")
+    two_days_ago = time.time() - 2 * 24 * 3600
+    os.utime(old, (two_days_ago, two_days_ago))
+    assert same(read_arrays(path))
+    write_arrays(path, ARRAYS)
+    assert same(read_arrays(path))
+    assert not old.exists()
+    assert young.exists()
+
+
+def test_writers_and_readers_at_once(tmp_path):
+    path = tmp_path / "data-1.npz"
+    failures = []
+
+    def work():
+        for _ in range(10):
+            try:
+                write_arrays(path, ARRAYS)
+                if not same(read_arrays(path)):
+                    failures.append("other arrays")
+            except Exception as error:
+                failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def test_folder_precedence(monkeypatch, tmp_path):
+    monkeypatch.delenv("ZSLEARN_CACHE", raising=False)
+    assert str(cache_folder()) == platformdirs.user_cache_dir("zslearn")
+    monkeypatch.setenv("ZSLEARN_CACHE", str(tmp_path / "variable"))
+    assert cache_folder() == tmp_path / "variable"
+    assert cache_folder(tmp_path / "argument") == tmp_path / "argument"
+    assert cache_folder(str(tmp_path / "argument")) == tmp_path / "argument"

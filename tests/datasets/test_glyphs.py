@@ -1,0 +1,296 @@
+import hashlib
+import os
+import string
+import subprocess
+import sys
+import unicodedata
+import warnings
+from collections import Counter
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+matplotlib = pytest.importorskip(
+    "matplotlib", reason="the glyphs are rendered from matplotlib's fonts"
+)
+
+from matplotlib import ft2font  # noqa: E402
+
+from zslearn.datasets import _glyphs, load_glyphs  # noqa: E402
+
+FONTS = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+
+
+def parts(character):
+    decomposed = unicodedata.normalize("NFD", character)
+    return decomposed[0], decomposed[1:]
+
+
+def digest(*arrays):
+    return hashlib.sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in arrays)).hexdigest()
+
+
+@pytest.fixture
+def rendered_once(glyphs, monkeypatch):
+    """Stand in for the renderer, and count its calls."""
+    calls = []
+
+    def render(*args, **kwargs):
+        calls.append(kwargs)
+        return glyphs.images
+
+    monkeypatch.setattr(_glyphs, "_render", render)
+    return calls
+
+
+def test_classes_are_those_all_faces_contain():
+    common = set.intersection(
+        *[set(ft2font.FT2Font(str(FONTS / face)).get_charmap()) for face in _glyphs.FACES]
+    )
+    expected = set()
+    for character in map(chr, common):
+        decomposed = unicodedata.normalize("NFD", character)
+        if (
+            unicodedata.normalize("NFC", character) == character
+            and decomposed[0] in string.ascii_letters
+            and len(decomposed) <= 2
+            and all(unicodedata.combining(mark) for mark in decomposed[1:])
+        ):
+            expected.add(character)
+    assert set(_glyphs.CLASSES) == expected
+    assert len(_glyphs.CLASSES) == len(expected) == 225
+
+
+def test_shapes(glyphs):
+    assert glyphs.images.shape == (10800, 32, 32)
+    assert glyphs.images.dtype == np.uint8
+    assert glyphs.X.shape == (10800, 1764)
+    assert glyphs.X.dtype == np.float32
+    assert np.isfinite(glyphs.X).all()
+    assert glyphs.split == "ns"
+    assert glyphs.version == "glyphs-1/ns"
+    assert Counter(glyphs.y.tolist()) == dict.fromkeys(_glyphs.CLASSES, 48)
+    assert len(_glyphs.FACES) == len(set(_glyphs.FACES)) == 16
+
+
+def test_images_have_ink_and_differ(glyphs):
+    assert glyphs.images.max(axis=(1, 2)).min() > 150
+    assert len(np.unique(glyphs.images.reshape(10800, -1), axis=0)) == 10800
+
+
+def test_ink_is_whole(monkeypatch):
+    """Without noise the border is dark, so that no glyph is cut off."""
+    monkeypatch.setattr(_glyphs, "NOISE", 0.0)
+    monkeypatch.setattr(_glyphs, "FACES", ("DejaVuSans-Bold.ttf", "STIXGeneralBolIta.ttf"))
+    images = _glyphs._render(ft2font, FONTS)
+    assert images.shape == (225 * 2 * 3, 32, 32)
+    border = np.concatenate([images[:, [0, -1]], images[:, :, [0, -1]].swapaxes(1, 2)], axis=1)
+    assert border.max() == 0
+    assert (images > 100).sum(axis=(1, 2)).min() > 5
+
+
+def test_signatures(glyphs):
+    table = glyphs.signatures
+    assert table.shape == (225, 43)
+    assert list(table.index) == list(_glyphs.CLASSES)
+    assert set(np.unique(table.to_numpy())) == {0.0, 1.0}
+    assert (table.sum(axis=1) == 3).all()
+    assert not table.duplicated().any()
+    assert (table.sum() > 0).all()
+
+    def facts(character):
+        row = table.loc[character]
+        return set(row[row == 1].index)
+
+    assert facts("a") == {"letter a", "mark none", "lower case"}
+    assert facts("Ő") == {"letter o", "mark double acute", "upper case"}
+    assert facts("ç") == {"letter c", "mark cedilla", "lower case"}
+
+
+def test_splits(glyphs):
+    assert list(glyphs.splits) == ["ns", "ss-1", "ss-2", "ss-3", "ss-4"]
+    for name, split in glyphs.splits.items():
+        assert split.version == f"glyphs-1/{name}"
+        assert (split.seen_classes.size, split.unseen_classes.size) == (175, 50)
+        together = np.concatenate([split.train, split.test_seen, split.test_unseen])
+        assert np.array_equal(np.sort(together), np.arange(10800))
+        assert (split.train.size, split.test_seen.size) == (6825, 1575)
+
+
+def test_parts_of_unseen_classes_are_seen(glyphs):
+    composed = Counter(parts(c)[1] for c in _glyphs.CLASSES)
+    for split in glyphs.splits.values():
+        letters = {parts(c)[0] for c in split.seen_classes}
+        marks = Counter(parts(c)[1] for c in split.seen_classes)
+        for character in split.unseen_classes:
+            letter, mark = parts(character)
+            assert mark
+            assert letter in letters
+            assert marks[mark] >= composed[mark] / 2
+
+
+def test_held_out_faces(glyphs):
+    """All images of a face are on one side, and each seen class has its own choice of faces."""
+    for split in glyphs.splits.values():
+        group = lambda indices: {(i // 48, i % 48 // 3) for i in indices.tolist()}  # noqa: E731
+        train, test = group(split.train), group(split.test_seen)
+        assert not train & test
+        assert set(Counter(label for label, _ in test).values()) == {3}
+        assert {face for _, face in test} == set(range(16))
+
+
+def test_standard_splits_overlap_as_little_as_can_be(glyphs):
+    unseen = [set(glyphs.splits[name].unseen_classes) for name in _glyphs.STANDARD_SPLITS]
+    times = Counter(c for classes in unseen for c in classes)
+    assert len(times) == len(_glyphs.COMPOSED) == 173
+    assert max(times.values()) == 2
+    assert sum(len(a & b) for a, b in combinations(unseen, 2)) == 4 * 50 - 173
+    assert len({frozenset(s.unseen_classes) for s in glyphs.splits.values()}) == 5
+
+
+def test_splits_are_fixed(glyphs):
+    """A change here changes published numbers: raise VERSION with it."""
+    found = {}
+    for name, split in glyphs.splits.items():
+        together = np.concatenate([split.train, split.test_seen, split.test_unseen])
+        found[name] = digest(together.astype("<i8"))[:16]
+    assert found == {
+        "ns": "f65f526498cbcd1d",
+        "ss-1": "f05b4c51fdb231a7",
+        "ss-2": "ede5f8cdadb1d5d9",
+        "ss-3": "27ec4125cb096eb5",
+        "ss-4": "2f0442b3d78268ce",
+    }
+
+
+def test_another_process_renders_the_same(glyphs, tmp_path):
+    program = (
+        "import hashlib, sys\n"
+        "from zslearn.datasets import load_glyphs\n"
+        "d = load_glyphs('ss-2', data_home=sys.argv[1])\n"
+        "h = hashlib.sha256(d.images.tobytes() + d.X.tobytes() + d.y.tobytes()\n"
+        "                   + d.signatures.to_numpy().tobytes() + d.active_split.train.tobytes())\n"
+        "print(h.hexdigest(), *d.signatures.columns, sep='|')\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)],
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+        env={**os.environ, "PYTHONHASHSEED": "7", "PYTHONIOENCODING": "utf-8"},
+    )
+    expected = digest(
+        glyphs.images, glyphs.X, glyphs.y, glyphs.signatures.to_numpy(), glyphs.splits["ss-2"].train
+    )
+    assert result.stdout.strip() == "|".join([expected, *glyphs.signatures.columns])
+    assert result.stderr == ""
+    assert len(os.listdir(tmp_path)) == 1
+
+
+def test_cache_is_read(glyphs, glyphs_home, rendered_once):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = load_glyphs("ss-3", data_home=str(glyphs_home))
+    assert rendered_once == []
+    assert again.split == "ss-3"
+    assert np.array_equal(again.images, glyphs.images)
+    assert np.array_equal(again.X, glyphs.X)
+    (name,) = os.listdir(glyphs_home)
+    assert name.startswith("glyphs-1_matplotlib-" + matplotlib.__version__)
+    assert ft2font.__freetype_version__ in name
+    assert (glyphs_home / name).stat().st_size < 12e6
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "foreign"])
+def test_damaged_cache_is_rebuilt_with_one_warning(
+    glyphs, glyphs_home, tmp_path, rendered_once, damage
+):
+    (name,) = os.listdir(glyphs_home)
+    whole = bytearray((glyphs_home / name).read_bytes())
+    if damage == "truncated":
+        (tmp_path / name).write_bytes(whole[: len(whole) // 2])
+    elif damage == "flipped":
+        whole[len(whole) // 2] ^= 1
+        (tmp_path / name).write_bytes(whole)
+    else:
+        np.savez(tmp_path / name, images=np.zeros((10800, 32, 32), np.uint8))
+    with pytest.warns(UserWarning, match="cannot be used .* rendered again") as caught:
+        data = load_glyphs(data_home=tmp_path)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert len(rendered_once) == 1
+    assert np.array_equal(data.X, glyphs.X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load_glyphs(data_home=tmp_path)
+    assert len(rendered_once) == 1
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_unwritable_folder_gives_the_data_with_one_warning(glyphs, tmp_path, rendered_once):
+    (tmp_path / "file").write_text("")
+    with pytest.warns(UserWarning, match="not kept in .* ZSLEARN_CACHE") as caught:
+        data = load_glyphs(data_home=tmp_path / "file" / "folder")
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert np.array_equal(data.X, glyphs.X)
+
+
+def test_environment_variable(glyphs, tmp_path, rendered_once, monkeypatch):
+    monkeypatch.setenv("ZSLEARN_CACHE", str(tmp_path / "named"))
+    load_glyphs()
+    assert len(os.listdir(tmp_path / "named")) == 1
+
+
+def test_unknown_split_is_refused_before_any_work(tmp_path, rendered_once):
+    with pytest.raises(ValueError, match="no split 'ps'; choose one of ns, ss-1, ss-2"):
+        load_glyphs("ps", data_home=tmp_path)
+    assert rendered_once == []
+
+
+def test_parameters_are_validated():
+    with pytest.raises(ValueError, match="'progress' parameter"):
+        load_glyphs(progress="yes")
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_progress_needs_a_terminal(tmp_path, rendered_once, monkeypatch, terminal):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
+    load_glyphs(data_home=tmp_path, progress=True)
+    assert rendered_once == [{"progress": terminal}]
+
+
+def test_missing_matplotlib_names_the_extra(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r"zslearn\[plot\]"):
+        load_glyphs(data_home=tmp_path)
+
+
+def test_fonts_without_a_character_are_refused(monkeypatch):
+    monkeypatch.setattr(_glyphs, "CLASSES", "aφ\U0001f600")
+    with pytest.raises(RuntimeError, match=r"lacks 1 characters .* install matplotlib from PyPI"):
+        _glyphs._render(ft2font, FONTS)
+
+
+def test_neither_trivial_nor_hopeless(glyphs):
+    """ESZSL on the unseen classes: far above chance (0.02), far from perfect."""
+
+    def unit(X):
+        return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+    X = unit(glyphs.X_train)
+    mean = X.mean(axis=0)
+    X -= mean
+    signatures = glyphs.signatures / np.sqrt(3)
+    S = signatures.loc[glyphs.seen_classes].to_numpy()
+    Y = np.where(glyphs.y_train[:, None] == glyphs.seen_classes, 1.0, -1.0)
+    left = np.linalg.solve(X.T @ X + 0.1 * np.eye(X.shape[1]), X.T @ (Y @ S))
+    W = left @ np.linalg.inv(S.T @ S + 10 * np.eye(S.shape[1]))
+    U = signatures.loc[glyphs.unseen_classes].to_numpy()
+    predicted = glyphs.unseen_classes[
+        ((unit(glyphs.X_test_unseen) - mean) @ W @ U.T).argmax(axis=1)
+    ]
+    # Each class has 48 images: the mean over images is the mean over classes.
+    assert 0.45 < (predicted == glyphs.y_test_unseen).mean() < 0.65

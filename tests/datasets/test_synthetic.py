@@ -1,0 +1,197 @@
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zslearn.datasets import make_zero_shot
+
+
+def nearest(X, points):
+    return ((X[:, None] - points[None]) ** 2).sum(axis=-1).argmin(axis=1)
+
+
+def prototypes(classes, **parameters):
+    """Class means: the samples of the same problem without noise."""
+    clean = make_zero_shot(**{**parameters, "noise": 0.0})
+    return np.array([clean.X[clean.y == label][0] for label in classes])
+
+
+def test_defaults():
+    data = make_zero_shot(random_state=0)
+    assert data.X.shape == (750, 64)
+    assert data.X.dtype == np.float64
+    assert data.signatures.shape == (25, 16)
+    assert (data.seen_classes.size, data.unseen_classes.size) == (20, 5)
+    assert (len(data.X_train), len(data.X_test_seen), len(data.X_test_unseen)) == (480, 120, 150)
+    assert data.version == "make_zero_shot-1(random_state=0)/ns"
+    assert isinstance(data.y[0], str)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    n_seen=st.integers(1, 12),
+    n_unseen=st.integers(1, 6),
+    n_features=st.integers(1, 9),
+    n_attributes=st.integers(1, 7),
+    samples_per_class=st.integers(2, 25),
+    imbalance=st.floats(0, 0.999),
+    share=st.floats(0.01, 0.99),
+    nonlinearity=st.floats(0, 1),
+    labels=st.sampled_from(["str", "int"]),
+    dtype=st.sampled_from([np.float32, "float64"]),
+    seed=st.integers(0, 1000),
+)
+def test_properties(
+    n_seen,
+    n_unseen,
+    n_features,
+    n_attributes,
+    samples_per_class,
+    imbalance,
+    share,
+    nonlinearity,
+    labels,
+    dtype,
+    seed,
+):
+    data = make_zero_shot(
+        n_seen,
+        n_unseen,
+        n_features=n_features,
+        n_attributes=n_attributes,
+        samples_per_class=samples_per_class,
+        imbalance=imbalance,
+        test_seen_share=share,
+        nonlinearity=nonlinearity,
+        labels=labels,
+        dtype=dtype,
+        random_state=seed,
+    )
+    split = data.active_split
+    together = np.concatenate([split.train, split.test_seen, split.test_unseen])
+    assert np.array_equal(np.sort(together), np.arange(len(data.y)))
+    assert data.X.dtype == dtype
+    assert data.X.shape[1] == n_features
+    assert np.isfinite(data.X).all()
+    assert data.signatures.shape == (n_seen + n_unseen, n_attributes)
+    assert set(data.y_train) == set(data.y_test_seen) == set(data.seen_classes)
+    assert set(data.y_test_unseen) == set(data.unseen_classes)
+    counts = pd.Series(data.y).value_counts()
+    assert counts.max() <= samples_per_class
+    assert counts.loc[list(data.seen_classes)].min() >= 2
+    if labels == "int":
+        assert np.issubdtype(data.y.dtype, np.integer)
+    else:
+        assert isinstance(data.y[0], str)
+
+
+def test_imbalance():
+    data = make_zero_shot(40, 10, samples_per_class=100, imbalance=0.9, random_state=0)
+    counts = np.sort(pd.Series(data.y).value_counts().to_numpy())
+    assert (counts[0], counts[-1]) == (10, 100)
+    ratios = counts[1:] / counts[:-1]
+    assert np.abs(ratios - 10 ** (1 / 49)).max() < 0.06  # geometric, up to rounding
+    even = make_zero_shot(samples_per_class=7, random_state=0)
+    assert set(pd.Series(even.y).value_counts()) == {7}
+
+
+def test_share_of_each_seen_class():
+    data = make_zero_shot(samples_per_class=40, test_seen_share=0.25, random_state=1)
+    assert set(pd.Series(data.y_test_seen).value_counts()) == {10}
+    assert set(pd.Series(data.y_train).value_counts()) == {30}
+
+
+@pytest.mark.parametrize("seed", [3, np.random.RandomState(3)])
+def test_seeds(seed):
+    first = make_zero_shot(random_state=3)
+    second = make_zero_shot(random_state=seed)
+    assert np.array_equal(first.X, second.X)
+    assert np.array_equal(first.y, second.y)
+    assert first.signatures.equals(second.signatures)
+    assert np.array_equal(first.active_split.train, second.active_split.train)
+    assert not np.array_equal(first.X, make_zero_shot(random_state=4).X)
+
+
+def test_no_seed_gives_another_problem_each_time():
+    assert not np.array_equal(make_zero_shot().X, make_zero_shot().X)
+    assert make_zero_shot().version == "make_zero_shot-1(random_state=None)/ns"
+
+
+def test_version_names_what_was_asked():
+    version = make_zero_shot(
+        5, noise=0.5, labels="int", dtype=np.float32, random_state=np.random.RandomState(0)
+    ).version
+    assert version == (
+        "make_zero_shot-1(n_seen=5, noise=0.5, labels=int, dtype=float32, "
+        "random_state=RandomState)/ns"
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_solvable_and_not_perfect(seed):
+    data = make_zero_shot(random_state=seed)
+    known = prototypes(data.unseen_classes, random_state=seed)
+    accuracy = (
+        data.unseen_classes[nearest(data.X_test_unseen, known)] == data.y_test_unseen
+    ).mean()
+    assert 0.9 < accuracy < 1
+
+    # Learned from the seen classes by a linear map of the signatures: above chance (0.2) by far.
+    A = data.signatures.loc[data.seen_classes].to_numpy()
+    U = data.signatures.loc[data.unseen_classes].to_numpy()
+    M = np.array([data.X_train[data.y_train == label].mean(axis=0) for label in data.seen_classes])
+    learned = U @ np.linalg.solve(A.T @ A + np.eye(A.shape[1]), A.T @ (M - M.mean(axis=0)))
+    learned += M.mean(axis=0)
+    predicted = data.unseen_classes[nearest(data.X_test_unseen, learned)]
+    assert 0.5 < (predicted == data.y_test_unseen).mean() < accuracy
+
+
+def test_noise_is_in_units_of_the_distance_of_means():
+    parameters = {"n_features": 200, "samples_per_class": 50, "random_state": 0}
+    data = make_zero_shot(**parameters, noise=0.3)
+    classes = np.unique(data.y)
+    means = prototypes(classes, **parameters)
+    centred = means - means.mean(axis=0)
+    distance = np.sqrt(2 * (centred**2).sum(axis=1).mean())
+    spread = (data.X - means[np.searchsorted(classes, data.y)]).std()
+    assert spread == pytest.approx(0.3 * distance, rel=0.02)
+
+
+def test_nonlinearity():
+    """Without it the means are an affine function of the signatures; with it they are not."""
+
+    def residual(nonlinearity):
+        data = make_zero_shot(
+            60, 5, noise=0.0, samples_per_class=2, nonlinearity=nonlinearity, random_state=0
+        )
+        labels = np.unique(data.y)
+        means = np.array([data.X[data.y == label][0] for label in labels])
+        design = np.column_stack([data.signatures.loc[labels], np.ones(len(labels))])
+        fitted = design @ np.linalg.lstsq(design, means, rcond=None)[0]
+        return np.sqrt(np.mean((means - fitted) ** 2))
+
+    assert residual(0.0) < 1e-10
+    assert residual(0.0) < 0.1 < residual(0.5) < residual(1.0)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_seen": 0}, "'n_seen' parameter"),
+        ({"n_unseen": 0}, "'n_unseen' parameter"),
+        ({"n_features": 1.5}, "'n_features' parameter"),
+        ({"n_attributes": 0}, "'n_attributes' parameter"),
+        ({"samples_per_class": 1}, "'samples_per_class' parameter"),
+        ({"imbalance": 1.0}, "'imbalance' parameter"),
+        ({"noise": -0.1}, "'noise' parameter"),
+        ({"nonlinearity": 1.1}, "'nonlinearity' parameter"),
+        ({"test_seen_share": 0.0}, "'test_seen_share' parameter"),
+        ({"labels": "float"}, "'labels' parameter"),
+        ({"random_state": "zero"}, "'random_state' parameter"),
+        ({"dtype": np.int64}, "dtype must be float32 or float64, not int64"),
+    ],
+)
+def test_refusals(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        make_zero_shot(**parameters)

@@ -1,0 +1,338 @@
+import re
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zslearn.metrics import (
+    ausuc,
+    best_harmonic_mean,
+    generalized_accuracy,
+    harmonic_mean,
+    per_class_accuracy,
+    seen_unseen_curve,
+)
+
+NAMES = np.array(["ant", "bee", "cat", "dog", "emu", "fox"])
+
+
+@st.composite
+def problems(draw, step=1.0, every_class=False):
+    """Scores on a grid (so that ties abound), labels of both sides, shuffled columns."""
+    n_seen, n_unseen = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    n_classes = n_seen + n_unseen
+    columns = draw(st.permutations(range(n_classes)))
+    least = list(range(n_classes)) if every_class else [0, n_classes - 1]
+    more = draw(st.lists(st.integers(0, n_classes - 1), max_size=15))
+    y_true = np.array(draw(st.permutations(least + more)))
+    seed = draw(st.integers(0, 2**32 - 1))
+    scores = np.random.default_rng(seed).integers(-3, 4, (len(y_true), n_classes)) * step
+    return y_true, scores, np.array(columns), np.arange(n_seen)
+
+
+def predict(scores, classes, seen_classes, bias):
+    """Calibrated stacking, sample by sample and class by class; on a tie the unseen class wins."""
+    predicted = []
+    for row in scores:
+        value = {c: f - bias * (c in seen_classes) for c, f in zip(classes, row, strict=True)}
+        best = max(value.values())
+        winners = [c for c in classes if value[c] == best]
+        predicted.append(next((c for c in winners if c not in seen_classes), winners[0]))
+    return np.array(predicted)
+
+
+def sweep(y_true, scores, classes, seen_classes, missing):
+    """Accuracies at a factor below, at and above every distinct difference of two scores."""
+    seen = np.isin(classes, seen_classes)
+    margins = np.unique(scores[:, seen].max(axis=1) - scores[:, ~seen].max(axis=1))
+    points = []
+    for bias in (margins[0] - 1, *margins):
+        y_pred = predict(scores, classes, seen_classes, bias)
+        points.append([])
+        for side in (seen, ~seen):
+            rows = np.isin(y_true, classes[side])
+            points[-1].append(
+                per_class_accuracy(
+                    y_true[rows], y_pred[rows], classes=classes[side], missing=missing
+                )
+            )
+    return np.array(points), margins
+
+
+@pytest.mark.parametrize("missing", ["ignore", "zero"])
+@settings(max_examples=100, deadline=None)
+@given(problem=problems())
+def test_brute_force_sweep(missing, problem):
+    y_true, scores, classes, seen_classes = problem
+    space = {"classes": classes, "seen_classes": seen_classes, "missing": missing}
+    points, margins = sweep(*problem, missing)
+
+    acc_unseen, acc_seen, bias = seen_unseen_curve(y_true, scores, **space)
+    np.testing.assert_allclose(acc_seen, points[:, 0], atol=1e-12)
+    np.testing.assert_allclose(acc_unseen, points[:, 1], atol=1e-12)
+    assert bias[0] == -np.inf
+    np.testing.assert_array_equal(bias[1:], margins)
+
+    area = sum((x1 - x0) * (y0 + y1) / 2 for (y0, x0), (y1, x1) in pairwise(points))
+    assert ausuc(y_true, scores, **space) == pytest.approx(area, abs=1e-12)
+    best, factor = best_harmonic_mean(y_true, scores, **space)
+    means = harmonic_mean(points[:, 0], points[:, 1])
+    assert best == pytest.approx(means.max(), abs=1e-12)
+    # The smallest of the factors that give it.
+    assert factor == margins[np.flatnonzero(means[1:] > means.max() - 1e-12)[0]]
+
+
+@settings(max_examples=100, deadline=None)
+@given(problem=problems(step=0.1), shift=st.floats(0.01, 0.99))
+def test_each_point_is_attained_at_its_bias(problem, shift):
+    # Multiples of 0.1 are not exact in binary: equality here must not rest on exact differences.
+    y_true, scores, classes, seen_classes = problem
+    space = {"classes": classes, "seen_classes": seen_classes, "missing": "ignore"}
+    acc_unseen, acc_seen, bias = seen_unseen_curve(y_true, scores, **space)
+    upper = np.append(bias[1:], np.inf)
+    for i in range(len(bias)):
+        expected = (acc_seen[i], acc_unseen[i])
+        assert generalized_accuracy(y_true, scores, bias=bias[i], **space) == expected
+        if np.isfinite(bias[i]) and np.isfinite(upper[i]):
+            between = bias[i] + shift * (upper[i] - bias[i])
+            if bias[i] <= between < upper[i]:
+                assert generalized_accuracy(y_true, scores, bias=between, **space) == expected
+    assert generalized_accuracy(y_true, scores, bias=np.inf, **space) == (0, acc_unseen[-1])
+
+
+@settings(max_examples=60, deadline=None)
+@given(problem=problems(every_class=True), bias=st.integers(-7, 7))
+def test_generalized_accuracy_is_calibrated_stacking(problem, bias):
+    y_true, scores, classes, seen_classes = problem
+    y_pred = predict(scores, classes, seen_classes, bias)
+    rows = np.isin(y_true, seen_classes)
+    expected = [per_class_accuracy(y_true[r], y_pred[r]) for r in (rows, ~rows)]
+    got = generalized_accuracy(
+        y_true, scores, classes=classes, seen_classes=seen_classes, bias=bias
+    )
+    np.testing.assert_allclose(got, expected, atol=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(problem=problems(step=0.1))
+def test_shape_of_the_curve(problem):
+    y_true, scores, classes, seen_classes = problem
+    space = {"classes": classes, "seen_classes": seen_classes, "missing": "ignore"}
+    acc_unseen, acc_seen, bias = seen_unseen_curve(y_true, scores, **space)
+    assert acc_unseen[0] == 0
+    assert acc_seen[-1] == 0
+    assert (np.diff(acc_unseen) >= 0).all()
+    assert (np.diff(acc_seen) <= 0).all()
+    assert (np.diff(bias[1:]) > 0).all()
+    assert acc_seen[0] <= 1
+    assert acc_unseen[-1] <= 1
+    area = ausuc(y_true, scores, **space)
+    assert 0 <= area <= acc_seen[0] * acc_unseen[-1] + 1e-12
+
+
+@settings(max_examples=60, deadline=None)
+@given(problem=problems(), data=st.data())
+def test_invariance(problem, data):
+    """Samples and (without ties in a row) columns in any order; any shift of one row's scores."""
+    y_true, scores, classes, seen_classes = problem
+    scores = scores + np.arange(len(classes)) / 8  # sums of multiples of 1/8 are exact
+    rows = data.draw(st.permutations(range(len(y_true))))
+    columns = data.draw(st.permutations(range(len(classes))))
+    shift = np.arange(len(y_true))[:, None]
+    expected = seen_unseen_curve(
+        y_true, scores, classes=classes, seen_classes=seen_classes, missing="zero"
+    )
+    got = seen_unseen_curve(
+        y_true[rows],
+        (scores + shift)[np.ix_(rows, columns)],
+        classes=classes[columns],
+        seen_classes=seen_classes[::-1],
+        missing="zero",
+    )
+    for a, b in zip(expected, got, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@settings(max_examples=30, deadline=None)
+@given(problem=problems(every_class=True))
+def test_kinds_of_labels(problem):
+    y_true, scores, classes, seen_classes = problem
+    expected = seen_unseen_curve(y_true, scores, classes=classes, seen_classes=seen_classes)
+    for convert in (
+        lambda y: NAMES[y],
+        lambda y: NAMES[y].tolist(),
+        lambda y: NAMES[y].astype(object),
+        lambda y: y.astype(float),
+        lambda y: [int(c) if c % 2 else f"{c}" for c in y],
+    ):
+        got = seen_unseen_curve(
+            convert(y_true), scores, classes=convert(classes), seen_classes=convert(seen_classes)
+        )
+        for a, b in zip(expected, got, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_boolean_labels():
+    y_true, scores = np.array([True, False, True, False]), [[1, 3], [1, 0], [2, 1], [0, 2]]
+    got = ausuc(y_true, scores, classes=[False, True], seen_classes=[True])
+    expected = ausuc(y_true.astype(int), scores, classes=[0, 1], seen_classes=[1])
+    assert got == expected == 0.5
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "uint8", "bool", "object"])
+def test_dtypes_of_scores(dtype):
+    rng = np.random.default_rng(0)
+    scores, y = rng.integers(0, 2, (30, 4)), np.arange(30) % 4
+    space = {"classes": range(4), "seen_classes": [0, 1]}
+    expected = seen_unseen_curve(y, scores.astype(float), **space)
+    for a, b in zip(expected, seen_unseen_curve(y, scores.astype(dtype), **space), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_torch_scores():
+    torch = pytest.importorskip("torch")
+    scores = np.random.default_rng(0).random((30, 4))
+    space = {"classes": range(4), "seen_classes": [0, 1]}
+    y = np.arange(30) % 4
+    tensor = torch.tensor(scores, requires_grad=True)
+    assert ausuc(y, tensor, **space) == ausuc(y, scores, **space)
+
+
+def test_perfect():
+    classes = np.arange(6)
+    y = np.repeat(classes, 7)
+    scores = (y[:, None] == classes) * 4.0 + np.random.default_rng(0).random((42, 6))
+    space = {"classes": classes, "seen_classes": [0, 1, 2, 3]}
+    assert ausuc(y, scores, **space) == pytest.approx(1, abs=1e-12)
+    assert generalized_accuracy(y, scores, **space) == pytest.approx((1, 1), abs=1e-12)
+    mean, bias = best_harmonic_mean(y, scores, **space)
+    assert mean == pytest.approx(1, abs=1e-12)
+    assert generalized_accuracy(y, scores, bias=bias, **space) == pytest.approx((1, 1), abs=1e-12)
+
+
+def test_hopeless():
+    classes = np.arange(4)
+    y = np.repeat(classes, 3)
+    scores = np.where(y[:, None] == classes, -10.0, np.random.default_rng(0).random((12, 4)))
+    space = {"classes": classes, "seen_classes": [0, 1]}
+    margin = scores[:, :2].max(axis=1) - scores[:, 2:].max(axis=1)
+    assert ausuc(y, scores, **space) == 0
+    assert best_harmonic_mean(y, scores, **space) == (0, margin.min())
+
+
+def test_ends_are_exact_for_many_samples():
+    rng = np.random.default_rng(0)
+    classes = np.arange(100)
+    y = np.append(classes, rng.zipf(1.3, 50_000) % 100)
+    # The best class of each side is the true one, or the one 50 labels on.
+    scores = np.full((len(y), 100), -1.0)
+    scores[np.arange(len(y)), y] = rng.random(len(y))
+    scores[np.arange(len(y)), (y + 50) % 100] = -0.5
+    acc_unseen, acc_seen, _ = seen_unseen_curve(y, scores, classes=classes, seen_classes=range(50))
+    assert acc_seen[0] == pytest.approx(1, abs=1e-12)
+    assert acc_seen[-1] == 0
+    assert acc_unseen[0] == 0
+    assert acc_unseen[-1] == pytest.approx(1, abs=1e-12)
+
+
+def golden_case(golden, i):
+    part = {k: golden[f"{i}_{k}"] for k in ("score_S", "score_U", "Y", "label_S", "label_U")}
+    return (part["Y"], np.hstack([part["score_S"], part["score_U"]])), {
+        "classes": np.append(part["label_S"], part["label_U"]),
+        "seen_classes": part["label_S"],
+        # Cases 9 and 10 lack classes, which the authors' program counts as 0.
+        "missing": "zero" if i in (9, 10) else "error",
+    }
+
+
+@pytest.mark.parametrize("i", range(16))
+def test_golden_curve(golden_arrays, i):
+    golden = golden_arrays("ausuc")
+    args, space = golden_case(golden, i)
+    acc_unseen, acc_seen, _ = seen_unseen_curve(*args, **space)
+    np.testing.assert_allclose(
+        np.column_stack([acc_seen, acc_unseen]), golden[f"{i}_AUC_record"], rtol=0, atol=1e-12
+    )
+    assert ausuc(*args, **space) == pytest.approx(float(golden[f"{i}_AUC_val"]), abs=1e-12)
+    np.testing.assert_allclose(
+        generalized_accuracy(*args, **space), golden[f"{i}_acc_noBias"], rtol=0, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("i", range(16))
+def test_golden_harmonic_mean(golden_arrays, i):
+    golden = golden_arrays("ausuc")
+    args, space = golden_case(golden, i)
+    given_bias = golden[f"{i}_fixed_bias_in"]
+    if given_bias.size:
+        bias = float(given_bias[0])
+        mean = harmonic_mean(*generalized_accuracy(*args, bias=bias, **space))
+    else:
+        mean, bias = best_harmonic_mean(*args, **space)
+    expected = float(golden[f"{i}_HM"])
+    assert np.isnan(expected) == (i == 13)  # every accuracy is 0: NaN there, 0 here
+    assert mean == pytest.approx(0.0 if i == 13 else expected, abs=1e-12)
+    assert bias == float(golden[f"{i}_fixed_bias_out"])
+
+
+def test_golden_cases_with_missing_classes(golden_arrays):
+    golden = golden_arrays("ausuc")
+    for i in (9, 10):
+        args, space = golden_case(golden, i)
+        with pytest.raises(ValueError, match="These classes have no sample in y_true"):
+            ausuc(*args, **{**space, "missing": "error"})
+        assert ausuc(*args, **{**space, "missing": "ignore"}) > ausuc(*args, **space) + 0.01
+
+
+GOOD = {
+    "y_true": ["a", "b", "c"],
+    "scores": np.eye(3),
+    "classes": ["a", "b", "c"],
+    "seen_classes": ["a", "b"],
+}
+
+
+@pytest.mark.parametrize(
+    "metric", [seen_unseen_curve, ausuc, best_harmonic_mean, generalized_accuracy]
+)
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"scores": np.zeros(3)},
+            "scores must have 2 dimensions (samples, classes), got shape (3,)",
+        ),
+        ({"scores": np.zeros((2, 3))}, "expected shape (3, 3), got (2, 3)."),
+        ({"scores": np.zeros((3, 4))}, "expected shape (3, 3), got (3, 4)."),
+        ({"scores": np.diag([1, np.nan, 1])}, "scores must be finite"),
+        ({"scores": np.diag([1, -np.inf, 1])}, "scores must be finite"),
+        ({"scores": [["x"] * 3] * 3}, "scores must be numbers"),
+        ({"scores": np.array([[1, 1, -1]] * 3) * 1.7e308}, "scores are too large"),
+        ({"y_true": []}, "y_true is empty"),
+        ({"y_true": ["a", "b", None]}, "y_true holds a missing label"),
+        ({"y_true": ["a", "z", "c"]}, "y_true holds labels that are not in classes: 'z'."),
+        ({"y_true": [1, 2, 3]}, "y_true holds labels that are not in classes: 1, 2, 3."),
+        ({"y_true": ["a", "b", "b"]}, "y_true holds no sample of an unseen class"),
+        ({"y_true": ["c", "c", "c"]}, "y_true holds no sample of a seen class"),
+        ({"y_true": ["a", "a", "c"]}, "These classes have no sample in y_true: 'b'. Pass missing="),
+        ({"classes": ["a", "b", "b"]}, "classes holds a label more than once: 'b'."),
+        ({"classes": []}, "classes is empty"),
+        ({"seen_classes": []}, "seen_classes is empty"),
+        ({"seen_classes": ["a", "b", "c"]}, "seen_classes holds every class"),
+        ({"seen_classes": ["a", "z"]}, "seen_classes holds labels that are not in classes: 'z'."),
+        ({"seen_classes": ["a", "a"]}, "seen_classes holds a label more than once: 'a'."),
+        ({"missing": "no"}, "missing must be one of ('error', 'ignore', 'zero'), got 'no'."),
+    ],
+)
+def test_errors(metric, change, message):
+    assert metric(**GOOD) is not None
+    with pytest.raises(ValueError, match=re.escape(message)):
+        metric(**(GOOD | change))
+
+
+@pytest.mark.parametrize(("bias", "got"), [(np.nan, "NaN"), ("much", "'much'"), (None, "None")])
+def test_errors_of_bias(bias, got):
+    with pytest.raises(ValueError, match=f"bias must be a number, got {got}."):
+        generalized_accuracy(**GOOD, bias=bias)
