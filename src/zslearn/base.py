@@ -7,8 +7,8 @@ parameters of any described class, and the score named by `score_function` is ho
                                            ├──► score ──► a number per (image, class)
     class signatures ──► synthesize(S) ────┘
 
-A method derives from :class:`ZeroShotClassifier` and writes `_fit`, `embed` and `synthesize`; what a
-user calls is written here, once for all of them.
+A method derives from :class:`ZeroShotClassifier` and writes `_fit`, `embed` and `synthesize`; what
+a user calls is written here, once for all of them.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ from sklearn.utils.validation import (
 
 from zslearn.metrics import per_class_accuracy
 from zslearn.scoring import ScoreFunction, class_scores, top_k
-from zslearn.signatures._table import SignatureTable, label_array, label_kind, name_some
+from zslearn.signatures._table import SignatureTable, label_array, label_kind
 from zslearn.utils import (
     Array,
     InputWarning,
     floating,
     is_foreign,
+    name_some,
     take_rows,
     to_numpy,
     unit_rows,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,18 +13,10 @@ from numpy.typing import NDArray
 
 from zslearn.signatures._normalize import median_distance
 from zslearn.signatures._views import MultiSignatures, SignatureViews
-from zslearn.utils import InputWarning, is_foreign, to_numpy, unit_rows
+from zslearn.utils import InputWarning, is_foreign, name_some, to_numpy, unit_rows
 
 #: The column of a polars frame, which has no index, that holds the class labels.
 LABEL_COLUMN = "class"
-
-
-def name_some(labels: Iterable[Hashable], limit: int = 5) -> str:
-    """Write up to `limit` labels for an error message, and how many more there are."""
-    labels = list(labels)
-    shown = ", ".join(repr(label) for label in labels[:limit])
-    more = len(labels) - limit
-    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def label_array(values: Iterable[Any], where: str) -> NDArray[Any]:

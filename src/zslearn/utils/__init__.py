@@ -9,7 +9,9 @@ from zslearn.utils._array import (
     to_numpy,
     unit_rows,
 )
+from zslearn.utils._files import replacing
 from zslearn.utils._optional import import_optional
+from zslearn.utils._text import name_some
 from zslearn.utils._warnings import InputWarning
 
 __all__ = [
@@ -19,6 +21,8 @@ __all__ = [
     "import_optional",
     "is_foreign",
     "move_like",
+    "name_some",
+    "replacing",
     "take_rows",
     "to_numpy",
     "unit_rows",

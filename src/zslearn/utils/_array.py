@@ -24,7 +24,9 @@ def is_foreign(x: object) -> bool:
 def to_numpy(x: Any) -> NDArray[Any]:
     """Bring an array of any library to the host as a NumPy array, without a copy where possible."""
     if compat.is_torch_array(x):
-        return x.detach().cpu().numpy()
+        x = x.detach().cpu()
+        # NumPy has no bfloat16.
+        return (x.float() if x.dtype.is_floating_point and x.dtype.itemsize < 4 else x).numpy()
     if compat.is_cupy_array(x):
         return x.get()
     return np.asarray(x)

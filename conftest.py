@@ -1,0 +1,33 @@
+"""What tests and doctests share: a cache of their own, and skips that say which package is missing."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+
+import pytest
+
+# What a doctest mentions → the package it needs.
+_NEEDS = {"load_glyphs": "matplotlib", "Display": "matplotlib", "plt.": "matplotlib"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if not isinstance(item, pytest.DoctestItem):
+            continue
+        source = "".join(example.source for example in item.dtest.examples)
+        for word, package in _NEEDS.items():
+            if word in source and importlib.util.find_spec(package) is None:
+                item.add_marker(pytest.mark.skip(reason=f"needs {package}"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Render the glyphs once for all workers, and leave the user's cache alone."""
+    base = tmp_path_factory.getbasetemp()
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        base = base.parent
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ZSLEARN_CACHE", str(base / "zslearn-cache"))
+        yield

@@ -1,0 +1,8 @@
+"""`python -m zslearn` is the command line."""
+
+import sys
+
+from zslearn.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""The demo: every method there is, on the embedded glyphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from zslearn.datasets import load_glyphs
+from zslearn.experiments._evaluate import Evaluation, evaluate
+from zslearn.experiments._figures import save_curves, save_predictions
+from zslearn.experiments._methods import METHODS
+from zslearn.utils import import_optional, replacing
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What the demo found and where it was written.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One row a method, best conventional accuracy last column first; see `Evaluation`.
+    best : str
+        The method whose predictions are pictured: the one with the largest AUSUC.
+    files : tuple of Path
+        What was written.
+    """
+
+    table: pd.DataFrame
+    best: str
+    files: tuple[Path, ...]
+
+
+def run_demo(folder: Path, *, say: Say = lambda text: None, progress: bool = False) -> Demo:
+    """Fit every method on the glyphs, measure it, and write a table and two pictures.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to write; it is made.
+    say : callable
+        Called with a line of text before each step.
+    progress : bool
+        Whether rendering the glyphs may draw a progress bar.
+
+    Returns
+    -------
+    Demo
+        The table and the files.
+    """
+    import_optional("matplotlib", "The demo")
+    say("loading the glyphs")
+    data = load_glyphs(progress=progress)
+    evaluations: list[Evaluation] = []
+    for name, make in METHODS.items():
+        say(f"fitting {name}")
+        evaluations.append(evaluate(name, make(), data))
+    say("drawing")
+    table = pd.DataFrame([evaluation.row() for evaluation in evaluations]).set_index("method")
+    best = max(evaluations, key=lambda evaluation: evaluation.ausuc)
+    files = (
+        folder / "results.csv",
+        folder / "seen-unseen-curve.png",
+        folder / "unseen-letters.png",
+    )
+    with replacing(files[0]) as temporary:
+        table.to_csv(temporary)
+    save_curves(evaluations, files[1])
+    predicted = best.model.predict(data.X_test_unseen, classes=data.unseen_classes)
+    save_predictions(
+        data,
+        predicted,
+        files[2],
+        title=(
+            f"Letters that {best.method} never saw, chosen among {len(data.unseen_classes)}: "
+            f"{best.accuracy:.0%} right (chance {1 / len(data.unseen_classes):.0%})"
+        ),
+    )
+    return Demo(table, best.method, files)

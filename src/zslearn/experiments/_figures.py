@@ -1,0 +1,99 @@
+"""Pictures of results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zslearn.datasets import ZeroShotDataset
+from zslearn.experiments._evaluate import Evaluation
+from zslearn.metrics import SeenUnseenCurveDisplay
+from zslearn.utils import import_optional, replacing
+
+_RIGHT, _WRONG = "#1a7f37", "#b42318"
+
+
+def _save(figure: Any, path: Path) -> None:
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=150)
+
+
+def _figure(**options: Any) -> Any:
+    """A figure that no window and no global state knows of."""
+    figure = import_optional("matplotlib.figure", "Drawing pictures")
+    return figure.Figure(layout="constrained", **options)
+
+
+def save_curves(evaluations: Sequence[Evaluation], path: Path) -> None:
+    """Draw the seen–unseen accuracy curves of several methods into one file.
+
+    Parameters
+    ----------
+    evaluations : sequence of Evaluation
+        One a method.
+    path : Path
+        The picture; its ending tells the format.
+    """
+    figure = _figure(figsize=(6, 5))
+    axes = figure.subplots()
+    for evaluation in evaluations:
+        SeenUnseenCurveDisplay.from_predictions(
+            evaluation.y_true,
+            evaluation.scores,
+            classes=evaluation.model.classes_,
+            seen_classes=evaluation.model.seen_classes_,
+            name=evaluation.method,
+            ax=axes,
+        )
+    axes.set_title("Seen–unseen accuracy; dot: without calibration", fontsize=10)
+    _save(figure, path)
+
+
+def save_predictions(
+    data: ZeroShotDataset,
+    predicted: NDArray[Any],
+    path: Path,
+    *,
+    title: str,
+    columns: int = 10,
+    rows: int = 5,
+    random_state: int = 0,
+) -> None:
+    """Draw test images of unseen classes with what the model said, right or wrong.
+
+    Parameters
+    ----------
+    data : ZeroShotDataset
+        A data set with images.
+    predicted : ndarray of shape (n_test_unseen,)
+        A label for each image of the unseen test part.
+    path : Path
+        The picture; its ending tells the format.
+    title : str
+        What stands above.
+    columns, rows : int
+        How many images; classes take turns, as many as there is room for.
+    random_state : int
+        Chooses the images, by chance and not by how well they show.
+    """
+    rng = np.random.RandomState(random_state)
+    y_true = data.y_test_unseen
+    images = data.images_test_unseen
+    turns = [rng.permutation(np.flatnonzero(y_true == c)) for c in data.unseen_classes]
+    n_turns = -(-columns * rows // len(turns))
+    chosen = [turn[i] for i in range(n_turns) for turn in turns if i < len(turn)][: columns * rows]
+    figure = _figure(figsize=(0.95 * columns, 1.25 * rows + 0.5))
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for axes in grid.flat:
+        axes.set_axis_off()
+    for axes, i in zip(grid.flat, chosen, strict=False):
+        right = predicted[i] == y_true[i]
+        axes.imshow(255 - images[i], cmap="gray", vmin=0, vmax=255)
+        said = f"{predicted[i]}" if right else f"{predicted[i]} (is {y_true[i]})"
+        axes.set_title(said, color=_RIGHT if right else _WRONG, fontsize=10)
+    figure.suptitle(title, fontsize=11)
+    _save(figure, path)

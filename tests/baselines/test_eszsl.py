@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from zslearn.baselines import ESZSL
+from zslearn.signatures import normalize_signatures
+
+
+def _prepared(problem):
+    X = problem.X_train / np.linalg.norm(problem.X_train, axis=1, keepdims=True)
+    seen = np.unique(problem.y_train)
+    A = normalize_signatures(problem.signatures.loc[seen])
+    Y = np.where(problem.y_train[:, None] == seen[None, :], 1.0, -1.0)
+    return X, A, Y
+
+
+@pytest.mark.parametrize("center", [None, "features", "signatures", "both"])
+@pytest.mark.parametrize("columns", [slice(None), slice(0, 3)], ids=["d < S", "d << S"])
+def test_solves_the_stated_equation(problem, center, columns):
+    """(XᵀX + γI) W (AᵀA + λI) = XᵀYA, written out directly."""
+    signatures = problem.signatures.iloc[:, columns]
+    model = ESZSL(3.0, 0.5, center=center).fit(
+        problem.X_train, problem.y_train, signatures=signatures
+    )
+    X, _, Y = _prepared(problem)
+    A = normalize_signatures(signatures.loc[model.seen_classes_])
+    if center in ("features", "both"):
+        X = X - X.mean(axis=0)
+    if center in ("signatures", "both"):
+        A = A - A.mean(axis=0)
+    left = (X.T @ X + 3.0 * np.eye(X.shape[1])) @ model.coef_ @ (A.T @ A + 0.5 * np.eye(A.shape[1]))
+    np.testing.assert_allclose(left, X.T @ Y @ A, atol=1e-10)
+    np.testing.assert_allclose(
+        model.decision_function(problem.X_train, classes=model.seen_classes_),
+        X @ model.coef_ @ A.T,
+        atol=1e-10,
+    )
+
+
+def test_is_the_minimum_of_its_objective(problem):
+    model = ESZSL(2.0, 0.3, center=None).fit(
+        problem.X_train, problem.y_train, signatures=problem.signatures
+    )
+    X, A, Y = _prepared(problem)
+
+    def objective(W):
+        return (
+            np.sum((X @ W @ A.T - Y) ** 2)
+            + 2.0 * np.sum((W @ A.T) ** 2)
+            + 0.3 * np.sum((X @ W) ** 2)
+            + 2.0 * 0.3 * np.sum(W**2)
+        )
+
+    best = objective(model.coef_)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        step = 1e-3 * rng.standard_normal(model.coef_.shape)
+        assert objective(model.coef_ + step) > best
+
+
+def test_more_attributes_than_classes(problem):
+    rng = np.random.default_rng(0)
+    wide = problem.signatures @ rng.standard_normal((problem.signatures.shape[1], 40))
+    model = ESZSL(center=None).fit(problem.X_train, problem.y_train, signatures=wide)
+    A = normalize_signatures(wide.loc[model.seen_classes_])
+    X, _, Y = _prepared(problem)
+    left = (X.T @ X + 10.0 * np.eye(X.shape[1])) @ model.coef_ @ (A.T @ A + 0.1 * np.eye(40))
+    np.testing.assert_allclose(left, X.T @ Y @ A, atol=1e-9)
+
+
+def test_blocks_of_rows_change_nothing(problem, monkeypatch):
+    whole = ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    monkeypatch.setattr("zslearn.baselines._eszsl._BLOCK", 7)
+    parts = ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    np.testing.assert_allclose(parts.coef_, whole.coef_, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["alpha_features", "alpha_signatures"])
+def test_penalties_must_be_positive(problem, name):
+    with pytest.raises(ValueError, match=name):
+        ESZSL(**{name: 0.0}).fit(problem.X_train, problem.y_train)
+
+
+def test_real_birds(data_folder):
+    """CUB, split ns: centred ESZSL on EfficientNet-Lite0 features, untuned defaults."""
+    import scipy.io
+
+    folder = data_folder / "xlsa17" / "CUB"
+    features = scipy.io.loadmat(folder / "efficientnet_lite0.mat")
+    splits = scipy.io.loadmat(folder / "att_splits.mat")
+    X, y = features["features"].T, features["labels"].ravel()
+    signatures = dict(enumerate(splits["original_att"].T, start=1))
+    train, test = (splits[name].ravel() - 1 for name in ("trainval_loc", "test_unseen_loc"))
+    model = ESZSL().fit(X[train], y[train], signatures=signatures)
+    accuracy = model.score(X[test], y[test], classes=model.unseen_classes_)
+    assert 0.55 < accuracy < 0.62

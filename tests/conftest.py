@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from zslearn.datasets import make_zero_shot
+
+
+def _folder(variable: str) -> Path:
+    value = os.environ.get(variable)
+    if not value:
+        pytest.skip(f"{variable} is not set")
+    if not Path(value).is_dir():
+        pytest.skip(f"{variable} is not a folder")
+    return Path(value)
+
+
+@pytest.fixture(scope="session")
+def golden_arrays():
+    """Load a golden file by name: the authors' inputs and outputs, as a dict of arrays."""
+    folder = _folder("ZSLEARN_GOLDEN")
+
+    def load(name):
+        path = folder / f"{name}.npz"
+        if not path.exists():
+            pytest.skip(f"ZSLEARN_GOLDEN has no {name}.npz")
+        with np.load(path) as file:
+            return dict(file)
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder that holds xlsa17/, imagenet/ and so on."""
+    return _folder("ZSLEARN_DATA")
+
+
+@pytest.fixture(scope="session")
+def problem():
+    """A small zero-shot problem: 12 seen classes, 4 unseen."""
+    return make_zero_shot(
+        n_seen=12, n_unseen=4, n_features=20, n_attributes=8, samples_per_class=15, random_state=3
+    )

@@ -1,0 +1,64 @@
+"""Every estimator, in the settings that the common checks go through, and what each may fail."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from typing import Any
+
+import pytest
+
+from zslearn import baselines, calibration, synthesis
+from zslearn.baselines import ESZSL
+
+# Settings besides the default that take another way through the code. An estimator that is not
+# here is checked with its defaults; one that needs another estimator gets ESZSL.
+SETTINGS: dict[str, list[dict[str, Any]]] = {
+    "ESZSL": [{}, {"center": None}, {"feature_norm": None}, {"signature_scale": "all"}],
+    "CalibratedStacking": [{"estimator": ESZSL()}, {"estimator": ESZSL(), "bias": 0.1}],
+}
+
+# Checks of scikit-learn that an estimator fails, each with its reason.
+EXPECTED_FAILURES: dict[str, dict[str, str]] = {}
+
+# Settings that need an extra: (estimator, parameter, value) → module.
+NEEDS: dict[tuple[str, str, str], str] = {}
+
+
+def all_estimators() -> dict[str, type[Any]]:
+    """Every public method and meta-estimator: what exports itself and has `add_classes`."""
+    return {
+        name: getattr(room, name)
+        for room in (baselines, synthesis, calibration)
+        for name in room.__all__
+        if inspect.isclass(getattr(room, name)) and hasattr(getattr(room, name), "add_classes")
+    }
+
+
+def _settings(name: str, cls: type[Any]) -> list[dict[str, Any]]:
+    if name in SETTINGS:
+        return SETTINGS[name]
+    required = getattr(cls, "_required_parameters", ())
+    return [{"estimator": ESZSL()} if "estimator" in required else {}]
+
+
+def instances(**common: Any) -> list[Any]:
+    """Pytest parameters: one estimator a setting."""
+    params = []
+    for name, cls in all_estimators().items():
+        for setting in _settings(name, cls):
+            marks = [
+                pytest.mark.skipif(
+                    importlib.util.find_spec(module) is None, reason=f"needs {module}"
+                )
+                for (who, key, value), module in NEEDS.items()
+                if who == name and setting.get(key) == value
+            ]
+            estimator = cls(**setting, **common)
+            label = ",".join(f"{k}={v}" for k, v in setting.items())
+            params.append(pytest.param(estimator, id=f"{name}({label})", marks=marks))
+    return params
+
+
+def expected_failed_checks(estimator: Any) -> dict[str, str]:
+    return EXPECTED_FAILURES.get(type(estimator).__name__, {})

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy.spatial.distance import cdist, pdist
+
+from zslearn.signatures import (
+    SignatureViews,
+    _kernels,
+    _normalize,
+    median_distance,
+    normalize_signatures,
+    normalized_similarity,
+    rbf_similarity,
+    squared_distances,
+)
+
+NORMS = {
+    "L2": "l2",
+    "L1": "l1",
+    "zscore": "zscore",
+    "L2_zscore": "l2-zscore",
+    "L1_zscore": "l1-zscore",
+    "none": None,
+}
+finite = st.floats(-100, 100, allow_nan=False, width=32)
+
+
+def matrices(max_rows=8, columns=None):
+    columns = st.integers(1, 5) if columns is None else st.just(columns)
+    shapes = st.tuples(st.integers(2, max_rows), columns)
+    return shapes.flatmap(lambda shape: hnp.arrays(np.float64, shape, elements=finite))
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_golden_normalisation(golden_arrays, name):
+    golden = golden_arrays("tiny_ps_sig")
+    ours = normalize_signatures(
+        golden["attr2_div100"], norm=NORMS[name], scale=float(golden[f"median_{name}"])
+    )
+    np.testing.assert_allclose(ours, golden[f"Sig_{name}"], rtol=0, atol=1e-12)
+
+
+def test_golden_distances_and_similarities(golden_arrays):
+    golden = golden_arrays("tiny_ps_sig")
+    signatures = golden["Sig_Y_L2"]
+    seen = signatures[golden["label_S"].astype(int) - 1]
+    unseen = signatures[golden["label_U"].astype(int) - 1]
+    np.testing.assert_allclose(
+        np.sqrt(squared_distances(signatures)), golden["Sig_dist"], atol=1e-12
+    )
+    for exponent in range(-5, 6):
+        gamma = 2.0**exponent
+        np.testing.assert_allclose(
+            normalized_similarity(seen, gamma=gamma), golden[f"SimSS_2^{exponent}"], atol=1e-12
+        )
+        np.testing.assert_allclose(
+            normalized_similarity(unseen, seen, gamma=gamma),
+            golden[f"SimUS_2^{exponent}"],
+            atol=1e-12,
+        )
+    np.testing.assert_allclose(
+        rbf_similarity(unseen, seen, gamma=0.5), golden["Sim_US_scale0.5_RBF"], atol=1e-12
+    )
+    np.testing.assert_allclose(
+        normalized_similarity(unseen, seen, gamma=0.5),
+        golden["Sim_US_scale0.5_RBF_norm"],
+        atol=1e-12,
+    )
+
+
+def test_golden_median_differs_by_the_diagonal_only(golden_arrays):
+    golden = golden_arrays("tiny_ps_sig")
+    rows = normalize_signatures(golden["attr2_div100"], scale=1.0)
+    # The program's median counts rounding noise on the diagonal; ours is the off-diagonal one.
+    assert median_distance(rows) == pytest.approx(0.8913, abs=5e-5)
+    assert float(golden["median_L2"]) == pytest.approx(0.8840, abs=5e-5)
+
+
+@given(matrices())
+def test_normalised_signatures_have_unit_length_and_median_one(rows):
+    scaled = normalize_signatures(rows)
+    lengths = np.linalg.norm(scaled, axis=1)
+    nonzero = rows.any(axis=1)
+    if nonzero.any():
+        np.testing.assert_allclose(lengths[nonzero], lengths[nonzero][0], rtol=1e-9)
+    assert np.all(lengths[~nonzero] == 0)
+    distances = pdist(scaled)
+    if (distances > 0).any():
+        assert np.median(distances[distances > 0]) == pytest.approx(1.0, rel=1e-6)
+
+
+@given(matrices(max_rows=40), st.integers(1, 50))
+@settings(max_examples=60)
+def test_median_of_blocks_is_the_median(rows, block):
+    distances = pdist(rows)
+    distances = distances[distances > 0]
+    expected = np.median(distances) if distances.size else 1.0
+    assert _normalize._median_of_blocks(rows, block) == pytest.approx(expected, rel=1e-12)
+
+
+def test_many_classes_take_the_blocked_median(monkeypatch):
+    rows = np.random.default_rng(0).standard_normal((500, 4))
+    expected = median_distance(rows)
+    monkeypatch.setattr(_normalize, "_DENSE_CLASSES", 10)
+    assert median_distance(rows) == pytest.approx(expected, rel=1e-13)
+    assert median_distance(np.ones((20, 3))) == 1.0
+
+
+def test_equal_signatures_have_scale_one():
+    assert median_distance(np.ones((5, 3))) == 1.0
+    np.testing.assert_allclose(normalize_signatures(np.ones((5, 4))), 0.5)
+
+
+def test_scale_and_norm_are_checked():
+    with pytest.raises(ValueError, match="positive number"):
+        normalize_signatures([[1.0], [2.0]], scale=0.0)
+    with pytest.raises(ValueError, match="norm='l3' is not one of"):
+        normalize_signatures([[1.0], [2.0]], norm="l3")
+    with pytest.raises(ValueError, match="gamma must be a positive number"):
+        rbf_similarity(np.eye(2), gamma=0.0)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch", "array_api_strict"])
+def test_distances_in_any_library(library, monkeypatch):
+    xp = pytest.importorskip(library)
+    monkeypatch.setattr(_kernels, "_EXACT_WORK", 0)
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((7, 5)) + 100, rng.standard_normal((4, 5)) + 100
+    ours = squared_distances(xp.asarray(a), xp.asarray(b))
+    assert type(ours) is type(xp.asarray(a))
+    np.testing.assert_allclose(np.asarray(ours), cdist(a, b, "sqeuclidean"), rtol=1e-10)
+    same = np.asarray(squared_distances(xp.asarray(a)))
+    assert np.all(np.diag(same) == 0)
+    np.testing.assert_allclose(same, cdist(a, a, "sqeuclidean"), rtol=1e-10, atol=1e-12)
+    similar = np.asarray(normalized_similarity(xp.asarray(a), xp.asarray(b)))
+    np.testing.assert_allclose(similar.sum(axis=1), 1.0)
+
+
+@given(matrices(columns=3), st.floats(-12, 12))
+def test_rows_of_similarities_sum_to_one(rows, exponent):
+    similar = normalized_similarity(rows, gamma=2.0**exponent)
+    assert np.isfinite(similar).all()
+    np.testing.assert_allclose(similar.sum(axis=1), 1.0)
+
+
+def test_far_signatures_do_not_underflow():
+    a, b = np.array([[100.0]]), np.array([[0.0], [1.0]])
+    assert rbf_similarity(a, b, gamma=2.0**10).sum() == 0
+    np.testing.assert_array_equal(normalized_similarity(a, b, gamma=2.0**10), [[0.0, 1.0]])
+
+
+def test_kernels_of_views_are_combined_convexly():
+    rng = np.random.default_rng(1)
+    first, second = rng.standard_normal((6, 3)), rng.standard_normal((6, 5))
+    views = SignatureViews((first, second), (0.3, 0.7))
+    expected = 0.3 * rbf_similarity(first, gamma=0.5) + 0.7 * rbf_similarity(second, gamma=0.5)
+    np.testing.assert_allclose(rbf_similarity(views, gamma=0.5), expected)
+    np.testing.assert_allclose(
+        normalized_similarity(views, views[:4], gamma=0.5),
+        expected[:, :4] / expected[:, :4].sum(axis=1, keepdims=True),
+    )
+    both = views.concatenate()
+    np.testing.assert_allclose(both @ both.T, 0.3 * first @ first.T + 0.7 * second @ second.T)
+    with pytest.raises(ValueError, match="same views"):
+        rbf_similarity(views, SignatureViews((first,), (1.0,)))
+
+
+def test_a_view_of_weight_zero_counts_for_nothing():
+    rng = np.random.default_rng(2)
+    first, second = rng.standard_normal((6, 3)), rng.standard_normal((6, 5))
+    views = SignatureViews((first, second), (1.0, 0.0))
+    np.testing.assert_allclose(normalized_similarity(views), normalized_similarity(first))

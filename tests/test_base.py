@@ -1,0 +1,534 @@
+"""The contract: what goes in, what comes out, and what is refused."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse
+import sklearn
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from zslearn.base import ZeroShotClassifier
+from zslearn.baselines import ESZSL
+from zslearn.signatures import MultiSignatures, SignatureViews
+from zslearn.utils import InputWarning
+
+
+class Prototypes(ZeroShotClassifier):
+    """The smallest method there can be: least squares from signatures to class means."""
+
+    score_function = "euclidean"
+
+    def __init__(self, feature_norm="l2", signature_scale="seen"):
+        self.feature_norm = feature_norm
+        self.signature_scale = signature_scale
+
+    def _fit(self, X, y, signatures):
+        means = np.stack([X[y == c].mean(axis=0) for c in range(len(signatures))])
+        self.map_ = np.linalg.lstsq(signatures, means, rcond=None)[0]
+
+    def synthesize(self, signatures):
+        return signatures @ self.map_
+
+
+class Views(Prototypes):
+    """A method that keeps the views apart."""
+
+    keep_views = True
+
+    def _fit(self, X, y, signatures):
+        self.got_ = signatures
+        super()._fit(X, y, signatures.concatenate())
+
+    def synthesize(self, signatures):
+        return super().synthesize(signatures.concatenate())
+
+
+@pytest.fixture
+def fitted(problem):
+    return ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+
+
+def test_a_method_is_one_small_class(problem):
+    model = Prototypes().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    unseen = model.unseen_classes_
+    assert model.score(problem.X_test_unseen, problem.y_test_unseen, classes=unseen) > 0.5
+    assert model.predict_top_k(problem.X_test_unseen, 2)[0].shape == (
+        len(problem.X_test_unseen),
+        2,
+    )
+
+
+def test_a_method_without_its_verbs_says_so(problem):
+    class Nothing(ZeroShotClassifier):
+        feature_norm = "l2"
+        signature_scale = "seen"
+
+    with pytest.raises(TypeError, match="Nothing must define _fit"):
+        Nothing().fit(problem.X_train, problem.y_train)
+
+
+def test_parameters_that_are_not_finite_name_their_class(problem):
+    class Broken(Prototypes):
+        def synthesize(self, signatures):
+            out = super().synthesize(signatures)
+            out[-1] = np.nan
+            return out
+
+    last = np.sort(problem.signatures.index)[-1]
+    with pytest.raises(ValueError, match=f"Broken made NaN.*'{last}'"):
+        Broken().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+
+
+# Labels and containers
+
+
+@pytest.mark.parametrize(
+    "rename",
+    [
+        lambda i: f"class {i:02d}",
+        lambda i: 5 * i - 8,
+        lambda i: np.float64(i),
+        lambda i: np.int8(i),
+    ],
+    ids=["str", "int", "float", "int8"],
+)
+def test_label_types(problem, rename):
+    order = np.sort(problem.signatures.index)
+    names = {label: rename(i) for i, label in enumerate(order)}
+    y = np.asarray([names[label] for label in problem.y_train])
+    signatures = problem.signatures.rename(index=names)
+    model = ESZSL().fit(problem.X_train, y, signatures=signatures)
+    predicted = model.predict(problem.X_test_unseen)
+    assert predicted.dtype.kind == y.dtype.kind
+    expected = ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    expected = [names[label] for label in expected.predict(problem.X_test_unseen)]
+    np.testing.assert_array_equal(predicted, expected)
+
+
+def test_boolean_labels():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 3))
+    y = X[:, 0] > 0
+    model = ESZSL().fit(X, y, signatures={True: [1.0, 0.0], False: [0.0, 1.0]})
+    assert model.classes_.dtype == bool
+    assert model.predict(X).dtype == bool
+    assert model.score(X, y) > 0.8
+
+
+def test_object_and_categorical_labels(problem):
+    expected = ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    expected = expected.predict(problem.X_test_unseen)
+    everything = np.sort(problem.signatures.index)
+    for y in (
+        problem.y_train.astype(object),
+        pd.Series(problem.y_train, dtype="string"),
+        pd.Series(pd.Categorical(problem.y_train, categories=everything)),
+        pl.Series(problem.y_train),
+        problem.y_train.tolist(),
+    ):
+        model = ESZSL().fit(problem.X_train, y, signatures=problem.signatures)
+        np.testing.assert_array_equal(model.predict(problem.X_test_unseen), expected)
+        np.testing.assert_array_equal(model.unseen_classes_, np.sort(problem.unseen_classes))
+
+
+def test_frames_and_mappings(problem):
+    names = [f"feature {i}" for i in range(problem.X_train.shape[1])]
+    expected = ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    expected = expected.predict(problem.X_test_unseen)
+    frame = problem.signatures
+    with_labels = pl.DataFrame({"class": list(frame.index)}).hstack(
+        pl.DataFrame(frame.to_numpy(), schema=[str(c) for c in frame.columns])
+    )
+    mapping = dict(zip(frame.index, frame.to_numpy(), strict=True))
+    for make, signatures in (
+        (lambda X: pd.DataFrame(X, columns=names), frame),
+        (lambda X: pl.DataFrame(X, schema=names), with_labels),
+        (lambda X: X.tolist(), mapping),
+    ):
+        model = ESZSL().fit(make(problem.X_train), problem.y_train, signatures=signatures)
+        np.testing.assert_array_equal(model.predict(make(problem.X_test_unseen)), expected)
+        if hasattr(model, "feature_names_in_"):
+            assert list(model.feature_names_in_) == names
+            with pytest.raises(ValueError, match="feature names"):
+                model.predict(pd.DataFrame(problem.X_test_unseen, columns=names[::-1]))
+
+
+def test_array_rows_follow_the_sorted_labels(problem):
+    seen = np.unique(problem.y_train)
+    frame = problem.signatures.loc[seen]
+    by_array = ESZSL().fit(problem.X_train, problem.y_train, signatures=frame.to_numpy())
+    by_frame = ESZSL().fit(problem.X_train, problem.y_train, signatures=frame)
+    X = problem.X_test_seen
+    np.testing.assert_array_equal(by_array.decision_function(X), by_frame.decision_function(X))
+
+
+def test_without_signatures_it_is_an_ordinary_classifier(problem):
+    model = ESZSL().fit(problem.X_train, problem.y_train)
+    np.testing.assert_array_equal(model.classes_, np.unique(problem.y_train))
+    assert model.unseen_classes_.size == 0
+    assert model.score(problem.X_test_seen, problem.y_test_seen) > 0.4
+
+
+def test_decision_function_columns_follow_classes(fitted, problem):
+    order = fitted.classes_[::-1]
+    X = problem.X_test_seen
+    np.testing.assert_allclose(
+        fitted.decision_function(X, classes=order), fitted.decision_function(X)[:, ::-1]
+    )
+    one = fitted.decision_function(X, classes=[order[0]])
+    assert one.shape == (len(X), 1)
+    for container in (list, pd.Index, pd.Series, pl.Series):
+        scores = fitted.decision_function(X, classes=container(order))
+        np.testing.assert_array_equal(scores, fitted.decision_function(X, classes=order))
+
+
+def test_two_classes_follow_scikit_learn_unless_named(problem):
+    keep = np.isin(problem.y_train, problem.seen_classes[:2])
+    model = ESZSL().fit(problem.X_train[keep], problem.y_train[keep])
+    X = problem.X_train[keep]
+    flat = model.decision_function(X)
+    both = model.decision_function(X, classes=model.classes_)
+    assert flat.shape == (len(X),)
+    assert both.shape == (len(X), 2)
+    np.testing.assert_allclose(flat, both[:, 1] - both[:, 0])
+
+
+def test_equal_classes_are_settled_by_their_order(problem):
+    twin = problem.signatures.loc[[problem.unseen_classes[0]]]
+    twin.index = ["zzz twin"]
+    signatures = pd.concat([twin, problem.signatures])
+    model = ESZSL().fit(problem.X_train, problem.y_train, signatures=signatures)
+    pair = ["zzz twin", problem.unseen_classes[0]]
+    predicted = model.predict(problem.X_test_unseen, classes=pair)
+    assert set(predicted) == {problem.unseen_classes[0]}
+
+
+# Several views
+
+
+def test_several_views(problem):
+    frame = problem.signatures
+    views = MultiSignatures(
+        {"front": frame.iloc[:, :5], "back": frame.iloc[::-1, 5:]}, weights=[0.25, 0.75]
+    )
+    model = Views().fit(problem.X_train, problem.y_train, signatures=views)
+    assert isinstance(model.got_, SignatureViews)
+    assert model.got_.weights == (0.25, 0.75)
+    assert len(model.got_) == len(problem.seen_classes)
+    assert len(model.signature_scale_) == 2
+    other = Prototypes().fit(problem.X_train, problem.y_train, signatures=views)
+    X = problem.X_test_unseen
+    np.testing.assert_allclose(model.decision_function(X), other.decision_function(X))
+    assert other.score(X, problem.y_test_unseen, classes=other.unseen_classes_) > 0.4
+
+
+def test_describing_several_views_later(problem):
+    frame = problem.signatures
+
+    def views(rows):
+        return MultiSignatures({"front": rows.iloc[:, :5], "back": rows.iloc[:, 5:]})
+
+    late = problem.unseen_classes[:2]
+    whole = Views().fit(problem.X_train, problem.y_train, signatures=views(frame))
+    model = Views().fit(problem.X_train, problem.y_train, signatures=views(frame.drop(index=late)))
+    model.add_classes(views(frame.loc[late]))
+    X = problem.X_test_unseen
+    np.testing.assert_array_equal(model.decision_function(X), whole.decision_function(X))
+    with pytest.raises(ValueError, match="views"):
+        model.add_classes(frame.loc[late].rename(index=str.upper))
+
+
+@pytest.mark.parametrize(
+    ("views", "weights", "message"),
+    [
+        ({}, None, "at least one"),
+        ({"a": {"x": [1.0]}}, [1, 2], "1 views need 1 weights"),
+        ({"a": {"x": [1.0]}}, [-1.0], "non-negative"),
+        ({"a": {"x": [1.0]}}, {"b": 1.0}, "the views are"),
+    ],
+)
+def test_bad_views_are_refused(views, weights, message):
+    with pytest.raises(ValueError, match=message):
+        MultiSignatures(views, weights)
+
+
+def test_views_of_different_classes_are_refused(problem):
+    frame = problem.signatures
+    odd = MultiSignatures({"a": frame, "b": frame.drop(index=problem.unseen_classes[1])})
+    with pytest.raises(ValueError, match=f"same classes.*{problem.unseen_classes[1]}"):
+        ESZSL().fit(problem.X_train, problem.y_train, signatures=odd)
+
+
+# What is refused
+
+
+def test_a_class_without_signature_is_named(problem):
+    seen = np.sort(problem.seen_classes)
+    with pytest.raises(ValueError, match="7 of the 12 classes in y have no signature") as error:
+        ESZSL().fit(
+            problem.X_train, problem.y_train, signatures=problem.signatures.drop(index=seen[:7])
+        )
+    named = [label for label in seen if repr(str(label)) in str(error.value)]
+    assert named == list(seen[:5])
+    assert "and 2 more" in str(error.value)
+
+
+def test_duplicate_labels(problem):
+    frame = pd.concat([problem.signatures, problem.signatures.iloc[:1]])
+    with pytest.raises(ValueError, match=f"more than once: '{frame.index[0]}'"):
+        ESZSL().fit(problem.X_train, problem.y_train, signatures=frame)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_signature_that_is_not_finite_names_its_class(problem, bad):
+    frame = problem.signatures.copy()
+    frame.iloc[3, 2] = bad
+    with pytest.raises(ValueError, match=f"NaN or infinity for '{frame.index[3]}'"):
+        ESZSL().fit(problem.X_train, problem.y_train, signatures=frame)
+
+
+def test_a_zero_signature_is_allowed_and_warned_about(problem):
+    frame = problem.signatures.copy()
+    frame.loc[problem.unseen_classes[0]] = 0.0
+    with pytest.warns(InputWarning, match=f"'{problem.unseen_classes[0]}' is all zeros"):
+        model = ESZSL().fit(problem.X_train, problem.y_train, signatures=frame)
+    assert np.isfinite(model.decision_function(problem.X_test_unseen)).all()
+
+
+def test_labels_of_another_type(problem):
+    frame = problem.signatures.reset_index(drop=True)
+    with pytest.raises(ValueError, match="signatures are numbers, those of y are strings"):
+        ESZSL().fit(problem.X_train, problem.y_train, signatures=frame)
+    with pytest.raises(ValueError, match="all strings, all numbers or all booleans"):
+        ESZSL().fit(problem.X_train, problem.y_train, signatures={"a": [1.0], 2: [1.0]})
+
+
+def test_signatures_that_are_not_numbers(problem):
+    frame = problem.signatures.assign(habitat="wood")
+    with pytest.raises(ValueError, match="not numbers: 'habitat'"):
+        ESZSL().fit(problem.X_train, problem.y_train, signatures=frame)
+    with pytest.raises(ValueError, match="no attributes"):
+        ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures.iloc[:, :0])
+    with pytest.raises(ValueError, match="'class'"):
+        ESZSL().fit(problem.X_train, problem.y_train, signatures=pl.DataFrame({"a": [1.0]}))
+    with pytest.raises(ValueError, match="empty"):
+        ESZSL().fit(problem.X_train, problem.y_train, signatures={})
+    uneven = {label: [1.0] * (1 + i % 2) for i, label in enumerate(problem.signatures.index)}
+    with pytest.raises(ValueError, match="vectors of one length"):
+        ESZSL().fit(problem.X_train, problem.y_train, signatures=uneven)
+
+
+def test_an_array_with_rows_for_classes_without_samples(problem):
+    with pytest.raises(ValueError, match="array of 16 rows, but y has samples of 12 classes"):
+        ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures.to_numpy())
+
+
+def test_one_seen_class_only(problem):
+    with pytest.raises(ValueError, match="one class only, 'only'.*at least two"):
+        ESZSL().fit(problem.X_train, ["only"] * len(problem.X_train))
+
+
+def test_unknown_empty_and_repeated_candidates(fitted, problem):
+    X = problem.X_test_unseen
+    for ask in (fitted.predict, fitted.decision_function, fitted.predict_top_k):
+        with pytest.raises(ValueError, match="not described: 'unicorn'"):
+            ask(X, classes=[fitted.classes_[0], "unicorn"])
+        with pytest.raises(ValueError, match="not described: 1"):
+            ask(X, classes=[1])
+        with pytest.raises(ValueError, match="classes is empty"):
+            ask(X, classes=[])
+        with pytest.raises(ValueError, match="names twice"):
+            ask(X, classes=[fitted.classes_[0]] * 2)
+        with pytest.raises(ValueError, match="list of labels"):
+            ask(X, classes="unicorn")
+
+
+def test_more_candidates_than_classes(fitted, problem):
+    with pytest.raises(ValueError, match="k must be between 1 and the number of classes, 2"):
+        fitted.predict_top_k(problem.X_test_unseen, 3, classes=fitted.classes_[:2])
+
+
+def test_features_of_another_width(fitted, problem):
+    with pytest.raises(ValueError, match="19 features, but ESZSL is expecting 20"):
+        fitted.predict(problem.X_test_unseen[:, 1:])
+
+
+def test_foreign_features_of_another_width(fitted, problem):
+    xp = pytest.importorskip("array_api_strict")
+    with pytest.raises(ValueError, match="19 features, but ESZSL is expecting 20"):
+        fitted.predict(xp.asarray(problem.X_test_unseen[:, 1:]))
+    with pytest.raises(ValueError, match="1 axes"):
+        fitted.predict(xp.asarray(problem.X_test_unseen[0]))
+    with pytest.raises(ValueError, match="0 samples"):
+        fitted.predict(xp.asarray(problem.X_test_unseen[:0]))
+
+
+def test_sparse_features_are_refused(problem):
+    with pytest.raises(TypeError, match="Sparse data was passed.*toarray"):
+        ESZSL().fit(scipy.sparse.csr_array(problem.X_train), problem.y_train)
+
+
+def test_labels_with_gaps(problem):
+    y = problem.y_train.astype(object)
+    y[3] = None
+    with pytest.raises(ValueError, match="labels of y|NaN"):
+        ESZSL().fit(problem.X_train, y, signatures=problem.signatures)
+
+
+def test_describing_known_or_ill_fitting_classes_changes_nothing(fitted, problem):
+    before = fitted.decision_function(problem.X_test_unseen)
+    rows = problem.signatures.iloc[:2]
+    with pytest.raises(ValueError, match="Already described"):
+        fitted.add_classes(rows)
+    new = rows.rename(index=lambda label: label + " new")
+    with pytest.raises(ValueError, match="have 7 attributes; those given to fit have 8"):
+        fitted.add_classes(new.iloc[:, :7])
+    with pytest.raises(ValueError, match="differ in"):
+        fitted.add_classes(new.rename(columns=lambda c: f"{c}?"))
+    with pytest.raises(ValueError, match="numbers, those of the fitted classes are strings"):
+        fitted.add_classes({1: rows.iloc[0].to_numpy()})
+    with pytest.raises(ValueError, match="which class each row describes"):
+        fitted.add_classes(new.to_numpy())
+    with pytest.raises(ValueError, match="NaN"):
+        fitted.add_classes(new * np.nan)
+    np.testing.assert_array_equal(fitted.decision_function(problem.X_test_unseen), before)
+
+
+def test_named_attributes_may_come_in_another_order(fitted, problem):
+    new = problem.signatures.iloc[:2].rename(index=lambda label: label + " new")
+    other = clone(fitted).fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    X = problem.X_test_unseen
+    fitted.add_classes(new)
+    other.add_classes(new.iloc[:, ::-1])
+    np.testing.assert_array_equal(fitted.decision_function(X), other.decision_function(X))
+
+
+# Features that are not finite
+
+
+def test_non_finite_features_are_replaced_with_one_warning(problem):
+    X = problem.X_train.copy()
+    X[3, 1] = np.nan
+    X[5, 2:4] = np.inf
+    zeros = np.where(np.isfinite(X), X, 0.0)
+    with pytest.warns(InputWarning, match="contains 3 NaN or infinite") as caught:
+        model = ESZSL().fit(X, problem.y_train, signatures=problem.signatures)
+    assert len(caught) == 1
+    same = ESZSL().fit(zeros, problem.y_train, signatures=problem.signatures)
+    np.testing.assert_array_equal(model.coef_, same.coef_)
+    with pytest.warns(InputWarning, match="contains 3") as caught:
+        predicted = model.predict(X)
+    assert len(caught) == 1
+    np.testing.assert_array_equal(predicted, same.predict(zeros))
+
+
+def test_without_feature_norm_non_finite_features_are_an_error(problem):
+    model = ESZSL(feature_norm=None)
+    X = problem.X_train.copy()
+    X[3, 1] = np.nan
+    with pytest.raises(ValueError, match="NaN or infinity, which feature_norm=None"):
+        model.fit(X, problem.y_train, signatures=problem.signatures)
+    model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        model.predict(X)
+
+
+def test_feature_norm_makes_the_scale_of_a_sample_irrelevant(fitted, problem):
+    X = problem.X_test_unseen
+    scale = np.geomspace(1e-150, 1e150, len(X))[:, None]
+    np.testing.assert_allclose(
+        fitted.decision_function(X * scale), fitted.decision_function(X), rtol=1e-9, atol=1e-12
+    )
+    assert np.isfinite(fitted.decision_function(np.zeros_like(X))).all()
+
+
+def test_integer_features(problem):
+    X = np.rint(problem.X_train * 20).astype(np.int16)
+    a = ESZSL().fit(X, problem.y_train, signatures=problem.signatures)
+    b = ESZSL().fit(X.astype(float), problem.y_train, signatures=problem.signatures)
+    np.testing.assert_array_equal(a.predict(X), b.predict(X.astype(float)))
+
+
+# The scale of the signatures
+
+
+def test_signature_scale(problem):
+    X = problem.X_test_unseen
+    frame = problem.signatures
+
+    def fit(scale, signatures=frame):
+        return ESZSL(signature_scale=scale).fit(
+            problem.X_train, problem.y_train, signatures=signatures
+        )
+
+    seen, everything = fit("seen"), fit("all")
+    assert seen.signature_scale_ != everything.signature_scale_
+    given = fit(everything.signature_scale_[0])
+    np.testing.assert_array_equal(given.decision_function(X), everything.decision_function(X))
+    # The length of a signature does not count, with or without other classes described.
+    np.testing.assert_allclose(
+        fit("seen", frame * 7).decision_function(X), seen.decision_function(X)
+    )
+    with pytest.raises(ValueError, match="signature_scale"):
+        fit("some")
+    with pytest.raises(ValueError, match="signature_scale"):
+        fit(-1.0)
+
+
+# scikit-learn's machinery
+
+
+def test_pipeline_carries_signatures_and_classes(problem):
+    pipe = Pipeline([("scale", StandardScaler()), ("zsl", ESZSL())])
+    pipe.fit(problem.X_train, problem.y_train, zsl__signatures=problem.signatures)
+    unseen = list(problem.unseen_classes)
+    assert set(pipe.predict(problem.X_test_unseen, classes=unseen)) <= set(unseen)
+
+
+def test_metadata_routing(problem):
+    with sklearn.config_context(enable_metadata_routing=True):
+        method = (
+            ESZSL()
+            .set_fit_request(signatures=True)
+            .set_predict_request(classes=True)
+            .set_score_request(classes=True)
+        )
+        signatures = problem.signatures
+        pipe = make_pipeline(StandardScaler(), method)
+        pipe.fit(problem.X_train, problem.y_train, signatures=signatures)
+        predicted = pipe.predict(problem.X_test_unseen, classes=problem.unseen_classes)
+        assert set(predicted) <= set(problem.unseen_classes)
+
+        scores = cross_val_score(
+            method,
+            problem.X_train,
+            problem.y_train,
+            cv=3,
+            params={"signatures": signatures, "classes": list(problem.seen_classes)},
+        )
+        assert scores.mean() > 0.5
+
+        search = GridSearchCV(method, {"alpha_features": [0.1, 10.0]}, cv=3)
+        search.fit(
+            problem.X_train,
+            problem.y_train,
+            signatures=signatures,
+            classes=list(problem.seen_classes),
+        )
+        assert set(search.best_estimator_.classes_) == set(signatures.index)
+        assert search.best_score_ > 0.5
+
+
+def test_no_warning_on_clean_data(problem):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+        model.predict(problem.X_test_unseen)

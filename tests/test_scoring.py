@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
+
+from zslearn import scoring
+from zslearn.scoring import class_scores, top_k
+
+LIBRARIES = ["numpy", "torch", "array_api_strict"]
+SCORES = ["dot", "euclidean", "cosine", "max_dot"]
+
+
+def _expected(X, P, score):
+    """Each score written out directly."""
+    if score == "dot":
+        return X @ P.T
+    if score == "euclidean":
+        return -cdist(X, P)
+    if score == "max_dot":
+        return np.einsum("nd,ckd->nck", X, P).max(axis=2)
+    norms = np.linalg.norm(X, axis=1)[:, None] * np.linalg.norm(P, axis=1)[None, :]
+    return np.divide(X @ P.T, norms, out=np.zeros_like(norms), where=norms > 0)
+
+
+def _problem(score, n=23, classes=17, dims=6, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, dims))
+    shape = (classes, 3, dims) if score == "max_dot" else (classes, dims)
+    return X, rng.standard_normal(shape)
+
+
+@pytest.fixture(params=[False, True], ids=["one block", "many blocks"])
+def blocks(request, monkeypatch):
+    if request.param:
+        monkeypatch.setattr(scoring, "_CLASS_BLOCK", 5)
+        monkeypatch.setattr(scoring, "_BLOCK_BYTES", 1000)
+    return request.param
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("biased", [False, True])
+def test_scores_and_best_classes(library, score, biased, blocks):
+    xp = pytest.importorskip(library)
+    X, P = _problem(score)
+    bias = np.linspace(-1, 1, len(P)) if biased else None
+    expected = _expected(X, P, score) + (bias if biased else 0)
+    rows = xp.asarray(X)
+    scores = class_scores(rows, P, score=score, bias=bias)
+    assert type(scores) is type(rows)
+    np.testing.assert_allclose(np.asarray(scores), expected, rtol=1e-10, atol=1e-12)
+    for k in (1, 4, 17):
+        indices, values = top_k(rows, xp.asarray(P), k, score=score, bias=bias)
+        assert type(indices) is type(rows)
+        assert type(values) is type(rows)
+        order = np.argsort(-expected, axis=1)[:, :k]
+        np.testing.assert_array_equal(np.asarray(indices), order)
+        np.testing.assert_allclose(
+            np.asarray(values), np.take_along_axis(expected, order, axis=1), rtol=1e-10, atol=1e-12
+        )
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_of_equals_the_first_wins(data):
+    """Whole numbers score without rounding, so that ties are exact, across any blocks."""
+    n, classes, dims = (data.draw(st.integers(1, 9)) for _ in range(3))
+    k = data.draw(st.integers(1, classes))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    X = rng.integers(-1, 2, (n, dims)).astype(float)
+    P = rng.integers(-1, 2, (classes, dims)).astype(float)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scoring, "_CLASS_BLOCK", data.draw(st.integers(1, 10)))
+        patch.setattr(scoring, "_BLOCK_BYTES", data.draw(st.integers(1, 2000)))
+        indices, values = top_k(X, P, k)
+    full = X @ P.T
+    order = np.argsort(-full, axis=1, kind="stable")[:, :k]
+    np.testing.assert_array_equal(indices, order)
+    np.testing.assert_array_equal(values, np.take_along_axis(full, order, axis=1))
+
+
+@pytest.mark.parametrize("library", ["torch", "array_api_strict"])
+@pytest.mark.parametrize("k", [1, 3])
+def test_ties_in_other_libraries(library, k):
+    xp = pytest.importorskip(library)
+    P = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    indices, _ = top_k(xp.asarray([[1.0, 0.0], [0.0, 1.0]]), P, k)
+    np.testing.assert_array_equal(np.asarray(indices), [[0, 2, 3][:k], [1, 4, 0][:k]])
+
+
+def test_dtype_and_precision():
+    X, P = _problem("euclidean", dims=50)
+    offset = 1000.0
+    single = class_scores(
+        (X + offset).astype(np.float32), (P + offset).astype(np.float32), score="euclidean"
+    )
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, -cdist(X, P), rtol=1e-3)
+    assert class_scores(X.astype(np.float16), P).dtype == np.float32
+    assert class_scores(np.ones((2, 50), dtype=np.uint8), P).dtype == np.float64
+
+
+def test_distance_to_itself_is_zero():
+    X, _ = _problem("euclidean")
+    assert np.abs(np.diag(class_scores(X, X, score="euclidean"))).max() < 1e-7
+
+
+def test_rows_are_embedded_block_by_block(monkeypatch):
+    monkeypatch.setattr(scoring, "_BLOCK_BYTES", 2000)
+    X, P = _problem("dot")
+    sizes = []
+
+    def embed(rows):
+        sizes.append(len(rows))
+        return rows * 2
+
+    np.testing.assert_allclose(class_scores(X, P, embed=embed), 2 * X @ P.T)
+    assert sum(sizes) == len(X)
+    assert len(sizes) > 1
+
+
+def test_memory_does_not_grow_with_rows_or_classes(tmp_path, monkeypatch):
+    monkeypatch.setattr(scoring, "_BLOCK_BYTES", 1 << 21)
+    monkeypatch.setattr(scoring, "_CLASS_BLOCK", 512)
+    rng = np.random.default_rng(0)
+    P = rng.standard_normal((4000, 16)).astype(np.float32)
+
+    def peak(n):
+        path = tmp_path / f"{n}.npy"
+        rows = np.lib.format.open_memmap(path, "w+", np.float32, (n, 16))
+        rows[:] = rng.standard_normal((n, 16))
+        rows.flush()
+        mapped = np.load(path, mmap_mode="r")
+        tracemalloc.start()
+        top_k(mapped, P, 3, score="euclidean")
+        used = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return used
+
+    few, many = peak(500), peak(8000)
+    result = 8000 * 3 * (8 + 4)
+    # 8,000 × 4,000 scores would take 128 MB.
+    assert many < few + result + (4 << 20)
+    assert many < 16 << 20
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"score": "manhattan"}, "not one of"),
+        ({"k": 0}, "k must be between 1 and"),
+        ({"k": 18}, "k must be between 1 and"),
+        ({"bias": [1.0, 2.0]}, "bias must have one number a class"),
+        ({"parameters": np.ones((17, 5))}, "the last of length 6"),
+        ({"parameters": np.ones((17, 2, 6))}, "needs parameters of 2 axes"),
+        ({"X": np.ones((0, 6))}, "no rows"),
+    ],
+)
+def test_what_is_refused(change, message):
+    X, P = _problem("dot")
+    with pytest.raises(ValueError, match=message):
+        top_k(**{"X": X, "parameters": P, "k": 2, **change})
