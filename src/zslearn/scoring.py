@@ -221,10 +221,13 @@ class _ClassSide:
             out = rows @ xp.matrix_transpose(self.parameters[classes, :])
         if self.score == "euclidean":
             # −‖x − p‖, by ‖x‖² + ‖p‖² − 2xp
-            out = xp.sum(rows * rows, axis=1)[:, None] + self.squares[classes][None, :] - 2 * out
-            out = -xp.sqrt(xp.where(out > 0, out, xp.zeros_like(out)))
+            out *= -2
+            out += xp.sum(rows * rows, axis=1)[:, None]
+            out += self.squares[classes][None, :]
+            out = xp.sqrt(xp.clip(out, min=0))
+            out *= -1
         if self.bias is not None:
-            out = out + self.bias[classes][None, :]
+            out += self.bias[classes][None, :]
         return out
 
 
@@ -235,12 +238,16 @@ def _largest(block: Array, k: int) -> tuple[Array, Array]:
         return xp.argmax(block, axis=1, keepdims=True), xp.max(block, axis=1, keepdims=True)
     n_rows = block.shape[0]
     threshold = _kth_largest(block, k)
-    above = block > threshold
-    equal = block == threshold
-    room = k - xp.sum(xp.astype(above, xp.int64), axis=1, keepdims=True)
-    chosen = above | (equal & (xp.cumulative_sum(xp.astype(equal, xp.int64), axis=1) <= room))
+    columns = xp.nonzero(block >= threshold)[1]
+    if columns.shape[0] > n_rows * k:
+        # More than one class has the k-th largest score: the first of them have room.
+        above = block > threshold
+        equal = block == threshold
+        room = k - xp.sum(xp.astype(above, xp.int64), axis=1, keepdims=True)
+        first = xp.cumulative_sum(xp.astype(equal, xp.int64), axis=1) <= room
+        columns = xp.nonzero(above | (equal & first))[1]
     # Exactly k a row, in the order of the columns: a stable sort then keeps the first of equals.
-    indices = xp.reshape(xp.nonzero(chosen)[1], (n_rows, k))
+    indices = xp.reshape(columns, (n_rows, k))
     values = xp.take_along_axis(block, indices, axis=1)
     order = xp.argsort(values, axis=1, descending=True, stable=True)
     return xp.take_along_axis(indices, order, axis=1), xp.take_along_axis(values, order, axis=1)

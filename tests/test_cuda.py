@@ -1,0 +1,90 @@
+"""The same results on a GPU, and results that stay there. Skipped where there is none."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from estimators import instances
+from zslearn.scoring import class_scores, top_k
+from zslearn.utils import to_numpy
+
+
+def _torch():
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU")
+    return lambda x: torch.asarray(x, device="cuda")
+
+
+def _cupy():
+    cupy = pytest.importorskip("cupy")
+    if not cupy.cuda.is_available():
+        pytest.skip("needs a GPU")
+    return cupy.asarray
+
+
+@pytest.fixture(params=[_torch, _cupy], ids=["torch", "cupy"])
+def to_gpu(request):
+    return request.param()
+
+
+@pytest.mark.parametrize("score", ["dot", "euclidean", "cosine", "max_dot"])
+def test_scores(to_gpu, score):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 40))
+    P = rng.standard_normal((5000, 2, 40) if score == "max_dot" else (5000, 40))
+    bias = rng.standard_normal(5000)
+    rows = to_gpu(X)
+    scores = class_scores(rows, P, score=score, bias=bias)
+    assert type(scores) is type(rows)
+    assert scores.device == rows.device
+    expected = class_scores(X, P, score=score, bias=bias)
+    np.testing.assert_allclose(to_numpy(scores), expected, rtol=1e-9, atol=1e-9)
+    for k in (1, 7):
+        indices, values = top_k(rows, to_gpu(P), k, score=score, bias=bias)
+        assert values.device == rows.device
+        order, best = top_k(X, P, k, score=score, bias=bias)
+        np.testing.assert_array_equal(to_numpy(indices), order)
+        np.testing.assert_allclose(to_numpy(values), best, rtol=1e-9, atol=1e-9)
+
+
+def test_ties(to_gpu):
+    P = np.tile(np.eye(2), (3000, 1))
+    for k in (1, 4):
+        indices, _ = top_k(to_gpu(np.array([[1.0, 0.0], [0.0, 1.0]])), P, k)
+        expected = [[0, 2, 4, 6][:k], [1, 3, 5, 7][:k]]
+        np.testing.assert_array_equal(to_numpy(indices), expected)
+
+
+@pytest.mark.parametrize("estimator", instances())
+def test_estimators(to_gpu, estimator, problem):
+    rows = np.concatenate([problem.X_test_seen, problem.X_test_unseen])
+    given = {"y": problem.y_train, "signatures": problem.signatures}
+    expected = clone(estimator).fit(problem.X_train, **given)
+    model = clone(estimator).fit(to_gpu(problem.X_train), **given)
+    scores = model.decision_function(to_gpu(rows))
+    assert type(scores) is type(to_gpu(rows))
+    assert scores.device == to_gpu(rows).device
+    np.testing.assert_allclose(
+        to_numpy(scores), expected.decision_function(rows), rtol=1e-5, atol=1e-6
+    )
+    # Asked with rows on the host.
+    np.testing.assert_allclose(
+        model.decision_function(rows), expected.decision_function(rows), rtol=1e-5, atol=1e-6
+    )
+
+
+def test_a_gpu_is_there_when_promised():
+    """On the machine with a GPU, ZSLEARN_EXPECT_GPU=1 turns a silent skip into a failure."""
+    import os
+
+    if os.environ.get("ZSLEARN_EXPECT_GPU") != "1":
+        pytest.skip("no GPU is promised here")
+    assert importlib.util.find_spec("torch") is not None
+    import torch
+
+    assert torch.cuda.is_available()
