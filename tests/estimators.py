@@ -8,13 +8,17 @@ from typing import Any
 
 import pytest
 
-from zslearn import baselines, calibration, synthesis
+from zslearn import baselines, calibration, model_selection, synthesis
 from zslearn.baselines import ESZSL
 
 # Settings besides the default that take another way through the code. An estimator that is not
 # here is checked with its defaults; one that needs another estimator gets ESZSL.
 SETTINGS: dict[str, list[dict[str, Any]]] = {
     "ESZSL": [{}, {"center": None}, {"feature_norm": None}, {"signature_scale": "all"}],
+    "ZeroShotSearchCV": [
+        {"estimator": ESZSL(), "grid": {"alpha_features": [10.0, 1.0]}, "cv": 3},
+        {"estimator": ESZSL(), "grid": {"center": ["both"]}, "setting": "gzsl", "cv": 3},
+    ],
     "CalibratedStacking": [{"estimator": ESZSL()}, {"estimator": ESZSL(), "bias": 0.1}],
 }
 
@@ -29,7 +33,7 @@ def all_estimators() -> dict[str, type[Any]]:
     """Every public method and meta-estimator: what exports itself and has `add_classes`."""
     return {
         name: getattr(room, name)
-        for room in (baselines, synthesis, calibration)
+        for room in (baselines, synthesis, calibration, model_selection)
         for name in room.__all__
         if inspect.isclass(getattr(room, name)) and hasattr(getattr(room, name), "add_classes")
     }

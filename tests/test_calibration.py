@@ -77,7 +77,7 @@ def test_one_fold_by_hand(problem):
     rng = np.random.RandomState(5)
     seen, codes = np.unique(problem.y_train, return_inverse=True)
     held = hold_out_per_class(codes, 0.3, rng)
-    folds = class_folds(len(seen), 4, rng)
+    folds = class_folds(rng.permutation(len(seen)), 4)
     X, y = problem.X_train, problem.y_train
     for fold, bias in zip(folds, model.fold_biases_, strict=True):
         out = np.isin(codes, fold)
@@ -170,6 +170,10 @@ def test_hold_out_per_class(share):
 
 
 def test_class_folds_cover_every_class_once():
-    folds = class_folds(17, 5, np.random.RandomState(0))
+    order = np.random.RandomState(0).permutation(17)
+    folds = class_folds(order, 5)
     assert sorted(np.concatenate(folds)) == list(range(17))
     assert {len(fold) for fold in folds} == {3, 4}
+    dropped = class_folds(order, 5, drop_remainder=True)
+    assert [len(fold) for fold in dropped] == [3] * 5
+    np.testing.assert_array_equal(np.concatenate(dropped), order[:15])

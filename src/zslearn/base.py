@@ -14,14 +14,14 @@ a user calls is written here, once for all of them.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context, clone
 from sklearn.utils import Tags, get_tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
@@ -47,6 +47,27 @@ from zslearn.utils import (
 )
 
 __all__ = ["ZeroShotClassifier", "ZeroShotMetaClassifier"]
+
+
+class Training(NamedTuple):
+    """What `fit` was given, made ready for `_fit`.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Prepared features.
+    y : ndarray of shape (n_samples,)
+        Positions in the seen classes.
+    signatures : ndarray of shape (n_seen, n_attributes) or SignatureViews
+        Normalised signatures of the seen classes.
+    table : SignatureTable
+        Every described class.
+    """
+
+    X: Array
+    y: NDArray[np.intp]
+    signatures: Any
+    table: SignatureTable
 
 
 class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
@@ -76,7 +97,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         The classes known by their signature alone, sorted.
     n_features_in_ : int
         Width of `X`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, where `X` had string names.
     signature_scale_ : tuple of float
         The number that the signatures of each view are divided by.
@@ -153,27 +174,9 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         self
             The fitted method.
         """
-        X, y = self._check_training(X, y)
-        seen, codes = np.unique(y, return_inverse=True)
-        if len(seen) < 2:
-            raise ValueError(
-                f"y holds one class only, {seen.tolist()[0]!r}: "
-                "learning needs samples of at least two seen classes."
-            )
-        table = SignatureTable.from_user(signatures, seen)
-        seen_rows = table.positions(seen)
-        if isinstance(self.signature_scale, str):
-            rows = seen_rows if self.signature_scale == "seen" else slice(None)
-            self.signature_scale_ = table.scales(rows)
-        else:
-            self.signature_scale_ = (float(self.signature_scale),) * len(table.arrays)
-        self.seen_classes_ = seen
-        described = table.normalized(self.signature_scale_, keep_views=self.keep_views)
-        prepare = _FeaturePreparation(self.feature_norm)
-        prepared = prepare(X)
-        prepare.warn()
-        self._fit(prepared, codes, described[seen_rows])
-        self._describe(table)
+        training = self._begin(X, y, signatures)
+        self._fit(training.X, training.y, training.signatures)
+        self._describe(training.table)
         return self
 
     def add_classes(self, signatures: Any) -> Self:
@@ -301,7 +304,93 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.allow_nan = getattr(self, "feature_norm", None) is not None
         return tags
 
+    def fit_grid(
+        self, X: Any, y: Any, *, signatures: Any = None, settings: Sequence[Mapping[str, Any]]
+    ) -> Iterator[tuple[int, Self]]:
+        """Fit once for each setting of the hyper-parameters.
+
+        A search calls this. A method that can share work between settings overrides it: the order
+        is free, every setting comes once, and each estimator is used before the next is asked for.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        signatures : DataFrame, mapping, array or MultiSignatures, optional
+            What is known of each class; see :meth:`fit`.
+        settings : sequence of mappings
+            Hyper-parameters by name; those not named are as they are here.
+
+        Yields
+        ------
+        index : int
+            Position in `settings`.
+        estimator : zero-shot estimator
+            Fitted under that setting.
+        """
+        for index, setting in enumerate(settings):
+            yield index, clone(self).set_params(**setting).fit(X, y, signatures=signatures)
+
+    #: Grids by name, "paper" and "fast": hyper-parameter → values.
+    grids: ClassVar[dict[str, dict[str, list[Any]]]] = {}
+    #: Hyper-parameters from the slowest to the fastest in the order of a grid; of equally good
+    #: settings the first is taken. Those not named here come before.
+    grid_order: ClassVar[tuple[str, ...]] = ()
+
+    def embedding_key(self) -> Hashable:
+        """Tell apart embeddings of estimators that `fit_grid` made from the same data.
+
+        Returns
+        -------
+        hashable
+            Equal for two of them just if `embed` is the same function; None if nothing is known.
+        """
+        return None
+
     # How it is done.
+
+    def _begin(self, X: Any, y: Any, signatures: Any) -> Training:
+        """Check what `fit` was given and make it ready for `_fit`."""
+        X, y = self._check_training(X, y)
+        seen, codes = np.unique(y, return_inverse=True)
+        table, described = self._adopt(signatures, seen)
+        return Training(self._prepare(X), codes, described, table)
+
+    def _adopt(self, signatures: Any, seen: NDArray[Any]) -> tuple[SignatureTable, Any]:
+        """Read the signatures; the seen classes and the scale are known from then on.
+
+        Returns the table of all classes, and the normalised signatures of the seen ones.
+        """
+        if len(seen) < 2:
+            raise ValueError(
+                f"y holds one class only, {seen.tolist()[0]!r}: "
+                "learning needs samples of at least two seen classes."
+            )
+        table = SignatureTable.from_user(signatures, seen)
+        rows = table.positions(seen)
+        if isinstance(self.signature_scale, str):
+            self.signature_scale_ = table.scales(
+                rows if self.signature_scale == "seen" else slice(None)
+            )
+        else:
+            self.signature_scale_ = (float(self.signature_scale),) * len(table.arrays)
+        self.seen_classes_ = seen
+        return table, table.normalized(self.signature_scale_, keep_views=self.keep_views)[rows]
+
+    def _prepare(self, X: Any) -> Array:
+        """Features as `_fit` and `embed` take them, with one warning for all that was replaced."""
+        prepare = _FeaturePreparation(self.feature_norm)
+        prepared = prepare(X)
+        prepare.warn()
+        return prepared
+
+    def _variant(self, setting: Mapping[str, Any]) -> Self:
+        """A clone under another setting that knows what `_begin` found out, for `fit_grid`."""
+        one = clone(self).set_params(**setting)
+        vars(one).update({k: v for k, v in vars(self).items() if k.endswith("_") and k[0] != "_"})
+        return one
 
     def _check_training(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
         """Check features and labels; features keep their library, labels come to the host."""
@@ -477,11 +566,27 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotClassifier):
     def _row_steps(self) -> tuple[_FeaturePreparation, Callable[[Array], Array]]:
         return self.estimator_._row_steps()
 
+    def _seen_bias(self) -> float | None:
+        """What is taken from the scores of seen classes (the paper's eGZSLPredictCalib)."""
+        return None
+
+    def _is_seen(self) -> NDArray[np.bool_]:
+        seen = set(self.seen_classes_.tolist())
+        return np.asarray([label in seen for label in self.classes_.tolist()])
+
     def _class_bias(self) -> NDArray[np.float64] | None:
-        return self.estimator_._class_bias()
+        inner, seen_bias = self.estimator_._class_bias(), self._seen_bias()
+        if seen_bias is None:
+            return inner
+        bias = np.where(self._is_seen(), -seen_bias, 0.0)
+        return bias if inner is None else bias + inner
 
     def _tie_order(self, positions: NDArray[np.intp]) -> NDArray[np.intp]:
-        return self.estimator_._tie_order(positions)
+        positions = self.estimator_._tie_order(positions)
+        if self._seen_bias() is None:
+            return positions
+        # On a tie with the factor the unseen class wins.
+        return positions[np.argsort(self._is_seen()[positions], kind="stable")]
 
     def __sklearn_tags__(self) -> Tags:
         """Take over what the inner estimator says of its input."""

@@ -157,7 +157,8 @@ class CalibratedStacking(ZeroShotMetaClassifier):
         rng = check_random_state(self.random_state)
         held = hold_out_per_class(codes, self.held_out, rng)
         # Two classes at least must stay to train on.
-        folds = class_folds(len(seen), min(self.cv, len(seen)), rng)
+        order = rng.permutation(len(seen))
+        folds = class_folds(order, min(self.cv, len(seen)))
         folds = [fold[: len(seen) - 2] for fold in folds]
         table = self.estimator_._signature_table
         table = table.subset(table.positions(seen))
@@ -167,17 +168,8 @@ class CalibratedStacking(ZeroShotMetaClassifier):
         )
         return np.asarray([bias for bias in biases if np.isfinite(bias)])
 
-    def _class_bias(self) -> NDArray[np.float64]:
-        seen = set(self.seen_classes_.tolist())
-        bias = np.asarray([-self.bias_ if c in seen else 0.0 for c in self.classes_.tolist()])
-        inner = super()._class_bias()
-        return bias if inner is None else bias + inner
-
-    def _tie_order(self, positions: NDArray[np.intp]) -> NDArray[np.intp]:
-        # On a tie with the factor the unseen class wins.
-        seen = set(self.seen_classes_.tolist())
-        is_seen = np.asarray([label in seen for label in self.classes_[positions].tolist()])
-        return positions[np.argsort(is_seen, kind="stable")]
+    def _seen_bias(self) -> float:
+        return self.bias_
 
 
 def _fold_bias(

@@ -8,13 +8,15 @@ the training samples as rows of X, the signatures of the seen classes as rows of
     \min_W \|X W A^\top - Y\|_F^2 + \gamma \|W A^\top\|_F^2 + \lambda \|X W\|_F^2
     + \gamma \lambda \|W\|_F^2,
 
-which has the closed form :math:`W = (X^\top X + \gamma I)^{-1} X^\top Y A (A^\top A + \lambda I)^{-1}`.
+which has the closed form
+:math:`W = (X^\top X + \gamma I)^{-1} X^\top Y A (A^\top A + \lambda I)^{-1}`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import array_api_compat as compat
 import numpy as np
@@ -64,7 +66,7 @@ class ESZSL(ZeroShotClassifier):
         The classes known by their signature alone, sorted.
     n_features_in_ : int
         Width of `X`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, where `X` had string names.
     signature_scale_ : tuple of float
         The number that the signatures of each view are divided by.
@@ -91,6 +93,20 @@ class ESZSL(ZeroShotClassifier):
         "center": [StrOptions({"both", "features", "signatures"}), None],
     }
 
+    grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
+        "paper": {
+            "center": [None, "both"],
+            "alpha_features": [10.0**k for k in range(-3, 7)],
+            "alpha_signatures": [10.0**k for k in range(-3, 4)],
+        },
+        "fast": {
+            "center": ["both"],
+            "alpha_features": [10.0**k for k in range(-2, 5)],
+            "alpha_signatures": [10.0**k for k in range(-3, 3)],
+        },
+    }
+    grid_order: ClassVar[tuple[str, ...]] = ("center", "alpha_features", "alpha_signatures")
+
     def __init__(
         self,
         alpha_features: float = 10.0,
@@ -107,21 +123,83 @@ class ESZSL(ZeroShotClassifier):
         self.signature_scale = signature_scale
 
     def _fit(self, X: Array, y: NDArray[np.intp], signatures: NDArray[np.float64]) -> None:
-        center_features = self.center in ("features", "both")
-        gram, class_sums, mean = _moments(X, y, len(signatures), center=center_features)
+        gram, targets, self.mean_ = self._feature_side(X, y, len(signatures))
         xp = compat.array_namespace(gram)
-        # XᵀY with Y in {−1, 1}: twice the sum of a class less the sum of all.
-        targets = 2 * class_sums - xp.sum(class_sums, axis=0, keepdims=True)
         ridge = self.alpha_features * xp.eye(
             gram.shape[0], dtype=gram.dtype, device=compat.device(gram)
         )
-        by_class = xp.linalg.solve(gram + ridge, xp.matrix_transpose(targets))
+        self._combine(xp.linalg.solve(gram + ridge, targets), signatures)
+
+    def fit_grid(
+        self, X: Any, y: Any, *, signatures: Any = None, settings: Sequence[Mapping[str, Any]]
+    ) -> Iterator[tuple[int, Self]]:
+        """Fit once for each setting; the penalties share one factorisation of XᵀX.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        signatures : DataFrame, mapping, array or MultiSignatures, optional
+            What is known of each class.
+        settings : sequence of mappings
+            Hyper-parameters by name.
+
+        Yields
+        ------
+        index : int
+            Position in `settings`.
+        estimator : ESZSL
+            Fitted under that setting.
+        """
+        if not {name for setting in settings for name in setting} <= set(self.grid_order):
+            yield from super().fit_grid(X, y, signatures=signatures, settings=settings)
+            return
+        training = self._begin(X, y, signatures)
+        variants = [self._variant(setting) for setting in settings]
+        for center in dict.fromkeys(one.center for one in variants):
+            group = [i for i, one in enumerate(variants) if one.center == center]
+            gram, targets, mean = variants[group[0]]._feature_side(
+                training.X, training.y, len(training.signatures)
+            )
+            xp = compat.array_namespace(gram)
+            values, vectors = xp.linalg.eigh(gram)
+            values = xp.clip(values, min=0)
+            rotated = xp.matrix_transpose(vectors) @ targets
+            for i in group:
+                one = variants[i]
+                one._validate_params()
+                one.mean_ = mean
+                # (XᵀX + γI)⁻¹ in the eigenvectors of XᵀX
+                one._combine(
+                    vectors @ (rotated / (values + one.alpha_features)[:, None]),
+                    training.signatures,
+                )
+                one._describe(training.table)
+                yield i, one
+
+    def embedding_key(self) -> bool:
+        """Whether the mean is taken from the features: nothing else changes the embedding."""
+        return self.center in ("features", "both")
+
+    def _feature_side(
+        self, X: Array, y: NDArray[np.intp], n_classes: int
+    ) -> tuple[Array, Array, Array]:
+        """XᵀX, XᵀY and the mean."""
+        gram, class_sums, mean = _moments(X, y, n_classes, center=self.embedding_key())
+        xp = compat.array_namespace(gram)
+        # XᵀY with Y in {−1, 1}: twice the sum of a class less the sum of all.
+        targets = 2 * class_sums - xp.sum(class_sums, axis=0, keepdims=True)
+        return gram, xp.matrix_transpose(targets), mean
+
+    def _combine(self, by_class: Array, signatures: NDArray[np.float64]) -> None:
+        """W = (XᵀX + γI)⁻¹ XᵀY · A (AᵀA + λI)⁻¹ from its left half."""
         self.signature_mean_ = np.zeros(signatures.shape[1])
         if self.center in ("signatures", "both"):
             self.signature_mean_ = signatures.mean(axis=0)
         by_signature = _signature_side(signatures - self.signature_mean_, self.alpha_signatures)
         self.coef_ = by_class @ move_like(by_signature, by_class)
-        self.mean_ = mean
 
     def embed(self, X: Array) -> Array:
         """Take the mean of the training features from each row.

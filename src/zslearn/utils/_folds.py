@@ -7,38 +7,42 @@ from numpy.typing import NDArray
 
 
 def class_folds(
-    n_classes: int, n_splits: int, rng: np.random.RandomState
+    order: NDArray[np.intp], n_splits: int, *, drop_remainder: bool = False
 ) -> list[NDArray[np.intp]]:
-    """Split classes 0 … n−1 at random into folds whose sizes differ by at most one.
+    """Cut an order of classes into consecutive folds.
 
     Parameters
     ----------
-    n_classes : int
-        How many classes.
+    order : ndarray of shape (n_classes,)
+        Classes in the order in which they are dealt.
     n_splits : int
         How many folds, at most `n_classes`.
-    rng : numpy.random.RandomState
-        The source of the permutation.
+    drop_remainder : bool, default=False
+        Whether all folds get floor(n_classes / n_splits) classes and the last classes are in none,
+        as in the authors' program; otherwise the sizes differ by at most one.
 
     Returns
     -------
     list of ndarray
-        Positions of the classes of each fold.
+        The classes of each fold.
     """
-    return np.array_split(rng.permutation(n_classes), n_splits)
+    if not drop_remainder:
+        return np.array_split(order, n_splits)
+    size = len(order) // n_splits
+    return [order[i * size : (i + 1) * size] for i in range(n_splits)]
 
 
 def hold_out_per_class(
-    codes: NDArray[np.intp], share: float, rng: np.random.RandomState
+    codes: NDArray[np.intp], amount: float | int, rng: np.random.RandomState
 ) -> NDArray[np.bool_]:
-    """Mark a share of the samples of each class at random, at least one where a class has two.
+    """Mark some samples of each class at random, at least one where a class has two.
 
     Parameters
     ----------
     codes : ndarray of shape (n_samples,)
         Class of each sample, 0 … n_classes−1.
-    share : float
-        Between 0 and 1.
+    amount : float or int
+        A share between 0 and 1, or a number of samples.
     rng : numpy.random.RandomState
         The source of the choice.
 
@@ -53,6 +57,7 @@ def hold_out_per_class(
     order = shuffled[np.argsort(codes[shuffled], kind="stable")]
     counts = np.bincount(codes)
     rank = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
-    n_held = np.clip(np.round(share * counts).astype(int), 1, np.maximum(counts - 1, 0))
+    wanted = amount * counts if isinstance(amount, float) else np.full(len(counts), amount)
+    n_held = np.clip(np.round(wanted).astype(int), 1, np.maximum(counts - 1, 0))
     held[order[rank < np.repeat(n_held, counts)]] = True
     return held

@@ -10,6 +10,7 @@ _EXTRAS = {
     "matplotlib": "plot",
     "torch": "torch",
     "dask": "dask",
+    "h5py": "matlab",
 }
 
 

@@ -1,0 +1,298 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from zslearn.baselines import ESZSL
+from zslearn.calibration import CalibratedStacking
+from zslearn.metrics import ausuc, best_harmonic_mean, per_class_accuracy
+from zslearn.model_selection import ClassKFold, GeneralizedClassKFold, ZeroShotSearchCV
+from zslearn.signatures import MultiSignatures
+from zslearn.utils import InputWarning
+
+GRID = {"alpha_features": [0.1, 10.0, 1000.0], "center": [None, "both"]}
+
+
+def _fit(search, problem):
+    return search.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+
+
+def test_conventional_search_by_hand(problem):
+    search = _fit(ZeroShotSearchCV(ESZSL(), GRID, cv=ClassKFold(3)), problem)
+    X, y = problem.X_train, problem.y_train
+    signatures = problem.signatures.loc[problem.seen_classes]
+    for i, (train, test) in enumerate(ClassKFold(3).split(X, y)):
+        for j, setting in enumerate(search.cv_results_["params"]):
+            model = ESZSL(**setting).fit(X[train], y[train], signatures=signatures)
+            held = np.unique(y[test])
+            expected = per_class_accuracy(y[test], model.predict(X[test], classes=held))
+            assert search.cv_results_[f"split{i}_test_accuracy"][j] == pytest.approx(expected)
+    mean = search.cv_results_["mean_test_accuracy"]
+    assert search.best_index_ == np.argmax(mean)
+    assert search.best_score_ == mean.max()
+    assert search.bias_ == 0
+    model = ESZSL(**search.best_params_).fit(X, y, signatures=problem.signatures)
+    np.testing.assert_array_equal(
+        search.decision_function(problem.X_test_unseen),
+        model.decision_function(problem.X_test_unseen),
+    )
+
+
+def test_generalized_search_by_hand(problem):
+    splitter = GeneralizedClassKFold(3, held_out=0.25, random_state=4)
+    search = _fit(
+        ZeroShotSearchCV(
+            ESZSL(),
+            GRID,
+            setting="gzsl",
+            cv=splitter,
+            scoring=["ausuc", "harmonic_mean", "accuracy"],
+        ),
+        problem,
+    )
+    X, y = problem.X_train, problem.y_train
+    signatures = problem.signatures.loc[problem.seen_classes]
+    results = search.cv_results_
+    for i, (train, test) in enumerate(splitter.split(X, y)):
+        for j, setting in enumerate(results["params"]):
+            model = ESZSL(**setting).fit(X[train], y[train], signatures=signatures)
+            given = {
+                "y_true": y[test],
+                "scores": model.decision_function(X[test]),
+                "classes": model.classes_,
+                "seen_classes": model.seen_classes_,
+            }
+            assert results[f"split{i}_test_ausuc"][j] == pytest.approx(ausuc(**given))
+            best, bias = best_harmonic_mean(**given)
+            assert results[f"split{i}_test_harmonic_mean"][j] == pytest.approx(best)
+            assert results[f"split{i}_bias"][j] == pytest.approx(bias)
+    assert search.best_index_ == np.argmax(results["mean_test_ausuc"])
+    assert search.bias_ == pytest.approx(results["mean_bias"][search.best_index_])
+    # It predicts as calibrated stacking with that factor does.
+    stacked = CalibratedStacking(ESZSL(**search.best_params_), bias=search.bias_)
+    X = np.concatenate([problem.X_test_seen, problem.X_test_unseen])
+    np.testing.assert_array_equal(search.predict(X), _fit(stacked, problem).predict(X))
+
+
+def test_of_equally_good_settings_the_first_is_taken(problem):
+    # The scale of W changes no prediction: all these are equally good.
+    grid = {"alpha_signatures": [1e6, 1e7, 1e8], "alpha_features": [1e7, 1e6]}
+    search = _fit(ZeroShotSearchCV(ESZSL(), grid), problem)
+    mean = search.cv_results_["mean_test_accuracy"]
+    ties = np.flatnonzero(mean == mean.max())
+    assert len(ties) > 1
+    assert search.best_index_ == ties[0]
+    # ESZSL's own order: alpha_signatures changes fastest, whatever the order of the mapping.
+    first, second = search.cv_results_["params"][:2]
+    assert first["alpha_features"] == second["alpha_features"]
+
+
+def test_shared_work_gives_what_single_fits_give(problem):
+    settings = [
+        {"alpha_features": a, "alpha_signatures": b, "center": c}
+        for a in (0.01, 100.0)
+        for b in (0.1, 10.0)
+        for c in (None, "features", "both")
+    ]
+    found = dict(
+        ESZSL().fit_grid(
+            problem.X_train, problem.y_train, signatures=problem.signatures, settings=settings
+        )
+    )
+    assert sorted(found) == list(range(len(settings)))
+    for i, setting in enumerate(settings):
+        alone = _fit(ESZSL(**setting), problem)
+        assert found[i].get_params() == alone.get_params()
+        np.testing.assert_allclose(
+            found[i].decision_function(problem.X_test_unseen),
+            alone.decision_function(problem.X_test_unseen),
+            rtol=1e-8,
+            atol=1e-10,
+        )
+        np.testing.assert_array_equal(found[i].classes_, alone.classes_)
+
+
+def test_a_method_without_the_hook_is_searched_all_the_same(problem):
+    search = _fit(ZeroShotSearchCV(ESZSL(), {"signature_scale": [0.5, 1.0], **GRID}), problem)
+    assert len(search.cv_results_["params"]) == 12
+    stacked = CalibratedStacking(ESZSL(), bias=0.1)
+    search = _fit(ZeroShotSearchCV(stacked, {"estimator__alpha_features": [0.1, 1e5]}), problem)
+    assert (
+        search.estimator_.estimator_.alpha_features
+        == search.best_params_["estimator__alpha_features"]
+    )
+
+
+@pytest.mark.parametrize("setting", ["zsl", "gzsl"])
+def test_jobs_views_and_later_classes(problem, setting):
+    frame = problem.signatures
+    late = problem.unseen_classes[:1]
+
+    def views(rows):
+        return MultiSignatures({"a": rows.iloc[:, :4], "b": rows.iloc[:, 4:]}, [0.4, 0.6])
+
+    one, two = (
+        ZeroShotSearchCV(ESZSL(), GRID, setting=setting, n_jobs=n_jobs, cv=3).fit(
+            problem.X_train, problem.y_train, signatures=views(frame.drop(index=late))
+        )
+        for n_jobs in (None, 2)
+    )
+    assert one.best_params_ == two.best_params_
+    two.add_classes(views(frame.loc[late]))
+    assert set(late) <= set(two.unseen_classes_)
+
+
+def test_callables_score_the_classes_left_out(problem):
+    seen_by_scorer = []
+
+    def confident(estimator, X, y, classes):
+        seen_by_scorer.append((len(X), set(y), set(classes)))
+        return float(estimator.alpha_features)
+
+    search = _fit(ZeroShotSearchCV(ESZSL(), GRID, scoring={"mine": confident}, cv=3), problem)
+    assert search.best_params_["alpha_features"] == 1000.0
+    for n, labels, classes in seen_by_scorer:
+        assert n > 0
+        assert labels == classes
+        assert classes < set(problem.seen_classes)
+
+
+def test_named_grids(problem):
+    assert len(_fit(ZeroShotSearchCV(ESZSL(), "fast", cv=3), problem).cv_results_["params"]) <= 60
+    with pytest.raises(ValueError, match="no grid named 'slow'; there are: 'paper', 'fast'"):
+        _fit(ZeroShotSearchCV(ESZSL(), "slow"), problem)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"grid": {"gamma": [1.0]}}, "no hyper-parameter 'gamma'"),
+        ({"grid": {"center": "both"}}, "must list values for 'center'"),
+        ({"grid": {"center": []}}, "must list values for 'center'"),
+        ({"grid": []}, "grid is empty"),
+        ({"scoring": "ausuc"}, "'ausuc' is not known in the setting 'zsl'"),
+        ({"scoring": []}, "scoring is empty"),
+        ({"scoring": lambda *given: np.nan}, "gave NaN"),
+        ({"cv": 1}, "cv"),
+        ({"setting": "both"}, "setting"),
+    ],
+)
+def test_what_is_refused(problem, options, message):
+    with pytest.raises(ValueError, match=message):
+        _fit(ZeroShotSearchCV(ESZSL(), **{"grid": GRID, **options}), problem)
+
+
+def test_without_signatures_the_first_setting_is_taken(problem):
+    with pytest.warns(InputWarning, match="first setting"):
+        search = ZeroShotSearchCV(ESZSL(), GRID).fit(problem.X_train, problem.y_train)
+    assert search.best_params_ == search.cv_results_["params"][0]
+
+
+# Stopping and going on
+
+
+class Counting(ESZSL):
+    """Says to a file which settings it was asked to fit."""
+
+    log: Path | None = None
+    stop_after: int | None = None
+
+    def fit_grid(self, X, y, *, signatures=None, settings):
+        for n, (i, one) in enumerate(
+            super().fit_grid(X, y, signatures=signatures, settings=settings)
+        ):
+            if self.stop_after is not None and n == self.stop_after:
+                raise KeyboardInterrupt
+            with open(self.log, "a") as file:
+                file.write(f"{settings[i]}\n")
+            yield i, one
+
+
+def test_a_stopped_search_goes_on(problem, tmp_path, monkeypatch):
+    monkeypatch.setattr("zslearn.model_selection._checkpoint._SECONDS", 0.0)
+    monkeypatch.setattr(Counting, "log", tmp_path / "log")
+    expected = _fit(ZeroShotSearchCV(ESZSL(), GRID, cv=3), problem)
+    search = ZeroShotSearchCV(Counting(), GRID, cv=3, checkpoint=tmp_path / "kept")
+    monkeypatch.setattr(Counting, "stop_after", 4)
+    with pytest.raises(KeyboardInterrupt):
+        _fit(clone(search), problem)
+    assert len((tmp_path / "log").read_text().splitlines()) == 4
+    monkeypatch.setattr(Counting, "stop_after", None)
+    resumed = _fit(clone(search), problem)
+    assert len((tmp_path / "log").read_text().splitlines()) == 18
+    _fit(clone(search), problem)
+    assert len((tmp_path / "log").read_text().splitlines()) == 18
+    for name, values in expected.cv_results_.items():
+        if name != "params":
+            np.testing.assert_array_equal(resumed.cv_results_[name], values)
+
+
+def test_another_search_does_not_read_what_is_kept(problem, tmp_path):
+    search = ZeroShotSearchCV(ESZSL(), GRID, cv=3, checkpoint=tmp_path)
+    _fit(clone(search), problem)
+    files = len(list(tmp_path.iterdir()))
+    other = clone(search).fit(problem.X_train * 2, problem.y_train, signatures=problem.signatures)
+    assert len(list(tmp_path.iterdir())) == 2 * files
+    assert other.n_splits_ == 3
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"key": 1}', '{"key": "x", "done": 3}'])
+def test_a_damaged_checkpoint_is_computed_again(problem, tmp_path, damage):
+    search = ZeroShotSearchCV(ESZSL(), GRID, cv=3, checkpoint=tmp_path)
+    first = _fit(clone(search), problem)
+    for path in tmp_path.iterdir():
+        path.write_text(damage)
+    again = _fit(clone(search), problem)
+    np.testing.assert_array_equal(
+        first.cv_results_["mean_test_accuracy"], again.cv_results_["mean_test_accuracy"]
+    )
+    assert all(json.loads(path.read_text())["done"] for path in tmp_path.iterdir())
+
+
+KILLED = """
+import sys, time
+from zslearn.baselines import ESZSL
+from zslearn.datasets import make_zero_shot
+from zslearn.model_selection import ZeroShotSearchCV, _checkpoint
+
+class Slow(ESZSL):
+    def fit_grid(self, X, y, **given):
+        for found in super().fit_grid(X, y, **given):
+            time.sleep(0.01)
+            yield found
+
+_checkpoint._SECONDS = 0.0
+data = make_zero_shot(n_seen=9, n_unseen=3, n_features=8, samples_per_class=6, random_state=0)
+search = ZeroShotSearchCV(Slow(), "fast", cv=3, checkpoint=sys.argv[1])
+print("start", flush=True)
+search.fit(data.X_train, data.y_train, signatures=data.signatures)
+print(search.cv_results_["mean_test_accuracy"].tolist(), flush=True)
+"""
+
+
+def test_killed_by_force_and_resumed(tmp_path):
+    """kill -9 at several moments; what comes out is what one uninterrupted run gives."""
+
+    def start(folder):
+        return subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(folder)], stdout=subprocess.PIPE, text=True
+        )
+
+    whole = start(tmp_path / "whole").communicate(timeout=120)[0].splitlines()[1]
+    for wait in (0.1, 0.25, 0.4):
+        process = start(tmp_path / "killed")
+        assert process.stdout.readline() == "start\n"
+        time.sleep(wait)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    assert list((tmp_path / "killed").glob("fold-*.json"))
+    assert start(tmp_path / "killed").communicate(timeout=120)[0].splitlines()[1] == whole
