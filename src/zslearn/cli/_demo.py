@@ -12,7 +12,7 @@ from zslearn.cli._output import print_table, say
 from zslearn.experiments import run_demo
 
 _COLUMNS = {
-    "accuracy": "unseen among unseen",
+    "per_class_accuracy": "unseen among unseen",
     "seen": "seen",
     "unseen": "unseen",
     "harmonic": "H",

@@ -24,7 +24,7 @@ class Demo:
     Parameters
     ----------
     table : DataFrame
-        One row a method, best conventional accuracy last column first; see `Evaluation`.
+        One row a method: its metrics, calibration factor and the seconds to fit it.
     best : str
         The method whose predictions are pictured: the one with the largest AUSUC.
     files : tuple of Path
@@ -57,12 +57,15 @@ def run_demo(folder: Path, *, say: Say = lambda text: None, progress: bool = Fal
     say("loading the glyphs")
     data = load_glyphs(progress=progress)
     evaluations: list[Evaluation] = []
-    for name, make in METHODS.items():
+    for name, method in METHODS.items():
         say(f"fitting {name}")
-        evaluations.append(evaluate(name, make(), data))
+        evaluations.append(evaluate(name, method.make(), data))
     say("drawing")
-    table = pd.DataFrame([evaluation.row() for evaluation in evaluations]).set_index("method")
-    best = max(evaluations, key=lambda evaluation: evaluation.ausuc)
+    table = pd.DataFrame(
+        [{**one.metrics, "bias": one.bias, "seconds": one.seconds} for one in evaluations],
+        index=pd.Index([one.method for one in evaluations], name="method"),
+    )
+    best = max(evaluations, key=lambda one: one.metrics["ausuc"])
     files = (
         folder / "results.csv",
         folder / "seen-unseen-curve.png",
@@ -72,13 +75,12 @@ def run_demo(folder: Path, *, say: Say = lambda text: None, progress: bool = Fal
         table.to_csv(temporary)
     save_curves(evaluations, files[1])
     predicted = best.model.predict(data.X_test_unseen, classes=data.unseen_classes)
+    n_unseen, right = len(data.unseen_classes), best.metrics["per_class_accuracy"]
     save_predictions(
         data,
         predicted,
         files[2],
-        title=(
-            f"Letters that {best.method} never saw, chosen among {len(data.unseen_classes)}: "
-            f"{best.accuracy:.0%} right (chance {1 / len(data.unseen_classes):.0%})"
-        ),
+        title=f"Letters that {best.method} never saw, chosen among {n_unseen}: {right:.0%} right "
+        f"(chance {1 / n_unseen:.0%})",
     )
     return Demo(table, best.method, files)

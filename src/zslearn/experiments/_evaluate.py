@@ -1,4 +1,4 @@
-"""One method on one data set, measured in both settings."""
+"""One fitted method on the test parts of one data set."""
 
 from __future__ import annotations
 
@@ -12,68 +12,134 @@ from sklearn.base import clone
 
 from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import ZeroShotDataset
-from zslearn.metrics import ausuc, generalized_accuracy, harmonic_mean
+from zslearn.metrics import (
+    ausuc,
+    best_harmonic_mean,
+    flat_hit_at_k,
+    generalized_accuracy,
+    harmonic_mean,
+    per_class_accuracy,
+    per_sample_accuracy,
+)
 from zslearn.utils import to_numpy
+
+
+def measure_conventional(model: Any, data: ZeroShotDataset) -> dict[str, float]:
+    """Measure a fitted method on images of unseen classes, chosen among these.
+
+    Parameters
+    ----------
+    model : zero-shot estimator
+        Fitted on the training part.
+    data : ZeroShotDataset
+        The data set, with its active split.
+
+    Returns
+    -------
+    dict of str to float
+        "per_class_accuracy", "per_sample_accuracy", and "flat_hit_at_k" for k = 2, 5, 10 where
+        there are as many classes.
+    """
+    k = min(10, len(data.unseen_classes))
+    top, _ = model.predict_top_k(data.X_test_unseen, k, classes=data.unseen_classes)
+    y_true = data.y_test_unseen
+    found = {
+        "per_class_accuracy": float(per_class_accuracy(y_true, top[:, 0])),
+        "per_sample_accuracy": float(per_sample_accuracy(y_true, top[:, 0])),
+    }
+    for at in (2, 5, 10):
+        if at <= k:
+            found[f"flat_hit_at_{at}"] = float(flat_hit_at_k(y_true, top, at))
+    return found
+
+
+@dataclass(frozen=True)
+class GeneralizedScores:
+    """Scores of all test images against all classes.
+
+    Parameters
+    ----------
+    y_true : ndarray of shape (n_samples,)
+        Labels of the test images, those of seen classes first.
+    scores : ndarray of shape (n_samples, n_classes)
+        Scores without calibration; columns follow `classes`.
+    classes, seen_classes : ndarray
+        The candidates, and the seen ones among them.
+    """
+
+    y_true: NDArray[Any]
+    scores: NDArray[Any]
+    classes: NDArray[Any]
+    seen_classes: NDArray[Any]
+
+    @classmethod
+    def of(cls, model: Any, data: ZeroShotDataset) -> GeneralizedScores:
+        """Score the test parts of a data set by a method without calibration."""
+        X = np.concatenate([data.X_test_seen, data.X_test_unseen])
+        y_true = np.concatenate([data.y_test_seen, data.y_test_unseen])
+        scores = to_numpy(model.decision_function(X, classes=model.classes_))
+        return cls(y_true, scores, model.classes_, model.seen_classes_)
+
+    def measure(self, bias: float) -> dict[str, float]:
+        """Measure the generalized setting, without calibration and at a factor.
+
+        Parameters
+        ----------
+        bias : float
+            Calibration factor, found on the training data.
+
+        Returns
+        -------
+        dict of str to float
+            Accuracies "seen" and "unseen" and their "harmonic" mean; the same with the prefix
+            "calibrated_"; "ausuc"; and "harmonic_best", the curve's maximum, which no honest choice
+            of the factor promises.
+        """
+        given = vars(self)
+        seen, unseen = generalized_accuracy(**given)
+        held_seen, held_unseen = generalized_accuracy(**given, bias=bias)
+        return {
+            "seen": float(seen),
+            "unseen": float(unseen),
+            "harmonic": float(harmonic_mean(seen, unseen)),
+            "calibrated_seen": float(held_seen),
+            "calibrated_unseen": float(held_unseen),
+            "calibrated_harmonic": float(harmonic_mean(held_seen, held_unseen)),
+            "ausuc": float(ausuc(**given)),
+            "harmonic_best": float(best_harmonic_mean(**given)[0]),
+        }
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What was measured, and what later pictures are drawn from.
+    """One method with given hyper-parameters, measured in both settings.
 
     Parameters
     ----------
     method : str
         Name of the method.
-    accuracy : float
-        Conventional setting: per-class accuracy on images of unseen classes, chosen among these.
-    seen, unseen, harmonic : float
-        Generalized setting without calibration: per-class accuracies on images of seen and of
-        unseen classes, chosen among all, and their harmonic mean.
-    calibrated_seen, calibrated_unseen, calibrated_harmonic : float
-        The same at the factor `bias`.
+    metrics : dict of str to float
+        See :func:`measure_conventional` and :meth:`GeneralizedScores.measure`.
     bias : float
         Calibration factor, found on the training data.
-    ausuc : float
-        Area under the seen–unseen accuracy curve.
     seconds : float
         Time to fit the method once.
     model : zero-shot estimator
-        The method, fitted on all of the training part.
-    y_true : ndarray of shape (n_samples,)
-        Labels of the test images, seen classes first.
-    scores : ndarray of shape (n_samples, n_classes)
-        Scores of the test images; columns follow `model.classes_`.
+        Fitted on all of the training part.
+    generalized : GeneralizedScores
+        What curves are drawn from.
     """
 
     method: str
-    accuracy: float
-    seen: float
-    unseen: float
-    harmonic: float
-    calibrated_seen: float
-    calibrated_unseen: float
-    calibrated_harmonic: float
+    metrics: dict[str, float]
     bias: float
-    ausuc: float
     seconds: float
     model: Any
-    y_true: NDArray[Any]
-    scores: NDArray[Any]
-
-    def row(self) -> dict[str, Any]:
-        """The numbers alone, as a row of a table."""
-        hidden = ("model", "y_true", "scores")
-        return {name: value for name, value in vars(self).items() if name not in hidden}
+    generalized: GeneralizedScores
 
 
-def evaluate(
-    method: str,
-    estimator: Any,
-    data: ZeroShotDataset,
-    *,
-    n_jobs: int | None = None,
-) -> Evaluation:
-    """Fit a method on the training part and measure it on both test parts.
+def evaluate(method: str, estimator: Any, data: ZeroShotDataset) -> Evaluation:
+    """Fit a method as it is on the training part and measure it on both test parts.
 
     Nothing is chosen on test images: the calibration factor comes from leaving out seen classes.
 
@@ -85,8 +151,6 @@ def evaluate(
         The method; a clone is fitted.
     data : ZeroShotDataset
         The data set, with its active split.
-    n_jobs : int, optional
-        Folds of the calibration that are fitted at the same time.
 
     Returns
     -------
@@ -96,30 +160,9 @@ def evaluate(
     start = time.perf_counter()
     model = clone(estimator).fit(data.X_train, data.y_train, signatures=data.signatures)
     seconds = time.perf_counter() - start
-    calibrated = CalibratedStacking(estimator, n_jobs=n_jobs).fit(
+    stacked = CalibratedStacking(estimator).fit(
         data.X_train, data.y_train, signatures=data.signatures
     )
-    X = np.concatenate([data.X_test_seen, data.X_test_unseen])
-    y_true = np.concatenate([data.y_test_seen, data.y_test_unseen])
-    scores = to_numpy(model.decision_function(X, classes=model.classes_))
-    sides = {"classes": model.classes_, "seen_classes": model.seen_classes_}
-    seen, unseen = generalized_accuracy(y_true, scores, **sides)
-    calibrated_seen, calibrated_unseen = generalized_accuracy(
-        y_true, scores, bias=calibrated.bias_, **sides
-    )
-    return Evaluation(
-        method=method,
-        accuracy=model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes),
-        seen=seen,
-        unseen=unseen,
-        harmonic=float(harmonic_mean(seen, unseen)),
-        calibrated_seen=calibrated_seen,
-        calibrated_unseen=calibrated_unseen,
-        calibrated_harmonic=float(harmonic_mean(calibrated_seen, calibrated_unseen)),
-        bias=calibrated.bias_,
-        ausuc=ausuc(y_true, scores, **sides),
-        seconds=seconds,
-        model=model,
-        y_true=y_true,
-        scores=scores,
-    )
+    generalized = GeneralizedScores.of(model, data)
+    metrics = measure_conventional(model, data) | generalized.measure(stacked.bias_)
+    return Evaluation(method, metrics, stacked.bias_, seconds, model, generalized)

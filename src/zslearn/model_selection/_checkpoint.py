@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,20 +12,6 @@ from numpy.typing import NDArray
 from zslearn.utils import replacing
 
 _SECONDS = 5.0
-
-
-def fingerprint(*parts: Any) -> str:
-    """A digest of arrays and of what `repr` says of anything else."""
-    digest = hashlib.sha256()
-    for part in parts:
-        if isinstance(part, np.ndarray) and part.dtype.kind != "O":
-            digest.update(f"{part.dtype.str} {part.shape}".encode())
-            digest.update(np.ascontiguousarray(part).tobytes())
-        else:
-            with np.printoptions(threshold=10**9, floatmode="unique"):
-                digest.update(repr(part).encode())
-        digest.update(b"\n")
-    return digest.hexdigest()
 
 
 class Checkpoint:

@@ -30,12 +30,13 @@ from zslearn.metrics import (
     best_harmonic_mean,
     per_class_accuracy,
 )
-from zslearn.model_selection._checkpoint import Checkpoint, fingerprint
+from zslearn.model_selection._checkpoint import Checkpoint
 from zslearn.model_selection._grid import Grid, expand
 from zslearn.model_selection._split import ClassKFold, GeneralizedClassKFold
 from zslearn.scoring import class_scores
 from zslearn.signatures._table import SignatureTable
 from zslearn.utils import InputWarning, take_rows, to_numpy
+from zslearn.utils._fingerprint import fingerprint
 
 Setting = Literal["zsl", "gzsl"]
 Scorer = Callable[[Any, Any, NDArray[Any], NDArray[Any]], float]
