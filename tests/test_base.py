@@ -504,8 +504,12 @@ def test_metadata_routing(problem):
         signatures = problem.signatures
         pipe = make_pipeline(StandardScaler(), method)
         pipe.fit(problem.X_train, problem.y_train, signatures=signatures)
-        predicted = pipe.predict(problem.X_test_unseen, classes=problem.unseen_classes)
-        assert set(predicted) <= set(problem.unseen_classes)
+        unseen = list(problem.unseen_classes)
+        predicted = pipe.predict(problem.X_test_unseen, classes=unseen)
+        assert set(predicted) <= set(unseen)
+        score = pipe.score(problem.X_test_unseen, problem.y_test_unseen, classes=unseen)
+        within = [np.mean(predicted[problem.y_test_unseen == c] == c) for c in unseen]
+        assert score == pytest.approx(np.mean(within))
 
         scores = cross_val_score(
             method,

@@ -273,7 +273,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         indices, scores = self._over_rows(top_k, X, positions, k)
         return self.classes_[positions[to_numpy(indices)]], scores
 
-    def score(self, X: Any, y: Any, *, classes: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, classes: Any = None) -> float:
         """Per-class accuracy: the mean over the classes in `y` of the accuracy within each.
 
         Parameters
@@ -282,6 +282,8 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
             Image features.
         y : array-like of shape (n_samples,)
             True labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each sample counts within its class.
         classes : array-like of labels, optional
             The candidates; by default every class in `classes_`.
 
@@ -290,7 +292,8 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         float
             Between 0 and 1.
         """
-        return per_class_accuracy(to_numpy(y), self.predict(X, classes=classes))
+        predicted = self.predict(X, classes=classes)
+        return per_class_accuracy(to_numpy(y), predicted, sample_weight=sample_weight)
 
     @property
     def unseen_classes_(self) -> NDArray[Any]:

@@ -202,3 +202,15 @@ def test_errors_of_harmonic_mean(bad):
         ValueError, match=re.escape(f"acc_unseen must be between 0 and 1, got {bad}")
     ):
         harmonic_mean([0.5, 0.5], [0.5, bad])
+
+
+def test_sample_weights_count_within_a_class():
+    y_true, y_pred = ["a", "a", "a", "b", "c"], ["a", "b", "b", "b", "a"]
+    weight = [2.0, 1.0, 1.0, 5.0, 0.0]
+    found = per_class_accuracy(y_true, y_pred, sample_weight=weight, average=None, missing="ignore")
+    np.testing.assert_allclose(found, [0.5, 1.0, np.nan])
+    assert per_class_accuracy(y_true, y_pred, sample_weight=weight, missing="ignore") == 0.75
+    with pytest.raises(ValueError, match="no sample"):
+        per_class_accuracy(y_true, y_pred, sample_weight=weight)
+    with pytest.raises(ValueError, match="egative"):
+        per_class_accuracy(y_true, y_pred, sample_weight=[-1.0, 1, 1, 1, 1])

@@ -42,12 +42,7 @@ def save_curves(evaluations: Sequence[Evaluation], path: Path) -> None:
     axes = figure.subplots()
     for evaluation in evaluations:
         SeenUnseenCurveDisplay.from_predictions(
-            evaluation.y_true,
-            evaluation.scores,
-            classes=evaluation.model.classes_,
-            seen_classes=evaluation.model.seen_classes_,
-            name=evaluation.method,
-            ax=axes,
+            **vars(evaluation.generalized), name=evaluation.method, ax=axes
         )
     axes.set_title("Seen–unseen accuracy; dot: without calibration", fontsize=10)
     _save(figure, path)

@@ -7,6 +7,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import _check_sample_weight
 
 from zslearn.metrics._validation import (
     Missing,
@@ -31,6 +32,7 @@ def per_class_accuracy(
     classes: ArrayLike | None = ...,
     missing: Missing = ...,
     average: Literal["macro"] = ...,
+    sample_weight: ArrayLike | None = ...,
 ) -> float: ...
 
 
@@ -42,6 +44,7 @@ def per_class_accuracy(
     classes: ArrayLike | None = ...,
     missing: Missing = ...,
     average: None,
+    sample_weight: ArrayLike | None = ...,
 ) -> NDArray[np.float64]: ...
 
 
@@ -52,6 +55,7 @@ def per_class_accuracy(
     classes: ArrayLike | None = None,
     missing: Missing = "error",
     average: Literal["macro"] | None = "macro",
+    sample_weight: ArrayLike | None = None,
 ) -> float | NDArray[np.float64]:
     r"""Mean over classes of the accuracy in the class.
 
@@ -78,6 +82,9 @@ def per_class_accuracy(
     average : {"macro", None}, default="macro"
         "macro" gives the mean; None gives one accuracy a class, in the order of `classes`, with
         NaN for a class left out.
+    sample_weight : array-like of shape (n_samples,), default=None
+        How much each sample counts within its class. A class whose weights are all zero counts as
+        one that does not occur.
 
     Returns
     -------
@@ -110,8 +117,11 @@ def per_class_accuracy(
     labels = unique(true) if classes is None else check_classes(classes)
 
     true_code, pred_code = check_known(true, labels), positions(pred, labels)
-    n_samples = np.bincount(true_code, minlength=len(labels))
-    n_correct = np.bincount(true_code[true_code == pred_code], minlength=len(labels))
+    weight = _check_sample_weight(sample_weight, np.empty((len(true), 1)), ensure_non_negative=True)
+    n_samples = np.bincount(true_code, weights=weight, minlength=len(labels))
+    n_correct = np.bincount(
+        true_code, weights=weight * (true_code == pred_code), minlength=len(labels)
+    )
     present = check_present(n_samples, labels, missing)
 
     accuracy = np.full(len(labels), 0.0 if missing == "zero" else np.nan)

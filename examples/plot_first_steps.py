@@ -1,0 +1,88 @@
+"""
+Recognising letters that were never seen
+========================================
+
+A zero-shot method learns from images of some classes, and then names images of other classes, of
+which it has only a description. Here the classes are letters with marks (é, Š, ơ) and a description
+says three things: which letter, which mark, upper or lower case.
+"""
+
+# %%
+# The data
+# --------
+#
+# The glyphs are drawn from fonts that matplotlib carries, so nothing is downloaded. 175 classes
+# have training images; 50 have none.
+
+from zslearn.datasets import load_glyphs
+
+data = load_glyphs()
+data
+
+# %%
+# A description, called a *signature*, is a row of a table. That of é:
+
+facts = data.signatures.loc["é"]
+facts[facts > 0]
+
+# %%
+# The class é is unseen: it has no training image. But the training images show the letter e, with
+# other marks, and the acute accent, on other letters.
+
+print("é is unseen:", "é" in data.unseen_classes)
+print("seen with e:", *[c for c in data.seen_classes if data.signatures.loc[c, "letter e"]])
+print("seen with ´:", *[c for c in data.seen_classes if data.signatures.loc[c, "mark acute"]])
+
+# %%
+# Learning and predicting
+# -----------------------
+#
+# `fit` takes the images' features, their labels and the signatures of all classes. `predict`
+# chooses among the classes that it is given: here the unseen ones.
+
+from zslearn.baselines import ESZSL
+
+model = ESZSL().fit(data.X_train, data.y_train, signatures=data.signatures)
+predicted = model.predict(data.X_test_unseen, classes=data.unseen_classes)
+
+# %%
+# The accuracy is the mean over the classes. Chance is one in fifty.
+
+from zslearn.metrics import per_class_accuracy
+
+accuracy = per_class_accuracy(data.y_test_unseen, predicted)
+print(f"{accuracy:.0%} right; chance is {1 / len(data.unseen_classes):.0%}")
+
+# %%
+# What it says
+# ------------
+#
+# Forty test images, taken at random. Above each stands the answer, and the truth where the answer
+# is wrong.
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+rng = np.random.default_rng(0)
+chosen = rng.choice(len(predicted), size=40, replace=False)
+images, truth = data.images_test_unseen, data.y_test_unseen
+
+figure, grid = plt.subplots(4, 10, figsize=(9, 5), layout="constrained")
+for axes, i in zip(grid.flat, chosen, strict=True):
+    right = predicted[i] == truth[i]
+    axes.imshow(images[i], cmap="gray_r")
+    axes.set_axis_off()
+    axes.set_title(
+        predicted[i] if right else f"{predicted[i]} (is {truth[i]})",
+        color="tab:green" if right else "tab:red",
+        fontsize=10,
+    )
+
+# %%
+# A wrong answer may still be partly right. The signatures tell how much of the description of the
+# answer holds for the image: letter, mark and case are three facts.
+
+said, true = data.signatures.loc[predicted].to_numpy(), data.signatures.loc[truth].to_numpy()
+n_right = (said * true).sum(axis=1).astype(int)
+for n in (3, 2, 1, 0):
+    print(f"{n} of the 3 facts right: {np.mean(n_right == n):.0%}")
