@@ -16,7 +16,9 @@ def test_numbers_of_an_evaluation(problem):
         problem.X_train, problem.y_train, signatures=problem.signatures
     )
     predicted = model.predict(problem.X_test_unseen, classes=problem.unseen_classes)
-    assert found.metrics["per_class_accuracy"] == per_class_accuracy(problem.y_test_unseen, predicted)
+    assert found.metrics["per_class_accuracy"] == per_class_accuracy(
+        problem.y_test_unseen, predicted
+    )
     assert found.metrics["per_sample_accuracy"] == np.mean(predicted == problem.y_test_unseen)
     for part in ("seen", "unseen"):
         X, y = getattr(problem, f"X_test_{part}"), getattr(problem, f"y_test_{part}")

@@ -20,12 +20,12 @@ from zslearn._version import __version__
 from zslearn.datasets import ZeroShotDataset
 from zslearn.experiments._evaluate import GeneralizedScores, measure_conventional
 from zslearn.experiments._methods import METHODS, Method, TuningOptions
+from zslearn.experiments._records import RECORD_SCHEMA
 from zslearn.metrics import per_class_accuracy, seen_unseen_curve
 from zslearn.model_selection import ClassKFold, GeneralizedClassKFold, ZeroShotSearchCV
 from zslearn.utils import name_some, replacing, to_numpy
 from zslearn.utils._fingerprint import fingerprint
 
-SCHEMA = 1
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pandas")
 
 Say = Callable[[str], None]
@@ -134,7 +134,7 @@ def _run(
     tuned = time.perf_counter()
     model = search.estimator_
     record: dict[str, Any] = {
-        "schema": SCHEMA,
+        "schema": RECORD_SCHEMA,
         "dataset": data.name,
         "split": data.split,
         "split_version": data.version,
@@ -183,7 +183,7 @@ def _per_class(y_true: Any, predicted: Any, classes: Any) -> dict[str, float]:
 
 def _cross_validation(search: ZeroShotSearchCV) -> dict[str, Any]:
     """The whole grid: settings and what each gave in each fold."""
-    results = dict(search.cv_results_)
+    results: dict[str, Any] = dict(search.cv_results_)
     settings = [_plain(setting) for setting in results.pop("params")]
     return {"params": settings, **{name: values.tolist() for name, values in results.items()}}
 

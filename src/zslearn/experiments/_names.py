@@ -1,0 +1,85 @@
+"""Names that mean the same, and how tables write them."""
+
+from __future__ import annotations
+
+import re
+
+from zslearn.experiments._published import load_published
+
+DATASET_LABELS = {"AWA1": "AwA", "AWA2": "AwA2"}
+FEATURE_LABELS = {"GoogLeNet": "G", "ResNet-101": "R"}
+METRIC_LABELS = {
+    "per_class_accuracy": "accuracy",
+    "per_sample_accuracy": "per-sample",
+    "ausuc": "AUSUC",
+    "unseen": "U",
+    "seen": "S",
+    "harmonic": "H",
+    "calibrated_unseen": "U cal.",
+    "calibrated_seen": "S cal.",
+    "calibrated_harmonic": "H cal.",
+}
+AT_K = {"flat_hit_at_": "F@", "hierarchical_precision_at_": "HP@"}
+
+
+def _squeeze(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.casefold().replace("o-vs-o", "ovo"))
+
+
+def canonical_method(name: str) -> str:
+    """Give a method the name it has in the published tables; unknown names stay as they are.
+
+    Parameters
+    ----------
+    name : str
+        A name; capitals, spaces and brackets do not matter.
+
+    Returns
+    -------
+    str
+        The paper's name.
+
+    Examples
+    --------
+    >>> from zslearn.experiments._names import canonical_method
+    >>> canonical_method("EXEM (SynC ovo)"), canonical_method("mine")
+    ('EXEM (SynC o-vs-o)', 'mine')
+    """
+    known = {_squeeze(method): str(method) for method in load_published()["method"].unique()}
+    return known.get(_squeeze(name), name)
+
+
+def canonical_dataset(name: str) -> str:
+    known = {"awa": "AWA1", "awa1": "AWA1", "awa2": "AWA2", "cub": "CUB", "sun": "SUN"}
+    known["imagenet"] = "ImageNet"
+    return known.get(name.casefold(), name)
+
+
+def canonical_features(name: str) -> str:
+    """A form that compares equal for the same features: res101.mat is ResNet-101."""
+    squeezed = _squeeze(name.removesuffix(".mat"))
+    return {"res101": "resnet101", "googlenetv1": "googlenet"}.get(squeezed, squeezed)
+
+
+def short_version(version: str) -> str:
+    """PS1 or PS2 where a split version says so, else all of it."""
+    found = re.search(r"(?<![A-Za-z0-9])PS\d+(?![A-Za-z0-9])", version)
+    if found:
+        return found[0]
+    return "unknown" if not version or "unknown" in version else version
+
+
+def same_features(one: str, other: str) -> bool:
+    return canonical_features(one) == canonical_features(other)
+
+
+def metric_label(metric: str) -> str:
+    for prefix, label in AT_K.items():
+        if metric.startswith(prefix):
+            return label + metric.removeprefix(prefix)
+    return METRIC_LABELS.get(metric, metric)
+
+
+def is_fraction(metric: str) -> bool:
+    """Whether a metric of this name lies between 0 and 1."""
+    return metric in METRIC_LABELS or metric.startswith(tuple(AT_K))

@@ -1,0 +1,185 @@
+"""The numbers of the paper's tables, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+import pandas as pd
+
+from zslearn.utils import name_some
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """A table of the paper.
+
+    Parameters
+    ----------
+    number : int
+        Its number in the paper.
+    label : str
+        Its label in the paper's source.
+    title : str
+        What it shows.
+    """
+
+    number: int
+    label: str
+    title: str
+
+
+#: Name of a table → what it is, in the paper's order. Table 1 of the paper describes data sets and
+#: holds no results.
+TABLES: dict[str, PublishedTable] = {
+    "main": PublishedTable(2, "tbMain", "Main results"),
+    "zsl": PublishedTable(3, "tbZSLMainSmall", "Conventional setting, small data sets"),
+    "imagenet": PublishedTable(4, "tbZSLMainIMN", "Conventional setting, ImageNet"),
+    "gzsl": PublishedTable(5, "tbGZSLMain", "Generalized setting, AUSUC"),
+    "harmonic": PublishedTable(
+        6, "tbGZSLHarmonic", "Generalized setting, harmonic mean without and with calibration"
+    ),
+    "semantic": PublishedTable(
+        7, "tbZSLSemanticPCIMN", "Kinds of signatures on ImageNet, per-class accuracy"
+    ),
+    "imagenet_best": PublishedTable(
+        8, "tbZSLSemanticPSIMN", "Best published results on ImageNet, per-sample accuracy"
+    ),
+    "ideal": PublishedTable(9, "tbZSLSemanticIdealIMN", "Ideal signatures on ImageNet"),
+    "imagenet_fk": PublishedTable(10, "tbZSLExpandedIMN", "Flat hit@K and HP@K on ImageNet"),
+    "hie": PublishedTable(11, "tbZslMainImnMds", "Flat hit@K on ImageNet with hierarchy vectors"),
+    "per_sample": PublishedTable(
+        12, "tbZSLSemanticPSFullIMN", "Kinds of signatures on ImageNet, per-sample accuracy"
+    ),
+    "regularization": PublishedTable(
+        13, "tSynCRegularization", "SynC: penalty on classifiers or on phantom classifiers"
+    ),
+    "learned_phantoms": PublishedTable(
+        14, "tSynCLearnSpace", "SynC: phantom classes as given or learned"
+    ),
+    "correlation": PublishedTable(
+        15, "tbExemCorrDis", "Correlation of class distances with those of real exemplars"
+    ),
+    "knn_overlap": PublishedTable(
+        16, "tbExemKNN", "Overlap of nearest classes with those of real exemplars"
+    ),
+    "regressor": PublishedTable(17, "tExemSVRvsMLP", "EXEM (1NN): regressors"),
+    "pca": PublishedTable(18, "tbExemPCA", "EXEM (1NN): PCA dimensions"),
+}
+
+#: What names one result of a table.
+KEYS = (
+    "method",
+    "dataset",
+    "split",
+    "subset",
+    "setting",
+    "metric",
+    "features",
+    "semantic",
+    "variant",
+)
+
+
+@cache
+def _read() -> pd.DataFrame:
+    source = resources.files("zslearn.experiments").joinpath("published.csv")
+    with source.open(encoding="utf-8") as file:
+        data = pd.read_csv(file, dtype=str, keep_default_na=False)
+    data["decimals"] = data["value"].str.partition(".")[2].str.len().astype(int)
+    data["value"] = data["value"].astype(float)
+    data["spread"] = pd.to_numeric(data["spread"], errors="coerce")
+    return data
+
+
+def load_published(table: str | None = None) -> pd.DataFrame:
+    """Load the numbers that the paper prints, one result a row.
+
+    Parameters
+    ----------
+    table : str, optional
+        Name of a table, a key of `TABLES`; by default all of them.
+
+    Returns
+    -------
+    DataFrame
+        Rows in the paper's order, cells that the paper leaves empty are not there. Columns:
+
+        - `table`: name of the table.
+        - `method`: the row; in the tables on exemplar quality what is compared with the real
+          exemplars.
+        - `dataset`: ``"AWA1"`` (AwA in the paper), ``"AWA2"``, ``"CUB"``, ``"SUN"`` or
+          ``"ImageNet"``.
+        - `split`: ``"ns"``, ``"ss"`` or ``"ss0"``. The new splits are of version PS1.
+        - `subset`: part of ImageNet's unseen classes: ``"2-hop"``, ``"most-500"``, …, ``"all"``.
+        - `setting`: ``"zsl"`` or ``"gzsl"``.
+        - `metric`: ``"per_class_accuracy"``, ``"ausuc"``, ``"calibrated_harmonic"``, …
+        - `features`: image features, such as ``"ResNet-101"``.
+        - `semantic`: kind of signatures, such as ``"attributes"`` or ``"wv-v2 + hie"``.
+        - `variant`: what else tells columns apart, as ``name=value`` joined by ``;``.
+        - `value`: the number as printed, and `decimals`, with how many digits after the point.
+        - `spread`: the number after ±, where there is one.
+        - `unit`: ``"%"`` or ``"1"``.
+        - `reported_by`: who measured it: ``"paper"`` (also where the table names nobody), or the
+          paper's citation key, such as ``"XianLSA17"``.
+        - `mark`: ``"best"``, ``"second"``, ``"third"`` as the paper marks it, or nothing.
+        - `note`: a condition that holds for this number alone.
+
+    Examples
+    --------
+    >>> from zslearn.experiments._published import load_published
+    >>> cub = load_published("main").query("dataset == 'CUB' and setting == 'zsl'")
+    >>> cub.nlargest(3, "value")[["method", "value", "reported_by"]]
+                     method  value reported_by
+    ... EXEM (SynC struct)   60.5       paper
+    ...        EXEM (1NNs)   58.0       paper
+    ...       EXEM (ESZSL)   56.9       paper
+    """
+    data = _read()
+    if table is None:
+        return data.copy()
+    if table not in TABLES:
+        raise ValueError(f"The paper has no table {table!r}. It has: {', '.join(TABLES)}.")
+    return data[data["table"] == table].reset_index(drop=True)
+
+
+def published_value(table: str, **where: str) -> float:
+    """Look up one number of the paper.
+
+    Parameters
+    ----------
+    table : str
+        Name of a table, a key of `TABLES`.
+    **where : str
+        Values of the columns `method`, `dataset`, `split`, … that single out one number.
+
+    Returns
+    -------
+    float
+        The number, in the unit that the paper prints.
+
+    Raises
+    ------
+    LookupError
+        When no number is there, or more than one.
+
+    Examples
+    --------
+    >>> from zslearn.experiments._published import published_value
+    >>> published_value("zsl", method="EXEM (1NNs)", dataset="CUB", split="ns")
+    58.0
+    """
+    data = load_published(table)
+    for name, value in where.items():
+        if name not in KEYS:
+            raise TypeError(f"Numbers are told apart by {', '.join(KEYS)}; not by {name!r}.")
+        data = data[data[name] == value]
+    asked = ", ".join(f"{name}={value!r}" for name, value in where.items())
+    if data.empty:
+        raise LookupError(f"Table {table!r} has no number with {asked}.")
+    if len(data) > 1:
+        open_keys = [name for name in KEYS if data[name].nunique() > 1]
+        choices = "; ".join(f"{name}: {name_some(data[name].unique())}" for name in open_keys)
+        raise LookupError(f"Table {table!r} has {len(data)} numbers with {asked}. Say {choices}.")
+    return float(data["value"].iloc[0])

@@ -1,0 +1,261 @@
+r"""Methods compared over several data sets by their ranks.
+
+The paper orders methods by their mean rank over the small data sets: 23 methods in the conventional
+setting, and in the generalized one the 16 that have a number on every data set. The Friedman test
+asks whether the ranks differ at all; two methods differ when their mean ranks are more than
+
+.. math:: \mathrm{CD} = q_\alpha \sqrt{k (k + 1) / (6 N)}
+
+apart, for k methods on N data sets, with q the quantile of the studentized range over √2 (Nemenyi).
+The paper prints mean ranks in a picture and no critical difference; the latter is ours to give.
+
+References
+----------
+J. Demšar. Statistical comparisons of classifiers over multiple data sets. JMLR 7, 2006.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from zslearn.experiments._figures import _figure, _save
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Methods in the order of their mean ranks.
+
+    Parameters
+    ----------
+    mean_ranks : Series
+        Mean rank of each method, the best first; ties share the mean of their places.
+    counts : DataFrame
+        How often a method (row) is at a place (column); tied methods all get the better place.
+    n_columns : int
+        Over how many columns.
+    statistic, pvalue : float
+        Friedman test that all methods are alike, corrected for ties; NaN where it has no meaning
+        (fewer than three methods or two columns).
+    critical_difference : float
+        Of Nemenyi's test at the level `alpha`; NaN where the Friedman test is.
+    alpha : float
+        Level of the test.
+    """
+
+    mean_ranks: pd.Series
+    counts: pd.DataFrame
+    n_columns: int
+    statistic: float
+    pvalue: float
+    critical_difference: float
+    alpha: float
+
+
+def critical_difference(n_methods: int, n_columns: int, *, alpha: float = 0.05) -> float:
+    """Give the difference of mean ranks from which two methods differ (Nemenyi).
+
+    Parameters
+    ----------
+    n_methods : int
+        Number of methods compared, at least 2.
+    n_columns : int
+        Number of data sets they are ranked on.
+    alpha : float, default=0.05
+        Chance of finding any difference where there is none.
+
+    Returns
+    -------
+    float
+        The critical difference.
+
+    Examples
+    --------
+    >>> from zslearn.experiments._ranks import critical_difference
+    >>> round(critical_difference(4, 14, alpha=0.05), 2)
+    1.25
+    """
+    if n_methods < 2 or n_columns < 1:
+        raise ValueError(f"Nothing to compare: {n_methods} methods on {n_columns} data sets.")
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha is a probability between 0 and 1, not {alpha}.")
+    quantile = float(stats.studentized_range.ppf(1 - alpha, n_methods, np.inf)) / np.sqrt(2)
+    return float(quantile * np.sqrt(n_methods * (n_methods + 1) / (6 * n_columns)))
+
+
+def rank_methods(values: pd.DataFrame, *, alpha: float = 0.05) -> Ranking:
+    """Rank methods on each column and average, as in the paper's main table.
+
+    Parameters
+    ----------
+    values : DataFrame of shape (n_methods, n_columns)
+        Higher is better. A method with a missing number is left out, as in the paper: ranks on
+        different data sets could not be compared.
+    alpha : float, default=0.05
+        Level of the critical difference.
+
+    Returns
+    -------
+    Ranking
+        Mean ranks and what can be said of their differences.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from zslearn.experiments._ranks import rank_methods
+    >>> values = pd.DataFrame({"A": [3.0, 2, 1], "B": [5.0, 6, 4]}, index=["x", "y", "z"])
+    >>> rank_methods(values).mean_ranks
+    x    1.5
+    y    1.5
+    z    3.0
+    dtype: float64
+    """
+    complete = values.dropna()
+    n_methods, n_columns = complete.shape
+    if n_methods == 0 or n_columns == 0:
+        raise ValueError("No method has a number in every column, so none can be ranked.")
+    ranks = complete.rank(ascending=False, method="average")
+    mean_ranks = ranks.mean(axis=1).sort_values(kind="stable")
+    places = complete.rank(ascending=False, method="min").astype(int)
+    counts = pd.DataFrame(
+        {place: (places == place).sum(axis=1) for place in range(1, n_methods + 1)}
+    )
+    statistic = pvalue = difference = np.nan
+    if n_methods >= 3 and n_columns >= 2:
+        statistic, pvalue = _friedman(ranks.to_numpy())
+        difference = critical_difference(n_methods, n_columns, alpha=alpha)
+    return Ranking(
+        mean_ranks=mean_ranks,
+        counts=counts.loc[mean_ranks.index],
+        n_columns=n_columns,
+        statistic=statistic,
+        pvalue=pvalue,
+        critical_difference=difference,
+        alpha=alpha,
+    )
+
+
+def _friedman(ranks: np.ndarray) -> tuple[float, float]:
+    """Statistic and p-value of ranks (n_methods, n_columns); all tied counts as no difference."""
+    n_methods, n_columns = ranks.shape
+    centre = (n_methods + 1) / 2
+    within = float(((ranks - centre) ** 2).sum())
+    if within == 0:
+        return 0.0, 1.0
+    between = float(((ranks.sum(axis=1) - n_columns * centre) ** 2).sum())
+    statistic = (n_methods - 1) * between / within
+    return statistic, float(stats.chi2.sf(statistic, n_methods - 1))
+
+
+def _cliques(ranks: np.ndarray, difference: float) -> list[tuple[int, int]]:
+    """First and last of each longest run of sorted ranks that lie within `difference`."""
+    runs: list[tuple[int, int]] = []
+    for first, rank in enumerate(ranks):
+        last = int(np.searchsorted(ranks, rank + difference, side="right")) - 1
+        if last > first and (not runs or last > runs[-1][1]):
+            runs.append((first, last))
+    return runs
+
+
+def save_critical_difference(
+    ranks: pd.Series, difference: float, path: Path, *, title: str = ""
+) -> None:
+    """Draw mean ranks on a line, with bars that join methods which do not differ.
+
+    Parameters
+    ----------
+    ranks : Series
+        Mean rank of each method.
+    difference : float
+        The critical difference.
+    path : Path
+        The picture; its ending tells the format.
+    title : str
+        What stands above.
+    """
+    ranks = ranks.sort_values(kind="stable")
+    values = ranks.to_numpy(dtype=float)
+    if len(values) == 0 or not np.isfinite([*values, difference]).all():
+        raise ValueError("A picture of ranks needs finite mean ranks and a critical difference.")
+    runs = _cliques(values, difference)
+    n_left = -(-len(values) // 2)
+    low, high = 1.0, max(float(len(values)), 2.0)
+    top_of_names = 0.35 * len(runs) + 1.0
+    depth = top_of_names + n_left
+    figure = _figure(figsize=(9, 0.24 * depth + 1.1))
+    axes = figure.subplots()
+    margin = 0.45 * (high - low)
+    axes.set(xlim=(low - margin, high + margin), ylim=(depth, -2.6))
+    axes.set_axis_off()
+    if title:
+        axes.set_title(title, fontsize=11)
+    axes.plot([low, high], [0, 0], color="black", linewidth=1)
+    step = max(1, round((high - low) / 12))
+    for tick in np.arange(low, high + 0.5, step):
+        axes.plot([tick, tick], [-0.25, 0], color="black", linewidth=1)
+        axes.text(tick, -0.35, f"{tick:g}", ha="center", va="bottom", fontsize=8)
+    shown = min(difference, high - low)
+    axes.plot([low, low + shown], [-1.7, -1.7], color="black", linewidth=2)
+    wider = "" if shown == difference else ", wider than the line"
+    axes.text(low, -1.85, f"critical difference {difference:.2f}{wider}", fontsize=8, va="bottom")
+    for i, (name, rank) in enumerate(zip(ranks.index, values, strict=True)):
+        left = i < n_left
+        # The methods at the ends of the line are named highest, so that no leader crosses another.
+        level = top_of_names + (i if left else len(values) - 1 - i)
+        end = low - 0.02 * margin if left else high + 0.02 * margin
+        axes.plot([rank, rank, end], [0, level, level], color="0.45", linewidth=0.8)
+        axes.text(
+            end,
+            level,
+            f"{name} [{rank:.1f}] " if left else f" [{rank:.1f}] {name}",
+            ha="right" if left else "left",
+            va="center",
+            fontsize=8,
+            parse_math=False,
+        )
+    for i, (first, last) in enumerate(runs):
+        level = 0.5 + 0.35 * i
+        ends = [values[first] - 0.05, values[last] + 0.05]
+        axes.plot(ends, [level, level], color="#b42318", linewidth=3, solid_capstyle="round")
+    _save(figure, path)
+
+
+def save_rank_counts(ranking: Ranking, path: Path, *, title: str = "") -> None:
+    """Draw how often each method is at each place, as below the paper's main table.
+
+    Parameters
+    ----------
+    ranking : Ranking
+        The ranked methods.
+    path : Path
+        The picture; its ending tells the format.
+    title : str
+        What stands above.
+    """
+    counts = ranking.counts.to_numpy()
+    size = 0.26 * len(counts) + 1.2
+    figure = _figure(figsize=(size + 2.2, size))
+    axes = figure.subplots()
+    axes.imshow(counts, cmap="Blues", vmin=0, vmax=max(1, ranking.n_columns))
+    for i, j in zip(*np.nonzero(counts), strict=True):
+        dark = counts[i, j] > 0.6 * ranking.n_columns
+        axes.text(
+            j,
+            i,
+            str(counts[i, j]),
+            ha="center",
+            va="center",
+            color="w" if dark else "k",
+            fontsize=7,
+        )
+    names = [f"{name} [{rank:.1f}]" for name, rank in ranking.mean_ranks.items()]
+    axes.set_yticks(range(len(names)), names, fontsize=8, parse_math=False)
+    axes.set_xticks(range(counts.shape[1]), ranking.counts.columns, fontsize=7)
+    axes.set_xlabel("place", fontsize=8)
+    if title:
+        axes.set_title(title, fontsize=11)
+    _save(figure, path)

@@ -1,0 +1,226 @@
+"""Tables as text: for a terminal, Markdown, CSV and LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from zslearn.experiments._names import metric_label, same_features
+from zslearn.experiments._tables import ResultTable
+
+_MISSING = "–"
+
+_Cell = tuple[str, str]  # text, mark
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """A column as text: its name, the parts of its cells, and the cells' parts row by row."""
+
+    name: str
+    parts: tuple[str, ...]
+    cells: list[list[_Cell]]
+
+    @classmethod
+    def of(cls, name: str, sides: Mapping[str, Sequence[_Cell]]) -> _Drawn:
+        """From the parts column by column."""
+        return cls(name, tuple(sides), [list(parts) for parts in zip(*sides.values(), strict=True)])
+
+
+def render(
+    table: ResultTable,
+    format: Literal["terminal", "markdown", "csv", "latex"] = "terminal",
+    *,
+    width: int | None = None,
+) -> str:
+    """Write a table as text.
+
+    Parameters
+    ----------
+    table : ResultTable
+        From `build_table`.
+    format : {"terminal", "markdown", "csv", "latex"}
+        The best and second best of a column are marked ``**`` and ``*`` on a terminal, bold and
+        italic in Markdown, bold and underlined in LaTeX. CSV holds plain numbers.
+    width : int, optional
+        On a terminal: how wide a line may be; the columns that do not fit follow below.
+
+    Returns
+    -------
+    str
+        The text, with a line feed at the end.
+    """
+    writers = {
+        "terminal": lambda: _terminal(table, width),
+        "markdown": lambda: _markdown(table),
+        "csv": lambda: _csv(table),
+        "latex": lambda: _latex(table),
+    }
+    if format not in writers:
+        raise ValueError(f"Tables are written as {', '.join(writers)}; not as {format!r}.")
+    return writers[format]()
+
+
+def _number(value: float, decimals: int, mark: str = "", *, sign: bool = False) -> _Cell:
+    if math.isnan(value):
+        return _MISSING, ""
+    # Adding zero turns −0.0 into 0.0.
+    rounded = round(value, decimals) + 0.0
+    return f"{rounded:{'+' if sign else ''}.{decimals}f}", mark
+
+
+def _drawn(table: ResultTable) -> list[_Drawn]:
+    drawn = []
+    difference = table.difference
+    for column in table.columns:
+        name, digits = column.name, column.decimals
+        sides: dict[str, list[_Cell]] = {}
+        same = [digits] * len(table.ours)
+        printed = table.published_decimals[name]
+        for side, values, decimals, marks in (
+            ("ours", table.ours[name], same, table.marks_ours[name]),
+            ("published", table.published[name], printed, table.marks_published[name]),
+        ):
+            if values.notna().any():
+                cells = zip(values, decimals, marks, strict=True)
+                sides[side] = [_number(*cell) for cell in cells]
+        if len(sides) == 2:
+            sides["Δ"] = [_number(value, digits, sign=True) for value in difference[name]]
+        sides = sides or {"published": [(_MISSING, "")] * len(table.ours)}
+        drawn.append(_Drawn.of(name, sides))
+    for metric in dict.fromkeys(metric for metric, _ in table.rankings):
+        sides = {}
+        for side in ("ours", "published"):
+            if (metric, side) in table.rankings:
+                ranks = table.rankings[metric, side].mean_ranks.reindex(table.ours.index)
+                sides[side] = [_number(rank, 1) for rank in ranks]
+        drawn.append(_Drawn.of(f"mean rank {metric_label(metric)}", sides))
+    return drawn
+
+
+def _joined(cells: Sequence[_Cell], marked: Callable[[str, str], str]) -> str:
+    """The parts of a cell in one; a cell without any number is one dash."""
+    if all(text == _MISSING for text, _ in cells):
+        return _MISSING
+    return " / ".join(marked(text, mark) for text, mark in cells)
+
+
+def _terminal(table: ResultTable, width: int | None) -> str:
+    def marked(text: str, mark: str) -> str:
+        return text + {"best": "**", "second": "*"}.get(mark, "")
+
+    stub = _padded(["", table.corner, *map(str, table.ours.index)], right=False)
+    blocks: list[list[list[str]]] = [[]]
+    used = len(stub[0])
+    for column in _drawn(table):
+        texts = [column.name, " / ".join(column.parts)]
+        texts += [_joined(cells, marked) for cells in column.cells]
+        padded = _padded(texts, right=True)
+        if width is not None and blocks[-1] and used + 2 + len(padded[0]) > width:
+            blocks.append([])
+            used = len(stub[0])
+        blocks[-1].append(padded)
+        used += 2 + len(padded[0])
+    legend = f"** best, * second best of its {table.best_of}."
+    lines = [table.title, *table.notes, legend, ""]
+    for block in blocks:
+        drawn = ["  ".join(parts).rstrip() for parts in zip(stub, *block, strict=True)]
+        rule = "-" * max(len(line) for line in drawn)
+        lines += [*drawn[:2], rule, *drawn[2:], ""]
+    return "\n".join(lines[:-1]) + "\n"
+
+
+def _padded(texts: Sequence[str], *, right: bool) -> list[str]:
+    size = max(len(text) for text in texts)
+    return [text.rjust(size) if right else text.ljust(size) for text in texts]
+
+
+def _markdown(table: ResultTable) -> str:
+    def escaped(text: str) -> str:
+        return re.sub(r"([\\|*_<>`\[\]])", r"\\\1", text)
+
+    def marked(text: str, mark: str) -> str:
+        sign = {"best": "**", "second": "*"}.get(mark, "")
+        return f"{sign}{text}{sign}"
+
+    columns = _drawn(table)
+    head = [escaped(table.corner)]
+    head += [f"{escaped(column.name)}<br>{' / '.join(column.parts)}" for column in columns]
+    rows = [head, [":--", *["--:"] * len(columns)]]
+    for i, label in enumerate(table.ours.index):
+        cells = [_joined(column.cells[i], marked) for column in columns]
+        rows.append([escaped(str(label)), *cells])
+    lines = [f"**{escaped(table.title)}**", ""]
+    lines += [f"- {escaped(note)}" for note in table.notes]
+    lines += [f"- **Best** and *second best* of a {table.best_of}.", ""]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _csv(table: ResultTable) -> str:
+    """Three columns a scenario; the header names our features where they are not the paper's."""
+    features = {
+        column.name: f" [{column.features}]"
+        for column in table.columns
+        if column.features and not same_features(column.features, column.published_features)
+    }
+    columns = _drawn(table)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    head = [table.corner]
+    for column in columns:
+        for part in column.parts:
+            own = features.get(column.name, "") if part == "ours" else ""
+            head.append(f"{column.name} {part}{own}")
+    writer.writerow(head)
+    for i, label in enumerate(table.ours.index):
+        cells = [text for column in columns for text, _ in column.cells[i]]
+        writer.writerow([label, *("" if cell == _MISSING else cell for cell in cells)])
+    return text.getvalue()
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "–": "--",
+    "Δ": r"$\Delta$",
+    "χ²": r"$\chi^2$",
+    "·": r"$\cdot$",
+}
+_LATEX_SIGNS = re.compile("|".join(re.escape(sign) for sign in _LATEX))
+
+
+def _latex(table: ResultTable) -> str:
+    def escaped(text: str) -> str:
+        return _LATEX_SIGNS.sub(lambda found: _LATEX[found[0]], text)
+
+    def marked(text: str, mark: str) -> str:
+        command = {"best": r"\textbf", "second": r"\underline"}.get(mark)
+        number = f"${text}$" if text[0] in "+-" else escaped(text)
+        return f"{command}{{{number}}}" if command else number
+
+    columns = _drawn(table)
+    names = [
+        rf"\multicolumn{{{len(column.parts)}}}{{c}}{{{escaped(column.name)}}}" for column in columns
+    ]
+    parts = [escaped(part) for column in columns for part in column.parts]
+    lines = [
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{escaped(' '.join([table.title + '.', *table.notes]))}}}",
+        r"\begin{tabular}{l" + "".join("|" + "r" * len(c.parts) for c in columns) + "}",
+        " & ".join(["", *names]) + r" \\",
+        " & ".join([escaped(table.corner), *parts]) + r" \\ \hline",
+    ]
+    for i, label in enumerate(table.ours.index):
+        cells = [marked(*cell) for column in columns for cell in column.cells[i]]
+        lines.append(" & ".join([escaped(str(label)), *cells]) + r" \\")
+    lines += [r"\hline", r"\end{tabular}", r"\end{table}"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,410 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+import warnings
+
+import pandas as pd
+import pytest
+
+from zslearn.experiments._names import canonical_method
+from zslearn.experiments._published import TABLES, load_published
+from zslearn.experiments._records import read_records
+from zslearn.experiments._render import render
+from zslearn.experiments._tables import build_table
+from zslearn.utils import InputWarning
+
+FORMATS = ("terminal", "markdown", "csv", "latex")
+
+
+def _record(method="ESZSL", value=0.5, **changes):
+    return {
+        "method": method,
+        "dataset": "CUB",
+        "split": "ns",
+        "split_version": "PS1",
+        "features": "res101",
+        "setting": "zsl",
+        "metric": "per_class_accuracy",
+        "value": value,
+        **changes,
+    }
+
+
+def _frame(*records):
+    return pd.DataFrame(records)
+
+
+NONE = pd.DataFrame(columns=list(_record()))
+
+
+# --- layouts ---
+
+
+@pytest.mark.parametrize("like", TABLES)
+def test_a_layout_shows_every_published_number(like):
+    table = build_table(NONE, like)
+    data = load_published(like)
+    shown = sorted(table.published.stack().dropna())
+    assert shown == sorted(data["value"])
+    assert table.ours.isna().all(axis=None)
+    assert table.ours.index.is_unique
+    assert table.ours.columns.is_unique
+    for format in FORMATS:
+        text = render(table, format)
+        assert text.endswith("\n")
+        for value, decimals in zip(data["value"], data["decimals"], strict=True):
+            assert f"{value:.{decimals}f}" in text
+
+
+def test_layout_of_the_main_table():
+    table = build_table(NONE, "main")
+    assert list(table.ours.columns) == [
+        "AwA NS accuracy",
+        "AwA2 NS accuracy",
+        "CUB NS accuracy",
+        "SUN NS accuracy",
+        "ImageNet all accuracy",
+        "AwA NS AUSUC",
+        "AwA2 NS AUSUC",
+        "CUB NS AUSUC",
+        "SUN NS AUSUC",
+    ]
+    assert list(table.ours.index) == list(load_published("main")["method"].unique())
+    assert table.published.loc["EXEM (1NNs)", "CUB NS AUSUC"] == 0.366
+    assert table.marks_published.loc["EXEM (1NNs)", "CUB NS AUSUC"] == "second"
+    assert table.rankings["per_class_accuracy", "published"].n_columns == 4
+    assert len(table.rankings["ausuc", "published"].mean_ranks) == 16
+
+
+@pytest.mark.parametrize(
+    ("like", "columns"),
+    [
+        ("zsl", ["AwA SS G", "AwA SS R", "AwA NS R", "AwA2 SS R", "AwA2 NS R", "CUB SS G"]),
+        ("harmonic", ["AwA NS U", "AwA NS S", "AwA NS H", "AwA NS U cal.", "AwA NS S cal."]),
+        ("imagenet", ["2-hop per-sample G", "2-hop accuracy R", "3-hop per-sample G"]),
+        ("semantic", ["2-hop", "3-hop", "most-500", "most-1K"]),
+        ("imagenet_fk", ["F@1", "F@2", "F@5", "F@10", "F@20", "HP@2"]),
+        ("knn_overlap", ["AwA SS k=4", "CUB SS k=20", "SUN SS k=29"]),
+        ("regularization", ["penalize=w", "penalize=v"]),
+    ],
+)
+def test_names_and_order_of_columns(like, columns):
+    assert list(build_table(NONE, like).ours.columns)[: len(columns)] == columns
+
+
+# --- ours beside the paper's ---
+
+
+def test_ours_published_and_difference():
+    table = build_table(
+        _frame(
+            _record("eszsl", 0.5512, dataset="cub", split="NS"),
+            _record("SynC ovo", 0.5),
+            _record("mine", 0.5512),
+            _record("EXEM(1NNs)", 0.2),
+            _record("EXEM(1NNs)", 0.4004, setting="gzsl", metric="ausuc"),
+        )
+    )
+    assert list(table.ours.index[-2:]) == ["EXEM (1NNs)", "mine"]
+    column = "CUB NS accuracy"
+    assert table.ours[column].dropna().to_dict() == {
+        "ESZSL": 55.1,
+        "SynC o-vs-o": 50.0,
+        "EXEM (1NNs)": 20.0,
+        "mine": 55.1,
+    }
+    assert table.difference.loc["ESZSL", column] == pytest.approx(55.1 - 53.9)
+    assert table.difference.loc["EXEM (1NNs)", "CUB NS AUSUC"] == pytest.approx(0.400 - 0.366)
+    marks = table.marks_ours[column]
+    assert marks[marks != ""].to_dict() == {"ESZSL": "best", "mine": "best"}
+    assert table.rankings["per_class_accuracy", "ours"].mean_ranks["ESZSL"] == 1.5
+    # Nothing differs from the paper's conditions, so only ranks are worth a note.
+    assert all(note.startswith("Mean ranks") for note in table.notes)
+
+
+def test_cells_as_text():
+    records = _frame(_record("ESZSL", 0.51), _record("mine", 0.40), _record("ConSE", 0.34299))
+    table = build_table(records, rows="ours", columns="ours")
+    lines = [line.split() for line in render(table).splitlines()]
+    assert ["ESZSL", "51.0**", "/", "53.9", "/", "-2.9", "1.0", "/", "1.0"] in lines
+    assert ["ConSE", "34.3", "/", "34.3", "/", "+0.0", "3.0", "/", "2.0"] in lines
+    assert ["mine", "40.0*", "/", "–", "/", "–", "2.0", "/", "–"] in lines
+    markdown = render(table, "markdown").splitlines()
+    assert "| ESZSL | **51.0** / 53.9 / -2.9 | 1.0 / 1.0 |" in markdown
+    assert "| mine | *40.0* / – / – | 2.0 / – |" in markdown
+    latex = render(table, "latex").splitlines()
+    assert r"ESZSL & \textbf{51.0} & 53.9 & $-2.9$ & 1.0 & 1.0 \\" in latex
+    assert r"mine & \underline{40.0} & -- & -- & 2.0 & -- \\" in latex
+    rows = list(csv.DictReader(io.StringIO(render(table, "csv"))))
+    assert rows[1] == {
+        "method": "ESZSL",
+        "CUB NS accuracy ours": "51.0",
+        "CUB NS accuracy published": "53.9",
+        "CUB NS accuracy Δ": "-2.9",
+        "mean rank accuracy ours": "1.0",
+        "mean rank accuracy published": "1.0",
+    }
+    assert rows[2]["CUB NS accuracy published"] == ""
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_other_features_are_named_in_the_header(format):
+    other = build_table(_frame(_record(features="mobile"), _record("ALE", features="mobile")))
+    text = render(other, format)
+    if format == "csv":
+        assert "CUB NS accuracy ours [mobile]" in text.splitlines()[0]
+    else:
+        head = text[: text.index("DAP")]
+        assert "ours: mobile; published: ResNet-101" in head
+    for same in ("res101", "res101.mat", "ResNet101", "ResNet-101"):
+        assert "Other features" not in render(build_table(_frame(_record(features=same))), format)
+        assert f"[{same}]" not in render(build_table(_frame(_record(features=same))), format)
+
+
+def test_the_column_with_the_same_features_is_taken():
+    for features, column in (("GoogLeNet", "AwA SS G"), ("res101", "AwA SS R"), ("x", "AwA SS R")):
+        records = _frame(_record(dataset="AWA1", split="ss", features=features))
+        table = build_table(records, "zsl")
+        assert table.ours.loc["ESZSL"].dropna().to_dict() == {column: 50.0}
+        assert list(build_table(records, "zsl", columns="ours").ours.columns) == [column]
+
+
+def test_notes_name_columns_when_only_some_differ():
+    table = build_table(
+        _frame(_record(features="mobile"), _record(dataset="SUN", split_version="PS2"))
+    )
+    assert "Other features – ours: mobile; published: ResNet-101 (CUB NS accuracy)." in table.notes
+    assert "Other split version – ours: PS2; published: PS1 (SUN NS accuracy)." in table.notes
+
+
+def test_unlike_records_cannot_share_a_column():
+    records = _frame(_record(), _record("ALE", features="mobile", value=0.1))
+    with pytest.raises(ValueError, match=r"CUB ns per_class_accuracy differ in features: 'res101'"):
+        build_table(records)
+    assert build_table(records, features="mobile").ours.stack().dropna().to_list() == [10.0]
+    records = _frame(_record(), _record("ALE", split_version="PS2", value=0.1))
+    with pytest.raises(ValueError, match="split_version: 'PS1', 'PS2'"):
+        build_table(records)
+    assert build_table(records, split_version="PS1").ours.stack().dropna().to_list() == [50.0]
+
+
+def test_several_records_give_their_mean():
+    records = _frame(*(_record(value=v, seed=i) for i, v in enumerate((0.5, 0.6, 0.4001))))
+    table = build_table(records)
+    assert table.ours.loc["ESZSL", "CUB NS accuracy"] == 50.0
+    assert "Ours are means over several records – CUB NS accuracy: 3." in table.notes
+
+
+def test_class_splits_give_their_mean():
+    def one(k, value, method="ESZSL"):
+        version = f"xlsa17/ss-{k}/{k:08x}"
+        return _record(method, value, split=f"ss-{k}", split_version=version, features="GoogLeNet")
+
+    values = (0.5, 0.6, 0.7, 0.6)
+    table = build_table(_frame(*(one(k, v) for k, v in enumerate(values, start=1))), "zsl")
+    assert table.ours.loc["ESZSL"].dropna().to_dict() == {"CUB SS G": 60.0}
+    assert not any("class splits" in note for note in table.notes)
+    table = build_table(_frame(one(1, 0.5), one(2, 0.6), one(1, 0.5, "ALE")), "zsl")
+    assert "Not all class splits – CUB SS G: some methods 1 of 4." in table.notes
+
+
+def test_versions_of_splits():
+    one, other = "xlsa17/ns/PS2/0123abcd", "xlsa17/ns/unknown/4567abcd"
+    table = build_table(_frame(_record(split_version=one)))
+    assert "Other split version – ours: PS2; published: PS1." in table.notes
+    table = build_table(_frame(_record(split_version=other)))
+    assert "Other split version – ours: unknown; published: PS1." in table.notes
+    table = build_table(_frame(_record(split_version="xlsa17/ns/PS1/0123abcd")))
+    assert not any("version" in note for note in table.notes)
+    both = _frame(_record(split_version=one), _record("ALE", split_version=other))
+    with pytest.raises(ValueError, match="differ in split_version"):
+        build_table(both)
+    for chosen in ("PS2", one):
+        shown = build_table(both, split_version=chosen).ours.stack().dropna()
+        assert list(shown.index) == [("ESZSL", "CUB NS accuracy")]
+
+
+def test_data_sets_that_the_paper_lacks_come_last():
+    glyphs = {"dataset": "glyphs", "split": "letters", "split_version": "1", "features": "hog"}
+    records = _frame(
+        _record("ESZSL", 0.123, setting="gzsl", metric="ausuc", **glyphs),
+        _record("ESZSL", 0.9, **glyphs),
+        _record("mine", 0.8, **glyphs),
+    )
+    table = build_table(records)
+    assert list(table.ours.columns[-2:]) == ["glyphs letters accuracy", "glyphs letters AUSUC"]
+    assert table.ours.loc["ESZSL"].dropna().to_list() == [90.0, 0.123]
+    assert "Not in the paper's table – glyphs (features: hog)." in table.notes
+    assert not any("Other" in note for note in table.notes)
+    # A small data set has no place among ImageNet's columns, nor CUB's other splits in this table.
+    assert build_table(records, "imagenet").ours.isna().all(axis=None)
+    assert build_table(_frame(_record(split="ss")), "main").ours.isna().all(axis=None)
+    with pytest.raises(ValueError, match="None of the records has a place in the table 'imagenet'"):
+        build_table(records, "imagenet", columns="ours")
+
+
+def test_parts_of_imagenet_and_kinds_of_signatures():
+    hop = {"dataset": "ImageNet", "split": "ss", "subset": "2-hop", "split_version": ""}
+    records = _frame(
+        _record("EXEM (1NN)", 0.15, semantic="hie", **hop),
+        _record("EXEM (1NNs)", 0.16, semantic="hie", **hop),
+        _record("EXEM (1NN)", 0.11, semantic="wv-v1", **hop),
+    )
+    table = build_table(records, "semantic")
+    assert table.ours["2-hop"].dropna().to_dict() == {
+        "wv-v1 · EXEM (1NN)": 11.0,
+        "hie · EXEM (1NN)": 15.0,
+        "hie · EXEM (1NNs)": 16.0,
+    }
+    # Best of its kind of signatures, as in the paper.
+    assert list(table.marks_ours["2-hop"][lambda marks: marks != ""]) == ["best", "second", "best"]
+    plain = build_table(records, "imagenet")
+    assert "Left out – records with other signatures: 'hie'." in plain.notes
+    assert plain.ours["2-hop accuracy R"].dropna().to_dict() == {"EXEM (1NN)": 11.0}
+
+
+def test_best_of_a_row_where_rows_are_data_sets():
+    ss = {"split": "ss", "features": "GoogLeNet", "method": "SynC ovo"}
+    records = _frame(
+        _record(value=0.5, variant="penalize=w", **ss),
+        _record(value=0.6, variant="penalize=v", **ss),
+    )
+    table = build_table(records, "regularization")
+    assert table.ours.loc["CUB"].to_list() == [50.0, 60.0]
+    assert table.marks_ours.loc["CUB"].to_list() == ["second", "best"]
+    assert "of its row" in render(table)
+
+
+def test_uncalibrated_numbers_come_from_conventional_tuning():
+    uncalibrated = _record(value=0.1, setting="gzsl", metric="harmonic")
+    table = build_table(_frame(uncalibrated), "harmonic")
+    assert table.ours.loc["ESZSL"].dropna().to_dict() == {"CUB NS H": 10.0}
+    assert any(note.startswith("Without calibration") for note in table.notes)
+    both = build_table(
+        _frame(uncalibrated, {**uncalibrated, "setting": "zsl", "value": 0.2}), "harmonic"
+    )
+    assert both.ours.loc["ESZSL"].dropna().to_dict() == {"CUB NS H": 20.0}
+    assert not any(note.startswith("Without calibration") for note in both.notes)
+    # Numbers with calibration never come from a method tuned for the other setting.
+    wrong = build_table(_frame(_record(metric="calibrated_harmonic")), "harmonic")
+    assert wrong.ours.isna().all(axis=None)
+
+
+def test_a_narrow_terminal_gets_blocks():
+    table = build_table(_frame(_record()))
+    wide, narrow = render(table), render(table, width=80)
+    start = len(table.notes) + 2
+    assert max(len(line) for line in narrow.splitlines()[start:]) <= 80
+    assert narrow.count("EXEM (1NNs)") > wide.count("EXEM (1NNs)") == 1
+    assert sorted(set(narrow.split())) == sorted(
+        set(wide.split()) - {w for w in wide.split() if set(w) == {"-"}}
+        | {w for w in narrow.split() if set(w) == {"-"}}
+    )
+
+
+def test_odd_names_do_not_break_a_table():
+    table = build_table(_frame(_record('a|b*&_%\\,"c"')), rows="ours", columns="ours")
+    assert r"a\|b\*&\_%\\" in render(table, "markdown")
+    assert r"a|b*\&\_\%\textbackslash{}" in render(table, "latex")
+    assert list(csv.reader(io.StringIO(render(table, "csv"))))[1][0] == 'a|b*&_%\\,"c"'
+
+
+def test_wrong_words():
+    with pytest.raises(ValueError, match="no layout 'best'. There are: main, zsl"):
+        build_table(NONE, "best")
+    with pytest.raises(ValueError, match="lack the columns 'split_version'"):
+        build_table(NONE.drop(columns="split_version"))
+    with pytest.raises(ValueError, match="rows is 'all' or 'ours', not 'some'"):
+        build_table(NONE, rows="some")
+    with pytest.raises(ValueError, match="not as 'pdf'"):
+        render(build_table(NONE), "pdf")
+
+
+def test_published_methods_have_different_squeezed_names():
+    methods = load_published()["method"].unique()
+    assert [canonical_method(m.upper().replace(" ", "-")) for m in methods] == list(methods)
+
+
+# --- records ---
+
+
+def _written(**changes):
+    return {
+        "schema": 1,
+        "dataset": "CUB",
+        "split": "ns",
+        "split_version": "PS2",
+        "features": "efficientnet_lite0",
+        "method": "ESZSL",
+        "setting": "zsl",
+        "seed": 0,
+        "metrics": {"per_class_accuracy": 0.5, "ausuc": None, "harmonic": float("nan"), "bias": 7},
+        "hyper_parameters": {"alpha": 1},
+        "times": {"fit": 1.5},
+        **changes,
+    }
+
+
+def test_records_are_read(tmp_path):
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "a.json").write_text(json.dumps(_written()))
+    (tmp_path / "b.json").write_text(
+        json.dumps(_written(method="ALE", seed=None, semantic="attributes"))
+    )
+    (tmp_path / ".c.12.tmp.json").write_text("{")
+    (tmp_path / ".blocks").mkdir()
+    (tmp_path / ".blocks" / "d.json").write_text("{")
+    (tmp_path / "readme.txt").write_text("no record")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        records = read_records(tmp_path)
+    assert records[["method", "metric", "value", "file", "semantic"]].to_numpy().tolist() == [
+        ["ALE", "per_class_accuracy", 0.5, "b.json", "attributes"],
+        ["ALE", "bias", 7.0, "b.json", "attributes"],
+        ["ESZSL", "per_class_accuracy", 0.5, "deep/a.json", ""],
+        ["ESZSL", "bias", 7.0, "deep/a.json", ""],
+    ]
+    table = build_table(records)
+    assert table.ours["CUB NS accuracy"].dropna().to_dict() == {"ALE": 50.0, "ESZSL": 50.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "Expecting value"),
+        (json.dumps(_written())[:-20], "Expecting|Unterminated|delimiter"),
+        ("\xff", "decode"),
+        ("[" * 100_000, "recursion"),
+        ("[1, 2]", "not a record"),
+        ('{"a": 1}', "not a record"),
+        (json.dumps(_written(schema=2)), "schema 2; this version reads 1"),
+        (json.dumps(_written(method=None)), "'method' is None"),
+        (json.dumps(_written(dataset=" ")), "'dataset' is empty"),
+        (json.dumps(_written(method="\x1b[31mred")), "'method' is"),
+        (json.dumps(_written(seed="0")), "'seed' is '0'"),
+        (json.dumps(_written(metrics=[1])), "'metrics' is not an object"),
+        (json.dumps(_written(metrics={"ausuc": "0.5"})), "'ausuc' is not a number"),
+        (json.dumps(_written(metrics={"ausuc": True})), "'ausuc' is not a number"),
+        (json.dumps(_written(metrics={"per_class_accuracy": 63.4})), "63.4, not a fraction"),
+        (json.dumps(_written(metrics={"flat_hit_at_5": -1})), "not a fraction"),
+        (json.dumps(_written(metrics={"bias": float("inf")})), "'bias' is inf"),
+        (json.dumps(_written(metrics={"bias": 10**400})), "too large"),
+    ],
+)
+def test_what_is_no_record_is_skipped_with_a_warning(tmp_path, text, reason):
+    (tmp_path / "good.json").write_text(json.dumps(_written()))
+    (tmp_path / "odd.json").write_bytes(text.encode("latin-1"))
+    with pytest.warns(InputWarning, match=f"(?s)odd.json.*({reason})") as caught:
+        records = read_records(tmp_path)
+    assert len(caught) == 1
+    assert set(records["file"]) == {"good.json"}
+
+
+def test_no_folder_and_no_records(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no folder"):
+        read_records(tmp_path / "nothing")
+    records = read_records(tmp_path)
+    assert records.empty
+    assert render(build_table(records, "gzsl"))
