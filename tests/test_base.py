@@ -298,7 +298,9 @@ def test_a_signature_that_is_not_finite_names_its_class(problem, bad):
 def test_a_zero_signature_is_allowed_and_warned_about(problem):
     frame = problem.signatures.copy()
     frame.loc[problem.unseen_classes[0]] = 0.0
-    with pytest.warns(InputWarning, match=f"'{problem.unseen_classes[0]}' is all zeros"):
+    with pytest.warns(
+        InputWarning, match=f"'{problem.unseen_classes[0]}' in signatures is all zeros"
+    ):
         model = ESZSL().fit(problem.X_train, problem.y_train, signatures=frame)
     assert np.isfinite(model.decision_function(problem.X_test_unseen)).all()
 
@@ -536,3 +538,166 @@ def test_no_warning_on_clean_data(problem):
         warnings.simplefilter("error")
         model = ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
         model.predict(problem.X_test_unseen)
+
+
+# Attributes and labels that do not match at once
+
+
+def test_attributes_with_any_names_are_aligned(problem):
+    X = problem.X_test_unseen
+    frame = problem.signatures
+    late = problem.unseen_classes[:1]
+    for names in (range(10, 18), list("abcdefgh"), pd.MultiIndex.from_product([[1, 2], range(4)])):
+        named = frame.set_axis(names, axis=1)
+        whole = ESZSL().fit(problem.X_train, problem.y_train, signatures=named)
+        for new in (
+            named.loc[late].iloc[:, ::-1],
+            {label: named.loc[label].iloc[::-1] for label in late},
+        ):
+            model = ESZSL().fit(problem.X_train, problem.y_train, signatures=named.drop(index=late))
+            model.add_classes(new)
+            np.testing.assert_array_equal(model.decision_function(X), whole.decision_function(X))
+
+
+def test_attributes_without_names_keep_their_places(problem):
+    frame = problem.signatures
+    late = problem.unseen_classes[:1]
+    model = ESZSL().fit(problem.X_train, problem.y_train, signatures=frame.drop(index=late))
+    whole = ESZSL().fit(problem.X_train, problem.y_train, signatures=frame)
+    model.add_classes({label: frame.loc[label].to_numpy() for label in late})
+    X = problem.X_test_unseen
+    np.testing.assert_array_equal(model.decision_function(X), whole.decision_function(X))
+
+
+def test_two_attributes_of_one_name_are_refused(problem):
+    frame = problem.signatures.set_axis(list("abcdefga"), axis=1)
+    with pytest.raises(ValueError, match="attributes of the same name: 'a'"):
+        ESZSL().fit(problem.X_train, problem.y_train, signatures=frame)
+    mixed = dict(problem.signatures.iterrows())
+    mixed[problem.unseen_classes[0]] = problem.signatures.iloc[0].rename(lambda name: f"{name}?")
+    with pytest.raises(ValueError, match="must have one index"):
+        ESZSL().fit(problem.X_train, problem.y_train, signatures=mixed)
+
+
+def test_views_within_views_and_views_of_other_labels(problem):
+    frame = problem.signatures
+    inner = MultiSignatures({"x": frame})
+    with pytest.raises(ValueError, match="view 'b' is itself MultiSignatures"):
+        ESZSL().fit(
+            problem.X_train, problem.y_train, signatures=MultiSignatures({"a": frame, "b": inner})
+        )
+    numbered = frame.reset_index(drop=True)
+    with pytest.raises(ValueError, match="numbers, those of the view 'a' are strings"):
+        ESZSL().fit(
+            problem.X_train,
+            problem.y_train,
+            signatures=MultiSignatures({"a": frame, "b": numbered}),
+        )
+    holed = frame.copy()
+    holed.iloc[2, 2] = np.nan
+    with pytest.raises(ValueError, match="the view 'b' of signatures contains NaN"):
+        ESZSL().fit(
+            problem.X_train, problem.y_train, signatures=MultiSignatures({"a": frame, "b": holed})
+        )
+
+
+def test_numbers_as_labels_keep_their_type(problem):
+    order = {label: i for i, label in enumerate(np.sort(problem.signatures.index))}
+    y = np.asarray([order[label] for label in problem.y_train])
+    numbered = problem.signatures.rename(index=order)
+    model = ESZSL().fit(problem.X_train, y, signatures=numbered.rename(index=float))
+    assert model.classes_.dtype == y.dtype
+    new = problem.signatures.iloc[0].to_numpy() + 0.1
+    assert model.add_classes({99.0: new}).predict(problem.X_test_unseen).dtype == y.dtype
+    for odd in (0.5, 2**63):
+        with pytest.raises(ValueError, match="do not fit those of the fitted classes"):
+            model.add_classes({odd: new + 1})
+
+
+def test_classes_that_nothing_tells_apart_are_named(problem):
+    frame = problem.signatures.copy()
+    frame.loc["twin"] = 2 * frame.loc[problem.unseen_classes[0]]
+    with pytest.warns(InputWarning, match="cannot be told from it.*'twin'"):
+        ESZSL().fit(problem.X_train, problem.y_train, signatures=frame)
+    # One attribute, all positive: after its length is taken out every class is the same.
+    with pytest.warns(InputWarning, match="15 classes have the signature of another"):
+        model = ESZSL().fit(
+            problem.X_train, problem.y_train, signatures=np.abs(frame.iloc[:16, :1]) + 0.1
+        )
+    assert model.signature_scale_ == (1.0,)
+
+
+def test_warnings_point_at_the_users_line(problem):
+    X = problem.X_train.copy()
+    X[0, 0] = np.nan
+    with pytest.warns(InputWarning) as caught:
+        ESZSL().fit(X, problem.y_train, signatures=problem.signatures)
+    assert caught[0].filename == __file__
+
+
+def test_score_refuses_labels_that_are_no_candidates(fitted, problem):
+    with pytest.raises(ValueError, match="not among classes"):
+        fitted.score(problem.X_test_seen, problem.y_test_seen, classes=problem.unseen_classes)
+
+
+def test_before_fit_and_after_a_failed_one(problem):
+    from sklearn.exceptions import NotFittedError
+
+    model = ESZSL()
+    with pytest.raises(NotFittedError):
+        model.predict(problem.X_train)
+    with pytest.raises(ValueError, match="no signature"):
+        model.fit(problem.X_train, problem.y_train, signatures={"x": [1.0, 2.0]})
+    with pytest.raises(NotFittedError):
+        model.predict(problem.X_train)
+    with pytest.raises(ValueError, match="list of labels; got 3"):
+        model.fit(problem.X_train, problem.y_train).predict(problem.X_train, classes=3)
+
+
+def test_text_in_a_mapping_names_its_class(problem):
+    rows = {label: list(row) for label, row in problem.signatures.iterrows()}
+    rows[problem.seen_classes[0]][2] = "red"
+    with pytest.raises(ValueError, match=f"'{problem.seen_classes[0]}' in signatures must hold"):
+        ESZSL().fit(problem.X_train, problem.y_train, signatures=rows)
+
+
+def test_tensors_with_gradients_sparse_and_complex_ones(problem):
+    torch = pytest.importorskip("torch")
+    X = torch.asarray(problem.X_train, requires_grad=True)
+    model = ESZSL().fit(X, problem.y_train, signatures=problem.signatures)
+    assert not model.coef_.requires_grad
+    assert not model.decision_function(X).requires_grad
+    with pytest.raises(TypeError, match="Sparse data was passed for X"):
+        model.predict(torch.asarray(problem.X_train).to_sparse())
+    with pytest.raises(ValueError, match="Complex data not supported"):
+        model.predict(torch.asarray(problem.X_train + 1j))
+
+
+def test_predicting_while_classes_are_added(problem):
+    """Another thread adds classes that sort first: labels never shift by their number."""
+    import threading
+
+    model = ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    X = np.tile(problem.X_test_seen, (20, 1))
+    expected = model.predict(X)
+    far = -10 * problem.signatures.iloc[0].to_numpy()
+    rng = np.random.default_rng(0)
+    stop = threading.Event()
+
+    def add():
+        for i in range(200):
+            if stop.is_set():
+                return
+            noise = 0.01 * rng.standard_normal(len(far))
+            model.add_classes({f"a{i:03d}": far + noise})
+
+    thread = threading.Thread(target=add)
+    thread.start()
+    try:
+        for _ in range(30):
+            predicted = model.predict(X)
+            old = np.char.startswith(predicted.astype(str), "class")
+            np.testing.assert_array_equal(predicted[old], expected[old])
+    finally:
+        stop.set()
+        thread.join()

@@ -138,7 +138,7 @@ def test_several_views_and_later_classes(problem):
     )
     model.add_classes(views(frame.loc[late]))
     assert set(late) <= set(model.unseen_classes_)
-    assert model._class_bias()[np.isin(model.classes_, late)] == 0.0
+    assert model._class_bias(model.classes_)[np.isin(model.classes_, late)] == 0.0
 
 
 def test_nested_factors_add_up(problem):

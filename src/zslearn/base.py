@@ -13,8 +13,7 @@ a user calls is written here, once for all of them.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -41,9 +40,11 @@ from zslearn.utils import (
     floating,
     is_foreign,
     name_some,
+    plain_tensor,
     take_rows,
     to_numpy,
     unit_rows,
+    warn_user,
 )
 
 __all__ = ["ZeroShotClassifier", "ZeroShotMetaClassifier"]
@@ -68,6 +69,21 @@ class Training(NamedTuple):
     y: NDArray[np.intp]
     signatures: Any
     table: SignatureTable
+
+
+class Described(NamedTuple):
+    """Classes and their parameters, replaced together: a prediction reads it once.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_classes,)
+        Every described class, sorted.
+    parameters : array of shape (n_classes, …)
+        What `synthesize` made of them.
+    """
+
+    labels: NDArray[Any]
+    parameters: Array
 
 
 class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
@@ -193,7 +209,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         self
             The method, which now also predicts these classes. After an error it is as it was.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "classes_")
         table = self._signature_table
         self._describe(table.union(SignatureTable.from_new(signatures, table)))
         return self
@@ -215,10 +231,11 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
             `X`. Without `classes`, and with two classes described in all, scikit-learn's convention
             for two classes holds: one number a sample, positive for `classes_[1]`.
         """
-        check_is_fitted(self)
-        positions = None if classes is None else self._positions(classes)
-        scores = self._over_rows(class_scores, X, positions)
-        if classes is None and len(self.classes_) == 2:
+        check_is_fitted(self, "classes_")
+        described = self._snapshot()
+        positions = None if classes is None else find_classes(classes, described.labels)
+        scores = self._over_rows(class_scores, X, described, positions)
+        if classes is None and len(described.labels) == 2:
             return scores[:, 1] - scores[:, 0]
         return scores
 
@@ -263,15 +280,16 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         scores : array of shape (n_samples, k)
             Their scores, descending.
         """
-        check_is_fitted(self)
-        if classes is None:
-            positions = np.arange(len(self.classes_))
-        else:
+        check_is_fitted(self, "classes_")
+        described = self._snapshot()
+        positions = np.arange(len(described.labels))
+        if classes is not None:
             # In the order of classes_: ties do not depend on the order of the candidates.
-            positions = np.sort(self._positions(classes))
-        positions = self._tie_order(positions)
-        indices, scores = self._over_rows(top_k, X, positions, k)
-        return self.classes_[positions[to_numpy(indices)]], scores
+            positions = np.sort(find_classes(classes, described.labels))
+        ordered = self._tie_order(positions, described.labels)
+        natural = classes is None and ordered is positions
+        indices, scores = self._over_rows(top_k, X, described, None if natural else ordered, k)
+        return described.labels[ordered[to_numpy(indices)]], scores
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, classes: Any = None) -> float:
         """Per-class accuracy: the mean over the classes in `y` of the accuracy within each.
@@ -292,6 +310,16 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         float
             Between 0 and 1.
         """
+        if classes is not None:
+            candidates = set(to_numpy(classes).tolist())
+            outside = [
+                label for label in np.unique(to_numpy(y)).tolist() if label not in candidates
+            ]
+            if outside:
+                raise ValueError(
+                    f"y holds labels that are not among classes: {name_some(outside)}. "
+                    "Such samples cannot be right; leave them out, or name their classes."
+                )
         predicted = self.predict(X, classes=classes)
         return per_class_accuracy(to_numpy(y), predicted, sample_weight=sample_weight)
 
@@ -416,6 +444,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         """Check the shape of features; what they hold is checked block by block."""
         if not is_foreign(X):
             return validate_data(self, X, reset=reset, ensure_all_finite=False)
+        X = plain_tensor(X, "X")
         if len(X.shape) != 2:
             raise ValueError(f"Expected 2D array, got an array of {len(X.shape)} axes instead.")
         n_samples, n_features = X.shape
@@ -441,6 +470,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         later, cannot show in the last digit.
         """
         described = table.normalized(self.signature_scale_, keep_views=self.keep_views)
+        table.warn_of_twins(described)
         parameters = self.synthesize(described)
         xp = compat.array_namespace(parameters)
         flat = xp.reshape(parameters, (parameters.shape[0], -1))
@@ -454,35 +484,24 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         self._signature_table = table
         self._parameters = parameters
         self.classes_ = table.labels
+        self._described = Described(table.labels, parameters)
 
-    def _positions(self, classes: Any) -> NDArray[np.intp]:
-        """Positions in `classes_` of the candidates that a user named."""
-        if isinstance(classes, str):
-            raise ValueError(f"classes must be a list of labels; got the string {classes!r}.")
-        labels = label_array(to_numpy(classes) if is_foreign(classes) else classes, "classes")
-        if labels.size == 0:
-            raise ValueError("classes is empty: name at least one candidate, or leave it out.")
-        where = {label: i for i, label in enumerate(self.classes_.tolist())}
-        if label_kind(labels) != label_kind(self.classes_):
-            where = {}
-        unknown = [label for label in labels.tolist() if label not in where]
-        if unknown:
-            raise ValueError(
-                f"classes names what is not described: {name_some(unknown)}. "
-                "Describe it with add_classes, or look at classes_."
-            )
-        if len(np.unique(labels)) < len(labels):
-            values, counts = np.unique(labels, return_counts=True)
-            raise ValueError(f"classes names twice: {name_some(values[counts > 1].tolist())}.")
-        return np.asarray([where[label] for label in labels.tolist()], dtype=np.intp)
+    def _snapshot(self) -> Described:
+        """What is described at this moment; another thread may add classes at the next."""
+        return self._described
 
     def _over_rows(
-        self, function: Callable[..., Any], X: Any, positions: NDArray[np.intp] | None, *args: Any
+        self,
+        function: Callable[..., Any],
+        X: Any,
+        described: Described,
+        positions: NDArray[np.intp] | None,
+        *args: Any,
     ) -> Any:
         """Call a function of `zslearn.scoring` on the rows of X and the candidates' parameters."""
         X = self._check_features(X)
         prepare, embed = self._row_steps()
-        parameters, bias = self._parameters, self._class_bias()
+        parameters, bias = described.parameters, self._class_bias(described.labels)
         if positions is not None:
             parameters = take_rows(parameters, positions)
             bias = None if bias is None else bias[positions]
@@ -501,11 +520,11 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         """What is done to a block of rows: the preparation, then the embedding."""
         return _FeaturePreparation(self.feature_norm), self.embed
 
-    def _class_bias(self) -> NDArray[np.float64] | None:
-        """What is added to the score of each class in `classes_`; see calibrated stacking."""
+    def _class_bias(self, labels: NDArray[Any]) -> NDArray[np.float64] | None:
+        """What is added to the score of each class; see calibrated stacking."""
         return None
 
-    def _tie_order(self, positions: NDArray[np.intp]) -> NDArray[np.intp]:
+    def _tie_order(self, positions: NDArray[np.intp], labels: NDArray[Any]) -> NDArray[np.intp]:
         """Sorted positions of the candidates in the order that settles ties, winners first."""
         return positions
 
@@ -541,6 +560,9 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotClassifier):
     def _parameters(self) -> Array:
         return self.estimator_._parameters
 
+    def _snapshot(self) -> Described:
+        return self.estimator_._snapshot()
+
     def embed(self, X: Array) -> Array:
         """Embed by the inner estimator; see :meth:`ZeroShotClassifier.embed`."""
         return self.estimator_.embed(X)
@@ -562,7 +584,7 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotClassifier):
         self
             The estimator, which now also predicts these classes.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "estimator_")
         self.estimator_.add_classes(signatures)
         return self
 
@@ -573,23 +595,23 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotClassifier):
         """What is taken from the scores of seen classes (the paper's eGZSLPredictCalib)."""
         return None
 
-    def _is_seen(self) -> NDArray[np.bool_]:
+    def _is_seen(self, labels: NDArray[Any]) -> NDArray[np.bool_]:
         seen = set(self.seen_classes_.tolist())
-        return np.asarray([label in seen for label in self.classes_.tolist()])
+        return np.asarray([label in seen for label in labels.tolist()])
 
-    def _class_bias(self) -> NDArray[np.float64] | None:
-        inner, seen_bias = self.estimator_._class_bias(), self._seen_bias()
+    def _class_bias(self, labels: NDArray[Any]) -> NDArray[np.float64] | None:
+        inner, seen_bias = self.estimator_._class_bias(labels), self._seen_bias()
         if seen_bias is None:
             return inner
-        bias = np.where(self._is_seen(), -seen_bias, 0.0)
+        bias = np.where(self._is_seen(labels), -seen_bias, 0.0)
         return bias if inner is None else bias + inner
 
-    def _tie_order(self, positions: NDArray[np.intp]) -> NDArray[np.intp]:
-        positions = self.estimator_._tie_order(positions)
+    def _tie_order(self, positions: NDArray[np.intp], labels: NDArray[Any]) -> NDArray[np.intp]:
+        positions = self.estimator_._tie_order(positions, labels)
         if self._seen_bias() is None:
             return positions
         # On a tie with the factor the unseen class wins.
-        return positions[np.argsort(self._is_seen()[positions], kind="stable")]
+        return positions[np.argsort(self._is_seen(labels)[positions], kind="stable")]
 
     def __sklearn_tags__(self) -> Tags:
         """Take over what the inner estimator says of its input."""
@@ -626,11 +648,10 @@ class _FeaturePreparation:
     def warn(self) -> None:
         """Warn once if anything was replaced."""
         if self.replaced:
-            warnings.warn(
+            warn_user(
                 f"X contains {self.replaced} NaN or infinite numbers; they count as 0. "
                 "Impute them to choose otherwise.",
                 InputWarning,
-                stacklevel=4,
             )
 
 
@@ -638,3 +659,38 @@ def _object_labels(y: NDArray[Any]) -> NDArray[Any]:
     """Labels of an object array: strings stay objects, numbers and booleans get their dtype."""
     labels = label_array(y, "y")
     return y if labels.dtype.kind == "U" else labels
+
+
+def find_classes(classes: Any, known: NDArray[Any]) -> NDArray[np.intp]:
+    """Positions among the known labels of the candidates that a user named.
+
+    Parameters
+    ----------
+    classes : array-like of labels
+        The candidates.
+    known : ndarray of shape (n_classes,)
+        Every described class.
+
+    Returns
+    -------
+    ndarray of shape (n_candidates,)
+        In the order of `classes`.
+    """
+    if isinstance(classes, str) or not isinstance(classes, Iterable):
+        raise ValueError(f"classes must be a list of labels; got {classes!r}.")
+    labels = label_array(to_numpy(classes) if is_foreign(classes) else classes, "classes")
+    if labels.size == 0:
+        raise ValueError("classes is empty: name at least one candidate, or leave it out.")
+    where = {label: i for i, label in enumerate(known.tolist())}
+    if label_kind(labels) != label_kind(known):
+        where = {}
+    unknown = [label for label in labels.tolist() if label not in where]
+    if unknown:
+        raise ValueError(
+            f"classes names what is not described: {name_some(unknown)}. "
+            "Describe it with add_classes, or look at classes_."
+        )
+    if len(np.unique(labels)) < len(labels):
+        values, counts = np.unique(labels, return_counts=True)
+        raise ValueError(f"classes names twice: {name_some(values[counts > 1].tolist())}.")
+    return np.asarray([where[label] for label in labels.tolist()], dtype=np.intp)

@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from zslearn.base import ZeroShotMetaClassifier
 from zslearn.metrics import best_harmonic_mean
 from zslearn.signatures._table import SignatureTable
-from zslearn.utils import InputWarning, take_rows
+from zslearn.utils import InputWarning, take_rows, warn_user
 from zslearn.utils._folds import class_folds, hold_out_per_class
 
 __all__ = ["CalibratedStacking"]
@@ -147,11 +147,9 @@ class CalibratedStacking(ZeroShotMetaClassifier):
         if not described:
             return np.empty(0)
         if len(seen) < 3:
-            warnings.warn(
+            warn_user(
                 f"{len(seen)} seen classes are too few to leave one out: the calibration factor "
-                "is 0. Give a number as bias, or more classes.",
-                InputWarning,
-                stacklevel=3,
+                "is 0. Give a number as bias, or more classes."
             )
             return np.empty(0)
         rng = check_random_state(self.random_state)

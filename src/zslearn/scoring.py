@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 import array_api_compat as compat
 import numpy as np
 
-from zslearn.utils import Array, floating, move_like, unit_rows
+from zslearn.utils import Array, floating, move_like, to_numpy, unit_rows
 
 ScoreFunction = Literal["dot", "euclidean", "cosine", "max_dot"]
 Embedding = Callable[[Array], Array]
@@ -44,8 +44,9 @@ def class_scores(
     parameters : array of shape (n_classes, n_dims), or (n_classes, n_maps, n_dims) for "max_dot"
         One vector a class, or several.
     score : {"dot", "euclidean", "cosine", "max_dot"}, default="dot"
-        The inner product; the negative Euclidean distance; the cosine, 0 for a zero vector; the
-        largest of a class's inner products.
+        The inner product; the negative Euclidean distance (in float32 two distances that differ by
+        less than about a thousandth of the spread of the classes may come out equal); the cosine,
+        0 for a zero vector; the largest of a class's inner products.
     bias : array-like of shape (n_classes,), optional
         Added to the scores of each class.
     embed : callable, optional
@@ -195,7 +196,7 @@ class _ClassSide:
             self.center = xp.mean(self.parameters, axis=0, keepdims=True)
             self.parameters = self.parameters - self.center
             self.squares = xp.sum(self.parameters * self.parameters, axis=1)
-        self.bias = None if bias is None else move_like(np.asarray(bias), like)
+        self.bias = None if bias is None else move_like(to_numpy(bias), like)
         if self.bias is not None and self.bias.shape != (self.parameters.shape[0],):
             raise ValueError(
                 f"bias must have one number a class, {self.parameters.shape[0]}; "
@@ -239,6 +240,8 @@ def _largest(block: Array, k: int) -> tuple[Array, Array]:
     n_rows = block.shape[0]
     threshold = _kth_largest(block, k)
     columns = xp.nonzero(block >= threshold)[1]
+    if columns.shape[0] < n_rows * k:
+        raise ValueError("Scores are NaN: look for NaN in the embedded rows or the parameters.")
     if columns.shape[0] > n_rows * k:
         # More than one class has the k-th largest score: the first of them have room.
         above = block > threshold

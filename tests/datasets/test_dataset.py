@@ -100,6 +100,13 @@ def test_immutable_in_spirit():
         data.splits["ns"].train[0] = 1
 
 
+def test_test_seen_may_be_empty():
+    data = make_data(splits={"ns": make_split(test_seen=[])})
+    assert data.X_test_seen.shape == (0, 2)
+    assert data.y_test_seen.tolist() == []
+    assert "6 train, 0 test seen, 8 test unseen" in repr(data)
+
+
 def test_split_copies_its_indices():
     train = np.array([0, 1, 2, 4, 5, 6])
     split = make_split(train=train)
@@ -184,7 +191,6 @@ def test_signatures_may_describe_further_classes():
         ({"train": np.arange(16) < 6}, r"boolean mask; convert it with np.flatnonzero"),
         ({"train": [0, 0, 4, 4]}, r"2 indices occur more than once \(0, 4\)"),
         ({"train": []}, r"part train: the part is empty"),
-        ({"test_seen": []}, r"part test_seen: the part is empty"),
         ({"test_unseen": []}, r"part test_unseen: the part is empty"),
         ({"train": [0, 1]}, r"class 'bee' listed as seen without any training sample"),
         (

@@ -296,3 +296,95 @@ def test_killed_by_force_and_resumed(tmp_path):
         process.wait()
     assert list((tmp_path / "killed").glob("fold-*.json"))
     assert start(tmp_path / "killed").communicate(timeout=120)[0].splitlines()[1] == whole
+
+
+# What a review found
+
+
+def test_every_parameter_of_a_grid_is_searched_as_if_alone(problem):
+    """Also those that change how images are prepared, which the search keeps embedded."""
+    X = problem.X_train * 50 + 3
+    grid = {"feature_norm": ["l2", None], "center": [None, "both"], "alpha_features": [1.0, 50.0]}
+    search = ZeroShotSearchCV(ESZSL(), grid, cv=ClassKFold(3))
+    search.fit(X, problem.y_train, signatures=problem.signatures)
+    for i, setting in enumerate(search.cv_results_["params"]):
+        accuracies = []
+        for train, test in ClassKFold(3).split(X, problem.y_train):
+            y = problem.y_train
+            model = ESZSL(**setting).fit(X[train], y[train], signatures=problem.signatures)
+            accuracies.append(model.score(X[test], y[test], classes=np.unique(y[test])))
+        assert search.cv_results_["mean_test_accuracy"][i] == pytest.approx(np.mean(accuracies))
+
+
+def test_folds_leave_at_least_two_classes_out(problem):
+    few = np.isin(problem.y_train, problem.seen_classes[:5])
+    X, y = problem.X_train[few], problem.y_train[few]
+    signatures = problem.signatures.loc[problem.seen_classes[:5]]
+    search = ZeroShotSearchCV(ESZSL(), GRID).fit(X, y, signatures=signatures)
+    assert search.n_splits_ == 2
+    with pytest.warns(InputWarning, match="leaves out one class"):
+        ZeroShotSearchCV(ESZSL(), GRID, cv=ClassKFold(5)).fit(X, y, signatures=signatures)
+
+
+def test_folds_that_leave_out_no_class_are_refused(problem):
+    from sklearn.model_selection import StratifiedKFold
+
+    with pytest.raises(ValueError, match="leave out whole classes. Use ClassKFold"):
+        _fit(ZeroShotSearchCV(ESZSL(), GRID, cv=StratifiedKFold(3)), problem)
+    with pytest.raises(ValueError, match="Use GeneralizedClassKFold"):
+        _fit(ZeroShotSearchCV(ESZSL(), GRID, cv=ClassKFold(3), setting="gzsl"), problem)
+
+
+def test_folds_as_a_list(problem):
+    folds = list(ClassKFold(3).split(None, problem.y_train))
+    listed = _fit(ZeroShotSearchCV(ESZSL(), GRID, cv=folds), problem)
+    split = _fit(ZeroShotSearchCV(ESZSL(), GRID, cv=ClassKFold(3)), problem)
+    np.testing.assert_array_equal(
+        listed.cv_results_["mean_test_accuracy"], split.cv_results_["mean_test_accuracy"]
+    )
+
+
+def test_checkpoints_tell_scorers_and_long_parameters_apart(problem, tmp_path):
+    def best(sign):
+        def score(estimator, X, y, classes):
+            return sign * estimator.alpha_features
+
+        search = ZeroShotSearchCV(
+            ESZSL(), {"alpha_features": [1.0, 5.0]}, scoring={"mine": score}, checkpoint=tmp_path
+        )
+        return _fit(search, problem).best_params_["alpha_features"]
+
+    assert best(1) == 5.0
+    assert best(-1) == 1.0
+
+    from zslearn.utils._fingerprint import fingerprint
+
+    long = np.arange(5000.0)
+    other = long.copy()
+    other[2500] = 0
+    a, b = (ZeroShotSearchCV(ESZSL(), {"alpha_features": list(v)}) for v in (long, other))
+    assert fingerprint(a) != fingerprint(b)
+    assert fingerprint(a) == fingerprint(clone(a))
+
+
+def test_fit_grid_leaves_the_estimator_as_it_was(problem):
+    model = _fit(ESZSL(), problem)
+    before = model.unseen_classes_
+    few = np.isin(problem.y_train, problem.seen_classes[:5])
+    settings = [{"alpha_features": 1.0}]
+    for _ in model.fit_grid(
+        problem.X_train[few],
+        problem.y_train[few],
+        signatures=problem.signatures,
+        settings=settings,
+    ):
+        pass
+    np.testing.assert_array_equal(model.unseen_classes_, before)
+    assert not hasattr(ESZSL(), "seen_classes_")
+
+
+def test_fit_and_fit_grid_survive_what_is_singular(problem):
+    X = np.hstack([problem.X_train] * 2) * 1e10
+    search = ZeroShotSearchCV(ESZSL(feature_norm=None), {"alpha_features": [1.0, 10.0]}, cv=3)
+    search.fit(X, problem.y_train, signatures=problem.signatures)
+    assert np.isfinite(search.decision_function(X)).all()

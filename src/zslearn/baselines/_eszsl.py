@@ -22,6 +22,7 @@ import array_api_compat as compat
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn.base import ZeroShotClassifier
@@ -128,7 +129,13 @@ class ESZSL(ZeroShotClassifier):
         ridge = self.alpha_features * xp.eye(
             gram.shape[0], dtype=gram.dtype, device=compat.device(gram)
         )
-        self._combine(xp.linalg.solve(gram + ridge, targets), signatures)
+        try:
+            by_class = xp.linalg.solve(gram + ridge, targets)
+        except (np.linalg.LinAlgError, RuntimeError):  # torch raises a RuntimeError
+            # The penalty is below the rounding of XᵀX: its eigenvectors can still be told.
+            values, vectors, rotated = _rotated(gram, targets)
+            by_class = vectors @ (rotated / (values + self.alpha_features)[:, None])
+        self._combine(by_class, signatures)
 
     def fit_grid(
         self, X: Any, y: Any, *, signatures: Any = None, settings: Sequence[Mapping[str, Any]]
@@ -156,17 +163,15 @@ class ESZSL(ZeroShotClassifier):
         if not {name for setting in settings for name in setting} <= set(self.grid_order):
             yield from super().fit_grid(X, y, signatures=signatures, settings=settings)
             return
-        training = self._begin(X, y, signatures)
-        variants = [self._variant(setting) for setting in settings]
+        fresh = clone(self)
+        training = fresh._begin(X, y, signatures)
+        variants = [fresh._variant(setting) for setting in settings]
         for center in dict.fromkeys(one.center for one in variants):
             group = [i for i, one in enumerate(variants) if one.center == center]
             gram, targets, mean = variants[group[0]]._feature_side(
                 training.X, training.y, len(training.signatures)
             )
-            xp = compat.array_namespace(gram)
-            values, vectors = xp.linalg.eigh(gram)
-            values = xp.clip(values, min=0)
-            rotated = xp.matrix_transpose(vectors) @ targets
+            values, vectors, rotated = _rotated(gram, targets)
             for i in group:
                 one = variants[i]
                 one._validate_params()
@@ -255,6 +260,13 @@ def _moments(
         gram = gram + xp.matrix_transpose(block) @ block
         sums = sums + member @ block
     return gram, sums, mean
+
+
+def _rotated(gram: Array, targets: Array) -> tuple[Array, Array, Array]:
+    """Eigenvalues and eigenvectors of XᵀX, and XᵀY in these."""
+    xp = compat.array_namespace(gram)
+    values, vectors = xp.linalg.eigh(gram)
+    return xp.clip(values, min=0), vectors, xp.matrix_transpose(vectors) @ targets
 
 
 def _signature_side(signatures: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:

@@ -21,7 +21,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     # Imported here so that `zslearn --version` does not wait for the whole library.
-    from zslearn.cli import _data, _demo
+    from zslearn.cli import _bench, _data, _demo
 
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument(
@@ -39,6 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _demo.add_parser(commands, common)
     _data.add_parser(commands, common)
+    _bench.add_parsers(commands, common)
     return parser
 
 
@@ -55,6 +56,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         0 when all went well, 1 after an error, 130 after Ctrl-C. Wrong words exit with 2.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # A letter that the output cannot show is no reason to fail.
+            stream.reconfigure(errors="replace")
     words = sys.argv[1:] if argv is None else list(argv)
     if words == ["--version"]:
         print(f"zslearn {__version__}")

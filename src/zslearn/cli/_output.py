@@ -11,8 +11,7 @@ from rich.table import Table
 
 def print_table(table: pd.DataFrame, *, title: str) -> None:
     """Print a table of text cells: drawn on a terminal, plain columns elsewhere."""
-    console = Console()
-    if not console.is_terminal:
+    if not sys.stdout.isatty():
         print(title)
         print(table.to_string())
         return
@@ -22,7 +21,7 @@ def print_table(table: pd.DataFrame, *, title: str) -> None:
         drawn.add_column(str(column), justify="right")
     for name, row in table.iterrows():
         drawn.add_row(str(name), *(str(cell) for cell in row))
-    console.print(drawn)
+    Console().print(drawn)
 
 
 def say(text: str) -> None:

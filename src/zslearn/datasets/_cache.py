@@ -76,7 +76,7 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     checksum = np.array(_checksum(path.name, arrays))
     with replacing(path) as temporary:
         _remove_stale(path)
-        np.savez(temporary, allow_pickle=False, **{_CHECKSUM: checksum}, **arrays)
+        np.savez(temporary, **{_CHECKSUM: checksum}, **arrays)  # type: ignore[arg-type]
 
 
 def _remove_stale(path: Path) -> None:

@@ -29,7 +29,8 @@ class ClassSplit:
     train : array-like of int
         Indices of the training samples, from 0. All of seen classes.
     test_seen : array-like of int
-        Indices of the test samples of seen classes.
+        Indices of the test samples of seen classes. Empty for a split that is only meant for the
+        conventional setting.
     test_unseen : array-like of int
         Indices of the test samples of unseen classes.
     seen_classes : array-like
@@ -74,6 +75,8 @@ class ClassSplit:
         }
         for field, values in arrays.items():
             array = np.array(values)
+            if field == "test_seen" and array.shape == (0,):
+                array = np.empty(0, dtype=np.intp)  # an empty list would index as floats
             array.flags.writeable = False
             object.__setattr__(self, field, array)
         object.__setattr__(self, "version", version)
@@ -375,7 +378,9 @@ def _check_split(
 ) -> None:
     """Refuse a split that leaks or does not fit the data."""
     for part in _PARTS:
-        _check_indices(getattr(split, part), len(codes), f"{where}, part {part}")
+        indices = getattr(split, part)
+        if part != "test_seen" or indices.size:
+            _check_indices(indices, len(codes), f"{where}, part {part}")
     _check_disjoint(split, where)
     _check_class_lists(split, described, where)
 
@@ -421,7 +426,7 @@ def _check_split(
 def _check_indices(indices: NDArray[Any], n_samples: int, where: str) -> None:
     """Refuse indices that are not distinct integers in [0, n_samples)."""
     if indices.size == 0:
-        raise ValueError(f"{where}: the part is empty; every part needs at least one sample.")
+        raise ValueError(f"{where}: the part is empty; only test_seen may be.")
     if indices.dtype == bool:
         raise ValueError(
             f"{where}: indices are a boolean mask; convert it with np.flatnonzero(mask)."

@@ -54,6 +54,7 @@ def run_demo(folder: Path, *, say: Say = lambda text: None, progress: bool = Fal
         The table and the files.
     """
     import_optional("matplotlib", "The demo")
+    folder.mkdir(parents=True, exist_ok=True)
     say("loading the glyphs")
     data = load_glyphs(progress=progress)
     evaluations: list[Evaluation] = []

@@ -97,7 +97,7 @@ def run_benchmark(
     for setting in settings:
         for name in methods:
             key = fingerprint(data_key, name, setting, grid, n_splits, seed, __version__)
-            path = out / f"{_slug(data.name, data.split, data.features, name, setting, seed)}.json"
+            path = out / f"{_slug(data.name, data.split, data.features, name, setting, grid, seed)}.json"
             paths.append(path)
             if resume and _is_finished(path, key):
                 say(f"{name}, {setting}: finished before")
@@ -110,7 +110,7 @@ def run_benchmark(
             options = TuningOptions(
                 setting=setting,
                 grid=grid,
-                cv=splitter(min(n_splits, len(data.seen_classes)), random_state=seed),
+                cv=splitter(min(n_splits, len(data.seen_classes) // 2), random_state=seed),
                 checkpoint=parts,
                 n_jobs=n_jobs,
                 progress=progress,
@@ -212,4 +212,5 @@ def _is_finished(path: Path, key: str) -> bool:
 
 def _slug(*parts: Any) -> str:
     """A file name that tells the parts and differs when they do."""
-    return "_".join(re.sub(r"[^A-Za-z0-9.-]+", "-", str(part)).strip("-") for part in parts)
+    plain = "_".join(re.sub(r"[^A-Za-z0-9.-]+", "-", str(part)).strip("-") for part in parts)
+    return plain if plain == "_".join(map(str, parts)) else f"{plain}_{fingerprint(*parts)[:6]}"

@@ -24,7 +24,8 @@ from rich.progress import (
 from sklearn.base import _fit_context, clone
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from zslearn.base import ZeroShotMetaClassifier
+from zslearn._version import __version__
+from zslearn.base import ZeroShotMetaClassifier, find_classes
 from zslearn.metrics import (
     ausuc,
     best_harmonic_mean,
@@ -35,7 +36,7 @@ from zslearn.model_selection._grid import Grid, expand
 from zslearn.model_selection._split import ClassKFold, GeneralizedClassKFold
 from zslearn.scoring import class_scores
 from zslearn.signatures._table import SignatureTable
-from zslearn.utils import InputWarning, take_rows, to_numpy
+from zslearn.utils import InputWarning, take_rows, to_numpy, warn_user
 from zslearn.utils._fingerprint import fingerprint
 
 Setting = Literal["zsl", "gzsl"]
@@ -64,8 +65,9 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         classes left out; the default of "zsl"), "ausuc" (the default of "gzsl"), "harmonic_mean"
         (at the fold's best factor), or callables `(estimator, X, y, classes) → float`, which get
         the images of the classes left out.
-    cv : int or splitter, default=5
-        Number of folds over the seen classes, or a splitter such as :class:`ClassKFold`.
+    cv : int, splitter or list of (train, test), default=5
+        Number of folds over the seen classes, no more than leaves two classes to each; or a
+        splitter such as :class:`ClassKFold`; or rows to train on and to validate on.
     n_jobs : int, optional
         Folds that are computed at the same time.
     checkpoint : path, optional
@@ -81,7 +83,8 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
     best_params_ : dict
         The chosen hyper-parameters. Of equally good ones the first in the order of the grid.
     best_score_ : float
-        Their mean score over the folds.
+        Their mean score over the folds; NaN where nothing was searched: without signatures, with
+        fewer than four seen classes, or with one setting in the conventional setting.
     best_index_ : int
         Their position in `cv_results_`.
     cv_results_ : dict
@@ -124,7 +127,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         "grid": [str, Mapping, list, tuple],
         "setting": [StrOptions({"zsl", "gzsl"})],
         "scoring": [str, callable, list, tuple, Mapping, None],
-        "cv": [Interval(Integral, 2, None, closed="left"), HasMethods(["split"])],
+        "cv": [Interval(Integral, 2, None, closed="left"), HasMethods(["split"]), list],
         "n_jobs": [Integral, None],
         "checkpoint": [str, PathLike, None],
         "progress": ["boolean"],
@@ -176,13 +179,11 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         seen = np.unique(y)
         self.bias_ = 0.0
         self.best_index_ = 0
-        if signatures is None or len(seen) < 3 or (len(settings) == 1 and self.setting == "zsl"):
+        if signatures is None or len(seen) < 4 or (len(settings) == 1 and self.setting == "zsl"):
             if len(settings) > 1:
-                warnings.warn(
-                    "No class can be left out, for want of signatures or of a third seen class: "
-                    "the first setting of the grid is taken.",
-                    InputWarning,
-                    stacklevel=2,
+                warn_user(
+                    "No classes can be left out, for want of signatures or of four seen classes: "
+                    "the first setting of the grid is taken."
                 )
             self.cv_results_ = {"params": settings}
             self.n_splits_ = 0
@@ -203,7 +204,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         settings: list[dict[str, Any]],
         scorers: dict[str, Any],
     ) -> None:
-        folds = list(self._splitter(len(table.labels)).split(X, y))
+        folds = self._checked_folds(X, y)
         self.n_splits_ = len(folds)
         names = [*scorers, "bias"] if self.setting == "gzsl" else list(scorers)
         folder = None if self.checkpoint is None else Path(self.checkpoint)
@@ -211,7 +212,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         if folder is not None:
             key = fingerprint(
                 to_numpy(X), y, table.labels, *table.arrays, table.weights, folds,
-                clone(self.estimator), settings, list(scorers), self.setting,
+                self.estimator, settings, scorers, self.setting, __version__,
             )  # fmt: skip
         with _progress(self.progress, len(folds) * len(settings)) as advance:
             together = self.n_jobs not in (None, 1)
@@ -253,11 +254,34 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         if self.setting == "gzsl":
             self.bias_ = float(results_["mean_bias"][self.best_index_])
 
-    def _splitter(self, n_classes: int) -> Any:
-        if not isinstance(self.cv, Integral):
-            return self.cv
-        n_splits = min(int(self.cv), n_classes)
-        return ClassKFold(n_splits) if self.setting == "zsl" else GeneralizedClassKFold(n_splits)
+    def _checked_folds(
+        self, X: Any, y: NDArray[Any]
+    ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        """The folds, of which each must leave out classes and keep at least two."""
+        right = ClassKFold if self.setting == "zsl" else GeneralizedClassKFold
+        if isinstance(self.cv, Integral):
+            # At least two classes are left out in a fold: among one there is nothing to choose.
+            folds = right(min(int(self.cv), len(np.unique(y)) // 2)).split(X, y)
+        else:
+            folds = self.cv.split(X, y) if hasattr(self.cv, "split") else self.cv
+        checked = [(np.asarray(train), np.asarray(test)) for train, test in folds]
+        for number, (train, test) in enumerate(checked):
+            kept, tested = np.unique(y[train]), np.unique(y[test])
+            left_out = np.setdiff1d(tested, kept)
+            if len(kept) < 2 or len(left_out) == 0:
+                raise ValueError(
+                    f"Fold {number} of cv trains on {len(kept)} classes and leaves out "
+                    f"{len(left_out)}; it must train on two or more and leave out whole classes. "
+                    f"Use {right.__name__}."
+                )
+            if self.setting == "gzsl" and len(left_out) == len(tested):
+                raise ValueError(
+                    f"Fold {number} of cv validates no image of a class that it trains on, which "
+                    f"the generalized setting needs. Use {right.__name__}."
+                )
+            if self.setting == "zsl" and len(left_out) == 1:
+                warn_user(f"Fold {number} of cv leaves out one class: it tells nothing.")
+        return checked
 
     def _seen_bias(self) -> float | None:
         return self.bias_ if self.setting == "gzsl" else None
@@ -278,19 +302,21 @@ class _Validation:
 
     def scores(self, estimator: Any, classes: NDArray[Any]) -> NDArray[Any]:
         """Scores of all images; columns follow `classes`."""
-        key = estimator.embedding_key()
-        if key is None:
+        told = estimator.embedding_key()
+        if told is None:
             return to_numpy(estimator.decision_function(self.X, classes=classes))
+        prepare, embed = estimator._row_steps()
+        key = (told, prepare.norm)
         if key not in self._embedded:
             # One kind is kept: grids change the embedding slowest.
-            prepare, embed = estimator._row_steps()
             self._embedded = {key: embed(prepare(estimator._check_features(self.X)))}
-        positions = estimator._positions(classes)
-        bias = estimator._class_bias()
+        described = estimator._snapshot()
+        positions = find_classes(classes, described.labels)
+        bias = estimator._class_bias(described.labels)
         return to_numpy(
             class_scores(
                 self._embedded[key],
-                take_rows(estimator._parameters, positions),
+                take_rows(described.parameters, positions),
                 score=estimator.score_function,
                 bias=None if bias is None else bias[positions],
             )

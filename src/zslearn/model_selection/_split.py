@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
@@ -202,8 +203,8 @@ class GeneralizedClassKFold(ClassKFold):
 
     def _held(self, codes: NDArray[np.intp], rng: np.random.RandomState) -> NDArray[np.bool_]:
         amount = self.held_out
-        if isinstance(amount, (int, float)) and not isinstance(amount, bool):
-            if amount <= 0 or (isinstance(amount, float) and amount >= 1):
+        if isinstance(amount, Real) and not isinstance(amount, bool):
+            if amount <= 0 or (not isinstance(amount, Integral) and amount >= 1):
                 raise ValueError(
                     f"held_out must be a share between 0 and 1, or a positive number of images; "
                     f"got {amount!r}."

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from zslearn.signatures._views import SignatureViews
-from zslearn.utils import Array
+from zslearn.utils import Array, floating
 
 # Above this many multiplications BLAS is worth the digits that the expansion loses.
 _EXACT_WORK = 2e9
@@ -28,7 +28,7 @@ def squared_distances(a: Any, b: Any = None) -> Array:
     Returns
     -------
     array of shape (n, m)
-        In the namespace and on the device of `a`.
+        In the namespace and on the device of `a`; float64 for NumPy, else of the dtype of `a`.
 
     Examples
     --------
@@ -41,8 +41,11 @@ def squared_distances(a: Any, b: Any = None) -> Array:
     same = b is None or b is a
     b = a if b is None else b
     xp = compat.array_namespace(a, b)
-    if compat.is_numpy_namespace(xp) and a.shape[0] * b.shape[0] * a.shape[1] <= _EXACT_WORK:
-        return cdist(a, b, "sqeuclidean")
+    if compat.is_numpy_namespace(xp):
+        a, b = (np.asarray(side, dtype=np.float64) for side in (a, b))
+        if a.shape[0] * b.shape[0] * a.shape[1] <= _EXACT_WORK:
+            return cdist(a, b, "sqeuclidean")
+    a, b = floating(a), floating(b)
     # ‖a‖² + ‖b‖² − 2ab, around the mean of b so that less cancels.
     center = xp.mean(b, axis=0, keepdims=True)
     a, b = a - center, b - center
@@ -53,7 +56,8 @@ def squared_distances(a: Any, b: Any = None) -> Array:
     )
     squares = xp.where(squares > 0, squares, xp.zeros_like(squares))
     if same:
-        squares = squares * (1 - xp.eye(squares.shape[0], dtype=squares.dtype))
+        eye = xp.eye(squares.shape[0], dtype=squares.dtype, device=compat.device(squares))
+        squares = squares * (1 - eye)
     return squares
 
 

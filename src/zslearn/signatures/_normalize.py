@@ -77,9 +77,9 @@ def normalize_signatures(
 def median_distance(signatures: ArrayLike) -> float:
     """Median of the strictly positive Euclidean distances between rows.
 
-    A row's distance to itself never counts, nor does the distance between two equal rows. Memory is
-    bounded: many rows are counted into a histogram first, and only the distances of the bins around
-    the middle are sorted.
+    A row's distance to itself never counts, nor does the distance between two rows that are equal
+    but for rounding (a 10⁻¹² of the longest row). Memory is bounded: many rows are counted into a
+    histogram first, and only the distances of the bins around the middle are sorted.
 
     Parameters
     ----------
@@ -100,9 +100,14 @@ def median_distance(signatures: ArrayLike) -> float:
     rows = check_array(signatures, dtype=np.float64, input_name="signatures")
     if len(rows) <= _DENSE_CLASSES:
         distances = pdist(rows)
-        distances = distances[distances > 0]
+        distances = distances[distances > _noise(rows)]
         return float(np.median(distances)) if distances.size else 1.0
     return _median_of_blocks(rows)
+
+
+def _noise(rows: NDArray[np.float64]) -> float:
+    """Below this a distance is rounding error."""
+    return 1e-12 * float(np.sqrt((rows**2).sum(axis=1).max()))
 
 
 def _median_of_blocks(rows: NDArray[np.float64], block: int = 1024) -> float:
@@ -111,19 +116,20 @@ def _median_of_blocks(rows: NDArray[np.float64], block: int = 1024) -> float:
     def blocks() -> list[slice]:
         return [slice(start, start + block) for start in range(0, len(rows), block)]
 
-    def positive(part: slice) -> NDArray[np.float64]:
+    def counted(part: slice) -> NDArray[np.float64]:
         # Row i meets rows j > i only.
         distances = cdist(rows[part], rows[part.start :])
         distances = distances[np.triu(np.ones(distances.shape, dtype=bool), k=1)]
-        return distances[distances > 0]
+        return distances[distances > noise]
 
+    noise = _noise(rows)
     # No distance exceeds twice the largest distance to the mean.
     top = 2 * np.sqrt(((rows - rows.mean(axis=0)) ** 2).sum(axis=1).max())
     if top == 0:
         return 1.0
     counts = np.zeros(_BINS, dtype=np.int64)
     for part in blocks():
-        counts += np.histogram(positive(part), bins=_BINS, range=(0.0, top))[0]
+        counts += np.histogram(counted(part), bins=_BINS, range=(0.0, top))[0]
     upto = np.cumsum(counts)
     total = int(upto[-1])
     if total == 0:
@@ -136,7 +142,7 @@ def _median_of_blocks(rows: NDArray[np.float64], block: int = 1024) -> float:
     below = 0
     middle = []
     for part in blocks():
-        distances = positive(part)
+        distances = counted(part)
         below += int((distances < low).sum())
         middle.append(distances[(distances >= low) & (distances <= high)])
     ordered = np.sort(np.concatenate(middle))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from zslearn.signatures._normalize import median_distance
 from zslearn.signatures._views import MultiSignatures, SignatureViews
-from zslearn.utils import InputWarning, is_foreign, name_some, to_numpy, unit_rows
+from zslearn.utils import is_foreign, name_some, to_numpy, unit_rows, warn_user
 
 #: The column of a polars frame, which has no index, that holds the class labels.
 LABEL_COLUMN = "class"
@@ -66,7 +65,7 @@ class SignatureTable:
         Sorted, without duplicates.
     arrays : tuple of ndarray of shape (n_classes, n_attributes of the view)
         Finite, float64.
-    columns : tuple of (tuple of str or None)
+    columns : tuple of (tuple or None)
         Names of the attributes of each view, where there are any.
     names : tuple of str
         Names of the views; one empty name when the user gave a single view.
@@ -76,7 +75,7 @@ class SignatureTable:
 
     labels: NDArray[Any]
     arrays: tuple[NDArray[np.float64], ...]
-    columns: tuple[tuple[str, ...] | None, ...]
+    columns: tuple[tuple[Any, ...] | None, ...]
     names: tuple[str, ...] = ("",)
     weights: tuple[float, ...] = (1.0,)
 
@@ -98,8 +97,7 @@ class SignatureTable:
         """
         if signatures is None:
             return cls(seen, (np.eye(len(seen)),), (None,))
-        table = cls._read(signatures, seen)
-        table._check_kind(seen, "y")
+        table = cls._read(signatures, seen)._with_labels_like(seen, "y")
         known = set(table.labels.tolist())
         missing = [label for label in seen.tolist() if label not in known]
         if missing:
@@ -125,8 +123,7 @@ class SignatureTable:
         SignatureTable
             The new rows alone, columns in the order of `known`.
         """
-        table = cls._read(signatures, None)
-        table._check_kind(known.labels, "the fitted classes")
+        table = cls._read(signatures, None)._with_labels_like(known.labels, "the fitted classes")
         described = set(known.labels.tolist())
         again = [label for label in table.labels.tolist() if label in described]
         if again:
@@ -137,10 +134,11 @@ class SignatureTable:
         return table._aligned_with(known)
 
     @classmethod
-    def _read(cls, signatures: Any, seen: NDArray[Any] | None) -> SignatureTable:
+    def _read(
+        cls, signatures: Any, seen: NDArray[Any] | None, where: str = "signatures"
+    ) -> SignatureTable:
         if isinstance(signatures, MultiSignatures):
             return cls._read_views(signatures)
-        where = "signatures"
         labels, rows, columns = _labels_and_rows(signatures, seen, where)
         order = _sorted_without_duplicates(labels, where)
         array = _checked_rows(rows, labels, where)
@@ -148,10 +146,17 @@ class SignatureTable:
 
     @classmethod
     def _read_views(cls, signatures: MultiSignatures) -> SignatureTable:
-        tables = {name: cls._read(view, None) for name, view in signatures.views.items()}
+        tables: dict[str, SignatureTable] = {}
+        for name, view in signatures.views.items():
+            if isinstance(view, MultiSignatures):
+                raise ValueError(
+                    f"The view {name!r} is itself MultiSignatures: put its views beside the others."
+                )
+            tables[name] = cls._read(view, None, where=f"the view {name!r} of signatures")
         first_name, first = next(iter(tables.items()))
         described = set(first.labels.tolist())
         for name, table in tables.items():
+            table._with_labels_like(first.labels, f"the view {first_name!r}")
             odd = described ^ set(table.labels.tolist())
             if odd:
                 raise ValueError(
@@ -166,13 +171,27 @@ class SignatureTable:
             tuple(signatures.weights[name] for name in tables),
         )
 
-    def _check_kind(self, labels: NDArray[Any], where: str) -> None:
+    def _with_labels_like(self, labels: NDArray[Any], where: str) -> SignatureTable:
+        """The same table with labels of the dtype of others; refuse what can never be equal."""
         ours, theirs = label_kind(self.labels), label_kind(labels)
         if ours != theirs:
             raise ValueError(
                 f"The labels of signatures are {ours}s, those of {where} are {theirs}s: "
                 "they can never be equal. Use labels of one type."
             )
+        if ours != "number" or self.labels.dtype == labels.dtype:
+            return self
+        with np.errstate(invalid="ignore"):
+            cast = self.labels.astype(labels.dtype)
+        changed = [
+            old for old, new in zip(self.labels.tolist(), cast.tolist(), strict=True) if old != new
+        ]
+        if changed:
+            raise ValueError(
+                f"Labels of signatures do not fit those of {where}, which are {labels.dtype}: "
+                f"{name_some(changed)}."
+            )
+        return replace(self, labels=cast)
 
     def _aligned_with(self, known: SignatureTable) -> SignatureTable:
         if self.names != known.names:
@@ -189,15 +208,7 @@ class SignatureTable:
                     f"The new signatures have {array.shape[1]} attributes; "
                     f"those given to fit have {old.shape[1]}."
                 )
-            if columns and old_columns and columns != old_columns:
-                if set(columns) != set(old_columns):
-                    odd = sorted(set(columns) ^ set(old_columns))
-                    raise ValueError(
-                        "The attributes of the new signatures are not those given to fit; "
-                        f"they differ in {name_some(odd)}."
-                    )
-                array = array[:, [columns.index(name) for name in old_columns]]
-            arrays.append(array)
+            arrays.append(array[:, _column_order(columns, old_columns)])
         return replace(self, arrays=tuple(arrays), columns=known.columns, weights=known.weights)
 
     def union(self, other: SignatureTable) -> SignatureTable:
@@ -228,6 +239,21 @@ class SignatureTable:
         """Rows of the given labels, all of which must be there."""
         where = {label: i for i, label in enumerate(self.labels.tolist())}
         return np.asarray([where[label] for label in labels.tolist()], dtype=np.intp)
+
+    def warn_of_twins(self, normalized: NDArray[np.float64] | SignatureViews) -> None:
+        """Warn of classes whose normalised signatures are equal: no method can tell them apart."""
+        views = normalized.arrays if isinstance(normalized, SignatureViews) else (normalized,)
+        first: dict[bytes, Any] = {}
+        twins = []
+        for label, *rows in zip(self.labels.tolist(), *(v.round(10) for v in views), strict=True):
+            key = b"".join((row + 0.0).tobytes() for row in rows)  # −0 and 0 are equal
+            if first.setdefault(key, label) != label:
+                twins.append((first[key], label))
+        if twins:
+            warn_user(
+                f"{len(twins)} classes have the signature of another one once their length is "
+                f"taken out, and cannot be told from it: {name_some(twins)}."
+            )
 
     def scales(self, rows: NDArray[np.intp] | slice) -> tuple[float, ...]:
         """Median distance of each view over the given rows, of signatures of unit norm."""
@@ -264,13 +290,23 @@ def _labels_and_rows(
 ) -> tuple[NDArray[Any], Any, tuple[str, ...] | None]:
     """Labels, rows and attribute names of one view, whatever it came as."""
     if isinstance(signatures, pd.DataFrame):
-        names = signatures.columns
-        columns = tuple(names) if all(isinstance(c, str) for c in names) else None
+        columns = _unique_columns(signatures.columns, where)
         return label_array(signatures.index, where), signatures, columns
     if isinstance(signatures, Mapping):
         if not signatures:
             raise ValueError(f"{where} is empty: describe at least the classes in y.")
-        return label_array(signatures, where), list(signatures.values()), None
+        rows = list(signatures.values())
+        if all(isinstance(row, pd.Series) for row in rows):
+            columns = _unique_columns(rows[0].index, where)
+            for label, row in signatures.items():
+                if len(row) != len(rows[0]) or set(row.index) != set(columns):
+                    raise ValueError(
+                        f"The signature of {label!r} in {where} does not have the attributes of "
+                        f"{next(iter(signatures))!r}: all Series must have one index."
+                    )
+            rows = [row.reindex(columns).to_numpy() for row in rows]
+            return label_array(signatures, where), rows, columns
+        return label_array(signatures, where), rows, None
     if type(signatures).__module__.partition(".")[0] == "polars":
         if LABEL_COLUMN not in getattr(signatures, "columns", ()):
             raise ValueError(
@@ -285,16 +321,16 @@ def _labels_and_rows(
             f"{where} must say which class each row describes: give a DataFrame whose index "
             "holds the labels, or a mapping label → vector."
         )
-    rows = to_numpy(signatures) if is_foreign(signatures) else np.asarray(signatures)
-    if rows.ndim != 2:
-        raise ValueError(f"{where} must have one row a class; got an array of {rows.ndim} axes.")
-    if len(rows) != len(seen):
+    array = to_numpy(signatures) if is_foreign(signatures) else np.asarray(signatures)
+    if array.ndim != 2:
+        raise ValueError(f"{where} must have one row a class; got an array of {array.ndim} axes.")
+    if len(array) != len(seen):
         raise ValueError(
-            f"{where} is an array of {len(rows)} rows, but y has samples of {len(seen)} classes. "
+            f"{where} is an array of {len(array)} rows, but y has samples of {len(seen)} classes. "
             "Rows of an array follow np.unique(y); to describe classes without samples give a "
             "DataFrame whose index holds the labels."
         )
-    return seen, rows, None
+    return seen, array, None
 
 
 def _sorted_without_duplicates(labels: NDArray[Any], where: str) -> NDArray[np.intp]:
@@ -324,7 +360,9 @@ def _checked_rows(rows: Any, labels: NDArray[Any], where: str) -> NDArray[np.flo
             )
         array = rows.to_numpy(dtype=np.float64, na_value=np.nan)
     elif isinstance(rows, list):
-        vectors = [np.asarray(to_numpy(row), dtype=np.float64) for row in rows]
+        vectors = [
+            _vector(row, label, where) for label, row in zip(labels.tolist(), rows, strict=True)
+        ]
         width = vectors[0].shape
         for label, vector in zip(labels.tolist(), vectors, strict=True):
             if vector.ndim != 1 or vector.shape != width:
@@ -348,10 +386,39 @@ def _checked_rows(rows: Any, labels: NDArray[Any], where: str) -> NDArray[np.flo
         )
     zero = ~array.any(axis=1)
     if zero.any():
-        warnings.warn(
-            f"The signature of {name_some(labels[zero].tolist())} is all zeros: "
-            "nothing is known of such a class.",
-            InputWarning,
-            stacklevel=2,
+        warn_user(
+            f"The signature of {name_some(labels[zero].tolist())} in {where} is all zeros: "
+            "nothing is known of such a class."
         )
     return array
+
+
+def _vector(row: Any, label: Any, where: str) -> NDArray[np.float64]:
+    try:
+        return np.asarray(to_numpy(row), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"The signature of {label!r} in {where} must hold numbers.") from None
+
+
+def _unique_columns(names: pd.Index, where: str) -> tuple[Any, ...]:
+    twice = names[names.duplicated()]
+    if len(twice):
+        raise ValueError(
+            f"{where} has attributes of the same name: {name_some(twice.unique())}. Name each once."
+        )
+    return tuple(names)
+
+
+def _column_order(new: tuple[Any, ...] | None, old: tuple[Any, ...] | None) -> list[int] | slice:
+    """Where the old attributes stand among the new ones; unnamed ones keep their places."""
+    if new is None or old is None or new == old:
+        return slice(None)
+    if set(new) == set(old):
+        return [new.index(name) for name in old]
+    if list(new) == list(range(len(new))) or list(old) == list(range(len(old))):
+        return slice(None)
+    odd = [name for name in (*new, *old) if (name in new) != (name in old)]
+    raise ValueError(
+        "The attributes of the new signatures are not those given to fit; "
+        f"they differ in {name_some(odd)}."
+    )

@@ -5,6 +5,7 @@ from zslearn.utils._array import (
     floating,
     is_foreign,
     move_like,
+    plain_tensor,
     take_rows,
     to_numpy,
     unit_rows,
@@ -12,7 +13,7 @@ from zslearn.utils._array import (
 from zslearn.utils._files import replacing
 from zslearn.utils._optional import import_optional
 from zslearn.utils._text import name_some
-from zslearn.utils._warnings import InputWarning
+from zslearn.utils._warnings import InputWarning, warn_user
 
 __all__ = [
     "Array",
@@ -22,8 +23,10 @@ __all__ = [
     "is_foreign",
     "move_like",
     "name_some",
+    "plain_tensor",
     "replacing",
     "take_rows",
     "to_numpy",
     "unit_rows",
+    "warn_user",
 ]

@@ -32,6 +32,33 @@ def to_numpy(x: Any) -> NDArray[Any]:
     return np.asarray(x)
 
 
+def plain_tensor(x: Array, name: str) -> Array:
+    """A dense, real array outside any graph of gradients; refuse what is not dense or not real.
+
+    Parameters
+    ----------
+    x : array
+        Of any library but NumPy.
+    name : str
+        What it is, for the error message.
+
+    Returns
+    -------
+    array
+        `x` itself, detached where its library keeps gradients.
+    """
+    if compat.is_torch_array(x):
+        if str(x.layout) != "torch.strided":
+            raise TypeError(
+                f"Sparse data was passed for {name}, but dense data is required. "
+                "Use '.to_dense()' to convert it."
+            )
+        x = x.detach()
+    if compat.array_namespace(x).isdtype(x.dtype, "complex floating"):
+        raise ValueError(f"Complex data not supported: {name} must be real.")
+    return x
+
+
 def move_like(x: Array, like: Array) -> Array:
     """`x` in the namespace and on the device of `like`, in its floating dtype."""
     xp = compat.array_namespace(like)

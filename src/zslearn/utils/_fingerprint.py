@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 
 def fingerprint(*parts: Any) -> str:
-    """A digest of arrays, and of what `repr` says of anything else.
+    """A digest of what is given, by content.
+
+    Arrays count by dtype, shape and bytes; estimators by class and hyper-parameters; functions by
+    name and code; mappings and sequences item by item; anything else by what `repr` says of it.
 
     Parameters
     ----------
     *parts : object
-        Arrays count by their dtype, shape and content.
+        What the computation depends on.
 
     Returns
     -------
@@ -22,12 +27,30 @@ def fingerprint(*parts: Any) -> str:
         64 hexadecimal digits.
     """
     digest = hashlib.sha256()
-    for part in parts:
-        if isinstance(part, np.ndarray) and part.dtype.kind != "O":
-            digest.update(f"{part.dtype.str} {part.shape}".encode())
-            digest.update(np.ascontiguousarray(part).tobytes())
-        else:
-            with np.printoptions(threshold=10**9, floatmode="unique"):
-                digest.update(repr(part).encode())
-        digest.update(b"\n")
+    _add(digest, parts)
     return digest.hexdigest()
+
+
+def _add(digest: Any, part: Any) -> None:
+    digest.update(f"<{type(part).__module__}.{type(part).__qualname__} ".encode())
+    if isinstance(part, np.ndarray) and part.dtype.kind != "O":
+        digest.update(f"{part.dtype.str} {part.shape} ".encode())
+        digest.update(np.ascontiguousarray(part).tobytes())
+    elif isinstance(part, Mapping):
+        for key, value in part.items():
+            _add(digest, key)
+            _add(digest, value)
+    elif isinstance(part, (list, tuple)):
+        for item in part:
+            _add(digest, item)
+    elif hasattr(part, "get_params") and not inspect.isclass(part):
+        _add(digest, part.get_params(deep=False))
+    elif inspect.isfunction(part):
+        code = part.__code__
+        constants = [c for c in code.co_consts if not inspect.iscode(c)]
+        cells = [cell.cell_contents for cell in part.__closure__ or ()]
+        _add(digest, [part.__module__, part.__qualname__, code.co_code, code.co_names, constants])
+        _add(digest, [part.__defaults__, part.__kwdefaults__, cells])
+    else:
+        digest.update(repr(part).encode())
+    digest.update(b">")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -57,7 +59,8 @@ def hold_out_per_class(
     order = shuffled[np.argsort(codes[shuffled], kind="stable")]
     counts = np.bincount(codes)
     rank = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
-    wanted = amount * counts if isinstance(amount, float) else np.full(len(counts), amount)
+    is_count = isinstance(amount, Integral)
+    wanted = np.full(len(counts), amount) if is_count else float(amount) * counts
     n_held = np.clip(np.round(wanted).astype(int), 1, np.maximum(counts - 1, 0))
     held[order[rank < np.repeat(n_held, counts)]] = True
     return held

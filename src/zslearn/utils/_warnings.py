@@ -1,5 +1,32 @@
 """Warnings of the library."""
 
+from __future__ import annotations
+
+import sys
+import warnings
+
 
 class InputWarning(UserWarning):
     """What was given can be used, but something about it is odd: its text says what."""
+
+
+def warn_user(message: str, category: type[Warning] = InputWarning) -> None:
+    """Warn at the line of the user's code that called into the library.
+
+    Parameters
+    ----------
+    message : str
+        What is odd, where, and what to do.
+    category : type
+        The kind of warning.
+    """
+    level = 2
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _is_inside(frame.f_globals.get("__name__", "")):
+        frame = frame.f_back
+        level += 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _is_inside(module: str) -> bool:
+    return module.partition(".")[0] in ("zslearn", "sklearn")

@@ -1,0 +1,137 @@
+"""`zslearn bench` and `zslearn table`."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+from typing import Any, Literal
+
+from zslearn.cli._data import add_data_options, load_named
+from zslearn.cli._output import say
+from zslearn.experiments import (
+    METHODS,
+    TABLES,
+    build_table,
+    read_records,
+    render,
+    run_benchmark,
+    save_critical_difference,
+)
+
+FORMATS = ("terminal", "markdown", "csv", "latex")
+
+
+def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add both commands to the parser."""
+    bench = commands.add_parser(
+        "bench",
+        parents=[common],
+        help="tune and measure methods on a data set",
+        description="Tune methods by leaving out seen classes, measure them on the test images, "
+        "and write one record for each. What is finished is not computed again; what was "
+        "stopped goes on where it was.",
+    )
+    add_data_options(bench)
+    bench.add_argument(
+        "--methods",
+        nargs="+",
+        default=list(METHODS),
+        metavar="METHOD",
+        help="which methods (default: all): " + ", ".join(METHODS),
+    )
+    bench.add_argument(
+        "--setting",
+        nargs="+",
+        choices=["zsl", "gzsl"],
+        default=["zsl", "gzsl"],
+        help="conventional, generalized, or both (default: both)",
+    )
+    bench.add_argument(
+        "--grid", choices=["fast", "paper"], default="fast", help="(default: %(default)s)"
+    )
+    bench.add_argument(
+        "--out",
+        type=Path,
+        default=Path("runs"),
+        metavar="FOLDER",
+        help="where records are written (default: %(default)s)",
+    )
+    bench.add_argument("--seed", type=int, default=0, help="decides the folds (default: 0)")
+    bench.add_argument("--jobs", type=int, default=None, metavar="N", help="folds at the same time")
+    bench.add_argument(
+        "--resume",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="keep what is finished (default), or begin anew",
+    )
+    bench.set_defaults(run=run_bench)
+
+    table = commands.add_parser(
+        "table",
+        parents=[common],
+        help="records as a table beside the published numbers",
+        description="Records in the layout of one of the paper's tables: ours, published and the "
+        "difference. Only reads records.",
+    )
+    table.add_argument("runs", type=Path, metavar="RUNS", help="the folder of the records")
+    table.add_argument(
+        "--like", choices=list(TABLES), default="main", help="the layout (default: %(default)s)"
+    )
+    table.add_argument("--format", choices=FORMATS, default="terminal", help="(default: terminal)")
+    table.add_argument("--features", default=None, metavar="NAME", help="only these features")
+    table.add_argument(
+        "--split-version", default=None, metavar="VERSION", help="only this version of a split"
+    )
+    table.add_argument("--all", action="store_true", help="also rows and columns that we lack")
+    table.add_argument(
+        "--picture",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="also draw mean ranks with the critical difference",
+    )
+    table.set_defaults(run=run_table)
+
+
+def run_bench(arguments: argparse.Namespace) -> int:
+    """Run the benchmark and name its records."""
+    data = load_named(arguments)
+    paths = run_benchmark(
+        data,
+        arguments.methods,
+        arguments.out,
+        settings=arguments.setting,
+        grid=arguments.grid,
+        seed=arguments.seed,
+        resume=arguments.resume,
+        n_jobs=arguments.jobs,
+        progress=True,
+        say=say,
+    )
+    for path in paths:
+        print(path)
+    return 0
+
+
+def run_table(arguments: argparse.Namespace) -> int:
+    """Print the table."""
+    shown: Literal["all", "ours"] = "all" if arguments.all else "ours"
+    table = build_table(
+        read_records(arguments.runs),
+        arguments.like,
+        features=arguments.features,
+        split_version=arguments.split_version,
+        rows=shown,
+        columns=shown,
+    )
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    print(render(table, arguments.format, width=width))
+    if arguments.picture is not None:
+        ours = [ranking for (_, side), ranking in table.rankings.items() if side == "ours"]
+        if not ours:
+            raise ValueError("There is nothing to rank: no column has two of our methods.")
+        save_critical_difference(ours[0].mean_ranks, ours[0].critical_difference, arguments.picture)
+        print(f"wrote {arguments.picture}", file=sys.stderr)
+    return 0
