@@ -1,5 +1,6 @@
 """Zero-shot learning in scikit-learn's manners."""
 
 from zslearn._version import __version__
+from zslearn.synthesis import EXEM, SynC
 
-__all__ = ["__version__"]
+__all__ = ["EXEM", "SynC", "__version__"]

@@ -30,8 +30,8 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
         "demo",
         parents=[common],
         help="recognise letters that the model never saw",
-        description="Fit every method on the embedded glyphs and recognise letters that it never "
-        "saw. Prints a table; writes it and two pictures to a folder.",
+        description="Fit the quick methods on the embedded glyphs and recognise letters that they "
+        "never saw. Prints a table; writes it and two pictures to a folder.",
     )
     parser.add_argument(
         "--out",

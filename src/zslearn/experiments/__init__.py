@@ -8,7 +8,13 @@ from zslearn.experiments._evaluate import (
     measure_conventional,
 )
 from zslearn.experiments._figures import save_curves, save_predictions
-from zslearn.experiments._methods import METHODS, Method, TuningOptions, tune_at_once
+from zslearn.experiments._methods import (
+    METHODS,
+    Method,
+    TuningOptions,
+    tune_at_once,
+    tune_on_exemplars,
+)
 from zslearn.experiments._published import TABLES, load_published, published_value
 from zslearn.experiments._ranks import (
     Ranking,
@@ -48,4 +54,5 @@ __all__ = [
     "save_predictions",
     "save_rank_counts",
     "tune_at_once",
+    "tune_on_exemplars",
 ]

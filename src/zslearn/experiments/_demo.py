@@ -1,4 +1,4 @@
-"""The demo: every method there is, on the embedded glyphs."""
+"""The demo: the quick methods, on the embedded glyphs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Demo:
 
 
 def run_demo(folder: Path, *, say: Say = lambda text: None, progress: bool = False) -> Demo:
-    """Fit every method on the glyphs, measure it, and write a table and two pictures.
+    """Fit the quick methods on the glyphs, measure them, and write a table and two pictures.
 
     Parameters
     ----------
@@ -59,6 +59,8 @@ def run_demo(folder: Path, *, say: Say = lambda text: None, progress: bool = Fal
     data = load_glyphs(progress=progress)
     evaluations: list[Evaluation] = []
     for name, method in METHODS.items():
+        if not method.in_demo:
+            continue
         say(f"fitting {name}")
         evaluations.append(evaluate(name, method.make(), data))
     say("drawing")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sklearn.base import clone
+
 from zslearn.baselines import ESZSL
 from zslearn.datasets import ZeroShotDataset
-from zslearn.model_selection import ZeroShotSearchCV
+from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
+from zslearn.synthesis import EXEM, SynC, exemplar_distance_score
 
 
 @dataclass(frozen=True)
@@ -63,11 +67,14 @@ class Method:
         Makes the method with its defaults.
     tune : callable
         Takes the method, the data and the options; gives the fitted search.
+    in_demo : bool
+        Whether the demo, which must end within a minute, runs it.
     """
 
     name: str
     make: Callable[[], Any]
     tune: Callable[[Any, ZeroShotDataset, TuningOptions], ZeroShotSearchCV]
+    in_demo: bool = True
 
 
 def tune_at_once(estimator: Any, data: ZeroShotDataset, options: TuningOptions) -> ZeroShotSearchCV:
@@ -92,7 +99,62 @@ def tune_at_once(estimator: Any, data: ZeroShotDataset, options: TuningOptions) 
     )
 
 
-#: Methods by name.
-METHODS: dict[str, Method] = {
-    method.name: method for method in (Method("ESZSL", ESZSL, tune_at_once),)
-}
+def tune_on_exemplars(
+    estimator: Any, data: ZeroShotDataset, options: TuningOptions
+) -> ZeroShotSearchCV:
+    """Tune EXEM under another method in the paper's two steps.
+
+    First the regressors, by the distance between predicted and real exemplars of classes left out;
+    then the other method on the exemplars that they predict.
+
+    Parameters
+    ----------
+    estimator : EXEM
+        With another method as its `estimator`.
+    data : ZeroShotDataset
+        Of which the training part is used.
+    options : TuningOptions
+        Setting, grid and folds.
+
+    Returns
+    -------
+    ZeroShotSearchCV
+        The second search, fitted on the training part.
+    """
+    inner = estimator.estimator
+    grid = {name: v for name, v in estimator.grids[options.grid].items() if name != "n_components"}
+    regressors = options.search(
+        clone(estimator).set_params(estimator=None),
+        grid,
+        setting="zsl",
+        cv=ClassKFold(options.cv.get_n_splits(), random_state=options.cv.random_state),
+        scoring={"exemplar_distance": exemplar_distance_score},
+    ).fit(data.X_train, data.y_train, signatures=data.signatures)
+    chosen = clone(estimator).set_params(**regressors.best_params_)
+    inner_grid = {f"estimator__{name}": v for name, v in inner.grids[options.grid].items()}
+    search = options.search(chosen, inner_grid).fit(
+        data.X_train, data.y_train, signatures=data.signatures
+    )
+    search.best_params_ = regressors.best_params_ | search.best_params_
+    return search
+
+
+def _methods() -> Iterator[Method]:
+    yield Method("ESZSL", ESZSL, tune_at_once)
+    losses = {"SynC o-vs-o": "ovo", "SynC cs": "cs", "SynC struct": "struct"}
+    for name, loss in losses.items():
+        yield Method(name, partial(SynC, loss=loss), tune_at_once, in_demo=loss == "ovo")
+    yield Method("EXEM (ESZSL)", lambda: EXEM(estimator=ESZSL()), tune_on_exemplars)
+    for name, loss in losses.items():
+        make = partial(_exem_of_sync, loss)
+        yield Method(f"EXEM ({name})", make, tune_on_exemplars, in_demo=False)
+    yield Method("EXEM (1NN)", EXEM, tune_at_once)
+    yield Method("EXEM (1NNs)", partial(EXEM, distance="standardized"), tune_at_once)
+
+
+def _exem_of_sync(loss: str) -> EXEM:
+    return EXEM(estimator=SynC(loss=loss))
+
+
+#: Methods by name, in the order of the paper's tables.
+METHODS: dict[str, Method] = {method.name: method for method in _methods()}

@@ -97,7 +97,10 @@ def run_benchmark(
     for setting in settings:
         for name in methods:
             key = fingerprint(data_key, name, setting, grid, n_splits, seed, __version__)
-            path = out / f"{_slug(data.name, data.split, data.features, name, setting, grid, seed)}.json"
+            path = (
+                out
+                / f"{_slug(data.name, data.split, data.features, name, setting, grid, seed)}.json"
+            )
             paths.append(path)
             if resume and _is_finished(path, key):
                 say(f"{name}, {setting}: finished before")

@@ -1,0 +1,103 @@
+"""The whole grid C × ν × γ of ν-SVRs on one GPU, through the array API.
+
+645 classes, 1,000 dimensions, C 11 × ν 9 × γ 9: 891,000 regressors, to a violation of 1e-3 that is
+checked once more on the host for some of them.
+
+    python benchmarks/bench_nu_svr_cuda.py
+    python benchmarks/bench_nu_svr_cuda.py --device cpu --classes 60 --dims 20   # a dry run
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import numpy as np
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
+
+import _common
+from bench_nu_svr import PENALTIES, SHARES, WIDTHS, synthetic
+
+from zslearn.solvers import nu_svr_path
+
+
+def _installed(name: str) -> bool:
+    try:
+        version(name)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def _violation(K, Y, beta, C, nu):
+    """The optimality conditions of one target on the host, apart from the solver's own code."""
+    r = Y - K @ beta
+    up, down = r[beta < C].max(), r[beta > -C].min()
+    if np.abs(beta).sum() < C * nu * len(Y) * (1 - 1e-10):
+        return max(0.0, up - down)
+    return max(0.0, up - r[beta > 0].min(), r[beta < 0].max() - down)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--classes", type=int, default=645)
+    parser.add_argument("--dims", type=int, default=1000)
+    options = parser.parse_args()
+    signatures, targets = synthetic(options.classes, 102, options.dims)
+    A = torch.tensor(signatures, device=options.device)
+    Y = torch.tensor(targets, device=options.device)
+    squares = torch.cdist(A, A, compute_mode="donot_use_mm_for_euclid_dist") ** 2
+
+    def wait() -> None:
+        if A.is_cuda:
+            torch.cuda.synchronize()
+
+    # Libraries load, kernels compile: not part of the time.
+    list(nu_svr_path(torch.exp(-squares)[:50, :50], Y[:50, :4], C=[0.1, 1.0], nu=[0.1, 0.5]))
+    wait()
+    _common.PACKAGES = tuple(name for name in (*_common.PACKAGES, "torch") if _installed(name))
+    device = torch.cuda.get_device_name() if A.is_cuda else "cpu"
+    report = _common.Report("nu_svr_cuda", f"ν-SVR: grid C 11 × ν 9 × γ 9 on {device}")
+    rng = np.random.default_rng(0)
+    whole = 0.0
+    for gamma in WIDTHS:
+        start = time.perf_counter()
+        K = torch.exp(-gamma * squares)
+        worst, steps, on_host, n = 0.0, 0, 0, 0
+        kept = []
+        for fit in nu_svr_path(K, Y, C=PENALTIES, nu=SHARES):
+            worst = max(worst, float(fit.violation.max()))
+            steps += int(fit.n_iter.sum())
+            on_host += int((fit.n_iter > 600).sum())
+            n += fit.violation.shape[0]
+            j = int(rng.integers(options.dims))
+            kept.append((fit.C, fit.nu, j, fit.coef[:, j].cpu().numpy()))
+        wait()
+        took = time.perf_counter() - start
+        whole += took
+        host = K.cpu().numpy()
+        checked = max(_violation(host, targets[:, j], b, C, nu) for C, nu, j, b in kept)
+        report.add(
+            gamma=gamma, classes=options.classes, dims=options.dims, settings=len(kept),
+            seconds=took, violation=worst, violation_on_host=float(checked),
+            steps=steps / n, finished_on_host=on_host / n,
+        )  # fmt: skip
+    report.add(
+        gamma="all", classes=options.classes, dims=options.dims,
+        settings=len(PENALTIES) * len(SHARES) * len(WIDTHS), seconds=whole, floor=60.0,
+        violation=max(row["violation"] for row in report.rows), host_cores=os.cpu_count(),
+    )  # fmt: skip
+    if A.is_cuda:
+        print(report.save(device=device))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""
+Letters that EXEM imagines
+==========================
+
+EXEM predicts the exemplar of a class, the mean of its images, from the description of the class.
+With pixels as features an exemplar is a picture: it can be looked at, also for a letter that the
+model has never seen.
+"""
+
+# %%
+# Pixels as features
+# ------------------
+#
+# The images are smoothed a little, so that strokes of different faces overlap. Each image is
+# brought to unit length, projected on 200 principal components, and averaged over its class.
+
+import numpy as np
+from scipy.ndimage import gaussian_filter
+
+from zslearn.datasets import load_glyphs
+from zslearn.synthesis import EXEM
+
+data = load_glyphs()
+pixels = gaussian_filter(data.images.astype(np.float32), (0, 1, 1)).reshape(len(data.y), -1)
+train, test = data.active_split.train, data.active_split.test_unseen
+
+model = EXEM(n_components=200, C=4.0, gamma=0.5)
+model.fit(pixels[train], data.y[train], signatures=data.signatures)
+accuracy = model.score(pixels[test], data.y[test], classes=data.unseen_classes)
+print(f"{accuracy:.3f} of the images of {len(data.unseen_classes)} unseen letters are named")
+
+# %%
+# From exemplars back to pictures
+# -------------------------------
+#
+# `predict_exemplars` gives points in the projected space, `inverse_transform` takes them back to
+# pixels. The upper row is imagined from the description alone; below it the mean of the real images
+# of that letter, and one of them. None of these images was used in training.
+
+import matplotlib.pyplot as plt
+
+letters = ["À", "Ê", "Õ", "å", "é", "î", "ù", "Ć", "Ď", "ý"]
+imagined = model.inverse_transform(model.predict_exemplars(data.signatures.loc[letters]))
+
+figure, axes = plt.subplots(3, len(letters), figsize=(len(letters), 3.3))
+for column, (letter, picture) in enumerate(zip(letters, imagined, strict=True)):
+    real = pixels[test][data.y[test] == letter]
+    mean = (real / np.linalg.norm(real, axis=1, keepdims=True)).mean(axis=0)
+    for row, image in enumerate((picture, mean, real[0])):
+        axis = axes[row, column]
+        axis.imshow(image.reshape(32, 32), cmap="gray_r", vmin=0)
+        axis.set(xticks=[], yticks=[])
+for axis, name in zip(axes[:, 0], ("imagined", "real mean", "real image"), strict=True):
+    axis.set_ylabel(name)
+figure.tight_layout()
+
+# %%
+# How far off they are
+# --------------------
+#
+# The distance between the imagined and the real exemplar, beside the distance from the real one to
+# the nearest exemplar of another unseen letter: where the first is shorter, the mean image of the
+# letter would be named rightly.
+
+unseen = data.unseen_classes
+predicted = model.predict_exemplars(data.signatures.loc[unseen])
+real = model.embed(pixels[test] / np.linalg.norm(pixels[test], axis=1, keepdims=True))
+means = np.stack([real[data.y[test] == label].mean(axis=0) for label in unseen])
+own = np.linalg.norm(predicted - means, axis=1)
+others = np.linalg.norm(predicted[None] - means[:, None], axis=2)
+others[np.diag_indices_from(others)] = np.inf
+nearest = others.min(axis=1)
+
+figure, axis = plt.subplots(figsize=(4.5, 4.5))
+axis.scatter(own, nearest, s=12)
+for label, x, y in zip(unseen, own, nearest, strict=True):
+    axis.annotate(label, (x, y), textcoords="offset points", xytext=(3, 3), fontsize=8)
+limit = max(own.max(), nearest.max()) * 1.05
+axis.plot([0, limit], [0, limit], color="0.6", linewidth=1)
+axis.set(
+    xlabel="distance to its own imagined exemplar",
+    ylabel="distance to the nearest other one",
+    xlim=(0, limit),
+    ylim=(0, limit),
+)
+figure.tight_layout()
+plt.show()

@@ -1,0 +1,403 @@
+r"""Linear multi-class classifiers without intercept, each solution with a duality gap.
+
+Two losses of the scores :math:`x_n^\top w_c`, with a penalty on the classifiers:
+
+- "squared_hinge", one class against the others,
+  :math:`\frac{1}{NC} \sum_{n,c} \max(0, 1 - s_{nc}\, x_n^\top w_c)^2 + \frac{\alpha}{2} \|W\|^2`;
+- "crammer_singer",
+  :math:`\frac{1}{N} \sum_n \max_c (\Delta_{y_n c} + x_n^\top w_c - x_n^\top w_{y_n})
+  + \frac{\alpha}{2} \|W\|^2`, with margins 1 or any others.
+
+With a mixing matrix M the classifiers are :math:`W = M U` and the penalty is on U.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from zslearn.solvers._svm_crammer_singer import crammer_singer
+from zslearn.solvers._svm_rows import TrainingRows
+from zslearn.solvers._svm_squared_hinge import squared_hinge
+from zslearn.utils import Array, to_numpy
+
+SVMLoss = Literal["squared_hinge", "crammer_singer"]
+RandomState = int | np.random.RandomState | None
+
+
+@dataclass(frozen=True)
+class SVMResult:
+    """A trained linear classifier and the certificate of its optimality.
+
+    Attributes
+    ----------
+    coef : array of shape (n_classes, n_features)
+        The classifiers W, in float64, beside the training rows.
+    base : array of shape (n_base, n_features)
+        The penalised coefficients U; W itself where no mixing was given.
+    alpha : float
+        Weight of the penalty.
+    objective : float
+        Value of the objective.
+    dual_gap : float
+        The objective is at most this far above its minimum.
+    n_iter : int
+        Newton steps for the squared hinge, passes over the rows for Crammer–Singer.
+    converged : bool
+        Whether the relative gap is within the tolerance.
+    dual : ndarray of shape (n_samples, n_classes) or None
+        Dual points of the Crammer–Singer loss: each row is non-negative and sums to one.
+    """
+
+    coef: Array = field(repr=False)
+    base: Array = field(repr=False)
+    alpha: float
+    objective: float
+    dual_gap: float
+    n_iter: int
+    converged: bool
+    dual: NDArray[np.float64] | None = field(default=None, repr=False)
+
+    @property
+    def relative_gap(self) -> float:
+        """The duality gap as a share of the objective."""
+        return self.dual_gap / self.objective if self.objective > 0 else 0.0
+
+
+def multiclass_svm(
+    X: Any,
+    y: Any,
+    *,
+    alpha: float,
+    loss: SVMLoss = "squared_hinge",
+    margins: Any = None,
+    mixing: Any = None,
+    n_classes: int | None = None,
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    warm_start: SVMResult | None = None,
+    random_state: RandomState = None,
+) -> SVMResult:
+    """Train linear classifiers for several classes, without intercept.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Rows, float32 or float64. With the squared hinge an array of torch or CuPy is computed with
+        on its own device; Crammer–Singer brings the rows to the host.
+    y : array-like of int of shape (n_samples,)
+        Class of each row, from 0 to n_classes − 1.
+    alpha : float
+        Weight of the penalty ½‖W‖².
+    loss : {"squared_hinge", "crammer_singer"}, default="squared_hinge"
+        See the notes.
+    margins : array-like of shape (n_classes, n_classes), optional
+        For Crammer–Singer: by how much the score of the true class (first index) shall exceed that
+        of another (second index). Non-negative, with a diagonal of zeros. By default 1.
+    mixing : array-like of shape (n_classes, n_base), optional
+        Matrix M of the classifiers W = M U; the penalty is then ½‖U‖².
+    n_classes : int, optional
+        By default the largest label plus one, or the rows of `mixing`.
+    tol : float, default=1e-6
+        Relative duality gap to reach.
+    max_iter : int, default=1000
+        Largest number of Newton steps or passes over the rows.
+    warm_start : SVMResult, optional
+        Solution for the same rows and another `alpha`, or other margins, to start from.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the order in which Crammer–Singer visits the rows. The solution depends on it only
+        within the gap.
+
+    Returns
+    -------
+    SVMResult
+        Coefficients, objective and duality gap.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the gap is not within `tol` after `max_iter`.
+
+    See Also
+    --------
+    multiclass_svm_path : Several values of `alpha`, each warm-started.
+
+    Notes
+    -----
+    The squared hinge is Σ max(0, 1 − s·xw)² / NC with s = 1 for the true class and −1 for others;
+    Crammer–Singer is Σ max_c (Δ + xw_c − xw_y) / N. Duplicating every row changes neither.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn.solvers import multiclass_svm
+    >>> X = np.array([[1.0, 0.0], [0.8, 0.2], [0.0, 1.0]])
+    >>> result = multiclass_svm(X, [0, 0, 1], alpha=0.1)
+    >>> (X @ result.coef.T).argmax(axis=1)
+    array([0, 0, 1])
+    >>> result.dual_gap <= 1e-6 * result.objective
+    True
+    """
+    rows = TrainingRows(X, y, _class_count(n_classes, mixing, margins))
+    return train(
+        rows,
+        alpha=alpha,
+        loss=loss,
+        margins=margins,
+        mixing=mixing,
+        tol=tol,
+        max_iter=max_iter,
+        warm_start=warm_start,
+        random_state=random_state,
+    )
+
+
+def multiclass_svm_path(
+    X: Any,
+    y: Any,
+    *,
+    alphas: Sequence[float],
+    loss: SVMLoss = "squared_hinge",
+    margins: Any = None,
+    mixing: Any = None,
+    n_classes: int | None = None,
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    random_state: RandomState = None,
+) -> list[SVMResult]:
+    """Train linear classifiers for several weights of the penalty, the largest first.
+
+    Each solution starts from the one before, and what depends on the rows alone is computed once.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Rows.
+    y : array-like of int of shape (n_samples,)
+        Class of each row, from 0 to n_classes − 1.
+    alphas : sequence of float
+        Weights of the penalty, in any order.
+    loss : {"squared_hinge", "crammer_singer"}, default="squared_hinge"
+        See :func:`multiclass_svm`, also for the parameters that follow.
+    margins : array-like of shape (n_classes, n_classes), optional
+        Margins of Crammer–Singer.
+    mixing : array-like of shape (n_classes, n_base), optional
+        Matrix M of the classifiers W = M U.
+    n_classes : int, optional
+        Number of classes.
+    tol : float, default=1e-6
+        Relative duality gap to reach.
+    max_iter : int, default=1000
+        Largest number of Newton steps or passes over the rows, for each value.
+    random_state : int, RandomState instance or None, default=None
+        Seed.
+
+    Returns
+    -------
+    list of SVMResult
+        In the order of `alphas`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn.solvers import multiclass_svm_path
+    >>> X = np.array([[1.0, 0.0], [0.8, 0.2], [0.0, 1.0]])
+    >>> path = multiclass_svm_path(X, [0, 0, 1], alphas=[0.01, 0.1, 1.0], loss="crammer_singer")
+    >>> [round(result.objective, 3) for result in path]
+    [0.008, 0.081, 0.579]
+    """
+    rows = TrainingRows(X, y, _class_count(n_classes, mixing, margins))
+    rng = check_random_state(random_state)
+    results: dict[int, SVMResult] = {}
+    last: SVMResult | None = None
+    for position in np.argsort(np.asarray(alphas, dtype=float), kind="stable")[::-1].tolist():
+        last = results[position] = train(
+            rows,
+            alpha=alphas[position],
+            loss=loss,
+            margins=margins,
+            mixing=mixing,
+            tol=tol,
+            max_iter=max_iter,
+            warm_start=last,
+            random_state=rng,
+        )
+    return [results[position] for position in range(len(alphas))]
+
+
+def multiclass_svm_objective(
+    X: Any,
+    y: Any,
+    coef: Any,
+    *,
+    alpha: float,
+    loss: SVMLoss = "squared_hinge",
+    margins: Any = None,
+) -> float:
+    """Value of the objective that :func:`multiclass_svm` minimises, without mixing.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Rows.
+    y : array-like of int of shape (n_samples,)
+        Class of each row, from 0 to n_classes − 1.
+    coef : array of shape (n_classes, n_features)
+        Classifiers.
+    alpha : float
+        Weight of the penalty.
+    loss : {"squared_hinge", "crammer_singer"}, default="squared_hinge"
+        The loss.
+    margins : array-like of shape (n_classes, n_classes), optional
+        Margins of Crammer–Singer.
+
+    Returns
+    -------
+    float
+        The objective.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn.solvers import multiclass_svm_objective
+    >>> multiclass_svm_objective(np.eye(2), [0, 1], np.zeros((2, 2)), alpha=0.1)
+    1.0
+    """
+    rows = TrainingRows(X, y, coef.shape[0])
+    coef = rows.asarray(coef)
+    penalty = 0.5 * alpha * float(rows.xp.sum(coef * coef))
+    scores = to_numpy(rows.scores(rows.rotated(coef)))
+    return loss_and_slope(scores, rows.y, loss, margins)[0] + penalty
+
+
+def loss_and_slope(
+    scores: NDArray[np.float64], y: NDArray[np.intp], loss: SVMLoss, margins: Any = None
+) -> tuple[float, NDArray[np.float64]]:
+    """The loss part of the objective, and its (sub)gradient with respect to the scores.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_samples, n_classes)
+        Scores of all rows.
+    y : ndarray of int of shape (n_samples,)
+        Class of each row.
+    loss : {"squared_hinge", "crammer_singer"}
+        The loss.
+    margins : array-like of shape (n_classes, n_classes), optional
+        Margins of Crammer–Singer.
+
+    Returns
+    -------
+    value : float
+        The mean loss.
+    slope : ndarray of shape (n_samples, n_classes)
+        Its derivative.
+    """
+    n_samples, n_classes = scores.shape
+    every = np.arange(n_samples)
+    if loss == "squared_hinge":
+        # −s·max(0, 1 − s·score): negative where the true class should score higher.
+        slope = np.maximum(1 + scores, 0)
+        slope[every, y] = -np.maximum(1 - scores[every, y], 0)
+        return float(np.mean(slope**2)), slope * (2 / slope.size)
+    violations = scores + _checked_margins(margins, n_classes)[y] - scores[every, y][:, None]
+    worst = violations.argmax(axis=1)
+    slope = np.zeros_like(scores)
+    slope[every, worst] += 1 / n_samples
+    slope[every, y] -= 1 / n_samples
+    return float(np.mean(violations[every, worst])), slope
+
+
+def train(
+    rows: TrainingRows,
+    *,
+    alpha: float,
+    loss: SVMLoss = "squared_hinge",
+    margins: Any = None,
+    mixing: Any = None,
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    warm_start: SVMResult | None = None,
+    random_state: RandomState = None,
+) -> SVMResult:
+    """:func:`multiclass_svm` on rows that are ready; parameters as there."""
+    if not (np.isfinite(alpha) and alpha > 0):
+        raise ValueError(f"alpha must be a positive number; got {alpha!r}.")
+    if loss not in get_args(SVMLoss):
+        raise ValueError(f"loss={loss!r} is not one of {get_args(SVMLoss)}.")
+    if mixing is not None:
+        mixing = np.asarray(to_numpy(mixing), dtype=np.float64)
+        if mixing.ndim != 2 or mixing.shape[0] != rows.n_classes:
+            raise ValueError(
+                f"mixing must have one row a class, {rows.n_classes}; got shape {mixing.shape}."
+            )
+    if loss == "squared_hinge":
+        mixing = None if mixing is None else rows.asarray(mixing)
+        start = None if warm_start is None else rows.rotated(warm_start.base)
+        base, objective, gap, n_iter = squared_hinge(
+            rows, alpha=alpha, mixing=mixing, tol=tol, max_iter=max_iter, start=start
+        )
+        dual = None
+    else:
+        base, dual, objective, gap, n_iter = crammer_singer(
+            rows,
+            margins=_checked_margins(margins, rows.n_classes),
+            alpha=alpha,
+            mixing=mixing,
+            tol=tol,
+            max_iter=max_iter,
+            start=None if warm_start is None else warm_start.dual,
+            rng=check_random_state(random_state),
+        )
+        base = rows.asarray(base)
+        mixing = None if mixing is None else rows.asarray(mixing)
+    base = rows.full(base)
+    converged = gap <= tol * objective
+    if not converged:
+        warnings.warn(
+            f"The relative duality gap is {gap / objective:.1e} after {n_iter} iterations at "
+            f"alpha={alpha:.3g}, above tol={tol:.1e}. Raise max_iter={max_iter} or alpha, or "
+            "accept a larger tol.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return SVMResult(
+        coef=base if mixing is None else mixing @ base,
+        base=base,
+        alpha=float(alpha),
+        objective=objective,
+        dual_gap=gap,
+        n_iter=n_iter,
+        converged=converged,
+        dual=dual,
+    )
+
+
+def _checked_margins(margins: Any, n_classes: int) -> NDArray[np.float64]:
+    if margins is None:
+        return 1.0 - np.eye(n_classes)
+    margins = np.asarray(to_numpy(margins), dtype=np.float64)
+    if margins.shape != (n_classes, n_classes):
+        raise ValueError(
+            f"margins must be {n_classes} × {n_classes}, true class by class; "
+            f"got shape {margins.shape}."
+        )
+    if not np.isfinite(margins).all() or margins.min() < 0 or np.diagonal(margins).any():
+        raise ValueError("margins must be finite and non-negative, with a diagonal of zeros.")
+    return margins
+
+
+def _class_count(n_classes: int | None, mixing: Any, margins: Any) -> int | None:
+    if n_classes is not None:
+        return n_classes
+    for table in (mixing, margins):
+        if table is not None:
+            return len(table)
+    return None

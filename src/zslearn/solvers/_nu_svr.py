@@ -1,0 +1,368 @@
+r"""ν-support vector regression of many targets over one kernel.
+
+For a target y over n points with the kernel K (the paper's eEXEMlearn, with LIBSVM's C = λ/n),
+
+.. math:: \min_{q, b, \epsilon, \xi} \tfrac12 \|q\|^2
+          + C \left(\nu n \epsilon + \textstyle\sum_i \xi_i\right) \quad \text{subject to} \quad
+          |q^\top \theta(a_i) + b - y_i| \le \epsilon + \xi_i,
+
+is solved through its dual, by pairs of coefficients on the processor
+(:mod:`zslearn.solvers._nu_svr_smo`) or, for arrays of torch, CuPy and the like, for all targets and
+all settings at once on their device (:mod:`zslearn.solvers._nu_svr_batched`). Every solution comes
+with its largest violation of the optimality conditions, in units of the target.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import joblib
+import numpy as np
+import scipy.linalg
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_array
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+from zslearn.solvers._nu_svr_batched import solve_settings
+from zslearn.solvers._nu_svr_smo import Floats, PairSolver
+from zslearn.utils import Array, is_foreign, to_numpy
+
+__all__ = ["NuSVRResult", "nu_svr", "nu_svr_path"]
+
+# Up to so many points linear algebra takes one thread.
+_SMALL = 1000
+
+
+@dataclass(frozen=True)
+class NuSVRResult:
+    """Regressors of all targets for one setting, with their certificate.
+
+    Parameters
+    ----------
+    C, nu : float
+        The setting.
+    coef : array of shape (n_points, n_targets)
+        Dual coefficients β = α − α*.
+    intercept : array of shape (n_targets,)
+        Constant terms b.
+    epsilon : array of shape (n_targets,)
+        Half-widths of the tubes.
+    violation : array of shape (n_targets,)
+        Largest violation of the optimality conditions of each target, as LIBSVM measures it.
+    n_iter : array of shape (n_targets,)
+        Steps taken; 0 where a start was optimal already.
+    """
+
+    C: float
+    nu: float
+    coef: Array
+    intercept: Array
+    epsilon: Array
+    violation: Array
+    n_iter: Array
+
+    @property
+    def n_support(self) -> NDArray[np.intp]:
+        """Number of points with a coefficient other than 0, for each target."""
+        return np.count_nonzero(to_numpy(self.coef), axis=0)
+
+    def predict(self, K: Array) -> Array:
+        """Predict all targets.
+
+        Parameters
+        ----------
+        K : array of shape (n_queries, n_points)
+            Kernel between the queries and the training points.
+
+        Returns
+        -------
+        array of shape (n_queries, n_targets)
+            Predictions.
+        """
+        return K @ self.coef + self.intercept
+
+
+def nu_svr(
+    K: ArrayLike | Array,
+    Y: ArrayLike | Array,
+    *,
+    C: float = 1.0,
+    nu: float = 0.5,
+    tol: float = 1e-3,
+    max_iter: int = 1_000_000,
+    warm_start: NuSVRResult | None = None,
+    n_jobs: int | None = None,
+) -> NuSVRResult:
+    """Fit one ν-SVR a target, all over one kernel.
+
+    Parameters
+    ----------
+    K : array of shape (n_points, n_points)
+        Positive semi-definite kernel of the training points. An array of torch, CuPy or another
+        library of the array API standard is computed with on its own device.
+    Y : array of shape (n_points, n_targets)
+        Targets; they are not scaled.
+    C : float, default=1.0
+        Penalty, as in LIBSVM and scikit-learn.
+    nu : float, default=0.5
+        In (0, 1]: bounds the share of points outside the tube from above and that of support
+        vectors from below.
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions, in units of the target. Down to 1e-10 is
+        reached on the processor.
+    max_iter : int, default=1_000_000
+        Steps a target at most.
+    warm_start : NuSVRResult, optional
+        A solution for the same points and targets under another setting, or of a similar kernel.
+    n_jobs : int, optional
+        Threads. By default as many as there are cores.
+
+    Returns
+    -------
+    NuSVRResult
+        The regressors.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the tolerance is not reached.
+
+    See Also
+    --------
+    nu_svr_path : Many settings of C and ν.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn.solvers import nu_svr
+    >>> points = np.linspace(0, 1, 20)[:, None]
+    >>> K = np.exp(-10 * (points - points.T) ** 2)
+    >>> Y = np.hstack([np.sin(4 * points), np.cos(4 * points)])
+    >>> fit = nu_svr(K, Y, C=10.0, tol=1e-6)
+    >>> bool(fit.violation.max() <= 1e-6)
+    True
+    >>> bool(abs(fit.predict(K) - Y).max() < 0.01)
+    True
+    """
+    return next(
+        nu_svr_path(
+            K,
+            Y,
+            C=[C],
+            nu=[nu],
+            tol=tol,
+            max_iter=max_iter,
+            warm_start=warm_start,
+            n_jobs=n_jobs,
+        )
+    )
+
+
+def nu_svr_path(
+    K: ArrayLike | Array,
+    Y: ArrayLike | Array,
+    *,
+    C: Sequence[float],
+    nu: Sequence[float],
+    tol: float = 1e-3,
+    max_iter: int = 1_000_000,
+    warm_start: NuSVRResult | None = None,
+    n_jobs: int | None = None,
+) -> Iterator[NuSVRResult]:
+    """Fit ν-SVRs for every pair of settings, each begun where its neighbours ended.
+
+    A solution that does not use up its budget Cνn stays one when ν grows, and one that touches no
+    box ±C stays one when C grows and Cν is kept; in a grid of powers of two most settings are such
+    neighbours. The others begin at the neighbour with the lowest objective.
+
+    Parameters
+    ----------
+    K : array of shape (n_points, n_points)
+        Positive semi-definite kernel; see :func:`nu_svr`.
+    Y : array of shape (n_points, n_targets)
+        Targets.
+    C, nu : sequence of float
+        The settings; every pair is solved.
+    tol : float, default=1e-3
+        Largest violation of the optimality conditions, in units of the target.
+    max_iter : int, default=1_000_000
+        Steps a target and setting at most.
+    warm_start : NuSVRResult, optional
+        A start for the first setting.
+    n_jobs : int, optional
+        Threads. By default as many as there are cores.
+
+    Yields
+    ------
+    NuSVRResult
+        One a pair, C ascending and, within, ν ascending, whatever the order they were given in.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn.solvers import nu_svr_path
+    >>> points = np.linspace(0, 1, 20)[:, None]
+    >>> K = np.exp(-10 * (points - points.T) ** 2)
+    >>> for fit in nu_svr_path(K, np.sin(4 * points), C=[1, 100], nu=[0.1, 0.5], tol=1e-6):
+    ...     print(fit.C, fit.nu, fit.epsilon.round(3), fit.violation.max() <= 1e-6)
+    1.0 0.1 [0.128] True
+    1.0 0.5 [0.002] True
+    100.0 0.1 [0.] True
+    100.0 0.5 [0.] True
+    """
+    penalties = sorted({_positive("C", value) for value in C})
+    shares = sorted({_share(value) for value in nu})
+    if not penalties or not shares:
+        raise ValueError("C and nu must each name at least one value.")
+    if not tol > 0:
+        raise ValueError(f"tol must be positive; got {tol!r}.")
+    if max_iter < 1:
+        raise ValueError(f"max_iter must be at least 1; got {max_iter!r}.")
+    if is_foreign(K) or is_foreign(Y):
+        results: Iterator[NuSVRResult] = (
+            NuSVRResult(*fields)
+            for fields in solve_settings(
+                K, Y, penalties, shares, tol=tol, max_iter=max_iter, n_threads=_threads(n_jobs)
+            )
+        )
+    else:
+        kernel, targets = _checked(K, Y)
+        results = _path(
+            kernel, targets, penalties, shares, tol, max_iter, warm_start, _threads(n_jobs)
+        )
+    return _warned(results, tol, max_iter)
+
+
+def _warned(results: Iterator[NuSVRResult], tol: float, max_iter: int) -> Iterator[NuSVRResult]:
+    """Pass results on; say so where one did not reach the tolerance."""
+    for result in results:
+        violation = to_numpy(result.violation)
+        missed = int((violation > tol).sum())
+        if missed:
+            warnings.warn(
+                f"ν-SVR with C={result.C:g}, nu={result.nu:g}: {missed} of "
+                f"{len(violation)} targets miss tol={tol:g} after {max_iter} steps; the "
+                f"largest violation is {violation.max():.2g}. Raise max_iter or tol, "
+                "or lower C.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        yield result
+
+
+def _path(
+    K: Floats,
+    Y: Floats,
+    penalties: list[float],
+    shares: list[float],
+    tol: float,
+    max_iter: int,
+    warm_start: NuSVRResult | None,
+    n_threads: int,
+) -> Iterator[NuSVRResult]:
+    """Solve the grid, C ascending; two rows of it are kept as starts."""
+    n_points, n_targets = Y.shape
+    targets = np.ascontiguousarray(Y.T)
+    # Slots: two rows of the grid, the interpolant, the user's start.
+    n_columns = len(shares)
+    beta = np.empty((2 * n_columns + 2, n_targets, n_points))
+    r = np.empty_like(beta)
+    always = []
+    given = None if warm_start is None else _start_of(warm_start, Y)
+    with _few_blas_threads(n_points):
+        for slot, start in ((2 * n_columns, _interpolant(K, Y)), (2 * n_columns + 1, given)):
+            if start is not None:
+                beta[slot] = start.T
+                r[slot] = (Y - K @ start).T
+                always.append(slot)
+    with PairSolver(K, n_threads) as solver:
+        for row, C in enumerate(penalties):
+            here, before = (row % 2) * n_columns, (1 - row % 2) * n_columns
+            for column, nu in enumerate(shares):
+                starts = list(always)
+                if column > 0:
+                    starts.append(here + column - 1)
+                if row > 0:
+                    starts.extend(before + at for at in (column, column + 1) if at < n_columns)
+                out = here + column
+                intercept, epsilon, violation, n_iter = solver.solve(
+                    targets, C, nu, beta, r, starts, out, tol=tol, max_iter=max_iter
+                )
+                coef = beta[out].T.copy()
+                yield NuSVRResult(C, nu, coef, intercept, epsilon, violation, n_iter)
+
+
+def _few_blas_threads(n_points: int) -> AbstractContextManager[Any]:
+    """One thread where products are so small that waiting for a second costs more than it saves."""
+    if n_points > _SMALL:
+        return nullcontext()
+    return _blas().limit(limits=1, user_api="blas")
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def _interpolant(K: Floats, Y: Floats) -> Floats | None:
+    """Coefficients that reproduce the targets up to a constant, with sum zero.
+
+    Where they meet the constraints they are the solution, for any C and ν.
+    """
+    try:
+        factor = scipy.linalg.cho_factor(K, lower=True)
+    except scipy.linalg.LinAlgError:
+        return None
+    solved = scipy.linalg.cho_solve(factor, np.column_stack([Y, np.ones(len(K))]))
+    beta, ones = solved[:, :-1], solved[:, -1:]
+    beta = beta - ones * (beta.sum(axis=0) / ones.sum())
+    beta -= beta.mean(axis=0)
+    return beta if np.isfinite(beta).all() else None
+
+
+def _start_of(warm_start: NuSVRResult, Y: Floats) -> Floats:
+    if warm_start.coef.shape != Y.shape:
+        raise ValueError(
+            f"warm_start has coefficients of shape {tuple(warm_start.coef.shape)}; "
+            f"the targets have shape {Y.shape}."
+        )
+    return np.asarray(warm_start.coef, dtype=np.float64)
+
+
+def _checked(K: ArrayLike, Y: ArrayLike) -> tuple[Floats, Floats]:
+    """Kernel and targets as finite float64 arrays that fit together."""
+    kernel = check_array(K, dtype=np.float64, order="C", input_name="K")
+    targets = check_array(Y, dtype=np.float64, input_name="Y")
+    if kernel.shape[0] != kernel.shape[1]:
+        raise ValueError(f"K must be square; got shape {kernel.shape}.")
+    if len(kernel) != len(targets):
+        raise ValueError(
+            f"K is a kernel of {len(kernel)} points, but Y has {len(targets)} rows: "
+            "one row a point is needed."
+        )
+    scale = float(np.abs(kernel).max())
+    if float(np.abs(kernel - kernel.T).max()) > 1e-8 * scale:
+        raise ValueError("K is not symmetric: a kernel of the training points is.")
+    return kernel, targets
+
+
+def _positive(name: str, value: float) -> float:
+    if not (np.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be a positive number; got {value!r}.")
+    return float(value)
+
+
+def _share(nu: float) -> float:
+    if not 0 < nu <= 1:
+        raise ValueError(f"nu must be in (0, 1]; got {nu!r}.")
+    return float(nu)
+
+
+def _threads(n_jobs: int | None) -> int:
+    return joblib.effective_n_jobs(-1 if n_jobs is None else n_jobs)

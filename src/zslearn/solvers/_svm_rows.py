@@ -1,0 +1,152 @@
+"""Training rows of a linear classifier, made ready once for many solves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from functools import cached_property, lru_cache
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+from zslearn.utils import Array, floating, to_numpy
+
+# What one block of rows may take once it is widened to float64.
+_BLOCK_BYTES = 1 << 25
+# Below this many numbers a copy in single precision is not worth its making.
+_SMALL = 1 << 20
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """One BLAS thread on the host, for many small products.
+
+    A second thread gains little there, and where the cores are shared each product waits for the
+    thread that was sent away: the same work then takes ten times as long.
+    """
+    return _threads().limit(limits=1, user_api="blas")
+
+
+@lru_cache(maxsize=1)
+def _threads() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+class TrainingRows:
+    """Features and labels, rotated into the smaller space.
+
+    A linear classifier trained with a penalty on its norm lies in the span of the rows. With fewer
+    rows than columns the problem is therefore solved in the coordinates of an orthonormal basis of
+    that span, which changes no inner product: X = Rᵀ Qᵀ, w = Q u.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        NumPy, torch, CuPy or any array of the array API standard; float32 or float64.
+    y : array-like of int of shape (n_samples,)
+        Class of each row, from 0 to n_classes − 1.
+    n_classes : int, optional
+        By default the largest label plus one.
+    """
+
+    def __init__(self, X: Any, y: Any, n_classes: int | None = None) -> None:
+        X = floating(X if compat.is_array_api_obj(X) else np.asarray(X))
+        labels = np.asarray(to_numpy(y))
+        if len(X.shape) != 2 or 0 in X.shape:
+            raise ValueError(f"X must be a table of rows and columns; got shape {tuple(X.shape)}.")
+        if labels.shape != (X.shape[0],) or labels.dtype.kind not in "iu":
+            raise ValueError(
+                f"y must hold one integer a row, {X.shape[0]} in all; "
+                f"got shape {labels.shape} of type {labels.dtype}."
+            )
+        n_classes = int(labels.max()) + 1 if n_classes is None else n_classes
+        if n_classes < 2 or labels.min() < 0 or labels.max() >= n_classes:
+            raise ValueError(
+                f"Labels must lie in 0 … {max(n_classes, 2) - 1} and there must be at least two "
+                f"classes; got labels from {labels.min()} to {labels.max()}, "
+                f"n_classes={n_classes}."
+            )
+        self.y: NDArray[np.intp] = labels.astype(np.intp)
+        self.n_classes = n_classes
+        self.xp = xp = compat.array_namespace(X)
+        self.device = compat.device(X)
+        self.n_features = X.shape[1]
+        self.basis: Array = None
+        if X.shape[0] < X.shape[1]:
+            self.basis, triangle = xp.linalg.qr(xp.matrix_transpose(xp.astype(X, xp.float64)))
+            X = xp.matrix_transpose(triangle)
+        self.X: Array = X
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows, and of columns after the rotation."""
+        return self.X.shape
+
+    def full(self, coefficients: Array) -> Array:
+        """Rotated coefficients, one vector a row, in the original features."""
+        if self.basis is None:
+            return coefficients
+        return coefficients @ self.xp.matrix_transpose(self.basis)
+
+    def rotated(self, coefficients: Any) -> Array:
+        """Coefficients in the original features, one vector a row, in the smaller space."""
+        coefficients = self.asarray(coefficients)
+        return coefficients if self.basis is None else coefficients @ self.basis
+
+    def asarray(self, x: Any, dtype: Any = None) -> Array:
+        """`x` beside the rows, in float64 by default."""
+        if compat.is_array_api_obj(x) and compat.array_namespace(x) is not self.xp:
+            x = to_numpy(x)
+        dtype = self.xp.float64 if dtype is None else dtype
+        return self.xp.asarray(x, dtype=dtype, device=self.device)
+
+    def blocks(self) -> Iterator[tuple[slice, Array]]:
+        """Rows in float64, a block at a time."""
+        n_samples, width = self.X.shape
+        if self.X.dtype == self.xp.float64:
+            yield slice(0, n_samples), self.X
+            return
+        step = max(1, _BLOCK_BYTES // (8 * width))
+        for start in range(0, n_samples, step):
+            rows = slice(start, min(start + step, n_samples))
+            yield rows, self.xp.astype(self.X[rows, :], self.xp.float64)
+
+    def scores(self, coefficients: Array) -> Array:
+        """Inner products of all rows with float64 coefficients, (n_samples, n_vectors)."""
+        parts = [block @ self.xp.matrix_transpose(coefficients) for _, block in self.blocks()]
+        return parts[0] if len(parts) == 1 else self.xp.concat(parts, axis=0)
+
+    def combine(self, weights: Array) -> Array:
+        """Sums of rows under float64 weights (n_samples, n_vectors): weightsᵀ X."""
+        total: Array = 0.0
+        for rows, block in self.blocks():
+            total = total + self.xp.matrix_transpose(weights[rows, :]) @ block
+        return total
+
+    @cached_property
+    def single(self) -> Array:
+        """Rows in single precision, or as they are where there are few."""
+        if self.shape[0] * self.shape[1] < _SMALL:
+            return self.xp.astype(self.X, self.xp.float64, copy=False)
+        return self.xp.astype(self.X, self.xp.float32, copy=False)
+
+    @cached_property
+    def double(self) -> Array:
+        """Rows in double precision."""
+        return self.xp.astype(self.X, self.xp.float64, copy=False)
+
+    @cached_property
+    def spectrum(self) -> tuple[Array, Array]:
+        """Eigenvalues and eigenvectors of XᵀX, in float64."""
+        xp = self.xp
+        gram = xp.astype(xp.matrix_transpose(self.single) @ self.single, xp.float64)
+        with one_blas_thread():
+            values, vectors = xp.linalg.eigh(gram)
+        return xp.where(values > 0, values, xp.zeros_like(values)), vectors
+
+    @cached_property
+    def host(self) -> NDArray[Any]:
+        """Rows in the memory of the host, for code that is not matrix algebra."""
+        return np.ascontiguousarray(to_numpy(self.X))

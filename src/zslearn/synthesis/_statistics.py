@@ -1,0 +1,331 @@
+"""What EXEM needs of the samples: sums that add up, whatever the chunks they came in.
+
+Counts, means and squared deviations of each class, and the pooled scatter within the classes, are
+all that the projection and the exemplars are made of. Two sets of samples are merged by the update
+of Chan, Golub and LeVeque, around the means of either, so that nothing cancels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import array_api_compat as compat
+import numpy as np
+import pandas as pd
+import scipy.linalg
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
+
+from zslearn.base import _FeaturePreparation
+from zslearn.signatures._table import label_array, label_kind
+from zslearn.utils import Array, is_foreign, to_numpy
+
+Floats = NDArray[np.float64]
+
+# Rows that are widened to float64 at a time.
+_BLOCK = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class ClassStatistics:
+    """Counts, means and scatter of classes; objects add up as their samples do.
+
+    Memory depends on the number of classes and features, not of samples. Everything is float64
+    on the host, whatever the samples are.
+
+    Parameters
+    ----------
+    classes : ndarray of shape (n_classes,)
+        Labels, sorted.
+    counts : ndarray of shape (n_classes,)
+        Samples of each class.
+    means : ndarray of shape (n_classes, n_features)
+        Mean of each class.
+    squares : ndarray of shape (n_classes, n_features)
+        Sums of squared deviations from the mean of the class.
+    scatter : ndarray of shape (n_features, n_features)
+        Products of deviations from the mean of the class, summed over all samples.
+    factors : tuple of ndarray of shape (rank, n_features), optional
+        For each class a matrix F with FᵀF the scatter of that class alone. Only these give the
+        deviation of a class along any direction, as the standardised distance after PCA needs;
+        they take up to min(samples, features) rows a class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn.synthesis import ClassStatistics
+    >>> X, y = np.array([[0.0, 1.0], [0.0, 3.0], [2.0, 2.0]]), ["a", "a", "b"]
+    >>> whole = ClassStatistics.from_samples(X, y, feature_norm=None)
+    >>> whole.means
+    array([[0., 2.],
+           [2., 2.]])
+    >>> first = ClassStatistics.from_samples(X[:1], y[:1], feature_norm=None)
+    >>> rest = ClassStatistics.from_samples(X[1:], y[1:], feature_norm=None)
+    >>> (first + rest).squares
+    array([[0., 2.],
+           [0., 0.]])
+    """
+
+    classes: NDArray[Any]
+    counts: NDArray[np.int64]
+    means: Floats
+    squares: Floats
+    scatter: Floats
+    factors: tuple[Floats, ...] | None = None
+
+    @classmethod
+    def from_samples(
+        cls, X: Any, y: Any, *, feature_norm: str | None = "l2", factors: bool = False
+    ) -> Self:
+        """Take the statistics of samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features, of any library.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        feature_norm : {"l2"} or None, default="l2"
+            Whether each sample is brought to unit norm first, and NaN and infinity to 0.
+        factors : bool, default=False
+            Whether the scatter of each class is kept.
+
+        Returns
+        -------
+        ClassStatistics
+            Of the classes in `y`.
+        """
+        if not is_foreign(X):
+            X = check_array(X, ensure_all_finite=False, input_name="X")
+        labels = label_array(to_numpy(y) if is_foreign(y) else column_or_1d(y), "y")
+        check_consistent_length(X, labels)
+        prepare = _FeaturePreparation(feature_norm)
+        prepared = prepare(X)
+        prepare.warn()
+        classes, codes = np.unique(labels, return_inverse=True)
+        return cls._of_prepared(prepared, codes, classes, factors=factors)
+
+    @classmethod
+    def _of_prepared(
+        cls, X: Array, codes: NDArray[np.intp], classes: NDArray[Any], *, factors: bool
+    ) -> Self:
+        """Statistics of prepared features, in two passes over blocks of rows."""
+        xp = compat.array_namespace(X)
+        device = compat.device(X)
+        n_samples, n_features = X.shape
+        labels = xp.asarray(codes, device=device)
+        numbers = xp.arange(len(classes), device=device)
+        counts = np.bincount(codes, minlength=len(classes))
+        scale = xp.asarray(1.0 / counts, dtype=xp.float64, device=device)
+        blocks = [
+            slice(start, min(start + _BLOCK, n_samples)) for start in range(0, n_samples, _BLOCK)
+        ]
+
+        def members(rows: slice) -> Array:
+            return xp.astype(labels[rows][None, :] == numbers[:, None], xp.float64)
+
+        # Sums around one sample, so that a large common offset does not cost digits.
+        shift = xp.astype(X[0:1, :], xp.float64)
+        means = xp.zeros((len(classes), n_features), dtype=xp.float64, device=device)
+        for rows in blocks:
+            means = means + members(rows) @ (xp.astype(X[rows, :], xp.float64) - shift)
+        means = means * scale[:, None] + shift
+        squares = xp.zeros_like(means)
+        scatter = xp.zeros((n_features, n_features), dtype=xp.float64, device=device)
+        kept: list[list[Floats]] = [[] for _ in classes]
+        for rows in blocks:
+            deviation = xp.astype(X[rows, :], xp.float64) - xp.take(means, labels[rows], axis=0)
+            squares = squares + members(rows) @ (deviation * deviation)
+            scatter = scatter + xp.matrix_transpose(deviation) @ deviation
+            if factors:
+                host, block_codes = to_numpy(deviation), codes[rows]
+                for code in np.unique(block_codes):
+                    kept[code].append(host[block_codes == code])
+        return cls(
+            classes,
+            counts.astype(np.int64),
+            to_numpy(means),
+            to_numpy(squares),
+            to_numpy(scatter),
+            tuple(_compact(np.concatenate(parts)) for parts in kept) if factors else None,
+        )
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return int(self.counts.sum())
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.means.shape[1]
+
+    @property
+    def mean(self) -> Floats:
+        """Mean of all samples."""
+        return np.asarray(self.counts @ self.means / self.n_samples, dtype=np.float64)
+
+    @property
+    def total_scatter(self) -> Floats:
+        """Products of deviations from the mean of all samples, summed over them."""
+        between = np.sqrt(self.counts)[:, None] * (self.means - self.mean)
+        return self.scatter + between.T @ between
+
+    def standard_deviations(self, components: Floats | None = None) -> Floats:
+        """Sample standard deviation (ddof=1) of each class; NaN for a class of one sample.
+
+        Parameters
+        ----------
+        components : ndarray of shape (n_components, n_features), optional
+            Directions; by default the features themselves.
+
+        Returns
+        -------
+        ndarray of shape (n_classes, n_components or n_features)
+            The deviations.
+        """
+        if components is None:
+            squares = self.squares
+        elif self.factors is None:
+            raise ValueError(
+                "These statistics hold no scatter of single classes, which deviations after a "
+                "projection need: take them with factors=True."
+            )
+        else:
+            squares = np.stack([((f @ components.T) ** 2).sum(axis=0) for f in self.factors])
+        freedom = np.where(self.counts > 1, self.counts - 1, np.nan)
+        return np.sqrt(squares / freedom[:, None])
+
+    def principal_components(self, n_components: int) -> tuple[Floats, Floats]:
+        """Directions of the largest variance around the mean of all samples.
+
+        Parameters
+        ----------
+        n_components : int
+            How many; fewer are returned where the samples have a lower rank, but at least one.
+
+        Returns
+        -------
+        components : ndarray of shape (n_components, n_features)
+            Orthonormal rows, largest variance first; the largest entry of each is positive.
+        variances : ndarray of shape (n_components,)
+            Variances along them (ddof=1).
+        """
+        last = self.n_features - 1
+        n = min(n_components, self.n_features, max(self.n_samples - 1, 1))
+        values, vectors = scipy.linalg.eigh(
+            self.total_scatter, subset_by_index=(last - n + 1, last), driver="evr"
+        )
+        values, components = values[::-1], vectors[:, ::-1].T
+        resolution = np.finfo(float).eps * max(self.n_samples, self.n_features)
+        rank = max(1, int((values > resolution * values[0]).sum()))
+        components = components[:rank]
+        largest = np.abs(components).argmax(axis=1)
+        components = components * np.sign(components[np.arange(rank), largest])[:, None]
+        return components, np.maximum(values[:rank], 0.0) / max(self.n_samples - 1, 1)
+
+    def __add__(self, other: object) -> ClassStatistics:
+        if not isinstance(other, ClassStatistics):
+            return NotImplemented
+        if self.n_features != other.n_features:
+            raise ValueError(
+                f"Statistics of {self.n_features} and of {other.n_features} features do not add up."
+            )
+        if label_kind(self.classes) != label_kind(other.classes):
+            raise ValueError(
+                f"Labels of one side are {label_kind(self.classes)}s, of the other "
+                f"{label_kind(other.classes)}s: use labels of one type."
+            )
+        if (self.factors is None) != (other.factors is None):
+            raise ValueError("Only one side holds the scatter of each class: take both alike.")
+        classes = np.union1d(self.classes, other.classes)
+        a, b = self._spread(classes), other._spread(classes)
+        counts = a.counts + b.counts
+        share = b.counts / counts
+        delta = b.means - a.means
+        weight = (a.counts * share)[:, None]
+        correction = np.sqrt(weight) * delta
+        factors = None
+        if a.factors is not None and b.factors is not None:
+            factors = tuple(
+                _compact(np.concatenate([f, g, row[None, :]])) if row.any() else _compact_pair(f, g)
+                for f, g, row in zip(a.factors, b.factors, correction, strict=True)
+            )
+        return ClassStatistics(
+            classes,
+            counts,
+            a.means + share[:, None] * delta,
+            a.squares + b.squares + weight * delta**2,
+            a.scatter + b.scatter + correction.T @ correction,
+            factors,
+        )
+
+    def __radd__(self, other: object) -> ClassStatistics:
+        # So that sum() works, which begins with 0.
+        if isinstance(other, int) and other == 0:
+            return self
+        return NotImplemented
+
+    def _spread(self, classes: NDArray[Any]) -> ClassStatistics:
+        """The same statistics with a row for each of more classes, empty for the new ones."""
+        rows = np.searchsorted(classes, self.classes)
+
+        def wide(values: NDArray[Any]) -> NDArray[Any]:
+            out = np.zeros((len(classes), *values.shape[1:]), dtype=values.dtype)
+            out[rows] = values
+            return out
+
+        factors = None
+        if self.factors is not None:
+            spread = [np.zeros((0, self.n_features))] * len(classes)
+            for row, factor in zip(rows, self.factors, strict=True):
+                spread[row] = factor
+            factors = tuple(spread)
+        return ClassStatistics(
+            classes, wide(self.counts), wide(self.means), wide(self.squares), self.scatter, factors
+        )
+
+
+def ideal_signatures(X: Any, y: Any, *, feature_norm: str | None = "l2") -> pd.DataFrame:
+    """Class means of real features, as signatures: the paper's upper bound.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        Image features of every class that is to be described, unseen ones too.
+    y : array-like of shape (n_samples,)
+        Class labels.
+    feature_norm : {"l2"} or None, default="l2"
+        Whether each sample is brought to unit norm first.
+
+    Returns
+    -------
+    DataFrame of shape (n_classes, n_features)
+        One row a class, index: class labels.
+
+    Examples
+    --------
+    >>> from zslearn.synthesis import ideal_signatures
+    >>> ideal_signatures([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0]], ["a", "a", "b"])
+         0    1
+    a  0.5  0.5
+    b  0.0  1.0
+    """
+    statistics = ClassStatistics.from_samples(X, y, feature_norm=feature_norm)
+    return pd.DataFrame(statistics.means, index=statistics.classes)
+
+
+def _compact(rows: Floats) -> Floats:
+    """A factor of the same scatter with no more rows than columns, and no sample among them."""
+    if len(rows) < 2:
+        return rows
+    (factor,) = scipy.linalg.qr(rows, mode="r")
+    return np.asarray(factor[: rows.shape[1]], dtype=np.float64)
+
+
+def _compact_pair(first: Floats, second: Floats) -> Floats:
+    """Factor of two scatters around one mean, of which one is often empty."""
+    if not len(first) or not len(second):
+        return second if not len(first) else first
+    return _compact(np.concatenate([first, second]))

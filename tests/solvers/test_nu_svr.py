@@ -1,0 +1,299 @@
+from __future__ import annotations
+
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.spatial.distance import cdist
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import NuSVR
+
+from zslearn.solvers import nu_svr, nu_svr_path
+
+
+def _kernel(points, gamma=0.3):
+    return np.exp(-gamma * cdist(points, points, "sqeuclidean"))
+
+
+def _problem(n=30, n_targets=6, seed=0, gamma=0.3, scale=1.0):
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(n, 3))
+    Y = np.sin(points @ rng.normal(size=(3, n_targets))) + 0.3 * rng.normal(size=(n, n_targets))
+    return _kernel(points, gamma), scale * Y
+
+
+def _objective(K, Y, coef):
+    return 0.5 * np.einsum("id,ij,jd->d", coef, K, coef) - (Y * coef).sum(axis=0)
+
+
+def _violation(K, y, beta, C, nu):
+    """The optimality conditions, written down once more and slowly."""
+    r = y - K @ beta
+    up, down = r[beta < C], r[beta > -C]
+    if np.abs(beta).sum() < C * nu * len(y) * (1 - 1e-10):
+        return max(0.0, up.max() - down.min())
+    above, below = r[beta > 0], r[beta < 0]
+    return max(0.0, up.max() - above.min(), below.max() - down.min())
+
+
+def _check(K, Y, fit, tol):
+    """Constraints hold, the certificate is true and small."""
+    n = len(K)
+    assert np.abs(fit.coef).max() <= fit.C
+    assert np.abs(fit.coef).sum(axis=0).max() <= fit.C * fit.nu * n * (1 + 1e-9)
+    assert np.abs(fit.coef.sum(axis=0)).max() <= 1e-9 * fit.C * n
+    true = [_violation(K, Y[:, j], fit.coef[:, j], fit.C, fit.nu) for j in range(Y.shape[1])]
+    np.testing.assert_allclose(fit.violation, true, atol=1e-10 * np.abs(Y).max() * (1 + fit.C * n))
+    assert fit.violation.max() <= tol
+
+
+def _libsvm(K, y, C, nu, tol=1e-10):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = NuSVR(kernel="precomputed", C=C, nu=nu, tol=tol, max_iter=500_000).fit(K, y)
+    beta = np.zeros(len(K))
+    beta[model.support_] = model.dual_coef_[0]
+    return model, beta
+
+
+@pytest.mark.parametrize("C", [1e-6, 0.03, 1.0, 30.0])
+@pytest.mark.parametrize("nu", [1 / 256, 0.2, 0.5, 1.0])
+@pytest.mark.parametrize("gamma", [0.02, 0.3, 5.0])
+def test_agrees_with_libsvm(C, nu, gamma):
+    K, Y = _problem(gamma=gamma)
+    fit = nu_svr(K, Y, C=C, nu=nu, tol=1e-10)
+    _check(K, Y, fit, 1e-10)
+    ours = _objective(K, Y, fit.coef)
+    for j in range(Y.shape[1]):
+        model, beta = _libsvm(K, Y[:, j], C, nu)
+        theirs = _objective(K, Y[:, [j]], beta[:, None])[0]
+        # LIBSVM keeps its kernel in single precision.
+        assert ours[j] <= theirs + 1e-9 * (1 + abs(theirs))
+        if model.fit_status_ == 0:
+            np.testing.assert_allclose(ours[j], theirs, rtol=1e-6, atol=1e-9)
+            np.testing.assert_allclose(K @ fit.coef[:, j], K @ beta, atol=2e-4)
+            inside = (np.abs(beta) > 1e-9 * C) & (np.abs(beta) < C * (1 - 1e-9))
+            if (inside & (beta > 0)).any() and (inside & (beta < 0)).any():
+                np.testing.assert_allclose(fit.intercept[j], model.intercept_[0], atol=2e-4)
+
+
+def test_agrees_with_libsvm_at_its_own_tolerance():
+    K, Y = _problem(n=60, n_targets=20)
+    fit = nu_svr(K, Y)
+    _check(K, Y, fit, 1e-3)
+    for j in range(20):
+        model, _ = _libsvm(K, Y[:, j], 1.0, 0.5, tol=1e-3)
+        np.testing.assert_allclose(fit.predict(K)[:, j], model.predict(K), atol=2e-2)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_agrees_with_a_general_optimiser(seed):
+    rng = np.random.default_rng(seed)
+    n = 6
+    K = _kernel(rng.normal(size=(n, 2)))
+    y = rng.normal(size=n)
+    C, nu = rng.choice([0.2, 1.0, 5.0]), rng.choice([0.3, 0.6, 1.0])
+    total = C * nu * n / 2
+
+    def value(ab):
+        beta = ab[:n] - ab[n:]
+        return 0.5 * beta @ K @ beta - y @ beta
+
+    sums = [
+        {"type": "eq", "fun": lambda ab: ab[:n].sum() - total},
+        {"type": "eq", "fun": lambda ab: ab[n:].sum() - total},
+    ]
+    found = minimize(
+        value, np.full(2 * n, total / n), bounds=[(0, C)] * (2 * n), constraints=sums,
+        method="SLSQP", options={"ftol": 1e-14, "maxiter": 1000},
+    )  # fmt: skip
+    fit = nu_svr(K, y[:, None], C=C, nu=nu, tol=1e-10)
+    np.testing.assert_allclose(_objective(K, y[:, None], fit.coef), found.fun, atol=1e-7)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(2, 25),
+    C=st.sampled_from([1e-4, 0.1, 1.0, 100.0]),
+    nu=st.floats(0.01, 1.0),
+    twins=st.booleans(),
+)
+def test_certificate_is_true(seed, n, C, nu, twins):
+    rng = np.random.default_rng(seed)
+    points = rng.normal(size=(n, 2))
+    if twins:
+        points[n // 2 :] = points[: n - n // 2]
+    K, Y = _kernel(points), rng.normal(size=(n, 3))
+    fit = nu_svr(K, Y, C=C, nu=nu, tol=1e-7)
+    _check(K, Y, fit, 1e-7)
+    # A share ν at least supports, at most lies outside of the tube.
+    outside = np.abs(Y - fit.predict(K)) > fit.epsilon + 1e-5
+    assert (outside.sum(axis=0) <= nu * n + 1e-6).all()
+    wide = fit.epsilon > 1e-6
+    assert (fit.n_support[wide] >= nu * n - 1e-6).all()
+
+
+@pytest.mark.parametrize(
+    "K",
+    [np.ones((12, 12)), np.zeros((12, 12)), np.outer(np.arange(12.0), np.arange(12.0))],
+    ids=["constant", "zero", "rank one"],
+)
+def test_singular_kernels(K):
+    Y = np.random.default_rng(0).normal(size=(12, 3))
+    _check(K, Y, nu_svr(K, Y, C=2.0, nu=0.4, tol=1e-9), 1e-9)
+
+
+def test_constant_targets_need_no_support():
+    K, Y = _problem()
+    fit = nu_svr(K, np.full_like(Y, 2.5))
+    assert not fit.coef.any()
+    np.testing.assert_array_equal(fit.intercept, 2.5)
+    assert not fit.n_support.any()
+    assert not fit.violation.any()
+
+
+def test_interpolates_where_the_constraints_allow():
+    K, Y = _problem(n=15, gamma=20.0)
+    fit = nu_svr(K, Y, C=1000.0, nu=1.0, tol=1e-10)
+    np.testing.assert_allclose(fit.predict(K), Y, atol=1e-9)
+    assert not fit.n_iter.any()
+
+
+def test_sign_and_shift_of_the_targets():
+    K, Y = _problem()
+    fit = nu_svr(K, Y, tol=1e-10)
+    mirrored = nu_svr(K, 3.0 - Y, tol=1e-10)
+    np.testing.assert_allclose(mirrored.coef, -fit.coef, atol=1e-7)
+    np.testing.assert_allclose(mirrored.intercept, 3.0 - fit.intercept, atol=1e-7)
+
+
+def test_path_agrees_with_single_settings_in_any_order():
+    K, Y = _problem(n=40, scale=0.2)
+    C, nu = [4.0, 0.03125, 1.0, 0.25], [1.0, 0.0625, 0.25, 0.5, 1 / 64]
+    path = list(nu_svr_path(K, Y, C=C, nu=nu, tol=1e-9))
+    assert [(fit.C, fit.nu) for fit in path] == list(itertools.product(sorted(C), sorted(nu)))
+    for fit in path:
+        _check(K, Y, fit, 1e-9)
+        alone = nu_svr(K, Y, C=fit.C, nu=fit.nu, tol=1e-9)
+        np.testing.assert_allclose(
+            _objective(K, Y, fit.coef), _objective(K, Y, alone.coef), rtol=1e-8, atol=1e-9
+        )
+        np.testing.assert_allclose(K @ fit.coef, K @ alone.coef, atol=1e-4)
+
+
+def test_path_reuses_neighbours():
+    K, Y = _problem(n=40, scale=0.2)
+    grid = {"C": 2.0 ** np.arange(-5, 6), "nu": 2.0 ** np.arange(-8, 1)}
+    path = list(nu_svr_path(K, Y, **grid, tol=1e-6))
+    alone = [nu_svr(K, Y, C=fit.C, nu=fit.nu, tol=1e-6) for fit in path]
+    steps = sum(int(fit.n_iter.sum()) for fit in path)
+    assert steps < 0.7 * sum(int(fit.n_iter.sum()) for fit in alone)
+    # Where the box cannot bind, only Cν matters.
+    by_setting = {(fit.C, fit.nu): fit for fit in path}
+    assert not by_setting[2.0, 1 / 256].n_iter.any()
+
+
+def test_warm_start_at_the_solution_takes_no_step():
+    K, Y = _problem()
+    fit = nu_svr(K, Y, C=0.3, tol=1e-8)
+    again = nu_svr(K, Y, C=0.3, tol=1e-7, warm_start=fit)
+    assert fit.n_iter.all()
+    assert not again.n_iter.any()
+
+
+def test_threads_change_nothing():
+    K, Y = _problem(n_targets=50)
+    one, two = nu_svr(K, Y, n_jobs=1), nu_svr(K, Y, n_jobs=2)
+    np.testing.assert_array_equal(one.coef, two.coef)
+
+
+def test_reaches_1e_10_on_an_ill_conditioned_kernel():
+    K, Y = _problem(n=80, gamma=0.005, scale=0.1)
+    assert np.linalg.cond(K) > 1e12
+    _check(K, Y, nu_svr(K, Y, C=32.0, nu=0.5, tol=1e-10), 1e-10)
+
+
+def test_says_when_the_tolerance_is_missed():
+    K, Y = _problem()
+    with pytest.warns(ConvergenceWarning, match="miss tol=1e-06 after 3 steps"):
+        fit = nu_svr(K, Y, C=0.3, tol=1e-6, max_iter=3)
+    assert fit.violation.max() > 1e-6
+
+
+@pytest.fixture
+def one_torch_thread():
+    # Arrays here are so small that threads only wait for each other.
+    try:
+        import torch
+    except ImportError:
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("one_torch_thread")
+@pytest.mark.parametrize("library", ["torch", "array_api_strict"])
+def test_batched_agrees(library):
+    xp = pytest.importorskip(library)
+    K, Y = _problem(n=30, n_targets=5, scale=0.3)
+    grid = {"C": [0.03125, 0.5, 8.0], "nu": [1 / 64, 0.25, 1.0]}
+    batched = list(nu_svr_path(xp.asarray(K), xp.asarray(Y), **grid))
+    for fit, other in zip(nu_svr_path(K, Y, **grid, tol=1e-8), batched, strict=True):
+        assert (fit.C, fit.nu) == (other.C, other.nu)
+        assert type(other.coef) is type(xp.asarray(K))
+        coef = np.asarray(other.coef)
+        ours, theirs = _objective(K, Y, fit.coef), _objective(K, Y, coef)
+        gap = 1e-3 * np.abs(coef).sum(axis=0) + 1e-9
+        assert (theirs - ours >= -1e-7 * (1 + np.abs(ours))).all()
+        assert (theirs - ours <= gap).all()
+        np.testing.assert_allclose(np.asarray(other.intercept), fit.intercept, atol=0.02)
+        np.testing.assert_allclose(np.asarray(other.epsilon), fit.epsilon, atol=0.02)
+        for j in range(5):
+            true = _violation(K, Y[:, j], coef[:, j], fit.C, fit.nu)
+            assert true <= 1e-3 + 1e-9
+            np.testing.assert_allclose(np.asarray(other.violation)[j], true, atol=1e-9)
+
+
+@pytest.mark.usefixtures("one_torch_thread")
+def test_batched_finishes_on_the_host():
+    torch = pytest.importorskip("torch")
+    K, Y = _problem(n=30, n_targets=3, gamma=0.05)
+    fit = nu_svr(torch.asarray(K), torch.asarray(Y), C=2.0, nu=0.3, tol=1e-9)
+    assert float(fit.violation.max()) <= 1e-9
+    expected = nu_svr(K, Y, C=2.0, nu=0.3, tol=1e-9)
+    np.testing.assert_allclose(fit.predict(torch.asarray(K)), expected.predict(K), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"nu": 0.0}, r"nu must be in \(0, 1\]"),
+        ({"nu": 1.5}, r"nu must be in \(0, 1\]"),
+        ({"nu": float("nan")}, r"nu must be in \(0, 1\]"),
+        ({"C": 0.0}, "C must be a positive number"),
+        ({"C": float("inf")}, "C must be a positive number"),
+        ({"tol": 0.0}, "tol must be positive"),
+        ({"max_iter": 0}, "max_iter must be at least 1"),
+        ({"K": np.ones((3, 4))}, "K must be square"),
+        ({"K": np.triu(np.ones((5, 5)))}, "K is not symmetric"),
+        ({"K": np.full((5, 5), np.nan)}, "K contains NaN"),
+        ({"Y": np.ones((4, 2))}, "Y has 4 rows"),
+    ],
+)
+def test_bad_input(change, message):
+    given = {"K": np.eye(5), "Y": np.ones((5, 2)), **change}
+    with pytest.raises(ValueError, match=message):
+        nu_svr(given.pop("K"), given.pop("Y"), **given)
+
+
+def test_two_points():
+    fit = nu_svr(np.eye(2), np.array([[0.0], [1.0]]), C=10.0, nu=1.0, tol=1e-10)
+    np.testing.assert_allclose(fit.predict(np.eye(2))[:, 0], [0.0, 1.0], atol=1e-9)
