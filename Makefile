@@ -18,7 +18,7 @@ demo: $(call stamp,plot)
 	$(BIN)/zslearn demo
 
 test: $(call stamp,$(TEST_EXTRAS))
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 lint: $(call stamp,dev)
 	$(BIN)/ruff check .

@@ -10,6 +10,12 @@ import pytest
 
 from zslearn import baselines, calibration, model_selection, synthesis
 from zslearn.baselines import ESZSL
+from zslearn.synthesis import ExemplarMLP, SynC
+
+
+def _mlp() -> ExemplarMLP:
+    return ExemplarMLP(hidden_size=50, learning_rate=1e-2, max_iter=100)
+
 
 # Settings besides the default that take another way through the code. An estimator that is not
 # here is checked with its defaults; one that needs another estimator gets ESZSL.
@@ -19,14 +25,33 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"estimator": ESZSL(), "grid": {"alpha_features": [10.0, 1.0]}, "cv": 3},
         {"estimator": ESZSL(), "grid": {"center": ["both"]}, "setting": "gzsl", "cv": 3},
     ],
+    "SynC": [
+        {},
+        {"loss": "cs", "random_state": 0},
+        {"loss": "struct", "random_state": 0},
+        {"n_phantoms": 10, "random_state": 0},
+        {"penalize": "v"},
+        {"metric": "diag"},
+        {"learn_phantoms": True},
+    ],
+    "EXEM": [
+        {},
+        {"distance": "standardized"},
+        {"regressor": "krr", "n_components": None},
+        {"regressor": "gp"},
+        {"regressor": _mlp()},
+        {"estimator": ESZSL()},
+        {"estimator": SynC()},
+        {"signature_scale": "all"},
+    ],
     "CalibratedStacking": [{"estimator": ESZSL()}, {"estimator": ESZSL(), "bias": 0.1}],
 }
 
 # Checks of scikit-learn that an estimator fails, each with its reason.
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {}
 
-# Settings that need an extra: (estimator, parameter, value) → module.
-NEEDS: dict[tuple[str, str, str], str] = {}
+# Hyper-parameters of a kind that needs an extra → module.
+NEEDS: dict[type[Any], str] = {ExemplarMLP: "torch"}
 
 
 def all_estimators() -> dict[str, type[Any]]:
@@ -55,8 +80,8 @@ def instances(**common: Any) -> list[Any]:
                 pytest.mark.skipif(
                     importlib.util.find_spec(module) is None, reason=f"needs {module}"
                 )
-                for (who, key, value), module in NEEDS.items()
-                if who == name and setting.get(key) == value
+                for kind, module in NEEDS.items()
+                if any(isinstance(value, kind) for value in setting.values())
             ]
             estimator = cls(**setting, **common)
             label = ",".join(f"{k}={v}" for k, v in setting.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -57,6 +58,8 @@ class CalibratedStacking(ZeroShotMetaClassifier):
         with fewer than three seen classes, it is 0.
     fold_biases_ : ndarray of shape (n_folds,)
         The factor of each fold; empty when none was searched for.
+    refit_time_ : float
+        Seconds to fit `estimator_`.
     classes_ : ndarray of shape (n_classes,)
         Every described class, sorted.
     seen_classes_ : ndarray of shape (n_seen,)
@@ -132,7 +135,9 @@ class CalibratedStacking(ZeroShotMetaClassifier):
             The fitted estimator.
         """
         X, y = self._check_training(X, y)
+        start = time.perf_counter()
         self.estimator_ = clone(self.estimator).fit(X, y, signatures=signatures)
+        self.refit_time_ = time.perf_counter() - start
         self.fold_biases_ = np.empty(0)
         if self.bias == "cv":
             self.fold_biases_ = self._search(X, y, described=signatures is not None)

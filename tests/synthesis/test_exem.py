@@ -759,6 +759,37 @@ def test_golden_exemplars_for_another_method(golden, golden_arrays):
     np.testing.assert_allclose(found * signs, want, atol=3e-3)
 
 
+@pytest.mark.parametrize(
+    ("loss", "name", "atol"), [("ovo", "OVO", 0.01), ("cs", "CS", 0.05), ("struct", "struct", 0.05)]
+)
+def test_golden_exem_sync(golden, golden_arrays, loss, name, atol):
+    chosen = golden_arrays("tiny_ps_exem")
+    want, generalized = golden_arrays("tiny_ps_syncexem"), golden_arrays("tiny_ps_syncexem_gzsl")
+    inner = SynC(
+        loss=loss,
+        alpha=float(want[f"{name}_fixed_lambda"]),
+        gamma=float(want[f"{name}_fixed_Sim_scale"]),
+        signature_scale="all",
+    )
+    model = _golden_fit(
+        golden,
+        n_components=int(chosen["cv_dis_seu_pca_d"]),
+        C=float(chosen["cv_dis_seu_C"]),
+        nu=float(chosen["cv_dis_seu_nu"]),
+        gamma=float(chosen["cv_dis_seu_gamma"]),
+        estimator=inner,
+    )
+    X, y = golden["X"][golden["unseen"]], golden["y"][golden["unseen"]]
+    accuracy = held_class_accuracy_score(model, X, y)
+    assert accuracy == pytest.approx(float(want[f"{name}_fixed_acc_te"]), abs=atol)
+    rows = np.concatenate([golden["seen"], golden["unseen"]])
+    scores = model.decision_function(golden["X"][rows])
+    area = ausuc(
+        golden["y"][rows], scores, classes=model.classes_, seen_classes=model.seen_classes_
+    )
+    assert area == pytest.approx(float(generalized[f"{name}_fixed_acc_te"]), abs=atol)
+
+
 # Real data.
 
 

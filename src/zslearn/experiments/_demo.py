@@ -16,6 +16,9 @@ from zslearn.utils import import_optional, replacing
 
 Say = Callable[[str], None]
 
+# Fewer folds for the calibration factor than a run would take: the demo must not be long.
+_FOLDS = 3
+
 
 @dataclass(frozen=True)
 class Demo:
@@ -62,7 +65,7 @@ def run_demo(folder: Path, *, say: Say = lambda text: None, progress: bool = Fal
         if not method.in_demo:
             continue
         say(f"fitting {name}")
-        evaluations.append(evaluate(name, method.make(), data))
+        evaluations.append(evaluate(name, method.make(), data, cv=_FOLDS))
     say("drawing")
     table = pd.DataFrame(
         [{**one.metrics, "bias": one.bias, "seconds": one.seconds} for one in evaluations],

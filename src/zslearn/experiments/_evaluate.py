@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import ZeroShotDataset
@@ -138,7 +136,7 @@ class Evaluation:
     generalized: GeneralizedScores
 
 
-def evaluate(method: str, estimator: Any, data: ZeroShotDataset) -> Evaluation:
+def evaluate(method: str, estimator: Any, data: ZeroShotDataset, *, cv: int = 5) -> Evaluation:
     """Fit a method as it is on the training part and measure it on both test parts.
 
     Nothing is chosen on test images: the calibration factor comes from leaving out seen classes.
@@ -151,18 +149,18 @@ def evaluate(method: str, estimator: Any, data: ZeroShotDataset) -> Evaluation:
         The method; a clone is fitted.
     data : ZeroShotDataset
         The data set, with its active split.
+    cv : int
+        Folds over the seen classes for the calibration factor.
 
     Returns
     -------
     Evaluation
         Every number, the fitted method and its scores.
     """
-    start = time.perf_counter()
-    model = clone(estimator).fit(data.X_train, data.y_train, signatures=data.signatures)
-    seconds = time.perf_counter() - start
-    stacked = CalibratedStacking(estimator).fit(
+    stacked = CalibratedStacking(estimator, cv=cv).fit(
         data.X_train, data.y_train, signatures=data.signatures
     )
+    model, bias = stacked.estimator_, stacked.bias_
     generalized = GeneralizedScores.of(model, data)
-    metrics = measure_conventional(model, data) | generalized.measure(stacked.bias_)
-    return Evaluation(method, metrics, stacked.bias_, seconds, model, generalized)
+    metrics = measure_conventional(model, data) | generalized.measure(bias)
+    return Evaluation(method, metrics, bias, stacked.refit_time_, model, generalized)

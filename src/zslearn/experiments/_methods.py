@@ -149,7 +149,8 @@ def _methods() -> Iterator[Method]:
         make = partial(_exem_of_sync, loss)
         yield Method(f"EXEM ({name})", make, tune_on_exemplars, in_demo=False)
     yield Method("EXEM (1NN)", EXEM, tune_at_once)
-    yield Method("EXEM (1NNs)", partial(EXEM, distance="standardized"), tune_at_once)
+    standardized = partial(EXEM, distance="standardized")
+    yield Method("EXEM (1NNs)", standardized, tune_at_once, in_demo=False)
 
 
 def _exem_of_sync(loss: str) -> EXEM:

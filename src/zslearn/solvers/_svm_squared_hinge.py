@@ -251,17 +251,22 @@ class _Problem:
         slope = alpha * _row(self._over_features(point.base * step))
         square = alpha * _row(self._over_features(step * step))
         length = xp.ones_like(slope)
-        for _ in range(20):
+        low, high = xp.zeros_like(slope), xp.full_like(slope, xp.inf)
+        for _ in range(30):
             left = residuals - length * along
             active = xp.astype(left > 0, xp.float64) * along
             first = slope + length * square - self.weight * self._over_samples(active * left)
             second = square + self.weight * self._over_samples(active * active)
+            low = xp.where(first < 0, length, low)
+            high = xp.where(first > 0, length, high)
+            # Newton's method on the derivative may run in a circle; the bracket may not.
+            middle = xp.where(xp.isfinite(high), 0.5 * (low + high), 2 * low)
             change = first / _nonzero(xp, second)
             length = length - change
-            if float(xp.max(xp.abs(change))) < 1e-4:
+            length = xp.where((length >= low) & (length <= high), length, middle)
+            if float(xp.max(xp.abs(change))) < 1e-6:
                 break
-        # Newton's method on a convex function may run in a circle; never climb.
-        return xp.where(xp.isfinite(length) & (length > 0), length, xp.zeros_like(length))
+        return length
 
     def _levels(self, active: Array, values: Array) -> Array:
         """Curvature of the loss in each eigenvector of XᵀX, as if its active rows were typical."""

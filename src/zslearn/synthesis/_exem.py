@@ -425,10 +425,10 @@ class EXEM(ZeroShotClassifier):
         names = {name for setting in settings for name in setting}
         if self.estimator is None and self.regressor == "svr" and not self.nested:
             if names <= {*self.grid_order, "distance"}:
-                yield from self._regressor_grid(X, y, signatures, settings)
+                yield from clone(self)._regressor_grid(X, y, signatures, settings)
                 return
         elif self.estimator is not None and all(n.startswith("estimator__") for n in names):
-            yield from self._inner_grid(X, y, signatures, settings)
+            yield from clone(self)._inner_grid(X, y, signatures, settings)
             return
         yield from super().fit_grid(X, y, signatures=signatures, settings=settings)
 

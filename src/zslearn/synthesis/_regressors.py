@@ -199,10 +199,10 @@ class ExemplarMLP(RegressorMixin, BaseEstimator):
         Hidden units; the paper takes 300 for AwA and 700 for CUB.
     alpha : float, default=1e-4
         λ, the weight of the ℓ2 penalty.
-    learning_rate : float, default=1e-3
-        Step of Adam. The paper has 1e-4, which needs about ten times as many steps.
-    max_iter : int, default=300
-        Steps.
+    learning_rate : float, default=1e-4
+        Step of Adam, the paper's.
+    max_iter : int, default=3000
+        Steps; the paper does not say how many.
     random_state : int, RandomState or None, default=0
         Decides the first weights.
 
@@ -243,8 +243,8 @@ class ExemplarMLP(RegressorMixin, BaseEstimator):
         hidden_size: int = 700,
         *,
         alpha: float = 1e-4,
-        learning_rate: float = 1e-3,
-        max_iter: int = 300,
+        learning_rate: float = 1e-4,
+        max_iter: int = 3000,
         random_state: Any = 0,
     ) -> None:
         self.hidden_size = hidden_size
