@@ -90,8 +90,8 @@ class GeneralizedScores:
         -------
         dict of str to float
             Accuracies "seen" and "unseen" and their "harmonic" mean; the same with the prefix
-            "calibrated_"; "ausuc"; and "harmonic_best", the curve's maximum, which no honest choice
-            of the factor promises.
+            ``"calibrated_"``; "ausuc"; and "harmonic_best", the curve's maximum, which no honest
+            choice of the factor promises.
         """
         given = vars(self)
         seen, unseen = generalized_accuracy(**given)
