@@ -1,4 +1,4 @@
-"""What tests and doctests share: a cache of their own, and skips that say which package is missing."""
+"""What tests and doctests share: a cache, and skips that say which package is missing."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ _NEEDS = {"load_glyphs": "matplotlib", "Display": "matplotlib", "plt.": "matplot
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip doctests that need a package which is not there."""
     for item in items:
         if not isinstance(item, pytest.DoctestItem):
             continue
