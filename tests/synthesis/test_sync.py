@@ -12,7 +12,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from zslearn.datasets import make_zero_shot
-from zslearn.metrics import ausuc, per_class_accuracy
+from zslearn.metrics import ausuc, best_harmonic_mean, per_class_accuracy
+from zslearn.model_selection import GeneralizedClassKFold
 from zslearn.signatures import MultiSignatures, normalized_similarity
 from zslearn.solvers import multiclass_svm, multiclass_svm_objective
 from zslearn.solvers._multiclass_svm import loss_and_slope
@@ -188,6 +189,40 @@ def test_golden_cross_validation_grid(golden, loss, own):
     tolerance = np.array([[early], [rest], [rest]])
     distance = np.abs(grid.mean(axis=0) - expected[f"{GOLDEN[loss]}_grid_acc_val"])
     assert np.all(distance <= tolerance), distance
+
+
+@every_loss
+def test_golden_generalized_grid(golden, loss):
+    """AUSUC, harmonic mean and factor of every fold, from the classifiers the program trained."""
+    expected, stored = golden.load("tiny_ps_sync_gzsl"), golden.load("tiny_ps_sync_cvW")
+    data = golden.load("tiny_ps_data")
+    gammas = golden.load("tiny_ps_sync")["grid_opt_Sim_scale"]
+    splitter = GeneralizedClassKFold(
+        5,
+        held_out=data["CV_hold_ind"].astype(int) - 1,
+        class_order=data["class_order"].astype(int) - 1,
+        remainder="drop",
+    )
+    y = golden.Y[golden.train]
+    found = {name: np.zeros((5, 3, 3)) for name in ("acc", "HM", "fixed_bias")}
+    for f, (train, test) in enumerate(splitter.split(None, y)):
+        rows, validation = golden.train[train], golden.train[test]
+        for i, power in enumerate((-16, -12, -8)):
+            for j, gamma in enumerate(gammas):
+                W = stored[f"gzsl_{GOLDEN[loss]}_lam2^{power}"][f]
+                model = golden.with_classifiers(loss, W, rows=rows, gamma=float(gamma))
+                classes = np.unique(y)
+                given = {
+                    "y_true": golden.Y[validation],
+                    "scores": model.decision_function(golden.X[validation], classes=classes),
+                    "classes": classes,
+                    "seen_classes": model.seen_classes_,
+                }
+                found["acc"][f, i, j] = ausuc(**given)
+                found["HM"][f, i, j], found["fixed_bias"][f, i, j] = best_harmonic_mean(**given)
+    for name, values in found.items():
+        key = f"{GOLDEN[loss]}_grid_{name}_val"
+        np.testing.assert_allclose(values.mean(axis=0), expected[key], atol=1e-12)
 
 
 # What is minimised.
