@@ -231,7 +231,7 @@ class SignatureTable:
             pd.DataFrame(array, index=self.labels, columns=columns)
             for array, columns in zip(self.arrays, self.columns, strict=True)
         ]
-        if len(frames) == 1:
+        if self.names == ("",):
             return frames[0]
         return MultiSignatures(dict(zip(self.names, frames, strict=True)), self.weights)
 

@@ -23,7 +23,7 @@ are left out until the next look at all of them, which also makes the certificat
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -43,6 +43,11 @@ _PASSES = 4
 _LOOK = 2048
 # Pairs of classes exchanged in one visit of a row, where classes are mixed.
 _PAIRS = 16
+# Below this alpha, for rows of unit length, an ascent that did not arrive is tried once more from
+# the solution, at a loose gap, of an alpha so many times larger.
+_EASY = 2.0**-10
+_STRIDE = 16.0
+_LOOSE = 1e-2
 
 
 class AscentResult(NamedTuple):
@@ -92,6 +97,32 @@ def crammer_singer(
     AscentResult
         U in the rotated space, with its certificate.
     """
+    given: dict[str, Any] = {"margins": margins, "mixing": mixing, "max_iter": max_iter, "rng": rng}
+    found = _ascend(rows, alpha=alpha, tol=tol, start=start, **given)
+    if found.gap <= tol * found.objective or start is not None:
+        return found
+    if alpha >= _EASY * rows.mean_square:
+        return found
+    # From U = 0 a small alpha can take very many passes where classes overlap: come down to it from
+    # a larger one, and keep the better of the two.
+    larger = crammer_singer(rows, alpha=alpha * _STRIDE, tol=max(tol, _LOOSE), **given)
+    again = _ascend(rows, alpha=alpha, tol=tol, start=larger.dual, **given)
+    better = min(found, again, key=lambda result: result.objective)
+    return better._replace(n_iter=found.n_iter + larger.n_iter + again.n_iter)
+
+
+def _ascend(
+    rows: TrainingRows,
+    *,
+    margins: Floats,
+    alpha: float,
+    mixing: Floats | None,
+    tol: float,
+    max_iter: int,
+    start: Floats | None,
+    rng: np.random.RandomState,
+) -> AscentResult:
+    """Ascend from one start until the gap is reached or the passes are used up."""
     ascent = _Ascent(rows, margins, alpha, mixing, start)
     n_iter = 0
     best: tuple[float, Floats] | None = None

@@ -84,6 +84,13 @@ class TrainingRows:
         """Number of rows, and of columns after the rotation."""
         return self.X.shape
 
+    @cached_property
+    def mean_square(self) -> float:
+        """Mean of the rows' squared norms."""
+        rows = self.host
+        parts = range(0, len(rows), 4096)
+        return sum(float(np.sum(rows[i : i + 4096] ** 2.0)) for i in parts) / len(rows)
+
     def full(self, coefficients: Array) -> Array:
         """Rotated coefficients, one vector a row, in the original features."""
         if self.basis is None:

@@ -35,8 +35,8 @@ from zslearn.base import (
     find_classes,
 )
 from zslearn.scoring import ScoreFunction
-from zslearn.signatures import SignatureViews, rbf_similarity
-from zslearn.signatures._table import SignatureTable, label_array
+from zslearn.signatures import MultiSignatures, SignatureViews, rbf_similarity
+from zslearn.signatures._table import SignatureTable, _labels_and_rows, label_array
 from zslearn.solvers import nu_svr_path
 from zslearn.synthesis._regressors import (
     ExemplarMLP,
@@ -527,7 +527,8 @@ class EXEM(ZeroShotClassifier):
     def embedding_key(self) -> Hashable:
         """Width and scaling of the projection, or what the inner method says of its embedding."""
         if self.estimator is not None:
-            return self.estimator_.embedding_key()
+            inner = self.estimator_.embedding_key()
+            return None if inner is None else (self.estimator_.feature_norm, inner)
         return None if self.components_ is None else len(self.components_), self._standardized()
 
     @available_if(_keeps_no_samples)
@@ -590,7 +591,9 @@ class EXEM(ZeroShotClassifier):
                 "fit kept no statistics that a chunk could be added to: the model begins anew with "
                 "this one. Begin with partial_fit to go on with it."
             )
-            del fresh._described
+            # Nothing that fit left may outlive it.
+            for name in [n for n in vars(fresh) if n.endswith("_") or n.startswith("_")]:
+                delattr(fresh, name)
         if known is None:
             X, labels = fresh._check_training(X, y)
         else:
@@ -729,6 +732,7 @@ class EXEM(ZeroShotClassifier):
         ndarray of shape (n_classes, n_dims)
             One row a class, in the order of the rows given.
         """
+        check_is_fitted(self, "regressor_")
         if not isinstance(signatures, (np.ndarray, SignatureViews)):
             signatures = self._normalized_in_order(signatures)
         exemplars = self.regressor_.predict(signatures)
@@ -741,10 +745,12 @@ class EXEM(ZeroShotClassifier):
 
     def _normalized_in_order(self, signatures: Any) -> Any:
         """Signatures that a user gives, aligned with those of `fit`, normalised, in their order."""
-        check_is_fitted(self)
         given = SignatureTable._read(signatures, None)
         table = given._aligned_with(self._signature_table)
-        order = label_array(getattr(signatures, "index", signatures), "signatures")
+        first = signatures
+        if isinstance(signatures, MultiSignatures):
+            first = next(iter(signatures.views.values()))
+        order = _labels_and_rows(first, None, "signatures")[0]
         described = table.normalized(self.signature_scale_, keep_views=True)
         return described[table.positions(order)]
 

@@ -94,7 +94,10 @@ def initial_combinations(
     elif init == "kmeans":
         means = KMeans(n_phantoms, n_init=10, random_state=rng).fit(side_by_side(signatures))
         member = means.labels_ == np.arange(n_phantoms)[:, None]
-        mixture = member / np.maximum(member.sum(axis=1, keepdims=True), 1)
+        # Classes with equal signatures leave clusters empty: these take a seen class at random.
+        empty = np.flatnonzero(~member.any(axis=1))
+        member[empty, rng.permutation(n_seen)[: len(empty)]] = True
+        mixture = member / member.sum(axis=1, keepdims=True)
     else:
         n_kept = n_seen if n_phantoms > n_seen else 0
         drawn = rng.dirichlet(np.ones(n_seen), size=n_phantoms - n_kept)

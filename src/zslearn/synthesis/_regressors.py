@@ -54,10 +54,11 @@ class SharedKernel:
     def __call__(self, signatures: Any) -> Floats:
         """Kernel of shape (n_classes, n_seen)."""
         rows = side_by_side(signatures)
-        if self._last is None or not np.array_equal(self._last[0], rows):
-            kernel = rbf_similarity(signatures, self.seen, gamma=self.gamma)
-            self._last = rows, kernel
-        return self._last[1]
+        last = self._last  # read once: another thread may replace it
+        if last is None or not np.array_equal(last[0], rows):
+            last = rows, rbf_similarity(signatures, self.seen, gamma=self.gamma)
+            self._last = last
+        return last[1]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_last": None}
