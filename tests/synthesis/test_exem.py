@@ -17,6 +17,7 @@ from sklearn.gaussian_process.kernels import RBF
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import Ridge
 from sklearn.svm import NuSVR
+from sklearn.utils import check_random_state
 
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
@@ -24,6 +25,7 @@ from zslearn.datasets import make_zero_shot
 from zslearn.metrics import ausuc
 from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
 from zslearn.signatures import MultiSignatures, normalize_signatures, rbf_similarity
+from zslearn.solvers import nu_svr
 from zslearn.synthesis import (
     EXEM,
     ClassStatistics,
@@ -34,6 +36,7 @@ from zslearn.synthesis import (
     ideal_signatures,
 )
 from zslearn.utils import InputWarning
+from zslearn.utils._folds import class_folds
 
 
 def _fit(problem, signatures=None, **params):
@@ -279,6 +282,18 @@ def test_nested_exemplars_come_from_other_folds(problem):
     error = np.linalg.norm(plain.predicted_exemplars_ - plain.exemplars_, axis=1).mean()
     held = np.linalg.norm(nested.predicted_exemplars_ - nested.exemplars_, axis=1).mean()
     assert held > 1.5 * error
+    # By hand: each class from regressors that saw the classes of the other folds.
+    described = normalize_signatures(problem.signatures.loc[nested.seen_classes_])
+    kernel = rbf_similarity(described, gamma=nested.gamma)
+    n_seen = len(described)
+    folds = class_folds(check_random_state(0).permutation(n_seen), 5)
+    for fold in folds:
+        rest = np.setdiff1d(np.arange(n_seen), fold)
+        solved = nu_svr(
+            kernel[np.ix_(rest, rest)], nested.exemplars_[rest], C=nested.C, nu=nested.nu, tol=1e-9
+        )
+        by_hand = kernel[np.ix_(fold, rest)] @ solved.coef + solved.intercept
+        np.testing.assert_allclose(nested.predicted_exemplars_[fold], by_hand, atol=1e-6)
     unseen = problem.signatures.loc[problem.unseen_classes]
     np.testing.assert_allclose(
         nested.predict_exemplars(unseen), plain.predict_exemplars(unseen), atol=1e-12

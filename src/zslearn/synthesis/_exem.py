@@ -810,6 +810,8 @@ def exemplar_distance_score(
     X = estimator._check_features(X)
     labels = label_array(to_numpy(y), "y")
     distance = estimator.distance if distance is None else distance
+    if distance not in ("euclidean", "standardized"):
+        raise ValueError(f"distance must be 'euclidean' or 'standardized'; got {distance!r}.")
     prepare = _FeaturePreparation(estimator.feature_norm)
     prepared = prepare(X)
     xp = compat.array_namespace(prepared)
