@@ -9,7 +9,13 @@ from collections.abc import Iterator
 import pytest
 
 # What a doctest mentions → the package it needs.
-_NEEDS = {"load_glyphs": "matplotlib", "Display": "matplotlib", "plt.": "matplotlib"}
+_NEEDS = {
+    "load_glyphs": "matplotlib",
+    "Display": "matplotlib",
+    "plt.": "matplotlib",
+    "ExemplarMLP": "torch",
+    "torch": "torch",
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
