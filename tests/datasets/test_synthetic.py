@@ -1,6 +1,9 @@
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.optimize
+import scipy.spatial.distance
+import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -195,3 +198,68 @@ def test_nonlinearity():
 def test_refusals(parameters, message):
     with pytest.raises(ValueError, match=message):
         make_zero_shot(**parameters)
+
+
+@pytest.mark.parametrize("scatter", ["equal", "attributes"])
+@pytest.mark.parametrize("n_modes", [1, 3])
+def test_truth_is_bayes_rule(scatter, n_modes):
+    data, truth = make_zero_shot(
+        10, 4, n_features=5, scatter=scatter, n_modes=n_modes, return_truth=True, random_state=0
+    )
+    X, classes = data.X_test_unseen[:20], data.unseen_classes
+    expected = np.empty((20, 4))
+    for column, label in enumerate(classes):
+        position = truth.classes.tolist().index(label)
+        density = sum(
+            scipy.stats.norm.pdf(X, truth.means[position, mode], truth.scales[position]).prod(
+                axis=1
+            )
+            for mode in range(n_modes)
+        )
+        expected[:, column] = np.log(density)
+    ours = truth.log_density(X, classes=classes)
+    # Up to one constant, which all classes and samples share.
+    difference = ours - expected
+    assert difference == pytest.approx(np.full_like(difference, difference[0, 0]), abs=1e-9)
+    assert truth.predict(X, classes=classes).tolist() == classes[expected.argmax(axis=1)].tolist()
+
+
+def test_samples_follow_the_truth():
+    data, truth = make_zero_shot(
+        6, 3, n_features=4, samples_per_class=4000, scatter="attributes", n_modes=2,
+        return_truth=True, random_state=1,
+    )  # fmt: skip
+    for position, label in enumerate(truth.classes):
+        samples = data.X[data.y == label]
+        means, scales = truth.means[position], truth.scales[position]
+        assert samples.mean(axis=0) == pytest.approx(
+            means.mean(axis=0), abs=5 * (scales.max() + 2) / 60
+        )
+        variance = scales**2 + means.var(axis=0)
+        assert samples.var(axis=0) == pytest.approx(variance, rel=0.2)
+
+
+def test_kinds_of_signatures():
+    def make(kind):
+        return make_zero_shot(12, 4, n_attributes=6, signature_kind=kind, random_state=0)
+
+    assert set(np.unique(make("binary").signatures)) == {0.0, 1.0}
+    mixture = make("mixture")
+    seen = mixture.signatures.loc[mixture.seen_classes].to_numpy()
+    for row in mixture.signatures.loc[mixture.unseen_classes].to_numpy():
+        weights, rest = scipy.optimize.nnls(np.vstack([seen.T, np.ones(12)]), np.append(row, 1))
+        assert rest < 1e-8
+        assert np.all(weights >= 0)
+    tree = make_zero_shot(28, 4, n_attributes=50, signature_kind="tree", random_state=0)
+    distances = scipy.spatial.distance.squareform(
+        scipy.spatial.distance.pdist(tree.signatures.to_numpy())
+    )
+    np.fill_diagonal(distances, np.inf)
+    # A sibling is far nearer than the rest.
+    assert np.median(distances.min(axis=1)) < 0.2 * np.median(distances)
+
+
+def test_a_mixture_needs_no_more_parents_than_there_are():
+    data = make_zero_shot(1, 2, signature_kind="mixture", random_state=0)
+    seen = data.signatures.loc[data.seen_classes].to_numpy()
+    assert np.allclose(data.signatures.loc[data.unseen_classes].to_numpy(), seen)

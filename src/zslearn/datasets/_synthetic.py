@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions, validate_params
 
 from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
+from zslearn.datasets._synthetic_truth import GeneratingModel
 
 # Raise it whenever the same parameters give other data.
 VERSION = "make_zero_shot-1"
@@ -30,9 +31,13 @@ _CHUNK_BYTES = 2**24
         "imbalance": [Interval(Real, 0, 1, closed="left")],
         "noise": [Interval(Real, 0, None, closed="left")],
         "nonlinearity": [Interval(Real, 0, 1, closed="both")],
+        "signature_kind": [StrOptions({"normal", "binary", "mixture", "tree"})],
+        "scatter": [StrOptions({"equal", "attributes"})],
+        "n_modes": [Interval(Integral, 1, None, closed="left")],
         "test_seen_share": [Interval(Real, 0, 1, closed="neither")],
         "labels": [StrOptions({"str", "int"})],
         "dtype": "no_validation",  # checked in the function: a dtype has many spellings
+        "return_truth": ["boolean"],
         "random_state": ["random_state"],
     },
     prefer_skip_nested_validation=True,
@@ -47,17 +52,21 @@ def make_zero_shot(
     imbalance: float = 0.0,
     noise: float = 0.2,
     nonlinearity: float = 0.5,
+    signature_kind: Literal["normal", "binary", "mixture", "tree"] = "normal",
+    scatter: Literal["equal", "attributes"] = "equal",
+    n_modes: int = 1,
     test_seen_share: float = 0.2,
     labels: Literal["str", "int"] = "str",
     dtype: DTypeLike = np.float64,
+    return_truth: bool = False,
     random_state: int | np.random.RandomState | None = None,
-) -> ZeroShotDataset:
+) -> ZeroShotDataset | tuple[ZeroShotDataset, GeneratingModel]:
     r"""Generate a zero-shot problem with a smooth map from attributes to features.
 
-    The signature :math:`a` of a class is drawn from a standard normal distribution. The mean of its
-    samples is :math:`f(a) = (1 - \eta)\, A a + \eta\, B \tanh(C a + c)` with random
+    The mean of the samples of a class with signature :math:`a` is
+    :math:`f(a) = (1 - \eta)\, A a + \eta\, B \tanh(C a + c)` with random
     :math:`A, B, C, c`, :math:`\eta` the `nonlinearity`, and both terms of unit variance. Samples
-    scatter round the mean with the same standard deviation in all directions.
+    scatter round the mean, independently in each feature.
 
     Parameters
     ----------
@@ -81,6 +90,17 @@ def make_zero_shot(
         border between them lies ``1 / (2 * noise)`` standard deviations from their means.
     nonlinearity : float in [0, 1], default=0.5
         0 gives a linear map, 1 a purely non-linear one.
+    signature_kind : {"normal", "binary", "mixture", "tree"}, default="normal"
+        How signatures are drawn: from a standard normal distribution; as fair coins, 0 or 1; from
+        a standard normal distribution for the seen classes, as a convex combination of three of
+        these for an unseen class; or by steps down a binary tree whose leaves are the classes, so
+        that siblings are alike.
+    scatter : {"equal", "attributes"}, default="equal"
+        Whether the samples scatter with one standard deviation in all classes and features, or
+        the logarithm of a feature's standard deviation is a linear function of the signature, of
+        standard deviation 0.5 over the classes.
+    n_modes : int, default=1
+        Number of maps :math:`f`. Each sample follows one of them at random.
     test_seen_share : float in (0, 1), default=0.2
         Share of each seen class that is kept for testing; at least one sample trains and at
         least one tests.
@@ -88,6 +108,8 @@ def make_zero_shot(
         Type of the class labels.
     dtype : {float64, float32}, default=float64
         Type of the features.
+    return_truth : bool, default=False
+        Whether the generating parameters are returned too.
     random_state : int, RandomState instance or None, default=None
         Seed. Data sets that differ in `noise` only share everything else.
 
@@ -95,6 +117,8 @@ def make_zero_shot(
     -------
     ZeroShotDataset
         With one split, "ns". Its version names the parameters that are not the default.
+    GeneratingModel
+        Only with `return_truth`: what the samples were drawn from.
 
     Examples
     --------
@@ -122,6 +146,9 @@ def make_zero_shot(
         imbalance=imbalance,
         noise=noise,
         nonlinearity=nonlinearity,
+        signature_kind=signature_kind,
+        scatter=scatter,
+        n_modes=n_modes,
         test_seen_share=test_seen_share,
         labels=labels,
         dtype=dtype,
@@ -133,14 +160,20 @@ def make_zero_shot(
     n_classes = n_seen + n_unseen
     names = _class_names(n_classes, labels)
     is_seen = rng.permutation(n_classes) < n_seen
-    signatures = rng.standard_normal((n_classes, n_attributes))
-    means = _class_means(signatures, n_features, nonlinearity, rng)
+    signatures = _signatures(signature_kind, is_seen, n_attributes, rng)
+    means = _class_means(signatures, n_features, nonlinearity, rng)[:, None]
 
     counts = _class_counts(samples_per_class, imbalance, is_seen, rng)
     codes = rng.permutation(np.repeat(np.arange(n_classes), counts))
     n_test = np.clip(np.rint(test_seen_share * counts).astype(int), 1, counts - 1)
     # The samples are in random order already: the first ones of each class may be the test samples.
     held_out = _rank_in_class(codes, counts) < n_test[codes]
+
+    # Drawn after what every problem has, so that the simplest problems stay as they are.
+    further = [_class_means(signatures, n_features, nonlinearity, rng) for _ in range(1, n_modes)]
+    means = np.concatenate([means, *(one[:, None] for one in further)], axis=1)
+    modes = rng.integers(n_modes, size=len(codes)) if n_modes > 1 else np.zeros_like(codes)
+    scales = _scales(scatter, signatures, n_features, noise, rng)
 
     seen_sample = is_seen[codes]
     split = ClassSplit(
@@ -151,8 +184,8 @@ def make_zero_shot(
         unseen_classes=names[~is_seen],
         version=f"{version}/ns",
     )
-    return ZeroShotDataset(
-        X=_samples(means, codes, noise, dtype, rng),
+    data = ZeroShotDataset(
+        X=_samples(means, scales, codes, modes, dtype, rng),
         y=names[codes],
         signatures=pd.DataFrame(
             signatures,
@@ -164,6 +197,7 @@ def make_zero_shot(
         name="make_zero_shot",
         features="synthetic",
     )
+    return (data, GeneratingModel(names, means, scales)) if return_truth else data
 
 
 def _version(**parameters: Any) -> str:
@@ -230,23 +264,73 @@ def _rank_in_class(codes: NDArray[np.intp], counts: NDArray[np.intp]) -> NDArray
     return ranks
 
 
+def _signatures(
+    kind: str, is_seen: NDArray[np.bool_], n_attributes: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Draw the signatures of all classes."""
+    n_classes = len(is_seen)
+    if kind == "binary":
+        return rng.integers(2, size=(n_classes, n_attributes)).astype(np.float64)
+    if kind == "tree":
+        return _down_a_tree(n_classes, n_attributes, rng)
+    signatures = rng.standard_normal((n_classes, n_attributes))
+    if kind == "mixture":
+        seen = np.flatnonzero(is_seen)
+        for position in np.flatnonzero(~is_seen):
+            parents = rng.choice(seen, size=min(3, len(seen)), replace=False)
+            signatures[position] = rng.dirichlet(np.ones(len(parents))) @ signatures[parents]
+    return signatures
+
+
+def _down_a_tree(
+    n_classes: int, n_attributes: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Sum a normal step for each edge of a binary tree; steps shrink to half from level to level.
+
+    The leaves are in random order, so that seen and unseen classes are siblings.
+    """
+    depth = max(1, int(np.ceil(np.log2(n_classes))))
+    leaf = rng.permutation(2**depth)[:n_classes]
+    total = np.zeros((n_classes, n_attributes))
+    for level in range(1, depth + 1):
+        steps = rng.standard_normal((2**level, n_attributes)) * 2.0 ** (1 - level)
+        total += steps[leaf >> (depth - level)]
+    return total
+
+
+def _scales(
+    scatter: str,
+    signatures: NDArray[np.float64],
+    n_features: int,
+    noise: float,
+    rng: np.random.Generator,
+) -> NDArray[np.float64]:
+    """Standard deviations of each class and feature."""
+    # The root mean square distance of two class means, as their mean variance is one.
+    distance = np.sqrt(2 * n_features)
+    scales = np.full((len(signatures), n_features), noise * distance)
+    if scatter == "attributes":
+        weights = rng.standard_normal((signatures.shape[1], n_features))
+        scales *= np.exp(0.5 * _unit_variance(signatures @ weights))
+    return scales
+
+
 def _samples(
     means: NDArray[np.float64],
+    scales: NDArray[np.float64],
     codes: NDArray[np.intp],
-    noise: float,
+    modes: NDArray[np.intp],
     dtype: np.dtype[Any],
     rng: np.random.Generator,
 ) -> NDArray[Any]:
     """Scatter the samples round the means of their classes, in place and by chunks."""
-    n_features = means.shape[1]
-    # The root mean square distance of two class means, as their mean variance is one.
-    distance = np.sqrt(2 * n_features)
+    n_features = means.shape[-1]
     X = np.empty((len(codes), n_features), dtype=dtype)
     rng.standard_normal(dtype=dtype.type, out=X)
-    X *= dtype.type(noise * distance)
-    means = means.astype(dtype)
+    means, scales = means.astype(dtype), scales.astype(dtype)
     chunk = max(1, _CHUNK_BYTES // (n_features * dtype.itemsize))
     for start in range(0, len(codes), chunk):
         rows = slice(start, start + chunk)
-        X[rows] += means[codes[rows]]
+        X[rows] *= scales[codes[rows]]
+        X[rows] += means[codes[rows], modes[rows]]
     return X
