@@ -711,53 +711,6 @@ def test_golden_generalized(golden, golden_arrays):
         assert area == pytest.approx(float(want[f"fixed_acc_{short}"]), abs=0.02)
 
 
-def test_golden_grid_of_distances(golden, golden_arrays):
-    want = golden_arrays("tiny_ps_exem")
-    grid = {
-        "n_components": want["grid_opt_pca_d"].astype(int).tolist(),
-        "gamma": want["grid_opt_gamma"].tolist(),
-        "nu": want["grid_opt_nu"].tolist(),
-        "C": want["grid_opt_C"].tolist(),
-    }
-
-    def dis_seu(estimator, X, y, classes):
-        return exemplar_distance_score(estimator, X, y, classes, distance="standardized")
-
-    train = golden["train"]
-    search = ZeroShotSearchCV(
-        EXEM(signature_scale=golden["median"], tol=1e-6),
-        grid,
-        scoring={
-            "dis_eu": exemplar_distance_score,
-            "dis_seu": dis_seu,
-            "acc_eu": held_class_accuracy_score,
-        },
-        cv=ClassKFold(5, class_order=golden["order"], remainder="drop"),
-    )
-    search.fit(golden["X"][train], golden["y"][train], signatures=golden["signatures"])
-    found = {
-        (p["C"], p["nu"], p["gamma"], p["n_components"]): i
-        for i, p in enumerate(search.cv_results_["params"])
-    }
-    axes = [want[f"grid_opt_{name}"] for name in ("C", "nu", "gamma", "pca_d")]
-    for name, sign, atol in (("dis_eu", -1, 5e-3), ("dis_seu", -1, 5e-2), ("acc_eu", 1, 0.06)):
-        values = search.cv_results_[f"mean_test_{name}"]
-        ours = np.empty([len(axis) for axis in axes])
-        for place in np.ndindex(ours.shape):
-            ours[place] = (
-                sign * values[found[tuple(a[i] for a, i in zip(axes, place, strict=True))]]
-            )
-        np.testing.assert_allclose(ours, want[f"grid_val_{name}"], atol=atol)
-    # Of the settings that are as good to within the tolerance one is chosen.
-    best = search.best_params_
-    place = tuple(
-        int(np.flatnonzero(axis == best[name])[0])
-        for axis, name in zip(axes, ("C", "nu", "gamma", "n_components"), strict=True)
-    )
-    values = want["grid_val_dis_eu"]
-    assert values[place] <= values.min() + 5e-3
-
-
 def test_golden_exemplars_for_another_method(golden, golden_arrays):
     """EXEM_attr2: exemplars at the setting that CV-distance chose, as signatures."""
     want = golden_arrays("tiny_ps_sig")["EXEM_attr2"]

@@ -18,7 +18,8 @@ Rows are visited in blocks. Matrix products give the scores of a block and its i
 then the dual points of its rows are improved one after another, each exactly, with the scores of
 the others kept up to date through the inner products; a matrix product takes the sum of the changes
 into U. So the ascent is that of single rows, at the speed of BLAS. Rows that are at their optimum
-are left out until the next look at all of them, which also makes the certificate.
+are left out until the next look at all of them, which also makes the certificate. Where the gap
+asked for allows it the visits compute in single precision; the looks never do.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ _BLOCK = 128
 _SWEEPS = 3
 # Passes over the open rows between two looks at all rows.
 _PASSES = 4
+# Down to this gap visits may compute in single precision: U is made afresh at every look.
+_SINGLE = 1e-5
 # Rows looked at together.
 _LOOK = 2048
 # Pairs of classes exchanged in one visit of a row, where classes are mixed.
@@ -123,7 +126,7 @@ def _ascend(
     rng: np.random.RandomState,
 ) -> AscentResult:
     """Ascend from one start until the gap is reached or the passes are used up."""
-    ascent = _Ascent(rows, margins, alpha, mixing, start)
+    ascent = _Ascent(rows, margins, alpha, mixing, start, single=tol >= _SINGLE)
     n_iter = 0
     best: tuple[float, Floats] | None = None
     while True:
@@ -159,8 +162,11 @@ class _Ascent:
         alpha: float,
         mixing: Floats | None,
         start: Floats | None,
+        *,
+        single: bool,
     ) -> None:
         self.X, self.y = rows.host, rows.y
+        self.visited = rows.host_single if single else self.X
         self.alpha, self.margins, self.mixing = alpha, margins, mixing
         self.kernel = np.zeros((0, 0)) if mixing is None else mixing @ mixing.T
         self.target = np.eye(rows.n_classes)
@@ -233,16 +239,22 @@ class _Ascent:
 
     def visit(self, order: NDArray[np.intp]) -> None:
         """Improve the dual points of the given rows, block by block."""
+        dtype = self.visited.dtype
+        mixing = None if self.mixing is None else self.mixing.astype(dtype)
+        base = self.base.astype(dtype)
         for start in range(0, len(order), _BLOCK):
             rows = order[start : start + _BLOCK]
-            block = self._block(rows)
-            scores = block @ self._coefficients().T
+            block = self.visited[rows]
+            scores = block @ (base if mixing is None else mixing @ base).T
             dual = self.dual[rows]
-            gram = self.scale * (block @ block.T)
-            _improve(scores, gram, dual, self.margins[self.y[rows]], self.kernel, _SWEEPS)
-            change = self.dual[rows] - dual
+            gram = self.scale * (block @ block.T).astype(np.float64)
+            margins = self.margins[self.y[rows]]
+            _improve(scores.astype(np.float64), gram, dual, margins, self.kernel, _SWEEPS)
+            change = (self.dual[rows] - dual).astype(dtype)
             self.dual[rows] = dual
-            self.base += self.scale * self._unmix(change.T @ block)
+            moved = change.T @ block
+            base += self.scale * (moved if mixing is None else mixing.T @ moved)
+        self.base = base.astype(np.float64)
 
 
 def _slices(n: int) -> list[slice]:

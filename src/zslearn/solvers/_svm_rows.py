@@ -157,3 +157,8 @@ class TrainingRows:
     def host(self) -> NDArray[Any]:
         """Rows in the memory of the host, for code that is not matrix algebra."""
         return np.ascontiguousarray(to_numpy(self.X))
+
+    @cached_property
+    def host_single(self) -> NDArray[Any]:
+        """Rows in the memory of the host, in single precision where they are many."""
+        return np.ascontiguousarray(to_numpy(self.single))
