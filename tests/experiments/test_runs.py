@@ -9,11 +9,13 @@ import time
 import numpy as np
 import pytest
 
+from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import METHODS, run_benchmark
 from zslearn.experiments._runs import _slug
 from zslearn.metrics import ausuc
 from zslearn.model_selection import GeneralizedClassKFold, ZeroShotSearchCV
+from zslearn.model_selection._grid import expand
 
 # What differs from run to run of the same thing.
 CHANGING = ("times", "written")
@@ -142,3 +144,26 @@ def test_killed_fifty_times_and_resumed(tiny, tmp_path, monkeypatch):
     run_benchmark(tiny, ["ESZSL"], folder, grid="fast")
     assert _records(folder) == whole
     assert completed > 0
+
+
+def test_another_grid_is_another_run(tiny, tmp_path, monkeypatch):
+    said = []
+    (path,) = run_benchmark(tiny, ["ESZSL"], tmp_path, settings=["zsl"], say=said.append)
+    monkeypatch.setitem(ESZSL.grids, "fast", {"alpha_features": [3.0]})
+    run_benchmark(tiny, ["ESZSL"], tmp_path, settings=["zsl"], say=said.append)
+    assert said == ["ESZSL, zsl: tuning"] * 2
+    assert json.loads(path.read_text())["hyper_parameters"] == {"alpha_features": 3.0}
+
+
+def test_folds_in_processes_give_the_same_record(tiny, tmp_path):
+    for jobs in (None, 2):
+        run_benchmark(tiny, ["SynC struct"], tmp_path / str(jobs), n_jobs=jobs)
+    assert _records(tmp_path / "None") == _records(tmp_path / "2")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_fast_grids_are_small(name):
+    estimator = METHODS[name].make()
+    inner = getattr(estimator, "estimator", None) or estimator
+    assert 1 <= len(expand(inner, "fast")) <= 60
+    assert len(expand(inner, "paper")) >= len(expand(inner, "fast")) / 2

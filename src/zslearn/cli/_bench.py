@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any, Literal
 
+from joblib import cpu_count
+
 from zslearn.cli._data import add_data_options, load_named
 from zslearn.cli._output import say
 from zslearn.experiments import (
@@ -59,7 +61,13 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
         help="where records are written (default: %(default)s)",
     )
     bench.add_argument("--seed", type=int, default=0, help="decides the folds (default: 0)")
-    bench.add_argument("--jobs", type=int, default=None, metavar="N", help="folds at the same time")
+    bench.add_argument(
+        "--jobs",
+        type=int,
+        default=cpu_count(only_physical_cores=False),
+        metavar="N",
+        help="folds at the same time (default: one a core, here %(default)s)",
+    )
     bench.add_argument(
         "--resume",
         action=argparse.BooleanOptionalAction,

@@ -96,7 +96,9 @@ def run_benchmark(
     paths = []
     for setting in settings:
         for name in methods:
-            key = fingerprint(data_key, name, setting, grid, n_splits, seed, __version__)
+            key = fingerprint(
+                data_key, METHODS[name].definition(), setting, grid, n_splits, seed, __version__
+            )
             path = (
                 out
                 / f"{_slug(data.name, data.split, data.features, name, setting, grid, seed)}.json"

@@ -164,16 +164,24 @@ class SynC(ZeroShotClassifier):
 
     keep_views: ClassVar[bool] = True
 
-    grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
-        "paper": {
-            "gamma": [2.0**k for k in range(-5, 6)],
-            "alpha": [2.0**k for k in range(-30, -7, 2)],
-        },
-        "fast": {
-            "gamma": [2.0**k for k in range(-3, 5)],
-            "alpha": [2.0**k for k in range(-14, -7, 2)],
-        },
-    }
+    @property
+    def grids(self) -> dict[str, dict[str, list[Any]]]:  # type: ignore[override]
+        """Grids by name; "fast" depends on the loss.
+
+        The loss of "ovo" is a mean over the classes, too, so that its alphas are smaller.
+        """
+        lowest, highest = (-20, -12) if self.loss == "ovo" else (-14, -8)
+        return {
+            "paper": {
+                "gamma": [2.0**k for k in range(-5, 6)],
+                "alpha": [2.0**k for k in range(-30, -7, 2)],
+            },
+            "fast": {
+                "gamma": [2.0**k for k in range(-3, 5)],
+                "alpha": [2.0**k for k in range(lowest, highest + 1, 2)],
+            },
+        }
+
     grid_order: ClassVar[tuple[str, ...]] = ("gamma", "alpha")
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
