@@ -21,6 +21,21 @@ def _mlp() -> ExemplarMLP:
 # here is checked with its defaults; one that needs another estimator gets ESZSL.
 SETTINGS: dict[str, list[dict[str, Any]]] = {
     "ESZSL": [{}, {"center": None}, {"feature_norm": None}, {"signature_scale": "all"}],
+    "SAE": [{}, {"center": "both"}, {"direction": "feature_to_semantic", "center": "both"}],
+    "CCA": [{}, {"n_components": 4, "power": 1.0}, {"signature_scale": "all"}],
+    "GFZSL": [{}, {"n_components": 8}, {"kernel": "rbf", "feature_norm": None}],
+    "COSTA": [{}, {"similarity": "rbf"}],
+    "ALE": [{}, {"early_stopping": True}, {"scaling": "zscore"}, {"feature_norm": None}],
+    "DeViSE": [{}, {"scaling": None, "feature_norm": None}],
+    "LatEm": [{}, {"n_maps": 1, "scaling": None}, {"early_stopping": True}],
+    "SJE": [{}, {"batch_size": 5, "power_t": 0.5}],
+    "SSE": [{}, {"kernel": "relu", "max_iter": 0}, {"feature_norm": None}],
+    "BiDiLEL": [{}, {"n_components": 4, "latent_norm": None}, {"feature_norm": None}],
+    "CMT": [{}, {"early_stopping": True}, {"feature_norm": None}],
+    "HAT": [{}, {"hierarchy": "cluster", "n_levels": 1}, {"feature_norm": None}],
+    "DAP": [{}, {"calibration": "classes"}, {"calibration": None, "feature_norm": None}],
+    "IAP": [{}, {"calibration": "classes"}, {"calibration": None, "feature_norm": None}],
+    "ConSE": [{}, {"n_top": 3}, {"feature_norm": None}],
     "ZeroShotSearchCV": [
         {"estimator": ESZSL(), "grid": {"alpha_features": [10.0, 1.0]}, "cv": 3},
         {"estimator": ESZSL(), "grid": {"center": ["both"]}, "setting": "gzsl", "cv": 3},

@@ -471,7 +471,7 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         """
         described = table.normalized(self.signature_scale_, keep_views=self.keep_views)
         table.warn_of_twins(described)
-        parameters = self.synthesize(described)
+        parameters = self._synthesize_named(described, table.labels)
         xp = compat.array_namespace(parameters)
         flat = xp.reshape(parameters, (parameters.shape[0], -1))
         bad = ~to_numpy(xp.all(xp.isfinite(flat), axis=1))
@@ -485,6 +485,10 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         self._parameters = parameters
         self.classes_ = table.labels
         self._described = Described(table.labels, parameters)
+
+    def _synthesize_named(self, signatures: Any, labels: NDArray[Any]) -> Array:
+        """Synthesize classes by name, for a method to which a name says more than a signature."""
+        return self.synthesize(signatures)
 
     def _snapshot(self) -> Described:
         """What is described at this moment; another thread may add classes at the next."""

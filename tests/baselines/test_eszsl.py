@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from zslearn.baselines import ESZSL
+from zslearn.datasets import make_zero_shot
 from zslearn.signatures import normalize_signatures
 
 
@@ -59,6 +60,72 @@ def test_is_the_minimum_of_its_objective(problem):
         assert objective(model.coef_ + step) > best
 
 
+@pytest.mark.parametrize("penalties", [(1e-3, 1e-3), (10.0, 0.1), (1e6, 1e-3), (1e6, 1e3)])
+def test_the_gradient_of_the_objective_vanishes(problem, penalties):
+    """Term by term, at the corners of the widest grid too, relative to the largest term."""
+    gamma, lam = penalties
+    model = ESZSL(gamma, lam, center=None).fit(
+        problem.X_train, problem.y_train, signatures=problem.signatures
+    )
+    X, A, Y = _prepared(problem)
+    W = model.coef_
+    terms = [
+        X.T @ (X @ W @ A.T - Y) @ A,  # of ‖XWAᵀ − Y‖²
+        gamma * W @ A.T @ A,  # of γ‖WAᵀ‖²
+        lam * X.T @ X @ W,  # of λ‖XW‖²
+        gamma * lam * W,  # of γλ‖W‖²
+    ]
+    largest = max(np.abs(X.T @ Y @ A).max(), *(np.abs(term).max() for term in terms))
+    assert np.abs(sum(terms)).max() < 1e-11 * largest
+
+
+def test_a_grid_is_as_if_each_was_fitted_alone(problem):
+    listed = [
+        {"alpha_features": x, "alpha_signatures": a, "center": c}
+        for x in (1e-3, 1e6)
+        for a in (1e-3, 10.0)
+        for c in (None, "features", "signatures", "both")
+    ]
+    given = {"X": problem.X_train, "y": problem.y_train, "signatures": problem.signatures}
+    fitted = dict(ESZSL().fit_grid(**given, settings=listed))
+    assert sorted(fitted) == list(range(len(listed)))
+    for i, setting in enumerate(listed):
+        alone = ESZSL(**setting).fit(**given)
+        assert fitted[i].get_params() == alone.get_params()
+        np.testing.assert_allclose(
+            fitted[i].coef_, alone.coef_, rtol=1e-7, atol=1e-9 * np.abs(alone.coef_).max()
+        )
+
+
+def test_a_penalty_below_the_rounding_of_the_features(problem):
+    """XᵀX is singular and the penalty is lost in it: eigenvectors still tell what is zero."""
+    twice = np.concatenate([problem.X_train, problem.X_train], axis=1)
+    model = ESZSL(1e-300).fit(twice, problem.y_train, signatures=problem.signatures)
+    assert np.isfinite(model.coef_).all()
+
+
+def test_grids_reach_far_and_tune_the_centring():
+    assert max(ESZSL.grids["paper"]["alpha_features"]) == 1e6
+    assert {None, "both"} <= set(ESZSL.grids["paper"]["center"])
+
+
+def test_a_grid_over_the_preparation_is_fitted_one_by_one(problem):
+    """What changes the features themselves shares nothing."""
+    listed = [{"feature_norm": None}, {"feature_norm": "l2"}]
+    given = {"X": problem.X_train, "y": problem.y_train, "signatures": problem.signatures}
+    for i, model in ESZSL().fit_grid(**given, settings=listed):
+        alone = ESZSL(**listed[i]).fit(**given)
+        np.testing.assert_array_equal(model.coef_, alone.coef_)
+
+
+def test_a_wrong_setting_in_a_grid_is_named(problem):
+    fitted = ESZSL().fit_grid(
+        problem.X_train, problem.y_train, settings=[{"alpha_features": 1.0}, {"center": "all"}]
+    )
+    with pytest.raises(ValueError, match="center"):
+        dict(fitted)
+
+
 def test_more_attributes_than_classes(problem):
     rng = np.random.default_rng(0)
     wide = problem.signatures @ rng.standard_normal((problem.signatures.shape[1], 40))
@@ -71,7 +138,7 @@ def test_more_attributes_than_classes(problem):
 
 def test_blocks_of_rows_change_nothing(problem, monkeypatch):
     whole = ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
-    monkeypatch.setattr("zslearn.baselines._eszsl._BLOCK", 7)
+    monkeypatch.setattr("zslearn.baselines._closed_form._BLOCK", 7)
     parts = ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
     np.testing.assert_allclose(parts.coef_, whole.coef_, rtol=1e-10, atol=1e-12)
 
@@ -95,3 +162,24 @@ def test_real_birds(data_folder):
     model = ESZSL().fit(X[train], y[train], signatures=signatures)
     accuracy = model.score(X[test], y[test], classes=model.unseen_classes_)
     assert 0.55 < accuracy < 0.62
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_recovers_the_generating_model(seed):
+    """Class means that are linear in the signatures, and one scatter."""
+    data, truth = make_zero_shot(
+        100,
+        20,
+        n_features=64,
+        n_attributes=16,
+        noise=0.2,
+        nonlinearity=0.0,
+        random_state=seed,
+        return_truth=True,
+    )
+    model = ESZSL(feature_norm=None)
+    model.fit(data.X_train, data.y_train, signatures=data.signatures)
+    test = data.X_test_unseen, data.y_test_unseen
+    best = truth.score(*test, classes=data.unseen_classes)
+    assert 0.7 < best < 0.98
+    assert model.score(*test, classes=data.unseen_classes) >= 0.9 * best

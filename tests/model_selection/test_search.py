@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 
@@ -388,3 +389,15 @@ def test_fit_and_fit_grid_survive_what_is_singular(problem):
     search = ZeroShotSearchCV(ESZSL(feature_norm=None), {"alpha_features": [1.0, 10.0]}, cv=3)
     search.fit(X, problem.y_train, signatures=problem.signatures)
     assert np.isfinite(search.decision_function(X)).all()
+
+
+def test_fingerprints_of_frames_count_every_row():
+    from zslearn.utils._fingerprint import fingerprint
+
+    frame = pd.DataFrame({"child": np.arange(500), "parent": np.arange(500) // 2})
+    other = frame.copy()
+    other.iloc[250, 1] = -1  # a row that repr leaves out
+    assert fingerprint(frame) == fingerprint(frame.copy())
+    assert fingerprint(frame) != fingerprint(other)
+    assert fingerprint(frame["parent"]) != fingerprint(other["parent"])
+    assert fingerprint(np.array(["a", None], dtype=object)) != fingerprint(np.array(["b", None]))

@@ -1,5 +1,39 @@
 """The systems that the paper compares with, one class a method."""
 
+from zslearn.baselines._ale import ALE
+from zslearn.baselines._bidilel import BiDiLEL
+from zslearn.baselines._cca import CCA
+from zslearn.baselines._cmt import CMT
+from zslearn.baselines._cmt_star import CMTStar
+from zslearn.baselines._conse import ConSE
+from zslearn.baselines._costa import COSTA
+from zslearn.baselines._dap import DAP
+from zslearn.baselines._devise import DeViSE
 from zslearn.baselines._eszsl import ESZSL
+from zslearn.baselines._gfzsl import GFZSL
+from zslearn.baselines._hat import HAT
+from zslearn.baselines._iap import IAP
+from zslearn.baselines._latem import LatEm
+from zslearn.baselines._sae import SAE
+from zslearn.baselines._sje import SJE
+from zslearn.baselines._sse import SSE
 
-__all__ = ["ESZSL"]
+__all__ = [
+    "ALE",
+    "CCA",
+    "CMT",
+    "COSTA",
+    "DAP",
+    "ESZSL",
+    "GFZSL",
+    "HAT",
+    "IAP",
+    "SAE",
+    "SJE",
+    "SSE",
+    "BiDiLEL",
+    "CMTStar",
+    "ConSE",
+    "DeViSE",
+    "LatEm",
+]

@@ -14,25 +14,29 @@ which has the closed form
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple
 
 import array_api_compat as compat
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn.base import ZeroShotClassifier
+from zslearn.baselines._closed_form import ClosedForm, Floats, class_moments
 from zslearn.utils import Array, move_like
 
-# Rows that are widened to float64 at a time.
-_BLOCK = 4096
+
+class _Factors(NamedTuple):
+    """XᵀX in its eigenvectors, and XᵀY in these."""
+
+    values: Array
+    vectors: Array
+    rotated: Array
+    mean: Array
 
 
-class ESZSL(ZeroShotClassifier):
+class ESZSL(ClosedForm):
     """Bilinear least squares between features and signatures, in closed form.
 
     Parameters
@@ -88,7 +92,7 @@ class ESZSL(ZeroShotClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ZeroShotClassifier._parameter_constraints,
+        **ClosedForm._parameter_constraints,
         "alpha_features": [Interval(Real, 0, None, closed="neither")],
         "alpha_signatures": [Interval(Real, 0, None, closed="neither")],
         "center": [StrOptions({"both", "features", "signatures"}), None],
@@ -123,66 +127,32 @@ class ESZSL(ZeroShotClassifier):
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
-    def _fit(self, X: Array, y: NDArray[np.intp], signatures: NDArray[np.float64]) -> None:
+    def _fit(self, X: Array, y: NDArray[np.intp], signatures: Floats) -> None:
         gram, targets, self.mean_ = self._feature_side(X, y, len(signatures))
         xp = compat.array_namespace(gram)
         ridge = self.alpha_features * xp.eye(
             gram.shape[0], dtype=gram.dtype, device=compat.device(gram)
         )
         try:
+            # For one penalty a solution is cheaper than eigenvectors.
             by_class = xp.linalg.solve(gram + ridge, targets)
         except (np.linalg.LinAlgError, RuntimeError):  # torch raises a RuntimeError
             # The penalty is below the rounding of XᵀX: its eigenvectors can still be told.
-            values, vectors, rotated = _rotated(gram, targets)
-            by_class = vectors @ (rotated / (values + self.alpha_features)[:, None])
-        self._combine(by_class, signatures)
+            self._solve(_rotated(gram, targets, self.mean_), signatures)
+        else:
+            self._combine(by_class, signatures)
 
-    def fit_grid(
-        self, X: Any, y: Any, *, signatures: Any = None, settings: Sequence[Mapping[str, Any]]
-    ) -> Iterator[tuple[int, Self]]:
-        """Fit once for each setting; the penalties share one factorisation of XᵀX.
+    def _factor(self, X: Array, y: NDArray[np.intp], signatures: Floats) -> _Factors:
+        return _rotated(*self._feature_side(X, y, len(signatures)))
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        signatures : DataFrame, mapping, array or MultiSignatures, optional
-            What is known of each class.
-        settings : sequence of mappings
-            Hyper-parameters by name.
+    def _factor_key(self) -> bool:
+        return self.embedding_key()
 
-        Yields
-        ------
-        index : int
-            Position in `settings`.
-        estimator : ESZSL
-            Fitted under that setting.
-        """
-        if not {name for setting in settings for name in setting} <= set(self.grid_order):
-            yield from super().fit_grid(X, y, signatures=signatures, settings=settings)
-            return
-        fresh = clone(self)
-        training = fresh._begin(X, y, signatures)
-        variants = [fresh._variant(setting) for setting in settings]
-        for center in dict.fromkeys(one.center for one in variants):
-            group = [i for i, one in enumerate(variants) if one.center == center]
-            gram, targets, mean = variants[group[0]]._feature_side(
-                training.X, training.y, len(training.signatures)
-            )
-            values, vectors, rotated = _rotated(gram, targets)
-            for i in group:
-                one = variants[i]
-                one._validate_params()
-                one.mean_ = mean
-                # (XᵀX + γI)⁻¹ in the eigenvectors of XᵀX
-                one._combine(
-                    vectors @ (rotated / (values + one.alpha_features)[:, None]),
-                    training.signatures,
-                )
-                one._describe(training.table)
-                yield i, one
+    def _solve(self, factors: _Factors, signatures: Floats) -> None:
+        self.mean_ = factors.mean
+        # (XᵀX + γI)⁻¹ in the eigenvectors of XᵀX
+        shrunk = factors.rotated / (factors.values + self.alpha_features)[:, None]
+        self._combine(factors.vectors @ shrunk, signatures)
 
     def embedding_key(self) -> bool:
         """Whether the mean is taken from the features: nothing else changes the embedding."""
@@ -192,13 +162,13 @@ class ESZSL(ZeroShotClassifier):
         self, X: Array, y: NDArray[np.intp], n_classes: int
     ) -> tuple[Array, Array, Array]:
         """XᵀX, XᵀY and the mean."""
-        gram, class_sums, mean = _moments(X, y, n_classes, center=self.embedding_key())
+        gram, class_sums, mean = class_moments(X, y, n_classes, center=self.embedding_key())
         xp = compat.array_namespace(gram)
         # XᵀY with Y in {−1, 1}: twice the sum of a class less the sum of all.
         targets = 2 * class_sums - xp.sum(class_sums, axis=0, keepdims=True)
         return gram, xp.matrix_transpose(targets), mean
 
-    def _combine(self, by_class: Array, signatures: NDArray[np.float64]) -> None:
+    def _combine(self, by_class: Array, signatures: Floats) -> None:
         """W = (XᵀX + γI)⁻¹ XᵀY · A (AᵀA + λI)⁻¹ from its left half."""
         self.signature_mean_ = np.zeros(signatures.shape[1])
         if self.center in ("signatures", "both"):
@@ -221,7 +191,7 @@ class ESZSL(ZeroShotClassifier):
         """
         return X - move_like(self.mean_, X)[None, :]
 
-    def synthesize(self, signatures: NDArray[np.float64]) -> Array:
+    def synthesize(self, signatures: Floats) -> Array:
         """Make the classifier W a of each class.
 
         Parameters
@@ -239,37 +209,14 @@ class ESZSL(ZeroShotClassifier):
         return move_like(centered, self.coef_) @ xp.matrix_transpose(self.coef_)
 
 
-def _moments(
-    X: Array, y: NDArray[np.intp], n_classes: int, *, center: bool
-) -> tuple[Array, Array, Array]:
-    """XᵀX, the sum of each class and the mean, in float64, a block of rows at a time."""
-    xp = compat.array_namespace(X)
-    device = compat.device(X)
-    n_samples, n_features = X.shape
-    classes = xp.arange(n_classes, device=device)
-    labels = xp.asarray(y, device=device)
-    mean = xp.zeros(n_features, dtype=xp.float64, device=device)
-    if center:
-        mean = xp.sum(X, axis=0, dtype=xp.float64) / n_samples
-    gram = xp.zeros((n_features, n_features), dtype=xp.float64, device=device)
-    sums = xp.zeros((n_classes, n_features), dtype=xp.float64, device=device)
-    for start in range(0, n_samples, _BLOCK):
-        rows = slice(start, min(start + _BLOCK, n_samples))
-        block = xp.astype(X[rows, :], xp.float64) - mean[None, :]
-        member = xp.astype(labels[rows][None, :] == classes[:, None], xp.float64)
-        gram = gram + xp.matrix_transpose(block) @ block
-        sums = sums + member @ block
-    return gram, sums, mean
-
-
-def _rotated(gram: Array, targets: Array) -> tuple[Array, Array, Array]:
+def _rotated(gram: Array, targets: Array, mean: Array) -> _Factors:
     """Eigenvalues and eigenvectors of XᵀX, and XᵀY in these."""
     xp = compat.array_namespace(gram)
     values, vectors = xp.linalg.eigh(gram)
-    return xp.clip(values, min=0), vectors, xp.matrix_transpose(vectors) @ targets
+    return _Factors(xp.clip(values, min=0), vectors, xp.matrix_transpose(vectors) @ targets, mean)
 
 
-def _signature_side(signatures: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
+def _signature_side(signatures: Floats, alpha: float) -> Floats:
     """A (AᵀA + λI)⁻¹ = (AAᵀ + λI)⁻¹ A, by the smaller of the two matrices."""
     n_classes, n_attributes = signatures.shape
     if n_attributes <= n_classes:

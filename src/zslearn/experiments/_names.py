@@ -23,7 +23,9 @@ AT_K = {"flat_hit_at_": "F@", "hierarchical_precision_at_": "HP@"}
 
 
 def _squeeze(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.casefold().replace("o-vs-o", "ovo"))
+    # CMT* is not CMT.
+    plain = name.casefold().replace("o-vs-o", "ovo").replace("*", "star")
+    return re.sub(r"[^a-z0-9]", "", plain)
 
 
 def canonical_method(name: str) -> str:

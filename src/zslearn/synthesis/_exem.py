@@ -213,7 +213,7 @@ class EXEM(ZeroShotClassifier):
         "fast": {
             "gamma": [2.0**k for k in range(-3, 2)],
             "nu": [2.0**k for k in range(-4, 1, 2)],
-            "C": [2.0**k for k in range(-2, 5, 2)],
+            "C": [2.0**k for k in range(-4, 3, 2)],
         },
     }
     grid_order: ClassVar[tuple[str, ...]] = ("n_components", "gamma", "nu", "C")

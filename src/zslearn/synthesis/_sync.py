@@ -177,7 +177,7 @@ class SynC(ZeroShotClassifier):
                 "alpha": [2.0**k for k in range(-30, -7, 2)],
             },
             "fast": {
-                "gamma": [2.0**k for k in range(-3, 5)],
+                "gamma": [2.0**k for k in range(-4, 4)],
                 "alpha": [2.0**k for k in range(lowest, highest + 1, 2)],
             },
         }

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 
 def fingerprint(*parts: Any) -> str:
     """A digest of what is given, by content.
 
-    Arrays count by dtype, shape and bytes; estimators by class and hyper-parameters; functions by
+    Arrays and frames count by what they hold; estimators by class and hyper-parameters; functions by
     name and code; mappings and sequences item by item; anything else by what `repr` says of it.
 
     Parameters
@@ -36,6 +37,13 @@ def _add(digest: Any, part: Any) -> None:
     if isinstance(part, np.ndarray) and part.dtype.kind != "O":
         digest.update(f"{part.dtype.str} {part.shape} ".encode())
         digest.update(np.ascontiguousarray(part).tobytes())
+    elif isinstance(part, np.ndarray):
+        _add(digest, part.tolist())
+    elif isinstance(part, pd.DataFrame):
+        # What `repr` says of a long one leaves out its middle.
+        _add(digest, [part.index.to_numpy(), part.columns.to_numpy(), part.to_numpy()])
+    elif isinstance(part, (pd.Series, pd.Index)):
+        _add(digest, part.to_frame())
     elif isinstance(part, Mapping):
         for key, value in part.items():
             _add(digest, key)

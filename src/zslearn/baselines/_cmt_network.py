@@ -1,0 +1,245 @@
+r"""The two-layer network of CMT, and how it is trained.
+
+Features x and signatures a are measured from their means over the training samples and the seen
+classes, in units of their root mean square norm. In these units the network minimises
+
+.. math:: J(\theta_1, \theta_2) = \frac{1}{N} \sum_i \|a_{y_i} - \theta_2 \tanh(\theta_1 x_i)\|^2
+          + \alpha \left(\|\theta_1\|_F^2 + \|\theta_2\|_F^2\right).
+
+For a given :math:`\theta_1` the best :math:`\theta_2` is a ridge regression on the h hidden units,
+
+.. math:: \theta_2^\top = \left(\tfrac{1}{N} H^\top H + \alpha I\right)^{-1}
+          \tfrac{1}{N} H^\top A_y, \quad H = \tanh(X \theta_1^\top),
+
+so that L-BFGS need only search :math:`\theta_1` (variable projection). The gradient there is that
+of J at the best :math:`\theta_2`. Only HᵀH, the sums of H over each class and the signatures of the
+classes enter, so that the number of attributes hardly counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
+
+import array_api_compat as compat
+import numpy as np
+import scipy.linalg
+import scipy.optimize
+from numpy.typing import NDArray
+
+from zslearn.utils import Array, move_like, to_numpy
+
+Floats = NDArray[np.float64]
+
+# Rows that are widened to float64 at a time.
+_BLOCK = 4096
+# Pairs of steps and gradients that L-BFGS remembers.
+_MEMORY = 10
+
+
+class Network(NamedTuple):
+    """Weights in the units of prepared features and normalised signatures.
+
+    Parameters
+    ----------
+    coefs : tuple of ndarray
+        Of shapes (n_features, n_hidden) and (n_hidden, n_attributes).
+    intercepts : tuple of ndarray
+        Of shapes (n_hidden,) and (n_attributes,).
+    n_iter : int
+        Steps that led here.
+    """
+
+    coefs: tuple[Floats, Floats]
+    intercepts: tuple[Floats, Floats]
+    n_iter: int
+
+    def embed(self, X: Array) -> Array:
+        """Map features to the space of signatures, on their device."""
+        xp = compat.array_namespace(X)
+        first, second = (move_like(coef, X) for coef in self.coefs)
+        inner, outer = (move_like(intercept, X)[None, :] for intercept in self.intercepts)
+        return xp.tanh(X @ first + inner) @ second + outer
+
+
+class NetworkProblem:
+    r"""The objective over :math:`\theta_1` alone, for one set of training samples.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Prepared features, on any device; they are read block by block.
+    y : ndarray of shape (n_samples,)
+        Positions in the seen classes.
+    signatures : ndarray of shape (n_seen, n_attributes)
+        Normalised signatures of the seen classes.
+    alpha : float
+        Weight decay.
+    """
+
+    def __init__(self, X: Array, y: NDArray[np.intp], signatures: Floats, alpha: float) -> None:
+        self.X = X
+        self.alpha = alpha
+        self.n_samples, self.n_features = X.shape
+        self.counts = np.bincount(y, minlength=len(signatures)).astype(np.float64)
+        xp = compat.array_namespace(X)
+        self._labels = xp.asarray(y, device=compat.device(X))
+        self._classes = xp.arange(len(signatures), device=compat.device(X))
+        self.mean, self.scale = self._feature_units()
+        self.signature_mean = signatures.mean(axis=0)
+        centered = signatures - self.signature_mean
+        self.signature_scale = _positive(float(np.sqrt((centered**2).sum(axis=1).mean())))
+        self.targets = centered / self.signature_scale
+        self._target_norm = float(self.counts @ (self.targets**2).sum(axis=1)) / self.n_samples
+
+    def _feature_units(self) -> tuple[Floats, float]:
+        """Mean of the features, and root mean square distance from it."""
+        xp = compat.array_namespace(self.X)
+        mean = xp.sum(self.X, axis=0, dtype=xp.float64) / self.n_samples
+        square = sum(
+            float(xp.sum((self._block(rows) - mean[None, :]) ** 2)) for rows in self._blocks()
+        )
+        if not np.isfinite(square):
+            raise ValueError(
+                "The squares of X overflow. Divide X by its largest entry, or use "
+                'feature_norm="l2".'
+            )
+        return to_numpy(mean), _positive(float(np.sqrt(square / self.n_samples)))
+
+    def _blocks(self) -> list[slice]:
+        return [
+            slice(start, min(start + _BLOCK, self.n_samples))
+            for start in range(0, self.n_samples, _BLOCK)
+        ]
+
+    def _block(self, rows: slice) -> Array:
+        return compat.array_namespace(self.X).astype(self.X[rows, :], self._dtype, copy=False)
+
+    @property
+    def _dtype(self) -> Any:
+        return compat.array_namespace(self.X).float64
+
+    def start(self, n_hidden: int, rng: np.random.RandomState) -> Floats:
+        """Random first weights; their rows have about unit norm."""
+        return rng.normal(size=(n_hidden, self.n_features)) / np.sqrt(self.n_features)
+
+    def hidden(self, theta: Floats) -> tuple[list[Array], Floats, Floats]:
+        """H, block by block, with HᵀH and the sums of H over each class on the host."""
+        first, offset = self._first_layer(theta)
+        blocks, gram, sums = [], 0.0, 0.0
+        xp = compat.array_namespace(self.X)
+        for rows in self._blocks():
+            block = xp.tanh(self._block(rows) @ xp.matrix_transpose(first) + offset[None, :])
+            member = self._labels[rows][None, :] == self._classes[:, None]
+            gram = gram + xp.matrix_transpose(block) @ block
+            sums = sums + xp.astype(member, self._dtype) @ block
+            blocks.append(block)
+        return blocks, to_numpy(gram), to_numpy(sums)
+
+    def _first_layer(self, theta: Floats) -> tuple[Array, Array]:
+        """θ₁ in the units of X, and what centring adds, on the device of X."""
+        xp, device = compat.array_namespace(self.X), compat.device(self.X)
+        first = theta / self.scale
+        offset = -first @ self.mean
+        return (
+            xp.asarray(first, dtype=self._dtype, device=device),
+            xp.asarray(offset, dtype=self._dtype, device=device),
+        )
+
+    def second_layer(self, gram: Floats, sums: Floats) -> Floats:
+        """θ₂ᵀ = (HᵀH/N + αI)⁻¹ HᵀA/N, of shape (n_hidden, n_attributes)."""
+        ridge = gram / self.n_samples
+        ridge[np.diag_indices_from(ridge)] += self.alpha
+        right = sums.T @ self.targets / self.n_samples
+        return scipy.linalg.solve(ridge, right, assume_a="pos")
+
+    def value_and_gradient(self, flat: Floats) -> tuple[float, Floats]:
+        """J at the best θ₂, and its gradient for θ₁."""
+        theta = flat.reshape(-1, self.n_features)
+        blocks, gram, sums = self.hidden(theta)
+        second = self.second_layer(gram, sums)
+        # At the best θ₂ the error and its penalty are ‖A_y‖²/N − ⟨θ₂ᵀ, HᵀA_y/N⟩.
+        explained = float(np.sum(second * (sums.T @ self.targets))) / self.n_samples
+        value = self._target_norm - explained + self.alpha * float(np.sum(theta**2))
+        return value, (self._slope(blocks, second) + 2 * self.alpha * theta).ravel()
+
+    def _slope(self, blocks: list[Array], second: Floats) -> Floats:
+        r"""Gradient of the mean squared error for θ₁.
+
+        It is 2/N (E θ₂ ∘ (1 − H²))ᵀ X with E = H θ₂ᵀ − A_y.
+        """
+        xp, device = compat.array_namespace(self.X), compat.device(self.X)
+        outer, wanted = (
+            xp.asarray(part, dtype=self._dtype, device=device)
+            for part in (second @ second.T, self.targets @ second.T)
+        )
+        slope, total = 0.0, 0.0
+        for rows, block in zip(self._blocks(), blocks, strict=True):
+            back = block @ outer - xp.take(wanted, self._labels[rows], axis=0)
+            back = back * (1 - block * block)
+            slope = slope + xp.matrix_transpose(back) @ self._block(rows)
+            total = total + xp.sum(back, axis=0)
+        centered = to_numpy(slope) - to_numpy(total)[:, None] * self.mean
+        return centered * (2 / (self.n_samples * self.scale))
+
+    def network(self, theta: Floats, n_iter: int) -> Network:
+        """The network of these first weights, with its best second ones."""
+        _, gram, sums = self.hidden(theta)
+        first = theta / self.scale
+        second = self.second_layer(gram, sums) * self.signature_scale
+        return Network((first.T, second), (-first @ self.mean, self.signature_mean), n_iter)
+
+
+def train(
+    problem: NetworkProblem,
+    start: Floats,
+    stops: Collection[int],
+    tol: float,
+    watch: Callable[[Network], None] | None = None,
+) -> dict[int, Network]:
+    """One path of L-BFGS, and the network at some of its steps.
+
+    Parameters
+    ----------
+    problem : NetworkProblem
+        What is minimised.
+    start : ndarray of shape (n_hidden, n_features)
+        First weights.
+    stops : collection of int
+        Steps at which the network is wanted; the largest ends the path.
+    tol : float
+        The path ends, too, when a step lowers the objective by less than this share of it; later
+        stops then get the last network.
+    watch : callable, optional
+        Called with the network after every step.
+
+    Returns
+    -------
+    dict of int to Network
+        One a stop.
+    """
+    kept: dict[int, tuple[Floats, int]] = {}
+    last = start, 0
+
+    def after_step(intermediate_result: Any) -> None:
+        nonlocal last
+        last = intermediate_result.x.reshape(start.shape).copy(), last[1] + 1
+        if last[1] in stops:
+            kept[last[1]] = last
+        if watch is not None:
+            watch(problem.network(*last))
+
+    scipy.optimize.minimize(
+        problem.value_and_gradient,
+        start.ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        callback=after_step,
+        options={"maxiter": max(stops), "maxcor": _MEMORY, "ftol": tol, "gtol": 0.0},
+    )
+    return {stop: problem.network(*kept.get(stop, last)) for stop in stops}
+
+
+def _positive(scale: float) -> float:
+    """A scale that can be divided by."""
+    return scale if scale > 0 else 1.0

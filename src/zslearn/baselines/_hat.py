@@ -1,0 +1,287 @@
+r"""HAT: hierarchical transfer of semantic attributes.
+
+The seen classes lie in a hierarchy. At each of its inner nodes k every attribute m that varies
+among the classes below has a classifier :math:`f_{km}`, learned from the images below alone: what
+is furry among dogs is not what is furry among animals. A class takes over the classifiers of the
+nodes on its path from the root, and each node below the root has a category classifier
+:math:`g_k`, learned against its siblings. With the attributes :math:`b_{cm} = \pm 1` of a class,
+
+.. math:: s_c(x) = \frac{1}{M} \sum_m b_{cm} \sum_{k \in \mathrm{path}(c)} \omega_{km} f_{km}(x)
+          + \frac{\beta}{|\mathrm{path}(c)| - 1} \sum_{k \in \mathrm{path}(c)} g_k(x),
+
+where the weights :math:`\omega_{km} \propto \delta^{\mathrm{depth}(k)}` of one attribute sum to one
+over the nodes of the path where it varies. How f and g are learned is told in
+:mod:`zslearn.baselines._hat_nodes`. All of them are combinations of one score for each node and
+class below it, :math:`z_k(x)`, so that the embedding consists of these, and the parameters of a
+class say how they combine: :math:`f_{km} = \sum_y b_{ym} z_{ky}`, and :math:`g_k = \sum_y \pm
+z_{\mathrm{parent}(k), y}`, with the sign of whether y lies below k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from zslearn.base import ZeroShotClassifier
+from zslearn.baselines._closed_form import ClosedForm
+from zslearn.baselines._hat_nodes import Floats, NodeFactors, Nodes
+from zslearn.signatures import squared_distances
+from zslearn.signatures._binary import binary_kind
+from zslearn.signatures._table import SignatureTable
+from zslearn.signatures._tree import ClassTree
+from zslearn.utils import Array, InputWarning, move_like, warn_user
+
+
+class HAT(ClosedForm):
+    """Attribute classifiers at the nodes of a class hierarchy, transferred down its paths.
+
+    Parameters
+    ----------
+    hierarchy : "cluster", mapping, DataFrame, list of pairs or None, default=None
+        Child–parent pairs over class labels and inner nodes of any names: a mapping child → parent,
+        a DataFrame with the columns "child" and "parent", or a list of pairs. Every seen class must
+        be in it; a class that is described later and is not in it is placed beside the seen class
+        of the nearest signature. "cluster": built by agglomerative clustering of the seen classes'
+        signatures, see :func:`zslearn.signatures.cluster_hierarchy`. None: the same, with a
+        warning.
+    alpha : float, default=1e-3
+        Penalty of the classifiers, in units of the mean square distance of the training images from
+        their mean.
+    depth_weight : float, default=0.5
+        δ, how much a node counts beside its parent.
+    category_weight : float, default=0.1
+        β, weight of the category classifiers.
+    n_levels : int or None, default=3
+        Levels of the hierarchy that have classifiers, from the root down. None: all that there are;
+        for a hierarchy that is built, three.
+    feature_norm : {"l2"} or None, default="l2"
+        Whether each sample is brought to unit norm. "l2" also replaces NaN and infinity by 0.
+    signature_scale : {"seen", "all"} or float, default="seen"
+        What the median distance, in units of which signatures are measured, is taken over.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features, n_scores)
+        The class scores of all nodes, side by side.
+    intercept_ : array of shape (n_scores,)
+        What centring at each node comes to.
+    nodes_ : list of ndarray
+        The seen classes under each node that has classifiers; the root is the first.
+    node_parents_ : ndarray of shape (n_nodes,)
+        Position of each node's parent in `nodes_`; −1 for the root.
+    hierarchy_built_ : bool
+        Whether the hierarchy comes from the signatures.
+    thresholds_ : ndarray of shape (n_attributes,)
+        A class has the attributes whose normalised value is above: 0 for signatures of 0 and 1, or
+        −1 and 1; else the mean over the seen classes.
+    classes_ : ndarray of shape (n_classes,)
+        Every described class, sorted.
+    seen_classes_ : ndarray of shape (n_seen,)
+        The classes of the training data, sorted.
+    unseen_classes_ : ndarray of shape (n_unseen,)
+        The classes known by their signature alone, sorted.
+    n_features_in_ : int
+        Width of `X`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, where `X` had string names.
+    signature_scale_ : tuple of float
+        The number that the signatures of each view are divided by.
+
+    See Also
+    --------
+    zslearn.signatures.cluster_hierarchy : Makes a hierarchy.
+    zslearn.signatures.binarize_signatures : Makes signatures binary at other thresholds.
+
+    Notes
+    -----
+    The original learns support vector machines, gives an inner node the attributes of the classes
+    below, and chooses for each attribute the level that it is taken from. Here the classifiers are
+    regularised least squares, which have a closed form for all attributes of a node at once, and
+    the levels are weighted by `depth_weight`.
+
+    References
+    ----------
+    Z. Al-Halah and R. Stiefelhagen, "How to transfer? Zero-shot object recognition via hierarchical
+    transfer of semantic attributes", WACV 2015.
+
+    Examples
+    --------
+    >>> from zslearn.baselines import HAT
+    >>> from zslearn.datasets import make_zero_shot
+    >>> data = make_zero_shot(random_state=0)
+    >>> model = HAT(hierarchy="cluster")
+    >>> model = model.fit(data.X_train, data.y_train, signatures=data.signatures)
+    >>> model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.5
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ZeroShotClassifier._parameter_constraints,
+        "hierarchy": [StrOptions({"cluster"}), Mapping, pd.DataFrame, list, tuple, None],
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "depth_weight": [Interval(Real, 0, None, closed="neither")],
+        "category_weight": [Interval(Real, 0, None, closed="left")],
+        "n_levels": [Interval(Integral, 1, None, closed="left"), None],
+    }
+
+    grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
+        "paper": {
+            "n_levels": [1, 2, 3, 4],
+            "alpha": [10.0 ** (k / 2) for k in range(-10, 1)],
+            "depth_weight": [2.0**k for k in range(-4, 3)],
+            "category_weight": [0.0, 0.01, 0.03, 0.1, 0.3, 1.0],
+        },
+        "fast": {
+            "alpha": [10.0 ** (k / 2) for k in range(-8, -3)],
+            "depth_weight": [2.0**k for k in range(-3, 1)],
+            "category_weight": [0.03, 0.1, 0.3],
+        },
+    }
+    grid_order: ClassVar[tuple[str, ...]] = (
+        "n_levels",
+        "alpha",
+        "depth_weight",
+        "category_weight",
+    )
+
+    def __init__(
+        self,
+        hierarchy: Any = None,
+        alpha: float = 1e-3,
+        *,
+        depth_weight: float = 0.5,
+        category_weight: float = 0.1,
+        n_levels: int | None = 3,
+        feature_norm: str | None = "l2",
+        signature_scale: str | float = "seen",
+    ) -> None:
+        self.hierarchy = hierarchy
+        self.alpha = alpha
+        self.depth_weight = depth_weight
+        self.category_weight = category_weight
+        self.n_levels = n_levels
+        self.feature_norm = feature_norm
+        self.signature_scale = signature_scale
+
+    def _adopt(self, signatures: Any, seen: NDArray[Any]) -> tuple[SignatureTable, Any]:
+        if self.hierarchy is None and signatures is not None:
+            warn_user(
+                "HAT was given no hierarchy and builds one by clustering the signatures. Give "
+                'child–parent pairs, or hierarchy="cluster" to say that this is meant.',
+                InputWarning,
+            )
+        return super()._adopt(signatures, seen)
+
+    def _factor_key(self) -> Hashable:
+        return self.n_levels
+
+    def _factor(self, X: Array, y: NDArray[np.intp], signatures: Floats) -> NodeFactors:
+        if self.hierarchy is None or isinstance(self.hierarchy, str):
+            nodes = Nodes.from_signatures(signatures, self.n_levels)
+        else:
+            tree = ClassTree(self.hierarchy)
+            nodes = Nodes.from_tree(tree, self.seen_classes_.tolist(), self.n_levels)
+        return NodeFactors(X, y, nodes)
+
+    def _solve(self, factors: NodeFactors, signatures: Floats) -> None:
+        self.coef_, self.intercept_ = factors.solve(self.alpha)
+        self._nodes = factors.nodes
+        self._seen_signatures = signatures
+        self.nodes_ = [self.seen_classes_[members] for members in self._nodes.members]
+        self.node_parents_ = self._nodes.parents
+        self.hierarchy_built_ = self.hierarchy is None or isinstance(self.hierarchy, str)
+        self.thresholds_ = _thresholds(signatures)
+
+    def embedding_key(self) -> Hashable:
+        """Levels and penalty: the weights change nothing in the embedding."""
+        return self.n_levels, self.alpha
+
+    def embed(self, X: Array) -> Array:
+        """Score the classes under each node.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Prepared features.
+
+        Returns
+        -------
+        array of shape (n_samples, n_scores)
+            z, node by node; attribute and category scores are combinations of them.
+        """
+        return X @ move_like(self.coef_, X) + move_like(self.intercept_, X)[None, :]
+
+    def synthesize(self, signatures: Floats) -> Array:
+        """Make the hierarchical signatures of classes, placed by their nearest seen class.
+
+        Parameters
+        ----------
+        signatures : ndarray of shape (n_classes, n_attributes)
+            Normalised signatures.
+
+        Returns
+        -------
+        ndarray of shape (n_classes, n_scores)
+            How the scores of the nodes combine to that of the class.
+        """
+        return self._hierarchical(signatures, self._beside_nearest(signatures))
+
+    def _synthesize_named(self, signatures: Floats, labels: NDArray[Any]) -> Array:
+        """Place classes by name where the hierarchy knows them."""
+        places = self._beside_nearest(signatures)
+        if not self.hierarchy_built_:
+            tree = ClassTree(self.hierarchy)
+            for row, label in enumerate(labels.tolist()):
+                if label in tree:
+                    names = [label, *tree.ancestors(label)]
+                    known = (self._nodes.by_name[n] for n in names if n in self._nodes.by_name)
+                    places[row] = next(known, 0)
+        return self._hierarchical(signatures, places)
+
+    def _beside_nearest(self, signatures: Floats) -> NDArray[np.intp]:
+        """The node above the seen class of the nearest signature."""
+        nearest = squared_distances(signatures, self._seen_signatures).argmin(axis=1)
+        return self._nodes.of_class[nearest]
+
+    def _hierarchical(self, signatures: Floats, places: NDArray[np.intp]) -> Floats:
+        """Combinations of the nodes' class scores, for classes right below the given nodes."""
+        attributes = self._binary(signatures)
+        seen = self._binary(self._seen_signatures)
+        starts = np.concatenate([[0], np.cumsum([len(m) for m in self._nodes.members])])
+        out = np.zeros((len(signatures), int(starts[-1])))
+        for place in np.unique(places).tolist():
+            rows = np.flatnonzero(places == place)
+            path = self._nodes.path(place)
+            weights = self._path_weights(path, seen)
+            for depth, node in enumerate(path):
+                members = self._nodes.members[node]
+                part = (attributes[rows] * weights[depth]) @ seen[members].T / seen.shape[1]
+                if depth + 1 < len(path):
+                    below = np.isin(members, self._nodes.members[path[depth + 1]])
+                    part += np.where(below, 1.0, -1.0) * self.category_weight / (len(path) - 1)
+                out[rows, starts[node] : starts[node + 1]] = part
+        return out
+
+    def _path_weights(self, path: list[int], seen: Floats) -> Floats:
+        """ω, of shape (n_nodes of the path, n_attributes)."""
+        varies = [np.ptp(seen[self._nodes.members[node]], axis=0) > 0 for node in path]
+        weights = self.depth_weight ** np.arange(len(path))[:, None] * np.asarray(varies)
+        total = weights.sum(axis=0)
+        return weights / np.where(total > 0, total, 1.0)
+
+    def _binary(self, signatures: Floats) -> Floats:
+        """Attributes, 1 where a class has it and −1 where not."""
+        return np.where(signatures > self.thresholds_, 1.0, -1.0)
+
+
+def _thresholds(signatures: Floats) -> Floats:
+    """What tells a class that has an attribute: 0 for binary signatures, else the mean."""
+    if binary_kind(signatures) is not None:
+        return np.zeros(signatures.shape[1])
+    return signatures.mean(axis=0)

@@ -1,0 +1,193 @@
+r"""The nodes of HAT's hierarchy, and the class scores that are learned at each of them.
+
+At a node with n images, of which :math:`\bar x` is the mean, each attribute has a classifier
+:math:`f(x) = w^\top (x - \bar x)` by regularised least squares,
+
+.. math:: \min_w \frac{1}{n} \sum_i \left(w^\top (x_i - \bar x) - (b_{y_i} - \bar b)\right)^2
+          + \alpha s^2 \|w\|^2,
+
+with the attribute :math:`b = \pm 1` of each image's class and the mean square distance
+:math:`s^2` of all training images from their mean. The solution is linear in the targets: with P
+the solutions for the indicators of the node's classes and B their attributes, the classifiers of
+all attributes are the columns of P B. So P, one column a class, is all that is kept of a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
+
+import array_api_compat as compat
+import numpy as np
+from numpy.typing import NDArray
+
+from zslearn.baselines._closed_form import class_moments, row_blocks
+from zslearn.signatures._tree import ClassTree, cluster_levels
+from zslearn.utils import Array, name_some, take_rows
+
+Floats = NDArray[np.float64]
+
+
+class Nodes:
+    """Inner nodes under which at least two seen classes lie, from the root down.
+
+    Nodes under which the same seen classes lie are one.
+
+    Parameters
+    ----------
+    memberships : sequence of sequences
+        Names of the nodes above each seen class, nearest first.
+    n_levels : int or None
+        Levels that are kept, the root among them; None keeps all.
+
+    Attributes
+    ----------
+    members : list of ndarray
+        Positions of the seen classes under each node; the root is the first.
+    parents : ndarray of shape (n_nodes,)
+        Position of each node's parent; −1 for the root.
+    by_name : dict
+        Position of the nearest node that is kept, for each name.
+    of_class : ndarray of shape (n_seen,)
+        Position of the nearest node above each seen class.
+    """
+
+    def __init__(self, memberships: Sequence[Sequence[Hashable]], n_levels: int | None) -> None:
+        under: dict[Hashable, list[int]] = {}
+        for position, names in enumerate(memberships):
+            for name in names:
+                under.setdefault(name, []).append(position)
+        everything = tuple(range(len(memberships)))
+        index: dict[tuple[int, ...], int] = {everything: 0}
+        self.members = [np.arange(len(memberships))]
+        parents, depths = [-1], [0]
+        above = np.zeros(len(memberships), dtype=np.intp)
+        # Larger sets first: a node comes after all that it lies under.
+        for group in sorted({tuple(g) for g in under.values()}, key=lambda g: (-len(g), g)):
+            parent = int(above[group[0]])
+            too_deep = n_levels is not None and depths[parent] + 1 >= n_levels
+            if group in index or len(group) < 2 or too_deep:
+                index.setdefault(group, parent)
+                continue
+            index[group] = len(self.members)
+            above[list(group)] = index[group]
+            self.members.append(np.asarray(group, dtype=np.intp))
+            parents.append(parent)
+            depths.append(depths[parent] + 1)
+        self.parents = np.asarray(parents, dtype=np.intp)
+        self.by_name = {name: index[tuple(group)] for name, group in under.items()}
+        self.of_class = above
+
+    @classmethod
+    def from_tree(cls, tree: ClassTree, seen: list[Hashable], n_levels: int | None) -> Nodes:
+        """Nodes of a hierarchy that a user gave."""
+        lost = [label for label in seen if label not in tree]
+        if lost:
+            raise ValueError(
+                f"The hierarchy does not place {len(lost)} of the {len(seen)} seen classes: "
+                f"{name_some(lost)}. Add a (child, parent) pair for each, with the labels of y, or "
+                'use hierarchy="cluster".'
+            )
+        return cls([[label, *tree.ancestors(label)] for label in seen], n_levels)
+
+    @classmethod
+    def from_signatures(cls, signatures: Floats, n_levels: int | None) -> Nodes:
+        """Nodes by clustering; see :func:`zslearn.signatures.cluster_hierarchy`."""
+        levels = cluster_levels(signatures, 3 if n_levels is None else n_levels)
+        memberships = [list(enumerate(codes))[::-1] for codes in np.stack(levels, axis=1).tolist()]
+        return cls(memberships, n_levels)
+
+    def path(self, node: int) -> list[int]:
+        """Nodes from the root to this one."""
+        path = [node]
+        while self.parents[path[-1]] >= 0:
+            path.append(int(self.parents[path[-1]]))
+        return path[::-1]
+
+
+class _Rows(NamedTuple):
+    """Images of a node: covariance or kernel, and what it is solved for.
+
+    Parameters
+    ----------
+    matrix : array
+        X̃ᵀX̃/n, or X̃X̃ᵀ/n where that is smaller.
+    right : array
+        X̃ᵀY/n, or Y/n.
+    centered : array or None
+        X̃ where the kernel is taken.
+    mean : array of shape (n_features,)
+        What is taken from each image.
+    """
+
+    matrix: Array
+    right: Array
+    centered: Array | None
+    mean: Array
+
+
+class NodeFactors:
+    """What all penalties share: the images of each node, reduced.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Prepared features.
+    y : ndarray of shape (n_samples,)
+        Positions in the seen classes.
+    nodes : Nodes
+        The hierarchy.
+    """
+
+    def __init__(self, X: Array, y: NDArray[np.intp], nodes: Nodes) -> None:
+        self.nodes = nodes
+        self.square = _mean_square(X)
+        self._rows = [_reduce(X, y, members) for members in nodes.members]
+        self._last: tuple[float, tuple[Array, Array]] | None = None
+
+    def solve(self, alpha: float) -> tuple[Array, Array]:
+        """Coefficients (n_features, Σ classes of the nodes) and intercepts; the last are kept."""
+        if self._last is None or self._last[0] != alpha:
+            parts = [self._solve_node(rows, alpha) for rows in self._rows]
+            xp = compat.array_namespace(parts[0])
+            offsets = [-rows.mean @ part for rows, part in zip(self._rows, parts, strict=True)]
+            self._last = alpha, (xp.concat(parts, axis=1), xp.concat(offsets, axis=0))
+        return self._last[1]
+
+    def _solve_node(self, rows: _Rows, alpha: float) -> Array:
+        """P, the least squares solutions for the indicators of the classes of a node."""
+        xp = compat.array_namespace(rows.matrix)
+        size, device = rows.matrix.shape[0], compat.device(rows.matrix)
+        ridge = alpha * self.square * xp.eye(size, dtype=rows.matrix.dtype, device=device)
+        solved = xp.linalg.solve(rows.matrix + ridge, rows.right)
+        return solved if rows.centered is None else xp.matrix_transpose(rows.centered) @ solved
+
+
+def _mean_square(X: Array) -> float:
+    """Mean square distance of the rows from their mean."""
+    xp = compat.array_namespace(X)
+    mean = xp.sum(X, axis=0, dtype=xp.float64)[None, :] / X.shape[0]
+    total = sum(
+        float(xp.sum((xp.astype(X[rows, :], xp.float64) - mean) ** 2))
+        for rows in row_blocks(X.shape[0])
+    )
+    return total / X.shape[0] if total > 0 else 1.0
+
+
+def _reduce(X: Array, y: NDArray[np.intp], members: NDArray[np.intp]) -> _Rows:
+    """The images of a node, as covariance or as kernel."""
+    chosen = np.flatnonzero(np.isin(y, members))
+    codes = np.searchsorted(members, y[chosen])
+    part = X if len(chosen) == len(y) else take_rows(X, chosen)
+    xp: Any = compat.array_namespace(X)
+    n_rows = len(chosen)
+    if n_rows >= X.shape[1]:
+        moments = class_moments(part, codes, len(members), center=True)
+        right = xp.matrix_transpose(moments.class_sums) / n_rows
+        return _Rows(moments.gram / n_rows, right, None, moments.mean)
+    part = xp.astype(part, xp.float64)
+    mean = xp.sum(part, axis=0) / n_rows
+    part = part - mean[None, :]
+    indicators = (codes[:, None] == np.arange(len(members))).astype(np.float64)
+    right = xp.asarray(indicators, device=compat.device(X)) / n_rows
+    return _Rows(part @ xp.matrix_transpose(part) / n_rows, right, part, mean)

@@ -1,0 +1,324 @@
+r"""SSE: semantic similarity embedding.
+
+Every class, seen or unseen, is a mixture of the seen classes. From its signature a, with those of
+the seen classes :math:`a_1, \dots, a_S`, the mixture pattern is
+
+.. math:: z(a) = \arg\min_{z \in \Delta} \tfrac12 \Big\|a - \sum_c z_c a_c\Big\|^2
+          + \tfrac{\gamma}{2} \|z\|^2, \quad \Delta = \{z \ge 0, \textstyle\sum_c z_c = 1\}.
+
+An image is compared with a reference vector :math:`v_c` of each seen class,
+
+.. math:: \phi(x, v) = \min(x, v) \ \text{("int")} \quad \text{or} \quad
+          \phi(x, v) = \max(0, x - v) \ \text{("relu")},
+
+and its score for a class is :math:`f(x, a) = \sum_c z_c(a) \langle w, \phi(x, v_c) \rangle`. The
+weights w and the references V have a large margin: with :math:`\Delta_{ys} = \|a_y - a_s\|^2`,
+
+.. math:: \min_{w, V} \frac{\alpha}{2} \|w\|^2
+    + \underset{y \ne s}{\mathrm{mean}}\ \tfrac12 [\Delta_{ys} - \bar f_y(a_y) + \bar f_y(a_s)]_+^2
+    + \underset{n,\, s \ne y_n}{\mathrm{mean}}\ \tfrac12
+      [\Delta_{y_n s} - f(x_n, a_{y_n}) + f(x_n, a_s)]_+^2,
+
+where :math:`\bar f_y` is the mean score over the samples of class y. The first sum aligns the
+classes, the second classifies the samples; w and V are optimised in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import array_api_compat as compat
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from zslearn.base import ZeroShotClassifier
+from zslearn.baselines._sse_training import (
+    Descent,
+    MarginObjective,
+    alternate,
+    intersection_responses,
+)
+from zslearn.solvers import simplex_least_squares
+from zslearn.utils import Array, is_foreign, move_like, to_numpy
+
+# Rows that are measured at a time.
+_BLOCK = 4096
+
+
+class SSE(ZeroShotClassifier):
+    """Semantic similarity embedding: classes and images as mixtures of the seen classes.
+
+    Parameters
+    ----------
+    gamma : float, default=1.0
+        Weight of ‖z‖² in the mixture patterns: the larger, the more seen classes share in one.
+        Signatures are in units of their median distance.
+    alpha : float, default=1e-5
+        Weight of ‖w‖², for features of unit mean square norm. Below some 1e-5 it hardly acts:
+        the number of steps then limits w.
+    kernel : {"int", "relu"}, default="int"
+        How images meet the references: the intersection min(x, v), meant for non-negative
+        features such as histograms or the outputs of rectified units, though it is defined for
+        all, or max(0, x − v). The predictions are the same; see Notes.
+    max_iter : int, default=8
+        Steps in V, each followed by a short descent in w. 0 leaves the references at the class
+        means.
+    tol : float, default=1e-3
+        A descent in w ends when the gradient is below this share of that at w = 0.
+    n_jobs : int, optional
+        Threads. By default as many as there are cores.
+    feature_norm : {"l2"} or None, default="l2"
+        Whether each sample is brought to unit norm. "l2" also replaces NaN and infinity by 0.
+    signature_scale : {"seen", "all"} or float, default="seen"
+        What the median distance, in units of which signatures are measured, is taken over.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Weights w, for features divided by `feature_scale_`.
+    references_ : ndarray of shape (n_seen, n_features)
+        References V of the seen classes, likewise.
+    patterns_ : ndarray of shape (n_seen, n_seen)
+        Mixture patterns of the seen classes.
+    objective_ : float
+        Value of the objective.
+    history_ : list of float
+        The objective after each descent in w; it never rises.
+    feature_scale_ : float
+        The root mean square norm of the training samples.
+    n_iter_ : int
+        Steps in w and V together.
+    classes_ : ndarray of shape (n_classes,)
+        Every described class, sorted.
+    seen_classes_ : ndarray of shape (n_seen,)
+        The classes of the training data, sorted.
+    unseen_classes_ : ndarray of shape (n_unseen,)
+        The classes known by their signature alone, sorted.
+    n_features_in_ : int
+        Width of `X`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, where `X` had string names.
+    signature_scale_ : tuple of float
+        The number that the signatures of each view are divided by.
+
+    See Also
+    --------
+    zslearn.solvers.simplex_least_squares : The mixture patterns.
+
+    Notes
+    -----
+    As max(0, x − v) = x − min(x, v) and the weights of a pattern add up to one, the score of
+    "relu" under w is that of "int" under −w plus ⟨w, x⟩, which is the same for all classes. So the
+    two kernels are one model, trained once; only the embedding is written differently.
+
+    What differs from the original: the hinges are squared, and each class counts alike however
+    many samples it has; V is not penalised but takes few steps and stays within the range of the
+    features (so that it is non-negative where these are), by projected gradients instead of the
+    concave–convex procedure; margins are squared distances of the signatures.
+
+    Training passes a few dozen times over all (sample, seen class, feature) triples.
+
+    References
+    ----------
+    Z. Zhang and V. Saligrama, "Zero-shot learning via semantic similarity embedding", ICCV 2015.
+
+    Examples
+    --------
+    >>> from zslearn.baselines import SSE
+    >>> from zslearn.datasets import make_zero_shot
+    >>> data = make_zero_shot(random_state=0)
+    >>> model = SSE().fit(data.X_train, data.y_train, signatures=data.signatures)
+    >>> model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.5
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ZeroShotClassifier._parameter_constraints,
+        "gamma": [Interval(Real, 0, None, closed="neither")],
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "kernel": [StrOptions({"int", "relu"})],
+        "max_iter": [Interval(Integral, 0, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "n_jobs": [Integral, None],
+    }
+
+    grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
+        "paper": {
+            "gamma": [10.0**k for k in range(-4, 3)],
+            "alpha": [10.0**k for k in range(-8, 0)],
+            "max_iter": [0, 4, 8, 16, 32],
+        },
+        "fast": {
+            "gamma": [0.3, 1.0, 3.0, 10.0],
+            "alpha": [1e-5],
+            "max_iter": [4, 8, 12],
+        },
+    }
+    grid_order: ClassVar[tuple[str, ...]] = ("gamma", "alpha", "max_iter")
+
+    def __init__(
+        self,
+        gamma: float = 1.0,
+        alpha: float = 1e-5,
+        *,
+        kernel: str = "int",
+        max_iter: int = 8,
+        tol: float = 1e-3,
+        n_jobs: int | None = None,
+        feature_norm: str | None = "l2",
+        signature_scale: str | float = "seen",
+    ) -> None:
+        self.gamma = gamma
+        self.alpha = alpha
+        self.kernel = kernel
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.feature_norm = feature_norm
+        self.signature_scale = signature_scale
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn that two features, as in its checks, are too few to score well."""
+        tags = super().__sklearn_tags__()
+        # One weight a feature serves all classes, and there is no bias.
+        tags.classifier_tags.poor_score = True
+        return tags
+
+    def _fit(self, X: Array, y: NDArray[np.intp], signatures: NDArray[np.float64]) -> None:
+        objective, self.feature_scale_ = self._samples(X, y)
+        self._set_patterns(signatures)
+        states = list(islice(self._train(objective), self.max_iter + 1))
+        self._adopt_states(states)
+
+    def fit_grid(
+        self, X: Any, y: Any, *, signatures: Any = None, settings: Sequence[Mapping[str, Any]]
+    ) -> Iterator[tuple[int, Self]]:
+        """Fit once for each setting; all values of `max_iter` share one descent.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        signatures : DataFrame, mapping, array or MultiSignatures, optional
+            What is known of each class.
+        settings : sequence of mappings
+            Hyper-parameters by name.
+
+        Yields
+        ------
+        index : int
+            Position in `settings`.
+        estimator : SSE
+            Fitted under that setting.
+        """
+        if not {name for setting in settings for name in setting} <= set(self.grid_order):
+            yield from super().fit_grid(X, y, signatures=signatures, settings=settings)
+            return
+        fresh = clone(self)
+        training = fresh._begin(X, y, signatures)
+        objective, fresh.feature_scale_ = fresh._samples(training.X, training.y)
+        variants = [fresh._variant(setting) for setting in settings]
+        for gamma, alpha in dict.fromkeys((one.gamma, one.alpha) for one in variants):
+            group = [
+                i for i, one in enumerate(variants) if (one.gamma, one.alpha) == (gamma, alpha)
+            ]
+            for i in group:
+                variants[i]._validate_params()
+            first = variants[group[0]]
+            first._set_patterns(training.signatures)
+            descent = first._train(objective)
+            states: list[Descent] = []
+            for i in sorted(group, key=lambda i: variants[i].max_iter):
+                one = variants[i]
+                states.extend(islice(descent, one.max_iter + 1 - len(states)))
+                one._seen_signatures, one.patterns_ = first._seen_signatures, first.patterns_
+                one._adopt_states(states)
+                one._describe(training.table)
+                yield i, one
+
+    def _samples(self, X: Array, y: NDArray[np.intp]) -> tuple[MarginObjective, float]:
+        """The objective of the samples, in float32 and in units of their mean square norm."""
+        rows = to_numpy(X)
+        # By the largest entry first: squares of any scale are then finite.
+        largest = float(np.abs(rows).max()) or 1.0
+        squares = sum(
+            float(np.sum((rows[start : start + _BLOCK] / largest) ** 2, dtype=np.float64))
+            for start in range(0, len(rows), _BLOCK)
+        )
+        scale = largest * float(np.sqrt(squares / len(rows))) or 1.0
+        threads = joblib.effective_n_jobs(-1 if self.n_jobs is None else self.n_jobs)
+        return MarginObjective((rows / scale).astype(np.float32), y, threads), scale
+
+    def _set_patterns(self, signatures: NDArray[np.float64]) -> None:
+        self._seen_signatures = signatures
+        self.patterns_ = simplex_least_squares(signatures, signatures, gamma=self.gamma).weights
+
+    def _train(self, objective: MarginObjective) -> Iterator[Descent]:
+        """Start the alternation under this setting."""
+        margins = cdist(self._seen_signatures, self._seen_signatures, "sqeuclidean")
+        objective.describe(self.patterns_, margins, self.alpha)
+        return alternate(objective, self.tol)
+
+    def _adopt_states(self, states: Sequence[Descent]) -> None:
+        """Take over where the alternation is."""
+        last = states[-1]
+        self.coef_ = last.w if self.kernel == "int" else -last.w
+        self.references_ = last.V
+        self.objective_ = last.value
+        self.history_ = [state.value for state in states]
+        self.n_iter_ = last.n_iter
+
+    def embed(self, X: Array) -> Array:
+        """Compare each row with the reference of every seen class: ⟨w, φ(x, v_c)⟩.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Prepared features.
+
+        Returns
+        -------
+        array of shape (n_samples, n_seen)
+            The row's pattern over the seen classes.
+        """
+        X = X / self.feature_scale_
+        if not is_foreign(X):
+            responses = intersection_responses(X, self.references_, self.coef_)
+            if self.kernel == "int":
+                return responses
+            return (X @ self.coef_.astype(X.dtype))[:, None] - responses
+        xp = compat.array_namespace(X)
+        references, coef = move_like(self.references_, X), move_like(self.coef_, X)
+        columns = []
+        for c in range(references.shape[0]):
+            v = references[c, :][None, :]
+            if self.kernel == "int":
+                columns.append(xp.minimum(X, v) @ coef)
+            else:
+                columns.append(xp.clip(X - v, min=0) @ coef)
+        return xp.stack(columns, axis=1)
+
+    def synthesize(self, signatures: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Write each class as a mixture of the seen classes.
+
+        Parameters
+        ----------
+        signatures : ndarray of shape (n_classes, n_attributes)
+            Normalised signatures.
+
+        Returns
+        -------
+        ndarray of shape (n_classes, n_seen)
+            One pattern a row.
+        """
+        return simplex_least_squares(signatures, self._seen_signatures, gamma=self.gamma).weights

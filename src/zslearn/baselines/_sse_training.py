@@ -1,0 +1,347 @@
+r"""The max-margin training of SSE: kernels, objective, alternation.
+
+With the mixture patterns of the seen classes as rows of Z, the responses
+:math:`e_{nc} = \langle w, \min(x_n, v_c) \rangle`, the scores :math:`F = E Z^\top`, the mean scores
+:math:`\bar F_{ys}` of class y's samples for class s, and the margins :math:`\Delta_{ys}`,
+
+.. math:: J(w, V) = \frac{\alpha}{2} \|w\|^2
+    + \frac{1}{2S(S-1)} \sum_{y \ne s} [\Delta_{ys} + \bar F_{ys} - \bar F_{yy}]_+^2
+    + \frac{1}{2S(S-1)} \sum_y \frac{1}{N_y} \sum_{n \in y} \sum_{s \ne y}
+      [\Delta_{ys} + F_{ns} - F_{ny}]_+^2.
+
+J is convex in w: a limited-memory quasi-Newton method descends. In V it is not even smooth; a
+projected gradient step is taken if it lowers J, else none. So J never rises.
+
+A pass over all (sample, class, feature) triples is all the cost there is. Four samples at a
+time share what is loaded of a class, and nothing larger than samples × classes is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+# Rows are worked on in so many parts, and what they sum to in float32 in blocks of so many rows.
+_PARTS = 8
+_BLOCK = 512
+# Fewer rows are not worth a thread.
+_SMALL = 1024
+# Quasi-Newton steps in w before the first step in V and after each, and how many are remembered.
+_FIRST_STEPS = 8
+_STEPS = 2
+_MEMORY = 8
+# The first step in V, as a share of the distance of V to its mean; how often a step is halved.
+_STRIDE = 0.2
+_HALVINGS = 4
+_ARMIJO = 1e-4
+# How often a step in w is shortened.
+_TRIALS = 10
+# Sums may be reordered and comparisons need not think of NaN; infinities keep their meaning.
+_FAST = {"nnan", "nsz", "contract", "reassoc", "arcp"}
+
+
+@numba.njit(cache=True, nogil=True, fastmath=_FAST)
+def _responses(X: NDArray[Any], V: NDArray[Any], w: NDArray[Any], out: NDArray[Any]) -> None:
+    """⟨w, min(x_n, v_c)⟩ for all rows and classes; the number of rows is a multiple of four."""
+    zero = w[0] - w[0]
+    for n in range(0, len(X), 4):
+        x0, x1, x2, x3 = X[n], X[n + 1], X[n + 2], X[n + 3]
+        for c in range(len(V)):
+            v = V[c]
+            a0, a1, a2, a3 = zero, zero, zero, zero
+            for d in range(len(w)):
+                a0 += w[d] * min(x0[d], v[d])
+                a1 += w[d] * min(x1[d], v[d])
+                a2 += w[d] * min(x2[d], v[d])
+                a3 += w[d] * min(x3[d], v[d])
+            out[n, c], out[n + 1, c], out[n + 2, c], out[n + 3, c] = a0, a1, a2, a3
+
+
+@numba.njit(cache=True, nogil=True, fastmath=_FAST)
+def _slope_in_w(X: NDArray[Any], V: NDArray[Any], G: NDArray[Any], out: NDArray[Any]) -> None:
+    """Σ_nc g_nc min(x_n, v_c), added to out."""
+    for n in range(0, len(X), 4):
+        x0, x1, x2, x3 = X[n], X[n + 1], X[n + 2], X[n + 3]
+        for c in range(len(V)):
+            v = V[c]
+            g0, g1, g2, g3 = G[n, c], G[n + 1, c], G[n + 2, c], G[n + 3, c]
+            for d in range(len(out)):
+                out[d] += (
+                    g0 * min(x0[d], v[d])
+                    + g1 * min(x1[d], v[d])
+                    + g2 * min(x2[d], v[d])
+                    + g3 * min(x3[d], v[d])
+                )
+
+
+@numba.njit(cache=True, nogil=True, fastmath=_FAST)
+def _slope_in_v(X: NDArray[Any], V: NDArray[Any], G: NDArray[Any], out: NDArray[Any]) -> None:
+    """Σ_n g_nc [x_n > v_c] for each class, added to out: ∂min(x, v)/∂v = [x > v]."""
+    zero = G[0, 0] - G[0, 0]
+    for n in range(0, len(X), 4):
+        x0, x1, x2, x3 = X[n], X[n + 1], X[n + 2], X[n + 3]
+        for c in range(len(V)):
+            v, o = V[c], out[c]
+            g0, g1, g2, g3 = G[n, c], G[n + 1, c], G[n + 2, c], G[n + 3, c]
+            for d in range(len(v)):
+                o[d] += (
+                    (g0 if x0[d] > v[d] else zero)
+                    + (g1 if x1[d] > v[d] else zero)
+                    + (g2 if x2[d] > v[d] else zero)
+                    + (g3 if x3[d] > v[d] else zero)
+                )
+
+
+def _by_four(X: NDArray[Any]) -> NDArray[Any]:
+    """Rows with zeros below, so that there are a multiple of four."""
+    rows = np.zeros((-(-len(X) // 4) * 4, X.shape[1]), dtype=X.dtype)
+    rows[: len(X)] = X
+    return rows
+
+
+def intersection_responses(
+    X: NDArray[Any], references: NDArray[Any], coef: NDArray[Any]
+) -> NDArray[Any]:
+    """⟨w, min(x, v_c)⟩ of each row and class.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Features.
+    references : ndarray of shape (n_classes, n_features)
+        The vectors v.
+    coef : ndarray of shape (n_features,)
+        The weights w.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_classes)
+        In the dtype of X.
+    """
+    rows = _by_four(X)
+    out = np.empty((len(rows), len(references)), dtype=X.dtype)
+    _responses(rows, references.astype(X.dtype), coef.astype(X.dtype), out)
+    return out[: len(X)]
+
+
+class MarginObjective:
+    """J of the module for one set of samples, in the dtype of these.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Features.
+    y : ndarray of shape (n_samples,)
+        Class positions 0 … S−1, each of which occurs.
+    n_jobs : int, default=1
+        Threads; they change no digit.
+    """
+
+    def __init__(self, X: NDArray[Any], y: NDArray[np.intp], n_jobs: int = 1) -> None:
+        order = np.argsort(y, kind="stable")
+        self.rows, self.y = _by_four(X[order]), y[order]
+        self.counts = np.bincount(y)
+        self.starts = np.cumsum(self.counts) - self.counts
+        self.n_jobs = n_jobs
+        self.means = np.add.reduceat(X[order], self.starts, axis=0, dtype=np.float64)
+        self.means /= self.counts[:, None]
+        self.low, self.high = X.min(axis=0).astype(float), X.max(axis=0).astype(float)
+
+    def describe(self, patterns: Floats, margins: Floats, alpha: float) -> None:
+        """Take the mixture patterns Z, the margins Δ and the weight of the penalty."""
+        self.patterns, self.margins, self.alpha = patterns, margins, alpha
+
+    def value(self, w: Floats, V: Floats) -> tuple[float, NDArray[Any]]:
+        """J, and its derivative in the responses E."""
+        dtype, n_classes = self.rows.dtype, len(V)
+        E = np.empty((len(self.rows), n_classes), dtype=dtype)
+        narrow_V, narrow_w = V.astype(dtype), w.astype(dtype)
+        self._map(lambda rows: _responses(self.rows[rows], narrow_V, narrow_w, E[rows]))
+        F = E[: len(self.y)].astype(np.float64) @ self.patterns.T
+        means = np.add.reduceat(F, self.starts, axis=0) / self.counts[:, None]
+        of_means, slope_of_means = _hinge(means, self.margins, np.arange(n_classes))
+        each, slope = _hinge(F, self.margins[self.y], self.y)
+        share = 1 / self.counts[self.y]
+        slope += slope_of_means[self.y]
+        slope *= share[:, None]
+        pairs = n_classes * (n_classes - 1)
+        G = np.zeros_like(E)
+        G[: len(self.y)] = slope @ (self.patterns / pairs)
+        return float((of_means.sum() + each @ share) / pairs + 0.5 * self.alpha * (w @ w)), G
+
+    def slope_in_w(self, w: Floats, V: Floats, G: NDArray[Any]) -> Floats:
+        """∂J/∂w from the derivative in the responses."""
+        return self._sum(_slope_in_w, V, G, V.shape[1:]) + self.alpha * w
+
+    def slope_in_v(self, w: Floats, V: Floats, G: NDArray[Any]) -> Floats:
+        """∂J/∂V from the derivative in the responses."""
+        return self._sum(_slope_in_v, V, G, V.shape) * w
+
+    def _map(self, function: Callable[[slice], Any]) -> list[Any]:
+        """Call for every part of the rows; the results come in the order of the parts."""
+        per_part = -(-len(self.rows) // (4 * _PARTS)) * 4
+        parts = [slice(at, at + per_part) for at in range(0, len(self.rows), per_part)]
+        if self.n_jobs == 1 or len(self.rows) < _SMALL:
+            return [function(rows) for rows in parts]
+        with ThreadPoolExecutor(self.n_jobs) as pool:
+            return list(pool.map(function, parts))
+
+    def _sum(
+        self, kernel: Callable[..., None], V: Floats, G: NDArray[Any], shape: tuple[int, ...]
+    ) -> Floats:
+        """Add up what a kernel makes of the rows: blocks in their dtype, all in float64."""
+        narrow = V.astype(self.rows.dtype)
+
+        def part(rows: slice) -> Floats:
+            total = np.zeros(shape)
+            for start in range(rows.start, min(rows.stop, len(self.rows)), _BLOCK):
+                block = slice(start, min(start + _BLOCK, rows.stop))
+                out = np.zeros(shape, dtype=narrow.dtype)
+                kernel(self.rows[block], narrow, G[block], out)
+                total += out
+            return total
+
+        return np.sum(self._map(part), axis=0)
+
+
+def _hinge(scores: Floats, margins: Floats, y: NDArray[np.intp]) -> tuple[Floats, Floats]:
+    """½ Σ_s [Δ_s + f_s − f_y]₊² of each row, and the derivative in its scores."""
+    at = np.arange(len(y))
+    short = margins + scores - scores[at, y][:, None]
+    np.maximum(short, 0, out=short)
+    short[at, y] = 0
+    loss = 0.5 * np.einsum("ns,ns->n", short, short)
+    short[at, y] = -short.sum(axis=1)
+    return loss, short
+
+
+class Descent(NamedTuple):
+    """Where the alternation is.
+
+    Parameters
+    ----------
+    w : ndarray of shape (n_features,)
+        Weights.
+    V : ndarray of shape (n_classes, n_features)
+        Reference vectors.
+    value : float
+        J.
+    n_iter : int
+        Steps so far, in w and in V.
+    """
+
+    w: Floats
+    V: Floats
+    value: float
+    n_iter: int
+
+
+def alternate(objective: MarginObjective, tol: float) -> Iterator[Descent]:
+    """Descend in w, then in V, and so on: the state after each descent in w, without an end.
+
+    Parameters
+    ----------
+    objective : MarginObjective
+        J.
+    tol : float
+        A descent in w ends when the gradient has fallen below this share of that at w = 0.
+
+    Yields
+    ------
+    Descent
+        The first with V at the class means, each later one after one more step in V.
+    """
+    V = objective.means
+    w = np.zeros(V.shape[1])
+    value, G = objective.value(w, V)
+    goal = tol * float(np.linalg.norm(objective.slope_in_w(w, V, G)))
+    length = _STRIDE * float(np.linalg.norm(V - V.mean(axis=0)))
+    n_iter, allowed = 0, _FIRST_STEPS
+    while True:
+        w, value, G, steps = _descend_in_w(objective, w, V, value, G, goal, allowed)
+        n_iter, allowed = n_iter + steps, _STEPS
+        yield Descent(w, V, value, max(1, n_iter))
+        step = _step_in_v(objective, w, V, value, G, length)
+        if step is None:
+            length /= 2**_HALVINGS
+            continue
+        V, value, G, taken = step
+        length = 2 * taken
+        n_iter += 1
+
+
+def _descend_in_w(
+    objective: MarginObjective,
+    w: Floats,
+    V: Floats,
+    value: float,
+    G: NDArray[Any],
+    goal: float,
+    allowed: int,
+) -> tuple[Floats, float, NDArray[Any], int]:
+    """A few quasi-Newton steps in w, each with a lower J."""
+    pairs: list[tuple[Floats, Floats]] = []
+    slope = objective.slope_in_w(w, V, G)
+    for n_iter in range(allowed):
+        if np.linalg.norm(slope) <= goal:
+            return w, value, G, n_iter
+        direction = -_inverse_hessian(pairs, slope)
+        fall = float(slope @ direction)
+        # The first step would bring J to zero if it fell along a line.
+        step = 1.0 if pairs else -value / fall
+        for _ in range(_TRIALS):
+            trial = w + step * direction
+            trial_value, trial_G = objective.value(trial, V)
+            if trial_value <= value + _ARMIJO * step * fall:
+                break
+            # The minimum of the parabola through what is known.
+            curvature = trial_value - value - step * fall
+            step *= min(max(-0.5 * step * fall / curvature, 0.1), 0.5)
+        else:
+            return w, value, G, n_iter
+        after = objective.slope_in_w(trial, V, trial_G)
+        moved, turned = trial - w, after - slope
+        if moved @ turned > 0:
+            pairs = [*pairs[1 - _MEMORY :], (moved, turned)]
+        w, value, G, slope = trial, trial_value, trial_G, after
+    return w, value, G, allowed
+
+
+def _inverse_hessian(pairs: list[tuple[Floats, Floats]], slope: Floats) -> Floats:
+    """The limited-memory BFGS estimate of H⁻¹ times the gradient, by its two loops."""
+    out, shares = slope.copy(), []
+    for moved, turned in reversed(pairs):
+        share = (moved @ out) / (moved @ turned)
+        out -= share * turned
+        shares.append(share)
+    if pairs:
+        moved, turned = pairs[-1]
+        out *= (moved @ turned) / (turned @ turned)
+    for (moved, turned), share in zip(pairs, reversed(shares), strict=True):
+        out += (share - (turned @ out) / (moved @ turned)) * moved
+    return out
+
+
+def _step_in_v(
+    objective: MarginObjective, w: Floats, V: Floats, value: float, G: NDArray[Any], length: float
+) -> tuple[Floats, float, NDArray[Any], float] | None:
+    """A projected gradient step in V, halved until J falls; None where it does not."""
+    slope = objective.slope_in_v(w, V, G)
+    steepness = float(np.linalg.norm(slope))
+    if steepness == 0:
+        return None
+    for _ in range(_HALVINGS):
+        # Beyond the features that occur, min(x, v) no longer depends on v, or no longer on x.
+        trial = np.clip(V - length / steepness * slope, objective.low, objective.high)
+        trial_value, trial_G = objective.value(w, trial)
+        if trial_value <= value - _ARMIJO * float(np.sum(slope * (V - trial))):
+            return trial, trial_value, trial_G, length
+        length /= 2
+    return None

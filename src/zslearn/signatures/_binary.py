@@ -1,0 +1,148 @@
+"""Binary signatures: which attributes a class has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from zslearn.utils import is_foreign, name_some, to_numpy
+
+BinaryKind = Literal["zero-one", "signs"]
+
+# Two numbers of a row that differ by less than this share of the largest are one value.
+_SAME = 1e-9
+
+
+def binarize_signatures(
+    signatures: Any,
+    *,
+    threshold: Literal["mean"] | float | ArrayLike = "mean",
+    classes: Any = None,
+) -> Any:
+    """Say of each class which attributes it has: 1 above a threshold, 0 elsewhere.
+
+    Parameters
+    ----------
+    signatures : DataFrame, mapping or array of shape (n_classes, n_attributes)
+        One row a class. What is 0 and 1 already comes back as it is.
+    threshold : "mean", float or array-like of shape (n_attributes,), default="mean"
+        "mean" is the mean of each attribute over `classes`; or one number for all attributes, or
+        one a piece. An attribute counts as present where it is strictly above.
+    classes : array-like of labels, optional
+        The classes that the mean is taken over, by label; by position in an array. Name the seen
+        classes here, so that the description of an unseen class changes no other. By default all.
+
+    Returns
+    -------
+    DataFrame, dict or ndarray
+        As `signatures`, with the same labels and attribute names; 0 and 1 of type int8.
+
+    See Also
+    --------
+    zslearn.baselines.DAP : Predicts binary attributes.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from zslearn.signatures import binarize_signatures
+    >>> strength = pd.DataFrame(
+    ...     {"stripes": [80, 5, 10], "tail": [60, 70, 0]}, index=["zebra", "dog", "seal"]
+    ... )
+    >>> binarize_signatures(strength)
+           stripes  tail
+    zebra        1     1
+    dog          0     1
+    seal         0     0
+    """
+    if isinstance(signatures, pd.DataFrame):
+        values = _finite_rows(signatures.to_numpy(dtype=np.float64, na_value=np.nan))
+        chosen = values if classes is None else values[_positions(classes, signatures.index)]
+        binary = _above(values, threshold, chosen)
+        return pd.DataFrame(binary, index=signatures.index, columns=signatures.columns)
+    if isinstance(signatures, Mapping):
+        if not signatures:
+            raise ValueError("signatures is empty: there is nothing to binarize.")
+        rows = [np.asarray(row) for row in signatures.values()]
+        frame = pd.DataFrame(rows, index=list(signatures))
+        binary = binarize_signatures(frame, threshold=threshold, classes=classes).to_numpy()
+        return dict(zip(signatures, binary, strict=True))
+    array = to_numpy(signatures) if is_foreign(signatures) else np.asarray(signatures)
+    values = _finite_rows(array.astype(np.float64))
+    chosen = values if classes is None else values[_positions(classes, range(len(values)))]
+    return _above(values, threshold, chosen)
+
+
+def binary_rows(rows: NDArray[np.float64], kind: BinaryKind) -> NDArray[np.bool_]:
+    """Which rows are binary, whatever positive number each was divided by.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_classes, n_attributes)
+        Signatures.
+    kind : {"zero-one", "signs"}
+        Whether absence was written as 0, which leaves rows of 0 and one positive number, or as −1,
+        which leaves rows of one absolute value.
+
+    Returns
+    -------
+    ndarray of bool of shape (n_classes,)
+        True for binary rows: the attributes of such a class are its positive numbers.
+    """
+    size = np.abs(rows)
+    top = size.max(axis=1, keepdims=True)
+    full = np.abs(size - top) <= _SAME * top
+    if kind == "signs":
+        return full.all(axis=1) & (top[:, 0] > 0)
+    return (full & (rows >= 0) | (size <= _SAME * top)).all(axis=1)
+
+
+def binary_kind(rows: NDArray[np.float64]) -> BinaryKind | None:
+    """How all rows are binary, or None where they are not; see :func:`binary_rows`."""
+    for kind in get_args(BinaryKind):
+        if binary_rows(rows, kind).all():
+            return kind
+    return None
+
+
+def _above(
+    rows: NDArray[np.float64], threshold: Any, chosen: NDArray[np.float64]
+) -> NDArray[np.int8]:
+    if isinstance(threshold, str):
+        if threshold != "mean":
+            raise ValueError(f'threshold must be "mean", a number or an array; got {threshold!r}.')
+        if np.isin(rows, (0, 1)).all():
+            return rows.astype(np.int8)
+        levels = chosen.mean(axis=0)
+    else:
+        levels = np.asarray(threshold, dtype=np.float64)
+        if levels.shape not in {(), (rows.shape[1],)} or not np.isfinite(levels).all():
+            raise ValueError(
+                f"threshold must be one finite number, or one for each of the {rows.shape[1]} "
+                f"attributes; got {'a number' if not levels.shape else levels.shape}."
+            )
+    return (rows > levels).astype(np.int8)
+
+
+def _finite_rows(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    if rows.ndim != 2 or 0 in rows.shape:
+        raise ValueError(f"signatures must have one row a class; got shape {rows.shape}.")
+    if not np.isfinite(rows).all():
+        raise ValueError("signatures contain NaN or infinity. Fill in the missing values first.")
+    return rows
+
+
+def _positions(classes: Any, labels: Any) -> NDArray[np.intp]:
+    where = {label: i for i, label in enumerate(labels)}
+    wanted = np.asarray(classes).tolist()
+    unknown = [label for label in wanted if label not in where]
+    if unknown or not wanted:
+        raise ValueError(
+            f"classes names what signatures do not describe: {name_some(unknown)}."
+            if unknown
+            else "classes is empty: name at least one, or leave it out."
+        )
+    return np.asarray([where[label] for label in wanted], dtype=np.intp)

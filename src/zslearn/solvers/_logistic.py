@@ -1,0 +1,307 @@
+r"""Penalised logistic regression, binary and multinomial, each solution with a certificate.
+
+With weights :math:`\kappa_n` of the samples that sum to one (1/N by default), scores
+:math:`f_{nm} = w_m^\top x_n + b_m`, and intercepts that are not penalised:
+
+- :func:`logistic_path`: M problems that share X, with targets :math:`y_{nm} \in [0, 1]`,
+  :math:`\sum_n \kappa_n (\log(1 + e^{f_{nm}}) - y_{nm} f_{nm}) + \frac{\alpha}{2} \|w_m\|^2`;
+- :func:`softmax_path`: one problem of C classes,
+  :math:`\sum_n \kappa_n (\log \sum_c e^{f_{nc}} - f_{n y_n}) + \frac{\alpha}{2} \|W\|_F^2`.
+
+The intercepts are eliminated: what is minimised is :math:`F(W) = \min_b f(W, b)`, whose gradient is
+that of f in W at the best b, and whose Hessian is a Schur complement. Newton directions come from
+conjugate gradients in the eigenvectors of the rows' covariance, where the fixed part of the Hessian
+is diagonal and serves as preconditioner; all problems share each product with the rows. F is
+:math:`\alpha`-strongly convex, so that :math:`F - \min F \le \|\nabla F\|^2 / 2\alpha`: this gap is
+the certificate.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from zslearn.solvers._logistic_losses import BinaryLoss, Loss, SoftmaxLoss
+from zslearn.solvers._logistic_newton import Newton, Solution, side_by_side
+from zslearn.solvers._svm_rows import TrainingRows
+from zslearn.utils import Array, name_some, to_numpy
+
+# Scores of all rows for this many columns are in memory at a time.
+_SCORE_BYTES = 1 << 27
+
+
+@dataclass(frozen=True)
+class LogisticResult:
+    """A logistic regression and the certificate of its optimality.
+
+    Attributes
+    ----------
+    coef : array of shape (n_problems or n_classes, n_features)
+        Coefficients, float64, beside the training rows.
+    intercept : array of shape (n_problems or n_classes,)
+        Intercepts; those of the multinomial model sum to zero.
+    alpha : float
+        Weight of the penalty.
+    objective : ndarray of shape (n_problems,)
+        Value of the objective of each problem; the multinomial model is one.
+    gap : ndarray of shape (n_problems,)
+        The objective is at most this far above its minimum.
+    n_iter : int
+        Newton steps.
+    converged : bool
+        Whether every gap is within `tol` of its objective.
+    """
+
+    coef: Array = field(repr=False)
+    intercept: Array = field(repr=False)
+    alpha: float
+    objective: NDArray[np.float64] = field(repr=False)
+    gap: NDArray[np.float64] = field(repr=False)
+    n_iter: int
+    converged: bool
+
+
+def logistic_path(
+    X: Any,
+    Y: Any,
+    *,
+    alphas: Sequence[float],
+    tol: float = 1e-6,
+    max_iter: int = 100,
+    sample_weight: Any = None,
+) -> list[LogisticResult]:
+    """Fit binary logistic regressions that share their rows, for several penalties.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Rows, float32 or float64; an array of torch or CuPy is computed with on its own device.
+    Y : array-like of shape (n_samples, n_problems)
+        Targets: 0 or 1, or probabilities between them. Each column needs both outcomes.
+    alphas : sequence of float
+        Weights of the penalty ½‖w‖², in any order; the largest is solved first, and each solution
+        starts from the one before.
+    tol : float, default=1e-6
+        Gap to reach, as a share of the objective of each problem.
+    max_iter : int, default=100
+        Largest number of Newton steps for each penalty.
+    sample_weight : array-like of shape (n_samples,) or (n_samples, n_problems), optional
+        How much each sample counts; the weights of a problem are divided by their sum.
+
+    Returns
+    -------
+    list of LogisticResult
+        In the order of `alphas`.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When a gap is not within `tol` after `max_iter`.
+
+    See Also
+    --------
+    softmax_path : One problem of several classes.
+
+    Notes
+    -----
+    scikit-learn's `LogisticRegression(C=C)` has the same minimum at α = 1 / (C · n_samples).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn.solvers import logistic_path
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> (result,) = logistic_path(X, [[0], [0], [1], [1]], alphas=[0.1])
+    >>> float((-result.intercept / result.coef[:, 0])[0].round(6))
+    1.5
+    """
+    X = X if compat.is_array_api_obj(X) else np.asarray(X)
+    n_samples = X.shape[0] if len(X.shape) else 0
+    rows = TrainingRows(X, np.zeros(n_samples, dtype=np.intp), 2)  # its labels are not used
+    targets = _checked_targets(Y, n_samples)
+    weights = _checked_weights(sample_weight, targets.shape)
+    _refuse_one_sided(targets, weights)
+    step = max(1, _SCORE_BYTES // (8 * len(targets)))
+    newton, blocks = Newton(rows, tol, max_iter), []
+    for start in range(0, targets.shape[1], step):
+        part = slice(start, start + step)
+        weight = weights if weights.shape[1] == 1 else weights[:, part]
+        loss = BinaryLoss(rows.asarray(targets[:, part]), rows.asarray(weight))
+        blocks.append(_path(newton, loss, alphas))
+    solutions = [side_by_side(parts) for parts in zip(*blocks, strict=True)]
+    return _with_warning([_result(newton, one) for one in solutions])
+
+
+def softmax_path(
+    X: Any,
+    y: Any,
+    n_classes: int | None = None,
+    *,
+    alphas: Sequence[float],
+    tol: float = 1e-6,
+    max_iter: int = 100,
+    sample_weight: Any = None,
+) -> list[LogisticResult]:
+    """Fit multinomial logistic regressions for several penalties.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Rows, float32 or float64; an array of torch or CuPy is computed with on its own device.
+    y : array-like of int of shape (n_samples,), or of float of shape (n_samples, n_classes)
+        Class of each row, from 0 to n_classes − 1, or the probabilities of all classes; every
+        class needs a row.
+    n_classes : int, optional
+        By default the largest label plus one.
+    alphas : sequence of float
+        Weights of the penalty ½‖W‖², in any order; see :func:`logistic_path`.
+    tol : float, default=1e-6
+        Gap to reach, as a share of the objective.
+    max_iter : int, default=100
+        Largest number of Newton steps for each penalty.
+    sample_weight : array-like of shape (n_samples,), optional
+        How much each sample counts.
+
+    Returns
+    -------
+    list of LogisticResult
+        In the order of `alphas`.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the gap is not within `tol` after `max_iter`.
+
+    See Also
+    --------
+    logistic_path : Many binary problems.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn.solvers import softmax_path
+    >>> X = np.array([[0.0], [1.0], [2.0], [5.0]])
+    >>> strong, weak = softmax_path(X, [0, 0, 1, 1], alphas=[1.0, 0.01])
+    >>> bool(abs(weak.coef).max() > abs(strong.coef).max())
+    True
+    """
+    labels = np.asarray(to_numpy(y))
+    soft = labels.ndim == 2
+    rows = (
+        TrainingRows(X, labels.argmax(axis=1), labels.shape[1])
+        if soft
+        else (TrainingRows(X, labels, n_classes))
+    )
+    targets = _checked_shares(labels) if soft else np.eye(rows.n_classes)[rows.y]
+    weights = _checked_weights(sample_weight, (len(rows.y), 1))
+    mass = (weights * targets).sum(axis=0)
+    if (mass == 0).any():
+        raise ValueError(
+            f"No row of y belongs to class {name_some(np.flatnonzero(mass == 0).tolist())}: "
+            "its intercept has no minimum. Number only the classes that have rows."
+        )
+    loss = SoftmaxLoss(rows.asarray(targets), rows.asarray(weights))
+    newton = Newton(rows, tol, max_iter)
+    solutions = _path(newton, loss, alphas)
+    return _with_warning([_result(newton, one) for one in solutions])
+
+
+def _path(newton: Newton, loss: Loss, alphas: Sequence[float]) -> list[Solution]:
+    """Solutions in the order of `alphas`, found from the largest to the smallest."""
+    values = np.asarray(alphas, dtype=np.float64)
+    if values.ndim != 1 or not (np.isfinite(values).all() and (values > 0).all()):
+        raise ValueError(f"alphas must be positive numbers; got {alphas!r}.")
+    rows = newton.rows
+    coef = rows.asarray(rows.xp.zeros((loss.n_columns, rows.shape[1])))
+    intercept = loss.start()
+    found: dict[int, Solution] = {}
+    for position in np.argsort(values, kind="stable")[::-1].tolist():
+        found[position] = newton.solve(loss, float(values[position]), coef, intercept)
+        coef, intercept = found[position].coef, found[position].intercept
+    return [found[position] for position in range(len(values))]
+
+
+def _result(newton: Newton, solution: Solution) -> LogisticResult:
+    """A solution in the original features, which are not centred."""
+    rows, coef = newton.rows, solution.coef
+    intercept = solution.intercept - newton.mean @ rows.xp.matrix_transpose(coef)
+    if solution.objective.shape != intercept.shape:  # the classes of one problem
+        intercept = intercept - rows.xp.mean(intercept)
+    objective, gap = to_numpy(solution.objective)[0], to_numpy(solution.gap)[0]
+    return LogisticResult(
+        rows.full(coef),
+        intercept[0, :],
+        solution.alpha,
+        objective,
+        gap,
+        solution.n_iter,
+        bool((gap <= newton.tol * objective).all()),
+    )
+
+
+def _with_warning(results: list[LogisticResult]) -> list[LogisticResult]:
+    """The results; one warning for all that did not converge."""
+    loose = [one for one in results if not one.converged]
+    if loose:
+        worst = max(float((one.gap / one.objective).max()) for one in loose)
+        warnings.warn(
+            f"Logistic regression did not converge for alpha in "
+            f"{name_some([one.alpha for one in loose])}: the relative gap is up to {worst:.1e}. "
+            "Use a larger alpha, a larger tol or more iterations.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return results
+
+
+def _checked_targets(Y: Any, n_samples: int) -> NDArray[np.float64]:
+    targets = np.asarray(to_numpy(Y), dtype=np.float64)
+    if targets.ndim != 2 or len(targets) != n_samples or targets.shape[1] == 0:
+        raise ValueError(
+            f"Y must have one row a sample, {n_samples} in all, and one column a problem; "
+            f"got shape {targets.shape}."
+        )
+    if not ((targets >= 0) & (targets <= 1)).all():
+        raise ValueError("Y must hold 0 and 1, or probabilities between them.")
+    return targets
+
+
+def _checked_shares(y: NDArray[Any]) -> NDArray[np.float64]:
+    shares = y.astype(np.float64)
+    if not ((shares >= 0).all() and np.allclose(shares.sum(axis=1), 1)):
+        raise ValueError("The rows of y must be probabilities: non-negative, with a sum of one.")
+    return shares
+
+
+def _checked_weights(sample_weight: Any, shape: tuple[int, int]) -> NDArray[np.float64]:
+    """Weights as columns that sum to one: a single one where all problems share them."""
+    if sample_weight is None:
+        return np.full((shape[0], 1), 1 / shape[0])
+    weights = np.asarray(to_numpy(sample_weight), dtype=np.float64)
+    weights = weights[:, None] if weights.ndim == 1 else weights
+    if weights.shape not in {shape, (shape[0], 1)}:
+        raise ValueError(
+            f"sample_weight must have one number a sample, {shape[0]} in all; "
+            f"got shape {weights.shape}."
+        )
+    total = weights.sum(axis=0)
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and (total > 0).all()):
+        raise ValueError("sample_weight must be non-negative, with a positive sum.")
+    return weights / total
+
+
+def _refuse_one_sided(targets: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
+    ones, zeros = (weights * targets).sum(axis=0), (weights * (1 - targets)).sum(axis=0)
+    odd = np.flatnonzero((ones <= 0) | (zeros <= 0))
+    if odd.size:
+        raise ValueError(
+            f"Column {name_some(odd.tolist())} of Y has one outcome only: its intercept has no "
+            "minimum. Leave constant columns out."
+        )

@@ -1,0 +1,202 @@
+"""The two losses of logistic regression, as Newton's method asks for them.
+
+Scores, targets and weights are tables of one row a sample; what is summed over samples is a row.
+A binary loss is one problem a column, the multinomial loss one problem in all.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Self
+
+import array_api_compat as compat
+import numpy as np
+from numpy.typing import NDArray
+
+from zslearn.utils import Array
+
+
+def take_columns(x: Array, columns: NDArray[np.intp]) -> Array:
+    """Columns of an array of any library, by position."""
+    xp = compat.array_namespace(x)
+    return xp.take(x, xp.asarray(columns, device=compat.device(x)), axis=1)
+
+
+class Loss(ABC):
+    """Targets of all columns, and the weights of the samples.
+
+    Parameters
+    ----------
+    targets : array of shape (n_samples, n_columns)
+        Probabilities to reach, float64.
+    weights : array of shape (n_samples, 1) or (n_samples, n_columns)
+        Non-negative; each column sums to one.
+    """
+
+    #: Whether each column is a problem of its own.
+    separate: bool
+
+    def __init__(self, targets: Array, weights: Array) -> None:
+        self.targets, self.weights = targets, weights
+        self.xp = compat.array_namespace(targets)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return self.targets.shape[1]
+
+    def take(self, columns: NDArray[np.intp]) -> Self:
+        """The loss of some columns, which must be problems of their own."""
+        shared = self.weights.shape[1] == 1
+        weights = self.weights if shared else take_columns(self.weights, columns)
+        return type(self)(take_columns(self.targets, columns), weights)
+
+    def over_samples(self, products: Array) -> Array:
+        """Sums of a table (n_samples, n_columns) for each problem, as a row."""
+        if self.separate:
+            return self.xp.sum(products, axis=0, keepdims=True)
+        return self.xp.reshape(self.xp.sum(products), (1, 1))
+
+    def over_features(self, products: Array) -> Array:
+        """Sums of a table (n_columns, n_features) for each problem, as a column."""
+        if self.separate:
+            return self.xp.sum(products, axis=1, keepdims=True)
+        return self.xp.reshape(self.xp.sum(products), (1, 1))
+
+    def residual(self, probabilities: Array) -> Array:
+        """Derivative of the loss in the scores."""
+        return self.weights * (probabilities - self.targets)
+
+    @abstractmethod
+    def start(self) -> Array:
+        """The best intercepts where all coefficients are zero, as a row."""
+
+    @abstractmethod
+    def values(self, scores: Array) -> tuple[Array, Array]:
+        """The loss of each problem, as a row, and the probabilities."""
+
+    @abstractmethod
+    def hessian(self, probabilities: Array, dtype: object = None) -> Hessian:
+        """Second derivatives in the scores, in float64 or another dtype."""
+
+    def level(self, probabilities: Array) -> Array:
+        """Mean curvature of each column, as a column."""
+        diagonal = self.weights * probabilities * (1 - probabilities)
+        return self.xp.sum(diagonal, axis=0)[:, None]
+
+
+class Hessian(ABC):
+    """Second derivatives of a loss in the scores, at one point."""
+
+    @abstractmethod
+    def times(self, moved: Array) -> Array:
+        """Product with a change of the scores, (n_samples, n_columns)."""
+
+    @abstractmethod
+    def intercept_solve(self, slope: Array) -> Array:
+        """The Hessian in the intercepts, inverted, times a row."""
+
+
+class BinaryLoss(Loss):
+    """Σ κ (log(1 + eᶠ) − y f) of each column."""
+
+    separate = True
+
+    def start(self) -> Array:
+        """Log-odds of the mean targets."""
+        mean = self.xp.sum(self.weights * self.targets, axis=0, keepdims=True)
+        return self.xp.log(mean) - self.xp.log1p(-mean)
+
+    def values(self, scores: Array) -> tuple[Array, Array]:
+        """See :meth:`Loss.values`."""
+        xp = self.xp
+        small = xp.exp(-xp.abs(scores))  # e^−|f| neither overflows nor loses what log1p needs
+        softplus = xp.log1p(small) + xp.clip(scores, min=0.0)
+        share = small / (1 + small)
+        probabilities = xp.where(scores < 0, share, 1 - share)
+        return self.over_samples(self.weights * (softplus - self.targets * scores)), probabilities
+
+    def hessian(self, probabilities: Array, dtype: object = None) -> Hessian:
+        """See :meth:`Loss.hessian`."""
+        return _BinaryHessian(_cast(self.weights * probabilities * (1 - probabilities), dtype))
+
+
+class _BinaryHessian(Hessian):
+    """Diagonal, κ p (1 − p)."""
+
+    def __init__(self, diagonal: Array) -> None:
+        self.diagonal = diagonal
+
+    def times(self, moved: Array) -> Array:
+        return self.diagonal * moved
+
+    def intercept_solve(self, slope: Array) -> Array:
+        xp = compat.array_namespace(slope)
+        return slope / nonzero(xp.sum(self.diagonal, axis=0, keepdims=True))
+
+
+class SoftmaxLoss(Loss):
+    """Σ κ (log Σ_c exp f_c − f_y)."""
+
+    separate = False
+
+    def start(self) -> Array:
+        """Logarithms of the classes' shares, centred."""
+        share = self.xp.sum(self.weights * self.targets, axis=0, keepdims=True)
+        logs = self.xp.log(share)
+        return logs - self.xp.mean(logs)
+
+    def values(self, scores: Array) -> tuple[Array, Array]:
+        """See :meth:`Loss.values`."""
+        xp = self.xp
+        top = xp.max(scores, axis=1, keepdims=True)
+        powers = xp.exp(scores - top)
+        total = xp.sum(powers, axis=1, keepdims=True)
+        losses = xp.log(total) + top - xp.sum(self.targets * scores, axis=1, keepdims=True)
+        return self.over_samples(self.weights * losses), powers / total
+
+    def hessian(self, probabilities: Array, dtype: object = None) -> Hessian:
+        """See :meth:`Loss.hessian`."""
+        return _SoftmaxHessian(_cast(probabilities, dtype), _cast(self.weights, dtype))
+
+
+class _SoftmaxHessian(Hessian):
+    """κ (diag(p) − p pᵀ) of each sample."""
+
+    def __init__(self, probabilities: Array, weights: Array) -> None:
+        self.probabilities, self.weights = probabilities, weights
+        self.xp = compat.array_namespace(probabilities)
+
+    def times(self, moved: Array) -> Array:
+        mean = self.xp.sum(self.probabilities * moved, axis=1, keepdims=True)
+        return self.weights * self.probabilities * (moved - mean)
+
+    def intercept_solve(self, slope: Array) -> Array:
+        xp = self.xp
+        solution = xp.matrix_transpose(self._inverse @ xp.matrix_transpose(slope))
+        return solution - xp.mean(solution)
+
+    @cached_property
+    def _inverse(self) -> Array:
+        """Inverse of diag(Σκp) − Σκppᵀ, which by itself does not see a shift of all intercepts."""
+        xp = self.xp
+        weighted = self.weights * self.probabilities
+        diagonal = xp.astype(xp.sum(weighted, axis=0), xp.float64)
+        outer = xp.astype(xp.matrix_transpose(weighted) @ self.probabilities, xp.float64)
+        n = outer.shape[0]
+        eye = xp.eye(n, dtype=xp.float64, device=compat.device(outer))
+        # The first term added fixes the shift, the second keeps separated classes regular.
+        fixed = eye * diagonal[None, :] - outer + 1 / n**2 + (1e-7 / n) * eye
+        return xp.astype(xp.linalg.inv(fixed), weighted.dtype)
+
+
+def _cast(x: Array, dtype: object) -> Array:
+    xp = compat.array_namespace(x)
+    return x if dtype is None else xp.astype(x, dtype, copy=False)
+
+
+def nonzero(x: Array) -> Array:
+    """`x` with ones in the place of zeros, to divide by."""
+    xp = compat.array_namespace(x)
+    return xp.where(x != 0, x, xp.ones_like(x))

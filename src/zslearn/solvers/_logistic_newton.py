@@ -1,0 +1,271 @@
+"""Newton's method for logistic losses, with the intercepts eliminated; see `_logistic`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import array_api_compat as compat
+import numpy as np
+from numpy.typing import NDArray
+
+from zslearn.solvers._logistic_losses import Loss, nonzero, take_columns
+from zslearn.solvers._svm_rows import TrainingRows, one_blas_thread
+from zslearn.utils import Array, take_rows, to_numpy
+
+# Conjugate gradients end here at the latest; the line search makes any direction safe.
+_MAX_CG = 100
+# The residual of the Newton equation, in its preconditioned norm, is reduced at least this much.
+_FORCING = 0.1
+# The curvature of the loss that single precision cannot tell from zero, as a share of the largest.
+_SINGLE_NOISE = 1e-7
+_MAX_INTERCEPT_STEPS = 20
+_MAX_LENGTHS = 30
+
+
+class Solution(NamedTuple):
+    """Where Newton's method ended, in the coordinates of the rows."""
+
+    coef: Array  # (n_columns, width)
+    intercept: Array  # (1, n_columns)
+    alpha: float
+    objective: Array  # (1, n_problems)
+    gap: Array  # (1, n_problems)
+    n_iter: int
+
+
+class _Point(NamedTuple):
+    """What is known at one W, with its best intercepts."""
+
+    coef: Array  # (n_columns, width)
+    intercept: Array  # (1, n_columns)
+    scores: Array  # (n_samples, n_columns)
+    probabilities: Array
+    gradient: Array
+    objective: Array  # (1, n_problems)
+    gap: Array
+
+    def part(self, columns: NDArray[np.intp]) -> _Point:
+        """Some of the problems."""
+        by_row = {"coef", "gradient"}
+        return _Point(
+            *(
+                take_rows(item, columns) if name in by_row else take_columns(item, columns)
+                for name, item in self._asdict().items()
+            )
+        )
+
+
+class Newton:
+    """Newton's method for the problems of one set of rows."""
+
+    def __init__(self, rows: TrainingRows, tol: float, max_iter: int) -> None:
+        self.rows, self.tol, self.max_iter = rows, tol, max_iter
+        self.xp = rows.xp
+
+    @cached_property
+    def mean(self) -> Array:
+        """Mean of the rows, as a row. Rows count less their mean: the intercepts take it up."""
+        n_samples = self.rows.shape[0]
+        return self.rows.combine(self.rows.asarray(self.xp.ones((n_samples, 1)))) / n_samples
+
+    @cached_property
+    def spectrum(self) -> tuple[Array, Array]:
+        """Eigenvalues and eigenvectors of the rows' covariance, in float64."""
+        xp, single = self.xp, self.rows.single
+        centered = single - xp.astype(self.mean, single.dtype)
+        gram = xp.astype(xp.matrix_transpose(centered) @ centered, xp.float64)
+        with one_blas_thread():
+            values, vectors = xp.linalg.eigh(gram / single.shape[0])
+        return xp.where(values > 0, values, xp.zeros_like(values)), vectors
+
+    @cached_property
+    def single(self) -> Array:
+        """The rows in the eigenvectors, in single precision unless they are few."""
+        return self._turned(self.rows.single)
+
+    @cached_property
+    def double(self) -> Array:
+        """The rows in the eigenvectors, in double precision."""
+        return self._turned(self.rows.double)
+
+    def _turned(self, X: Array) -> Array:
+        dtype, astype = X.dtype, self.xp.astype
+        return (X - astype(self.mean, dtype)) @ astype(self.spectrum[1], dtype)
+
+    def _scores(self, coef: Array) -> Array:
+        return self.rows.scores(coef) - self.mean @ self.xp.matrix_transpose(coef)
+
+    def _combine(self, weights: Array) -> Array:
+        total = self.xp.sum(weights, axis=0)[:, None]
+        return self.rows.combine(weights) - total * self.mean
+
+    def solve(self, loss: Loss, alpha: float, coef: Array, intercept: Array) -> Solution:
+        """Minimise from a start; problems that are solved are set aside."""
+        point = self._evaluate(loss, alpha, coef, intercept)
+        open_ = np.arange(loss.n_columns)
+        stalled = np.zeros(point.gap.shape[1], dtype=np.intp)
+        done: list[tuple[NDArray[np.intp], Solution]] = []
+        n_iter = 0
+        while n_iter < self.max_iter:
+            wanted = to_numpy(point.gap > self.tol * point.objective)[0] & (stalled < 3)
+            if not wanted.any():
+                break
+            if loss.separate and not wanted.all():
+                rest, keep = np.flatnonzero(~wanted), np.flatnonzero(wanted)
+                done.append((open_[rest], _solution(point.part(rest), alpha, n_iter)))
+                loss, point = loss.take(keep), point.part(keep)
+                open_, stalled = open_[keep], stalled[keep]
+            previous = point.objective
+            step, moved, shift = self._direction(loss, alpha, point)
+            length = self._length(loss, alpha, point, step, moved)
+            point = self._evaluate(
+                loss, alpha, point.coef + length.T * step, point.intercept + length * shift
+            )
+            n_iter += 1
+            # Rounding has the last word where the objective no longer moves.
+            still = to_numpy(point.objective >= previous * (1 - 1e-14))[0]
+            stalled = np.where(still, stalled + 1, 0)
+        done.append((open_, _solution(point, alpha, n_iter)))
+        order = np.argsort(np.concatenate([columns for columns, _ in done]))
+        return side_by_side([solution for _, solution in done], order)
+
+    def _evaluate(self, loss: Loss, alpha: float, coef: Array, intercept: Array) -> _Point:
+        """Find the best intercepts; then the objective, the gradient and the certificate."""
+        xp = self.xp
+        if not loss.separate:
+            # Probabilities do not change when all classes move alike; the penalty shrinks.
+            coef = coef - xp.mean(coef, axis=0, keepdims=True)
+        raw = self._scores(coef)
+        penalty = 0.5 * alpha * loss.over_features(coef * coef).T
+        value, probabilities = loss.values(raw + intercept)
+        for _ in range(_MAX_INTERCEPT_STEPS):
+            slope = xp.sum(loss.residual(probabilities), axis=0, keepdims=True)
+            change = -loss.hessian(probabilities).intercept_solve(slope)
+            # What the change is worth, to second order; a step of no worth would only be noise.
+            worth = -0.5 * (slope * change if loss.separate else xp.sum(slope * change))
+            wanted = worth > max(1e-8 * self.tol, 1e-15) * (value + penalty)
+            if not bool(xp.any(wanted)):
+                break
+            change = xp.where(wanted, change, xp.zeros_like(change))
+            intercept, value, probabilities = _descended(
+                loss, raw, intercept, change, value, probabilities
+            )
+        gradient = self._combine(loss.residual(probabilities)) + alpha * coef
+        gap = loss.over_features(gradient * gradient).T / (2 * alpha)
+        return _Point(
+            coef, intercept, raw + intercept, probabilities, gradient, value + penalty, gap
+        )
+
+    def _direction(self, loss: Loss, alpha: float, point: _Point) -> tuple[Array, Array, Array]:
+        """A Newton direction, what it does to the scores, and to the intercepts.
+
+        Conjugate gradients run in the eigenvectors of the covariance. A product with the Hessian of
+        F is one with that of f, after the intercepts have followed the change of the scores.
+        """
+        xp = self.xp
+        values, vectors = self.spectrum
+        Z = self.single if alpha > _SINGLE_NOISE * float(values[-1]) else self.double
+        dtype = Z.dtype
+        inverse = loss.level(point.probabilities) * values[None, :] + alpha
+        inverse = xp.astype(1 / inverse, dtype)
+        hessian = loss.hessian(point.probabilities, dtype)
+
+        def multiply(direction: Array) -> tuple[Array, Array, Array]:
+            scores = Z @ xp.matrix_transpose(direction)
+            pull = xp.sum(hessian.times(scores), axis=0, keepdims=True)
+            shift = -hessian.intercept_solve(pull)
+            scores = scores + shift
+            product = xp.matrix_transpose(hessian.times(scores)) @ Z
+            return product + alpha * direction, scores, shift
+
+        excess = point.gap / point.objective
+        # The last step need not be more exact than the tolerance asks.
+        forcing = xp.clip(xp.sqrt(excess), min=0.0, max=_FORCING) ** 2
+        forcing = xp.maximum(forcing, xp.clip(0.1 * self.tol / excess, min=0.0, max=_FORCING**2))
+        residual = xp.astype(-(point.gradient @ vectors), dtype)
+        guided = inverse * residual
+        search, step = guided, xp.zeros_like(residual)
+        moved = xp.zeros_like(point.probabilities, dtype=dtype)
+        shift = xp.zeros_like(point.intercept, dtype=dtype)
+        power = loss.over_features(residual * guided)
+        enough = xp.astype(forcing.T, dtype) * power
+        for _ in range(_MAX_CG):
+            open_ = power > enough
+            if not bool(xp.any(open_)):
+                break
+            product, scores, shifted = multiply(search)
+            curved = loss.over_features(search * product)
+            length = xp.where(open_ & (curved > 0), power / nonzero(curved), 0 * power)
+            step = step + length * search
+            moved, shift = moved + length.T * scores, shift + length.T * shifted
+            residual = residual - length * product
+            guided = inverse * residual
+            renewed = loss.over_features(residual * guided)
+            search = guided + xp.where(open_, renewed / nonzero(power), 0 * power) * search
+            power = renewed
+        step = xp.astype(step, xp.float64) @ xp.matrix_transpose(vectors)
+        return step, xp.astype(moved, xp.float64), xp.astype(shift, xp.float64)
+
+    def _length(self, loss: Loss, alpha: float, point: _Point, step: Array, moved: Array) -> Array:
+        """The best length of each problem's step: the zero of a rising derivative."""
+        xp = self.xp
+        slope = alpha * loss.over_features(point.coef * step).T
+        square = alpha * loss.over_features(step * step).T
+        length = xp.ones_like(slope)
+        low, high = xp.zeros_like(slope), xp.full_like(slope, xp.inf)
+        for _ in range(_MAX_LENGTHS):
+            _, probabilities = loss.values(point.scores + length * moved)
+            curved = loss.hessian(probabilities).times(moved)
+            first = slope + length * square
+            first = first + loss.over_samples(loss.residual(probabilities) * moved)
+            second = square + loss.over_samples(moved * curved)
+            low = xp.where(first < 0, length, low)
+            high = xp.where(first > 0, length, high)
+            # Newton's method on the derivative may run in a circle; the bracket may not.
+            middle = xp.where(xp.isfinite(high), 0.5 * (low + high), 2 * low)
+            change = first / nonzero(second)
+            if bool(xp.all(xp.abs(change) < 0.1 * length)):
+                return length
+            length = length - change
+            length = xp.where((length >= low) & (length <= high), length, middle)
+        return length
+
+
+def _descended(
+    loss: Loss, raw: Array, intercept: Array, change: Array, value: Array, probabilities: Array
+) -> tuple[Array, Array, Array]:
+    """A step of the intercepts, halved for each problem until it does no harm."""
+    xp = compat.array_namespace(raw)
+    length = xp.ones_like(value)
+    for _ in range(30):
+        moved = intercept + length * change
+        renewed, found = loss.values(raw + moved)
+        worse = renewed > value * (1 + 1e-14)
+        if not bool(xp.any(worse)):
+            return moved, renewed, found
+        length = xp.where(worse, 0.5 * length, length)
+    return intercept, value, probabilities
+
+
+def _solution(point: _Point, alpha: float, n_iter: int) -> Solution:
+    return Solution(point.coef, point.intercept, alpha, point.objective, point.gap, n_iter)
+
+
+def side_by_side(solutions: Sequence[Solution], order: NDArray[np.intp] | None = None) -> Solution:
+    """Solutions of different columns as one, in the given order."""
+    first = solutions[0]
+    if len(solutions) == 1:
+        return first
+    xp = compat.array_namespace(first.coef)
+    coef = xp.concat([one.coef for one in solutions], axis=0)
+    intercept, objective, gap = (
+        xp.concat([getattr(one, name) for one in solutions], axis=1)
+        for name in ("intercept", "objective", "gap")
+    )
+    if order is not None:
+        coef = take_rows(coef, order)
+        intercept, objective, gap = (take_columns(x, order) for x in (intercept, objective, gap))
+    n_iter = max(one.n_iter for one in solutions)
+    return Solution(coef, intercept, first.alpha, objective, gap, n_iter)

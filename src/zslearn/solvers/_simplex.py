@@ -1,0 +1,243 @@
+r"""Points as mixtures of others: least squares over the simplex, exactly.
+
+For each target a and the points :math:`p_1, \dots, p_S`,
+
+.. math:: \min_z \tfrac12 \Big\|a - \sum_c z_c p_c\Big\|^2 + \tfrac{\gamma}{2} \|z\|^2
+          \quad \text{with} \quad z \ge 0,\ \sum_c z_c = 1.
+
+With :math:`\gamma > 0` the solution is unique. As the weights add up to one, all points may move by
+the same vector; around their mean the matrix :math:`K = P P^\top + \gamma I` is conditioned best.
+An accelerated projected gradient guesses which weights are positive, for all targets together. A
+primal active-set method then ends at the solution after finitely many steps: it solves the
+problem on the positive weights, steps towards that solution until a weight would turn negative, or,
+where none does, lets in the weight that its gradient asks for most.
+
+With g the gradient at z, :math:`g^\top z - \min_c g_c` bounds how far the objective is above its
+minimum (the duality gap), which is the certificate.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_array
+
+Floats = NDArray[np.float64]
+
+# Steps of the projected gradient that finds where to start.
+_GUESS = 60
+# Targets that are guessed together.
+_BLOCK = 4096
+# A gradient that asks for less, in units of the problem, is rounding.
+_ROUNDING = 1e-13
+
+
+class SimplexResult(NamedTuple):
+    """Mixture weights and their certificate.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_targets, n_points)
+        Non-negative; each row adds up to one.
+    gap : ndarray of shape (n_targets,)
+        The objective of a row is at most this far above its minimum.
+    n_iter : int
+        Active-set steps of the target that took the most.
+    """
+
+    weights: Floats
+    gap: Floats
+    n_iter: int
+
+
+def project_to_simplex(rows: ArrayLike) -> Floats:
+    """Find the nearest point of the probability simplex to each row.
+
+    Sorting finds the threshold that is taken from the entries before negative ones become zero.
+
+    Parameters
+    ----------
+    rows : array-like of shape (n_rows, n_entries)
+        Any finite numbers.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_entries)
+        Non-negative rows that add up to one.
+
+    See Also
+    --------
+    simplex_least_squares : The nearest mixture of given points.
+
+    Examples
+    --------
+    >>> from zslearn.solvers import project_to_simplex
+    >>> project_to_simplex([[0.5, 0.5], [2.0, 0.0], [1.0, 0.8]])
+    array([[0.5, 0.5],
+           [1. , 0. ],
+           [0.6, 0.4]])
+    """
+    return _project(check_array(rows, dtype=np.float64, input_name="rows"))
+
+
+def _project(rows: Floats) -> Floats:
+    # Equal shifts of a row change nothing; the largest entry at 0 keeps large rows exact.
+    rows = rows - rows.max(axis=1, keepdims=True)
+    descending = -np.sort(-rows, axis=1)
+    counts = np.arange(1, rows.shape[1] + 1)
+    thresholds = (np.cumsum(descending, axis=1) - 1) / counts
+    n_positive = np.sum(descending > thresholds, axis=1)
+    threshold = np.take_along_axis(thresholds, n_positive[:, None] - 1, axis=1)
+    return np.maximum(rows - threshold, 0.0)
+
+
+def simplex_least_squares(
+    targets: ArrayLike, points: ArrayLike, *, gamma: float = 1e-2, max_iter: int | None = None
+) -> SimplexResult:
+    """Write each target as the nearest mixture of the points; see the module.
+
+    Parameters
+    ----------
+    targets : array-like of shape (n_targets, n_dims)
+        What is approximated.
+    points : array-like of shape (n_points, n_dims)
+        What is mixed.
+    gamma : float, default=1e-2
+        Weight of the squared norm of the mixture weights, positive. Equal points share theirs
+        equally; the larger gamma, the more even are all of them.
+    max_iter : int, optional
+        Active-set steps a target at most, by default 20 times the number of points and 100 more.
+
+    Returns
+    -------
+    SimplexResult
+        Weights, duality gaps and the number of steps.
+
+    See Also
+    --------
+    project_to_simplex : The nearest weights to any numbers.
+
+    Examples
+    --------
+    >>> from zslearn.solvers import simplex_least_squares
+    >>> result = simplex_least_squares([[0.25], [3.0]], [[0.0], [1.0]], gamma=1e-9)
+    >>> result.weights.round(3)
+    array([[0.75, 0.25],
+           [0.  , 1.  ]])
+    """
+    if not (np.isfinite(gamma) and gamma > 0):
+        raise ValueError(f"gamma must be a positive number; got {gamma!r}.")
+    wanted: Floats = check_array(targets, dtype=np.float64, input_name="targets")
+    given: Floats = check_array(points, dtype=np.float64, input_name="points")
+    if wanted.shape[1] != given.shape[1]:
+        raise ValueError(
+            f"targets have {wanted.shape[1]} columns and points {given.shape[1]}: "
+            "both must lie in the same space."
+        )
+    steps = 20 * len(given) + 100 if max_iter is None else int(max_iter)
+    center = given.mean(axis=0)
+    given = given - center
+    gram = given @ given.T + gamma * np.eye(len(given))
+    weights = np.empty((len(wanted), len(given)))
+    gap = np.empty(len(wanted))
+    most = 0
+    for start in range(0, len(wanted), _BLOCK):
+        rows = slice(start, min(start + _BLOCK, len(wanted)))
+        products = (wanted[rows] - center) @ given.T
+        weights[rows] = _guess(gram, products)
+        most = max(most, _solve_rows(gram, products, weights[rows], gap[rows], steps))
+    return SimplexResult(weights, gap, most)
+
+
+def _guess(gram: Floats, products: Floats) -> Floats:
+    """Accelerated projected gradient on ½ zᵀKz − qᵀz, a fixed number of steps."""
+    largest = float(np.linalg.eigvalsh(gram)[-1])
+    here = np.full_like(products, 1.0 / len(gram))
+    ahead, pace = here, 1.0
+    for _ in range(_GUESS):
+        there = _project(ahead - (ahead @ gram - products) / largest)
+        faster = (1 + np.sqrt(1 + 4 * pace**2)) / 2
+        ahead = there + (pace - 1) / faster * (there - here)
+        here, pace = there, faster
+    return here
+
+
+@numba.njit(cache=True, nogil=True)
+def _solve_rows(gram: Floats, products: Floats, weights: Floats, gap: Floats, max_iter: int) -> int:
+    """Bring each row of weights to its solution; returns the most steps that a row took."""
+    most = 0
+    for row in range(len(products)):
+        n_iter = _active_set(gram, products[row], weights[row], max_iter)
+        most = max(most, n_iter)
+        gradient = gram @ weights[row] - products[row]
+        gap[row] = max(0.0, (gradient * weights[row]).sum() - gradient.min())
+    return most
+
+
+@numba.njit(cache=True, nogil=True)
+def _active_set(gram: Floats, product: Floats, z: Floats, max_iter: int) -> int:
+    """Solve one row in place, from a feasible z."""
+    unit = 0.0
+    for c in range(len(z)):
+        unit = max(unit, gram[c, c], abs(product[c]))
+    free = z > 0
+    for n_iter in range(max_iter):
+        where = np.flatnonzero(free)
+        best = _on_support(gram, product, where)
+        step, stopped = 1.0, -1
+        for i in range(len(where)):
+            c = where[i]
+            if best[i] < 0 and z[c] / (z[c] - best[i]) < step:
+                step, stopped = z[c] / (z[c] - best[i]), c
+        for i in range(len(where)):
+            c = where[i]
+            z[c] += step * (best[i] - z[c])
+        if stopped >= 0:
+            for i in range(len(where)):
+                c = where[i]
+                # The weight that stopped the step, and any that reached zero with it.
+                if c == stopped or (best[i] < 0 and z[c] <= 0):
+                    z[c] = 0.0
+                    free[c] = False
+            continue
+        z[where] = best
+        if not _let_in(gram, product, z, free, _ROUNDING * unit):
+            return n_iter + 1
+    return max_iter
+
+
+@numba.njit(cache=True, nogil=True)
+def _let_in(
+    gram: Floats, product: Floats, z: Floats, free: NDArray[np.bool_], slack: float
+) -> bool:
+    """Free the weight outside that the gradient asks for most; False where it asks for none."""
+    gradient = gram @ z - product
+    level = (gradient * z).sum()
+    lowest, which = level - slack, -1
+    for c in range(len(z)):
+        if not free[c] and gradient[c] < lowest:
+            lowest, which = gradient[c], c
+    if which >= 0:
+        free[which] = True
+    return which >= 0
+
+
+@numba.njit(cache=True, nogil=True)
+def _on_support(gram: Floats, product: Floats, where: NDArray[np.intp]) -> Floats:
+    """Minimise over weights of the support that add up to one, whatever their sign.
+
+    Kz = q + μ1 with μ such that the weights add up to one.
+    """
+    n = len(where)
+    matrix = np.empty((n, n))
+    sides = np.ones((n, 2))
+    for i in range(n):
+        sides[i, 0] = product[where[i]]
+        for j in range(n):
+            matrix[i, j] = gram[where[i], where[j]]
+    solved = np.linalg.solve(matrix, sides)
+    level = (1.0 - solved[:, 0].sum()) / solved[:, 1].sum()
+    return solved[:, 0] + level * solved[:, 1]

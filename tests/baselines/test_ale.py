@@ -1,0 +1,319 @@
+"""ALE, and what the ranking methods share: epochs, grids, early stopping, scales."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+from zslearn.baselines import ALE, SJE, DeViSE, LatEm
+from zslearn.baselines._trajectory import RankingClassifier
+from zslearn.datasets import load_xlsa17, make_zero_shot
+from zslearn.model_selection import ZeroShotSearchCV
+from zslearn.model_selection._grid import expand
+from zslearn.signatures import normalize_signatures
+from zslearn.solvers._ranking import hinge_of_all, rank_weights
+from zslearn.synthesis import EXEM
+from zslearn.utils import InputWarning
+
+METHODS = [ALE(), DeViSE(), SJE(), LatEm(max_iter=20)]
+every_method = pytest.mark.parametrize("method", METHODS, ids=lambda m: type(m).__name__)
+
+
+def _fit(method, problem, X=None, signatures=None, **parameters):
+    X = problem.X_train if X is None else X
+    signatures = problem.signatures if signatures is None else signatures
+    return clone(method).set_params(**parameters).fit(X, problem.y_train, signatures=signatures)
+
+
+# ALE.
+
+
+def _brute_force_loss(scores, own):
+    violations = [max(0.0, 1 + s - scores[own]) for c, s in enumerate(scores) if c != own]
+    k = sum(v > 0 for v in violations)
+    return sum(1 / i for i in range(1, k + 1)) / k * sum(violations) if k else 0.0
+
+
+def test_loss_is_weighted_by_rank():
+    rng = np.random.default_rng(0)
+    scores, y = rng.normal(size=(20, 7)), rng.integers(7, size=20)
+    expected = [_brute_force_loss(row, own) for row, own in zip(scores, y, strict=True)]
+    np.testing.assert_allclose(hinge_of_all(scores, y, rank_weights(7))[0], expected)
+
+
+def test_weights():
+    np.testing.assert_allclose(rank_weights(4), [0, 1, 1.5 / 2, (1 + 1 / 2 + 1 / 3) / 3])
+
+
+def test_uniform_weights_give_devise():
+    rng = np.random.default_rng(0)
+    scores, y = rng.normal(size=(20, 7)), rng.integers(7, size=20)
+    for ours, theirs in zip(
+        hinge_of_all(scores, y, np.ones(7)), hinge_of_all(scores, y), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_trains_as_a_plain_loop_over_samples(problem):
+    model = _fit(ALE(0.5, 3, batch_size=10, random_state=4), problem)
+    X = problem.X_train / np.linalg.norm(problem.X_train, axis=1, keepdims=True)
+    X = X - X.mean(axis=0)
+    X = X / np.sqrt(np.mean(np.sum(X**2, axis=1)))
+    seen, y = np.unique(problem.y_train, return_inverse=True)
+    A = normalize_signatures(problem.signatures.loc[seen])
+    pairs = [np.sum((a - b) ** 2) for i, a in enumerate(A) for b in A[:i]]
+    step = 0.5 / (sum(1 / i for i in range(1, len(A))) * np.mean(pairs))
+    rng = np.random.RandomState(4)
+    W = np.zeros((X.shape[1], A.shape[1]))
+    for _ in range(3):
+        order = rng.permutation(len(y))
+        for start in range(0, len(y), 10):
+            change = np.zeros_like(W)
+            for n in order[start : start + 10]:
+                violators = [
+                    c for c in range(len(A)) if c != y[n] and 1 + X[n] @ W @ (A[c] - A[y[n]]) > 0
+                ]
+                weight = sum(1 / i for i in range(1, len(violators) + 1)) / max(len(violators), 1)
+                for c in violators:
+                    change += weight * np.outer(X[n], A[c] - A[y[n]])
+            W -= step * change
+    np.testing.assert_allclose(model.coef_, W, rtol=1e-8, atol=1e-11)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_recovers_linear_means(seed):
+    data, truth = make_zero_shot(
+        60, 10, n_features=30, n_attributes=10, noise=0.15, nonlinearity=0, random_state=seed,
+        return_truth=True,
+    )  # fmt: skip
+    given = {"classes": data.unseen_classes}
+    model = ALE().fit(data.X_train, data.y_train, signatures=data.signatures)
+    best = truth.score(data.X_test_unseen, data.y_test_unseen, **given)
+    assert best < 0.98
+    assert model.score(data.X_test_unseen, data.y_test_unseen, **given) >= 0.9 * best
+
+
+def test_real_birds(data_folder):
+    """CUB, split ns: ALE on EfficientNet-Lite0 features, untuned defaults."""
+    data = load_xlsa17(data_folder / "xlsa17", "CUB", features="efficientnet_lite0.mat")
+    model = ALE().fit(data.X_train, data.y_train, signatures=data.signatures)
+    accuracy = model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
+    assert 0.55 < accuracy < 0.65
+
+
+# What the ranking methods share.
+
+
+@every_method
+def test_fit_grid_is_as_if_alone(problem, method):
+    settings = [
+        {"max_iter": 7, "learning_rate": 0.5},
+        {"max_iter": 2, "learning_rate": 0.5, "scaling": "zscore"},
+        {"max_iter": 3, "learning_rate": 0.5},
+        {"max_iter": 7, "learning_rate": 0.1},
+        {"max_iter": 7, "early_stopping": True},
+        {"max_iter": 3, "learning_rate": 0.5},
+    ]
+    found = {}
+    for i, model in clone(method).fit_grid(
+        problem.X_train, problem.y_train, signatures=problem.signatures, settings=settings
+    ):
+        assert i not in found
+        found[i] = model
+    assert sorted(found) == list(range(len(settings)))
+    for i, setting in enumerate(settings):
+        alone = _fit(method, problem, **setting)
+        np.testing.assert_array_equal(found[i].coef_, alone.coef_)
+        assert found[i].n_iter_ == alone.n_iter_
+        assert found[i].get_params() == alone.get_params()
+        np.testing.assert_array_equal(
+            found[i].decision_function(problem.X_test_unseen),
+            alone.decision_function(problem.X_test_unseen),
+        )
+
+
+def test_epochs_are_shared(problem, monkeypatch):
+    started = []
+    descent = ALE._descent
+    monkeypatch.setattr(ALE, "_descent", lambda *args: started.append(1) or descent(*args))
+    settings = [{"max_iter": n, "learning_rate": r} for r in (0.1, 1.0) for n in (9, 1, 4)]
+    models = ALE().fit_grid(
+        problem.X_train, problem.y_train, signatures=problem.signatures, settings=settings
+    )
+    assert [model.n_iter_ for _, model in models] == [1, 4, 9, 1, 4, 9]
+    assert len(started) == 2
+
+
+def test_settings_that_change_the_preparation_are_fitted_alone(problem):
+    settings = [{"feature_norm": None}, {"signature_scale": 2.0}, {"max_iter": 2}]
+    models = dict(
+        ALE().fit_grid(
+            problem.X_train, problem.y_train, signatures=problem.signatures, settings=settings
+        )
+    )
+    for i, setting in enumerate(settings):
+        np.testing.assert_array_equal(models[i].coef_, _fit(ALE(), problem, **setting).coef_)
+
+
+@every_method
+def test_grids(method):
+    for name in ("paper", "fast"):
+        for setting in expand(method, name):
+            clone(method).set_params(**setting)._validate_params()
+            assert not setting["early_stopping"]
+    assert len(expand(method, "fast")) <= 20
+
+
+@every_method
+def test_a_search_finds_what_it_says(problem, method):
+    grid = {"learning_rate": [0.1, 1.0], "max_iter": [2, 8]}
+    search = ZeroShotSearchCV(method, grid, cv=3)
+    search.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    best = _fit(method, problem, **search.best_params_)
+    np.testing.assert_array_equal(search.estimator_.coef_, best.coef_)
+
+
+@every_method
+def test_early_stopping_chooses_the_epochs(problem, method):
+    model = _fit(method, problem, early_stopping=True, max_iter=12, n_iter_no_change=4)
+    scores = model.validation_scores_
+    assert model.n_iter_ == max(i for i, s in enumerate(scores, 1) if s == max(scores))
+    assert len(scores) == min(12, model.n_iter_ + 4)
+    same = _fit(method, problem, max_iter=model.n_iter_)
+    np.testing.assert_array_equal(model.coef_, same.coef_)
+    assert same.validation_scores_ == []
+
+
+def test_classes_held_out_are_whole_and_not_trained_on(problem, monkeypatch):
+    calls = []
+    descent = ALE._descent
+
+    def spy(self, X, y, signatures):
+        calls.append((len(X), np.unique(y).tolist(), len(signatures)))
+        return descent(self, X, y, signatures)
+
+    monkeypatch.setattr(ALE, "_descent", spy)
+    _fit(ALE(), problem, early_stopping=True, validation_fraction=0.25)
+    # 12 seen classes of 12 samples, of which 3 are held out at first.
+    assert calls == [(108, list(range(9)), 9), (144, list(range(12)), 12)]
+
+
+@every_method
+def test_too_few_classes_to_hold_any_out(problem, method):
+    few = np.isin(problem.y_train, np.unique(problem.y_train)[:4])
+    model = clone(method).set_params(early_stopping=True, max_iter=3)
+    with pytest.warns(InputWarning, match="early_stopping=True needs 5 seen classes"):
+        model.fit(problem.X_train[few], problem.y_train[few], signatures=problem.signatures)
+    assert model.n_iter_ == 3
+
+
+def test_without_descriptions_nothing_is_cut_short(problem):
+    """Indicators say nothing of classes held out: all epochs are equal, the last is taken."""
+    model = ALE(early_stopping=True, max_iter=15).fit(problem.X_train, problem.y_train)
+    assert model.n_iter_ == 15
+
+
+@every_method
+@pytest.mark.parametrize("scaling", ["center", "zscore", None])
+def test_scales_change_nothing(problem, method, scaling):
+    first = _fit(method, problem, scaling=scaling, feature_norm=None)
+    again = _fit(
+        method, problem, scaling=scaling, feature_norm=None,
+        X=1024 * problem.X_train, signatures=1000 * problem.signatures,
+    )  # fmt: skip
+    np.testing.assert_allclose(
+        again.decision_function(1024 * problem.X_test_unseen),
+        first.decision_function(problem.X_test_unseen),
+        rtol=1e-6, atol=1e-8,
+    )  # fmt: skip
+    given = _fit(method, problem, scaling=scaling, feature_norm=None, signature_scale=0.01)
+    np.testing.assert_array_equal(
+        given.predict(problem.X_test_unseen), first.predict(problem.X_test_unseen)
+    )
+
+
+@every_method
+def test_other_seeds_give_other_maps_of_the_same_quality(problem, method):
+    first, other = _fit(method, problem), _fit(method, problem, random_state=1)
+    assert not np.allclose(first.coef_, other.coef_)
+    given = {"classes": problem.unseen_classes}
+    images, labels = problem.X_test_unseen, problem.y_test_unseen
+    assert abs(first.score(images, labels, **given) - other.score(images, labels, **given)) < 0.3
+
+
+@every_method
+def test_a_generator_as_seed_gives_what_its_seed_gives(problem, method):
+    ours = _fit(method, problem, random_state=np.random.RandomState(3))
+    np.testing.assert_array_equal(ours.coef_, _fit(method, problem, random_state=3).coef_)
+
+
+@every_method
+def test_odd_signatures(problem, method):
+    rng = np.random.default_rng(0)
+    names = problem.signatures.index
+    one = pd.DataFrame(rng.normal(size=(len(names), 1)) ** 2 + 0.5, index=names)
+    twins = problem.signatures.copy()
+    twins.iloc[1] = twins.iloc[0]
+    flat = problem.signatures.assign(constant=3.0, zero=0.0)
+    alike = pd.DataFrame(np.ones((len(names), 3)), index=names)
+    binary = (problem.signatures > 0).astype(float)
+    for signatures in (one, twins, flat, alike, binary):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InputWarning)
+            model = _fit(method, problem, signatures=signatures, max_iter=3)
+        assert np.isfinite(model.decision_function(problem.X_test_unseen)).all()
+
+
+@every_method
+def test_two_classes_and_samples_that_are_all_the_same(method):
+    y = np.array(["a", "a", "b", "b"])
+    signatures = {"a": [1.0, 0.0], "b": [0.0, 1.0], "c": [1.0, 1.0]}
+    model = clone(method).fit(np.ones((4, 3)), y, signatures=signatures)
+    assert np.isfinite(model.decision_function(np.eye(3))).all()
+    model = clone(method).fit(np.zeros((4, 3)), y, signatures=signatures)
+    assert np.isfinite(model.decision_function(np.eye(3))).all()
+
+
+@every_method
+def test_predicted_exemplars_as_signatures(problem, method):
+    model = EXEM(n_components=8, estimator=method)
+    model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    given = {"classes": problem.unseen_classes}
+    assert model.score(problem.X_test_unseen, problem.y_test_unseen, **given) > 0.4
+    settings = [{"estimator__max_iter": 2}, {"estimator__max_iter": 5}]
+    for i, one in model.fit_grid(
+        problem.X_train, problem.y_train, signatures=problem.signatures, settings=settings
+    ):
+        assert one.estimator_.n_iter_ == settings[i]["estimator__max_iter"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("learning_rate", 0.0),
+        ("max_iter", 0),
+        ("batch_size", 0),
+        ("power_t", 1.5),
+        ("scaling", "l1"),
+        ("validation_fraction", 1.0),
+        ("n_iter_no_change", 0),
+    ],
+)
+def test_parameters_out_of_range(problem, name, value):
+    with pytest.raises(ValueError, match=f"'{name}' parameter of ALE"):
+        _fit(ALE(), problem, **{name: value})
+    with pytest.raises(ValueError, match=f"'{name}' parameter of ALE"):
+        next(ALE().fit_grid(problem.X_train, problem.y_train, settings=[{name: value}]))
+
+
+def test_a_method_must_say_how_it_descends(problem):
+    class Nothing(RankingClassifier):
+        def __init__(self):
+            vars(self).update(vars(ALE()))
+
+    with pytest.raises(TypeError, match="must define _descent"):
+        Nothing().fit(problem.X_train, problem.y_train)

@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.linalg
+from scipy.spatial.distance import cdist, pdist, squareform
+from sklearn.base import clone
+
+from zslearn.baselines import BiDiLEL
+from zslearn.datasets import make_zero_shot
+from zslearn.signatures import normalize_signatures
+from zslearn.synthesis import EXEM
+from zslearn.utils import InputWarning
+
+
+def _fit(model, problem, **changes):
+    given = {"X": problem.X_train, "y": problem.y_train, "signatures": problem.signatures}
+    given.update(changes)
+    return model.fit(given["X"], given["y"], signatures=given["signatures"])
+
+
+def _unit(X):
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+def _explicit(X, y):
+    """Graph, degrees and Laplacian of all samples, written out."""
+    squares = squareform(pdist(X, "sqeuclidean"))
+    same = y[:, None] == y[None, :]
+    width = squares[same & ~np.eye(len(y), dtype=bool)].mean()
+    W = np.where(same, np.exp(-squares / (2 * width)), 0.0)
+    D = np.diag(W.sum(axis=1))
+    return D, D - W
+
+
+@pytest.mark.parametrize("alpha", [0.01, 1.0, 100.0])
+def test_projection_solves_the_explicit_eigenproblem(problem, alpha):
+    model = _fit(BiDiLEL(6, alpha), problem)
+    X, y = _unit(problem.X_train), problem.y_train
+    D, L = _explicit(X, y)
+    mean = D.sum(axis=1) @ X / D.sum()
+    total = (X - mean).T @ D @ (X - mean)
+    local = X.T @ L @ X
+    penalized = local + alpha * np.trace(local) / len(local) * np.eye(len(local))
+    values, vectors = scipy.linalg.eigh(total, penalized)
+    np.testing.assert_allclose(model.mean_, mean, atol=1e-12)
+    np.testing.assert_allclose(model.eigenvalues_, values[::-1][:6], rtol=1e-8)
+    P = model.components_.T
+    np.testing.assert_allclose(P.T @ penalized @ P, np.eye(6), atol=1e-8)
+    np.testing.assert_allclose(total @ P, penalized @ P * model.eigenvalues_, atol=1e-8)
+    np.testing.assert_allclose(np.abs(P), np.abs(vectors[:, ::-1][:, :6]), atol=1e-7)
+
+
+def test_blocks_of_rows_change_nothing(problem, monkeypatch):
+    whole = _fit(BiDiLEL(), problem)
+    monkeypatch.setattr("zslearn.baselines._bidilel._BLOCK", 5)
+    parts = _fit(BiDiLEL(), problem)
+    np.testing.assert_allclose(parts.components_, whole.components_, atol=1e-8)
+
+
+@pytest.mark.parametrize("latent_norm", ["l2", None])
+def test_scores_are_distances_to_landmarks(problem, latent_norm):
+    model = _fit(BiDiLEL(6, latent_norm=latent_norm), problem)
+
+    def embed(X):
+        latent = (_unit(X) - model.mean_) @ model.components_.T
+        return latent if latent_norm is None else _unit(latent)
+
+    seen = model.seen_classes_
+    latent = embed(problem.X_train)
+    means = np.stack([latent[problem.y_train == c].mean(axis=0) for c in seen])
+    np.testing.assert_allclose(model.landmarks_, means, atol=1e-10)
+    scores = model.decision_function(problem.X_test_seen, classes=seen)
+    np.testing.assert_allclose(scores, -cdist(embed(problem.X_test_seen), means), atol=1e-6)
+
+
+def test_a_seen_class_has_its_own_landmark_and_so_has_its_twin(problem):
+    model = _fit(BiDiLEL(), problem)
+    label = model.seen_classes_[3]
+    twin = pd.DataFrame(2 * problem.signatures.loc[[label]].to_numpy(), index=["twin"])
+    twin.columns = problem.signatures.columns
+    with pytest.warns(InputWarning):
+        model.add_classes(twin)
+    X = problem.X_test_seen
+    scores = model.decision_function(X, classes=[label, "twin"])
+    np.testing.assert_array_equal(scores[:, 0], scores[:, 1])
+
+
+def test_seen_twins_share_the_mean_of_their_landmarks(problem):
+    signatures = problem.signatures.copy()
+    first, second = np.sort(problem.seen_classes)[:2]
+    signatures.loc[second] = signatures.loc[first]
+    with pytest.warns(InputWarning):
+        model = _fit(BiDiLEL(), problem, signatures=signatures)
+    described = normalize_signatures(signatures.loc[model.seen_classes_])
+    placed = model.synthesize(described)
+    np.testing.assert_allclose(placed[0], model.landmarks_[:2].mean(axis=0))
+    np.testing.assert_allclose(placed[1], placed[0])
+    np.testing.assert_allclose(placed[2:], model.landmarks_[2:])
+
+
+def test_an_almost_seen_class_is_near_its_landmark(problem):
+    model = _fit(BiDiLEL(), problem)
+    described = normalize_signatures(problem.signatures.loc[model.seen_classes_])
+    nearly = described[:1] + 1e-5 * np.random.default_rng(0).normal(size=described[:1].shape)
+    away = np.linalg.norm(model.synthesize(nearly) - model.landmarks_[:1])
+    assert 0 < away < 1e-3 * pdist(model.landmarks_).mean()
+
+
+def test_unseen_landmarks_minimise_sammons_error(problem):
+    model = _fit(BiDiLEL(5), problem)
+    seen, unseen = model.seen_classes_, model.unseen_classes_
+    scale = model.signature_scale_[0]
+    A, B = (
+        normalize_signatures(problem.signatures.loc[labels], scale=scale)
+        for labels in (seen, unseen)
+    )
+    delta = model.distance_scale_ * cdist(B, A)
+    assert model.distance_scale_ == pytest.approx(pdist(model.landmarks_).mean() / pdist(A).mean())
+    placed = model.synthesize(B)
+
+    def error(points):
+        return np.sum((cdist(points, model.landmarks_) - delta) ** 2 / delta, axis=1)
+
+    best, rng = error(placed), np.random.default_rng(0)
+    for _ in range(50):
+        step = 1e-3 * rng.normal(size=placed.shape)
+        assert (error(placed + step) > best - 1e-12).all()
+
+
+def test_fit_grid_is_as_if_alone(problem):
+    settings = [
+        {"n_components": n, "alpha": a, "latent_norm": norm}
+        for norm in ("l2", None)
+        for a in (0.5, 20.0)
+        for n in (9, 3, None)
+    ]
+    given = {"signatures": problem.signatures}
+    found = dict(BiDiLEL().fit_grid(problem.X_train, problem.y_train, settings=settings, **given))
+    assert sorted(found) == list(range(len(settings)))
+    for i, setting in enumerate(settings):
+        alone = _fit(BiDiLEL(**setting), problem)
+        np.testing.assert_allclose(
+            found[i].decision_function(problem.X_test_unseen),
+            alone.decision_function(problem.X_test_unseen),
+            atol=1e-6 * np.abs(alone.landmarks_).max(),
+        )
+        assert found[i].get_params() == alone.get_params()
+    other = list(
+        BiDiLEL().fit_grid(problem.X_train, problem.y_train, settings=[{"tol": 1e-3}], **given)
+    )
+    assert other[0][1].tol == 1e-3
+
+
+@pytest.mark.parametrize("name", ["alpha", "n_components", "tol"])
+def test_bad_parameters_are_named(problem, name):
+    with pytest.raises(ValueError, match=name):
+        _fit(BiDiLEL(**{name: 0}), problem)
+    with pytest.raises(ValueError, match=name):
+        list(BiDiLEL().fit_grid(problem.X_train, problem.y_train, settings=[{name: 0}]))
+
+
+def test_more_components_than_features_are_clipped(problem):
+    with pytest.warns(InputWarning, match="n_components=50 is more than the 20 features"):
+        model = _fit(BiDiLEL(50), problem)
+    assert model.components_.shape == (20, 20)
+
+
+@pytest.mark.parametrize("latent_norm", ["l2", None])
+def test_scales_do_not_matter(problem, latent_norm):
+    model = BiDiLEL(latent_norm=latent_norm, feature_norm=None)
+    X = problem.X_test_unseen
+    first = _fit(clone(model), problem).predict(X)
+    larger = _fit(clone(model), problem, X=1e3 * problem.X_train).predict(1e3 * X)
+    np.testing.assert_array_equal(first, larger)
+    scaled = _fit(clone(model), problem, signatures=1e3 * problem.signatures).predict(X)
+    np.testing.assert_array_equal(first, scaled)
+
+
+def test_one_sample_a_class():
+    rng = np.random.default_rng(0)
+    X, signatures = rng.normal(size=(5, 4)), rng.normal(size=(7, 3))
+    model = BiDiLEL(feature_norm=None).fit(X, np.arange(5), signatures=dict(enumerate(signatures)))
+    np.testing.assert_array_equal(model.predict(X, classes=np.arange(5)), np.arange(5))
+
+
+@pytest.mark.parametrize("columns", [slice(0, 1), slice(0, 2)])
+def test_few_attributes_and_constant_columns(problem, columns):
+    signatures = problem.signatures.iloc[:, columns].copy()
+    signatures["constant"] = 1.0
+    model = _fit(BiDiLEL(), problem, signatures=signatures)
+    assert np.isfinite(model.decision_function(problem.X_test_unseen)).all()
+
+
+def test_two_classes_and_equal_samples():
+    X = np.repeat(np.eye(3), 4, axis=0)[:8]
+    y = np.repeat(["a", "b"], 4)
+    signatures = {"a": [0.0, 1.0], "b": [1.0, 0.0], "c": [1.0, 1.0]}
+    model = BiDiLEL().fit(X, y, signatures=signatures)
+    np.testing.assert_array_equal(model.predict(X, classes=["a", "b"]), y)
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_features_of_zeros():
+    signatures = {"a": [0.0, 1.0], "b": [1.0, 0.0], "c": [1.0, 1.0]}
+    model = BiDiLEL(feature_norm=None).fit(
+        np.zeros((4, 3)), ["a", "a", "b", "b"], signatures=signatures
+    )
+    assert np.isfinite(model.decision_function(np.ones((2, 3)))).all()
+
+
+def test_recovers_distances_of_its_own_kind():
+    """A linear map keeps distances up to a factor: what the placement assumes."""
+    data, truth = make_zero_shot(
+        n_seen=60,
+        n_unseen=8,
+        n_features=64,
+        n_attributes=16,
+        samples_per_class=40,
+        noise=0.17,
+        nonlinearity=0.0,
+        signature_kind="mixture",
+        random_state=0,
+        return_truth=True,
+    )
+    best = truth.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
+    assert 0.8 < best < 0.98
+    model = BiDiLEL(16, feature_norm=None, latent_norm=None)
+    model = _fit(model, data)
+    accuracy = model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
+    assert accuracy >= 0.9 * best
+
+
+def test_on_predicted_exemplars(problem):
+    model = _fit(EXEM(n_components=6, estimator=BiDiLEL()), problem)
+    unseen = problem.unseen_classes
+    assert model.score(problem.X_test_unseen, problem.y_test_unseen, classes=unseen) > 0.4

@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.linalg
+import sklearn.cross_decomposition
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zslearn.baselines import CCA
+from zslearn.datasets import make_zero_shot
+from zslearn.signatures import normalize_signatures
+from zslearn.synthesis import EXEM
+
+
+def _fit(problem, signatures=None, **setting):
+    signatures = problem.signatures if signatures is None else signatures
+    return CCA(**setting).fit(problem.X_train, problem.y_train, signatures=signatures)
+
+
+def _sides(problem, feature_norm="l2"):
+    """Centred features, and the centred signature of each sample's class."""
+    X = problem.X_train
+    if feature_norm == "l2":
+        X = X / np.linalg.norm(X, axis=1, keepdims=True)
+    seen, codes = np.unique(problem.y_train, return_inverse=True)
+    A = normalize_signatures(problem.signatures.loc[seen])[codes]
+    return X - X.mean(axis=0), A - A.mean(axis=0)
+
+
+def test_without_shrinkage_it_is_scikit_learns(problem):
+    """Canonical variates are the same but for sign and length, which CCA leaves open."""
+    model = _fit(problem, reg_features=0.0, reg_signatures=0.0, feature_norm=None)
+    X, A = _sides(problem, feature_norm=None)
+    n = problem.signatures.shape[1]
+    assert len(model.correlations_) == n
+    other = sklearn.cross_decomposition.CCA(n, scale=False, max_iter=20_000, tol=1e-14).fit(X, A)
+    pairs = zip(
+        [X @ model.feature_weights_, A @ model.signature_weights_],
+        other.transform(X, A),
+        strict=True,
+    )
+    for ours, theirs in pairs:
+        for i in range(n):
+            assert abs(np.corrcoef(ours[:, i], theirs[:, i])[0, 1]) == pytest.approx(1, abs=1e-5)
+    theirs = [np.corrcoef(*(side[:, i] for side in other.transform(X, A)))[0, 1] for i in range(n)]
+    np.testing.assert_allclose(model.correlations_, theirs, atol=1e-6)
+
+
+@pytest.mark.parametrize("regs", [(0.3, 2.0), (10.0, 0.01)])
+def test_solves_the_generalised_eigenproblem(problem, regs):
+    """(Cxx + γx)⁻¹ Cxa (Caa + γa)⁻¹ Cax p = ρ² p, and the constraints on either side."""
+    model = _fit(problem, reg_features=regs[0], reg_signatures=regs[1])
+    X, A = _sides(problem)
+    n = len(X)
+
+    def shrunk(C, reg):
+        values = np.linalg.eigvalsh(C)
+        return C + reg * values[values > 1e-12 * values[-1]].mean() * np.eye(len(C))
+
+    Cxx, Caa = shrunk(X.T @ X / n, regs[0]), shrunk(A.T @ A / n, regs[1])
+    Cxa = X.T @ A / n
+    P, Q, rho = model.feature_weights_, model.signature_weights_, model.correlations_
+    np.testing.assert_allclose(P.T @ Cxx @ P, np.eye(len(rho)), atol=1e-9)
+    np.testing.assert_allclose(Q.T @ Caa @ Q, np.eye(len(rho)), atol=1e-9)
+    np.testing.assert_allclose(Cxa @ Q, Cxx @ P * rho, atol=1e-10)
+    squares = scipy.linalg.eigh(Cxa @ np.linalg.solve(Caa, Cxa.T), Cxx, eigvals_only=True)
+    np.testing.assert_allclose(rho**2, squares[::-1][: len(rho)], atol=1e-10)
+
+
+@pytest.mark.parametrize("power", [0.0, 1.5])
+def test_scores_are_cosines_of_weighted_projections(problem, power):
+    model = _fit(problem, power=power, n_components=4)
+    X, _ = _sides(problem)
+    A = normalize_signatures(problem.signatures.loc[model.seen_classes_]) - model.signature_mean_
+    left = X @ model.feature_weights_ * model.correlations_**power
+    right = A @ model.signature_weights_ * model.correlations_**power
+    expected = (left / np.linalg.norm(left, axis=1, keepdims=True)) @ (
+        right / np.linalg.norm(right, axis=1, keepdims=True)
+    ).T
+    found = model.decision_function(problem.X_train, classes=model.seen_classes_)
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+
+
+def test_more_attributes_than_classes(problem):
+    """One direction fewer than classes is left, as the signatures are centred."""
+    rng = np.random.default_rng(0)
+    wide = np.tanh(problem.signatures @ rng.standard_normal((problem.signatures.shape[1], 40)))
+    model = _fit(problem, signatures=wide, n_components=100)
+    assert len(model.correlations_) == len(model.seen_classes_) - 1
+    assert (np.diff(model.correlations_) <= 0).all()
+    # Without shrinkage every direction correlates as well as class means allow; with it less.
+    bare = _fit(problem, signatures=wide, reg_features=0.0, reg_signatures=0.0)
+    assert (bare.correlations_ > model.correlations_).all()
+    assert bare.correlations_[0] < 1 + 1e-12
+
+
+def test_a_grid_is_as_if_each_was_fitted_alone(problem):
+    listed = [
+        {"reg_features": x, "reg_signatures": a, "power": p, "n_components": n}
+        for n in (3, None)
+        for p in (0.0, 1.0)
+        for a in (0.1, 10.0)
+        for x in (0.0, 1.0)
+    ]
+    given_data = {"X": problem.X_train, "y": problem.y_train, "signatures": problem.signatures}
+    fitted = dict(CCA().fit_grid(**given_data, settings=listed))
+    assert sorted(fitted) == list(range(len(listed)))
+    for i, setting in enumerate(listed):
+        assert fitted[i].get_params() == CCA(**setting).get_params()
+        np.testing.assert_allclose(
+            fitted[i].decision_function(problem.X_test_unseen),
+            _fit(problem, **setting).decision_function(problem.X_test_unseen),
+            atol=1e-9,
+        )
+
+
+def test_units_change_nothing(problem):
+    def scores(features, signatures, scale="seen"):
+        model = CCA(feature_norm=None, signature_scale=scale).fit(
+            features * problem.X_train, problem.y_train, signatures=signatures * problem.signatures
+        )
+        return model.decision_function(features * problem.X_test_unseen)
+
+    expected = scores(1.0, 1.0)
+    np.testing.assert_allclose(scores(1000.0, 1.0), expected, atol=1e-9)
+    np.testing.assert_allclose(scores(1.0, 1000.0), expected, atol=1e-9)
+    np.testing.assert_allclose(scores(1.0, 1.0, 123.0), expected, atol=1e-9)
+
+
+def test_twice_the_same_attributes_change_nothing(problem):
+    """The unit of the shrinkage follows the eigenvalues, not the number of columns."""
+    twice = pd.concat([problem.signatures, problem.signatures], axis=1)
+    twice.columns = range(twice.shape[1])
+    X = problem.X_test_unseen
+    np.testing.assert_allclose(
+        _fit(problem, signatures=twice).decision_function(X),
+        _fit(problem).decision_function(X),
+        atol=1e-9,
+    )
+
+
+@pytest.mark.filterwarnings("ignore::zslearn.utils.InputWarning")
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**31), st.integers(2, 6), st.integers(1, 5), st.integers(1, 6))
+def test_any_small_problem_has_finite_scores(seed, n_classes, n_attributes, n_features):
+    rng = np.random.default_rng(seed)
+    y = np.concatenate([np.arange(n_classes), rng.integers(n_classes, size=10)])
+    signatures = rng.integers(-1, 2, size=(n_classes, n_attributes)).astype(float)
+    X = rng.integers(-1, 2, size=(len(y), n_features)).astype(float)
+    for reg in (0.0, 1.0):
+        model = CCA(reg_features=reg, reg_signatures=reg)
+        model.fit(X, y, signatures=pd.DataFrame(signatures, index=range(n_classes)))
+        assert np.isfinite(model.decision_function(X)).all()
+        assert (model.correlations_ < 1 + 1e-9).all()
+
+
+@pytest.mark.parametrize("wrong", [{"n_components": 0}, {"reg_features": -1.0}, {"power": -1.0}])
+def test_wrong_hyper_parameters_are_named(problem, wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        _fit(problem, **wrong)
+
+
+def test_under_exemplars(problem):
+    model = EXEM(estimator=CCA(), n_components=8).fit(
+        problem.X_train, problem.y_train, signatures=problem.signatures
+    )
+    unseen = problem.unseen_classes
+    assert model.score(problem.X_test_unseen, problem.y_test_unseen, classes=unseen) > 0.5
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_recovers_the_generating_model(seed):
+    """Class means that are linear in the signatures, and one scatter."""
+    data, truth = make_zero_shot(
+        100,
+        20,
+        n_features=64,
+        n_attributes=16,
+        noise=0.2,
+        nonlinearity=0.0,
+        random_state=seed,
+        return_truth=True,
+    )
+    model = CCA(feature_norm=None)
+    model.fit(data.X_train, data.y_train, signatures=data.signatures)
+    test = data.X_test_unseen, data.y_test_unseen
+    best = truth.score(*test, classes=data.unseen_classes)
+    assert 0.7 < best < 0.98
+    assert model.score(*test, classes=data.unseen_classes) >= 0.9 * best

@@ -1,0 +1,364 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+from zslearn.baselines import CMT, CMTStar
+from zslearn.baselines import _cmt_network as network_module
+from zslearn.baselines._cmt_network import NetworkProblem
+from zslearn.calibration import CalibratedStacking
+from zslearn.datasets import make_zero_shot
+from zslearn.model_selection import ZeroShotSearchCV
+from zslearn.signatures import normalize_signatures
+from zslearn.synthesis import EXEM
+
+
+def _small(seed=0, n_classes=5):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(n_classes, size=23)
+    y[:n_classes] = np.arange(n_classes)
+    return rng.standard_normal((23, 6)), y, rng.standard_normal((n_classes, 4))
+
+
+def _units(rows):
+    centered = rows - rows.mean(axis=0)
+    return centered / np.sqrt((centered**2).sum(axis=1).mean())
+
+
+def _objective(theta1, theta2, X, y, A, alpha):
+    """The stated objective, sample by sample."""
+    x, a = _units(X), _units(A)
+    total = sum(
+        np.sum((a[c] - theta2 @ np.tanh(theta1 @ row)) ** 2) for row, c in zip(x, y, strict=True)
+    )
+    return total / len(x) + alpha * (np.sum(theta1**2) + np.sum(theta2**2))
+
+
+def _best_second(problem, theta):
+    _, gram, sums = problem.hidden(theta)
+    return problem.second_layer(gram, sums).T
+
+
+@pytest.mark.parametrize("block", [4096, 7])
+def test_value_and_gradient_are_those_of_the_stated_objective(block, monkeypatch):
+    monkeypatch.setattr(network_module, "_BLOCK", block)
+    X, y, A = _small()
+    problem = NetworkProblem(X, y, A, alpha=0.03)
+    theta = np.random.default_rng(1).standard_normal((3, 6))
+
+    def reduced(theta):
+        return _objective(theta, _best_second(problem, theta), X, y, A, 0.03)
+
+    value, gradient = problem.value_and_gradient(theta.ravel())
+    assert value == pytest.approx(reduced(theta), rel=1e-12)
+    step = 1e-6
+    for i in np.ndindex(theta.shape):
+        up, down = theta.copy(), theta.copy()
+        up[i] += step
+        down[i] -= step
+        slope = (reduced(up) - reduced(down)) / (2 * step)
+        assert gradient.reshape(theta.shape)[i] == pytest.approx(slope, abs=1e-7)
+
+
+@given(st.integers(0, 10_000), st.floats(1e-4, 1.0))
+@settings(max_examples=20, deadline=None)
+def test_the_second_layer_is_the_best_one(seed, alpha):
+    X, y, A = _small(seed)
+    problem = NetworkProblem(X, y, A, alpha)
+    rng = np.random.default_rng(seed)
+    theta = rng.standard_normal((3, 6))
+    second = _best_second(problem, theta)
+    best = _objective(theta, second, X, y, A, alpha)
+    for _ in range(5):
+        other = second + 1e-2 * rng.standard_normal(second.shape)
+        assert _objective(theta, other, X, y, A, alpha) > best
+
+
+def test_training_ends_where_the_gradient_vanishes(problem):
+    model = CMT(hidden_size=8, alpha=0.01, max_iter=2000, tol=0.0)
+    model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    X = problem.X_train / np.linalg.norm(problem.X_train, axis=1, keepdims=True)
+    seen, y = np.unique(problem.y_train, return_inverse=True)
+    A = normalize_signatures(problem.signatures.loc[seen])
+    inner = NetworkProblem(X, y, A, 0.01)
+    theta = model.coefs_[0].T * inner.scale
+    value, gradient = inner.value_and_gradient(theta.ravel())
+    assert np.abs(gradient).max() < 1e-5 * value
+
+
+def test_embedding_is_the_network(problem):
+    model = CMT(hidden_size=5).fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    X = problem.X_test_unseen / np.linalg.norm(problem.X_test_unseen, axis=1, keepdims=True)
+    mapped = (
+        np.tanh(X @ model.coefs_[0] + model.intercepts_[0]) @ model.coefs_[1] + model.intercepts_[1]
+    )
+    A = normalize_signatures(problem.signatures, scale=model.signature_scale_[0])
+    distances = np.sqrt(((mapped[:, None] - A[None]) ** 2).sum(axis=2))
+    np.testing.assert_allclose(
+        model.decision_function(problem.X_test_unseen, classes=problem.signatures.index),
+        -distances,
+        atol=1e-7,
+    )
+
+
+@pytest.mark.parametrize("cls", [CMT, CMTStar])
+def test_one_path_serves_every_number_of_steps(problem, cls):
+    settings = [
+        {"alpha": alpha, "max_iter": steps} for alpha in (1e-3, 1e-1) for steps in (2, 7, 90)
+    ]
+    if cls is CMTStar:
+        settings = [{**one, "seen_share": share} for one in settings for share in (0.3, 0.9)]
+    given = (problem.X_train, problem.y_train)
+    found = {}
+    base = cls(hidden_size=15, tol=1e-4)
+    grid = base.fit_grid(*given, signatures=problem.signatures, settings=settings)
+    for i, model in grid:
+        found[i] = model.decision_function(problem.X_test_unseen), model.n_iter_
+    assert sorted(found) == list(range(len(settings)))
+    for i, setting in enumerate(settings):
+        alone = clone(base).set_params(**setting).fit(*given, signatures=problem.signatures)
+        scores = alone.decision_function(problem.X_test_unseen)
+        np.testing.assert_allclose(found[i][0], scores, rtol=1e-10)
+        assert found[i][1] == alone.n_iter_ <= setting["max_iter"]
+
+
+def test_a_search_trains_once_for_all_numbers_of_steps(problem, monkeypatch):
+    calls = []
+    train = network_module.train
+    monkeypatch.setattr(
+        "zslearn.baselines._cmt.train", lambda *args: calls.append(args) or train(*args)
+    )
+    grid = {"alpha": [1e-3, 1e-2], "max_iter": [2, 4, 8]}
+    search = ZeroShotSearchCV(CMT(hidden_size=10), grid, cv=3)
+    search.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    assert len(calls) == 3 * 2 + 1
+
+
+def test_settings_that_cannot_share_are_fitted_alone(problem):
+    given = (problem.X_train, problem.y_train)
+    for model, setting in [
+        (CMT(early_stopping=True), {"max_iter": 5}),
+        (CMT(), {"random_state": 7}),
+        (CMT(), {"feature_norm": None}),
+    ]:
+        ((_, one),) = model.fit_grid(*given, signatures=problem.signatures, settings=[setting])
+        alone = clone(model).set_params(**setting).fit(*given, signatures=problem.signatures)
+        np.testing.assert_array_equal(
+            one.decision_function(problem.X_test_unseen),
+            alone.decision_function(problem.X_test_unseen),
+        )
+
+
+def test_early_stopping_takes_the_best_step_of_the_held_out_classes(problem):
+    model = CMT(early_stopping=True, max_iter=15, alpha=1e-6)
+    model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    best = int(np.argmax(model.validation_curve_)) + 1
+    assert model.n_iter_ == best <= 15
+    plain = CMT(max_iter=best, alpha=1e-6)
+    plain.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    np.testing.assert_array_equal(model.coefs_[0], plain.coefs_[0])
+    model.set_params(early_stopping=False)
+    model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    assert not hasattr(model, "validation_curve_")
+
+
+def test_early_stopping_needs_five_classes(problem):
+    few = np.isin(problem.y_train, problem.seen_classes[:4])
+    model = CMT(early_stopping=True, max_iter=3)
+    model.fit(problem.X_train[few], problem.y_train[few], signatures=problem.signatures)
+    assert not hasattr(model, "validation_curve_")
+
+
+@pytest.mark.parametrize("cls", [CMT, CMTStar])
+@pytest.mark.parametrize("power", [-3, 3])
+def test_scales_do_not_matter(problem, cls, power):
+    model = cls(feature_norm=None).fit(
+        problem.X_train, problem.y_train, signatures=problem.signatures
+    )
+    other = cls(feature_norm=None).fit(
+        problem.X_train * 10.0**power, problem.y_train, signatures=problem.signatures * 1000
+    )
+    np.testing.assert_array_equal(
+        model.predict(problem.X_test_unseen), other.predict(problem.X_test_unseen * 10.0**power)
+    )
+
+
+def test_overflow_is_told():
+    X, y, _ = _small()
+    with pytest.raises(ValueError, match="squares of X overflow"), np.errstate(over="ignore"):
+        CMT(feature_norm=None).fit(X * 1e200, y)
+
+
+@pytest.mark.filterwarnings("ignore::zslearn.utils.InputWarning")
+@pytest.mark.parametrize("cls", [CMT, CMTStar])
+def test_odd_signatures(cls):
+    X, y, _ = _small()
+    for A in (np.ones((5, 1)), np.arange(5.0)[:, None], np.ones((5, 3)), np.eye(5)[:, :2]):
+        model = cls(hidden_size=3).fit(X, y, signatures=A)
+        assert np.isfinite(model.decision_function(X)).all()
+    two = y < 2
+    assert np.isfinite(cls(hidden_size=3).fit(X[two], y[two]).decision_function(X)).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("hidden_size", 0), ("alpha", 0.0), ("max_iter", 0), ("seen_share", 1.5), ("tol", -1.0)],
+)
+def test_bad_parameters(problem, name, value):
+    with pytest.raises(ValueError, match=name):
+        CMTStar(**{name: value}).fit(problem.X_train, problem.y_train)
+
+
+# The gate.
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4, 0.9, 1.0])
+def test_gate_is_the_rule_written_out(problem, share):
+    """Not novel: nearest seen signature. Novel: nearest unseen one."""
+    model = CMTStar(seen_share=share, alpha=1e-2)
+    model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    A = pd.DataFrame(
+        normalize_signatures(problem.signatures, scale=model.signature_scale_[0]),
+        index=problem.signatures.index,
+    )
+    seen, unseen = A.loc[model.seen_classes_], A.loc[model.unseen_classes_]
+
+    def mapped(X):
+        X = X / np.linalg.norm(X, axis=1, keepdims=True)
+        hidden = np.tanh(X @ model.coefs_[0] + model.intercepts_[0])
+        return hidden @ model.coefs_[1] + model.intercepts_[1]
+
+    train = mapped(problem.X_train)
+    for label, radius in zip(model.seen_classes_, model.radii_, strict=True):
+        own = np.linalg.norm(train[problem.y_train == label] - A.loc[label].to_numpy(), axis=1)
+        assert (own <= radius).mean() >= share
+        assert (own <= radius).sum() <= np.ceil(share * (len(own) - 1)) + 1
+    X = np.concatenate([problem.X_test_seen, problem.X_test_unseen])
+    novel = model.is_novel(X)
+    predicted = model.predict(X)
+    for i, point in enumerate(mapped(X)):
+        apart = np.linalg.norm(seen.to_numpy() - point, axis=1)
+        assert novel[i] == np.all(apart > model.radii_)
+        among = unseen if novel[i] else seen
+        nearest = among.index[np.linalg.norm(among.to_numpy() - point, axis=1).argmin()]
+        assert predicted[i] == nearest
+
+
+def test_gate_leaves_each_side_as_it_is(problem):
+    given = (problem.X_train, problem.y_train)
+    plain = CMT().fit(*given, signatures=problem.signatures)
+    gated = CMTStar().fit(*given, signatures=problem.signatures)
+    for X in (problem.X_test_seen, problem.X_test_unseen):
+        for classes in (problem.seen_classes, problem.unseen_classes):
+            np.testing.assert_array_equal(
+                plain.predict(X, classes=classes), gated.predict(X, classes=classes)
+            )
+
+
+def test_no_image_passes_the_gate_by_its_score(problem):
+    model = CMTStar(alpha=1e-6).fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    X = 100 * np.random.default_rng(0).standard_normal((500, problem.X_train.shape[1]))
+    novel = model.is_novel(X)
+    assert novel.any()
+    assert set(model.predict(X)[novel]) <= set(model.unseen_classes_)
+    assert set(model.predict(X)[~novel]) <= set(model.seen_classes_)
+
+
+def test_gate_knows_classes_by_name(problem):
+    """An unseen twin of a seen class is on the other side of the gate."""
+    twin = problem.signatures.loc[[problem.seen_classes[0]]].set_axis(["twin"])
+    model = CMTStar().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    with pytest.warns(match="cannot be told"):
+        model.add_classes(twin)
+    novel = model.is_novel(problem.X_test_unseen)
+    scores = model.decision_function(
+        problem.X_test_unseen, classes=["twin", problem.seen_classes[0]]
+    )
+    np.testing.assert_allclose(scores[:, 0] - scores[:, 1], np.where(novel, 1.0, -1.0))
+
+
+@pytest.fixture(scope="module")
+def crowd():
+    return make_zero_shot(
+        n_seen=30, n_unseen=10, n_features=40, n_attributes=12, noise=0.2, random_state=0
+    )
+
+
+def test_a_smaller_share_finds_more_novel_images(crowd):
+    counts = [
+        CMTStar(seen_share=share, alpha=1e-2)
+        .fit(crowd.X_train, crowd.y_train, signatures=crowd.signatures)
+        .is_novel(crowd.X_test_seen)
+        .sum()
+        for share in (0.1, 0.5, 0.9)
+    ]
+    assert counts[0] > counts[1] > counts[2]
+
+
+def test_the_gate_finds_unseen_classes_that_the_nearest_signature_misses(crowd):
+    given = (crowd.X_train, crowd.y_train)
+    plain = CMT(alpha=1e-2).fit(*given, signatures=crowd.signatures)
+    gated = CMTStar(alpha=1e-2, seen_share=0.5).fit(*given, signatures=crowd.signatures)
+
+    def harmonic(model):
+        seen = model.score(crowd.X_test_seen, crowd.y_test_seen)
+        unseen = model.score(crowd.X_test_unseen, crowd.y_test_unseen)
+        return 2 * seen * unseen / (seen + unseen)
+
+    assert harmonic(gated) > harmonic(plain) + 0.1
+
+
+# In company.
+
+
+@pytest.mark.parametrize("cls", [CMT, CMTStar])
+def test_inside_other_estimators(problem, cls):
+    given = (problem.X_train, problem.y_train)
+    inner = cls(hidden_size=20, alpha=1e-2)
+    for model in (EXEM(n_components=6, estimator=inner), CalibratedStacking(inner, cv=3)):
+        model.fit(*given, signatures=problem.signatures)
+        accuracy = model.score(
+            problem.X_test_unseen, problem.y_test_unseen, classes=problem.unseen_classes
+        )
+        assert accuracy > 0.4
+    gated = EXEM(n_components=6, estimator=CMTStar(hidden_size=20)).fit(
+        *given, signatures=problem.signatures
+    )
+    is_seen = gated._parameters[:, -1] == 1
+    np.testing.assert_array_equal(gated.classes_[is_seen], gated.seen_classes_)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_recovery(seed):
+    """A smooth map from signatures to features, which a network can turn round."""
+    data, truth = make_zero_shot(
+        n_seen=200,
+        n_unseen=10,
+        n_features=40,
+        n_attributes=10,
+        samples_per_class=20,
+        noise=0.18,
+        nonlinearity=0.3,
+        random_state=seed,
+        return_truth=True,
+    )
+    unseen = data.X_test_unseen, data.y_test_unseen
+    best = truth.score(*unseen, classes=data.unseen_classes)
+    assert best < 0.98
+    model = CMT(hidden_size=50, alpha=1e-3, max_iter=20, feature_norm=None)
+    model.fit(data.X_train, data.y_train, signatures=data.signatures)
+    assert model.score(*unseen, classes=data.unseen_classes) >= 0.9 * best
+
+
+def test_real_birds(data_folder):
+    """CUB, split ns, EfficientNet-Lite0 features: few steps, untuned."""
+    from zslearn.datasets import load_xlsa17
+
+    data = load_xlsa17(data_folder / "xlsa17", "CUB", features="efficientnet_lite0.mat")
+    model = CMT(max_iter=6).fit(data.X_train, data.y_train, signatures=data.signatures)
+    accuracy = model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
+    assert 0.36 < accuracy < 0.48

@@ -1,0 +1,284 @@
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import logit, softmax
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+
+from zslearn.baselines import DAP
+from zslearn.datasets import make_zero_shot
+from zslearn.model_selection import ZeroShotSearchCV
+from zslearn.signatures import MultiSignatures, binarize_signatures, normalize_signatures
+from zslearn.synthesis import EXEM
+from zslearn.utils import unit_rows
+
+
+def _fit(model, problem, **changes):
+    given = {"signatures": problem.signatures, **changes}
+    return model.fit(problem.X_train, problem.y_train, **given)
+
+
+def _unit(problem):
+    return unit_rows(problem.X_train), unit_rows(problem.X_test_unseen)
+
+
+def _binary(problem):
+    """Attributes by loops: present where the unit signature is above the seen classes' mean."""
+    rows = unit_rows(problem.signatures.to_numpy())
+    seen = problem.signatures.index.isin(problem.seen_classes)
+    return pd.DataFrame(rows > rows[seen].mean(axis=0), index=problem.signatures.index)
+
+
+def _regressions(X, Y, alpha):
+    penalty = alpha * ((X - X.mean(axis=0)) ** 2).sum(axis=1).mean()
+    return [
+        LogisticRegression(C=1 / (penalty * len(X)), tol=1e-9, max_iter=10_000).fit(X, column)
+        for column in Y.T
+    ]
+
+
+def test_is_the_product_of_probabilities(problem):
+    model = _fit(DAP(0.01, calibration=None, tol=1e-10), problem)
+    X, rows = _unit(problem)
+    attributes = _binary(problem)
+    seen = attributes.loc[problem.seen_classes].to_numpy()
+    Y = attributes.loc[problem.y_train].to_numpy()
+    p = np.stack([m.predict_proba(rows)[:, 1] for m in _regressions(X, Y, 0.01)], axis=1)
+    prior = seen.mean(axis=0)
+    products = np.array(
+        [
+            [
+                math.prod(
+                    (q if a else 1 - q) / (pi if a else 1 - pi)
+                    for q, a, pi in zip(row, attributes.loc[c], prior, strict=True)
+                )
+                for c in model.classes_
+            ]
+            for row in p
+        ]
+    )
+    found = softmax(model.decision_function(problem.X_test_unseen), axis=1)
+    np.testing.assert_allclose(found, products / products.sum(axis=1, keepdims=True), atol=1e-5)
+
+
+def test_platts_targets_take_the_place_of_one_and_zero(problem):
+    model = _fit(DAP(0.01, calibration="targets", tol=1e-10), problem)
+    X, _ = _unit(problem)
+    Y = _binary(problem).loc[problem.y_train].to_numpy()
+    penalty = 0.01 * ((X - X.mean(axis=0)) ** 2).sum(axis=1).mean()
+    for m, column in enumerate(Y.T):
+        positive, negative = column.sum(), (~column).sum()
+        target = np.where(column, (positive + 1) / (positive + 2), 1 / (negative + 2))
+        # A target t is a sample of 1 with weight t and one of 0 with weight 1 − t.
+        reference = LogisticRegression(C=1 / (penalty * len(X)), tol=1e-9, max_iter=10_000).fit(
+            np.tile(X, (2, 1)),
+            np.repeat([1, 0], len(X)),
+            sample_weight=np.concatenate([target, 1 - target]),
+        )
+        scale = np.abs(reference.coef_).max()
+        np.testing.assert_allclose(model.coef_[m], reference.coef_[0], atol=1e-3 * scale)
+
+
+def test_sigmoids_come_from_classes_held_out(problem):
+    model = _fit(DAP(0.01, calibration="classes", tol=1e-10), problem)
+    X, _ = _unit(problem)
+    seen, y = np.unique(problem.y_train, return_inverse=True)
+    binary = _binary(problem).loc[seen].to_numpy()
+    order = np.random.RandomState(0).permutation(len(seen))
+    scores, known = np.zeros((len(X), 8)), np.zeros((len(X), 8), dtype=bool)
+    for fold in np.array_split(order, 3):
+        held = np.isin(y, fold)
+        for m in range(8):
+            target = binary[y[~held], m]
+            if target.any() and not target.all():
+                (one,) = _regressions(X[~held], target[:, None], 0.01)
+                scores[held, m] = one.decision_function(X[held])
+                # Counted from how frequent the attribute is among the samples.
+                scores[held, m] += logit(binary[y, m].mean()) - logit(target.mean())
+                known[held, m] = True
+    for m in range(8):
+        rows = known[:, m]
+        f, target = scores[rows, m], binary[y[rows], m]
+        t = np.where(target, (target.sum() + 1) / (target.sum() + 2), 1 / ((~target).sum() + 2))
+        z = model.slope_[m] * f + model.offset_[m]
+        residual = 1 / (1 + np.exp(-z)) - t
+        assert abs(residual.mean()) < 1e-4
+        # At the minimum; where the slope was cut at zero, a larger one would be worse.
+        slope = (residual * (f - f.mean())).mean() / f.std()
+        assert abs(slope) < 1e-3 or (model.slope_[m] == 0 and slope > 0)
+
+
+@pytest.mark.parametrize("calibration", ["classes", "targets", None])
+def test_thousands_of_attributes_do_not_underflow(calibration):
+    """The product of 2,000 probabilities is 0 in floating point, the sum of logarithms is not."""
+    data = make_zero_shot(
+        n_seen=15,
+        n_unseen=4,
+        n_attributes=2000,
+        n_features=20,
+        samples_per_class=8,
+        noise=0.05,
+        signature_kind="binary",
+        random_state=0,
+    )
+    model = DAP(1e-3, calibration=calibration).fit(
+        data.X_train, data.y_train, signatures=data.signatures
+    )
+    scores = model.decision_function(data.X_test_unseen)
+    assert np.isfinite(scores).all()
+    embedded = model.embed(unit_rows(data.X_test_unseen))
+    p = 1 / (1 + np.exp(-embedded))
+    assert np.prod(np.minimum(p, 1 - p), axis=1).max() == 0
+    assert model.score(data.X_test_seen, data.y_test_seen, classes=data.seen_classes) > 0.9
+
+
+@pytest.mark.parametrize("absent", [0.0, -1.0], ids=["0 and 1", "−1 and 1"])
+def test_binary_signatures_are_taken_as_they_are(problem, absent):
+    rng = np.random.default_rng(0)
+    binary = rng.random((16, 10)) < 0.3
+    binary[0] = True
+    frame = pd.DataFrame(np.where(binary, 1.0, absent), index=problem.signatures.index)
+    model = _fit(DAP(), problem, signatures=frame)
+    np.testing.assert_array_equal(model.thresholds_, 0)
+    order = np.argsort(problem.signatures.index)
+    np.testing.assert_array_equal(
+        model.synthesize(normalize_signatures(frame.to_numpy()[order])),
+        binary[order][:, model.attributes_],
+    )
+    scaled = _fit(DAP(), problem, signatures=frame * 1000)
+    X = problem.X_test_unseen
+    np.testing.assert_array_equal(scaled.decision_function(X), model.decision_function(X))
+
+
+def test_scale_of_signatures_and_features_changes_nothing(problem):
+    X, rows = problem.X_train, problem.X_test_unseen
+    model = _fit(DAP(feature_norm=None), problem)
+    scaled = clone(model).fit(1000 * X, problem.y_train, signatures=1000 * problem.signatures)
+    np.testing.assert_allclose(
+        scaled.decision_function(1000 * rows), model.decision_function(rows), rtol=1e-3, atol=1e-3
+    )
+    np.testing.assert_array_equal(scaled.predict(1000 * rows), model.predict(rows))
+
+
+def test_constant_attributes_are_dropped(problem):
+    binary = binarize_signatures(problem.signatures)
+    expected = _fit(DAP(), problem, signatures=binary)
+    wider = binary.assign(all=1, none=0)
+    # Seen classes alike, unseen ones not: nothing can be learned of it.
+    wider["unseen only"] = (~wider.index.isin(problem.seen_classes)).astype(int)
+    model = _fit(DAP(), problem, signatures=wider)
+    np.testing.assert_array_equal(model.attributes_, expected.attributes_)
+    X = problem.X_test_unseen
+    np.testing.assert_array_equal(model.decision_function(X), expected.decision_function(X))
+
+
+def test_thresholds_come_from_the_seen_classes(problem):
+    model = _fit(DAP(), problem)
+    far = problem.signatures.copy()
+    far.loc[problem.unseen_classes] *= -7
+    moved = _fit(DAP(), problem, signatures=far)
+    np.testing.assert_array_equal(model.thresholds_, moved.thresholds_)
+    np.testing.assert_array_equal(model.coef_, moved.coef_)
+
+
+def test_views_are_binarised_each_on_its_own(problem):
+    binary = binarize_signatures(problem.signatures.iloc[:, :4])
+    words = problem.signatures.iloc[:, 4:]
+    model = _fit(DAP(), problem, signatures=MultiSignatures({"a": binary, "b": words}))
+    np.testing.assert_array_equal(model.thresholds_[:4], 0)
+    assert (model.thresholds_[4:] != 0).all()
+    assert model.coef_.shape == (8, 20)
+
+
+def test_no_attribute_left(problem):
+    same = pd.DataFrame(1.0, index=problem.signatures.index, columns=["a", "b"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(ValueError, match=r"DAP needs attributes.*binarize_signatures"):
+            _fit(DAP(), problem, signatures=same)
+
+
+def test_a_new_class_must_be_binary_where_the_others_are(problem):
+    binary = binarize_signatures(problem.signatures)
+    model = _fit(DAP(), problem, signatures=binary)
+    before = model.classes_
+    half = pd.DataFrame([np.linspace(0.1, 1, 8)], index=["odd"], columns=binary.columns)
+    with pytest.raises(ValueError, match=r"odd.*DAP needs binary.*binarize_signatures"):
+        model.add_classes(half)
+    np.testing.assert_array_equal(model.classes_, before)
+    assert "odd" in model.add_classes(binarize_signatures(half, threshold=0.5)).classes_
+
+
+@pytest.mark.parametrize("calibration", ["classes", "targets", None])
+def test_two_classes_of_one_attribute(calibration):
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(-1, 1, (20, 3)), rng.normal(1, 1, (20, 3))])
+    y = np.repeat(["a", "b"], 20)
+    model = DAP(calibration=calibration).fit(X, y, signatures={"a": [-1.0], "b": [1.0]})
+    assert model.score(X, y) > 0.8
+
+
+def test_fit_grid_is_as_if_alone(problem):
+    settings = [
+        {"alpha": a, "calibration": c}
+        for c in ("classes", None, "targets")
+        for a in (1e-1, 1e-4, 1e-2)
+    ]
+    given = {"signatures": problem.signatures}
+    model = DAP(tol=1e-9)
+    found = dict(model.fit_grid(problem.X_train, problem.y_train, settings=settings, **given))
+    assert sorted(found) == list(range(9))
+    for i, setting in enumerate(settings):
+        alone = _fit(clone(model).set_params(**setting), problem)
+        assert found[i].get_params() == alone.get_params()
+        scores = alone.decision_function(problem.X_test_unseen)
+        np.testing.assert_allclose(
+            found[i].decision_function(problem.X_test_unseen),
+            scores,
+            atol=2e-3 * np.abs(scores).max(),
+        )
+
+
+def test_inside_exem(problem):
+    model = _fit(EXEM(n_components=10, estimator=DAP()), problem)
+    accuracy = model.score(
+        problem.X_test_unseen, problem.y_test_unseen, classes=problem.unseen_classes
+    )
+    assert accuracy > 0.3
+
+
+def test_recovers_what_follows_its_assumption():
+    """Binary attributes that show in the features independently of each other."""
+    data, truth = make_zero_shot(
+        n_seen=60,
+        n_unseen=10,
+        n_attributes=12,
+        n_features=40,
+        noise=0.22,
+        nonlinearity=0.0,
+        signature_kind="binary",
+        return_truth=True,
+        random_state=0,
+    )
+    given = {"classes": data.unseen_classes}
+    best = truth.score(data.X_test_unseen, data.y_test_unseen, **given)
+    search = ZeroShotSearchCV(DAP(), "fast", cv=3)
+    search.fit(data.X_train, data.y_train, signatures=data.signatures)
+    found = search.score(data.X_test_unseen, data.y_test_unseen, **given)
+    assert best < 0.99
+    assert found >= 0.9 * best
+
+
+def test_real_birds(data_folder):
+    """CUB, split ns, EfficientNet-Lite0 features, untuned."""
+    from zslearn.datasets import load_xlsa17
+
+    data = load_xlsa17(data_folder / "xlsa17", "CUB", features="efficientnet_lite0.mat")
+    model = DAP(calibration="targets").fit(data.X_train, data.y_train, signatures=data.signatures)
+    given = {"classes": data.unseen_classes}
+    assert model.score(data.X_test_unseen, data.y_test_unseen, **given) > 0.35

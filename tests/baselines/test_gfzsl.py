@@ -1,0 +1,261 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+from sklearn.metrics.pairwise import rbf_kernel
+
+from zslearn.baselines import GFZSL
+from zslearn.datasets import make_zero_shot
+from zslearn.signatures import normalize_signatures
+from zslearn.synthesis import EXEM
+
+
+def _fit(problem, signatures=None, **setting):
+    signatures = problem.signatures if signatures is None else signatures
+    return GFZSL(**setting).fit(problem.X_train, problem.y_train, signatures=signatures)
+
+
+def _unit(X):
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+def _log_densities(model, X, signatures):
+    """By SciPy, in the units of the features themselves."""
+    means, variances = model._gaussians(signatures)
+    rows = X - model.mean_
+    if model.components_ is not None:
+        rows = rows @ model.components_
+    return np.stack(
+        [
+            norm.logpdf(rows, loc=mean * model.std_, scale=np.sqrt(variance) * model.std_).sum(1)
+            for mean, variance in zip(means, variances, strict=True)
+        ],
+        axis=1,
+    )
+
+
+@pytest.mark.parametrize("n_components", [None, 6])
+@pytest.mark.parametrize("kernel", ["quadratic", "linear", "rbf"])
+def test_scores_differ_as_scipys_log_densities(problem, kernel, n_components):
+    model = _fit(problem, kernel=kernel, n_components=n_components, alpha_variance=0.01)
+    scale = model.signature_scale_[0]
+    A = normalize_signatures(problem.signatures.loc[model.classes_], scale=scale)
+    _, variances = model._gaussians(A)
+    assert variances.std(axis=0).min() > 1e-3  # the square term has something to say
+    expected = _log_densities(model, _unit(problem.X_test_unseen), A)
+    scores = model.decision_function(problem.X_test_unseen)
+    np.testing.assert_allclose(scores - scores[:, :1], expected - expected[:, :1], atol=1e-10)
+
+
+def test_statistics_of_the_seen_classes(problem):
+    """Means, pooled deviation and shrunk variances, class by class."""
+    model = _fit(problem, variance_prior=7.0)
+    X = _unit(problem.X_train)
+    groups = [X[problem.y_train == label] for label in model.seen_classes_]
+    pooled = sum(((g - g.mean(axis=0)) ** 2).sum(axis=0) for g in groups)
+    pooled = pooled / (len(X) - len(groups))
+    np.testing.assert_allclose(model.std_, np.sqrt(pooled))
+    for i, group in enumerate(groups):
+        np.testing.assert_allclose(
+            model.class_means_[i] * model.std_ + model.mean_, group.mean(axis=0), atol=1e-12
+        )
+        variance = (len(group) * group.var(axis=0) + 7.0 * pooled) / (len(group) + 7.0)
+        np.testing.assert_allclose(np.exp(model.class_log_variances_[i]) * pooled, variance)
+
+
+def _explicit(kernel, A):
+    """Features whose inner product is the kernel."""
+    if kernel == "linear":
+        return A
+    products = (A[:, :, None] * A[:, None, :]).reshape(len(A), -1)
+    return np.concatenate([np.ones((len(A), 1)), np.sqrt(2) * A, products], axis=1)
+
+
+@pytest.mark.parametrize("kernel", ["quadratic", "linear"])
+def test_regression_is_ridge_on_explicit_features(problem, kernel):
+    """With an intercept that is not penalised, for the means and for the log variances."""
+    model = _fit(problem, alpha_mean=0.3, alpha_variance=2.0, kernel=kernel)
+    scale = model.signature_scale_[0]
+    seen, unseen = (
+        _explicit(kernel, normalize_signatures(problem.signatures.loc[classes], scale=scale))
+        for classes in (model.seen_classes_, problem.unseen_classes)
+    )
+    values = np.linalg.svd(seen - seen.mean(axis=0), compute_uv=False) ** 2
+    unit = values[values > 1e-10 * values[0]].mean()
+    mean, variance = model._gaussians(
+        normalize_signatures(problem.signatures.loc[problem.unseen_classes], scale=scale)
+    )
+    for alpha, targets, found in (
+        (0.3, model.class_means_, mean),
+        (2.0, model.class_log_variances_, np.log(variance)),
+    ):
+        ridge = Ridge(alpha=alpha * unit, solver="svd").fit(seen, targets)
+        np.testing.assert_allclose(found, ridge.predict(unseen), atol=1e-9)
+
+
+def test_rbf_regression_is_a_direct_solve(problem):
+    model = _fit(problem, alpha_mean=0.3, kernel="rbf", gamma=0.7)
+    A = model.signatures_
+    K = rbf_kernel(A, gamma=0.7)
+    H = np.eye(len(A)) - 1 / len(A)
+    centered = H @ K @ H
+    penalty = 0.3 * np.trace(centered) / (len(A) - 1)
+    M = model.class_means_ - model.class_means_.mean(axis=0)
+    fitted = centered @ np.linalg.solve(centered + penalty * np.eye(len(A)), M)
+    expected = fitted + model.class_means_.mean(axis=0)
+    np.testing.assert_allclose(model._gaussians(A)[0], expected, atol=1e-9)
+
+
+def test_large_penalties_give_one_gaussian(problem):
+    model = _fit(problem, alpha_mean=1e12, alpha_variance=1e12)
+    scores = model.decision_function(problem.X_test_unseen)
+    np.testing.assert_allclose(scores - scores[:, :1], 0, atol=1e-6)
+
+
+def test_blocks_of_rows_change_nothing(problem, monkeypatch):
+    whole = _fit(problem, n_components=8).decision_function(problem.X_test_unseen)
+    monkeypatch.setattr("zslearn.baselines._closed_form._BLOCK", 7)
+    parts = _fit(problem, n_components=8).decision_function(problem.X_test_unseen)
+    np.testing.assert_allclose(parts, whole, rtol=1e-8, atol=1e-9)
+
+
+def test_a_grid_is_as_if_each_was_fitted_alone(problem):
+    listed = [
+        {"alpha_mean": m, "alpha_variance": v, "kernel": k, "n_components": n, "variance_prior": p}
+        for m in (0.1, 1.0)
+        for v in (0.1, 10.0)
+        for k in ("quadratic", "rbf")
+        for n in (None, 5, 500)
+        for p in (0.0, 10.0)
+    ]
+    given_data = {"X": problem.X_train, "y": problem.y_train, "signatures": problem.signatures}
+    fitted = dict(GFZSL().fit_grid(**given_data, settings=listed))
+    assert sorted(fitted) == list(range(len(listed)))
+    for i, setting in enumerate(listed):
+        assert fitted[i].get_params() == GFZSL(**setting).get_params()
+        alone = _fit(problem, **setting).decision_function(problem.X_test_unseen)
+        np.testing.assert_array_equal(fitted[i].decision_function(problem.X_test_unseen), alone)
+
+
+@pytest.mark.parametrize("n_components", [None, 8])
+def test_units_and_origin_change_nothing(problem, n_components):
+    def scores(features, signatures=1.0, origin=0.0):
+        model = GFZSL(feature_norm=None, n_components=n_components).fit(
+            features * problem.X_train + origin,
+            problem.y_train,
+            signatures=signatures * problem.signatures,
+        )
+        return model.decision_function(features * problem.X_test_unseen + origin)
+
+    expected = scores(1.0)
+    np.testing.assert_allclose(scores(1000.0), expected, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(scores(1.0, 1000.0), expected, rtol=1e-8, atol=1e-8)
+    # Features of small variance far from the origin: their squares would lose it.
+    np.testing.assert_allclose(scores(1e-3, origin=100.0), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_single_precision_at_many_features():
+    data = make_zero_shot(
+        40, 10, n_features=1280, samples_per_class=8, noise=0.3, random_state=0, dtype=np.float32
+    )
+    given_data = {"y": data.y_train, "signatures": data.signatures}
+    single = GFZSL().fit(data.X_train, **given_data)
+    double = GFZSL().fit(data.X_train.astype(np.float64), **given_data)
+    X = data.X_test_unseen
+    expected = double.decision_function(X.astype(np.float64))
+    scores = single.decision_function(X)
+    assert scores.dtype == np.float32
+    margin = -np.sort(-expected, axis=1)
+    off = np.abs(scores - expected).max()
+    assert off < 0.02  # nats, of scores of hundreds
+    clear = margin[:, 0] - margin[:, 1] > 2 * off
+    np.testing.assert_array_equal(scores.argmax(1)[clear], expected.argmax(1)[clear])
+
+
+def test_a_variance_never_leaves_its_bounds(problem):
+    """A signature far from all others does not make a Gaussian without width."""
+    model = _fit(problem, alpha_mean=1e-6, alpha_variance=1e-6, variance_prior=0.0)
+    far = 50 * model.signatures_[:2]
+    _, variances = model._gaussians(far)
+    assert variances.min() >= 1e-2 - 1e-12
+    assert variances.max() <= 1e2 + 1e-9
+
+
+@pytest.mark.parametrize("n_components", [None, 3])
+def test_one_sample_a_class_and_a_constant_feature(n_components):
+    """No spread within the classes is known: that between them stands in for it."""
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.standard_normal((6, 4)), np.full((6, 1), 0.1)], axis=1)
+    model = GFZSL(feature_norm=None, n_components=n_components, variance_prior=0.0)
+    model.fit(X, np.arange(6), signatures=pd.DataFrame(rng.standard_normal((8, 3))))
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+@pytest.mark.filterwarnings("ignore::zslearn.utils.InputWarning")
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(0, 2**31),
+    st.integers(2, 6),
+    st.integers(1, 5),
+    st.integers(1, 6),
+    st.sampled_from([None, 2]),
+    st.sampled_from(["quadratic", "linear", "rbf"]),
+)
+def test_any_small_problem_has_finite_scores(seed, n_classes, d, n_features, n_components, kernel):
+    rng = np.random.default_rng(seed)
+    y = np.concatenate([np.arange(n_classes), rng.integers(n_classes, size=10)])
+    signatures = rng.integers(-1, 2, size=(n_classes, d)).astype(float)
+    X = rng.integers(-1, 2, size=(len(y), n_features)).astype(float)
+    model = GFZSL(kernel=kernel, n_components=n_components)
+    model.fit(X, y, signatures=pd.DataFrame(signatures, index=range(n_classes)))
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"alpha_mean": 0.0}, {"alpha_variance": -1.0}, {"kernel": "cubic"}, {"variance_prior": -1.0}],
+)
+def test_wrong_hyper_parameters_are_named(problem, wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        _fit(problem, **wrong)
+
+
+def test_under_exemplars(problem):
+    model = EXEM(estimator=GFZSL(), n_components=8).fit(
+        problem.X_train, problem.y_train, signatures=problem.signatures
+    )
+    unseen = problem.unseen_classes
+    assert model.score(problem.X_test_unseen, problem.y_test_unseen, classes=unseen) > 0.5
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_recovers_the_generating_model(seed):
+    """Means and log variances that are linear in the signatures."""
+    data, truth = make_zero_shot(
+        150,
+        20,
+        n_features=32,
+        samples_per_class=60,
+        n_attributes=16,
+        noise=0.4,
+        scatter="attributes",
+        nonlinearity=0.0,
+        random_state=seed,
+        return_truth=True,
+    )
+    model = GFZSL(alpha_variance=0.1, kernel="linear", feature_norm=None)
+    model.fit(data.X_train, data.y_train, signatures=data.signatures)
+    test = data.X_test_unseen, data.y_test_unseen
+    best = truth.score(*test, classes=data.unseen_classes)
+    assert 0.7 < best < 0.98
+    assert model.score(*test, classes=data.unseen_classes) >= 0.9 * best
+    # And not by the means alone.
+    equal = clone(model).set_params(alpha_variance=1e6)
+    equal.fit(data.X_train, data.y_train, signatures=data.signatures)
+    assert equal.score(*test, classes=data.unseen_classes) < 0.6 * best

@@ -1,0 +1,375 @@
+from __future__ import annotations
+
+import itertools
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+
+from zslearn.baselines import HAT
+from zslearn.calibration import CalibratedStacking
+from zslearn.datasets import make_zero_shot
+from zslearn.model_selection import ZeroShotSearchCV
+from zslearn.signatures import cluster_hierarchy, normalize_signatures
+from zslearn.synthesis import EXEM
+from zslearn.utils import InputWarning
+
+SIGNATURES = pd.DataFrame(
+    {
+        "cat": [1, 0, 1, 0, 1],
+        "dog": [1, 1, 0, 0, 1],
+        "fox": [1, 0, 0, 0, 1],
+        "hawk": [0, 1, 1, 1, 1],
+        "owl": [0, 0, 1, 1, 1],
+        "trout": [0, 1, 1, 0, 1],
+        "wolf": [1, 1, 1, 0, 1],
+        "crow": [0, 1, 0, 1, 1],
+        "shark": [0, 0, 1, 0, 1],
+    },
+    index=["furry", "large", "fierce", "winged", "alive"],
+).T.astype(float)
+SEEN = ["cat", "dog", "fox", "hawk", "owl", "trout"]
+HIERARCHY = {
+    "cat": "mammal",
+    "dog": "canine",
+    "fox": "canine",
+    "wolf": "canine",
+    "canine": "mammal",
+    "hawk": "bird",
+    "owl": "bird",
+    "trout": "animal",
+    "mammal": "animal",
+    "bird": "animal",
+    "shark": "fish",
+    "fish": "animal",
+}
+# The inner nodes above each class, from the root down; the crow goes with the hawk.
+PATHS = {
+    **{name: ["animal", "mammal", "canine"] for name in ("dog", "fox", "wolf")},
+    "cat": ["animal", "mammal"],
+    **{name: ["animal", "bird"] for name in ("hawk", "owl", "crow")},
+    **{name: ["animal"] for name in ("trout", "shark")},
+}
+UNDER = {
+    "animal": SEEN,
+    "mammal": ["cat", "dog", "fox"],
+    "canine": ["dog", "fox"],
+    "bird": ["hawk", "owl"],
+}
+
+
+@pytest.fixture(scope="module")
+def zoo():
+    rng = np.random.default_rng(0)
+    y = np.repeat(SEEN, [6, 9, 7, 5, 8, 6])
+    means = SIGNATURES @ rng.standard_normal((5, 10))
+    return means.loc[y].to_numpy() + rng.standard_normal((len(y), 10)), y
+
+
+def _by_hand(X, y, row, label, alpha, delta, beta):
+    """The stated score of one image and one class, with scikit-learn's ridge regressions."""
+    square = ((X - X.mean(axis=0)) ** 2).sum(axis=1).mean()
+    binary = SIGNATURES * 2 - 1
+
+    def classifier(node, targets):
+        rows = np.isin(y, UNDER[node])
+        target = targets.loc[y[rows]].to_numpy()
+        ridge = Ridge(alpha=alpha * square * rows.sum()).fit(X[rows], target)
+        return ridge.predict(row[None])[0] - target.mean()
+
+    path = PATHS[label]
+    total = 0.0
+    for attribute in SIGNATURES.columns:
+        varying = {
+            depth: node
+            for depth, node in enumerate(path)
+            if binary.loc[UNDER[node], attribute].nunique() > 1
+        }
+        norm = sum(delta**depth for depth in varying)
+        score = sum(
+            delta**depth / norm * classifier(node, binary[attribute])
+            for depth, node in varying.items()
+        )
+        total += binary.loc[label, attribute] * score / SIGNATURES.shape[1]
+    for parent, child in itertools.pairwise(path):
+        inside = pd.Series({c: 1.0 if c in UNDER[child] else -1.0 for c in SEEN})
+        total += beta / (len(path) - 1) * classifier(parent, inside)
+    return total
+
+
+@pytest.mark.parametrize("columns", [10, 4], ids=["kernel at small nodes", "covariance"])
+def test_equals_the_stated_score(zoo, columns):
+    X, y = zoo[0][:, :columns], zoo[1]
+    model = HAT(HIERARCHY, alpha=0.05, depth_weight=0.6, category_weight=0.3, feature_norm=None)
+    scores = model.fit(X, y, signatures=SIGNATURES).decision_function(X[:7])
+    for i in range(7):
+        for column, label in enumerate(model.classes_):
+            expected = _by_hand(X, y, X[i], label, 0.05, 0.6, 0.3)
+            assert scores[i, column] == pytest.approx(expected, abs=1e-10)
+
+
+def test_nodes(zoo):
+    model = HAT(HIERARCHY).fit(*zoo, signatures=SIGNATURES)
+    assert [nodes.tolist() for nodes in model.nodes_] == [
+        UNDER["animal"],
+        UNDER["mammal"],
+        UNDER["canine"],
+        UNDER["bird"],
+    ]
+    assert model.node_parents_.tolist() == [-1, 0, 1, 0]
+    assert not model.hierarchy_built_
+    assert [len(HAT(HIERARCHY, n_levels=n).fit(*zoo).nodes_) for n in (1, 2, 3, None)] == [
+        1,
+        3,
+        4,
+        4,
+    ]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        list(HIERARCHY.items()),
+        pd.DataFrame(HIERARCHY.items(), columns=["child", "parent"]),
+        pd.DataFrame(HIERARCHY.items(), columns=["child", "parent"]).assign(weight=1)[
+            ["weight", "parent", "child"]
+        ],
+        {**HIERARCHY, "animal": None},
+        # Without a common root, and with inner nodes that say nothing of the seen classes.
+        {**{k: v for k, v in HIERARCHY.items() if v != "animal"}, "trout": "fish", "moss": "plant"},
+    ],
+    ids=["list", "frame", "frame with more columns", "root named", "forest"],
+)
+def test_forms_of_a_hierarchy(zoo, form):
+    X, y = zoo
+    expected = HAT(HIERARCHY).fit(X, y, signatures=SIGNATURES).decision_function(X)
+    found = HAT(form).fit(X, y, signatures=SIGNATURES).decision_function(X)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_numbers_as_labels(zoo):
+    X, y = zoo
+    number = {label: i for i, label in enumerate(sorted(SIGNATURES.index))}
+    pairs = [(number.get(child, child), parent) for child, parent in HIERARCHY.items()]
+    renamed = SIGNATURES.rename(index=number)
+    codes = np.asarray([number[label] for label in y])
+    expected = HAT(HIERARCHY).fit(X, y, signatures=SIGNATURES).decision_function(X)
+    frame = pd.DataFrame(pairs, columns=["child", "parent"])
+    for form in (pairs, frame):
+        found = HAT(form).fit(X, codes, signatures=renamed).decision_function(X)
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_class_that_is_also_an_inner_node(zoo):
+    """Labels may stand above other labels: the dog above the fox."""
+    tree = {**HIERARCHY, "fox": "dog"}
+    tree["wolf"] = "dog"
+    model = HAT(tree).fit(*zoo, signatures=SIGNATURES)
+    assert ["dog", "fox"] in [nodes.tolist() for nodes in model.nodes_]
+
+
+def test_new_classes_take_their_place(zoo):
+    X, y = zoo
+    whole = HAT(HIERARCHY).fit(X, y, signatures=SIGNATURES)
+    late = HAT(HIERARCHY).fit(X, y, signatures=SIGNATURES.loc[SEEN])
+    late.add_classes(SIGNATURES.loc[["shark", "wolf", "crow"]])
+    np.testing.assert_array_equal(late.decision_function(X), whole.decision_function(X))
+
+
+def test_without_a_hierarchy_one_is_built_and_it_says_so(problem):
+    given = (problem.X_train, problem.y_train)
+    with pytest.warns(InputWarning, match="builds one by clustering"):
+        silent = HAT().fit(*given, signatures=problem.signatures)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        meant = HAT("cluster").fit(*given, signatures=problem.signatures)
+        HAT().fit(*given)  # no signatures: an ordinary classifier
+    assert silent.hierarchy_built_
+    assert len(silent.nodes_) > 1
+    scores = meant.decision_function(problem.X_test_unseen)
+    np.testing.assert_array_equal(silent.decision_function(problem.X_test_unseen), scores)
+    # The helper makes the same one; the unseen classes are placed by their signatures.
+    pairs = cluster_hierarchy(problem.signatures.loc[np.sort(problem.seen_classes)])
+    given_tree = HAT(pairs).fit(*given, signatures=problem.signatures)
+    np.testing.assert_allclose(given_tree.decision_function(problem.X_test_unseen), scores)
+
+
+def test_one_level_is_flat_attribute_least_squares(problem):
+    model = HAT("cluster", n_levels=1, alpha=0.01)
+    model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    X = problem.X_train / np.linalg.norm(problem.X_train, axis=1, keepdims=True)
+    A = pd.DataFrame(normalize_signatures(problem.signatures), index=problem.signatures.index)
+    B = np.where(A.gt(A.loc[model.seen_classes_].mean()), 1.0, -1.0)
+    targets = pd.DataFrame(B, index=A.index).loc[problem.y_train].to_numpy()
+    square = ((X - X.mean(axis=0)) ** 2).sum(axis=1).mean()
+    ridge = Ridge(alpha=0.01 * square * len(X)).fit(X, targets)
+    scores = (ridge.predict(X) - targets.mean(axis=0)) @ B.T / B.shape[1]
+    np.testing.assert_allclose(
+        model.decision_function(problem.X_train, classes=A.index), scores, atol=1e-10
+    )
+
+
+@pytest.mark.parametrize("low", [0.0, -1.0])
+def test_binary_signatures_stay_as_they_are(problem, low):
+    """However many attributes a class has: its row is divided by its norm."""
+    rng = np.random.default_rng(0)
+    binary = (rng.random((16, 30)) < np.linspace(0.1, 0.95, 16)[:, None]).astype(float)
+    binary[:, 0] = 1
+    table = pd.DataFrame(np.where(binary == 1, 1.0, low), index=problem.signatures.index)
+    model = HAT("cluster").fit(problem.X_train, problem.y_train, signatures=table)
+    np.testing.assert_array_equal(model.thresholds_, 0.0)
+    normalized = model._signature_table.normalized(model.signature_scale_, keep_views=False)
+    np.testing.assert_array_equal(
+        model._binary(normalized), 2 * binary[np.argsort(table.index)] - 1
+    )
+
+
+def test_fit_grid_is_as_if_alone(problem):
+    settings = [
+        {"n_levels": n, "alpha": a, "depth_weight": d, "category_weight": c}
+        for n in (2, 3)
+        for a in (1e-3, 1e-1)
+        for d in (0.3, 1.0)
+        for c in (0.0, 0.5)
+    ]
+    given = {"signatures": problem.signatures}
+    keys = set()
+    found = {}
+    for i, model in HAT("cluster").fit_grid(
+        problem.X_train, problem.y_train, settings=settings, **given
+    ):
+        found[i] = model.decision_function(problem.X_test_unseen)
+        keys.add(model.embedding_key())
+    assert len(keys) == 4
+    for i, setting in enumerate(settings):
+        alone = HAT("cluster", **setting).fit(problem.X_train, problem.y_train, **given)
+        scores = alone.decision_function(problem.X_test_unseen)
+        np.testing.assert_allclose(found[i], scores, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.filterwarnings("ignore::zslearn.utils.InputWarning")
+def test_odd_signatures(zoo):
+    X, y = zoo
+    for A in (np.ones((6, 1)), np.arange(6.0)[:, None], np.ones((6, 3)), np.eye(6)[:, :2]):
+        scores = HAT().fit(X, y, signatures=A).decision_function(X)
+        assert scores.shape == (len(X), 6)
+        assert np.isfinite(scores).all()
+    two = np.isin(y, ["cat", "dog"])
+    assert HAT().fit(X[two], y[two]).score(X[two], y[two]) > 0.9
+
+
+def test_scales_do_not_matter(problem):
+    model = HAT("cluster", feature_norm=None)
+    model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    other = clone(model).fit(
+        1000 * problem.X_train, problem.y_train, signatures=1000 * problem.signatures
+    )
+    np.testing.assert_allclose(
+        model.decision_function(problem.X_test_unseen),
+        other.decision_function(1000 * problem.X_test_unseen),
+        atol=1e-10,
+    )
+
+
+@pytest.mark.parametrize(
+    ("hierarchy", "message"),
+    [
+        ({k: v for k, v in HIERARCHY.items() if k != "owl"}, "does not place 1 of the 6.*'owl'"),
+        ({**HIERARCHY, "animal": "canine"}, "cycle"),
+        ([*HIERARCHY.items(), ("cat", "bird")], "more than one parent to 'cat'"),
+        ([("cat", "mammal", "animal")], "not a pair"),
+        ({}, "empty"),
+        ("wordnet", "hierarchy"),
+    ],
+)
+def test_bad_hierarchies(zoo, hierarchy, message):
+    with pytest.raises(ValueError, match=message):
+        HAT(hierarchy).fit(*zoo, signatures=SIGNATURES)
+
+
+def test_inside_other_estimators(problem):
+    given = (problem.X_train, problem.y_train)
+    inner = HAT("cluster")
+    for model in (
+        EXEM(n_components=6, estimator=inner),
+        CalibratedStacking(inner, cv=3),
+        ZeroShotSearchCV(inner, {"alpha": [1e-3, 1e-2]}, cv=3),
+    ):
+        model.fit(*given, signatures=problem.signatures)
+        accuracy = model.score(
+            problem.X_test_unseen, problem.y_test_unseen, classes=problem.unseen_classes
+        )
+        assert accuracy > 0.4
+
+
+@pytest.mark.filterwarnings("ignore::zslearn.utils.InputWarning")  # twins
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_recovery(seed):
+    """Binary attributes that add up."""
+    data, truth = make_zero_shot(
+        n_seen=150,
+        n_unseen=15,
+        n_features=60,
+        n_attributes=12,
+        samples_per_class=20,
+        noise=0.2,
+        nonlinearity=0.0,
+        signature_kind="binary",
+        random_state=seed,
+        return_truth=True,
+    )
+    unseen = data.X_test_unseen, data.y_test_unseen
+    best = truth.score(*unseen, classes=data.unseen_classes)
+    assert best < 0.97
+    # Nothing here depends on the hierarchy: its levels count little.
+    model = HAT("cluster", depth_weight=0.125, category_weight=0.03, feature_norm=None)
+    model.fit(data.X_train, data.y_train, signatures=data.signatures)
+    assert model.score(*unseen, classes=data.unseen_classes) >= 0.9 * best
+
+
+@pytest.mark.filterwarnings("ignore::zslearn.utils.InputWarning")  # twins, and a class of zeros
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_recovery_where_attributes_look_different_in_each_branch(seed):
+    """The assumption of the method: each branch has its own map from attributes to features."""
+    rng = np.random.default_rng(seed)
+    n_branches, per_branch, n_attributes, n_features = 3, 24, 10, 60
+    signatures = rng.integers(2, size=(n_branches * per_branch, n_attributes)).astype(float)
+    branch = np.repeat(np.arange(n_branches), per_branch)
+    maps = rng.standard_normal((n_branches, n_attributes, n_features))
+    means = 4 * rng.standard_normal((n_branches, n_features))[branch]
+    means += np.einsum("cm,cmd->cd", 2 * signatures - 1, maps[branch])
+    names = np.asarray([f"class {i:02d}" for i in range(len(branch))])
+    unseen = np.arange(len(branch)) % 8 == 0
+    table = pd.DataFrame(signatures, index=names)
+    hierarchy = {name: f"branch {b}" for name, b in zip(names, branch, strict=True)}
+
+    def draw(classes):
+        codes = np.repeat(classes, 20)
+        return means[codes] + 7.0 * rng.standard_normal((len(codes), n_features)), codes
+
+    X, y = draw(np.flatnonzero(~unseen))
+    X_new, y_new = draw(np.flatnonzero(unseen))
+    distances = ((X_new[:, None] - means[unseen][None]) ** 2).sum(axis=2)
+    best = np.mean(np.flatnonzero(unseen)[distances.argmin(axis=1)] == y_new)
+    assert 0.8 < best < 1
+
+    def accuracy(**options):
+        model = HAT(hierarchy, feature_norm=None, depth_weight=8.0, category_weight=1.0, **options)
+        model.fit(X, names[y], signatures=table)
+        return model.score(X_new, names[y_new], classes=names[unseen])
+
+    assert accuracy() >= 0.9 * best
+    assert accuracy(n_levels=1) < 0.75 * best
+
+
+def test_real_birds(data_folder):
+    """CUB, split ns, EfficientNet-Lite0 features, untuned."""
+    from zslearn.datasets import load_xlsa17
+
+    data = load_xlsa17(data_folder / "xlsa17", "CUB", features="efficientnet_lite0.mat")
+    model = HAT("cluster").fit(data.X_train, data.y_train, signatures=data.signatures)
+    accuracy = model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
+    assert 0.36 < accuracy < 0.48

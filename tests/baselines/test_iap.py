@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import softmax
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+
+from zslearn.baselines import IAP
+from zslearn.datasets import make_zero_shot
+from zslearn.model_selection import ZeroShotSearchCV
+from zslearn.signatures import binarize_signatures
+from zslearn.synthesis import EXEM
+from zslearn.utils import unit_rows
+
+
+def _fit(model, problem, **changes):
+    given = {"signatures": problem.signatures, **changes}
+    return model.fit(problem.X_train, problem.y_train, **given)
+
+
+def test_is_the_product_of_probabilities(problem):
+    binary = binarize_signatures(problem.signatures, classes=problem.seen_classes)
+    model = _fit(IAP(0.01, calibration=None, tol=1e-10), problem, signatures=binary)
+    X, rows = unit_rows(problem.X_train), unit_rows(problem.X_test_unseen)
+    penalty = 0.01 * ((X - X.mean(axis=0)) ** 2).sum(axis=1).mean()
+    classifier = LogisticRegression(C=1 / (penalty * len(X)), tol=1e-9, max_iter=10_000)
+    of_class = classifier.fit(X, problem.y_train).predict_proba(rows)
+    seen = binary.loc[classifier.classes_].to_numpy()
+    prior = seen.mean(axis=0)
+    products = np.empty((len(rows), len(model.classes_)))
+    for n, row in enumerate(of_class):
+        p = [sum(row[y] for y in range(len(row)) if seen[y, m]) for m in range(seen.shape[1])]
+        for i, c in enumerate(model.classes_):
+            products[n, i] = math.prod(
+                (q if a else 1 - q) / (pi if a else 1 - pi)
+                for q, a, pi in zip(p, binary.loc[c], prior, strict=True)
+            )
+    found = softmax(model.decision_function(problem.X_test_unseen), axis=1)
+    np.testing.assert_allclose(found, products / products.sum(axis=1, keepdims=True), atol=1e-4)
+
+
+def test_softened_targets_are_further_samples(problem):
+    """Two samples more in each class, spread evenly over all classes."""
+    model = _fit(IAP(0.01, calibration="targets", tol=1e-10), problem)
+    X = unit_rows(problem.X_train)
+    _, y, counts = np.unique(problem.y_train, return_inverse=True, return_counts=True)
+    n = counts[y][:, None]
+    target = np.where(np.arange(12) == y[:, None], (n + 2 / 12) / (n + 2), (2 / 12) / (n + 2))
+    penalty = 0.01 * ((X - X.mean(axis=0)) ** 2).sum(axis=1).mean()
+    reference = LogisticRegression(C=1 / (penalty * len(X)), tol=1e-9, max_iter=10_000).fit(
+        np.repeat(X, 12, axis=0), np.tile(np.arange(12), len(X)), sample_weight=target.ravel()
+    )
+    scale = np.abs(reference.coef_).max()
+    np.testing.assert_allclose(model.coef_, reference.coef_, atol=1e-3 * scale)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_thousands_of_attributes_and_sure_classes_do_not_underflow(dtype):
+    data = make_zero_shot(
+        n_seen=15,
+        n_unseen=4,
+        n_attributes=2000,
+        n_features=20,
+        samples_per_class=8,
+        noise=0.05,
+        signature_kind="binary",
+        dtype=dtype,
+        random_state=0,
+    )
+    model = IAP(1e-8, calibration=None, feature_norm=None).fit(
+        data.X_train, data.y_train, signatures=data.signatures
+    )
+    scores = model.decision_function(100 * data.X_test_seen)
+    assert scores.dtype == dtype
+    assert np.isfinite(scores).all()
+    assert model.score(data.X_test_seen, data.y_test_seen, classes=data.seen_classes) > 0.9
+
+
+def test_scale_of_signatures_and_features_changes_nothing(problem):
+    X, rows = problem.X_train, problem.X_test_unseen
+    model = _fit(IAP(feature_norm=None), problem)
+    scaled = clone(model).fit(1000 * X, problem.y_train, signatures=1000 * problem.signatures)
+    np.testing.assert_allclose(
+        scaled.decision_function(1000 * rows), model.decision_function(rows), rtol=1e-3, atol=1e-2
+    )
+    np.testing.assert_array_equal(scaled.predict(1000 * rows), model.predict(rows))
+
+
+@pytest.mark.parametrize("calibration", ["classes", "targets", None])
+def test_two_classes(calibration):
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(-1, 1, (20, 3)), rng.normal(1, 1, (20, 3))])
+    y = np.repeat(["a", "b"], 20)
+    signatures = pd.DataFrame([[1, 0], [1, 1]], index=["a", "b"])
+    model = IAP(calibration=calibration).fit(X, y, signatures=signatures)
+    np.testing.assert_array_equal(model.attributes_, [1])
+    assert model.score(X, y) > 0.8
+
+
+def test_a_new_class_must_be_binary_where_the_others_are(problem):
+    binary = binarize_signatures(problem.signatures)
+    model = _fit(IAP(), problem, signatures=binary)
+    half = pd.DataFrame([np.linspace(0.1, 1, 8)], index=["odd"], columns=binary.columns)
+    with pytest.raises(ValueError, match=r"odd.*IAP needs binary.*binarize_signatures"):
+        model.add_classes(half)
+
+
+def test_fit_grid_is_as_if_alone(problem):
+    settings = [
+        {"alpha": a, "calibration": c} for c in ("classes", None, "targets") for a in (1e-1, 1e-3)
+    ]
+    model = IAP(tol=1e-9)
+    given = {"signatures": problem.signatures, "settings": settings}
+    found = dict(model.fit_grid(problem.X_train, problem.y_train, **given))
+    assert sorted(found) == list(range(6))
+    for i, setting in enumerate(settings):
+        alone = _fit(clone(model).set_params(**setting), problem)
+        assert found[i].get_params() == alone.get_params()
+        scores = alone.decision_function(problem.X_test_unseen)
+        np.testing.assert_allclose(
+            found[i].decision_function(problem.X_test_unseen),
+            scores,
+            atol=2e-3 * np.abs(scores).max(),
+        )
+
+
+def test_inside_exem(problem):
+    model = _fit(EXEM(n_components=10, estimator=IAP()), problem)
+    accuracy = model.score(
+        problem.X_test_unseen, problem.y_test_unseen, classes=problem.unseen_classes
+    )
+    assert accuracy > 0.3
+
+
+def test_recovers_what_follows_its_assumption():
+    """Binary attributes, and enough seen classes that every attribute is seen in many."""
+    data, truth = make_zero_shot(
+        n_seen=60,
+        n_unseen=6,
+        n_attributes=6,
+        n_features=40,
+        noise=0.25,
+        nonlinearity=0.0,
+        signature_kind="binary",
+        return_truth=True,
+        random_state=0,
+    )
+    given = {"classes": data.unseen_classes}
+    best = truth.score(data.X_test_unseen, data.y_test_unseen, **given)
+    search = ZeroShotSearchCV(IAP(), "fast", cv=3)
+    search.fit(data.X_train, data.y_train, signatures=data.signatures)
+    found = search.score(data.X_test_unseen, data.y_test_unseen, **given)
+    assert best < 0.99
+    assert found >= 0.9 * best

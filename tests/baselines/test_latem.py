@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from zslearn.baselines import LatEm
+from zslearn.baselines._trajectory import Scaling
+from zslearn.datasets import make_zero_shot
+from zslearn.signatures import normalize_signatures
+from zslearn.solvers._ranking import latent_hinge
+from zslearn.solvers._ranking_descent import LatentDescent
+
+
+def test_loss_by_brute_force_and_its_slope_by_differences():
+    rng = np.random.default_rng(0)
+    own, other = rng.normal(size=(9, 3)), rng.normal(size=(9, 3))
+    loss, own_map, other_map = latent_hinge(own, other)
+    for n in range(9):
+        assert loss[n] == pytest.approx(max(0.0, 1 + max(other[n]) - max(own[n])))
+        for k in range(3):
+            step = np.zeros_like(own)
+            step[n, k] = 1e-6
+            slope_own = (latent_hinge(own + step, other)[0] - loss)[n] / 1e-6
+            slope_other = (latent_hinge(own, other + step)[0] - loss)[n] / 1e-6
+            active = loss[n] > 0
+            assert slope_own == pytest.approx(-float(active and k == own_map[n]), abs=1e-6)
+            assert slope_other == pytest.approx(float(active and k == other_map[n]), abs=1e-6)
+
+
+def _prepared(problem):
+    X = problem.X_train / np.linalg.norm(problem.X_train, axis=1, keepdims=True)
+    seen, y = np.unique(problem.y_train, return_inverse=True)
+    return X, y, normalize_signatures(problem.signatures.loc[seen]), seen
+
+
+def _zscored(X):
+    """The original's scaling: z-scores, divided by the largest absolute value."""
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    return Z / np.abs(Z).max()
+
+
+def _loop(X, y, A, n_maps, rate, epochs, batch_size, seed):
+    """W_k themselves, a sample at a time: the plain way to write the method."""
+    size, length = np.mean(np.sum(X**2, axis=1)), np.mean(np.sum(A**2, axis=1))
+    rng = np.random.RandomState(seed)
+    W = rng.standard_normal((n_maps, X.shape[1], A.shape[1])) * 0.1 / np.sqrt(size * length)
+    for _ in range(epochs):
+        order = rng.permutation(len(y))
+        for start in range(0, len(y), batch_size):
+            rows = order[start : start + batch_size]
+            negatives = (y[rows] + rng.randint(1, len(A), size=len(rows))) % len(A)
+            change = np.zeros_like(W)
+            for n, c in zip(rows, negatives, strict=True):
+                own, other = [X[n] @ w @ A[y[n]] for w in W], [X[n] @ w @ A[c] for w in W]
+                if 1 + max(other) - max(own) > 0:
+                    change[np.argmax(own)] += np.outer(X[n], A[y[n]])
+                    change[np.argmax(other)] -= np.outer(X[n], A[c])
+            W += rate / (size * length) * change
+    return W
+
+
+@pytest.mark.parametrize("n_maps", [1, 3])
+@pytest.mark.parametrize("batch_size", [1, 16])
+def test_trains_as_a_plain_loop_over_samples(problem, n_maps, batch_size):
+    model = LatEm(n_maps, 0.5, 4, batch_size=batch_size, random_state=5)
+    model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    X, y, A, seen = _prepared(problem)
+    X = _zscored(X)
+    W = _loop(X, y, A, n_maps, 0.5, 4, batch_size, seed=5)
+    np.testing.assert_allclose(model.coef_, W, rtol=1e-8, atol=1e-10)
+    scores = np.max([X @ w @ A.T for w in W], axis=0)
+    np.testing.assert_allclose(
+        model.decision_function(problem.X_train, classes=seen), scores, atol=1e-9
+    )
+
+
+def test_one_map_is_the_bilinear_model(problem):
+    model = LatEm(1, max_iter=5).fit(
+        problem.X_train, problem.y_train, signatures=problem.signatures
+    )
+    assert model._parameters.shape == (16, 1, 20)
+    X, _, A, seen = _prepared(problem)
+    np.testing.assert_allclose(
+        model.decision_function(problem.X_train, classes=seen),
+        _zscored(X) @ model.coef_[0] @ A.T,
+        atol=1e-10,
+    )
+
+
+def test_classifiers_kept_up_to_date_are_those_of_the_maps():
+    rng = np.random.default_rng(0)
+    X, y, A = rng.normal(size=(50, 6)), rng.integers(5, size=50), rng.normal(size=(5, 3))
+    descent = LatentDescent(
+        X, y, A, rng.normal(size=(4, 6, 3)), step=0.01, power_t=0.0, batch_size=8,
+        rng=np.random.RandomState(0),
+    )  # fmt: skip
+    start = descent.coef
+    for _ in range(5):
+        descent.epoch()
+    assert not np.allclose(descent.coef, start)
+    np.testing.assert_allclose(descent.P, A @ np.swapaxes(descent.coef, 1, 2), atol=1e-12)
+
+
+def test_no_sample_is_its_own_negative():
+    class Spy(LatentDescent):
+        def _scores(self, X, classes):
+            asked.append(classes)
+            return super()._scores(X, classes)
+
+    asked: list = []
+    rng = np.random.default_rng(0)
+    X, y, A = rng.normal(size=(200, 4)), rng.integers(3, size=200), rng.normal(size=(3, 2))
+    start = np.zeros((2, 4, 2))
+    Spy(X, y, A, start, step=0.01, power_t=0, batch_size=32, rng=np.random.RandomState(0)).epoch()
+    own, other = np.concatenate(asked[::2]), np.concatenate(asked[1::2])
+    assert not np.any(own == other)
+    # Each of the other classes is drawn.
+    assert len({(a, b) for a, b in zip(own.tolist(), other.tolist(), strict=True)}) == 6
+
+
+def test_scaling_is_that_of_the_original():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 4)) * [1, 10, 100, 1000] + 5
+    np.testing.assert_allclose(Scaling.of(X, "zscore")(X), _zscored(X))
+    assert np.abs(Scaling.of(X, "zscore")(X)).max() == pytest.approx(1)
+    centred = Scaling.of(X, "center")(X)
+    np.testing.assert_allclose(centred.mean(axis=0), 0, atol=1e-12)
+    assert np.mean(np.sum(centred**2, axis=1)) == pytest.approx(1)
+    np.testing.assert_array_equal(Scaling.of(X, None)(X), X)
+
+
+@pytest.mark.parametrize("kind", ["zscore", "center"])
+def test_features_that_do_not_vary_are_left_out(kind):
+    rng = np.random.default_rng(0)
+    X = np.c_[rng.normal(size=(20, 3)), np.full(20, 0.1), np.zeros(20)].astype(np.float32)
+    scaled = Scaling.of(X, kind)(X)
+    assert np.isfinite(scaled).all()
+    np.testing.assert_allclose(scaled[:, 3:], 0, atol=1e-6)
+    everywhere = np.full((7, 3), 0.1)
+    np.testing.assert_allclose(Scaling.of(everywhere, kind)(everywhere), 0, atol=1e-15)
+
+
+def test_recovers_two_modes_where_one_map_does_not():
+    """Images of a class come from one of two linear maps of its signature."""
+    data, truth = make_zero_shot(
+        120, 12, n_features=40, n_attributes=12, samples_per_class=20, noise=0.12, nonlinearity=0,
+        n_modes=2, random_state=2, return_truth=True,
+    )  # fmt: skip
+    images, labels = data.X_test_unseen, data.y_test_unseen
+    best = truth.score(images, labels, classes=data.unseen_classes)
+    assert best < 0.98
+
+    def accuracy(n_maps):
+        model = LatEm(n_maps, max_iter=32)
+        model.fit(data.X_train, data.y_train, signatures=data.signatures)
+        return model.score(images, labels, classes=data.unseen_classes)
+
+    assert accuracy(2) >= 0.9 * best
+    assert accuracy(1) < 0.85 * best

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.linalg
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zslearn.baselines import SAE
+from zslearn.datasets import make_zero_shot
+from zslearn.signatures import normalize_signatures
+from zslearn.synthesis import EXEM
+from zslearn.utils import InputWarning
+
+DIRECTIONS = ["semantic_to_feature", "feature_to_semantic"]
+
+
+def _fit(problem, signatures=None, **setting):
+    signatures = problem.signatures if signatures is None else signatures
+    return SAE(**setting).fit(problem.X_train, problem.y_train, signatures=signatures)
+
+
+def _columns(problem, signatures, center):
+    """X and S as the equation has them: one column a sample."""
+    X = problem.X_train / np.linalg.norm(problem.X_train, axis=1, keepdims=True)
+    seen, codes = np.unique(problem.y_train, return_inverse=True)
+    S = normalize_signatures(signatures.loc[seen])[codes]
+    if center in ("both", "features"):
+        X = X - X.mean(axis=0)
+    if center in ("both", "signatures"):
+        S = S - S.mean(axis=0)
+    return X.T, S.T
+
+
+@pytest.mark.parametrize("center", [None, "features", "signatures", "both"])
+@pytest.mark.parametrize("alpha", [1e-3, 0.5, 1e3])
+def test_solves_the_sylvester_equation(problem, center, alpha):
+    """SSᵀW + λWXXᵀ = (1 + λ)SXᵀ: the residual, and SciPy's own solver."""
+    model = _fit(problem, alpha=alpha, center=center)
+    X, S = _columns(problem, problem.signatures, center)
+    assert model.alpha_ == pytest.approx(alpha * np.sum(S**2) / np.sum(X**2))
+    lam, W = model.alpha_, model.coef_
+    right = (1 + lam) * S @ X.T
+    np.testing.assert_allclose(
+        S @ S.T @ W + lam * W @ X @ X.T, right, atol=1e-10 * np.abs(right).max()
+    )
+    expected = scipy.linalg.solve_sylvester(S @ S.T, lam * X @ X.T, right)
+    np.testing.assert_allclose(W, expected, atol=1e-8 * np.abs(expected).max())
+
+
+def test_is_the_minimum_of_its_objective(problem):
+    model = _fit(problem, alpha=0.3)
+    X, S = _columns(problem, problem.signatures, None)
+
+    def objective(W):
+        return np.sum((X - W.T @ S) ** 2) + model.alpha_ * np.sum((W @ X - S) ** 2)
+
+    best = objective(model.coef_)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        assert objective(model.coef_ + 1e-3 * rng.standard_normal(model.coef_.shape)) > best
+
+
+def test_more_attributes_than_classes_and_a_constant_feature(problem):
+    """SSᵀ and XXᵀ are singular: the equation still holds, by the solution of least norm."""
+    rng = np.random.default_rng(0)
+    wide = problem.signatures @ rng.standard_normal((problem.signatures.shape[1], 40))
+    X = np.concatenate([problem.X_train, np.zeros((len(problem.X_train), 1))], axis=1)
+    model = SAE(0.5).fit(X, problem.y_train, signatures=wide)
+    X, S = _columns(problem, wide, None)
+    X = np.concatenate([X, np.zeros((1, X.shape[1]))])
+    lam, W = model.alpha_, model.coef_
+    residual = S @ S.T @ W + lam * W @ X @ X.T - (1 + lam) * S @ X.T
+    assert np.abs(residual).max() < 1e-9 * np.abs(S @ X.T).max()
+    assert np.abs(W[:, -1]).max() < 1e-12
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("center", [None, "both"])
+def test_scores_are_cosines(problem, direction, center):
+    model = _fit(problem, direction=direction, center=center)
+    X, _ = _columns(problem, problem.signatures, center)
+    A = normalize_signatures(problem.signatures.loc[model.seen_classes_]) - model.signature_mean_
+    left, right = (X.T, A @ model.coef_) if direction == DIRECTIONS[0] else (X.T @ model.coef_.T, A)
+    expected = (left / np.linalg.norm(left, axis=1, keepdims=True)) @ (
+        right / np.linalg.norm(right, axis=1, keepdims=True)
+    ).T
+    found = model.decision_function(problem.X_train, classes=model.seen_classes_)
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+
+
+def test_a_grid_is_as_if_each_was_fitted_alone(problem):
+    listed = [
+        {"center": c, "direction": d, "alpha": a}
+        for a in (0.01, 5.0)
+        for d in DIRECTIONS
+        for c in (None, "both")
+    ]
+    given_data = {"X": problem.X_train, "y": problem.y_train, "signatures": problem.signatures}
+    fitted = dict(SAE().fit_grid(**given_data, settings=listed))
+    assert sorted(fitted) == list(range(len(listed)))
+    for i, setting in enumerate(listed):
+        assert fitted[i].get_params() == SAE(**setting).get_params()
+        np.testing.assert_allclose(
+            fitted[i].decision_function(problem.X_test_unseen),
+            _fit(problem, **setting).decision_function(problem.X_test_unseen),
+            atol=1e-10,
+        )
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_units_change_nothing(problem, direction):
+    def scores(features, signatures):
+        model = SAE(0.5, direction=direction, feature_norm=None)
+        model.fit(
+            features * problem.X_train, problem.y_train, signatures=signatures * problem.signatures
+        )
+        return model.decision_function(features * problem.X_test_unseen)
+
+    np.testing.assert_allclose(scores(1000.0, 1.0), scores(1.0, 1.0), atol=1e-9)
+    np.testing.assert_allclose(scores(1.0, 1000.0), scores(1.0, 1.0), atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::zslearn.utils.InputWarning")
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(0, 2**31),
+    st.integers(2, 6),
+    st.integers(1, 5),
+    st.integers(1, 6),
+    st.sampled_from([None, "both"]),
+    st.sampled_from(DIRECTIONS),
+)
+def test_any_small_problem_has_finite_scores(seed, n_classes, d, n_features, center, direction):
+    rng = np.random.default_rng(seed)
+    y = np.concatenate([np.arange(n_classes), rng.integers(n_classes, size=10)])
+    signatures = rng.integers(-1, 2, size=(n_classes, d)).astype(float)  # twins, zeros, constants
+    X = rng.integers(-1, 2, size=(len(y), n_features)).astype(float)
+    model = SAE(center=center, direction=direction)
+    model.fit(X, y, signatures=pd.DataFrame(signatures, index=range(n_classes)))
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_equal_signatures_say_nothing(problem):
+    """No direction among the signatures is left: all scores are equal."""
+    with pytest.warns(InputWarning, match="signature of another"):
+        model = _fit(problem, signatures=problem.signatures * 0 + 1.0, center="both")
+    np.testing.assert_allclose(model.decision_function(problem.X_test_unseen), 0.0, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"alpha": 0.0}, {"direction": "forward"}, {"center": "all"}, {"alpha": "auto"}]
+)
+def test_wrong_hyper_parameters_are_named(problem, wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        _fit(problem, **wrong)
+
+
+def test_under_exemplars(problem):
+    model = EXEM(estimator=SAE(), n_components=8).fit(
+        problem.X_train, problem.y_train, signatures=problem.signatures
+    )
+    unseen = problem.unseen_classes
+    assert model.score(problem.X_test_unseen, problem.y_test_unseen, classes=unseen) > 0.5
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("direction", "center"), [(DIRECTIONS[0], None), (DIRECTIONS[1], "both")])
+def test_recovers_the_generating_model(seed, direction, center):
+    """Class means that are linear in the signatures, and one scatter."""
+    data, truth = make_zero_shot(
+        100,
+        20,
+        n_features=64,
+        n_attributes=16,
+        noise=0.2,
+        nonlinearity=0.0,
+        random_state=seed,
+        return_truth=True,
+    )
+    model = SAE(feature_norm=None, direction=direction, center=center)
+    model.fit(data.X_train, data.y_train, signatures=data.signatures)
+    test = data.X_test_unseen, data.y_test_unseen
+    best = truth.score(*test, classes=data.unseen_classes)
+    assert 0.7 < best < 0.98
+    assert model.score(*test, classes=data.unseen_classes) >= 0.9 * best

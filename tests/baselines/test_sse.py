@@ -1,0 +1,269 @@
+from __future__ import annotations
+
+from itertools import islice
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import approx_fprime, minimize
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
+
+from zslearn.baselines import SSE, _sse_training
+from zslearn.baselines._sse_training import MarginObjective, alternate, intersection_responses
+from zslearn.datasets import make_zero_shot
+from zslearn.model_selection import ZeroShotSearchCV
+from zslearn.signatures import normalize_signatures
+from zslearn.solvers import project_to_simplex, simplex_least_squares
+from zslearn.synthesis import EXEM
+from zslearn.utils import InputWarning
+
+
+def _fit(model, problem, **changes):
+    given = {"X": problem.X_train, "y": problem.y_train, "signatures": problem.signatures}
+    given.update(changes)
+    return model.fit(given["X"], given["y"], signatures=given["signatures"])
+
+
+def _objective(dtype=np.float64, n_samples=23, n_classes=4, n_features=6, alpha=0.02, n_jobs=1):
+    """A small problem of any kind, with unequal classes in no order."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_samples, n_features)).astype(dtype)
+    y = np.concatenate([np.arange(n_classes), rng.integers(n_classes, size=n_samples - n_classes)])
+    y = rng.permutation(y)
+    objective = MarginObjective(X, y, n_jobs)
+    patterns = project_to_simplex(rng.normal(size=(n_classes, n_classes)))
+    margins = cdist(*[rng.normal(size=(n_classes, 3))] * 2)
+    objective.describe(patterns, margins, alpha)
+    w, V = rng.normal(size=n_features), rng.normal(size=(n_classes, n_features))
+    return objective, X, y, patterns, margins, w, V
+
+
+def _by_loops(X, y, patterns, margins, alpha, w, V):
+    """The objective, one constraint after another."""
+    n_classes = len(V)
+
+    def f(x, s):
+        return sum(patterns[s, c] * sum(w * np.minimum(x, V[c])) for c in range(n_classes))
+
+    total = 0.0
+    for c in range(n_classes):
+        scores = np.array([[f(x, s) for s in range(n_classes)] for x in X[y == c]])
+        mean = scores.mean(axis=0)
+        for s in range(n_classes):
+            if s != c:
+                total += 0.5 * max(0, margins[c, s] + mean[s] - mean[c]) ** 2
+                short = np.maximum(0, margins[c, s] + scores[:, s] - scores[:, c])
+                total += 0.5 * np.mean(short**2)
+    return total / (n_classes * (n_classes - 1)) + 0.5 * alpha * np.sum(w**2)
+
+
+@pytest.mark.parametrize("n_samples", [1, 3, 4, 9])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_responses_by_a_loop(n_samples, dtype):
+    rng = np.random.default_rng(n_samples)
+    X, V = rng.normal(size=(n_samples, 5)).astype(dtype), rng.normal(size=(3, 5))
+    w = rng.normal(size=5)
+    found = intersection_responses(X, V, w)
+    assert found.dtype == dtype
+    expected = [[sum(w * np.minimum(x, v)) for v in V] for x in X]
+    np.testing.assert_allclose(found, expected, atol=1e-5 if dtype == np.float32 else 1e-12)
+
+
+def test_objective_by_loops():
+    objective, X, y, patterns, margins, w, V = _objective()
+    expected = _by_loops(X, y, patterns, margins, 0.02, w, V)
+    assert objective.value(w, V)[0] == pytest.approx(expected, rel=1e-12)
+    narrow = _objective(np.float32)[0]
+    assert narrow.value(w, V)[0] == pytest.approx(expected, rel=1e-5)
+
+
+def test_gradients_by_finite_differences():
+    objective, *_, w, V = _objective()
+    _, G = objective.value(w, V)
+    numeric = approx_fprime(w, lambda w: objective.value(w, V)[0], 1e-7)
+    np.testing.assert_allclose(objective.slope_in_w(w, V, G), numeric, atol=1e-5)
+    numeric = approx_fprime(V.ravel(), lambda v: objective.value(w, v.reshape(V.shape))[0], 1e-7)
+    np.testing.assert_allclose(objective.slope_in_v(w, V, G).ravel(), numeric, atol=1e-5)
+
+
+def test_parts_blocks_and_threads_change_nothing(monkeypatch):
+    objective, *_, w, V = _objective(n_samples=50)
+    value, G = objective.value(w, V)
+    slopes = objective.slope_in_w(w, V, G), objective.slope_in_v(w, V, G)
+    monkeypatch.setattr(_sse_training, "_SMALL", 0)
+    threaded = _objective(n_samples=50, n_jobs=2)[0]
+    again, G_again = threaded.value(w, V)
+    assert again == value
+    np.testing.assert_array_equal(threaded.slope_in_w(w, V, G_again), slopes[0])
+    np.testing.assert_array_equal(threaded.slope_in_v(w, V, G_again), slopes[1])
+    monkeypatch.setattr(_sse_training, "_PARTS", 3)
+    monkeypatch.setattr(_sse_training, "_BLOCK", 4)
+    np.testing.assert_allclose(objective.slope_in_w(w, V, G), slopes[0], atol=1e-12)
+    np.testing.assert_allclose(objective.slope_in_v(w, V, G), slopes[1], atol=1e-12)
+
+
+def test_the_descent_in_w_reaches_the_minimum(monkeypatch):
+    monkeypatch.setattr(_sse_training, "_FIRST_STEPS", 500)
+    objective, *_ = _objective()
+    state = next(alternate(objective, 1e-9))
+    np.testing.assert_array_equal(state.V, objective.means)
+
+    def value_and_slope(w):
+        value, G = objective.value(w, state.V)
+        return value, objective.slope_in_w(w, state.V, G)
+
+    best = minimize(value_and_slope, np.zeros(6), jac=True, tol=1e-12)
+    assert state.value == pytest.approx(best.fun, rel=1e-9)
+    np.testing.assert_allclose(state.w, best.x, atol=1e-5)
+
+
+def test_the_objective_never_rises(problem):
+    objective, *_ = _objective()
+    values = [state.value for state in islice(alternate(objective, 1e-6), 30)]
+    assert (np.diff(values) <= 0).all()
+    assert values[-1] < 0.95 * values[0]
+    model = _fit(SSE(max_iter=10), problem)
+    assert len(model.history_) == 11
+    assert (np.diff(model.history_) <= 0).all()
+    assert model.history_[-1] == model.objective_
+
+
+def test_references_stay_within_the_features(problem):
+    model = _fit(SSE(max_iter=10), problem, X=np.abs(problem.X_train))
+    assert model.references_.min() >= 0
+
+
+@pytest.mark.parametrize("kernel", ["int", "relu"])
+@pytest.mark.parametrize("feature_norm", ["l2", None])
+def test_score_is_as_stated(problem, kernel, feature_norm):
+    model = _fit(SSE(0.1, kernel=kernel, feature_norm=feature_norm), problem)
+    X = problem.X_test_unseen
+    if feature_norm == "l2":
+        X = X / np.linalg.norm(X, axis=1, keepdims=True)
+    X = X / model.feature_scale_
+    scale = model.signature_scale_[0]
+    seen, every = (
+        normalize_signatures(problem.signatures.loc[labels], scale=scale)
+        for labels in (model.seen_classes_, model.classes_)
+    )
+    Z = simplex_least_squares(every, seen, gamma=0.1).weights
+    phi = X[:, None, :], model.references_[None, :, :]
+    phi = np.minimum(*phi) if kernel == "int" else np.maximum(phi[0] - phi[1], 0)
+    expected = np.einsum("uc,ncd,d->nu", Z, phi, model.coef_)
+    np.testing.assert_allclose(model.decision_function(problem.X_test_unseen), expected, atol=1e-10)
+
+
+def test_both_kernels_are_one_model(problem):
+    """max(0, x − v) = x − min(x, v), and what is the same for all classes decides nothing."""
+    first = _fit(SSE(kernel="int"), problem)
+    second = _fit(SSE(kernel="relu"), problem)
+    a = first.decision_function(problem.X_test_unseen)
+    b = second.decision_function(problem.X_test_unseen)
+    difference = b - a
+    assert np.ptp(difference, axis=0).max() > 0.1
+    np.testing.assert_allclose(np.ptp(difference, axis=1), 0, atol=1e-10)
+    np.testing.assert_array_equal(
+        first.predict(problem.X_test_unseen), second.predict(problem.X_test_unseen)
+    )
+
+
+def test_fit_grid_is_as_if_alone(problem):
+    settings = [
+        {"gamma": g, "alpha": a, "max_iter": m}
+        for g in (0.01, 0.5)
+        for a in (1e-4, 1e-2)
+        for m in (3, 0, 1)
+    ]
+    given = {"signatures": problem.signatures}
+    found = {}
+    for i, model in SSE().fit_grid(problem.X_train, problem.y_train, settings=settings, **given):
+        found[i] = model
+    assert sorted(found) == list(range(len(settings)))
+    for i, setting in enumerate(settings):
+        alone = _fit(SSE(**setting), problem)
+        np.testing.assert_array_equal(
+            found[i].decision_function(problem.X_test_unseen),
+            alone.decision_function(problem.X_test_unseen),
+        )
+        assert found[i].history_ == alone.history_
+        assert found[i].get_params() == alone.get_params()
+    other = [{"kernel": "relu"}]
+    (alone,) = SSE().fit_grid(problem.X_train, problem.y_train, settings=other, **given)
+    assert alone[1].kernel == "relu"
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e3, 1e30])
+def test_scales_do_not_matter(problem, scale):
+    model = SSE(feature_norm=None, n_jobs=1)
+    X = problem.X_test_unseen
+    first = _fit(clone(model), problem).predict(X)
+    scaled = _fit(clone(model), problem, X=scale * problem.X_train)
+    np.testing.assert_array_equal(first, scaled.predict(scale * X))
+    scaled = _fit(clone(model), problem, signatures=scale * problem.signatures)
+    np.testing.assert_array_equal(first, scaled.predict(X))
+
+
+def test_twins_tie(problem):
+    model = _fit(SSE(), problem)
+    label = model.seen_classes_[2]
+    twin = pd.DataFrame(problem.signatures.loc[[label]].to_numpy(), index=["twin"])
+    twin.columns = problem.signatures.columns
+    with pytest.warns(InputWarning):
+        model.add_classes(twin)
+    scores = model.decision_function(problem.X_test_seen, classes=[label, "twin"])
+    np.testing.assert_allclose(scores[:, 0], scores[:, 1], atol=1e-12)
+
+
+@pytest.mark.parametrize("columns", [slice(0, 1), slice(0, 2)])
+def test_few_attributes_and_constant_columns(problem, columns):
+    signatures = problem.signatures.iloc[:, columns].copy()
+    signatures["constant"] = 1.0
+    model = _fit(SSE(), problem, signatures=signatures)
+    assert np.isfinite(model.decision_function(problem.X_test_unseen)).all()
+
+
+def test_two_classes_and_features_of_zeros():
+    y = np.repeat(["a", "b"], 4)
+    signatures = {"a": [0.0, 1.0], "b": [1.0, 0.0], "c": [1.0, 1.0]}
+    X = np.repeat(np.eye(3)[:2], 4, axis=0)
+    model = SSE().fit(X, y, signatures=signatures)
+    np.testing.assert_array_equal(model.predict(X, classes=["a", "b"]), y)
+    model = SSE(feature_norm=None).fit(np.zeros((8, 3)), y, signatures=signatures)
+    np.testing.assert_array_equal(model.decision_function(X), np.zeros((8, 3)))
+
+
+@pytest.mark.parametrize(("name", "value"), [("gamma", 0), ("alpha", 0), ("max_iter", -1)])
+def test_bad_parameters_are_named(problem, name, value):
+    with pytest.raises(ValueError, match=name):
+        _fit(SSE(**{name: value}), problem)
+    with pytest.raises(ValueError, match=name):
+        list(SSE().fit_grid(problem.X_train, problem.y_train, settings=[{name: value}]))
+
+
+def test_recovers_mixtures():
+    """Unseen classes that are mixtures of seen ones, with means that are mixed alike."""
+    data, truth = make_zero_shot(
+        n_seen=40,
+        n_unseen=8,
+        n_features=64,
+        n_attributes=40,
+        samples_per_class=60,
+        noise=0.12,
+        nonlinearity=0.0,
+        signature_kind="mixture",
+        random_state=0,
+        return_truth=True,
+    )
+    best = truth.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
+    assert 0.8 < best < 0.98
+    search = ZeroShotSearchCV(SSE(), {"gamma": [0.03, 0.3, 3.0], "max_iter": [0, 2]}, cv=3)
+    model = _fit(search, data)
+    accuracy = model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
+    assert accuracy >= 0.9 * best
+
+
+def test_on_predicted_exemplars(problem):
+    model = _fit(EXEM(n_components=6, estimator=SSE()), problem)
+    unseen = problem.unseen_classes
+    assert model.score(problem.X_test_unseen, problem.y_test_unseen, classes=unseen) > 0.4

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import approx_fprime, minimize
+from scipy.spatial.distance import cdist
+
+from zslearn.solvers import place_by_distances
+from zslearn.solvers._sammon import _mean_start, _newton, _triangulated
+
+
+def _error(point, landmarks, distances):
+    return np.sum((distances - np.linalg.norm(point - landmarks, axis=1)) ** 2 / distances)
+
+
+def _problem(n_landmarks=12, n_dims=5, n_points=7, seed=0, noise=0.3):
+    rng = np.random.default_rng(seed)
+    landmarks = rng.normal(size=(n_landmarks, n_dims))
+    points = rng.normal(size=(n_points, n_dims))
+    distances = cdist(points, landmarks) * np.exp(noise * rng.normal(size=(n_points, n_landmarks)))
+    return landmarks, points, distances
+
+
+def test_distances_of_a_point_give_the_point():
+    landmarks, points, distances = _problem(noise=0.0)
+    result = place_by_distances(landmarks, distances)
+    np.testing.assert_allclose(result.points, points, atol=1e-6)
+    assert result.error.max() < 1e-12
+
+
+@pytest.mark.parametrize("n_dims", [2, 3, 11])
+def test_as_good_as_scipy_from_both_starts(n_dims):
+    landmarks, _, distances = _problem(n_dims=n_dims, noise=0.5, seed=n_dims)
+    result = place_by_distances(landmarks, distances)
+    assert result.gradient.max() <= 1e-8
+    for i, wanted in enumerate(distances):
+        assert result.error[i] == pytest.approx(_error(result.points[i], landmarks, wanted))
+        for start in (_mean_start, _triangulated):
+            found = minimize(_error, start(landmarks, distances)[i], args=(landmarks, wanted))
+            assert result.error[i] <= found.fun + 1e-6
+
+
+def test_gradient_and_certificate_by_finite_differences():
+    landmarks, points, distances = _problem()
+    slope, step = _newton(landmarks, distances, points)
+    for i, point in enumerate(points):
+        numeric = approx_fprime(point, _error, 1e-7, landmarks, distances[i])
+        np.testing.assert_allclose(slope[i], numeric, atol=1e-4)
+    assert (np.sum(slope * step, axis=1) < 0).all()
+    short = place_by_distances(landmarks, distances, max_iter=1)
+    size = np.sqrt(np.mean(np.sum((landmarks - landmarks.mean(axis=0)) ** 2, axis=1)))
+    for i, point in enumerate(short.points):
+        numeric = np.linalg.norm(approx_fprime(point, _error, 1e-7, landmarks, distances[i]))
+        expected = numeric / (2 * np.sum(1 / distances[i])) / size
+        assert short.gradient[i] == pytest.approx(expected, abs=1e-5)
+
+
+def test_minimum_in_every_direction():
+    landmarks, _, distances = _problem(n_landmarks=20, n_dims=6, noise=0.6, seed=4)
+    result = place_by_distances(landmarks, distances)
+    rng = np.random.default_rng(0)
+    for point, wanted, error in zip(result.points, distances, result.error, strict=True):
+        for _ in range(30):
+            assert _error(point + 1e-3 * rng.normal(size=6), landmarks, wanted) > error - 1e-12
+
+
+def test_points_stay_in_the_span_of_the_landmarks():
+    landmarks, _, distances = _problem(n_landmarks=4, n_dims=9, noise=0.8)
+    result = place_by_distances(landmarks, distances)
+    span = (landmarks - landmarks.mean(axis=0))[:3]
+    rest = result.points - landmarks.mean(axis=0)
+    rest = rest - rest @ np.linalg.pinv(span) @ span
+    np.testing.assert_allclose(rest, 0, atol=1e-10)
+
+
+@given(st.integers(0, 10_000), st.integers(2, 9), st.integers(1, 6), st.floats(0, 2))
+@settings(max_examples=60, deadline=None)
+def test_any_distances_have_a_certificate(seed, n_landmarks, n_dims, noise):
+    landmarks, _, distances = _problem(n_landmarks, n_dims, 4, seed, noise)
+    result = place_by_distances(landmarks, distances)
+    assert np.isfinite(result.points).all()
+    # In few dimensions a minimum may lie on a landmark, where the error has a kink.
+    on_a_landmark = cdist(result.points, landmarks).min(axis=1) < 1e-6
+    assert (result.gradient[~on_a_landmark] < 1e-6).all()
+
+
+def test_scale_moves_along():
+    landmarks, _, distances = _problem()
+    first = place_by_distances(landmarks, distances)
+    large = place_by_distances(1e150 * landmarks, 1e150 * distances)
+    np.testing.assert_allclose(large.points, 1e150 * first.points, rtol=1e-6)
+    moved = place_by_distances(landmarks + 7, distances)
+    np.testing.assert_allclose(moved.points, first.points + 7, atol=1e-6)
+
+
+def test_blocks_of_points_change_nothing(monkeypatch):
+    landmarks, _, distances = _problem()
+    whole = place_by_distances(landmarks, distances)
+    monkeypatch.setattr("zslearn.solvers._sammon._BYTES", 2000)
+    parts = place_by_distances(landmarks, distances)
+    np.testing.assert_allclose(parts.points, whole.points, atol=1e-12)
+
+
+def test_landmarks_in_one_place():
+    result = place_by_distances(np.ones((3, 2)), np.full((2, 3), 0.5))
+    np.testing.assert_array_equal(result.points, np.ones((2, 2)))
+
+
+def test_zero_distances_and_wrong_shapes_are_refused():
+    with pytest.raises(ValueError, match="landmark itself"):
+        place_by_distances([[0.0], [1.0]], [[0.0, 1.0]])
+    with pytest.raises(ValueError, match="one a landmark"):
+        place_by_distances([[0.0], [1.0]], [[1.0]])
