@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+import weakref
 
 import numpy as np
 import pandas as pd
@@ -134,6 +135,20 @@ def test_fit_grid_is_as_if_alone(problem, method):
             found[i].decision_function(problem.X_test_unseen),
             alone.decision_function(problem.X_test_unseen),
         )
+
+
+@every_method
+def test_a_grid_holds_few_fitted_estimators(problem, method):
+    """Maps are large, and grids long."""
+    settings = [{"max_iter": n, "learning_rate": r} for r in (0.1, 0.5, 1.0) for n in (1, 2, 3)]
+    given = (problem.X_train, problem.y_train)
+    maps = []
+    for _, model in clone(method).fit_grid(
+        *given, signatures=problem.signatures, settings=settings
+    ):
+        maps.append(weakref.ref(model.coef_))
+        del model
+        assert sum(one() is not None for one in maps) <= 2
 
 
 def test_epochs_are_shared(problem, monkeypatch):

@@ -153,6 +153,23 @@ def test_fit_grid_is_as_if_alone(problem):
     assert other[0][1].tol == 1e-3
 
 
+def test_what_is_done_to_one_of_a_grid_does_not_reach_the_others(problem):
+    settings = [{"alpha": a, "n_components": n} for a in (0.5, 20.0) for n in (4, 4, 3)]
+    given = {"signatures": problem.signatures, "settings": settings}
+    for i, model in BiDiLEL().fit_grid(problem.X_train, problem.y_train, **given):
+        alone = _fit(BiDiLEL(**settings[i]), problem)
+        for name in ("mean_", "eigenvalues_", "components_", "landmarks_", "_seen_signatures"):
+            np.testing.assert_allclose(getattr(model, name), getattr(alone, name), atol=1e-8)
+            getattr(model, name)[...] = np.nan
+
+
+def test_an_alpha_lost_in_rounding_is_named():
+    rng = np.random.default_rng(0)
+    X, signatures = rng.normal(size=(20, 50)), rng.normal(size=(4, 6))
+    with pytest.raises(ValueError, match=r"alpha=1e-20 is too small"):
+        BiDiLEL(alpha=1e-20).fit(X, np.repeat(np.arange(4), 5), signatures=signatures)
+
+
 @pytest.mark.parametrize("name", ["alpha", "n_components", "tol"])
 def test_bad_parameters_are_named(problem, name):
     with pytest.raises(ValueError, match=name):
@@ -176,6 +193,30 @@ def test_scales_do_not_matter(problem, latent_norm):
     np.testing.assert_array_equal(first, larger)
     scaled = _fit(clone(model), problem, signatures=1e3 * problem.signatures).predict(X)
     np.testing.assert_array_equal(first, scaled)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+@pytest.mark.filterwarnings("ignore:.*cannot be told from it")
+def test_a_given_signature_scale_does_not_matter(problem, scale):
+    X, unseen = problem.X_test_unseen, problem.unseen_classes
+    first = _fit(BiDiLEL(), problem).decision_function(X, classes=unseen)
+    other = _fit(BiDiLEL(signature_scale=scale), problem).decision_function(X, classes=unseen)
+    np.testing.assert_allclose(other, first, atol=1e-6)
+
+
+def test_one_dimension_keeps_more_than_a_sign():
+    """Two seen classes make a line; classes placed along it must all be within reach."""
+    rng = np.random.default_rng(0)
+    centers = np.array([0.0, 4.0, 1.3, 2.7])
+    X = centers[:, None, None] * np.eye(3)[0] + 0.1 * rng.normal(size=(4, 20, 3))
+    y = np.repeat(np.arange(4), 20)
+    angles = centers / 8
+    signatures = dict(enumerate(np.c_[np.cos(angles), np.sin(angles)]))
+    model = BiDiLEL(feature_norm=None).fit(
+        X[:2].reshape(-1, 3), np.repeat([0, 1], 20), signatures=signatures
+    )
+    assert model.components_.shape == (1, 3)
+    np.testing.assert_array_equal(model.predict(X.reshape(-1, 3)), y)
 
 
 def test_one_sample_a_class():

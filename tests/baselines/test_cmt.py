@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from zslearn.baselines import CMT, CMTStar
 from zslearn.baselines import _cmt_network as network_module
@@ -124,6 +127,18 @@ def test_one_path_serves_every_number_of_steps(problem, cls):
         scores = alone.decision_function(problem.X_test_unseen)
         np.testing.assert_allclose(found[i][0], scores, rtol=1e-10)
         assert found[i][1] == alone.n_iter_ <= setting["max_iter"]
+
+
+@pytest.mark.parametrize("cls", [CMT, CMTStar])
+def test_a_grid_holds_few_fitted_estimators(problem, cls):
+    settings = [{"alpha": a, "max_iter": n} for a in (1e-3, 1e-2, 1e-1) for n in (1, 2, 3)]
+    described = []
+    for _, model in cls(hidden_size=5).fit_grid(
+        problem.X_train, problem.y_train, signatures=problem.signatures, settings=settings
+    ):
+        described.append(weakref.ref(model._described.parameters))
+        del model
+        assert sum(one() is not None for one in described) <= 2
 
 
 def test_a_search_trains_once_for_all_numbers_of_steps(problem, monkeypatch):
@@ -257,6 +272,21 @@ def test_gate_leaves_each_side_as_it_is(problem):
             np.testing.assert_array_equal(
                 plain.predict(X, classes=classes), gated.predict(X, classes=classes)
             )
+
+
+def test_novelty_is_told_block_by_block(problem, monkeypatch):
+    model = CMTStar().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    whole = model.is_novel(problem.X_test_unseen)
+    rows = []
+    passes = CMTStar._passes
+    monkeypatch.setattr("zslearn.baselines._cmt_star._BLOCK", 7)
+    monkeypatch.setattr(
+        CMTStar, "_passes", lambda self, mapped: rows.append(len(mapped)) or passes(self, mapped)
+    )
+    np.testing.assert_array_equal(model.is_novel(problem.X_test_unseen), whole)
+    assert max(rows) == 7
+    with pytest.raises(NotFittedError):
+        CMTStar().is_novel(problem.X_test_unseen)
 
 
 def test_no_image_passes_the_gate_by_its_score(problem):

@@ -177,6 +177,43 @@ def test_constant_attributes_are_dropped(problem):
     np.testing.assert_array_equal(model.decision_function(X), expected.decision_function(X))
 
 
+def test_rounding_makes_no_attribute(problem):
+    """Rows of one length but for rounding: the last column is constant."""
+    rng = np.random.default_rng(0)
+    kept = []
+    for _ in range(20):
+        values = rng.random(9)
+        rows = [[*rng.permutation(values), 0.37] for _ in range(16)]
+        frame = pd.DataFrame(rows, index=problem.signatures.index)
+        kept.append(_fit(DAP(tol=0.1), problem, signatures=frame).attributes_)
+    assert all(9 not in attributes for attributes in kept)
+
+
+def test_what_is_almost_zero_in_binary_signatures_is_absent(problem):
+    binary = binarize_signatures(problem.signatures).astype(float)
+    binary["all"] = 1.0  # a class of noise alone would have every attribute
+    noisy = binary.where(binary > 0, 1e-13)
+    expected = _fit(DAP(), problem, signatures=binary)
+    model = _fit(DAP(), problem, signatures=noisy)
+    np.testing.assert_array_equal(model.attributes_, expected.attributes_)
+    np.testing.assert_array_equal(model.prior_, expected.prior_)
+
+
+def test_features_that_are_constant_but_for_rounding(problem):
+    X = np.full((len(problem.X_train), 5), 0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = DAP(feature_norm=None).fit(X, problem.y_train, signatures=problem.signatures)
+    np.testing.assert_allclose(model.coef_, 0, atol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e200])
+def test_features_whose_squares_cannot_be_computed(problem, scale):
+    X = scale * problem.X_train
+    with pytest.raises(ValueError, match="Rescale X"):
+        DAP(feature_norm=None).fit(X, problem.y_train, signatures=problem.signatures)
+
+
 def test_thresholds_come_from_the_seen_classes(problem):
     model = _fit(DAP(), problem)
     far = problem.signatures.copy()
@@ -244,6 +281,16 @@ def test_fit_grid_is_as_if_alone(problem):
         )
 
 
+def test_estimators_of_a_grid_share_no_learned_array(problem):
+    settings = [{"alpha": a} for a in (1e-3, 1e-3 * (1 - 1e-7))]
+    given = {"signatures": problem.signatures, "settings": settings}
+    found = dict(DAP().fit_grid(problem.X_train, problem.y_train, **given))
+    before = found[1].decision_function(problem.X_test_unseen)
+    for name in ("coef_", "intercept_", "slope_", "offset_", "prior_", "thresholds_"):
+        getattr(found[0], name)[...] = 7.0
+    np.testing.assert_array_equal(found[1].decision_function(problem.X_test_unseen), before)
+
+
 def test_inside_exem(problem):
     model = _fit(EXEM(n_components=10, estimator=DAP()), problem)
     accuracy = model.score(
@@ -253,25 +300,27 @@ def test_inside_exem(problem):
 
 
 def test_recovers_what_follows_its_assumption():
-    """Binary attributes that show in the features independently of each other."""
-    data, truth = make_zero_shot(
-        n_seen=60,
-        n_unseen=10,
-        n_attributes=12,
-        n_features=40,
-        noise=0.22,
-        nonlinearity=0.0,
-        signature_kind="binary",
-        return_truth=True,
-        random_state=0,
-    )
-    given = {"classes": data.unseen_classes}
-    best = truth.score(data.X_test_unseen, data.y_test_unseen, **given)
-    search = ZeroShotSearchCV(DAP(), "fast", cv=3)
-    search.fit(data.X_train, data.y_train, signatures=data.signatures)
-    found = search.score(data.X_test_unseen, data.y_test_unseen, **given)
-    assert best < 0.99
-    assert found >= 0.9 * best
+    """Binary attributes that show in the features independently of each other; three draws."""
+    best, found = [], []
+    for seed in range(3):
+        data, truth = make_zero_shot(
+            n_seen=60,
+            n_unseen=10,
+            n_attributes=12,
+            n_features=40,
+            noise=0.22,
+            nonlinearity=0.0,
+            signature_kind="binary",
+            return_truth=True,
+            random_state=seed,
+        )
+        search = ZeroShotSearchCV(DAP(), "fast", cv=3)
+        search.fit(data.X_train, data.y_train, signatures=data.signatures)
+        unseen = data.X_test_unseen, data.y_test_unseen
+        best.append(truth.score(*unseen, classes=data.unseen_classes))
+        found.append(search.score(*unseen, classes=data.unseen_classes))
+    assert max(best) < 0.99
+    assert np.mean(found) >= 0.9 * np.mean(best)
 
 
 def test_real_birds(data_folder):

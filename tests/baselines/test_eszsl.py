@@ -97,11 +97,21 @@ def test_a_grid_is_as_if_each_was_fitted_alone(problem):
         )
 
 
-def test_a_penalty_below_the_rounding_of_the_features(problem):
-    """XᵀX is singular and the penalty is lost in it: eigenvectors still tell what is zero."""
+@pytest.mark.parametrize("alpha", [1e-300, 1e-20, 1e-15])
+def test_a_penalty_below_the_rounding_of_the_features(problem, alpha):
+    """XᵀX is singular and the penalty is lost in it: the solution of least norm."""
     twice = np.concatenate([problem.X_train, problem.X_train], axis=1)
-    model = ESZSL(1e-300).fit(twice, problem.y_train, signatures=problem.signatures)
-    assert np.isfinite(model.coef_).all()
+    given = {"X": twice, "y": problem.y_train, "signatures": problem.signatures}
+    alone = ESZSL(alpha, 0.5, center=None).fit(**given)
+    fitted = dict(
+        ESZSL(0.1, 0.5, center=None).fit_grid(**given, settings=[{"alpha_features": alpha}])
+    )
+    X, A, Y = _prepared(problem)
+    X = np.concatenate([X, X], axis=1) / np.sqrt(2)
+    right = A @ np.linalg.inv(A.T @ A + 0.5 * np.eye(A.shape[1]))
+    expected = np.linalg.pinv(X, rcond=1e-10) @ Y @ right
+    for model in (alone, fitted[0]):
+        np.testing.assert_allclose(model.coef_, expected, atol=1e-8 * np.abs(expected).max())
 
 
 def test_grids_reach_far_and_tune_the_centring():

@@ -250,6 +250,44 @@ def test_fit_grid_is_as_if_alone(problem):
         np.testing.assert_allclose(found[i], scores, rtol=1e-12, atol=1e-14)
 
 
+def test_a_search_over_hierarchies_scores_each_by_its_own_nodes(problem):
+    names = problem.signatures.index.tolist()
+    trees = [{name: f"node {i % n}" for i, name in enumerate(names)} for n in (2, 3)]
+    # Nodes of other classes, of the same sizes: a mistake would not show in a shape.
+    trees.append(dict(zip(names, np.roll(list(trees[0].values()), 1), strict=True)))
+    trees.append({name: f"node {i // 8}" for i, name in enumerate(names)})
+    given = (problem.X_train, problem.y_train)
+    grid = {"hierarchy": ["cluster", *trees]}
+    search = ZeroShotSearchCV(HAT("cluster"), grid, cv=3)
+    search.fit(*given, signatures=problem.signatures)
+    found = dict(
+        zip(map(str, grid["hierarchy"]), search.cv_results_["mean_test_accuracy"], strict=True)
+    )
+    for hierarchy in grid["hierarchy"]:
+        alone = ZeroShotSearchCV(HAT(hierarchy), {"alpha": [1e-3, 1e-2]}, cv=3)
+        alone.fit(*given, signatures=problem.signatures)
+        assert found[str(hierarchy)] == alone.cv_results_["mean_test_accuracy"][0]
+
+
+def test_a_class_that_is_a_root_of_its_own(zoo):
+    alone = {**{k: v for k, v in HIERARCHY.items() if v != "animal"}, "trout": None}
+    expected = HAT(HIERARCHY).fit(*zoo, signatures=SIGNATURES).decision_function(zoo[0])
+    found = HAT({**alone, "shark": None}).fit(*zoo, signatures=SIGNATURES)
+    np.testing.assert_array_equal(found.decision_function(zoo[0]), expected)
+
+
+def test_strengths_beside_binary_signatures_are_refused(zoo):
+    """Any strength above 0 would count as having the attribute."""
+    strengths = SIGNATURES.copy()
+    strengths.loc["wolf"] = 0.1 + 0.8 * strengths.loc["wolf"]
+    with pytest.raises(ValueError, match=r"these classes do not: 'wolf'.*binarize_signatures"):
+        HAT(HIERARCHY).fit(*zoo, signatures=strengths)
+    model = HAT(HIERARCHY).fit(*zoo, signatures=SIGNATURES.loc[SEEN])
+    with pytest.raises(ValueError, match=r"these classes do not: 'wolf'"):
+        model.add_classes(strengths.loc[["wolf"]])
+    assert model.classes_.tolist() == SEEN
+
+
 @pytest.mark.filterwarnings("ignore::zslearn.utils.InputWarning")
 def test_odd_signatures(zoo):
     X, y = zoo

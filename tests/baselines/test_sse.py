@@ -132,6 +132,25 @@ def test_the_objective_never_rises(problem):
 def test_references_stay_within_the_features(problem):
     model = _fit(SSE(max_iter=10), problem, X=np.abs(problem.X_train))
     assert model.references_.min() >= 0
+    objective, X, *_ = _objective()
+    *_, last = islice(alternate(objective, 1e-6), 60)
+    low, high = X.min(axis=0), X.max(axis=0)
+    assert ((last.V >= low) & (last.V <= high)).all()
+    # Some would have left.
+    assert ((last.V == low) | (last.V == high)).any()
+
+
+def test_the_objective_of_a_model_is_as_stated(problem):
+    model = _fit(SSE(0.5, 1e-3, max_iter=2), problem)
+    X = problem.X_train / np.linalg.norm(problem.X_train, axis=1, keepdims=True)
+    assert model.feature_scale_ == pytest.approx(1.0)
+    signatures = normalize_signatures(problem.signatures.loc[model.seen_classes_])
+    patterns = simplex_least_squares(signatures, signatures, gamma=0.5).weights
+    np.testing.assert_allclose(model.patterns_, patterns, atol=1e-12)
+    margins = cdist(signatures, signatures) ** 2
+    y = np.searchsorted(model.seen_classes_, problem.y_train)
+    expected = _by_loops(X, y, patterns, margins, 1e-3, model.coef_, model.references_)
+    assert model.objective_ == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize("kernel", ["int", "relu"])
@@ -191,6 +210,22 @@ def test_fit_grid_is_as_if_alone(problem):
     other = [{"kernel": "relu"}]
     (alone,) = SSE().fit_grid(problem.X_train, problem.y_train, settings=other, **given)
     assert alone[1].kernel == "relu"
+
+
+def test_what_is_done_to_one_of_a_grid_does_not_reach_the_others(problem):
+    settings = [{"gamma": g, "max_iter": m} for g in (0.1, 1.0) for m in (0, 0, 2)]
+    given = {"signatures": problem.signatures, "settings": settings}
+    for i, model in SSE().fit_grid(problem.X_train, problem.y_train, **given):
+        alone = _fit(SSE(**settings[i]), problem)
+        for name in ("coef_", "references_", "patterns_", "_seen_signatures"):
+            np.testing.assert_array_equal(getattr(model, name), getattr(alone, name))
+            getattr(model, name)[...] = np.nan
+
+
+def test_a_gamma_lost_in_rounding_is_named(problem):
+    few = problem.signatures.iloc[:, :3]
+    with pytest.raises(ValueError, match=r"gamma=1e-20 is too small"):
+        _fit(SSE(gamma=1e-20), problem, signatures=few)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1e3, 1e30])

@@ -189,6 +189,9 @@ def test_nonlinearity():
         ({"imbalance": 1.0}, "'imbalance' parameter"),
         ({"noise": -0.1}, "'noise' parameter"),
         ({"nonlinearity": 1.1}, "'nonlinearity' parameter"),
+        ({"signature_kind": "words"}, "'signature_kind' parameter"),
+        ({"scatter": "none"}, "'scatter' parameter"),
+        ({"n_modes": 0}, "'n_modes' parameter"),
         ({"test_seen_share": 0.0}, "'test_seen_share' parameter"),
         ({"labels": "float"}, "'labels' parameter"),
         ({"random_state": "zero"}, "'random_state' parameter"),
@@ -222,6 +225,12 @@ def test_truth_is_bayes_rule(scatter, n_modes):
     difference = ours - expected
     assert difference == pytest.approx(np.full_like(difference, difference[0, 0]), abs=1e-9)
     assert truth.predict(X, classes=classes).tolist() == classes[expected.argmax(axis=1)].tolist()
+
+
+def test_truth_names_classes_that_it_does_not_know():
+    data, truth = make_zero_shot(return_truth=True, random_state=0)
+    with pytest.raises(ValueError, match="no such classes: 'yeti'"):
+        truth.predict(data.X_test_unseen, classes=["class 00", "yeti"])
 
 
 def test_samples_follow_the_truth():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import json
 import os
 import random
@@ -155,6 +156,13 @@ def test_another_grid_is_another_run(tiny, tmp_path, monkeypatch):
     assert json.loads(path.read_text())["hyper_parameters"] == {"alpha_features": 3.0}
 
 
+def test_the_seed_is_that_of_an_inner_method_too(tiny, tmp_path):
+    """SynC under EXEM visits samples in random order."""
+    for folder in ("1", "2"):
+        run_benchmark(tiny, ["EXEM (SynC cs)"], tmp_path / folder, settings=["gzsl"])
+    assert _records(tmp_path / "1") == _records(tmp_path / "2")
+
+
 def test_folds_in_processes_give_the_same_record(tiny, tmp_path):
     for jobs in (None, 2):
         run_benchmark(tiny, ["SynC struct"], tmp_path / str(jobs), n_jobs=jobs)
@@ -167,3 +175,14 @@ def test_fast_grids_are_small(name):
     inner = getattr(estimator, "estimator", None) or estimator
     assert 1 <= len(expand(inner, "fast")) <= 60
     assert len(expand(inner, "paper")) >= len(expand(inner, "fast")) / 2
+
+
+def test_swapped_labels_of_signatures_are_other_data(tiny, tmp_path):
+    said = []
+    run_benchmark(tiny, ["ESZSL"], tmp_path, settings=["zsl"], say=said.append)
+    labels = tiny.signatures.index.tolist()
+    labels[0], labels[1] = labels[1], labels[0]
+    other = copy.copy(tiny)
+    object.__setattr__(other, "signatures", tiny.signatures.set_axis(labels, axis=0))
+    run_benchmark(other, ["ESZSL"], tmp_path, settings=["zsl"], say=said.append)
+    assert said == ["ESZSL, zsl: tuning"] * 2

@@ -401,3 +401,50 @@ def test_fingerprints_of_frames_count_every_row():
     assert fingerprint(frame) != fingerprint(other)
     assert fingerprint(frame["parent"]) != fingerprint(other["parent"])
     assert fingerprint(np.array(["a", None], dtype=object)) != fingerprint(np.array(["b", None]))
+
+
+def test_fingerprints_tell_what_repr_leaves_out():
+    from zslearn.utils._fingerprint import fingerprint
+
+    torch = pytest.importorskip("torch")
+    long = torch.zeros(5000)
+    other = long.clone()
+    other[2500] = 1
+    assert fingerprint(long) != fingerprint(other)
+    assert fingerprint(long) == fingerprint(long.clone())
+
+
+def test_fingerprints_count_functions_within_functions():
+    from zslearn.utils._fingerprint import fingerprint
+
+    def made(factor):
+        names = {}
+        exec(f"def scorer(x):\n    return (lambda t: t * {factor})(x)\n", {}, names)
+        return names["scorer"]
+
+    assert fingerprint(made(2)) != fingerprint(made(3))
+    assert fingerprint(made(2)) == fingerprint(made(2))
+
+
+def test_fingerprints_are_the_same_in_every_process():
+    """Sets have another order there, and functions another address."""
+    program = """
+from functools import partial
+from zslearn.utils._fingerprint import fingerprint
+
+def scorer(x, y=0):
+    return x in {"a", "b", "c", "d"}
+
+print(fingerprint(scorer, {"a", "b", "c", "d"}, partial(scorer, y=1)))
+"""
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert found[0] == found[1]

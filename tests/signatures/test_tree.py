@@ -31,6 +31,17 @@ def test_missing_parents_are_roots():
     assert ClassTree(frame).parents == {"a": "b"}
 
 
+def test_missing_parents_of_pandas_are_roots():
+    parents = pd.array(["b", pd.NA], dtype="string")
+    assert ClassTree(pd.DataFrame({"child": ["a", "b"], "parent": parents})).parents == {"a": "b"}
+
+
+def test_a_root_of_its_own_is_in_the_tree():
+    tree = ClassTree({"a": "b", "c": None})
+    assert "c" in tree
+    assert tree.ancestors("c") == []
+
+
 def test_the_same_pair_twice_is_one():
     assert ClassTree([("a", "b"), ("a", "b")]).parents == {"a": "b"}
 
@@ -98,6 +109,13 @@ def test_the_hierarchy_is_a_tree_over_all_classes():
     # The length of a signature does not count.
     longer = signatures * rng.uniform(0.1, 10, size=(30, 1))
     pd.testing.assert_frame_equal(cluster_hierarchy(longer, n_levels=3), pairs)
+
+
+@pytest.mark.parametrize("name", ["a", "root", "cluster 1.1"])
+def test_names_that_two_nodes_would_have(name):
+    rows = pd.DataFrame([[1, 0], [1, 0.1], [0, 1], [0.1, 1]], index=["a", name, "c", "d"])
+    with pytest.raises(ValueError, match=f"would be named '{name}'"):
+        cluster_hierarchy(rows, n_levels=2)
 
 
 @pytest.mark.parametrize("n_levels", [0, 1.5, "2"])

@@ -207,6 +207,16 @@ def test_warm_starts_change_nothing(rows):
             np.testing.assert_allclose(together.coef, alone.coef, atol=1e-4 * scale)
 
 
+def test_results_share_no_array(rows):
+    """Where the start needs no step, two penalties have one solution."""
+    X, Y, y = rows
+    for path, target in ((logistic_path, Y), (softmax_path, y)):
+        first, second = path(X, target, alphas=[1e-2, 1e-2 * (1 - 1e-9)], tol=1e-4)
+        assert second.n_iter == 0
+        assert not np.shares_memory(first.coef, second.coef)
+        assert not np.shares_memory(first.intercept, second.intercept)
+
+
 @pytest.mark.parametrize("library", ["torch", "array_api_strict"])
 def test_arrays_of_other_libraries(rows, library):
     xp = pytest.importorskip(library)

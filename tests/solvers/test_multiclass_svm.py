@@ -188,6 +188,32 @@ def test_nearly_no_penalty(loss, alpha):
     assert np.all((X @ result.coef.T).argmax(axis=1) == y)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("alpha", "tol"), [(2.0**-26, 1e-3), (2.0**-10, 1e-7)])
+def test_single_precision_does_not_hold_up_the_gap(dtype, alpha, tol):
+    """Rows enough for visits in single precision; an objective, or a gap, below its rounding."""
+    X, y = make_rows(1100, 1024, 20, spread=2.0)
+    result = multiclass_svm(
+        X.astype(dtype), y, loss="crammer_singer", alpha=alpha, tol=tol, max_iter=60, random_state=0
+    )
+    assert result.dual_gap <= tol * result.objective
+    assert result.objective == pytest.approx(
+        multiclass_svm_objective(
+            X.astype(dtype), y, result.coef, loss="crammer_singer", alpha=alpha
+        )
+    )
+
+
+@pytest.mark.parametrize("unit", [1e-25, 1e25])
+def test_units_that_single_precision_cannot_hold(unit):
+    X, y = make_rows(1100, 1024, 20, spread=2.0)
+    given = {"loss": "crammer_singer", "tol": 1e-4, "max_iter": 60, "random_state": 0}
+    result = multiclass_svm(unit * X, y, alpha=2.0**-10 * unit**2, **given)
+    expected = multiclass_svm(X, y, alpha=2.0**-10, **given)
+    assert result.converged
+    assert result.objective == pytest.approx(expected.objective, rel=2e-4)
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     point=st.lists(st.floats(0, 1), min_size=2, max_size=8).filter(lambda p: sum(p) > 1e-3),

@@ -86,6 +86,15 @@ def test_any_distances_have_a_certificate(seed, n_landmarks, n_dims, noise):
     assert (result.gradient[~on_a_landmark] < 1e-6).all()
 
 
+@pytest.mark.parametrize(("n_landmarks", "seed", "noise"), [(5, 9456, 0.6642), (3, 7899, 0.4429)])
+def test_points_that_pass_a_landmark_arrive(n_landmarks, seed, noise):
+    """Close to a landmark a Newton step is short: 200 of them were not enough."""
+    landmarks, _, distances = _problem(n_landmarks, 1, 4, seed, noise)
+    result = place_by_distances(landmarks, distances)
+    assert result.gradient.max() < 1e-8
+    assert result.n_iter < 100
+
+
 def test_scale_moves_along():
     landmarks, _, distances = _problem()
     first = place_by_distances(landmarks, distances)

@@ -150,6 +150,12 @@ def test_gamma_must_be_positive(gamma):
         simplex_least_squares([[1.0]], [[1.0]], gamma=gamma)
 
 
+def test_a_gamma_lost_in_rounding_is_named():
+    points = np.random.default_rng(7).normal(size=(8, 2))
+    with pytest.raises(ValueError, match=r"gamma=1e-25 is too small .* larger gamma"):
+        simplex_least_squares(points, points, gamma=1e-25)
+
+
 def test_spaces_must_agree():
     with pytest.raises(ValueError, match="same space"):
         simplex_least_squares([[1.0, 2.0]], [[1.0]])

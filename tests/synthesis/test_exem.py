@@ -19,7 +19,7 @@ from sklearn.linear_model import Ridge
 from sklearn.svm import NuSVR
 from sklearn.utils import check_random_state
 
-from zslearn.baselines import ESZSL
+from zslearn.baselines import ESZSL, HAT, CMTStar
 from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import make_zero_shot
 from zslearn.metrics import ausuc
@@ -267,6 +267,35 @@ def test_inner_scale_over_all_classes(problem):
     by_hand = clone(inner).fit(_unit(problem.X_train), problem.y_train, signatures=exemplars)
     np.testing.assert_allclose(model.estimator_.signature_scale_, by_hand.signature_scale_)
     np.testing.assert_allclose(_scores(model, problem), _scores(by_hand, problem), atol=1e-8)
+
+
+def test_the_inner_method_knows_the_names_of_classes(problem):
+    model = _fit(problem, estimator=CMTStar())
+    assert model.estimator_.seen_classes_.tolist() == model.seen_classes_.tolist()
+    # The last parameter of CMT* tells the seen classes.
+    is_seen = np.isin(model.classes_, model.seen_classes_)
+    *_, last = model._parameters.T
+    assert len(np.unique(last)) == 2
+    assert np.array_equal(last > last.min(), is_seen)
+
+    # Integers that are not 0 … S − 1, in a tree of their own.
+    names = {label: 100 - i for i, label in enumerate(sorted(problem.signatures.index))}
+    y = np.array([names[label] for label in problem.y_train])
+    signatures = problem.signatures.rename(index=names)
+    tree = {label: f"branch {label % 3}" for label in names.values()}
+    model = EXEM(estimator=HAT(tree)).fit(problem.X_train, y, signatures=signatures)
+    exemplars = pd.DataFrame(
+        model.predict_exemplars(normalize_signatures(signatures, scale=model.signature_scale_[0])),
+        index=signatures.index,
+    )
+    seen = exemplars.loc[model.seen_classes_]
+    by_hand = HAT(tree).fit(_unit(problem.X_train), y, signatures=seen)
+    by_hand.add_classes(exemplars.drop(index=model.seen_classes_))
+    np.testing.assert_allclose(
+        model.decision_function(problem.X_test_unseen),
+        by_hand.decision_function(_unit(problem.X_test_unseen)),
+        atol=1e-8,
+    )
 
 
 def test_a_wrapping_estimator_is_refused(problem):

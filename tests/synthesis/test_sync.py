@@ -588,3 +588,12 @@ def test_default_is_repeatable_and_quiet():
         first = SynC().fit(data.X_train, data.y_train, signatures=data.signatures)
         again = SynC().fit(data.X_train, data.y_train, signatures=data.signatures)
     np.testing.assert_array_equal(first.base_classifiers_, again.base_classifiers_)
+
+
+def test_grids_follow_the_loss_and_the_class_has_them_too():
+    """The class itself has those of the default loss, as every method's class has its grids."""
+    assert SynC.grids == SynC().grids == clone(SynC()).grids
+    assert set(SynC.grids) == {"paper", "fast"}
+    smallest = {loss: min(SynC(loss).grids["fast"]["alpha"]) for loss in ("ovo", "cs", "struct")}
+    assert smallest == {"ovo": 2.0**-20, "cs": 2.0**-14, "struct": 2.0**-14}
+    assert "grids" not in SynC().get_params()

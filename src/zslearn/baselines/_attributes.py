@@ -28,7 +28,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn.base import ZeroShotClassifier
 from zslearn.signatures import SignatureViews
-from zslearn.signatures._binary import BinaryKind, binary_kind, binary_rows
+from zslearn.signatures._binary import (
+    BinaryKind,
+    binary_kind,
+    binary_rows,
+    mean_levels,
+    without_noise,
+)
 from zslearn.solvers import LogisticResult
 from zslearn.solvers._platt import platt_scaling
 from zslearn.utils import Array, move_like, name_some, take_rows, to_numpy
@@ -131,11 +137,11 @@ class AttributeClassifier(ZeroShotClassifier):
         alphas = [one.alpha for one in models]
         soften = first.calibration == "targets"
         results = first._path(X, y, binary, alphas, soften=soften)
-        sigmoids = [(np.ones(binary.shape[1]), np.zeros(binary.shape[1]))] * len(models)
+        sigmoids = [(np.ones(binary.shape[1]), np.zeros(binary.shape[1])) for _ in models]
         if first.calibration == "classes":
             sigmoids = first._calibrated(X, y, binary, alphas)
         for one, result, (slope, offset) in zip(models, results, sigmoids, strict=True):
-            one._seen_binary = binary
+            one._seen_binary = binary.copy()
             one.coef_, one.intercept_ = result.coef, result.intercept
             one.slope_, one.offset_ = slope, offset
             yield one
@@ -181,7 +187,7 @@ class AttributeClassifier(ZeroShotClassifier):
         self._kinds: list[BinaryKind | None] = [binary_kind(view) for view in _views(signatures)]
         self.thresholds_ = np.concatenate(
             [
-                view.mean(axis=0) if kind is None else np.zeros(view.shape[1])
+                mean_levels(view) if kind is None else np.zeros(view.shape[1])
                 for view, kind in zip(_views(signatures), self._kinds, strict=True)
             ]
         )
@@ -200,8 +206,11 @@ class AttributeClassifier(ZeroShotClassifier):
         return binary
 
     def _binary(self, signatures: Any) -> NDArray[np.bool_]:
-        whole = np.concatenate(_views(signatures), axis=1)
-        return (whole > self.thresholds_)[:, self.attributes_]
+        views = [
+            view if kind is None else without_noise(view)
+            for view, kind in zip(_views(signatures), self._kinds, strict=True)
+        ]
+        return (np.concatenate(views, axis=1) > self.thresholds_)[:, self.attributes_]
 
     def embed(self, X: Array) -> Array:
         """Give the log-odds of each attribute, less those of its prior.

@@ -41,7 +41,8 @@ Floats = NDArray[np.float64]
 
 # Rows of a class whose distances to the class are held at a time.
 _BLOCK = 1024
-# Nearer than this to a seen class, in units of the median distance, a signature is that class's.
+# Nearer than this to a seen class, in units of the seen classes' mean distance, a signature is
+# that class's.
 _SAME = 1e-9
 
 
@@ -58,6 +59,7 @@ class BiDiLEL(ZeroShotClassifier):
         diagonal of XᵀLX.
     latent_norm : {"l2"} or None, default="l2"
         Whether projected samples are brought to unit norm before landmarks are made and compared.
+        In one dimension they never are: nothing but a sign would be left.
     tol : float, default=1e-8
         A placement ends when the gradient of Sammon's error, relative to the sum of its weights
         and to the size of the configuration, is below this.
@@ -227,13 +229,16 @@ class BiDiLEL(ZeroShotClassifier):
     ) -> None:
         """Cut the projection to its width and make the landmarks of the seen classes."""
         width = self._width(len(signatures))
-        self.eigenvalues_ = values[:width]
-        self.components_ = np.ascontiguousarray(vectors[:, :width].T)
+        # Copies: in a grid, others are cut from the same arrays.
+        self.mean_ = self.mean_.copy()
+        self.eigenvalues_ = values[:width].copy()
+        self.components_ = vectors[:, :width].T.copy()
         self.landmarks_ = _class_means(self.embed(X), y, len(signatures))
-        self._seen_signatures = signatures
+        self._seen_signatures = signatures.copy()
         semantic, latent = pdist(signatures).mean(), pdist(self.landmarks_).mean()
         # Without a distance of either kind there is nothing to bring into one unit.
         self.distance_scale_ = float(latent / semantic) if min(latent, semantic) > 0 else 1.0
+        self._same_within = _SAME * float(semantic)
 
     def embed(self, X: Array) -> Array:
         """Project each row into the latent space.
@@ -246,12 +251,13 @@ class BiDiLEL(ZeroShotClassifier):
         Returns
         -------
         array of shape (n_samples, n_dims)
-            Latent points, of unit norm with `latent_norm="l2"`.
+            Latent points, of unit norm with `latent_norm="l2"` in more than one dimension.
         """
         xp = compat.array_namespace(X)
         centered = X - move_like(self.mean_, X)[None, :]
         latent = centered @ xp.matrix_transpose(move_like(self.components_, X))
-        return latent if self.latent_norm is None else unit_rows(latent)
+        plain = self.latent_norm is None or len(self.components_) == 1
+        return latent if plain else unit_rows(latent)
 
     def synthesize(self, signatures: Floats) -> Floats:
         """Place the landmark of each class.
@@ -267,7 +273,7 @@ class BiDiLEL(ZeroShotClassifier):
             One landmark a row.
         """
         distances = cdist(signatures, self._seen_signatures)
-        same = distances <= _SAME
+        same = distances <= self._same_within
         known = same.any(axis=1)
         shares = same[known] / same[known].sum(axis=1, keepdims=True)
         landmarks = np.empty((len(signatures), self.landmarks_.shape[1]))
@@ -344,9 +350,17 @@ def _leading(total: Floats, local: Floats, alpha: float, n: int) -> tuple[Floats
         # No two samples of a class differ: any penalty gives the same directions.
         unit = max(np.trace(total) / size, 1e-300)
     penalized = local + alpha * unit * np.eye(size)
-    values, vectors = scipy.linalg.eigh(
-        (total + total.T) / 2, (penalized + penalized.T) / 2, subset_by_index=[size - n, size - 1]
-    )
+    try:
+        values, vectors = scipy.linalg.eigh(
+            (total + total.T) / 2,
+            (penalized + penalized.T) / 2,
+            subset_by_index=[size - n, size - 1],
+        )
+    except scipy.linalg.LinAlgError as error:
+        raise ValueError(
+            f"alpha={alpha} is too small: XᵀLX + αI cannot be told from a singular matrix. "
+            "Take a larger alpha."
+        ) from error
     vectors = vectors[:, ::-1]
     largest = np.abs(vectors).argmax(axis=0)
     return values[::-1], vectors * np.sign(vectors[largest, np.arange(n)])

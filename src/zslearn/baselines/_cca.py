@@ -93,7 +93,7 @@ class CCA(ClosedForm):
         Whether each sample is brought to unit norm. "l2" also replaces NaN and infinity by 0.
     signature_scale : {"seen", "all"} or float, default="seen"
         What the median distance, in units of which signatures are measured, is taken over. It has
-        no influence on the predictions of this method.
+        no influence on the predictions of this method but where signatures have several views.
 
     Attributes
     ----------

@@ -42,7 +42,8 @@ class CMT(ZeroShotClassifier):
         Steps of L-BFGS at most. Stopping early regularises; a search trains once for all values.
     early_stopping : bool, default=False
         Whether the number of steps is chosen on seen classes that are held out. The network is then
-        trained again, on all of them. With fewer than five seen classes it has no effect.
+        trained again, on all of them. With fewer than five seen classes it has no effect; it needs
+        signatures that say something of the classes held out.
     validation_fraction : float, default=0.2
         Share of the seen classes that is held out, with `early_stopping`.
     tol : float, default=1e-6
@@ -84,8 +85,8 @@ class CMT(ZeroShotClassifier):
     Notes
     -----
     The original minimises a sum without weight decay and has no intercepts; here features and
-    signatures are centred, which is the same as an intercept in each layer. θ₂ is solved for
-    exactly in each step of L-BFGS; the original searches both layers.
+    signatures are centred, which gives each layer an intercept, though not a free one. θ₂ is solved
+    for exactly in each step of L-BFGS; the original searches both layers.
 
     References
     ----------
@@ -249,8 +250,8 @@ class CMT(ZeroShotClassifier):
             one = fresh._variant(setting)
             one._validate_params()
             groups.setdefault((one.hidden_size, one.alpha, one.tol), {})[i] = one
-        for group in groups.values():
-            yield from fresh._fit_group(group, training)
+        for key in list(groups):
+            yield from fresh._fit_group(groups.pop(key), training)
 
     def _fit_group(self, group: dict[int, Self], training: Training) -> Iterator[tuple[int, Self]]:
         """Settings along one path of training."""
@@ -259,7 +260,9 @@ class CMT(ZeroShotClassifier):
         given = training.X, training.y, training.signatures
         seed = check_random_state(self.random_state).randint(2**31 - 1)
         networks = first._path(*given, stops, seed)
-        for i, one in group.items():
+        # One fitted estimator is held at a time.
+        for i in list(group):
+            one = group.pop(i)
             one._take(networks[one.max_iter], *given)
             one._describe(training.table)
             yield i, one

@@ -27,6 +27,7 @@ import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
 
 from zslearn.baselines._cmt import CMT
 from zslearn.baselines._cmt_network import Floats, Network
@@ -196,10 +197,15 @@ class CMTStar(CMT):
         ndarray of bool of shape (n_samples,)
             True for novel images.
         """
+        check_is_fitted(self, "classes_")
+        X = self._check_features(X)
         prepare, _ = self._row_steps()
-        novel = ~to_numpy(self._passes(super().embed(prepare(self._check_features(X)))))
+        novel = [
+            ~to_numpy(self._passes(CMT.embed(self, prepare(X[start : start + _BLOCK, :]))))
+            for start in range(0, X.shape[0], _BLOCK)
+        ]
         prepare.warn()
-        return novel
+        return np.concatenate(novel)
 
     def _passes(self, mapped: Array) -> Array:
         """Whether a mapped image lies within the radius of some seen class."""

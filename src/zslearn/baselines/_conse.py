@@ -132,8 +132,11 @@ class ConSE(ZeroShotClassifier):
         self._take(result, signatures)
 
     def _take(self, result: LogisticResult, signatures: NDArray[np.float64]) -> None:
-        self.coef_, self.intercept_ = result.coef, result.intercept
-        self.seen_signatures_ = signatures
+        # Copies: what several values of n_top share shall not change through one of them.
+        xp = compat.array_namespace(result.coef)
+        self.coef_ = xp.asarray(result.coef, copy=True)
+        self.intercept_ = xp.asarray(result.intercept, copy=True)
+        self.seen_signatures_ = signatures.copy()
 
     def fit_grid(
         self, X: Any, y: Any, *, signatures: Any = None, settings: Sequence[Mapping[str, Any]]
@@ -170,7 +173,8 @@ class ConSE(ZeroShotClassifier):
         alphas = list(dict.fromkeys(one.alpha for one in variants))
         results = seen_path(training.X, training.y, len(seen), alphas, soften=False, tol=self.tol)
         by_alpha = dict(zip(alphas, results, strict=True))
-        for i, one in enumerate(variants):
+        for i in range(len(variants)):
+            one = variants.pop(0)  # so that its arrays live no longer than it is used
             one._take(by_alpha[one.alpha], seen)
             one._describe(training.table)
             yield i, one

@@ -65,7 +65,8 @@ class DAP(AttributeClassifier):
     prior_ : ndarray of shape (n_kept,)
         Share of the seen classes that have the attribute.
     thresholds_ : ndarray of shape (n_attributes,)
-        Above these normalised values an attribute is present; learned from the seen classes.
+        Above these normalised values an attribute is present; learned from the seen classes, 0
+        where their signatures are binary.
     attributes_ : ndarray of shape (n_kept,)
         Positions of the attributes that are used: those that vary among the seen classes.
     classes_ : ndarray of shape (n_classes,)
@@ -89,11 +90,13 @@ class DAP(AttributeClassifier):
     Notes
     -----
     Binary signatures are taken as they are: 0 and 1, or −1 and 1. In other signatures an attribute
-    is present where the normalised value is above its mean over the seen classes.
+    is present where the normalised value is above its mean over the seen classes. Classes with the
+    same attributes after that have the same scores. Of several views all attributes count alike:
+    the weights of :class:`~zslearn.signatures.MultiSignatures` are not used.
 
-    The original has kernel support vector machines with Platt scaling on held-out samples, later
-    also logistic regression; here it is linear logistic regression. Where a sigmoid is fitted,
-    classes are held out for it and not samples, as it is to classes that attributes carry over.
+    The original has kernel support vector machines with Platt scaling on held-out samples; here it
+    is linear logistic regression. Where a sigmoid is fitted, classes are held out for it and not
+    samples, as it is to classes that attributes carry over.
 
     References
     ----------

@@ -45,7 +45,8 @@ class DeViSE(RankingClassifier):
     validation_fraction : float, default=0.2
         Share of the seen classes held out by `early_stopping`, two at least.
     n_iter_no_change : int, default=10
-        Epochs without a better accuracy after which `early_stopping` looks no further.
+        Epochs with a lower accuracy than the best after which `early_stopping` looks no
+        further. Of equally good numbers of epochs the last is taken.
     random_state : int, RandomState instance or None, default=0
         Shuffles the samples, and chooses the classes held out.
     feature_norm : {"l2"} or None, default="l2"

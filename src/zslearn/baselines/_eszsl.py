@@ -130,17 +130,15 @@ class ESZSL(ClosedForm):
     def _fit(self, X: Array, y: NDArray[np.intp], signatures: Floats) -> None:
         gram, targets, self.mean_ = self._feature_side(X, y, len(signatures))
         xp = compat.array_namespace(gram)
+        if self.alpha_features <= _resolution(gram, float(xp.linalg.trace(gram))):
+            # The penalty is below the rounding of XᵀX: its eigenvectors tell what is zero.
+            self._solve(_rotated(gram, targets, self.mean_), signatures)
+            return
         ridge = self.alpha_features * xp.eye(
             gram.shape[0], dtype=gram.dtype, device=compat.device(gram)
         )
-        try:
-            # For one penalty a solution is cheaper than eigenvectors.
-            by_class = xp.linalg.solve(gram + ridge, targets)
-        except (np.linalg.LinAlgError, RuntimeError):  # torch raises a RuntimeError
-            # The penalty is below the rounding of XᵀX: its eigenvectors can still be told.
-            self._solve(_rotated(gram, targets, self.mean_), signatures)
-        else:
-            self._combine(by_class, signatures)
+        # For one penalty a solution is cheaper than eigenvectors.
+        self._combine(xp.linalg.solve(gram + ridge, targets), signatures)
 
     def _factor(self, X: Array, y: NDArray[np.intp], signatures: Floats) -> _Factors:
         return _rotated(*self._feature_side(X, y, len(signatures)))
@@ -150,8 +148,13 @@ class ESZSL(ClosedForm):
 
     def _solve(self, factors: _Factors, signatures: Floats) -> None:
         self.mean_ = factors.mean
-        # (XᵀX + γI)⁻¹ in the eigenvectors of XᵀX
-        shrunk = factors.rotated / (factors.values + self.alpha_features)[:, None]
+        xp = compat.array_namespace(factors.values)
+        # (XᵀX + γI)⁻¹ in the eigenvectors of XᵀX. Where neither is more than rounding there is
+        # nothing of XᵀY.
+        size = factors.values + self.alpha_features
+        there = size > _resolution(factors.vectors, float(xp.max(factors.values)))
+        rotated = xp.where(there[:, None], factors.rotated, xp.zeros_like(factors.rotated))
+        shrunk = rotated / xp.where(there, size, xp.ones_like(size))[:, None]
         self._combine(factors.vectors @ shrunk, signatures)
 
     def embedding_key(self) -> bool:
@@ -207,6 +210,11 @@ class ESZSL(ClosedForm):
         xp = compat.array_namespace(self.coef_)
         centered = signatures - self.signature_mean_
         return move_like(centered, self.coef_) @ xp.matrix_transpose(self.coef_)
+
+
+def _resolution(gram: Array, size: float) -> float:
+    """What eigenvalues of a matrix that has none larger than `size` are computed to."""
+    return float(gram.shape[0] * compat.array_namespace(gram).finfo(gram.dtype).eps * size)
 
 
 def _rotated(gram: Array, targets: Array, mean: Array) -> _Factors:

@@ -32,10 +32,10 @@ from zslearn.base import ZeroShotClassifier
 from zslearn.baselines._closed_form import ClosedForm
 from zslearn.baselines._hat_nodes import Floats, NodeFactors, Nodes
 from zslearn.signatures import squared_distances
-from zslearn.signatures._binary import binary_kind
+from zslearn.signatures._binary import binary_kind, binary_rows
 from zslearn.signatures._table import SignatureTable
 from zslearn.signatures._tree import ClassTree
-from zslearn.utils import Array, InputWarning, move_like, warn_user
+from zslearn.utils import Array, InputWarning, move_like, name_some, warn_user
 
 
 class HAT(ClosedForm):
@@ -199,8 +199,8 @@ class HAT(ClosedForm):
         self.thresholds_ = _thresholds(signatures)
 
     def embedding_key(self) -> Hashable:
-        """Levels and penalty: the weights change nothing in the embedding."""
-        return self.n_levels, self.alpha
+        """Nodes and penalty: the weights change nothing in the embedding."""
+        return self.alpha, tuple(members.tobytes() for members in self._nodes.members)
 
     def embed(self, X: Array) -> Array:
         """Score the classes under each node.
@@ -234,6 +234,7 @@ class HAT(ClosedForm):
 
     def _synthesize_named(self, signatures: Floats, labels: NDArray[Any]) -> Array:
         """Place classes by name where the hierarchy knows them."""
+        self._refuse_strengths(signatures, labels)
         places = self._beside_nearest(signatures)
         if not self.hierarchy_built_:
             tree = ClassTree(self.hierarchy)
@@ -243,6 +244,17 @@ class HAT(ClosedForm):
                     known = (self._nodes.by_name[n] for n in names if n in self._nodes.by_name)
                     places[row] = next(known, 0)
         return self._hierarchical(signatures, places)
+
+    def _refuse_strengths(self, signatures: Floats, labels: NDArray[Any]) -> None:
+        """Beside binary seen classes any strength above 0 would count as having the attribute."""
+        kind = binary_kind(self._seen_signatures)
+        odd = np.zeros(len(labels), dtype=bool) if kind is None else ~binary_rows(signatures, kind)
+        if odd.any():
+            raise ValueError(
+                "The seen classes have binary signatures, but these classes do not: "
+                f"{name_some(labels[odd].tolist())}. HAT needs all of them binary, or none: make "
+                "them so with zslearn.signatures.binarize_signatures."
+            )
 
     def _beside_nearest(self, signatures: Floats) -> NDArray[np.intp]:
         """The node above the seen class of the nearest signature."""

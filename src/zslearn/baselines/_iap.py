@@ -62,7 +62,8 @@ class IAP(AttributeClassifier):
     prior_ : ndarray of shape (n_kept,)
         Share of the seen classes that have the attribute.
     thresholds_ : ndarray of shape (n_attributes,)
-        Above these normalised values an attribute is present; learned from the seen classes.
+        Above these normalised values an attribute is present; learned from the seen classes, 0
+        where their signatures are binary.
     attributes_ : ndarray of shape (n_kept,)
         Positions of the attributes that are used: those that vary among the seen classes.
     classes_ : ndarray of shape (n_classes,)

@@ -56,7 +56,8 @@ class LatEm(RankingClassifier):
     validation_fraction : float, default=0.2
         Share of the seen classes held out by `early_stopping`, two at least.
     n_iter_no_change : int, default=10
-        Epochs without a better accuracy after which `early_stopping` looks no further.
+        Epochs with a lower accuracy than the best after which `early_stopping` looks no
+        further. Of equally good numbers of epochs the last is taken.
     random_state : int, RandomState instance or None, default=0
         Makes the first maps, shuffles the samples, draws the negatives, and chooses the classes
         held out.

@@ -13,6 +13,10 @@ from zslearn.utils import Array, move_like
 
 # Rows that are widened to float64 at a time.
 _BLOCK = 4096
+# A distance that is a smaller share of the mean's length is rounding error.
+_NOISE = 1e-12
+# Beyond this, squares of features times a small penalty overflow, or vanish below its inverse.
+_LARGEST = 1e100
 
 
 def seen_path(
@@ -62,11 +66,21 @@ def seen_scores(X: Array, coef: Array, intercept: Array) -> Array:
 
 
 def spread(X: Array) -> float:
-    """Mean squared distance of the rows from their mean: what penalties are measured in."""
+    """Mean squared distance of the rows from their mean: what penalties are measured in.
+
+    One where all rows are equal but for rounding.
+    """
     xp = compat.array_namespace(X)
     mean = xp.sum(X, axis=0, dtype=xp.float64) / X.shape[0]
+    largest = max(abs(float(xp.max(X))), abs(float(xp.min(X))))
+    if largest > 0 and not 1 / _LARGEST < largest < _LARGEST:
+        raise ValueError(
+            f"The largest feature is {largest:.0e}: its square cannot be computed with. "
+            'Rescale X, or use feature_norm="l2".'
+        )
     total = 0.0
     for start in range(0, X.shape[0], _BLOCK):
         block = xp.astype(X[start : min(start + _BLOCK, X.shape[0]), :], xp.float64) - mean
         total += float(xp.sum(block * block))
-    return total / X.shape[0] or 1.0
+    noise = _NOISE**2 * float(xp.sum(mean * mean))
+    return total / X.shape[0] if total > noise * X.shape[0] else 1.0

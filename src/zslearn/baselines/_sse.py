@@ -236,12 +236,13 @@ class SSE(ZeroShotClassifier):
                 variants[i]._validate_params()
             first = variants[group[0]]
             first._set_patterns(training.signatures)
-            descent = first._train(objective)
+            descent, patterns = first._train(objective), first.patterns_
             states: list[Descent] = []
             for i in sorted(group, key=lambda i: variants[i].max_iter):
                 one = variants[i]
                 states.extend(islice(descent, one.max_iter + 1 - len(states)))
-                one._seen_signatures, one.patterns_ = first._seen_signatures, first.patterns_
+                # Copies: what is done to one estimator must not reach those still to come.
+                one._seen_signatures, one.patterns_ = training.signatures.copy(), patterns.copy()
                 one._adopt_states(states)
                 one._describe(training.table)
                 yield i, one
@@ -272,8 +273,8 @@ class SSE(ZeroShotClassifier):
     def _adopt_states(self, states: Sequence[Descent]) -> None:
         """Take over where the alternation is."""
         last = states[-1]
-        self.coef_ = last.w if self.kernel == "int" else -last.w
-        self.references_ = last.V
+        self.coef_ = last.w.copy() if self.kernel == "int" else -last.w
+        self.references_ = last.V.copy()
         self.objective_ = last.value
         self.history_ = [state.value for state in states]
         self.n_iter_ = last.n_iter

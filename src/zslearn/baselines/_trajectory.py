@@ -111,7 +111,7 @@ class RankingClassifier(ZeroShotClassifier):
     validation_fraction : float
         Share of the seen classes held out.
     n_iter_no_change : int
-        Epochs without a better accuracy after which `early_stopping` looks no further.
+        Epochs with a lower accuracy than the best after which `early_stopping` looks no further.
     random_state : int, RandomState instance or None
         Shuffles the samples and chooses the classes held out.
     """
@@ -243,39 +243,41 @@ class RankingClassifier(ZeroShotClassifier):
             return
         fresh = clone(self)
         training = fresh._begin(X, y, signatures)
-        variants = [fresh._variant(setting) for setting in settings]
-        groups: dict[Any, list[int]] = {}
-        for i, one in enumerate(variants):
+        groups: dict[Any, list[tuple[int, Self]]] = {}
+        for i, setting in enumerate(settings):
+            one = fresh._variant(setting)
             one._validate_params()
             given = one.get_params(deep=False)
             if not one.early_stopping:
                 del given["max_iter"]
-            groups.setdefault(tuple(given.values()), []).append(i)
-        for group in groups.values():
-            for i in self._fit_group(training, variants, group):
-                variants[i]._describe(training.table)
-                yield i, variants[i]
+            groups.setdefault(tuple(given.values()), []).append((i, one))
+        for key in list(groups):
+            yield from self._fit_group(training, groups.pop(key))
 
-    @staticmethod
     def _fit_group(
-        training: Training, variants: Sequence[RankingClassifier], group: Sequence[int]
-    ) -> Iterator[int]:
-        """Fit estimators that are states of one descent, the shortest first."""
-        first = variants[group[0]]
-        if first.early_stopping:
-            for i in group:
-                variants[i]._fit(training.X, training.y, training.signatures)
-                yield i
-            return
-        rows = to_numpy(training.X)
-        scaling = Scaling.of(rows, first.scaling)
-        descent = first._descent(scaling(rows), training.y, training.signatures)
-        for i in sorted(group, key=lambda i: variants[i].max_iter):
-            while descent.n_epochs < variants[i].max_iter:
-                descent.epoch()
-            variants[i].validation_scores_ = []
-            variants[i]._take(descent, scaling, training.X)
-            yield i
+        self, training: Training, group: list[tuple[int, Self]]
+    ) -> Iterator[tuple[int, Self]]:
+        """Fit estimators that are states of one descent, the shortest first.
+
+        The group is used up: no more than one fitted estimator is held.
+        """
+        group.sort(key=lambda item: item[1].max_iter)
+        descent = None
+        while group:
+            i, one = group.pop(0)
+            if one.early_stopping:
+                one._fit(training.X, training.y, training.signatures)
+            else:
+                if descent is None:
+                    rows = to_numpy(training.X)
+                    scaling = Scaling.of(rows, one.scaling)
+                    descent = one._descent(scaling(rows), training.y, training.signatures)
+                while descent.n_epochs < one.max_iter:
+                    descent.epoch()
+                one.validation_scores_ = []
+                one._take(descent, scaling, training.X)
+            one._describe(training.table)
+            yield i, one
 
     def embedding_key(self) -> str:
         """How features are scaled: nothing else changes the embedding."""

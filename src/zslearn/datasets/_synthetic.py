@@ -91,10 +91,11 @@ def make_zero_shot(
     nonlinearity : float in [0, 1], default=0.5
         0 gives a linear map, 1 a purely non-linear one.
     signature_kind : {"normal", "binary", "mixture", "tree"}, default="normal"
-        How signatures are drawn: from a standard normal distribution; as fair coins, 0 or 1; from
-        a standard normal distribution for the seen classes, as a convex combination of three of
-        these for an unseen class; or by steps down a binary tree whose leaves are the classes, so
-        that siblings are alike.
+        How signatures are drawn: from a standard normal distribution; as fair coins, 0 or 1, so
+        that two classes may be the same where attributes are few; from a standard normal
+        distribution for the seen classes, as a convex combination of three of these for an unseen
+        class; or by steps down a binary tree whose leaves are the classes, so that siblings are
+        alike.
     scatter : {"equal", "attributes"}, default="equal"
         Whether the samples scatter with one standard deviation in all classes and features, or
         the logarithm of a feature's standard deviation is a linear function of the signature, of

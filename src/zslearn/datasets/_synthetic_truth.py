@@ -10,6 +10,7 @@ import scipy.special
 from numpy.typing import ArrayLike, NDArray
 
 from zslearn.metrics import per_class_accuracy
+from zslearn.utils import name_some
 
 # Samples whose densities are computed at a time.
 _BLOCK = 512
@@ -111,4 +112,8 @@ class GeneratingModel:
         if classes is None:
             return np.arange(len(self.classes))
         where = {label: i for i, label in enumerate(self.classes.tolist())}
-        return np.asarray([where[label] for label in np.asarray(classes).tolist()], dtype=np.intp)
+        labels = np.asarray(classes).tolist()
+        unknown = [label for label in labels if label not in where]
+        if unknown:
+            raise ValueError(f"There are no such classes: {name_some(unknown)}.")
+        return np.asarray([where[label] for label in labels], dtype=np.intp)

@@ -90,9 +90,8 @@ def run_benchmark(
         raise ValueError(f"Unknown settings: {name_some(odd)}. There are: zsl, gzsl.")
     split = data.active_split
     data_key = fingerprint(
-        to_numpy(data.X), data.y, data.signatures.to_numpy(), split.train, split.test_seen,
-        split.test_unseen,
-    )  # fmt: skip
+        to_numpy(data.X), data.y, data.signatures, split.train, split.test_seen, split.test_unseen
+    )
     paths = []
     for setting in settings:
         for name in methods:
@@ -132,8 +131,9 @@ def _run(
 ) -> dict[str, Any]:
     """Tune and measure one method: a record."""
     estimator = method.make()
-    if "random_state" in estimator.get_params():
-        estimator.set_params(random_state=seed)
+    # Those of an inner method too.
+    names = [n for n in estimator.get_params() if n.split("__")[-1] == "random_state"]
+    estimator.set_params(**dict.fromkeys(names, seed))
     start = time.perf_counter()
     search = method.tune(estimator, data, options)
     tuned = time.perf_counter()

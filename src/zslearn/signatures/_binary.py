@@ -9,11 +9,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from zslearn.signatures._table import LABEL_COLUMN
+from zslearn.signatures._views import MultiSignatures
 from zslearn.utils import is_foreign, name_some, to_numpy
 
 BinaryKind = Literal["zero-one", "signs"]
 
-# Two numbers of a row that differ by less than this share of the largest are one value.
+# Two numbers of a row that differ by less than this share of the largest are one value; so are two
+# numbers of a column, beside its mean.
 _SAME = 1e-9
 
 
@@ -27,18 +30,20 @@ def binarize_signatures(
 
     Parameters
     ----------
-    signatures : DataFrame, mapping or array of shape (n_classes, n_attributes)
-        One row a class. What is 0 and 1 already comes back as it is.
+    signatures : DataFrame, mapping, array of shape (n_classes, n_attributes) or MultiSignatures
+        One row a class; a polars frame has the labels in its column "class". What is 0 and 1
+        already comes back as it is. Of several views each is treated by itself.
     threshold : "mean", float or array-like of shape (n_attributes,), default="mean"
         "mean" is the mean of each attribute over `classes`; or one number for all attributes, or
-        one a piece. An attribute counts as present where it is strictly above.
+        one a piece, by name where it is a Series and the attributes have names. An attribute counts
+        as present where it is strictly above, by more than rounding for "mean".
     classes : array-like of labels, optional
         The classes that the mean is taken over, by label; by position in an array. Name the seen
         classes here, so that the description of an unseen class changes no other. By default all.
 
     Returns
     -------
-    DataFrame, dict or ndarray
+    DataFrame, dict, ndarray or MultiSignatures
         As `signatures`, with the same labels and attribute names; 0 and 1 of type int8.
 
     See Also
@@ -58,7 +63,13 @@ def binarize_signatures(
     dog          0     1
     seal         0     0
     """
+    given = {"threshold": threshold, "classes": classes}
+    if isinstance(signatures, MultiSignatures):
+        views = {name: binarize_signatures(v, **given) for name, v in signatures.views.items()}
+        return MultiSignatures(views, signatures.weights)
     if isinstance(signatures, pd.DataFrame):
+        if isinstance(threshold, pd.Series):
+            threshold = _by_name(threshold, signatures.columns)
         values = _finite_rows(signatures.to_numpy(dtype=np.float64, na_value=np.nan))
         chosen = values if classes is None else values[_positions(classes, signatures.index)]
         binary = _above(values, threshold, chosen)
@@ -66,14 +77,45 @@ def binarize_signatures(
     if isinstance(signatures, Mapping):
         if not signatures:
             raise ValueError("signatures is empty: there is nothing to binarize.")
-        rows = [np.asarray(row) for row in signatures.values()]
-        frame = pd.DataFrame(rows, index=list(signatures))
-        binary = binarize_signatures(frame, threshold=threshold, classes=classes).to_numpy()
-        return dict(zip(signatures, binary, strict=True))
+        return _binarized_mapping(signatures, **given)
+    if type(signatures).__module__.partition(".")[0] == "polars":
+        return _binarized_polars(signatures, **given)
     array = to_numpy(signatures) if is_foreign(signatures) else np.asarray(signatures)
     values = _finite_rows(array.astype(np.float64))
     chosen = values if classes is None else values[_positions(classes, range(len(values)))]
     return _above(values, threshold, chosen)
+
+
+def _binarized_mapping(signatures: Mapping[Any, Any], **given: Any) -> dict[Any, Any]:
+    """Series have their attributes in any order, and stay Series; other vectors become arrays."""
+    rows, labels = list(signatures.values()), list(signatures)
+    if all(isinstance(row, pd.Series) for row in rows):
+        frame = binarize_signatures(pd.DataFrame(rows).set_axis(labels), **given)
+        return {label: frame.iloc[i] for i, label in enumerate(labels)}
+    vectors = [np.asarray(to_numpy(row), dtype=np.float64) for row in rows]
+    shapes = {vector.shape for vector in vectors}
+    if len(shapes) > 1 or vectors[0].ndim != 1:
+        raise ValueError(
+            "All signatures must be vectors of one length; got the shapes "
+            f"{name_some(sorted(shapes))}."
+        )
+    if given["classes"] is not None:
+        given["classes"] = _positions(given["classes"], labels)
+    return dict(zip(labels, binarize_signatures(np.stack(vectors), **given), strict=True))
+
+
+def _binarized_polars(signatures: Any, **given: Any) -> Any:
+    """A polars frame has no index: its labels are no attribute."""
+    if LABEL_COLUMN not in signatures.columns:
+        raise ValueError(
+            "signatures is a polars frame, which has no index: put the class labels into a column "
+            f"named {LABEL_COLUMN!r}."
+        )
+    columns = signatures.to_dict(as_series=False)
+    labels = columns.pop(LABEL_COLUMN)
+    binary = binarize_signatures(pd.DataFrame(columns, index=labels), **given)
+    columns = {name: binary[name].to_numpy() for name in columns}
+    return type(signatures)({LABEL_COLUMN: labels, **columns}).select(signatures.columns)
 
 
 def binary_rows(rows: NDArray[np.float64], kind: BinaryKind) -> NDArray[np.bool_]:
@@ -100,6 +142,17 @@ def binary_rows(rows: NDArray[np.float64], kind: BinaryKind) -> NDArray[np.bool_
     return (full & (rows >= 0) | (size <= _SAME * top)).all(axis=1)
 
 
+def without_noise(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Binary rows with 0 for what :func:`binary_rows` counts as 0."""
+    size = np.abs(rows)
+    return np.where(size <= _SAME * size.max(axis=1, keepdims=True), 0.0, rows)
+
+
+def mean_levels(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Means of the columns, raised so far that rounding lifts no equal value above them."""
+    return rows.mean(axis=0) + _SAME * np.abs(rows).max(axis=0)
+
+
 def binary_kind(rows: NDArray[np.float64]) -> BinaryKind | None:
     """How all rows are binary, or None where they are not; see :func:`binary_rows`."""
     for kind in get_args(BinaryKind):
@@ -116,7 +169,7 @@ def _above(
             raise ValueError(f'threshold must be "mean", a number or an array; got {threshold!r}.')
         if np.isin(rows, (0, 1)).all():
             return rows.astype(np.int8)
-        levels = chosen.mean(axis=0)
+        levels = mean_levels(chosen)
     else:
         levels = np.asarray(threshold, dtype=np.float64)
         if levels.shape not in {(), (rows.shape[1],)} or not np.isfinite(levels).all():
@@ -125,6 +178,17 @@ def _above(
                 f"attributes; got {'a number' if not levels.shape else levels.shape}."
             )
     return (rows > levels).astype(np.int8)
+
+
+def _by_name(threshold: pd.Series, names: pd.Index) -> NDArray[Any]:
+    """Thresholds in the order of the attributes."""
+    odd = [name for name in names if name not in threshold.index]
+    if odd or len(threshold) != len(names) or not threshold.index.is_unique:
+        raise ValueError(
+            f"threshold must name each of the {len(names)} attributes once"
+            + (f"; it lacks {name_some(odd)}." if odd else f"; it has {len(threshold)} entries.")
+        )
+    return threshold.loc[list(names)].to_numpy()
 
 
 def _finite_rows(rows: NDArray[np.float64]) -> NDArray[np.float64]:

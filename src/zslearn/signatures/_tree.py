@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
@@ -36,10 +38,13 @@ class ClassTree:
 
     def __init__(self, pairs: Any) -> None:
         self.parents: dict[Hashable, Hashable] = {}
+        self._nodes: set[Hashable] = set()
         torn: list[Hashable] = []
         for child, parent in _read_pairs(pairs):
+            self._nodes.add(child)
             if _is_missing(parent):
                 continue
+            self._nodes.add(parent)
             if self.parents.setdefault(child, parent) != parent:
                 torn.append(child)
         if torn:
@@ -49,7 +54,6 @@ class ClassTree:
             )
         if not self.parents:
             raise ValueError(f"The hierarchy is empty: give {_FORMS}.")
-        self._nodes = {*self.parents, *self.parents.values()}
         self._refuse_cycles()
 
     def _refuse_cycles(self) -> None:
@@ -139,6 +143,13 @@ def cluster_hierarchy(
         ["root" if not depth else f"cluster {depth}.{code}" for code in codes]
         for depth, codes in enumerate(levels)
     ]
+    counts = Counter([*labels, *dict.fromkeys(itertools.chain(*inner))])
+    twice = [name for name, count in counts.items() if count > 1]
+    if twice:
+        raise ValueError(
+            f"Two nodes of the hierarchy would be named {name_some(twice)}: describe each class "
+            "once, and by another name than those of the inner nodes."
+        )
     pairs = dict(zip(labels, inner[-1], strict=True))
     for depth in range(len(levels) - 1, 0, -1):
         pairs.update(zip(inner[depth], inner[depth - 1], strict=True))
@@ -203,4 +214,4 @@ def _pair(pair: Any) -> tuple[Hashable, Hashable]:
 
 
 def _is_missing(node: Any) -> bool:
-    return node is None or (isinstance(node, float) and np.isnan(node))
+    return node is None or node is pd.NA or (isinstance(node, float) and np.isnan(node))

@@ -229,14 +229,17 @@ def _path(newton: Newton, loss: Loss, alphas: Sequence[float]) -> list[Solution]
 
 
 def _result(newton: Newton, solution: Solution) -> LogisticResult:
-    """A solution in the original features, which are not centred."""
+    """A solution in the original features, which are not centred.
+
+    Its arrays are its own: a start that needs no step is the solution of two penalties.
+    """
     rows, coef = newton.rows, solution.coef
     intercept = solution.intercept - newton.mean @ rows.xp.matrix_transpose(coef)
     if solution.objective.shape != intercept.shape:  # the classes of one problem
         intercept = intercept - rows.xp.mean(intercept)
     objective, gap = to_numpy(solution.objective)[0], to_numpy(solution.gap)[0]
     return LogisticResult(
-        rows.full(coef),
+        rows.xp.asarray(rows.full(coef), copy=True),
         intercept[0, :],
         solution.alpha,
         objective,

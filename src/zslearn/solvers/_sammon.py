@@ -12,9 +12,10 @@ for given distances :math:`\delta_j > 0` to the landmarks :math:`y_j`. With the 
           a = \sum_j \Big(\frac{1}{\delta_j} - \frac{1}{d_j}\Big).
 
 The second term is positive semi-definite, so that a Newton step with a kept positive goes
-downhill; it is halved until E falls enough. Where it never does, a step of the majorisation
-:math:`b - \nabla E / (2 \sum_j 1/\delta_j)` cannot raise E. All points move together, in the affine
-span of the landmarks: outside of it the error could not tell a point from its mirror image.
+downhill; it is halved until E falls enough. A step of the majorisation,
+:math:`b - \nabla E / (2 \sum_j 1/\delta_j)`, cannot raise E; it is taken where it lowers E more, as
+it does near a landmark, whose large 1/d keeps the other short. All points move together, in the
+affine span of the landmarks: outside of it the error could not tell a point from its mirror image.
 
 E is not convex. Two starts are tried, and the better end is kept: the weighted mean of the
 landmarks, and the triangulation that solves the equations of the squared distances by least
@@ -171,11 +172,11 @@ def _descend(
             return PlacementResult(points, error, gradient, n_iter)
         slope, step, weight = slope[moving], step[moving], weight[moving]
         moved, lower = _search(landmarks, distances[todo], points[todo], error[todo], slope, step)
-        stuck = np.isnan(lower)
-        if stuck.any():
-            moved[stuck] = points[todo[stuck]] - slope[stuck] / weight[stuck, None]
-            lower[stuck] = _errors(landmarks, distances[todo[stuck]], moved[stuck])
-        points[todo], error[todo] = moved, lower
+        other = points[todo] - slope / weight[:, None]
+        lower_there = _errors(landmarks, distances[todo], other)
+        better = np.isnan(lower) | (lower_there < lower)
+        points[todo] = np.where(better[:, None], other, moved)
+        error[todo] = np.where(better, lower_there, lower)
         n_iter += 1
 
 

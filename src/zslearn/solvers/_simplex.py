@@ -148,7 +148,15 @@ def simplex_least_squares(
         rows = slice(start, min(start + _BLOCK, len(wanted)))
         products = (wanted[rows] - center) @ given.T
         weights[rows] = _guess(gram, products)
-        most = max(most, _solve_rows(gram, products, weights[rows], gap[rows], steps))
+        try:
+            n_iter = _solve_rows(gram, products, weights[rows], gap[rows], steps)
+        except np.linalg.LinAlgError as error:
+            raise ValueError(
+                f"gamma={gamma} is too small beside the squared distances of the points, whose "
+                f"mean from their center is {np.mean(np.sum(given**2, axis=1)):.3g}: the solution "
+                "is not determined. Take a larger gamma."
+            ) from error
+        most = max(most, n_iter)
     return SimplexResult(weights, gap, most)
 
 

@@ -18,8 +18,8 @@ Rows are visited in blocks. Matrix products give the scores of a block and its i
 then the dual points of its rows are improved one after another, each exactly, with the scores of
 the others kept up to date through the inner products; a matrix product takes the sum of the changes
 into U. So the ascent is that of single rows, at the speed of BLAS. Rows that are at their optimum
-are left out until the next look at all of them, which also makes the certificate. Where the gap
-asked for allows it the visits compute in single precision; the looks never do.
+are left out until the next look at all of them, which also makes the certificate. Visits compute in
+single precision until its rounding holds up the gap, then in double; the looks always do that.
 """
 
 from __future__ import annotations
@@ -42,6 +42,10 @@ _SWEEPS = 3
 _PASSES = 4
 # Down to this gap visits may compute in single precision: U is made afresh at every look.
 _SINGLE = 1e-5
+# A gap of less than so many times the rounding of scores in single precision may be held up by it.
+_ROUNDINGS = 10.0
+# Mean squares of rows whose inner products single precision can hold.
+_IN_RANGE = (1e-20, 1e20)
 # Rows looked at together.
 _LOOK = 2048
 # Pairs of classes exchanged in one visit of a row, where classes are mixed.
@@ -126,11 +130,17 @@ def _ascend(
     rng: np.random.RandomState,
 ) -> AscentResult:
     """Ascend from one start until the gap is reached or the passes are used up."""
-    ascent = _Ascent(rows, margins, alpha, mixing, start, single=tol >= _SINGLE)
+    single = tol >= _SINGLE and _IN_RANGE[0] < rows.mean_square < _IN_RANGE[1]
+    ascent = _Ascent(rows, margins, alpha, mixing, start, single=single)
     n_iter = 0
     best: tuple[float, Floats] | None = None
+    before = np.inf
     while True:
         look = ascent.look()
+        if look.gap > 0.5 * before and look.gap < _ROUNDINGS * ascent.rounding():
+            # Where the objective is small so is the gap asked for.
+            ascent.widen()
+        before = look.gap
         if best is None or look.objective < best[0]:
             best = look.objective, ascent.base.copy()
         gap = min(look.gap, best[0] - look.dual_value) if best[0] < look.objective else look.gap
@@ -167,6 +177,8 @@ class _Ascent:
     ) -> None:
         self.X, self.y = rows.host, rows.y
         self.visited = rows.host_single if single else self.X
+        self.dtype = self.visited.dtype if single else np.dtype(np.float64)
+        self.length = float(np.sqrt(rows.mean_square))
         self.alpha, self.margins, self.mixing = alpha, margins, mixing
         self.kernel = np.zeros((0, 0)) if mixing is None else mixing @ mixing.T
         self.target = np.eye(rows.n_classes)
@@ -231,6 +243,17 @@ class _Ascent:
         gap = float(np.sum(np.maximum(row_gaps, 0))) / n
         return _Look(loss / n + penalty, linear / n - penalty, gap, row_gaps)
 
+    def rounding(self) -> float:
+        """How far the scores of a visit may be off, were all classifiers as long as the longest."""
+        if self.dtype == np.float64:
+            return 0.0
+        lengths = np.linalg.norm(self._coefficients(), axis=1)
+        return float(np.finfo(self.dtype).eps) * self.length * float(lengths.max())
+
+    def widen(self) -> None:
+        """Compute in double precision from now on."""
+        self.visited, self.dtype = self.X, np.dtype(np.float64)
+
     def open_rows(self, look: _Look, tol: float) -> NDArray[np.intp]:
         """Rows that are not at their optimum, or between classes, where others move them."""
         bound = 0.1 * min(tol * look.objective, look.gap)
@@ -239,12 +262,12 @@ class _Ascent:
 
     def visit(self, order: NDArray[np.intp]) -> None:
         """Improve the dual points of the given rows, block by block."""
-        dtype = self.visited.dtype
+        dtype = self.dtype
         mixing = None if self.mixing is None else self.mixing.astype(dtype)
         base = self.base.astype(dtype)
         for start in range(0, len(order), _BLOCK):
             rows = order[start : start + _BLOCK]
-            block = self.visited[rows]
+            block = self.visited[rows].astype(dtype, copy=False)
             scores = block @ (base if mixing is None else mixing @ base).T
             dual = self.dual[rows]
             gram = self.scale * (block @ block.T).astype(np.float64)

@@ -263,7 +263,8 @@ class EXEM(ZeroShotClassifier):
         self._fit_regressors(signatures)
         if self.estimator is not None:
             inner = clone(self.estimator)
-            self.estimator_ = inner.fit(X, y, signatures=self._inner_signatures())
+            labels = self.seen_classes_[y]
+            self.estimator_ = inner.fit(X, labels, signatures=self._inner_signatures())
 
     def _fit_within_std(self, X: Array, y: NDArray[np.intp], statistics: ClassStatistics) -> None:
         """Deviations within classes, from the samples."""
@@ -380,16 +381,15 @@ class EXEM(ZeroShotClassifier):
                 f"estimator={name}(…) wraps another estimator; wrap EXEM the other way round: "
                 f"{name}(EXEM(estimator=…))."
             )
-        rows = self.predicted_exemplars_
+        rows, labels = self.predicted_exemplars_, self.seen_classes_.tolist()
         if self._every_signature is not None:
             # Those of unseen classes count for a scale over all classes, and for nothing else.
             every = self.predict_exemplars(self._every_signature)
-            seen = set(_row_keys(self._seen_signatures))
-            unseen = [
-                i for i, key in enumerate(_row_keys(self._every_signature)) if key not in seen
-            ]
+            seen = set(labels)
+            unseen = [i for i, label in enumerate(self._every_label) if label not in seen]
             rows = np.concatenate([rows, every[unseen]])
-        return pd.DataFrame(rows)
+            labels += [self._every_label[i] for i in unseen]
+        return pd.DataFrame(rows, index=labels)
 
     def _adopt(self, signatures: Any, seen: NDArray[Any]) -> tuple[SignatureTable, Any]:
         table, described = super()._adopt(signatures, seen)
@@ -397,6 +397,7 @@ class EXEM(ZeroShotClassifier):
         self._every_signature = None
         if getattr(self.estimator, "signature_scale", None) == "all":
             self._every_signature = table.normalized(self.signature_scale_, keep_views=True)
+            self._every_label = table.labels.tolist()
         return table, described
 
     def fit_grid(
@@ -515,7 +516,10 @@ class EXEM(ZeroShotClassifier):
             for setting in settings
         ]
         fitted = clone(self.estimator).fit_grid(
-            training.X, training.y, signatures=self._inner_signatures(), settings=inner_settings
+            training.X,
+            self.seen_classes_[training.y],
+            signatures=self._inner_signatures(),
+            settings=inner_settings,
         )
         for i, inner in fitted:
             one = copy.copy(self)
@@ -714,9 +718,20 @@ class EXEM(ZeroShotClassifier):
         """
         exemplars = self.predict_exemplars(signatures)
         if self.estimator is not None:
-            (scale,) = self.estimator_.signature_scale_
-            return self.estimator_.synthesize(unit_rows(exemplars) / scale)
+            return self.estimator_.synthesize(self._as_signatures(exemplars))
         return exemplars / self.within_std_ if self._standardized() else exemplars
+
+    def _synthesize_named(self, signatures: Any, labels: NDArray[Any]) -> Array:
+        """As `synthesize`; an inner method may ask for the names of classes."""
+        if self.estimator is None:
+            return self.synthesize(signatures)
+        described = self._as_signatures(self.predict_exemplars(signatures))
+        return self.estimator_._synthesize_named(described, labels)
+
+    def _as_signatures(self, exemplars: Floats) -> Floats:
+        """Exemplars as the inner method sees signatures."""
+        (scale,) = self.estimator_.signature_scale_
+        return unit_rows(exemplars) / scale
 
     def predict_exemplars(self, signatures: Any) -> Floats:
         """Predict exemplars in the projected space, without any scaling.

@@ -276,7 +276,8 @@ class ExemplarMLP(RegressorMixin, BaseEstimator):
         self._one_output = y.ndim == 1
         rng = check_random_state(self.random_state)
         sizes = [(X.shape[1], self.hidden_size), (self.hidden_size, targets.shape[1])]
-        # The first outputs are small beside exemplars, which lie within the unit ball.
+        # The first outputs are small beside exemplars, which lie within the unit ball. By leaving
+        # out seen classes of CUB: 0.01 to 0.3 give 0.678 to 0.686 (± 0.04 over folds), 1 0.661.
         scales = [np.sqrt(2 / X.shape[1]), 0.1 / np.sqrt(self.hidden_size)]
         weights = [
             torch.tensor(rng.normal(size=size) * scale, requires_grad=True)

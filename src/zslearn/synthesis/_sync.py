@@ -58,6 +58,26 @@ _ALTERNATIONS = 50
 _FALL = 1e-4
 
 
+class _Grids:
+    """Grids that depend on the loss of a model; those of the class are for the default loss."""
+
+    def __get__(
+        self, model: SynC | None, owner: type[SynC] | None = None
+    ) -> dict[str, dict[str, list[Any]]]:
+        # The loss of "ovo" is a mean over the classes, too, so that its alphas are smaller.
+        lowest, highest = (-20, -12) if model is None or model.loss == "ovo" else (-14, -8)
+        return {
+            "paper": {
+                "gamma": [2.0**k for k in range(-5, 6)],
+                "alpha": [2.0**k for k in range(-30, -7, 2)],
+            },
+            "fast": {
+                "gamma": [2.0**k for k in range(-4, 4)],
+                "alpha": [2.0**k for k in range(lowest, highest + 1, 2)],
+            },
+        }
+
+
 class SynC(ZeroShotClassifier):
     """Synthesized classifiers: convex combinations of the base classifiers of phantom classes.
 
@@ -164,24 +184,8 @@ class SynC(ZeroShotClassifier):
 
     keep_views: ClassVar[bool] = True
 
-    @property
-    def grids(self) -> dict[str, dict[str, list[Any]]]:  # type: ignore[override]
-        """Grids by name; "fast" depends on the loss.
-
-        The loss of "ovo" is a mean over the classes, too, so that its alphas are smaller.
-        """
-        lowest, highest = (-20, -12) if self.loss == "ovo" else (-14, -8)
-        return {
-            "paper": {
-                "gamma": [2.0**k for k in range(-5, 6)],
-                "alpha": [2.0**k for k in range(-30, -7, 2)],
-            },
-            "fast": {
-                "gamma": [2.0**k for k in range(-4, 4)],
-                "alpha": [2.0**k for k in range(lowest, highest + 1, 2)],
-            },
-        }
-
+    #: Grids by name; "fast" depends on the loss.
+    grids = _Grids()
     grid_order: ClassVar[tuple[str, ...]] = ("gamma", "alpha")
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import inspect
 from collections.abc import Mapping
+from types import CodeType
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from zslearn.utils._array import is_foreign, to_numpy
+
 
 def fingerprint(*parts: Any) -> str:
     """A digest of what is given, by content.
 
-    Arrays and frames count by what they hold; estimators by class and hyper-parameters; functions by
-    name and code; mappings and sequences item by item; anything else by what `repr` says of it.
+    Arrays and frames count by what they hold; estimators by class and hyper-parameters; functions
+    by name and code; mappings, sequences and sets item by item; anything else by what `repr` says
+    of it.
 
     Parameters
     ----------
@@ -51,14 +56,26 @@ def _add(digest: Any, part: Any) -> None:
     elif isinstance(part, (list, tuple)):
         for item in part:
             _add(digest, item)
+    elif isinstance(part, (set, frozenset)):
+        # In an order that is the same in every process.
+        digest.update("".join(sorted(fingerprint(item) for item in part)).encode())
+    elif is_foreign(part):
+        _add(digest, to_numpy(part))
+    elif isinstance(part, functools.partial):
+        _add(digest, [part.func, part.args, part.keywords])
     elif hasattr(part, "get_params") and not inspect.isclass(part):
         _add(digest, part.get_params(deep=False))
     elif inspect.isfunction(part):
-        code = part.__code__
-        constants = [c for c in code.co_consts if not inspect.iscode(c)]
         cells = [cell.cell_contents for cell in part.__closure__ or ()]
-        _add(digest, [part.__module__, part.__qualname__, code.co_code, code.co_names, constants])
+        _add(digest, [part.__module__, part.__qualname__, *_code(part.__code__)])
         _add(digest, [part.__defaults__, part.__kwdefaults__, cells])
     else:
         digest.update(repr(part).encode())
     digest.update(b">")
+
+
+def _code(code: CodeType) -> list[Any]:
+    """What a function does, and what functions do that it defines."""
+    constants = [c for c in code.co_consts if not inspect.iscode(c)]
+    inner = [_code(c) for c in code.co_consts if inspect.iscode(c)]
+    return [code.co_code, code.co_names, constants, *inner]
