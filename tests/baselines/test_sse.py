@@ -135,9 +135,9 @@ def test_references_stay_within_the_features(problem):
     objective, X, *_ = _objective()
     *_, last = islice(alternate(objective, 1e-6), 60)
     low, high = X.min(axis=0), X.max(axis=0)
-    assert ((last.V >= low) & (last.V <= high)).all()
+    assert ((low <= last.V) & (high >= last.V)).all()
     # Some would have left.
-    assert ((last.V == low) | (last.V == high)).any()
+    assert ((low == last.V) | (high == last.V)).any()
 
 
 def test_the_objective_of_a_model_is_as_stated(problem):

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,6 +16,7 @@ from sklearn.base import clone
 
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
+from zslearn.datasets import make_zero_shot
 from zslearn.metrics import ausuc, best_harmonic_mean, per_class_accuracy
 from zslearn.model_selection import ClassKFold, GeneralizedClassKFold, ZeroShotSearchCV
 from zslearn.signatures import MultiSignatures
@@ -448,3 +450,20 @@ print(fingerprint(scorer, {"a", "b", "c", "d"}, partial(scorer, y=1)))
         for seed in ("1", "2")
     ]
     assert found[0] == found[1]
+
+
+def test_folds_on_a_dask_cluster():
+    distributed = pytest.importorskip("distributed", reason="needs the extra dask")
+    data = make_zero_shot(n_seen=10, n_unseen=3, random_state=0)
+    given = {"X": data.X_train, "y": data.y_train, "signatures": data.signatures}
+    search = ZeroShotSearchCV(ESZSL(), {"alpha_features": [1.0, 100.0]}, cv=3)
+    alone = clone(search).fit(**given)
+    with (
+        distributed.Client(
+            n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+        ),
+        joblib.parallel_config("dask"),
+    ):
+        together = clone(search).set_params(n_jobs=-1).fit(**given)
+    for name, values in alone.cv_results_.items():
+        assert np.array_equal(values, together.cv_results_[name]), name
