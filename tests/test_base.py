@@ -701,3 +701,35 @@ def test_predicting_while_classes_are_added(problem):
     finally:
         stop.set()
         thread.join()
+
+
+def test_a_method_shares_work_by_one_hook(problem):
+    class Shared(ESZSL):
+        grid_order = ("alpha_features",)
+        calls = 0
+
+        def _fit_settings(self, training, settings):
+            type(self).calls += 1
+            for i, one in reversed(list(enumerate(self._variants(settings)))):
+                one._fit(training.X, training.y, training.signatures)
+                yield i, one
+
+    given = {"signatures": problem.signatures}
+    listed = [{"alpha_features": value} for value in (0.1, 10.0)]
+    shared = dict(Shared().fit_grid(problem.X_train, problem.y_train, **given, settings=listed))
+    assert list(shared) == [1, 0]
+    assert Shared.calls == 1
+    for i, model in shared.items():
+        alone = ESZSL(**listed[i]).fit(problem.X_train, problem.y_train, **given)
+        assert np.array_equal(
+            model.predict(problem.X_test_unseen), alone.predict(problem.X_test_unseen)
+        )
+    # Another hyper-parameter changes: each setting is fitted by itself.
+    others = [{"center": None}, {"center": "both"}]
+    assert (
+        len(list(Shared().fit_grid(problem.X_train, problem.y_train, **given, settings=others)))
+        == 2
+    )
+    assert Shared.calls == 1
+    with pytest.raises(ValueError, match="alpha_features"):
+        list(Shared().fit_grid(problem.X_train, problem.y_train, settings=[{"alpha_features": -1}]))

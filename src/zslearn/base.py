@@ -340,8 +340,9 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
     ) -> Iterator[tuple[int, Self]]:
         """Fit once for each setting of the hyper-parameters.
 
-        A search calls this. A method that can share work between settings overrides it: the order
-        is free, every setting comes once, and each estimator is used before the next is asked for.
+        A search calls this. A method that can share work between settings defines `_fit_settings`:
+        the order is free, every setting comes once, and each estimator is used before the next is
+        asked for.
 
         Parameters
         ----------
@@ -361,8 +362,30 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         estimator : zero-shot estimator
             Fitted under that setting.
         """
-        for index, setting in enumerate(settings):
-            yield index, clone(self).set_params(**setting).fit(X, y, signatures=signatures)
+        if not self._can_share({name for setting in settings for name in setting}):
+            for index, setting in enumerate(settings):
+                yield index, clone(self).set_params(**setting).fit(X, y, signatures=signatures)
+            return
+        fresh = clone(self)
+        training = fresh._begin(X, y, signatures)
+        for index, one in fresh._fit_settings(training, settings):
+            one._describe(training.table)
+            yield index, one
+
+    def _fit_settings(
+        self, training: Training, settings: Sequence[Mapping[str, Any]]
+    ) -> Iterator[tuple[int, Self]]:
+        """Fit variants of this estimator that share work; `fit_grid` then describes each.
+
+        A method that can share defines this. It is called on an estimator that has begun on the
+        training data; see `_variants`.
+        """
+        raise TypeError(f"{type(self).__name__} does not define _fit_settings.")
+
+    def _can_share(self, names: set[str]) -> bool:
+        """Whether settings that differ in these hyper-parameters go to `_fit_settings`."""
+        shares = type(self)._fit_settings is not ZeroShotClassifier._fit_settings
+        return shares and names <= set(self.grid_order)
 
     #: Grids by name, "paper" and "fast": hyper-parameter → values.
     grids: ClassVar[dict[str, dict[str, list[Any]]]] = {}
@@ -422,6 +445,13 @@ class ZeroShotClassifier(ClassifierMixin, BaseEstimator):
         one = clone(self).set_params(**setting)
         vars(one).update({k: v for k, v in vars(self).items() if k.endswith("_") and k[0] != "_"})
         return one
+
+    def _variants(self, settings: Sequence[Mapping[str, Any]]) -> list[Self]:
+        """A checked variant for each setting."""
+        variants = [self._variant(setting) for setting in settings]
+        for one in variants:
+            one._validate_params()
+        return variants
 
     def _check_training(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
         """Check features and labels; features keep their library, labels come to the host."""

@@ -22,11 +22,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn.base import ZeroShotClassifier
+from zslearn.base import Training, ZeroShotClassifier
 from zslearn.signatures import SignatureViews
 from zslearn.signatures._binary import (
     BinaryKind,
@@ -88,44 +87,16 @@ class AttributeClassifier(ZeroShotClassifier):
         for _ in self._fit_all([self], X, y, signatures):
             pass
 
-    def fit_grid(
-        self, X: Any, y: Any, *, signatures: Any = None, settings: Sequence[Mapping[str, Any]]
+    def _fit_settings(
+        self, training: Training, settings: Sequence[Mapping[str, Any]]
     ) -> Iterator[tuple[int, Self]]:
-        """Fit once for each setting; the penalties share one path of warm starts.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        signatures : DataFrame, mapping, array or MultiSignatures, optional
-            What is known of each class.
-        settings : sequence of mappings
-            Hyper-parameters by name.
-
-        Yields
-        ------
-        index : int
-            Position in `settings`.
-        estimator : zero-shot estimator
-            Fitted under that setting.
-        """
-        if not {name for setting in settings for name in setting} <= set(self.grid_order):
-            yield from super().fit_grid(X, y, signatures=signatures, settings=settings)
-            return
-        fresh = clone(self)
-        training = fresh._begin(X, y, signatures)
-        variants = [fresh._variant(setting) for setting in settings]
-        for one in variants:
-            one._validate_params()
+        """The penalties share one path of warm starts."""
+        variants = self._variants(settings)
         for calibration in dict.fromkeys(one.calibration for one in variants):
             group = [i for i, one in enumerate(variants) if one.calibration == calibration]
             models = [variants[i] for i in group]
             fitted = self._fit_all(models, training.X, training.y, training.signatures)
-            for i, one in zip(group, fitted, strict=True):
-                one._describe(training.table)
-                yield i, one
+            yield from zip(group, fitted, strict=True)
 
     def _fit_all(
         self, models: Sequence[Self], X: Array, y: NDArray[np.intp], signatures: Any

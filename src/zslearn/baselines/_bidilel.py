@@ -29,10 +29,9 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist, pdist
-from sklearn.base import clone
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn.base import ZeroShotClassifier
+from zslearn.base import Training, ZeroShotClassifier
 from zslearn.scoring import ScoreFunction
 from zslearn.solvers import place_by_distances
 from zslearn.utils import Array, InputWarning, move_like, take_rows, to_numpy, unit_rows, warn_user
@@ -176,39 +175,13 @@ class BiDiLEL(ZeroShotClassifier):
         values, vectors = _leading(total, local, self.alpha, self._width(len(signatures)))
         self._settle(X, y, signatures, values, vectors)
 
-    def fit_grid(
-        self, X: Any, y: Any, *, signatures: Any = None, settings: Sequence[Mapping[str, Any]]
+    def _fit_settings(
+        self, training: Training, settings: Sequence[Mapping[str, Any]]
     ) -> Iterator[tuple[int, Self]]:
-        """Fit once for each setting; all values of `n_components` share one decomposition.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        signatures : DataFrame, mapping, array or MultiSignatures, optional
-            What is known of each class.
-        settings : sequence of mappings
-            Hyper-parameters by name.
-
-        Yields
-        ------
-        index : int
-            Position in `settings`.
-        estimator : BiDiLEL
-            Fitted under that setting.
-        """
-        if not {name for setting in settings for name in setting} <= set(self.grid_order):
-            yield from super().fit_grid(X, y, signatures=signatures, settings=settings)
-            return
-        fresh = clone(self)
-        training = fresh._begin(X, y, signatures)
+        """All values of `n_components` share one decomposition."""
         n_seen = len(training.signatures)
-        total, local, fresh.mean_ = _scatters(training.X, training.y, n_seen)
-        variants = [fresh._variant(setting) for setting in settings]
-        for one in variants:
-            one._validate_params()
+        total, local, self.mean_ = _scatters(training.X, training.y, n_seen)
+        variants = self._variants(settings)
         for alpha in dict.fromkeys(one.alpha for one in variants):
             group = [i for i, one in enumerate(variants) if one.alpha == alpha]
             width = max(variants[i]._width(n_seen) for i in group)
@@ -216,7 +189,6 @@ class BiDiLEL(ZeroShotClassifier):
             for i in group:
                 one = variants[i]
                 one._settle(training.X, training.y, training.signatures, values, vectors)
-                one._describe(training.table)
                 yield i, one
 
     def _width(self, n_seen: int) -> int:

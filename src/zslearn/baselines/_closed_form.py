@@ -13,9 +13,8 @@ from typing import Any, NamedTuple, Self
 import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
-from zslearn.base import ZeroShotClassifier
+from zslearn.base import Training, ZeroShotClassifier
 from zslearn.utils import Array
 
 Floats = NDArray[np.float64]
@@ -46,48 +45,19 @@ class ClosedForm(ZeroShotClassifier):
     def _fit(self, X: Array, y: NDArray[np.intp], signatures: Floats) -> None:
         self._solve(self._factor(X, y, signatures), signatures)
 
-    def fit_grid(
-        self, X: Any, y: Any, *, signatures: Any = None, settings: Sequence[Mapping[str, Any]]
+    def _fit_settings(
+        self, training: Training, settings: Sequence[Mapping[str, Any]]
     ) -> Iterator[tuple[int, Self]]:
-        """Fit once for each setting; settings that can share their factors do.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        signatures : DataFrame, mapping, array or MultiSignatures, optional
-            What is known of each class.
-        settings : sequence of mappings
-            Hyper-parameters by name.
-
-        Yields
-        ------
-        index : int
-            Position in `settings`.
-        estimator : zero-shot estimator
-            Fitted under that setting.
-        """
-        if not {name for setting in settings for name in setting} <= set(self.grid_order):
-            yield from super().fit_grid(X, y, signatures=signatures, settings=settings)
-            return
-        fresh = clone(self)
-        training = fresh._begin(X, y, signatures)
-        keys = []
-        for setting in settings:
-            one = fresh._variant(setting)
-            one._validate_params()
-            keys.append(one._factor_key())
+        """Settings that can share their factors do."""
+        keys = [one._factor_key() for one in self._variants(settings)]
         for key in dict.fromkeys(keys):
             factors = None
             for i in [i for i, other in enumerate(keys) if other == key]:
                 # Made here, so that no more than one fitted estimator is held.
-                one = fresh._variant(settings[i])
+                one = self._variant(settings[i])
                 if factors is None:
                     factors = one._factor(training.X, training.y, training.signatures)
                 one._solve(factors, training.signatures)
-                one._describe(training.table)
                 yield i, one
 
 

@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
@@ -215,43 +214,19 @@ class CMT(ZeroShotClassifier):
         self.intercepts_ = network.intercepts
         self.n_iter_ = network.n_iter
 
-    def fit_grid(
-        self, X: Any, y: Any, *, signatures: Any = None, settings: Sequence[Mapping[str, Any]]
+    def _fit_settings(
+        self, training: Training, settings: Sequence[Mapping[str, Any]]
     ) -> Iterator[tuple[int, Self]]:
-        """Fit once for each setting; those that differ in `max_iter` share one training.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        signatures : DataFrame, mapping, array or MultiSignatures, optional
-            What is known of each class.
-        settings : sequence of mappings
-            Hyper-parameters by name.
-
-        Yields
-        ------
-        index : int
-            Position in `settings`.
-        estimator : CMT
-            Fitted under that setting.
-        """
-        names = {name for setting in settings for name in setting}
-        shared = names <= {"hidden_size", "alpha", "tol", *self._along_path}
-        if not shared or self.early_stopping or not isinstance(self.random_state, Integral):
-            yield from super().fit_grid(X, y, signatures=signatures, settings=settings)
-            return
-        fresh = clone(self)
-        training = fresh._begin(X, y, signatures)
+        """Those that differ in `max_iter` share one training."""
         groups: dict[tuple[Any, ...], dict[int, Self]] = {}
-        for i, setting in enumerate(settings):
-            one = fresh._variant(setting)
-            one._validate_params()
+        for i, one in enumerate(self._variants(settings)):
             groups.setdefault((one.hidden_size, one.alpha, one.tol), {})[i] = one
         for key in list(groups):
-            yield from fresh._fit_group(groups.pop(key), training)
+            yield from self._fit_group(groups.pop(key), training)
+
+    def _can_share(self, names: set[str]) -> bool:
+        shared = names <= {"hidden_size", "alpha", "tol", *self._along_path}
+        return shared and not self.early_stopping and isinstance(self.random_state, Integral)
 
     def _fit_group(self, group: dict[int, Self], training: Training) -> Iterator[tuple[int, Self]]:
         """Settings along one path of training."""
@@ -264,7 +239,6 @@ class CMT(ZeroShotClassifier):
         for i in list(group):
             one = group.pop(i)
             one._take(networks[one.max_iter], *given)
-            one._describe(training.table)
             yield i, one
 
     def embed(self, X: Array) -> Array:

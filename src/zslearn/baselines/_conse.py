@@ -22,10 +22,9 @@ from typing import Any, ClassVar, Self
 import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.utils._param_validation import Interval
 
-from zslearn.base import ZeroShotClassifier
+from zslearn.base import Training, ZeroShotClassifier
 from zslearn.baselines._seen_probabilities import seen_path, seen_scores
 from zslearn.scoring import ScoreFunction
 from zslearn.solvers import LogisticResult
@@ -138,37 +137,11 @@ class ConSE(ZeroShotClassifier):
         self.intercept_ = xp.asarray(result.intercept, copy=True)
         self.seen_signatures_ = signatures.copy()
 
-    def fit_grid(
-        self, X: Any, y: Any, *, signatures: Any = None, settings: Sequence[Mapping[str, Any]]
+    def _fit_settings(
+        self, training: Training, settings: Sequence[Mapping[str, Any]]
     ) -> Iterator[tuple[int, Self]]:
-        """Fit once for each setting; penalties share a path, each solution serves every `n_top`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        signatures : DataFrame, mapping, array or MultiSignatures, optional
-            What is known of each class.
-        settings : sequence of mappings
-            Hyper-parameters by name.
-
-        Yields
-        ------
-        index : int
-            Position in `settings`.
-        estimator : ConSE
-            Fitted under that setting.
-        """
-        if not {name for setting in settings for name in setting} <= set(self.grid_order):
-            yield from super().fit_grid(X, y, signatures=signatures, settings=settings)
-            return
-        fresh = clone(self)
-        training = fresh._begin(X, y, signatures)
-        variants = [fresh._variant(setting) for setting in settings]
-        for one in variants:
-            one._validate_params()
+        """Penalties share a path, and each solution serves every `n_top`."""
+        variants = self._variants(settings)
         seen = training.signatures
         alphas = list(dict.fromkeys(one.alpha for one in variants))
         results = seen_path(training.X, training.y, len(seen), alphas, soften=False, tol=self.tol)
@@ -176,7 +149,6 @@ class ConSE(ZeroShotClassifier):
         for i in range(len(variants)):
             one = variants.pop(0)  # so that its arrays live no longer than it is used
             one._take(by_alpha[one.alpha], seen)
-            one._describe(training.table)
             yield i, one
 
     def embed(self, X: Array) -> Array:

@@ -35,11 +35,10 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
-from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn.base import ZeroShotClassifier
+from zslearn.base import Training, ZeroShotClassifier
 from zslearn.baselines._sse_training import (
     Descent,
     MarginObjective,
@@ -198,42 +197,16 @@ class SSE(ZeroShotClassifier):
         states = list(islice(self._train(objective), self.max_iter + 1))
         self._adopt_states(states)
 
-    def fit_grid(
-        self, X: Any, y: Any, *, signatures: Any = None, settings: Sequence[Mapping[str, Any]]
+    def _fit_settings(
+        self, training: Training, settings: Sequence[Mapping[str, Any]]
     ) -> Iterator[tuple[int, Self]]:
-        """Fit once for each setting; all values of `max_iter` share one descent.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        signatures : DataFrame, mapping, array or MultiSignatures, optional
-            What is known of each class.
-        settings : sequence of mappings
-            Hyper-parameters by name.
-
-        Yields
-        ------
-        index : int
-            Position in `settings`.
-        estimator : SSE
-            Fitted under that setting.
-        """
-        if not {name for setting in settings for name in setting} <= set(self.grid_order):
-            yield from super().fit_grid(X, y, signatures=signatures, settings=settings)
-            return
-        fresh = clone(self)
-        training = fresh._begin(X, y, signatures)
-        objective, fresh.feature_scale_ = fresh._samples(training.X, training.y)
-        variants = [fresh._variant(setting) for setting in settings]
+        """All values of `max_iter` share one descent."""
+        objective, self.feature_scale_ = self._samples(training.X, training.y)
+        variants = self._variants(settings)
         for gamma, alpha in dict.fromkeys((one.gamma, one.alpha) for one in variants):
             group = [
                 i for i, one in enumerate(variants) if (one.gamma, one.alpha) == (gamma, alpha)
             ]
-            for i in group:
-                variants[i]._validate_params()
             first = variants[group[0]]
             first._set_patterns(training.signatures)
             descent, patterns = first._train(objective), first.patterns_
@@ -244,7 +217,6 @@ class SSE(ZeroShotClassifier):
                 # Copies: what is done to one estimator must not reach those still to come.
                 one._seen_signatures, one.patterns_ = training.signatures.copy(), patterns.copy()
                 one._adopt_states(states)
-                one._describe(training.table)
                 yield i, one
 
     def _samples(self, X: Array, y: NDArray[np.intp]) -> tuple[MarginObjective, float]:

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -214,45 +213,21 @@ class RankingClassifier(ZeroShotClassifier):
                 best, chosen = accuracy, descent.n_epochs
         return chosen
 
-    def fit_grid(
-        self, X: Any, y: Any, *, signatures: Any = None, settings: Sequence[Mapping[str, Any]]
+    def _fit_settings(
+        self, training: Training, settings: Sequence[Mapping[str, Any]]
     ) -> Iterator[tuple[int, Self]]:
-        """Fit once for each setting; those that differ in `max_iter` alone share one descent.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        signatures : DataFrame, mapping, array or MultiSignatures, optional
-            What is known of each class.
-        settings : sequence of mappings
-            Hyper-parameters by name.
-
-        Yields
-        ------
-        index : int
-            Position in `settings`.
-        estimator : zero-shot estimator
-            Fitted under that setting.
-        """
-        names = {name for setting in settings for name in setting}
-        if names & {"feature_norm", "signature_scale"}:
-            yield from super().fit_grid(X, y, signatures=signatures, settings=settings)
-            return
-        fresh = clone(self)
-        training = fresh._begin(X, y, signatures)
+        """Those that differ in `max_iter` alone share one descent."""
         groups: dict[Any, list[tuple[int, Self]]] = {}
-        for i, setting in enumerate(settings):
-            one = fresh._variant(setting)
-            one._validate_params()
+        for i, one in enumerate(self._variants(settings)):
             given = one.get_params(deep=False)
             if not one.early_stopping:
                 del given["max_iter"]
             groups.setdefault(tuple(given.values()), []).append((i, one))
         for key in list(groups):
             yield from self._fit_group(training, groups.pop(key))
+
+    def _can_share(self, names: set[str]) -> bool:
+        return not names & {"feature_norm", "signature_scale"}
 
     def _fit_group(
         self, training: Training, group: list[tuple[int, Self]]
@@ -276,7 +251,6 @@ class RankingClassifier(ZeroShotClassifier):
                     descent.epoch()
                 one.validation_scores_ = []
                 one._take(descent, scaling, training.X)
-            one._describe(training.table)
             yield i, one
 
     def embedding_key(self) -> str:

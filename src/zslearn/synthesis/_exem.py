@@ -400,50 +400,26 @@ class EXEM(ZeroShotClassifier):
             self._every_label = table.labels.tolist()
         return table, described
 
-    def fit_grid(
-        self, X: Any, y: Any, *, signatures: Any = None, settings: Sequence[Mapping[str, Any]]
+    def _fit_settings(
+        self, training: Training, settings: Sequence[Mapping[str, Any]]
     ) -> Iterator[tuple[int, Self]]:
-        """Fit once for each setting; projection, kernels and starts of the ν-SVR are shared.
+        """Projection, kernels and starts of the ν-SVR are shared, or else the exemplars."""
+        grid = self._regressor_grid if self.estimator is None else self._inner_grid
+        yield from grid(training, settings)
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        signatures : DataFrame, mapping, array or MultiSignatures, optional
-            What is known of each class.
-        settings : sequence of mappings
-            Hyper-parameters by name.
-
-        Yields
-        ------
-        index : int
-            Position in `settings`.
-        estimator : EXEM
-            Fitted under that setting.
-        """
-        names = {name for setting in settings for name in setting}
-        if self.estimator is None and self.regressor == "svr" and not self.nested:
-            if names <= {*self.grid_order, "distance"}:
-                yield from clone(self)._regressor_grid(X, y, signatures, settings)
-                return
-        elif self.estimator is not None and all(n.startswith("estimator__") for n in names):
-            yield from clone(self)._inner_grid(X, y, signatures, settings)
-            return
-        yield from super().fit_grid(X, y, signatures=signatures, settings=settings)
+    def _can_share(self, names: set[str]) -> bool:
+        if self.estimator is not None:
+            return all(name.startswith("estimator__") for name in names)
+        plain = self.regressor == "svr" and not self.nested
+        return plain and names <= {*self.grid_order, "distance"}
 
     def _regressor_grid(
-        self, X: Any, y: Any, signatures: Any, settings: Sequence[Mapping[str, Any]]
+        self, training: Training, settings: Sequence[Mapping[str, Any]]
     ) -> Iterator[tuple[int, Self]]:
         """Settings of projection, distance and ν-SVR: one projection, one path a kernel."""
-        training = self._begin(X, y, signatures)
-        seen = training.signatures
-        variants = [self._variant(setting) for setting in settings]
-        for one in variants:
-            one._validate_params()
+        variants = self._variants(settings)
         statistics = ClassStatistics._of_prepared(
-            training.X, training.y, np.arange(len(seen)), factors=False
+            training.X, training.y, np.arange(len(training.signatures)), factors=False
         )
         widths: list[int | None] = list(dict.fromkeys(one.n_components for one in variants))
         # The first components of a wider projection are the narrower one: the widest serves all.
@@ -488,7 +464,6 @@ class EXEM(ZeroShotClassifier):
             regressor = one._new_regressor()
             regressor.take(kernel, results[one.C, one.nu], one.exemplars_.shape[1])
             one._fit_regressors(training.signatures, regressor)
-            one._describe(training.table)
             yield i, one
 
     def _narrow(self, model: EXEM) -> None:
@@ -502,10 +477,9 @@ class EXEM(ZeroShotClassifier):
             self.within_std_ = model.within_std_[:width]
 
     def _inner_grid(
-        self, X: Any, y: Any, signatures: Any, settings: Sequence[Mapping[str, Any]]
+        self, training: Training, settings: Sequence[Mapping[str, Any]]
     ) -> Iterator[tuple[int, Self]]:
         """Settings of the inner method alone: exemplars are predicted once."""
-        training = self._begin(X, y, signatures)
         statistics = ClassStatistics._of_prepared(
             training.X, training.y, np.arange(len(training.signatures)), factors=False
         )
@@ -525,7 +499,6 @@ class EXEM(ZeroShotClassifier):
             one = copy.copy(self)
             one.estimator = clone(self.estimator).set_params(**inner_settings[i])
             one.estimator_ = inner
-            one._describe(training.table)
             yield i, one
 
     def embedding_key(self) -> Hashable:

@@ -18,7 +18,6 @@ With the seen classes themselves as phantoms S is square: W is trained directly,
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
@@ -31,7 +30,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn.base import ZeroShotClassifier
+from zslearn.base import Training, ZeroShotClassifier
 from zslearn.signatures import SignatureViews, normalized_similarity
 from zslearn.solvers._multiclass_svm import SVMLoss, SVMResult, loss_and_slope, train
 from zslearn.solvers._svm_rows import TrainingRows
@@ -286,64 +285,39 @@ class SynC(ZeroShotClassifier):
         """
         if len(alphas) == 0 or len(gammas) == 0:
             raise ValueError("alphas and gammas must name at least one value each.")
-        alphas = sorted(set(alphas), reverse=True)
-        first = clone(self).set_params(alpha=alphas[0], gamma=gammas[0])
-        # fit leaves there what the other pairs start from.
-        shared: list[tuple[_Training, SVMResult]] = []
-        first._shared = shared
-        first.fit(X, y, signatures=signatures)
-        del first._shared
-        ((training, solution),) = shared
-        last: dict[float, SVMResult | None] = {gammas[0]: solution}
-        for alpha in alphas:
+        fresh = clone(self)
+        base = fresh._begin(X, y, signatures)
+        for model in fresh._path(base, alphas, list(dict.fromkeys(gammas))):
+            model._describe(base.table)
+            yield model
+
+    def _path(
+        self, base: Training, alphas: Sequence[float], gammas: Sequence[float]
+    ) -> Iterator[Self]:
+        """Every pair, not described yet: alphas descending, for each of them the gammas."""
+        training = self._make_ready(base.X, base.y, base.signatures)
+        last: dict[float, SVMResult | None] = {}
+        solution: SVMResult | None = None
+        for alpha in sorted(set(alphas), reverse=True):
             for gamma in gammas:
-                model = copy.copy(first).set_params(alpha=alpha, gamma=gamma)
+                model = self._variant({"alpha": alpha, "gamma": gamma})
                 model._validate_params()
                 start = solution if model._direct(training.n_seen) else last.get(gamma)
                 if model.learn_phantoms:
                     start = None  # it belongs to other phantoms
                 solution = last[gamma] = model._learn(training, start)
-                model._describe(first._signature_table)
                 yield model
 
-    def fit_grid(
-        self, X: Any, y: Any, *, signatures: Any = None, settings: Sequence[Mapping[str, Any]]
+    def _fit_settings(
+        self, training: Training, settings: Sequence[Mapping[str, Any]]
     ) -> Iterator[tuple[int, Self]]:
-        """Fit once for each setting; those of `alpha` and `gamma` alone share as `fit_path` does.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        signatures : DataFrame, mapping, array or MultiSignatures, optional
-            What is known of each class.
-        settings : sequence of mappings
-            Hyper-parameters by name.
-
-        Yields
-        ------
-        index : int
-            Position in `settings`.
-        estimator : SynC
-            Fitted under that setting.
-        """
-        if not {name for setting in settings for name in setting} <= set(self.grid_order):
-            yield from super().fit_grid(X, y, signatures=signatures, settings=settings)
-            return
+        """Settings of `alpha` and `gamma` alone share as `fit_path` does."""
         wanted: dict[tuple[float, float], list[int]] = {}
         for i, setting in enumerate(settings):
             pair = setting.get("alpha", self.alpha), setting.get("gamma", self.gamma)
             wanted.setdefault(pair, []).append(i)
-        path = self.fit_path(
-            X,
-            y,
-            signatures=signatures,
-            alphas=[alpha for alpha, _ in wanted],
-            gammas=list(dict.fromkeys(gamma for _, gamma in wanted)),
-        )
-        for model in path:
+        gammas = list(dict.fromkeys(gamma for _, gamma in wanted))
+        for model in self._path(training, [alpha for alpha, _ in wanted], gammas):
             for i in wanted.get((model.alpha, model.gamma), ()):
                 yield i, model
 
@@ -352,9 +326,15 @@ class SynC(ZeroShotClassifier):
         return "x"
 
     def _fit(self, X: Array, y: NDArray[np.intp], signatures: Floats | SignatureViews) -> None:
+        self._learn(self._make_ready(X, y, signatures), None)
+
+    def _make_ready(
+        self, X: Array, y: NDArray[np.intp], signatures: Floats | SignatureViews
+    ) -> _Training:
+        """What training starts from, whatever alpha and gamma are."""
         rng = check_random_state(self.random_state)
         n_seen = len(signatures)
-        training = _Training(
+        return _Training(
             rows=TrainingRows(X, y, n_seen),
             signatures=signatures,
             combinations=initial_combinations(
@@ -362,9 +342,6 @@ class SynC(ZeroShotClassifier):
             ),
             rng=rng,
         )
-        solution = self._learn(training, None)
-        if hasattr(self, "_shared"):
-            self._shared.append((training, solution))
 
     def synthesize(self, signatures: Floats | SignatureViews) -> Array:
         """Make the classifier of each class, Σ_r s_cr v_r (eSynCCombine).
