@@ -17,6 +17,7 @@ from zslearn.experiments._runs import _slug
 from zslearn.metrics import ausuc
 from zslearn.model_selection import GeneralizedClassKFold, ZeroShotSearchCV
 from zslearn.model_selection._grid import expand
+from zslearn.synthesis import exemplar_distance_score
 
 # What differs from run to run of the same thing.
 CHANGING = ("times", "written")
@@ -186,3 +187,21 @@ def test_swapped_labels_of_signatures_are_other_data(tiny, tmp_path):
     object.__setattr__(other, "signatures", tiny.signatures.set_axis(labels, axis=0))
     run_benchmark(other, ["ESZSL"], tmp_path, settings=["zsl"], say=said.append)
     assert said == ["ESZSL, zsl: tuning"] * 2
+
+
+def test_methods_on_exemplars_share_the_search_for_regressors(tiny, tmp_path, monkeypatch):
+    class Counted:
+        calls = 0
+
+        def __call__(self, *given):
+            Counted.calls += 1
+            return exemplar_distance_score(*given)
+
+        def __repr__(self):  # what a checkpoint is known by
+            return "counted"
+
+    monkeypatch.setattr("zslearn.experiments._methods.exemplar_distance_score", Counted())
+    run_benchmark(tiny, ["EXEM (ESZSL)", "EXEM (ConSE)"], tmp_path)
+    n_settings = len(expand(METHODS["EXEM (ESZSL)"].make().set_params(estimator=None), "fast"))
+    assert Counted.calls == 4 * n_settings  # four folds, once for two methods and two settings
+    assert not list(tmp_path.glob(".parts*"))

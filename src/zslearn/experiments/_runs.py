@@ -92,6 +92,10 @@ def run_benchmark(
     data_key = fingerprint(
         to_numpy(data.X), data.y, data.signatures, split.train, split.test_seen, split.test_unseen
     )
+    # Not that of another run into the same folder, which may end before this one.
+    shared = out / f".parts-shared-{fingerprint(data_key, list(methods), grid, seed)[:12]}"
+    if not resume:
+        shutil.rmtree(shared, ignore_errors=True)
     paths = []
     for setting in settings:
         for name in methods:
@@ -116,6 +120,7 @@ def run_benchmark(
                 grid=grid,
                 cv=splitter(min(n_splits, len(data.seen_classes) // 2), random_state=seed),
                 checkpoint=parts,
+                shared=shared,
                 n_jobs=n_jobs,
                 progress=progress,
             )
@@ -123,6 +128,7 @@ def run_benchmark(
             with replacing(path) as temporary:
                 temporary.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
             shutil.rmtree(parts, ignore_errors=True)
+    shutil.rmtree(shared, ignore_errors=True)
     return paths
 
 

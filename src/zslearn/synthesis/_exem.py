@@ -805,18 +805,33 @@ def exemplar_distance_score(
     xp = compat.array_namespace(prepared)
     held, codes = np.unique(labels, return_inverse=True)
     positions = find_classes(held, estimator.classes_)
-    projected = estimator._project(xp.astype(prepared, xp.float64))
-    statistics = ClassStatistics._of_prepared(projected, codes, held, factors=False)
     table = estimator._signature_table
     described = table.normalized(estimator.signature_scale_, keep_views=True)
-    difference = statistics.means - estimator.predict_exemplars(described)[positions]
-    if distance == "standardized":
+    predicted = estimator.predict_exemplars(described)[positions]
+    if distance == "euclidean":
+        # The projection is affine: of the samples of a class only the mean need be projected.
+        difference = estimator._project(_class_means(prepared, codes)) - predicted
+    else:
+        projected = estimator._project(xp.astype(prepared, xp.float64))
+        statistics = ClassStatistics._of_prepared(projected, codes, held, factors=False)
+        difference = statistics.means - predicted
         std = statistics.standard_deviations()
         # A class of one sample, or a dimension without deviation, has no unit of its own.
         with np.errstate(invalid="ignore"):
             usable = std > 0
         difference = difference / np.where(usable, std, 1.0)
     return -float(np.linalg.norm(difference, axis=1).mean())
+
+
+def _class_means(rows: Array, codes: NDArray[np.intp]) -> Floats:
+    """Mean of the rows of each class, in float64."""
+    counts = np.bincount(codes)
+    total = np.zeros((len(counts), rows.shape[1]))
+    for start in range(0, len(codes), _BLOCK):
+        block = slice(start, min(start + _BLOCK, len(codes)))
+        member = codes[block][None, :] == np.arange(len(counts))[:, None]
+        total += member.astype(np.float64) @ to_numpy(rows[block, :]).astype(np.float64)
+    return total / counts[:, None]
 
 
 def held_class_accuracy_score(estimator: Any, X: Any, y: Any, classes: Any = None) -> float:
