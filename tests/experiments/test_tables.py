@@ -11,7 +11,7 @@ import pytest
 from zslearn.experiments._names import canonical_method
 from zslearn.experiments._published import TABLES, load_published
 from zslearn.experiments._records import read_records
-from zslearn.experiments._render import render
+from zslearn.experiments._render import render, save_table_plot
 from zslearn.experiments._tables import build_table
 from zslearn.utils import InputWarning
 
@@ -408,3 +408,28 @@ def test_no_folder_and_no_records(tmp_path):
     records = read_records(tmp_path)
     assert records.empty
     assert render(build_table(records, "gzsl"))
+
+
+def test_plot_of_a_table(tmp_path):
+    figure = pytest.importorskip("matplotlib.figure", reason="needs the extra plot")
+    drawn = []
+
+    class Kept(figure.Figure):
+        def savefig(self, *given, **options):
+            drawn.append(self)
+            super().savefig(*given, **options)
+
+    records = _frame(_record(), _record("mine", 0.61), _record("ALE", 0.55))
+    table = build_table(records, "zsl", rows="ours", columns="ours")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(figure, "Figure", Kept)
+        save_table_plot(table, tmp_path / "table.png")
+    assert (tmp_path / "table.png").stat().st_size > 1000
+    (axes,) = drawn[0].axes
+    lines = {line.get_label(): line.get_xdata().tolist() for line in axes.lines}
+    assert [text.get_text() for text in axes.get_yticklabels()] == ["ESZSL", "ALE", "mine"]
+    assert lines["ours"] == [50.0, 55.0, 61.0]
+    assert lines["published"][:2] == [53.9, 54.9]
+    with pytest.raises(ValueError, match="no column has a number of ours"):
+        save_table_plot(build_table(NONE, "zsl"), tmp_path / "none.png")
+    assert not (tmp_path / "none.png").exists()

@@ -20,6 +20,7 @@ from zslearn.experiments import (
     render,
     run_benchmark,
     save_critical_difference,
+    save_table_plot,
 )
 
 FORMATS = ("terminal", "markdown", "csv", "latex")
@@ -100,6 +101,9 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="also draw mean ranks with the critical difference",
     )
+    table.add_argument(
+        "--plot", type=Path, default=None, metavar="FILE", help="also draw ours beside published"
+    )
     table.set_defaults(run=run_table)
 
 
@@ -142,4 +146,7 @@ def run_table(arguments: argparse.Namespace) -> int:
             raise ValueError("There is nothing to rank: no column has two of our methods.")
         save_critical_difference(ours[0].mean_ranks, ours[0].critical_difference, arguments.picture)
         print(f"wrote {arguments.picture}", file=sys.stderr)
+    if arguments.plot is not None:
+        save_table_plot(table, arguments.plot)
+        print(f"wrote {arguments.plot}", file=sys.stderr)
     return 0

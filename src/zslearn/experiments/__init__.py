@@ -24,7 +24,7 @@ from zslearn.experiments._ranks import (
     save_rank_counts,
 )
 from zslearn.experiments._records import read_records
-from zslearn.experiments._render import render
+from zslearn.experiments._render import render, save_table_plot
 from zslearn.experiments._runs import run_benchmark
 from zslearn.experiments._tables import ResultTable, build_table
 
@@ -53,6 +53,7 @@ __all__ = [
     "save_curves",
     "save_predictions",
     "save_rank_counts",
+    "save_table_plot",
     "tune_at_once",
     "tune_on_exemplars",
 ]

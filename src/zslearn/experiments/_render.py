@@ -1,4 +1,4 @@
-"""Tables as text: for a terminal, Markdown, CSV and LaTeX."""
+"""Tables as text, for a terminal, Markdown, CSV and LaTeX, and as a picture."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
+from zslearn.experiments._figures import _figure, _save
 from zslearn.experiments._names import metric_label, same_features
 from zslearn.experiments._tables import ResultTable
 
@@ -224,3 +228,41 @@ def _latex(table: ResultTable) -> str:
         lines.append(" & ".join([escaped(str(label)), *cells]) + r" \\")
     lines += [r"\hline", r"\end{tabular}", r"\end{table}"]
     return "\n".join(lines) + "\n"
+
+
+def save_table_plot(table: ResultTable, path: Path, *, most_columns: int = 4) -> None:
+    """Draw a table: a line for each row, a dot for our number and a ring for the published one.
+
+    Parameters
+    ----------
+    table : ResultTable
+        What is drawn. Rows are in the order of our numbers in the first column.
+    path : Path
+        The picture; its ending tells the format.
+    most_columns : int
+        So many columns with numbers of ours are drawn, from the left.
+    """
+    columns = [c for c in table.columns if table.ours[c.name].notna().any()][:most_columns]
+    if not columns:
+        raise ValueError("There is nothing to draw: no column has a number of ours.")
+    rows = table.ours[columns[0].name].sort_values(na_position="first").index
+    figure = _figure(figsize=(2.5 + 3.2 * len(columns), 1.2 + 0.24 * len(rows)))
+    places = np.arange(len(rows))
+    for axes, column in zip(
+        figure.subplots(1, len(columns), sharey=True, squeeze=False).flat, columns, strict=True
+    ):
+        ours = table.ours.loc[rows, column.name].to_numpy(dtype=float)
+        published = table.published.loc[rows, column.name].to_numpy(dtype=float)
+        axes.hlines(places, np.fmin(ours, published), np.fmax(ours, published), color="0.8")
+        axes.plot(published, places, "o", color="0.45", fillstyle="none", label="published")
+        axes.plot(ours, places, "o", color="tab:blue", label="ours")
+        features = f"\nours: {column.features}" if column.features else ""
+        axes.set_title(f"{column.name}{features}", fontsize=9)
+        axes.set_yticks(places, [str(row) for row in rows], fontsize=8)
+        axes.grid(axis="x", color="0.93")
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        axes.tick_params(axis="y", length=0)
+    figure.axes[0].legend(fontsize=8, loc="lower right")
+    figure.suptitle(table.title, fontsize=10)
+    _save(figure, path)
