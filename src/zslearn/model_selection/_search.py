@@ -214,7 +214,12 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
                 to_numpy(X), y, table.labels, *table.arrays, table.weights, folds,
                 self.estimator, settings, scorers, self.setting, __version__,
             )  # fmt: skip
-        with _progress(self.progress, len(folds) * len(settings)) as advance:
+        with (
+            _progress(self.progress, len(folds) * len(settings)) as advance,
+            warnings.catch_warnings(),
+        ):
+            # joblib renews a worker whose memory grew, loses nothing by it, and warns.
+            warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
             together = self.n_jobs not in (None, 1)
             results = Parallel(n_jobs=self.n_jobs, return_as="generator")(
                 delayed(_run_fold)(
