@@ -124,7 +124,7 @@ class ALE(RankingClassifier):
         "fast": {
             "early_stopping": [False],
             "scaling": ["center"],
-            "learning_rate": [0.0625, 0.25, 1.0],
+            "learning_rate": [0.0625, 0.25, 1.0, 4.0],
             "max_iter": [2, 4, 8, 16, 32],
         },
     }

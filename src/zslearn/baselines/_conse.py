@@ -105,7 +105,7 @@ class ConSE(ZeroShotClassifier):
             "n_top": [1, 2, 3, 5, 10, 20, 30, 50, 100, 200],
         },
         "fast": {
-            "alpha": [10.0**k for k in range(-5, -1)],
+            "alpha": [10.0**k for k in range(-6, -2)],
             "n_top": [1, 3, 5, 10, 30],
         },
     }

@@ -118,7 +118,7 @@ class SJE(RankingClassifier):
         "fast": {
             "early_stopping": [False],
             "scaling": ["center"],
-            "learning_rate": [0.015625, 0.0625, 0.25],
+            "learning_rate": [0.015625, 0.0625, 0.25, 1.0],
             "max_iter": [2, 4, 8, 16, 32],
         },
     }
