@@ -301,6 +301,49 @@ def test_killed_by_force_and_resumed(tmp_path):
     assert start(tmp_path / "killed").communicate(timeout=120)[0].splitlines()[1] == whole
 
 
+WORKERS = """
+import os, sys, time
+from pathlib import Path
+from zslearn.baselines import ESZSL
+from zslearn.datasets import make_zero_shot
+from zslearn.model_selection import ZeroShotSearchCV
+
+def slow(estimator, X, y, classes):
+    Path(sys.argv[1], str(os.getpid())).touch()
+    time.sleep(1)
+    return 0.0
+
+data = make_zero_shot(n_seen=9, n_unseen=3, n_features=8, samples_per_class=6, random_state=0)
+search = ZeroShotSearchCV(ESZSL(), "paper", cv=3, n_jobs=2, scoring=slow)
+search.fit(data.X_train, data.y_train, signatures=data.signatures)
+"""
+
+
+def _is_running(pid):
+    try:
+        # A child that nobody asked after stays as a zombie.
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks /proc for processes")
+def test_workers_end_with_the_run_that_was_killed(tmp_path):
+    script = WORKERS.replace("sys.argv[1]", repr(str(tmp_path)))
+    process = subprocess.Popen([sys.executable, "-c", script])
+    deadline = time.monotonic() + 60
+    while len(workers := [int(path.name) for path in tmp_path.iterdir()]) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert process.pid not in workers
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    deadline = time.monotonic() + 20
+    while any(map(_is_running, workers)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(map(_is_running, workers))
+
+
 # What a review found
 
 

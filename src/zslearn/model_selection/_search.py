@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -36,7 +37,7 @@ from zslearn.model_selection._grid import Grid, expand
 from zslearn.model_selection._split import ClassKFold, GeneralizedClassKFold
 from zslearn.scoring import class_scores
 from zslearn.signatures._table import SignatureTable
-from zslearn.utils import InputWarning, take_rows, to_numpy, warn_user
+from zslearn.utils import InputWarning, end_with_parent, take_rows, to_numpy, warn_user
 from zslearn.utils._fingerprint import fingerprint
 
 Setting = Literal["zsl", "gzsl"]
@@ -234,6 +235,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
                     Checkpoint(folder, number, key),
                     # A worker cannot reach the bar: it moves when a fold is done.
                     None if together else advance,
+                    os.getpid(),
                 )
                 for number, fold in enumerate(folds)
             )
@@ -357,8 +359,10 @@ def _run_fold(
     names: list[str],
     checkpoint: Checkpoint,
     advance: Callable[[int], None] | None,
+    caller: int,
 ) -> dict[str, NDArray[np.float64]]:
     """Scores of every setting in one fold; what is finished already is not computed again."""
+    end_with_parent(caller)
     train, test = fold
     seen = np.unique(y[train])
     validation = _Validation(take_rows(X, test), y[test], seen, table)

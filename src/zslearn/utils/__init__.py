@@ -12,12 +12,14 @@ from zslearn.utils._array import (
 )
 from zslearn.utils._files import replacing
 from zslearn.utils._optional import import_optional
+from zslearn.utils._processes import end_with_parent
 from zslearn.utils._text import name_some
 from zslearn.utils._warnings import InputWarning, warn_user
 
 __all__ = [
     "Array",
     "InputWarning",
+    "end_with_parent",
     "floating",
     "import_optional",
     "is_foreign",
