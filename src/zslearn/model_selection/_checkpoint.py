@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from zslearn.utils import replacing
+from zslearn.utils import Floats, replacing
 
 _SECONDS = 5.0
 
@@ -60,6 +60,10 @@ class Checkpoint:
             temporary.write_text(json.dumps(content), encoding="utf-8")
         self._written = time.monotonic()
 
-    def table(self, n_settings: int, names: list[str]) -> dict[str, NDArray[np.float64]]:
-        """What every setting gave, by name, in the order of the settings."""
-        return {name: np.asarray([self.done[i][name] for i in range(n_settings)]) for name in names}
+    def table(self, n_settings: int, names: Sequence[str]) -> dict[str, Floats]:
+        """What every setting gave, by name, in the order of the settings; NaN for none."""
+        missing = float("nan")
+        return {
+            name: np.asarray([self.done.get(i, {}).get(name, missing) for i in range(n_settings)])
+            for name in names
+        }

@@ -17,9 +17,9 @@ def expand(estimator: Any, grid: Grid) -> list[dict[str, Any]]:
     Parameters
     ----------
     estimator : zero-shot estimator
-        Its `grids` has the named ones; its `grid_order` says which hyper-parameter changes fastest.
+        Its `grids` has the named ones.
     grid : str, mapping or sequence of mappings
-        "paper", "fast", or hyper-parameters with their values.
+        "paper", "fast", or hyper-parameters with their values; the last one changes fastest.
 
     Returns
     -------
@@ -49,14 +49,8 @@ def expand(estimator: Any, grid: Grid) -> list[dict[str, Any]]:
                 )
             if isinstance(values, str) or not _is_arraylike(values) or len(values) == 0:
                 raise ValueError(f"The grid must list values for {name!r}; got {values!r}.")
-        names = _ordered(list(part), getattr(estimator, "grid_order", ()))
-        for values in itertools.product(*(part[name] for name in names)):
-            settings.append(dict(zip(names, values, strict=True)))
+        for values in itertools.product(*part.values()):
+            settings.append(dict(zip(part, values, strict=True)))
     if not settings:
         raise ValueError("The grid is empty.")
     return settings
-
-
-def _ordered(names: list[str], order: tuple[str, ...]) -> list[str]:
-    """Names that the estimator does not order, as given; then those it does, fastest last."""
-    return [n for n in names if n not in order] + [n for n in order if n in names]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from numbers import Integral
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -14,34 +13,22 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from sklearn.base import _fit_context, clone
+from sklearn.base import clone
+from sklearn.exceptions import FitFailedWarning
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from zslearn._version import __version__
-from zslearn.base import ZeroShotMetaClassifier, find_classes
-from zslearn.metrics import (
-    ausuc,
-    best_harmonic_mean,
-    per_class_accuracy,
-)
+from zslearn.base import ZeroShotMetaClassifier
+from zslearn.calibration import FEWEST_CLASSES, Fold, checked_folds, mean_factor
 from zslearn.model_selection._checkpoint import Checkpoint
+from zslearn.model_selection._fold import FoldResult, FoldTask
 from zslearn.model_selection._grid import Grid, expand
-from zslearn.model_selection._split import ClassKFold, GeneralizedClassKFold
-from zslearn.scoring import class_scores
-from zslearn.signatures._table import SignatureTable
-from zslearn.utils import InputWarning, end_with_parent, take_rows, to_numpy, warn_user
-from zslearn.utils._fingerprint import fingerprint
+from zslearn.model_selection._progress import progress_bar
+from zslearn.scoring import ClassScorer
+from zslearn.signatures import SignatureTable
+from zslearn.utils import Floats, checks_parameters, fingerprint, to_numpy, warn_user
 
 Setting = Literal["zsl", "gzsl"]
-Scorer = Callable[[Any, Any, NDArray[Any], NDArray[Any]], float]
 
 
 class ZeroShotSearchCV(ZeroShotMetaClassifier):
@@ -58,7 +45,8 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
     estimator : zero-shot estimator
         The method.
     grid : {"paper", "fast"}, mapping or list of mappings
-        Hyper-parameters with their values, or the name of one of the method's own grids.
+        Hyper-parameters with their values, or the name of one of the method's own grids. The first
+        hyper-parameter changes slowest.
     setting : {"zsl", "gzsl"}, default="zsl"
         Conventional or generalized.
     scoring : str, callable, list of str or mapping of str to callable, optional
@@ -76,6 +64,10 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         on from there; another search does not read them.
     progress : bool, default=False
         Whether a bar shows how far the search is, and the time left.
+    error_score : "raise" or float, default=nan
+        What a setting scores in a fold where fitting or scoring it fails. A warning names the
+        setting, the fold and the reason, and the setting is not chosen if this is NaN. "raise" ends
+        the search instead.
 
     Attributes
     ----------
@@ -95,14 +87,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         Calibration factor; 0 in the conventional setting.
     n_splits_ : int
         Number of folds.
-    classes_ : ndarray of shape (n_classes,)
-        Every described class, sorted.
-    seen_classes_ : ndarray of shape (n_seen,)
-        The classes of the training data, sorted.
-    unseen_classes_ : ndarray of shape (n_unseen,)
-        The classes known by their signature alone, sorted.
-    n_features_in_ : int
-        Width of `X`.
+    <attributes of every wrapper>
 
     See Also
     --------
@@ -132,6 +117,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         "n_jobs": [Integral, None],
         "checkpoint": [str, PathLike, None],
         "progress": ["boolean"],
+        "error_score": [StrOptions({"raise"}), Real],
     }
 
     def __init__(
@@ -145,6 +131,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         n_jobs: int | None = None,
         checkpoint: str | PathLike[str] | None = None,
         progress: bool = False,
+        error_score: str | float = np.nan,
     ) -> None:
         self.estimator = estimator
         self.grid = grid
@@ -154,8 +141,9 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         self.n_jobs = n_jobs
         self.checkpoint = checkpoint
         self.progress = progress
+        self.error_score = error_score
 
-    @_fit_context(prefer_skip_nested_validation=False)
+    @checks_parameters(also_of_inner=True)
     def fit(self, X: Any, y: Any, *, signatures: Any = None) -> Self:
         """Search, then fit the method on all of the training data.
 
@@ -172,30 +160,36 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         Returns
         -------
         self
-            The fitted search, which predicts by the chosen method.
+            The fitted search, which predicts by the chosen method. After an error it is as it was.
         """
-        X, y = self._check_training(X, y)
+        with self._anew() as fresh:
+            X, y = fresh._check_training(X, y)
+            fresh._choose(X, y, signatures)
+            best = clone(self.estimator).set_params(**fresh.best_params_)
+            fresh.estimator_ = best.fit(X, y, signatures=signatures)
+        return self
+
+    def _choose(self, X: Any, y: NDArray[Any], signatures: Any) -> None:
+        """Choose a setting, by searching where classes can be left out."""
         settings = expand(self.estimator, self.grid)
         scorers = _scorers(self.scoring, self.setting)
         seen = np.unique(y)
         self.bias_ = 0.0
         self.best_index_ = 0
-        if signatures is None or len(seen) < 4 or (len(settings) == 1 and self.setting == "zsl"):
+        nothing_to_choose = len(settings) == 1 and self.setting == "zsl"
+        if signatures is None or len(seen) < FEWEST_CLASSES or nothing_to_choose:
             if len(settings) > 1:
                 warn_user(
-                    "No classes can be left out, for want of signatures or of four seen classes: "
-                    "the first setting of the grid is taken."
+                    "No classes can be left out, for want of signatures or of "
+                    f"{FEWEST_CLASSES} seen classes: the first setting of the grid is taken."
                 )
-            self.cv_results_ = {"params": settings}
+            self.cv_results_: dict[str, Any] = {"params": settings}
             self.n_splits_ = 0
             self.best_score_ = float("nan")
         else:
             table = SignatureTable.from_user(signatures, seen)
             self._search(X, y, table.subset(table.positions(seen)), settings, scorers)
         self.best_params_ = dict(settings[self.best_index_])
-        best = clone(self.estimator).set_params(**self.best_params_)
-        self.estimator_ = best.fit(X, y, signatures=signatures)
-        return self
 
     def _search(
         self,
@@ -205,9 +199,33 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         settings: list[dict[str, Any]],
         scorers: dict[str, Any],
     ) -> None:
-        folds = self._checked_folds(X, y)
+        folds = checked_folds(self.cv, X, y, generalized=self.setting == "gzsl")
         self.n_splits_ = len(folds)
         names = [*scorers, "bias"] if self.setting == "gzsl" else list(scorers)
+        results = self._run_folds(X, y, table, folds, settings, scorers, names)
+        self._warn_of_failures(results, settings)
+        self.cv_results_ = self._collect(results, settings, names)
+        mean: Floats = self.cv_results_[f"mean_test_{next(iter(scorers))}"]
+        if np.isnan(mean).all():
+            reasons = {reason for result in results for reason in result.failures.values()}
+            because = f" Why: {'; '.join(sorted(reasons)[:3])}" if reasons else ""
+            raise ValueError(f"Every setting of the grid gave NaN as its score.{because}")
+        self.best_index_ = int(np.nanargmax(mean))
+        self.best_score_ = float(mean[self.best_index_])
+        if self.setting == "gzsl":
+            self.bias_ = mean_factor([r.scores["bias"][self.best_index_] for r in results])
+
+    def _run_folds(
+        self,
+        X: Any,
+        y: NDArray[Any],
+        table: SignatureTable,
+        folds: list[Fold],
+        settings: list[dict[str, Any]],
+        scorers: dict[str, Any],
+        names: list[str],
+    ) -> list[FoldResult]:
+        """Compute every fold, or read what was finished before."""
         folder = None if self.checkpoint is None else Path(self.checkpoint)
         key = ""
         if folder is not None:
@@ -215,186 +233,83 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
                 to_numpy(X), y, table.labels, *table.arrays, table.weights, folds,
                 self.estimator, settings, scorers, self.setting, __version__,
             )  # fmt: skip
+        tasks = [
+            FoldTask(
+                clone(self.estimator),
+                X,
+                y,
+                table,
+                fold,
+                settings,
+                scorers,
+                names,
+                Checkpoint(folder, number, key),
+                self.error_score == "raise",
+                os.getpid(),
+            )
+            for number, fold in enumerate(folds)
+        ]
         with (
-            _progress(self.progress, len(folds) * len(settings)) as advance,
+            progress_bar(self.progress, len(folds) * len(settings)) as advance,
             warnings.catch_warnings(),
         ):
             # joblib renews a worker whose memory grew, loses nothing by it, and warns.
             warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
+            # A worker cannot reach the bar: it moves when a fold is done.
             together = self.n_jobs not in (None, 1)
-            results = Parallel(n_jobs=self.n_jobs, return_as="generator")(
-                delayed(_run_fold)(
-                    clone(self.estimator),
-                    X,
-                    y,
-                    table,
-                    fold,
-                    settings,
-                    scorers,
-                    names,
-                    Checkpoint(folder, number, key),
-                    # A worker cannot reach the bar: it moves when a fold is done.
-                    None if together else advance,
-                    os.getpid(),
-                )
-                for number, fold in enumerate(folds)
+            running = Parallel(n_jobs=self.n_jobs, return_as="generator")(
+                delayed(task.run)(None if together else advance) for task in tasks
             )
-            tables = []
-            for result in results:
-                tables.append(result)
+            results = []
+            for result in running:
+                results.append(result)
                 if together:
                     advance(len(settings))
-        results_: dict[str, Any] = {"params": settings}
+        return results
+
+    def _warn_of_failures(
+        self, results: Sequence[FoldResult], settings: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """One warning for each setting that failed, with the folds and the reason."""
+        for index, setting in enumerate(settings):
+            reasons = {
+                fold: result.failures[index]
+                for fold, result in enumerate(results)
+                if index in result.failures
+            }
+            if reasons:
+                folds = ", ".join(map(str, reasons))
+                warn_user(
+                    f"{type(self.estimator).__name__} failed with {dict(setting)} in fold "
+                    f"{folds} and scores {self.error_score} there. "
+                    f"{next(iter(reasons.values()))}",
+                    FitFailedWarning,
+                )
+
+    def _collect(
+        self,
+        results: Sequence[FoldResult],
+        settings: list[dict[str, Any]],
+        names: Sequence[str],
+    ) -> dict[str, Any]:
+        """The table of settings and what each gave in each fold."""
+        collected: dict[str, Any] = {"params": settings}
         for name in names:
             label = "bias" if name == "bias" else f"test_{name}"
-            values = np.stack([table[name] for table in tables])
+            values = np.stack([result.scores[name] for result in results])
+            if name != "bias":
+                for row, result in zip(values, results, strict=True):
+                    row[list(result.failures)] = self.error_score
             for number, row in enumerate(values):
-                results_[f"split{number}_{label}"] = row
-            results_[f"mean_{label}"] = values.mean(axis=0)
-            results_[f"std_{label}"] = values.std(axis=0)
-        self.cv_results_ = results_
-        mean = results_[f"mean_test_{next(iter(scorers))}"]
-        if np.isnan(mean).all():
-            raise ValueError("Every setting of the grid gave NaN as its score.")
-        self.best_index_ = int(np.nanargmax(mean))
-        self.best_score_ = float(mean[self.best_index_])
-        if self.setting == "gzsl":
-            self.bias_ = float(results_["mean_bias"][self.best_index_])
+                collected[f"split{number}_{label}"] = row
+            collected[f"mean_{label}"] = values.mean(axis=0)
+            collected[f"std_{label}"] = values.std(axis=0)
+        return collected
 
-    def _checked_folds(
-        self, X: Any, y: NDArray[Any]
-    ) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """The folds, of which each must leave out classes and keep at least two."""
-        right = ClassKFold if self.setting == "zsl" else GeneralizedClassKFold
-        if isinstance(self.cv, Integral):
-            # At least two classes are left out in a fold: among one there is nothing to choose.
-            folds = right(min(int(self.cv), len(np.unique(y)) // 2)).split(X, y)
-        else:
-            folds = self.cv.split(X, y) if hasattr(self.cv, "split") else self.cv
-        checked = [(np.asarray(train), np.asarray(test)) for train, test in folds]
-        for number, (train, test) in enumerate(checked):
-            kept, tested = np.unique(y[train]), np.unique(y[test])
-            left_out = np.setdiff1d(tested, kept)
-            if len(kept) < 2 or len(left_out) == 0:
-                raise ValueError(
-                    f"Fold {number} of cv trains on {len(kept)} classes and leaves out "
-                    f"{len(left_out)}; it must train on two or more and leave out whole classes. "
-                    f"Use {right.__name__}."
-                )
-            if self.setting == "gzsl" and len(left_out) == len(tested):
-                raise ValueError(
-                    f"Fold {number} of cv validates no image of a class that it trains on, which "
-                    f"the generalized setting needs. Use {right.__name__}."
-                )
-            if self.setting == "zsl" and len(left_out) == 1:
-                warn_user(f"Fold {number} of cv leaves out one class: it tells nothing.")
-        return checked
-
-    def _seen_bias(self) -> float | None:
-        return self.bias_ if self.setting == "gzsl" else None
-
-
-class _Validation:
-    """Images that validate a fold, and the scores of estimators on them.
-
-    Estimators of one grid often embed images in the same way: the embedded images are kept, by the
-    estimator's word on its embedding.
-    """
-
-    def __init__(self, X: Any, y: NDArray[Any], seen: NDArray[Any], table: SignatureTable) -> None:
-        self.X, self.y = X, y
-        self.unseen = np.setdiff1d(table.labels, seen)
-        self.is_unseen = np.isin(y, self.unseen)
-        self._embedded: dict[Any, Any] = {}
-
-    def scores(self, estimator: Any, classes: NDArray[Any]) -> NDArray[Any]:
-        """Scores of all images; columns follow `classes`."""
-        told = estimator.embedding_key()
-        if told is None:
-            return to_numpy(estimator.decision_function(self.X, classes=classes))
-        prepare, embed = estimator._row_steps()
-        key = (told, prepare.norm)
-        if key not in self._embedded:
-            # One kind is kept: grids change the embedding slowest.
-            self._embedded = {key: embed(prepare(estimator._check_features(self.X)))}
-        described = estimator._snapshot()
-        positions = find_classes(classes, described.labels)
-        bias = estimator._class_bias(described.labels)
-        return to_numpy(
-            class_scores(
-                self._embedded[key],
-                take_rows(described.parameters, positions),
-                score=estimator.score_function,
-                bias=None if bias is None else bias[positions],
-            )
-        )
-
-
-def _accuracy(estimator: Any, validation: _Validation) -> dict[str, float]:
-    scores = validation.scores(estimator, validation.unseen)[validation.is_unseen]
-    predicted = validation.unseen[scores.argmax(axis=1)]
-    return {"accuracy": float(per_class_accuracy(validation.y[validation.is_unseen], predicted))}
-
-
-def _generalized(estimator: Any, validation: _Validation) -> dict[str, float]:
-    given = {
-        "y_true": validation.y,
-        "scores": validation.scores(estimator, estimator.classes_),
-        "classes": estimator.classes_,
-        "seen_classes": estimator.seen_classes_,
-        "missing": "ignore",
-    }
-    best, bias = best_harmonic_mean(**given)
-    return {"ausuc": float(ausuc(**given)), "harmonic_mean": float(best), "bias": float(bias)}
-
-
-def _run_fold(
-    estimator: Any,
-    X: Any,
-    y: NDArray[Any],
-    table: SignatureTable,
-    fold: tuple[NDArray[np.intp], NDArray[np.intp]],
-    settings: list[dict[str, Any]],
-    scorers: dict[str, Any],
-    names: list[str],
-    checkpoint: Checkpoint,
-    advance: Callable[[int], None] | None,
-    caller: int,
-) -> dict[str, NDArray[np.float64]]:
-    """Scores of every setting in one fold; what is finished already is not computed again."""
-    end_with_parent(caller)
-    train, test = fold
-    seen = np.unique(y[train])
-    validation = _Validation(take_rows(X, test), y[test], seen, table)
-    left = [i for i in range(len(settings)) if i not in checkpoint.done]
-    if advance is not None:
-        advance(len(settings) - len(left))
-    with warnings.catch_warnings():
-        # Said again when the chosen setting is fitted on all of the data.
-        warnings.simplefilter("ignore", InputWarning)
-        fitted = estimator.fit_grid(
-            take_rows(X, train),
-            y[train],
-            signatures=table.as_user(),
-            settings=[settings[i] for i in left],
-        )
-        for position, one in fitted if left else ():
-            found: dict[str, float] = {}
-            if "accuracy" in scorers:
-                found |= _accuracy(one, validation)
-            if {"ausuc", "harmonic_mean", "bias"} & set(names):
-                found |= _generalized(one, validation)
-            for name, scorer in scorers.items():
-                if callable(scorer):
-                    rows = take_rows(validation.X, np.flatnonzero(validation.is_unseen))
-                    labels = validation.y[validation.is_unseen]
-                    found[name] = float(scorer(one, rows, labels, validation.unseen))
-            checkpoint.add(left[position], {name: found[name] for name in names})
-            if advance is not None:
-                advance(1)
-    if left:
-        checkpoint.write()
-    return checkpoint.table(len(settings), names)
+    def _wrap(self, scorer: ClassScorer) -> ClassScorer:
+        if self.setting == "zsl":
+            return scorer
+        return scorer.holding_back(self.seen_classes_, self.bias_)
 
 
 def _scorers(scoring: Any, setting: Setting) -> dict[str, Any]:
@@ -423,25 +338,3 @@ def _scorers(scoring: Any, setting: Setting) -> dict[str, Any]:
     if not out:
         raise ValueError("scoring is empty.")
     return out
-
-
-@contextmanager
-def _progress(shown: bool, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar with the time left, on standard error where that is a terminal."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not shown or not console.is_terminal:
-        yield lambda amount: None
-        return
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-    ) as bar:
-        task = bar.add_task("settings × folds", total=total)
-        yield lambda amount: bar.advance(task, amount)

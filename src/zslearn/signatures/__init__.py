@@ -1,19 +1,52 @@
 """What is known of a class: signatures, their normalisation and their kernels."""
 
-from zslearn.signatures._binary import binarize_signatures
+from zslearn.signatures._binary import (
+    BinaryKind,
+    binarize_signatures,
+    binary_kind,
+    binary_rows,
+    mean_levels,
+    refuse_mixed_signatures,
+    without_noise,
+)
 from zslearn.signatures._kernels import normalized_similarity, rbf_similarity, squared_distances
 from zslearn.signatures._normalize import median_distance, normalize_signatures
-from zslearn.signatures._tree import cluster_hierarchy
-from zslearn.signatures._views import MultiSignatures, SignatureViews
+from zslearn.signatures._reading import label_array, label_kind, labels_in_order
+from zslearn.signatures._table import SignatureTable
+from zslearn.signatures._tree import ClassTree, cluster_hierarchy, cluster_levels
+from zslearn.signatures._views import (
+    MultiSignatures,
+    Signatures,
+    SignatureViews,
+    side_by_side,
+    view_arrays,
+    with_arrays,
+)
 
 __all__ = [
+    "BinaryKind",
+    "ClassTree",
     "MultiSignatures",
+    "SignatureTable",
     "SignatureViews",
+    "Signatures",
     "binarize_signatures",
+    "binary_kind",
+    "binary_rows",
     "cluster_hierarchy",
+    "cluster_levels",
+    "label_array",
+    "label_kind",
+    "labels_in_order",
+    "mean_levels",
     "median_distance",
     "normalize_signatures",
     "normalized_similarity",
     "rbf_similarity",
+    "refuse_mixed_signatures",
+    "side_by_side",
     "squared_distances",
+    "view_arrays",
+    "with_arrays",
+    "without_noise",
 ]

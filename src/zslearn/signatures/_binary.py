@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from zslearn.signatures._table import LABEL_COLUMN
+from zslearn.signatures._reading import LABEL_COLUMN
 from zslearn.signatures._views import MultiSignatures
 from zslearn.utils import is_foreign, name_some, to_numpy
 
@@ -31,7 +31,7 @@ def binarize_signatures(
     Parameters
     ----------
     signatures : DataFrame, mapping, array of shape (n_classes, n_attributes) or MultiSignatures
-        One row a class; a polars frame has the labels in its column "class". What is 0 and 1
+        One row per class; a polars frame has the labels in its column "class". What is 0 and 1
         already comes back as it is. Of several views each is treated by itself.
     threshold : "mean", float or array-like of shape (n_attributes,), default="mean"
         "mean" is the mean of each attribute over `classes`; or one number for all attributes, or
@@ -161,6 +161,35 @@ def binary_kind(rows: NDArray[np.float64]) -> BinaryKind | None:
     return None
 
 
+def refuse_mixed_signatures(
+    signatures: NDArray[np.float64], kind: BinaryKind | None, labels: NDArray[Any], method: str
+) -> None:
+    """Refuse classes that are not binary where the seen classes are.
+
+    Beside binary classes any strength above 0 would count as having the attribute.
+
+    Parameters
+    ----------
+    signatures : ndarray of shape (n_classes, n_attributes)
+        Signatures of classes, one view of them.
+    kind : {"zero-one", "signs"} or None
+        How the seen classes are binary, as of :func:`binary_kind`; None refuses nothing.
+    labels : ndarray of shape (n_classes,)
+        Labels of the classes.
+    method : str
+        Name of the method, for the error message.
+    """
+    if kind is None:
+        return
+    mixed = ~binary_rows(signatures, kind)
+    if mixed.any():
+        raise ValueError(
+            "The seen classes have binary signatures, but these classes do not: "
+            f"{name_some(labels[mixed].tolist())}. {method} needs all of them binary, or none: "
+            "make them so with zslearn.signatures.binarize_signatures."
+        )
+
+
 def _above(
     rows: NDArray[np.float64], threshold: Any, chosen: NDArray[np.float64]
 ) -> NDArray[np.int8]:
@@ -182,18 +211,22 @@ def _above(
 
 def _by_name(threshold: pd.Series, names: pd.Index) -> NDArray[Any]:
     """Thresholds in the order of the attributes."""
-    odd = [name for name in names if name not in threshold.index]
-    if odd or len(threshold) != len(names) or not threshold.index.is_unique:
+    unknown = [name for name in names if name not in threshold.index]
+    if unknown or len(threshold) != len(names) or not threshold.index.is_unique:
         raise ValueError(
             f"threshold must name each of the {len(names)} attributes once"
-            + (f"; it lacks {name_some(odd)}." if odd else f"; it has {len(threshold)} entries.")
+            + (
+                f"; it lacks {name_some(unknown)}."
+                if unknown
+                else f"; it has {len(threshold)} entries."
+            )
         )
     return threshold.loc[list(names)].to_numpy()
 
 
 def _finite_rows(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     if rows.ndim != 2 or 0 in rows.shape:
-        raise ValueError(f"signatures must have one row a class; got shape {rows.shape}.")
+        raise ValueError(f"signatures must have one row per class; got shape {rows.shape}.")
     if not np.isfinite(rows).all():
         raise ValueError("signatures contain NaN or infinity. Fill in the missing values first.")
     return rows

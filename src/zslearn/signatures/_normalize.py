@@ -29,7 +29,7 @@ def normalize_signatures(
     Parameters
     ----------
     signatures : array-like of shape (n_classes, n_attributes)
-        One row a class.
+        One row per class.
     norm : {"l2", "l1", "zscore", "l2-zscore", "l1-zscore"} or None, default="l2"
         What is done to the rows before scaling. "zscore" standardises each column (sample standard
         deviation); the two-part names do the one, then the other. A zero row or a constant column
@@ -84,7 +84,7 @@ def median_distance(signatures: ArrayLike) -> float:
     Parameters
     ----------
     signatures : array-like of shape (n_classes, n_attributes)
-        One row a class.
+        One row per class.
 
     Returns
     -------

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from zslearn.utils import Floats
 
 
 @dataclass(frozen=True)
@@ -19,12 +20,12 @@ class SignatureViews:
     Parameters
     ----------
     arrays : tuple of arrays of shape (n_classes, n_attributes of the view)
-        One array a view.
+        One array per view.
     weights : tuple of float
-        Convex weights, one a view.
+        Convex weights, one per view.
     """
 
-    arrays: tuple[NDArray[np.float64], ...]
+    arrays: tuple[Floats, ...]
     weights: tuple[float, ...]
 
     def __len__(self) -> int:
@@ -33,11 +34,30 @@ class SignatureViews:
     def __getitem__(self, rows: Any) -> SignatureViews:
         return SignatureViews(tuple(array[rows] for array in self.arrays), self.weights)
 
-    def concatenate(self) -> NDArray[np.float64]:
-        """One vector a class whose inner product is the convex combination of the views'."""
+    def concatenate(self) -> Floats:
+        """One vector per class whose inner product is the convex combination of the views'."""
         return np.hstack(
             [np.sqrt(w) * array for w, array in zip(self.weights, self.arrays, strict=True)]
         )
+
+
+#: Normalised signatures as a method receives them.
+Signatures = Floats | SignatureViews
+
+
+def view_arrays(signatures: Signatures) -> tuple[Floats, ...]:
+    """The arrays of one view or of several."""
+    return signatures.arrays if isinstance(signatures, SignatureViews) else (signatures,)
+
+
+def with_arrays(arrays: tuple[Floats, ...], like: Signatures) -> Signatures:
+    """Arrays in the form of `like`: one array, or views with its weights."""
+    return SignatureViews(arrays, like.weights) if isinstance(like, SignatureViews) else arrays[0]
+
+
+def side_by_side(signatures: Signatures) -> Floats:
+    """One vector per class, also of signatures of several views."""
+    return signatures.concatenate() if isinstance(signatures, SignatureViews) else signatures
 
 
 class MultiSignatures:

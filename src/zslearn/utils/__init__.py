@@ -2,6 +2,7 @@
 
 from zslearn.utils._array import (
     Array,
+    Floats,
     floating,
     is_foreign,
     move_like,
@@ -10,23 +11,42 @@ from zslearn.utils._array import (
     to_numpy,
     unit_rows,
 )
+from zslearn.utils._blocks import block_length, row_blocks
+from zslearn.utils._docs import fill_docstring
 from zslearn.utils._files import replacing
+from zslearn.utils._fingerprint import fingerprint
+from zslearn.utils._folds import class_folds, hold_out_per_class
 from zslearn.utils._optional import import_optional
 from zslearn.utils._processes import end_with_parent
+from zslearn.utils._sklearn import checks_arguments, checks_parameters
+from zslearn.utils._split import ClassKFold, GeneralizedClassKFold
 from zslearn.utils._text import name_some
+from zslearn.utils._threads import one_blas_thread
 from zslearn.utils._warnings import InputWarning, warn_user
 
 __all__ = [
     "Array",
+    "ClassKFold",
+    "Floats",
+    "GeneralizedClassKFold",
     "InputWarning",
+    "block_length",
+    "checks_arguments",
+    "checks_parameters",
+    "class_folds",
     "end_with_parent",
+    "fill_docstring",
+    "fingerprint",
     "floating",
+    "hold_out_per_class",
     "import_optional",
     "is_foreign",
     "move_like",
     "name_some",
+    "one_blas_thread",
     "plain_tensor",
     "replacing",
+    "row_blocks",
     "take_rows",
     "to_numpy",
     "unit_rows",

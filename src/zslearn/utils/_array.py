@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 #: An array of any library that follows the array API standard.
 Array = Any
+#: An array of NumPy in double precision, on the host.
+Floats = NDArray[np.float64]
 
 
 def is_foreign(x: object) -> bool:

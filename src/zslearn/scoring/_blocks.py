@@ -15,16 +15,12 @@ from typing import Any, Literal, get_args
 import array_api_compat as compat
 import numpy as np
 
-from zslearn.utils import Array, floating, move_like, to_numpy, unit_rows
+from zslearn.utils import Array, floating, move_like, row_blocks, to_numpy, unit_rows
 
 ScoreFunction = Literal["dot", "euclidean", "cosine", "max_dot"]
-Embedding = Callable[[Array], Array]
 
-# What the rows of one block and their scores may take.
-_BLOCK_BYTES = 1 << 25
+# Classes that a block of rows is scored against at a time.
 _CLASS_BLOCK = 4096
-
-__all__ = ["ScoreFunction", "class_scores", "top_k"]
 
 
 def class_scores(
@@ -33,7 +29,7 @@ def class_scores(
     *,
     score: ScoreFunction = "dot",
     bias: Any = None,
-    embed: Embedding | None = None,
+    embed: Callable[[Array], Array] | None = None,
 ) -> Array:
     """Score every row against every class.
 
@@ -42,7 +38,7 @@ def class_scores(
     X : array of shape (n_rows, n_features)
         Rows; NumPy (also memory-mapped), torch, CuPy or any array of the array API standard.
     parameters : array of shape (n_classes, n_dims), or (n_classes, n_maps, n_dims) for "max_dot"
-        One vector a class, or several.
+        One vector per class, or several.
     score : {"dot", "euclidean", "cosine", "max_dot"}, default="dot"
         The inner product; the negative Euclidean distance (in float32 two distances that differ by
         less than about a thousandth of the spread of the classes may come out equal); the cosine,
@@ -87,7 +83,7 @@ def top_k(
     *,
     score: ScoreFunction = "dot",
     bias: Any = None,
-    embed: Embedding | None = None,
+    embed: Callable[[Array], Array] | None = None,
 ) -> tuple[Array, Array]:
     """Find the `k` best classes of each row, best first, without a matrix of all scores.
 
@@ -98,7 +94,7 @@ def top_k(
     X : array of shape (n_rows, n_features)
         Rows; NumPy (also memory-mapped), torch, CuPy or any array of the array API standard.
     parameters : array of shape (n_classes, n_dims), or (n_classes, n_maps, n_dims) for "max_dot"
-        One vector a class, or several.
+        One vector per class, or several.
     k : int
         How many classes; from 1 to n_classes.
     score : {"dot", "euclidean", "cosine", "max_dot"}, default="dot"
@@ -151,7 +147,11 @@ def top_k(
 
 
 def _blocks(
-    X: Any, parameters: Any, score: ScoreFunction, bias: Any, embed: Embedding | None
+    X: Any,
+    parameters: Any,
+    score: ScoreFunction,
+    bias: Any,
+    embed: Callable[[Array], Array] | None,
 ) -> Iterator[tuple[slice, slice, Array, int]]:
     """Scores of block after block: all classes of some rows, then the next rows."""
     if score not in get_args(ScoreFunction):
@@ -162,10 +162,8 @@ def _blocks(
     class_block = min(n_classes, _CLASS_BLOCK)
     # A row as it came, as it is embedded, and three arrays the size of its scores.
     row_bytes = 8 * (X.shape[1] + parameters.shape[-1] + 3 * class_block)
-    row_block = max(1, _BLOCK_BYTES // row_bytes)
     class_side = None
-    for start in range(0, X.shape[0], row_block):
-        rows = slice(start, min(start + row_block, X.shape[0]))
+    for rows in row_blocks(X.shape[0], row_bytes):
         part = X[rows, :]
         embedded = floating(part) if embed is None else embed(part)
         if class_side is None:
@@ -199,7 +197,7 @@ class _ClassSide:
         self.bias = None if bias is None else move_like(to_numpy(bias), like)
         if self.bias is not None and self.bias.shape != (self.parameters.shape[0],):
             raise ValueError(
-                f"bias must have one number a class, {self.parameters.shape[0]}; "
+                f"bias must have one number per class, {self.parameters.shape[0]}; "
                 f"got shape {tuple(self.bias.shape)}."
             )
 
@@ -249,7 +247,7 @@ def _largest(block: Array, k: int) -> tuple[Array, Array]:
         room = k - xp.sum(xp.astype(above, xp.int64), axis=1, keepdims=True)
         first = xp.cumulative_sum(xp.astype(equal, xp.int64), axis=1) <= room
         columns = xp.nonzero(above | (equal & first))[1]
-    # Exactly k a row, in the order of the columns: a stable sort then keeps the first of equals.
+    # Exactly k per row, in the order of the columns: a stable sort then keeps the first of equals.
     indices = xp.reshape(columns, (n_rows, k))
     values = xp.take_along_axis(block, indices, axis=1)
     order = xp.argsort(values, axis=1, descending=True, stable=True)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import column_or_1d
 
-from zslearn.utils import to_numpy
+from zslearn.utils._array import to_numpy
 from zslearn.utils._folds import class_folds, hold_out_per_class
 
 Remainder = Literal["spread", "drop"]

@@ -1,0 +1,355 @@
+"""Base of all methods: what an author writes, and how one training serves many settings."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from numbers import Real
+from typing import Any, ClassVar, NamedTuple, Self
+
+import array_api_compat as compat
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from zslearn.base._predictor import ZeroShotPredictor
+from zslearn.base._training import Training
+from zslearn.scoring import ClassScorer, Embedding, FeaturePreparation, ScoreFunction
+from zslearn.signatures import SignatureTable
+from zslearn.utils import Array, checks_parameters, name_some, to_numpy
+
+
+class ZeroShotClassifier(ZeroShotPredictor):
+    """Base of all methods.
+
+    A method defines `__init__` with its hyper-parameters, among them `feature_norm` and
+    `signature_scale`, and writes
+
+    1. `_fit(training)`: learn from a :class:`Training`; or, where settings of the hyper-parameters
+       share work, the class method `_fit_many(training, variants)`;
+    2. `embed(X)`: prepared features → rows in the space of the parameters (by default `X` itself);
+    3. `synthesize(signatures, labels=None)`: normalised signatures of any classes → their
+       parameters, one row per class;
+    4. `score_function`: "dot", "euclidean" (the negative distance), "cosine" or "max_dot";
+    5. `keep_views = True`, to receive :class:`~zslearn.signatures.SignatureViews` where a user gave
+       several views; any other method receives one vector per class;
+    6. `grids`: hyper-parameters with their values, by name.
+
+    Prepared features have unit rows (with `feature_norm="l2"`) and may be arrays of any library of
+    the array API standard. Signatures are NumPy arrays.
+
+    Attributes
+    ----------
+    <attributes of every method>
+
+    See Also
+    --------
+    zslearn.utils.estimator_checks.parametrize_with_checks : Checks of an author's own class.
+    """
+
+    score_function: ScoreFunction = "dot"
+    keep_views: ClassVar[bool] = False
+    #: Grids by name, "paper" and "fast": hyper-parameter → values. The first hyper-parameter
+    #: changes slowest; of equally good settings a search takes the first.
+    grids: ClassVar[Mapping[str, Mapping[str, Sequence[Any]]]] = {}
+
+    feature_norm: str | None
+    signature_scale: str | float
+    signature_scale_: tuple[float, ...]
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "feature_norm": [StrOptions({"l2"}), None],
+        "signature_scale": [
+            StrOptions({"seen", "all"}),
+            Interval(Real, 0, None, closed="neither"),
+        ],
+    }
+
+    # What a method writes.
+
+    def _fit(self, training: Training) -> None:
+        """Learn; a method whose settings share nothing defines this."""
+        raise TypeError(
+            f"{type(self).__name__} must define _fit(training), or _fit_many(training, variants)."
+        )
+
+    @classmethod
+    def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
+        """Fit estimators that differ in hyper-parameters on the same training data.
+
+        A method whose settings share work defines this in place of `_fit`; fitting one is fitting
+        many with one variant.
+
+        Parameters
+        ----------
+        training : Training
+            What all of them learn from.
+        variants : sequence of estimators
+            Not fitted, their hyper-parameters checked.
+
+        Yields
+        ------
+        estimator
+            Each of the variants once, in any order, when it has learned. What it learned is taken
+            from it before the next is asked for, so that memory holds one model at a time.
+        """
+        for variant in variants:
+            variant._fit(training)
+            yield variant
+
+    def embed(self, X: Array) -> Array:
+        """Take prepared features into the space of the class parameters.
+
+        It depends on nothing but `X` and the estimator's attributes, and changes neither.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Prepared features, as in :class:`Training`.
+
+        Returns
+        -------
+        array of shape (n_samples, n_dims)
+            One row per sample; here `X` itself.
+        """
+        return X
+
+    def synthesize(self, signatures: Any, labels: NDArray[Any] | None = None) -> Array:
+        """Make the parameters of described classes.
+
+        Parameters
+        ----------
+        signatures : ndarray of shape (n_classes, n_attributes) or SignatureViews
+            Normalised signatures.
+        labels : ndarray of shape (n_classes,), optional
+            Names of the classes, for a method to which a name says more than a signature.
+
+        Returns
+        -------
+        array of shape (n_classes, n_dims)
+            One row per class.
+        """
+        raise TypeError(f"{type(self).__name__} must define synthesize(signatures, labels=None).")
+
+    # What a user calls.
+
+    @checks_parameters()
+    def fit(self, X: Any, y: Any, *, signatures: Any = None) -> Self:
+        """Learn from images of the seen classes and the signatures of all classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features: NumPy, pandas, polars, or an array of torch, CuPy or another library of
+            the array API standard, which is then computed with on its own device.
+        y : array-like of shape (n_samples,)
+            Class labels: strings, integers or booleans.
+        signatures : DataFrame, mapping, array or MultiSignatures, optional
+            What is known of each class. A DataFrame (index: class labels; for polars, which has no
+            index, the column "class"), a mapping label → vector, or an array whose rows follow
+            `np.unique(y)`. Rows for classes that are not in `y` describe unseen ones. By default
+            each class is described by its own indicator.
+
+        Returns
+        -------
+        self
+            The fitted method. After an error it is as it was.
+        """
+        with self._anew() as fresh:
+            training = fresh._begin(X, y, signatures)
+            for _ in self._fit_many(training, [fresh]):
+                fresh._describe(training.table)
+        return self
+
+    def add_classes(self, signatures: Any) -> Self:
+        """Describe further classes; nothing is learned again.
+
+        Parameters
+        ----------
+        signatures : DataFrame, mapping or MultiSignatures
+            Signatures of classes that are not in `classes_`, with the attributes given to `fit`.
+            Named columns may come in another order.
+
+        Returns
+        -------
+        self
+            The method, which now also predicts these classes. After an error it is as it was.
+        """
+        check_is_fitted(self, "class_scorer_")
+        table = self._described.table
+        self._describe(table.union(SignatureTable.from_new(signatures, table)))
+        return self
+
+    def fit_grid(
+        self, X: Any, y: Any, *, signatures: Any = None, settings: Sequence[Mapping[str, Any]]
+    ) -> Iterator[tuple[int, Self]]:
+        """Fit once for each setting of the hyper-parameters, sharing what they have in common.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        signatures : DataFrame, mapping, array or MultiSignatures, optional
+            What is known of each class; see :meth:`fit`.
+        settings : sequence of mappings
+            Hyper-parameters by name; those not named are as they are here.
+
+        Yields
+        ------
+        index : int
+            Position in `settings`. The order is the method's, every setting comes once.
+        estimator : zero-shot estimator
+            Fitted under that setting.
+        """
+        variants = [clone(self).set_params(**setting) for setting in settings]
+        yield from fit_together(variants, X, y, signatures=signatures)
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn that non-finite features are replaced unless `feature_norm=None`."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = getattr(self, "feature_norm", None) is not None
+        return tags
+
+    # How it is done.
+
+    def _begin(self, X: Any, y: Any, signatures: Any) -> Training:
+        """Check what `fit` was given and make it ready."""
+        X, y = self._check_training(X, y)
+        seen, codes = np.unique(y, return_inverse=True)
+        names = getattr(self, "feature_names_in_", None)
+        training = self._describe_training(signatures, seen, self._prepare(X), codes, names)
+        self._begin_with(training)
+        return training
+
+    def _describe_training(
+        self,
+        signatures: Any,
+        seen: NDArray[Any],
+        X: Array,
+        y: NDArray[np.intp],
+        feature_names: NDArray[Any] | None,
+    ) -> Training:
+        """Read the signatures beside prepared samples."""
+        if len(seen) < 2:
+            raise ValueError(
+                f"y holds one class only, {seen.tolist()[0]!r}: "
+                "learning needs samples of at least two seen classes."
+            )
+        table = SignatureTable.from_user(signatures, seen)
+        rows = table.positions(seen)
+        if isinstance(self.signature_scale, str):
+            scales = table.scales(rows if self.signature_scale == "seen" else slice(None))
+        else:
+            scales = (float(self.signature_scale),) * len(table.arrays)
+        described = table.normalized(scales, keep_views=self.keep_views)[rows]
+        return Training(X, y, described, seen, table, scales, self.keep_views, feature_names)
+
+    def _begin_with(self, training: Training) -> None:
+        """Know from here on what every method knows of its training data."""
+        self.n_features_in_ = training.X.shape[1]
+        if training.feature_names is not None:
+            self.feature_names_in_ = training.feature_names
+        self.seen_classes_ = training.classes
+        self.signature_scale_ = training.signature_scale
+
+    def _prepare(self, X: Any) -> Array:
+        """Prepared features, with one warning for all that was replaced."""
+        prepare = FeaturePreparation(self.feature_norm)
+        prepared = prepare(X)
+        prepare.warn()
+        return prepared
+
+    def _describe(self, table: SignatureTable) -> None:
+        """Synthesize every class of the table, then take it over as what is described.
+
+        All classes are made together, so that the order in which they were described, at fit or
+        later, cannot show in the last digit.
+        """
+        described = table.normalized(self.signature_scale_, keep_views=self.keep_views)
+        table.warn_of_twins(described)
+        parameters = self.synthesize(described, table.labels)
+        xp = compat.array_namespace(parameters)
+        flat = xp.reshape(parameters, (parameters.shape[0], -1))
+        bad = ~to_numpy(xp.all(xp.isfinite(flat), axis=1))
+        if bad.any():
+            raise ValueError(
+                f"{type(self).__name__} made NaN or infinite parameters for "
+                f"{name_some(table.labels[bad].tolist())}. Regularise more, or look at the scale "
+                "of X and of the signatures."
+            )
+        self._described = _Described(table, parameters)
+
+    @property
+    def class_scorer_(self) -> ClassScorer:
+        """What predictions work on, as classes are described at this moment."""
+        described = self._described  # read once: another thread may add classes
+        return self._scorer(described.table.labels, described.parameters)
+
+    def _scorer(self, labels: NDArray[Any], parameters: Array) -> ClassScorer:
+        """The scorer of described classes."""
+        embedding = Embedding(self.embed, (self.feature_norm,))
+        return ClassScorer(labels, parameters, embedding, self.score_function)
+
+
+class _Described(NamedTuple):
+    """Classes and their parameters, replaced together."""
+
+    table: SignatureTable
+    parameters: Array
+
+
+def fit_together(
+    variants: Sequence[ZeroShotClassifier], X: Any, y: Any, *, signatures: Any = None
+) -> Iterator[tuple[int, Any]]:
+    """Fit estimators on the same data; those of one class share what their method can share.
+
+    Parameters
+    ----------
+    variants : sequence of estimators
+        Not fitted. They are used up.
+    X : array-like of shape (n_samples, n_features)
+        Image features.
+    y : array-like of shape (n_samples,)
+        Class labels.
+    signatures : DataFrame, mapping, array or MultiSignatures, optional
+        What is known of each class; see :meth:`ZeroShotClassifier.fit`.
+
+    Yields
+    ------
+    index : int
+        Position in `variants`; the order is free, every one comes once.
+    estimator : zero-shot estimator
+        Fitted. It is no longer held here once the next is asked for.
+    """
+    # Preparation depends on these; nothing else that is shared does.
+    groups: dict[tuple[Any, ...], dict[int, ZeroShotClassifier]] = {}
+    for index, variant in enumerate(variants):
+        variant._validate_params()
+        key = type(variant), variant.feature_norm, variant.signature_scale
+        groups.setdefault(key, {})[index] = variant
+    for group in groups.values():
+        yield from _fit_group(group, X, y, signatures)
+
+
+def _fit_group(
+    group: dict[int, ZeroShotClassifier], X: Any, y: Any, signatures: Any
+) -> Iterator[tuple[int, Any]]:
+    """Fit estimators of one class that are prepared for alike."""
+    first = next(iter(group.values()))
+    training = first._begin(X, y, signatures)
+    for variant in group.values():
+        variant._begin_with(training)
+    positions = {id(variant): index for index, variant in group.items()}
+    blank = {id(variant): dict(vars(variant)) for variant in group.values()}
+    for variant in type(first)._fit_many(training, list(group.values())):
+        model = copy.copy(variant)
+        # What was learned goes with the copy: whoever holds the variant holds no model.
+        variant.__dict__ = blank[id(variant)]
+        model._describe(training.table)
+        yield positions[id(variant)], model
+        del model

@@ -1,0 +1,252 @@
+"""What a user calls on a fitted estimator, method or wrapper."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import FunctionType
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+from zslearn.base._docs import DOC_PARTS
+from zslearn.metrics import per_class_accuracy
+from zslearn.scoring import ClassScorer
+from zslearn.signatures import label_array
+from zslearn.utils import Array, fill_docstring, is_foreign, name_some, plain_tensor, to_numpy
+
+
+class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
+    """Base of all estimators: predictions by their scorer.
+
+    A fitted estimator has `class_scorer_`, a :class:`~zslearn.scoring.ClassScorer`, and
+    `seen_classes_`. Everything below reads the scorer once.
+    """
+
+    seen_classes_: NDArray[Any]
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
+
+    #: Parts of docstrings that subclasses name by a line ``<name>``.
+    _doc_parts: ClassVar[Mapping[str, str]] = DOC_PARTS
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Fill shared parts into the docstrings of the class and its functions."""
+        super().__init_subclass__(**options)
+        for documented in (cls, *vars(cls).values()):
+            if isinstance(documented, (type, FunctionType)) and documented.__doc__:
+                documented.__doc__ = fill_docstring(documented.__doc__, cls._doc_parts)
+
+    @property
+    def class_scorer_(self) -> ClassScorer:
+        """What predictions work on; a subclass makes it."""
+        raise AttributeError(f"{type(self).__name__} has no scorer: it is not fitted.")
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Every described class, sorted."""
+        return self.class_scorer_.labels
+
+    @property
+    def unseen_classes_(self) -> NDArray[Any]:
+        """The classes known by their signature alone, sorted."""
+        seen = set(self.seen_classes_.tolist())
+        classes = self.classes_
+        return classes[[label not in seen for label in classes.tolist()]]
+
+    def decision_function(self, X: Any, *, classes: Any = None) -> Array:
+        """Score every sample against every class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features.
+        classes : array-like of labels, optional
+            The candidates; by default every class in `classes_`.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            The higher, the better; columns follow `classes`. In the namespace and on the device of
+            `X`. Without `classes`, and with two classes described in all, scikit-learn's convention
+            for two classes holds: one number per sample, positive for `classes_[1]`.
+        """
+        scorer = self._checked_scorer()
+        scores = scorer.scores(self._check_features(X), classes)
+        if classes is None and len(scorer.labels) == 2:
+            return scores[:, 1] - scores[:, 0]
+        return scores
+
+    def predict(self, X: Any, *, classes: Any = None) -> NDArray[Any]:
+        """Name the best class of each sample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features.
+        classes : array-like of labels, optional
+            The candidates, for instance `unseen_classes_` in the conventional setting; by default
+            every class in `classes_`, the generalized setting.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Class labels. Of classes with equal scores the first in `classes_` is named.
+        """
+        return self.predict_top_k(X, 1, classes=classes)[0][:, 0]
+
+    def predict_top_k(
+        self, X: Any, k: int = 5, *, classes: Any = None
+    ) -> tuple[NDArray[Any], Array]:
+        """Name the `k` best classes of each sample, best first.
+
+        No matrix of all samples and classes is made.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features.
+        k : int, default=5
+            How many classes.
+        classes : array-like of labels, optional
+            The candidates; by default every class in `classes_`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples, k)
+            Class labels.
+        scores : array of shape (n_samples, k)
+            Their scores, descending.
+        """
+        scorer = self._checked_scorer()
+        return scorer.top_k(self._check_features(X), k, classes)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, classes: Any = None) -> float:
+        """Per-class accuracy: the mean over the classes in `y` of the accuracy within each.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features.
+        y : array-like of shape (n_samples,)
+            True labels.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each sample counts within its class.
+        classes : array-like of labels, optional
+            The candidates; by default every class in `classes_`.
+
+        Returns
+        -------
+        float
+            Between 0 and 1.
+        """
+        if classes is not None:
+            candidates = set(to_numpy(classes).tolist())
+            outside = [
+                label for label in np.unique(to_numpy(y)).tolist() if label not in candidates
+            ]
+            if outside:
+                raise ValueError(
+                    f"y holds labels that are not among classes: {name_some(outside)}. "
+                    "Such samples cannot be right; leave them out, or name their classes."
+                )
+        predicted = self.predict(X, classes=classes)
+        return float(per_class_accuracy(to_numpy(y), predicted, sample_weight=sample_weight))
+
+    def fit_grid(
+        self, X: Any, y: Any, *, signatures: Any = None, settings: Sequence[Mapping[str, Any]]
+    ) -> Iterator[tuple[int, Self]]:
+        """Fit once for each setting of the hyper-parameters.
+
+        A search calls this. Each estimator is fitted when it is asked for; a method may share work
+        between settings and then chooses their order.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        signatures : DataFrame, mapping, array or MultiSignatures, optional
+            What is known of each class; see `fit`.
+        settings : sequence of mappings
+            Hyper-parameters by name; those not named are as they are here.
+
+        Yields
+        ------
+        index : int
+            Position in `settings`.
+        estimator : zero-shot estimator
+            Fitted under that setting.
+        """
+        for index, setting in enumerate(settings):
+            variant = clone(self).set_params(**setting)
+            yield index, variant.fit(X, y, signatures=signatures)
+
+    # How it is done.
+
+    @contextmanager
+    def _anew(self) -> Iterator[Self]:
+        """A copy that has learned nothing; what it learns is taken over unless an error ends it."""
+        fresh = copy.copy(self)
+        learned = [name for name in vars(fresh) if name.endswith("_") and name[0] != "_"]
+        for name in [*learned, "_described"]:
+            fresh.__dict__.pop(name, None)
+        yield fresh
+        self.__dict__ = fresh.__dict__
+
+    def _checked_scorer(self) -> ClassScorer:
+        check_is_fitted(self, "class_scorer_")
+        return self.class_scorer_
+
+    def _check_training(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+        """Check features and labels; features keep their library, labels come to the host."""
+        if is_foreign(y):
+            y = to_numpy(y)
+        if is_foreign(X) and y is not None:
+            X = self._check_features(X, reset=True)
+            y = column_or_1d(y, warn=True)
+            check_consistent_length(X, y)
+        else:
+            X, y = validate_data(self, X, y, ensure_all_finite=False)
+        if y.dtype.kind == "f" and not np.isfinite(y).all():
+            raise ValueError("Input y contains NaN or infinity: every sample needs a label.")
+        if y.dtype.kind == "O":
+            labels = label_array(y, "y")
+            # Strings stay objects; numbers and booleans get their dtype.
+            y = y if labels.dtype.kind == "U" else labels
+        check_classification_targets(y)
+        return X, y
+
+    def _check_features(self, X: Any, *, reset: bool = False) -> Any:
+        """Check the shape of features; what they hold is checked block by block."""
+        if not is_foreign(X):
+            return validate_data(self, X, reset=reset, ensure_all_finite=False)
+        X = plain_tensor(X, "X")
+        if len(X.shape) != 2:
+            raise ValueError(f"Expected 2D array, got an array of {len(X.shape)} axes instead.")
+        n_samples, n_features = X.shape
+        if n_samples == 0 or n_features == 0:
+            raise ValueError(
+                f"X of shape {tuple(X.shape)} holds nothing: found 0 samples or features."
+            )
+        if reset:
+            self.n_features_in_ = n_features
+            if hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+        elif n_features != self.n_features_in_:
+            raise ValueError(
+                f"X has {n_features} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        return X

@@ -1,0 +1,87 @@
+"""What a method learns from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zslearn.signatures import Signatures, SignatureTable
+from zslearn.utils import Array, take_rows
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """What `fit` was given, made ready for a method.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Prepared features, in the namespace and on the device of those given.
+    y : ndarray of shape (n_samples,)
+        Position of each sample's class in `classes`: 0 … n_seen − 1.
+    signatures : ndarray of shape (n_seen, n_attributes) or SignatureViews
+        Normalised signatures of the seen classes; row y[i] is that of the class of X[i].
+    classes : ndarray of shape (n_seen,)
+        Labels of the seen classes, sorted.
+    table : SignatureTable
+        Every described class, with its signature as given.
+    signature_scale : tuple of float
+        What the signatures of each view are divided by.
+    keep_views : bool
+        Whether several views stay apart.
+    feature_names : ndarray of shape (n_features,) or None
+        Names of the features, where there are any.
+    """
+
+    X: Array
+    y: NDArray[np.intp]
+    signatures: Any
+    classes: NDArray[Any]
+    table: SignatureTable
+    signature_scale: tuple[float, ...]
+    keep_views: bool = False
+    feature_names: NDArray[Any] | None = None
+
+    @property
+    def n_seen(self) -> int:
+        """Number of seen classes."""
+        return len(self.classes)
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """Label of each sample."""
+        return self.classes[self.y]
+
+    @property
+    def counts(self) -> NDArray[np.intp]:
+        """Number of samples of each seen class."""
+        return np.bincount(self.y, minlength=self.n_seen)
+
+    def every_signature(self) -> Signatures:
+        """Normalised signatures of every described class, in the order of `table.labels`."""
+        return self.table.normalized(self.signature_scale, keep_views=self.keep_views)
+
+    def only(self, positions: NDArray[np.intp]) -> Training:
+        """The samples of some seen classes, as if there were no others.
+
+        Parameters
+        ----------
+        positions : ndarray of int
+            Ascending positions in `classes`.
+
+        Returns
+        -------
+        Training
+            Its `y` counts these classes from 0; the scale of the signatures stays.
+        """
+        rows = np.flatnonzero(np.isin(self.y, positions))
+        return replace(
+            self,
+            X=take_rows(self.X, rows),
+            y=np.searchsorted(positions, self.y[rows]),
+            signatures=self.signatures[positions],
+            classes=self.classes[positions],
+        )

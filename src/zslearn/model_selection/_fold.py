@@ -1,0 +1,194 @@
+"""One fold of a search: every setting fitted without some classes and scored on these."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zslearn.calibration import Fold
+from zslearn.metrics import ausuc, best_harmonic_mean, per_class_accuracy
+from zslearn.model_selection._checkpoint import Checkpoint
+from zslearn.scoring import EmbeddedRows
+from zslearn.signatures import SignatureTable
+from zslearn.utils import Floats, InputWarning, end_with_parent, take_rows, to_numpy
+
+Advance = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class FoldResult:
+    """What a fold gave.
+
+    Parameters
+    ----------
+    scores : dict of str to ndarray of shape (n_settings,)
+        By name; NaN where a setting failed.
+    failures : dict of int to str
+        Settings that failed, with the reason.
+    """
+
+    scores: dict[str, Floats]
+    failures: dict[int, str]
+
+
+@dataclass(frozen=True)
+class FoldTask:
+    """What a worker needs to compute one fold.
+
+    Parameters
+    ----------
+    estimator : zero-shot estimator
+        Not fitted.
+    X, y : arrays
+        All samples and their labels.
+    table : SignatureTable
+        Signatures of the seen classes.
+    fold : (train, test)
+        Rows to train on, rows to validate on.
+    settings : sequence of mappings
+        Hyper-parameters.
+    scorers : mapping of str to (callable or None)
+        Scores by name; None for those of the library.
+    names : sequence of str
+        What is kept of each setting: the scores, in the generalized setting also "bias".
+    checkpoint : Checkpoint
+        What was finished before.
+    raise_errors : bool
+        Whether a setting that fails ends the search.
+    caller : int
+        Number of the process that asked.
+    """
+
+    estimator: Any
+    X: Any
+    y: NDArray[Any]
+    table: SignatureTable
+    fold: Fold
+    settings: Sequence[Mapping[str, Any]]
+    scorers: Mapping[str, Any]
+    names: Sequence[str]
+    checkpoint: Checkpoint
+    raise_errors: bool
+    caller: int
+
+    def run(self, advance: Advance | None = None) -> FoldResult:
+        """Score every setting; what is finished already is not computed again.
+
+        Parameters
+        ----------
+        advance : callable, optional
+            Called with the number of settings that were finished.
+
+        Returns
+        -------
+        FoldResult
+            Scores, and what failed.
+        """
+        end_with_parent(self.caller)
+        advance = advance or (lambda amount: None)
+        validation = self._validation()
+        left = [i for i in range(len(self.settings)) if i not in self.checkpoint.done]
+        advance(len(self.settings) - len(left))
+        failures: dict[int, str] = {}
+        with warnings.catch_warnings():
+            # Said again when the chosen setting is fitted on all of the data.
+            warnings.simplefilter("ignore", InputWarning)
+            try:
+                self._fit_and_score(left, validation, advance)
+            except Exception:
+                if self.raise_errors:
+                    raise
+                # One of them failed, and with it what it shared: the others are fitted alone.
+                for i in [i for i in left if i not in self.checkpoint.done]:
+                    try:
+                        self._fit_and_score([i], validation, advance)
+                    except Exception as error:
+                        failures[i] = f"{type(error).__name__}: {' '.join(str(error).split())}"
+                        advance(1)
+        if left:
+            self.checkpoint.write()
+        return FoldResult(self.checkpoint.table(len(self.settings), self.names), failures)
+
+    def _validation(self) -> Validation:
+        train, test = self.fold
+        unseen = np.setdiff1d(self.table.labels, self.y[train])
+        return Validation(take_rows(self.X, test), self.y[test], unseen)
+
+    def _fit_and_score(self, left: list[int], validation: Validation, advance: Advance) -> None:
+        """Fit some settings together; what each gave is kept at once."""
+        if not left:
+            return
+        train, _ = self.fold
+        fitted = self.estimator.fit_grid(
+            take_rows(self.X, train),
+            self.y[train],
+            signatures=self.table.as_user(),
+            settings=[self.settings[i] for i in left],
+        )
+        for position, model in fitted:
+            found = validation.measure(model, self.scorers, self.names)
+            self.checkpoint.add(left[position], found)
+            advance(1)
+
+
+class Validation:
+    """Images that validate a fold, and what estimators score on them.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Their features.
+    y : ndarray of shape (n_samples,)
+        Their labels.
+    unseen : ndarray of shape (n_unseen,)
+        The classes left out.
+    """
+
+    def __init__(self, X: Any, y: NDArray[Any], unseen: NDArray[Any]) -> None:
+        self.X, self.y, self.unseen = X, y, unseen
+        self.is_unseen = np.isin(y, unseen)
+        # Estimators of one grid often embed images in the same way.
+        self.rows = EmbeddedRows(X)
+
+    def measure(
+        self, model: Any, scorers: Mapping[str, Any], names: Sequence[str]
+    ) -> dict[str, float]:
+        """The scores of a fitted estimator, by name."""
+        found: dict[str, float] = {}
+        if "accuracy" in scorers:
+            found["accuracy"] = self._accuracy(model)
+        if {"ausuc", "harmonic_mean", "bias"} & set(names):
+            found |= self._generalized(model)
+        for name, scorer in scorers.items():
+            if callable(scorer):
+                rows = take_rows(self.X, np.flatnonzero(self.is_unseen))
+                found[name] = float(scorer(model, rows, self.y[self.is_unseen], self.unseen))
+        return {name: found[name] for name in names}
+
+    def _accuracy(self, model: Any) -> float:
+        """Per-class accuracy on the classes left out, among these."""
+        scores = to_numpy(model.class_scorer_.scores(self.rows, self.unseen))[self.is_unseen]
+        predicted = self.unseen[scores.argmax(axis=1)]
+        return float(per_class_accuracy(self.y[self.is_unseen], predicted))
+
+    def _generalized(self, model: Any) -> dict[str, float]:
+        """The area under the curve, its best harmonic mean, and the factor that gives it."""
+        scorer = model.class_scorer_
+        problem = {
+            "y_true": self.y,
+            "scores": to_numpy(scorer.scores(self.rows)),
+            "classes": scorer.labels,
+            "seen_classes": model.seen_classes_,
+            "missing": "ignore",
+        }
+        best, factor = best_harmonic_mean(**problem)
+        return {
+            "ausuc": float(ausuc(**problem)),
+            "harmonic_mean": float(best),
+            "bias": float(factor),
+        }

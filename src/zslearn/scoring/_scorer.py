@@ -1,0 +1,191 @@
+"""The scorer of described classes: all that a prediction needs, in one frozen object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zslearn.scoring._blocks import ScoreFunction, class_scores, top_k
+from zslearn.scoring._embedding import EmbeddedRows, Embedding
+from zslearn.signatures import label_array, label_kind
+from zslearn.utils import Array, Floats, is_foreign, name_some, take_rows, to_numpy
+
+
+@dataclass(frozen=True, eq=False)
+class ClassScorer:
+    """Classes, their parameters, and how features meet them.
+
+    An estimator makes one whenever classes are described and replaces it as a whole, so that a
+    prediction reads it once and another thread may add classes meanwhile. A wrapper makes its own
+    from that of the estimator inside.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_classes,)
+        Every described class, sorted.
+    parameters : array of shape (n_classes, n_dims) or (n_classes, n_maps, n_dims)
+        What `synthesize` made of them.
+    embedding : Embedding
+        Takes features into the space of the parameters.
+    score : {"dot", "euclidean", "cosine", "max_dot"}, default="dot"
+        How the two meet; see :func:`class_scores`.
+    bias : ndarray of shape (n_classes,), optional
+        What is added to the scores of each class.
+    precedence : ndarray of int of shape (n_classes,), optional
+        Of classes with equal scores the one with the smaller number wins, of these the first in
+        `labels`. By default the first in `labels`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn.scoring import ClassScorer, Embedding
+    >>> scorer = ClassScorer(np.array(["ant", "bee"]), np.eye(2), Embedding(lambda rows: rows))
+    >>> scorer.top_k(np.array([[1.0, 3.0]]), k=1)[0].tolist()
+    [['bee']]
+    >>> calibrated = scorer.holding_back(["bee"], 2.5)
+    >>> calibrated.scores(np.array([[1.0, 3.0]]))
+    array([[1. , 0.5]])
+    """
+
+    labels: NDArray[Any]
+    parameters: Array
+    embedding: Embedding
+    score: ScoreFunction = "dot"
+    bias: Floats | None = None
+    precedence: NDArray[np.intp] | None = None
+
+    def scores(self, X: Array | EmbeddedRows, classes: Any = None) -> Array:
+        """Score rows against classes.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features) or EmbeddedRows
+            Features, checked but not prepared.
+        classes : array-like of labels, optional
+            The candidates; by default all.
+
+        Returns
+        -------
+        array of shape (n_samples, n_candidates)
+            Columns follow `classes`, or `labels`.
+        """
+        positions = None if classes is None else find_classes(classes, self.labels)
+        return self._meet(class_scores, X, positions)
+
+    def top_k(
+        self, X: Array | EmbeddedRows, k: int, classes: Any = None
+    ) -> tuple[NDArray[Any], Array]:
+        """Name the `k` best classes of each row, best first.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features) or EmbeddedRows
+            Features, checked but not prepared.
+        k : int
+            How many classes.
+        classes : array-like of labels, optional
+            The candidates; by default all.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples, k)
+            Class labels.
+        scores : array of shape (n_samples, k)
+            Their scores, descending.
+        """
+        if classes is None and self.precedence is None:
+            indices, scores = self._meet(top_k, X, None, k)
+            return self.labels[to_numpy(indices)], scores
+        positions = np.arange(len(self.labels))
+        if classes is not None:
+            # In the order of the labels: ties do not depend on the order of the candidates.
+            positions = np.sort(find_classes(classes, self.labels))
+        if self.precedence is not None:
+            positions = positions[np.argsort(self.precedence[positions], kind="stable")]
+        indices, scores = self._meet(top_k, X, positions, k)
+        return self.labels[positions[to_numpy(indices)]], scores
+
+    def holding_back(self, classes: Any, factor: float) -> ClassScorer:
+        """Lower the scores of some classes; on a tie the others win (calibrated stacking).
+
+        Parameters
+        ----------
+        classes : array-like of labels
+            The classes to lower, usually the seen ones.
+        factor : float
+            What is taken from their scores.
+
+        Returns
+        -------
+        ClassScorer
+            A new scorer.
+        """
+        lowered = is_among(self.labels, classes)
+        bias = np.where(lowered, -factor, 0.0)
+        precedence = lowered.astype(np.intp)
+        if self.precedence is not None:
+            precedence = precedence * (1 + int(self.precedence.max())) + self.precedence
+        return replace(
+            self,
+            bias=bias if self.bias is None else bias + self.bias,
+            precedence=precedence,
+        )
+
+    def _meet(
+        self, function: Any, X: Array | EmbeddedRows, positions: NDArray[np.intp] | None, *args: Any
+    ) -> Any:
+        """Call a function of this room on rows and the candidates' parameters."""
+        parameters, bias = self.parameters, self.bias
+        if positions is not None:
+            parameters = take_rows(parameters, positions)
+            bias = None if bias is None else bias[positions]
+        options = {"score": self.score, "bias": bias}
+        if isinstance(X, EmbeddedRows):
+            return function(X.under(self.embedding), parameters, *args, **options)
+        with self.embedding.over_blocks() as embed:
+            return function(X, parameters, *args, embed=embed, **options)
+
+
+def is_among(labels: NDArray[Any], classes: Any) -> NDArray[np.bool_]:
+    """Which labels are among some classes."""
+    wanted = set(to_numpy(classes).tolist())
+    return np.asarray([label in wanted for label in labels.tolist()], dtype=bool)
+
+
+def find_classes(classes: Any, known: NDArray[Any]) -> NDArray[np.intp]:
+    """Positions among the known labels of the candidates that a user named.
+
+    Parameters
+    ----------
+    classes : array-like of labels
+        The candidates.
+    known : ndarray of shape (n_classes,)
+        Every described class.
+
+    Returns
+    -------
+    ndarray of shape (n_candidates,)
+        In the order of `classes`.
+    """
+    if isinstance(classes, str) or not isinstance(classes, Iterable):
+        raise ValueError(f"classes must be a list of labels; got {classes!r}.")
+    labels = label_array(to_numpy(classes) if is_foreign(classes) else classes, "classes")
+    if labels.size == 0:
+        raise ValueError("classes is empty: name at least one candidate, or leave it out.")
+    where = {label: i for i, label in enumerate(known.tolist())}
+    if label_kind(labels) != label_kind(known):
+        where = {}
+    unknown = [label for label in labels.tolist() if label not in where]
+    if unknown:
+        raise ValueError(
+            f"classes names what is not described: {name_some(unknown)}. "
+            "Describe it with add_classes, or look at classes_."
+        )
+    if len(np.unique(labels)) < len(labels):
+        values, counts = np.unique(labels, return_counts=True)
+        raise ValueError(f"classes names twice: {name_some(values[counts > 1].tolist())}.")
+    return np.asarray([where[label] for label in labels.tolist()], dtype=np.intp)
