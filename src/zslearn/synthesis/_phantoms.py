@@ -1,7 +1,7 @@
 r"""Phantom classes: where they start, and how their signatures are learned.
 
 A phantom class is a linear combination of the seen classes, :math:`b_r = \sum_c \beta_{rc} a_c`.
-Signatures of several views have one table of coefficients a view.
+Signatures of several views have one table of coefficients per view.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from sklearn.cluster import KMeans
 
-from zslearn.signatures import SignatureViews
+from zslearn.signatures import Signatures, side_by_side, view_arrays, with_arrays
+from zslearn.utils import Floats
 
-Floats = NDArray[np.float64]
-#: One array a view.
+#: One array per view.
 Views = tuple[Floats, ...]
 
 # Steps of the proximal method between two solves for the base classifiers.
@@ -27,24 +26,7 @@ _STEPS = 30
 _HALVINGS = 30
 
 
-def view_arrays(signatures: Floats | SignatureViews) -> Views:
-    """The arrays of one view or of several."""
-    return signatures.arrays if isinstance(signatures, SignatureViews) else (signatures,)
-
-
-def with_arrays(arrays: Views, like: Floats | SignatureViews) -> Floats | SignatureViews:
-    """Arrays in the form of `like`: one array, or views with its weights."""
-    if isinstance(like, SignatureViews):
-        return SignatureViews(arrays, like.weights)
-    return arrays[0]
-
-
-def side_by_side(signatures: Floats | SignatureViews) -> Floats:
-    """One vector a class."""
-    return signatures.concatenate() if isinstance(signatures, SignatureViews) else signatures
-
-
-def signature_norms(signatures: Floats | SignatureViews) -> tuple[float, ...]:
+def signature_norms(signatures: Signatures) -> tuple[float, ...]:
     """The norm h of the signatures of each view; all are equal but for zero rows."""
     return tuple(
         float(np.linalg.norm(array, axis=1).max(initial=0.0)) for array in view_arrays(signatures)
@@ -52,7 +34,7 @@ def signature_norms(signatures: Floats | SignatureViews) -> tuple[float, ...]:
 
 
 def initial_combinations(
-    signatures: Floats | SignatureViews,
+    signatures: Signatures,
     n_phantoms: int,
     init: str,
     rng: np.random.RandomState,
@@ -76,7 +58,7 @@ def initial_combinations(
     Returns
     -------
     tuple of ndarray of shape (n_phantoms, n_seen)
-        One table a view.
+        One table per view.
     """
     n_seen = len(signatures)
     if init == "auto":
@@ -113,7 +95,7 @@ def _to_norm(mixture: Floats, array: Floats) -> Floats:
     return mixture * scale
 
 
-def combine(betas: Views, signatures: Floats | SignatureViews) -> Floats | SignatureViews:
+def combine(betas: Views, signatures: Signatures) -> Signatures:
     r"""The phantoms :math:`b_r = \sum_c \beta_{rc} a_c`, view by view."""
     arrays = tuple(beta @ array for beta, array in zip(betas, view_arrays(signatures), strict=True))
     return with_arrays(arrays, signatures)
@@ -142,7 +124,7 @@ class PhantomObjective:
         g: similarities S (n_seen, n_phantoms) → value, and its gradient with respect to S.
     """
 
-    signatures: Floats | SignatureViews
+    signatures: Signatures
     factors: Views
     gamma: float
     eta: float

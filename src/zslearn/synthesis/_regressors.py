@@ -15,24 +15,16 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin, _fit_context, clone
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from zslearn.signatures import SignatureViews, rbf_similarity
+from zslearn.signatures import rbf_similarity, side_by_side
 from zslearn.solvers import NuSVRResult, nu_svr
-from zslearn.utils import import_optional
-
-Floats = NDArray[np.float64]
-
-
-def side_by_side(signatures: Any) -> Floats:
-    """One vector a class, also of signatures of several views."""
-    return signatures.concatenate() if isinstance(signatures, SignatureViews) else signatures
+from zslearn.utils import Floats, checks_parameters, import_optional
 
 
 class SharedKernel:
@@ -65,7 +57,7 @@ class SharedKernel:
 
 
 class KernelNuSVR:
-    """One ν-SVR a dimension over the RBF kernel of the signatures (the paper's eEXEMlearn).
+    """One ν-SVR per dimension over the RBF kernel of the signatures (the paper's eEXEMlearn).
 
     Parameters
     ----------
@@ -74,7 +66,7 @@ class KernelNuSVR:
     tol : float
         Largest violation of the optimality conditions.
     max_iter : int
-        Steps a dimension at most.
+        Steps per dimension at most.
     n_jobs : int or None
         Threads.
     """
@@ -254,7 +246,7 @@ class ExemplarMLP(RegressorMixin, BaseEstimator):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @checks_parameters()
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the weights.
 

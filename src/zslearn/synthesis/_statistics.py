@@ -17,14 +17,10 @@ import scipy.linalg
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
-from zslearn.base import _FeaturePreparation
-from zslearn.signatures._table import label_array, label_kind
-from zslearn.utils import Array, is_foreign, to_numpy
-
-Floats = NDArray[np.float64]
-
-# Rows that are widened to float64 at a time.
-_BLOCK = 4096
+from zslearn.scoring import FeaturePreparation
+from zslearn.signatures import label_array, label_kind
+from zslearn.solvers import class_means, deviation_blocks
+from zslearn.utils import Array, Floats, is_foreign, to_numpy
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +45,7 @@ class ClassStatistics:
     factors : tuple of ndarray of shape (rank, n_features), optional
         For each class a matrix F with FᵀF the scatter of that class alone. Only these give the
         deviation of a class along any direction, as the standardised distance after PCA needs;
-        they take up to min(samples, features) rows a class.
+        they take up to min(samples, features) rows per class.
 
     Examples
     --------
@@ -100,51 +96,50 @@ class ClassStatistics:
             X = check_array(X, ensure_all_finite=False, input_name="X")
         labels = label_array(to_numpy(y) if is_foreign(y) else column_or_1d(y), "y")
         check_consistent_length(X, labels)
-        prepare = _FeaturePreparation(feature_norm)
+        prepare = FeaturePreparation(feature_norm)
         prepared = prepare(X)
         prepare.warn()
         classes, codes = np.unique(labels, return_inverse=True)
-        return cls._of_prepared(prepared, codes, classes, factors=factors)
+        return cls.of_prepared(prepared, codes, classes, factors=factors)
 
     @classmethod
-    def _of_prepared(
+    def of_prepared(
         cls, X: Array, codes: NDArray[np.intp], classes: NDArray[Any], *, factors: bool
     ) -> Self:
-        """Statistics of prepared features, in two passes over blocks of rows."""
+        """Take the statistics of prepared features, in two passes over blocks of rows.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Prepared features, of any library.
+        codes : ndarray of shape (n_samples,)
+            Position of each sample's class in `classes`.
+        classes : ndarray of shape (n_classes,)
+            Labels, sorted.
+        factors : bool
+            Whether the scatter of each class is kept.
+
+        Returns
+        -------
+        ClassStatistics
+            Of these classes.
+        """
         xp = compat.array_namespace(X)
-        device = compat.device(X)
-        n_samples, n_features = X.shape
-        labels = xp.asarray(codes, device=device)
-        numbers = xp.arange(len(classes), device=device)
-        counts = np.bincount(codes, minlength=len(classes))
-        scale = xp.asarray(1.0 / counts, dtype=xp.float64, device=device)
-        blocks = [
-            slice(start, min(start + _BLOCK, n_samples)) for start in range(0, n_samples, _BLOCK)
-        ]
-
-        def members(rows: slice) -> Array:
-            return xp.astype(labels[rows][None, :] == numbers[:, None], xp.float64)
-
-        # Sums around one sample, so that a large common offset does not cost digits.
-        shift = xp.astype(X[0:1, :], xp.float64)
-        means = xp.zeros((len(classes), n_features), dtype=xp.float64, device=device)
-        for rows in blocks:
-            means = means + members(rows) @ (xp.astype(X[rows, :], xp.float64) - shift)
-        means = means * scale[:, None] + shift
+        means = class_means(X, codes, len(classes))
         squares = xp.zeros_like(means)
-        scatter = xp.zeros((n_features, n_features), dtype=xp.float64, device=device)
+        n_features = X.shape[1]
+        scatter = xp.zeros((n_features, n_features), dtype=xp.float64, device=compat.device(X))
         kept: list[list[Floats]] = [[] for _ in classes]
-        for rows in blocks:
-            deviation = xp.astype(X[rows, :], xp.float64) - xp.take(means, labels[rows], axis=0)
-            squares = squares + members(rows) @ (deviation * deviation)
-            scatter = scatter + xp.matrix_transpose(deviation) @ deviation
+        for rows, members, deviations in deviation_blocks(X, codes, means):
+            squares = squares + members @ (deviations * deviations)
+            scatter = scatter + xp.matrix_transpose(deviations) @ deviations
             if factors:
-                host, block_codes = to_numpy(deviation), codes[rows]
+                host, block_codes = to_numpy(deviations), codes[rows]
                 for code in np.unique(block_codes):
                     kept[code].append(host[block_codes == code])
         return cls(
             classes,
-            counts.astype(np.int64),
+            np.bincount(codes, minlength=len(classes)).astype(np.int64),
             to_numpy(means),
             to_numpy(squares),
             to_numpy(scatter),
@@ -302,7 +297,7 @@ def ideal_signatures(X: Any, y: Any, *, feature_norm: str | None = "l2") -> pd.D
     Returns
     -------
     DataFrame of shape (n_classes, n_features)
-        One row a class, index: class labels.
+        One row per class, index: class labels.
 
     Examples
     --------

@@ -18,63 +18,21 @@ With the seen classes themselves as phantoms S is square: W is trained directly,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn.base import Training, ZeroShotClassifier
-from zslearn.signatures import SignatureViews, normalized_similarity
-from zslearn.solvers._multiclass_svm import SVMLoss, SVMResult, loss_and_slope, train
-from zslearn.solvers._svm_rows import TrainingRows
-from zslearn.synthesis._phantoms import (
-    Floats,
-    PhantomObjective,
-    Views,
-    combine,
-    initial_combinations,
-    metric_factor,
-    side_by_side,
-    view_arrays,
-    with_arrays,
-)
-from zslearn.utils import Array, move_like, to_numpy
-
-_LOSSES: dict[str, SVMLoss] = {
-    "ovo": "squared_hinge",
-    "cs": "crammer_singer",
-    "struct": "crammer_singer",
-}
-# Learning phantoms alternates at most this often, and ends when the objective falls by less.
-_ALTERNATIONS = 50
-_FALL = 1e-4
-
-
-class _Grids:
-    """Grids that depend on the loss of a model; those of the class are for the default loss."""
-
-    def __get__(
-        self, model: SynC | None, owner: type[SynC] | None = None
-    ) -> dict[str, dict[str, list[Any]]]:
-        # The loss of "ovo" is a mean over the classes, too, so that its alphas are smaller.
-        lowest, highest = (-20, -12) if model is None or model.loss == "ovo" else (-14, -8)
-        return {
-            "paper": {
-                "gamma": [2.0**k for k in range(-5, 6)],
-                "alpha": [2.0**k for k in range(-30, -7, 2)],
-            },
-            "fast": {
-                "gamma": [2.0**k for k in range(-4, 4)],
-                "alpha": [2.0**k for k in range(lowest, highest + 1, 2)],
-            },
-        }
+from zslearn.base import Training, ZeroShotClassifier, alike_but_for, fit_together
+from zslearn.signatures import Signatures
+from zslearn.solvers import SVMResult
+from zslearn.synthesis._phantoms import combine
+from zslearn.synthesis._sync_training import LOSSES, Learned, SynCProblem, similarities_to
+from zslearn.utils import Array, Floats, move_like
 
 
 class SynC(ZeroShotClassifier):
@@ -113,14 +71,11 @@ class SynC(ZeroShotClassifier):
         distance; or a positive semi-definite matrix. With several views the last is not possible.
     tol : float, default=1e-4
         Relative duality gap at which training ends.
-    max_iter : int, default=1000
+    max_iter : int, default=4000
         Largest number of Newton steps ("ovo") or passes over the samples ("cs", "struct").
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState instance or None, default=0
         Seed of random phantoms, of k-means and of the order in which samples are visited.
-    feature_norm : {"l2"} or None, default="l2"
-        Whether each sample is brought to unit norm. "l2" also replaces NaN and infinity by 0.
-    signature_scale : {"seen", "all"} or float, default="seen"
-        What the median distance, in units of which signatures are measured, is taken over.
+    <parameters of every method>
 
     Attributes
     ----------
@@ -140,19 +95,8 @@ class SynC(ZeroShotClassifier):
         The objective after each step of the alternation with `learn_phantoms`, which never rises;
         else `objective_` alone.
     combinations_ : tuple of ndarray of shape (n_phantoms, n_seen)
-        Coefficients β of the phantoms in the seen classes' signatures, one table a view.
-    classes_ : ndarray of shape (n_classes,)
-        Every described class, sorted.
-    seen_classes_ : ndarray of shape (n_seen,)
-        The classes of the training data, sorted.
-    unseen_classes_ : ndarray of shape (n_unseen,)
-        The classes known by their signature alone, sorted.
-    n_features_in_ : int
-        Width of `X`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, where `X` had string names.
-    signature_scale_ : tuple of float
-        The number that the signatures of each view are divided by.
+        Coefficients β of the phantoms in the seen classes' signatures, one table per view.
+    <attributes of every method>
 
     See Also
     --------
@@ -173,7 +117,7 @@ class SynC(ZeroShotClassifier):
     >>> from zslearn.datasets import make_zero_shot
     >>> from zslearn.synthesis import SynC
     >>> data = make_zero_shot(random_state=0)
-    >>> model = SynC(loss="struct", random_state=0)
+    >>> model = SynC(loss="struct")
     >>> model = model.fit(data.X_train, data.y_train, signatures=data.signatures)
     >>> model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.5
     True
@@ -183,13 +127,9 @@ class SynC(ZeroShotClassifier):
 
     keep_views: ClassVar[bool] = True
 
-    #: Grids by name; "fast" depends on the loss.
-    grids = _Grids()
-    grid_order: ClassVar[tuple[str, ...]] = ("gamma", "alpha")
-
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,
-        "loss": [StrOptions(set(_LOSSES))],
+        "loss": [StrOptions(set(LOSSES))],
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "gamma": [Interval(Real, 0, None, closed="neither")],
         "n_phantoms": [Interval(Integral, 1, None, closed="left"), None],
@@ -218,8 +158,8 @@ class SynC(ZeroShotClassifier):
         penalize: str = "w",
         metric: Any = None,
         tol: float = 1e-4,
-        max_iter: int = 1000,
-        random_state: int | np.random.RandomState | None = None,
+        max_iter: int = 4000,
+        random_state: int | np.random.RandomState | None = 0,
         feature_norm: str | None = "l2",
         signature_scale: str | float = "seen",
     ) -> None:
@@ -238,6 +178,22 @@ class SynC(ZeroShotClassifier):
         self.random_state = random_state
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
+
+    @property
+    def grids(self) -> dict[str, dict[str, list[Any]]]:  # type: ignore[override]
+        """Grids by name; "fast" depends on the loss."""
+        # The loss of "ovo" is a mean over the classes, too, so that its alphas are smaller.
+        lowest, highest = (-20, -12) if self.loss == "ovo" else (-14, -8)
+        return {
+            "paper": {
+                "gamma": [2.0**k for k in range(-5, 6)],
+                "alpha": [2.0**k for k in range(-30, -7, 2)],
+            },
+            "fast": {
+                "gamma": [2.0**k for k in range(-4, 4)],
+                "alpha": [2.0**k for k in range(lowest, highest + 1, 2)],
+            },
+        }
 
     def fit_path(
         self,
@@ -285,81 +241,56 @@ class SynC(ZeroShotClassifier):
         """
         if len(alphas) == 0 or len(gammas) == 0:
             raise ValueError("alphas and gammas must name at least one value each.")
-        fresh = clone(self)
-        base = fresh._begin(X, y, signatures)
-        for model in fresh._path(base, alphas, list(dict.fromkeys(gammas))):
-            model._describe(base.table)
+        variants = [
+            clone(self).set_params(alpha=alpha, gamma=gamma)
+            for alpha in sorted(set(alphas), reverse=True)
+            for gamma in dict.fromkeys(gammas)
+        ]
+        for _, model in fit_together(variants, X, y, signatures=signatures):
             yield model
 
-    def _path(
-        self, base: Training, alphas: Sequence[float], gammas: Sequence[float]
-    ) -> Iterator[Self]:
-        """Every pair, not described yet: alphas descending, for each of them the gammas."""
-        training = self._make_ready(base.X, base.y, base.signatures)
-        last: dict[float, SVMResult | None] = {}
-        solution: SVMResult | None = None
-        for alpha in sorted(set(alphas), reverse=True):
-            for gamma in gammas:
-                model = self._variant({"alpha": alpha, "gamma": gamma})
-                model._validate_params()
-                start = solution if model._direct(training.n_seen) else last.get(gamma)
-                if model.learn_phantoms:
-                    start = None  # it belongs to other phantoms
-                solution = last[gamma] = model._learn(training, start)
-                yield model
+    @classmethod
+    def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
+        """Each training starts from the one for the next larger alpha; see `fit_path`."""
+        for group in alike_but_for(variants, "alpha", "gamma"):
+            problem = SynCProblem(training, group[0])
+            latest: dict[float | None, SVMResult] = {}
+            for variant in sorted(group, key=lambda variant: -variant.alpha):
+                # One training serves every gamma where W is trained directly. Learned phantoms are
+                # not those that another solution belongs to.
+                similar = None if problem.direct else variant.gamma
+                start = None if variant.learn_phantoms else latest.get(similar)
+                learned = problem.learn(variant.alpha, variant.gamma, start)
+                latest[similar] = learned.solution
+                variant._take(learned, problem)
+                yield variant
 
-    def _fit_settings(
-        self, training: Training, settings: Sequence[Mapping[str, Any]]
-    ) -> Iterator[tuple[int, Self]]:
-        """Settings of `alpha` and `gamma` alone share as `fit_path` does."""
-        wanted: dict[tuple[float, float], list[int]] = {}
-        for i, setting in enumerate(settings):
-            pair = setting.get("alpha", self.alpha), setting.get("gamma", self.gamma)
-            wanted.setdefault(pair, []).append(i)
-        gammas = list(dict.fromkeys(gamma for _, gamma in wanted))
-        for model in self._path(training, [alpha for alpha, _ in wanted], gammas):
-            for i in wanted.get((model.alpha, model.gamma), ()):
-                yield i, model
+    def _take(self, learned: Learned, problem: SynCProblem) -> None:
+        """Take over what was learned."""
+        self._factors = problem.factors
+        self.combinations_ = learned.combinations
+        self.phantoms_ = combine(learned.combinations, problem.signatures)
+        self.base_classifiers_ = learned.base_classifiers
+        self.coef_ = learned.solution.coef
+        self.objective_ = learned.objective
+        self.dual_gap_ = learned.solution.dual_gap
+        self.history_ = list(learned.history)
+        self.n_iter_ = learned.n_iter
 
-    def embedding_key(self) -> str:
-        """Images are embedded as they are, whatever the setting."""
-        return "x"
-
-    def _fit(self, X: Array, y: NDArray[np.intp], signatures: Floats | SignatureViews) -> None:
-        self._learn(self._make_ready(X, y, signatures), None)
-
-    def _make_ready(
-        self, X: Array, y: NDArray[np.intp], signatures: Floats | SignatureViews
-    ) -> _Training:
-        """What training starts from, whatever alpha and gamma are."""
-        rng = check_random_state(self.random_state)
-        n_seen = len(signatures)
-        return _Training(
-            rows=TrainingRows(X, y, n_seen),
-            signatures=signatures,
-            combinations=initial_combinations(
-                signatures, self.n_phantoms or n_seen, self.phantom_init, rng
-            ),
-            rng=rng,
-        )
-
-    def synthesize(self, signatures: Floats | SignatureViews) -> Array:
+    def synthesize(self, signatures: Signatures, labels: NDArray[Any] | None = None) -> Array:
         """Make the classifier of each class, Σ_r s_cr v_r (eSynCCombine).
 
-        Parameters
-        ----------
-        signatures : ndarray of shape (n_classes, n_attributes) or SignatureViews
-            Normalised signatures.
+        <parameters of synthesize>
 
         Returns
         -------
         array of shape (n_classes, n_features)
-            One classifier a row.
+            One classifier per row.
         """
         similarities = self.similarities(signatures)
         return move_like(similarities, self.base_classifiers_) @ self.base_classifiers_
 
-    def similarities(self, signatures: Floats | SignatureViews) -> Floats:
+    def similarities(self, signatures: Signatures) -> Floats:
         """Weights of the bipartite graph between classes and phantoms (eSynCSimForm).
 
         Parameters
@@ -372,198 +303,4 @@ class SynC(ZeroShotClassifier):
         ndarray of shape (n_classes, n_phantoms)
             Each row sums to one.
         """
-        return normalized_similarity(
-            self._stretched(signatures), self._stretched(self.phantoms_), gamma=self.gamma
-        )
-
-    # How it is done.
-
-    def _learn(self, training: _Training, start: SVMResult | None) -> SVMResult:
-        """Learn the base classifiers, and the phantoms where they are to be learned."""
-        self._factors = self._metric_factors(training.signatures)
-        self._set_phantoms(training.combinations, training)
-        solution = self._solve(training, start)
-        self.n_iter_ = solution.n_iter
-        self.objective_ = solution.objective
-        self.history_ = [solution.objective]
-        if self.learn_phantoms:
-            solution = self._alternate(training, solution)
-        self.coef_ = solution.coef
-        self.dual_gap_ = solution.dual_gap
-        return solution
-
-    def _solve(
-        self, training: _Training, start: SVMResult | None, classifiers: Array = None
-    ) -> SVMResult:
-        """Learn the base classifiers of the present phantoms, starting from `classifiers`."""
-        rows, direct = training.rows, self._direct(training.n_seen)
-        synthesis = _Synthesis(self.similarities(training.signatures), self.penalize, direct)
-        if start is not None and classifiers is not None:
-            start = replace(start, base=rows.asarray(synthesis.forward) @ classifiers)
-        if direct and start is not None and start.alpha == self.alpha:
-            solution = start  # of another gamma
-        else:
-            solution = train(
-                rows,
-                alpha=self.alpha,
-                loss=_LOSSES[self.loss],
-                margins=self._margins(training.signatures),
-                mixing=synthesis.mixing,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                warm_start=start,
-                random_state=training.rng,
-            )
-        self.base_classifiers_ = rows.asarray(synthesis.back) @ solution.base
-        return solution
-
-    def _alternate(self, training: _Training, solution: SVMResult) -> SVMResult:
-        """Minimise over the phantoms and the base classifiers in turn (eSynCSemObj)."""
-        objective = PhantomObjective(
-            training.signatures,
-            self._factors,
-            self.gamma,
-            self.eta,
-            self.norm_penalty,
-            self._loss_of_similarities(training),
-        )
-        value = solution.objective + objective.penalties(self.combinations_)
-        self.history_ = [value]
-        for _ in range(_ALTERNATIONS):
-            before = value
-            betas, value = objective.descend(self.combinations_)
-            if not value < before:
-                value = before
-                break
-            self.history_.append(value)
-            self._set_phantoms(betas, training)
-            classifiers = self.base_classifiers_
-            trial = self._solve(training, solution, classifiers)
-            self.n_iter_ += trial.n_iter
-            rest = objective.penalties(betas)
-            if trial.objective + rest < value:
-                solution, value = trial, trial.objective + rest
-            else:
-                # What was there is better by a part of the gap: it stays, under the new bound.
-                self.base_classifiers_ = classifiers
-                similarities = self.similarities(training.signatures)
-                solution = replace(
-                    trial,
-                    coef=training.rows.asarray(similarities) @ classifiers,
-                    objective=value - rest,
-                    dual_gap=trial.dual_gap - (trial.objective + rest - value),
-                )
-            self.history_.append(value)
-            if before - value <= _FALL * abs(value):
-                break
-            objective = replace(objective, loss=self._loss_of_similarities(training))
-        self.objective_ = value
-        return solution
-
-    def _loss_of_similarities(
-        self, training: _Training
-    ) -> Callable[[Floats], tuple[float, Floats]]:
-        """Loss and penalty as a function of S, the base classifiers fixed, with its gradient.
-
-        The scores X (S V)ᵀ are (X Vᵀ) Sᵀ, so that the features are needed once only.
-        """
-        rows = training.rows
-        loss, margins = _LOSSES[self.loss], self._margins(training.signatures)
-        responses = to_numpy(rows.scores(rows.rotated(self.base_classifiers_)))
-        V = to_numpy(self.base_classifiers_)
-        gram = V @ V.T
-
-        def evaluate(similarities: Floats) -> tuple[float, Floats]:
-            value, slope = loss_and_slope(responses @ similarities.T, rows.y, loss, margins)
-            slope = slope.T @ responses
-            if self.penalize == "v":
-                return value + 0.5 * self.alpha * float(np.trace(gram)), slope
-            mixed = similarities @ gram
-            value += 0.5 * self.alpha * float(np.sum(mixed * similarities))
-            return value, slope + self.alpha * mixed
-
-        return evaluate
-
-    def _set_phantoms(self, combinations: Views, training: _Training) -> None:
-        self.combinations_ = combinations
-        self.phantoms_ = combine(combinations, training.signatures)
-
-    def _direct(self, n_seen: int) -> bool:
-        """Whether W is trained directly: the phantoms are the seen classes, the penalty is on w."""
-        return (
-            self.penalize == "w"
-            and not self.learn_phantoms
-            and self.n_phantoms in (None, n_seen)
-            and self.phantom_init != "random"
-        )
-
-    def _margins(self, signatures: Floats | SignatureViews) -> Floats | None:
-        """Δ(c, y) = ‖a_c − a_y‖ for "struct"; else None, which stands for 1."""
-        if self.loss != "struct":
-            return None
-        vectors = side_by_side(signatures)
-        return cdist(vectors, vectors)
-
-    def _metric_factors(self, signatures: Floats | SignatureViews) -> Views:
-        arrays = view_arrays(signatures)
-        if len(arrays) > 1 and not (self.metric is None or isinstance(self.metric, str)):
-            raise ValueError(
-                "metric as a matrix is for signatures of one view; these have "
-                f'{len(arrays)}. Use metric="diag" or None.'
-            )
-        return tuple(metric_factor(self.metric, array) for array in arrays)
-
-    def _stretched(self, signatures: Floats | SignatureViews) -> Floats | SignatureViews:
-        """Signatures in coordinates where the metric is the identity."""
-        if self.metric is None:
-            return signatures
-        arrays = view_arrays(signatures)
-        stretched = tuple(a @ factor for a, factor in zip(arrays, self._factors, strict=True))
-        return with_arrays(stretched, signatures)
-
-
-class _Training(NamedTuple):
-    """What training starts from, whatever alpha and gamma are."""
-
-    rows: TrainingRows
-    signatures: Floats | SignatureViews
-    combinations: Views
-    rng: np.random.RandomState
-
-    @property
-    def n_seen(self) -> int:
-        return len(self.signatures)
-
-
-class _Synthesis:
-    """W = S V as the solver takes it: W = M U with the penalty on U.
-
-    With the singular value decomposition S = P Σ Oᵀ, cut at the rank of S,
-
-    - a penalty on w makes M = P, U = Σ Oᵀ V, for ‖P U‖ = ‖U‖;
-    - a penalty on v makes M = P Σ, U = Oᵀ V, as the smallest V of a W lies in the span of O;
-    - where W is free, M is the identity and U = W.
-
-    Then V = `back` U and U = `forward` V.
-
-    Parameters
-    ----------
-    similarities : ndarray of shape (n_seen, n_phantoms)
-        S.
-    penalize : {"w", "v"}
-        What the penalty is on.
-    free : bool
-        Whether W is trained freely even where S cannot make it.
-    """
-
-    def __init__(self, similarities: Floats, penalize: str, free: bool) -> None:
-        left, values, right = np.linalg.svd(similarities, full_matrices=False)
-        rank = int(np.sum(values > values[0] * max(similarities.shape) * np.finfo(float).eps))
-        left, values, right = left[:, :rank], values[:rank], right[:rank]
-        self.mixing: Floats | None
-        if penalize == "v":
-            self.mixing, self.back, self.forward = left * values, right.T, right
-        elif free or rank == len(similarities):
-            self.mixing, self.back, self.forward = None, (right.T / values) @ left.T, similarities
-        else:
-            self.mixing, self.back, self.forward = left, right.T / values, values[:, None] * right
+        return similarities_to(self.phantoms_, signatures, self._factors, self.gamma)

@@ -1,0 +1,301 @@
+r"""Exemplars of the seen classes, and regressors that predict those of any class (eEXEMlearn).
+
+The exemplar of a class is the mean of its projected samples; one regressor per dimension learns
+:math:`\psi(a_c) \approx z_c`. Settings of a grid share the samples' statistics, the widest
+projection, of which narrower ones are the first dimensions, and for each kernel one path of ν-SVRs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from zslearn.base import Training, alike
+from zslearn.signatures import Signatures, rbf_similarity
+from zslearn.solvers import class_squares, nu_svr_path
+from zslearn.synthesis._regressors import (
+    ExemplarMLP,
+    KernelNuSVR,
+    KernelRidge,
+    SharedKernel,
+    SignatureRegressor,
+    gaussian_process,
+)
+from zslearn.synthesis._statistics import ClassStatistics
+from zslearn.utils import Array, Floats, InputWarning, class_folds, move_like, to_numpy, warn_user
+
+if TYPE_CHECKING:
+    from zslearn.synthesis._exem import EXEM
+
+#: More components than the samples have are clipped without a word only for this number.
+DEFAULT_COMPONENTS = 500
+_NESTED_FOLDS = 5
+# What predicted exemplars depend on.
+_OF_EXEMPLARS = (
+    "n_components",
+    "C",
+    "nu",
+    "gamma",
+    "regressor",
+    "nested",
+    "tol",
+    "max_iter",
+    "n_jobs",
+    "random_state",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """Principal components of the samples, and the real exemplars along them.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n_features,)
+        What is taken from samples; zeros without components.
+    components : ndarray of shape (n_dims, n_features) or None
+        Directions; None leaves samples as they are.
+    exemplars : ndarray of shape (n_seen, n_dims)
+        Means of the projected samples of each class.
+    """
+
+    mean: Floats
+    components: Floats | None
+    exemplars: Floats
+
+    @classmethod
+    def of(cls, statistics: ClassStatistics, n_components: int | None) -> Projection:
+        """Learn from statistics of the samples."""
+        if n_components is None:
+            return cls(np.zeros(statistics.n_features), None, statistics.means)
+        components, _ = statistics.principal_components(n_components)
+        mean = statistics.mean
+        return cls(mean, components, (statistics.means - mean) @ components.T)
+
+    def first(self, n_components: int | None) -> Projection:
+        """The first dimensions alone."""
+        if self.components is None or n_components is None:
+            return self
+        return Projection(
+            self.mean, self.components[:n_components], self.exemplars[:, :n_components]
+        )
+
+    def __call__(self, X: Array) -> Array:
+        """Project rows of any library."""
+        if self.components is None:
+            return X
+        centered = X - move_like(self.mean, X)[None, :]
+        return centered @ move_like(self.components.T, X)
+
+
+class ExemplarSpaces:
+    """Projections of one set of samples and the deviations along them, each computed once.
+
+    Parameters
+    ----------
+    training : Training
+        Samples and signatures; it has no rows where the statistics are all that is known.
+    statistics : ClassStatistics
+        Of the samples.
+    widths : sequence of (int or None)
+        Values of `n_components`.
+    """
+
+    def __init__(
+        self,
+        training: Training,
+        statistics: ClassStatistics,
+        widths: Sequence[int | None],
+    ) -> None:
+        self.training = training
+        self.statistics = statistics
+        numbers = [width for width in widths if width is not None]
+        # The first components of a wider projection are the narrower one: the widest serves all.
+        self._widest = Projection.of(statistics, max(numbers)) if numbers else None
+        self._whole = Projection.of(statistics, None)
+        # Methods that are called with few arguments; the same object comes for the same width.
+        self.projection = cache(self._projection)
+        self.within_std = cache(self._within_std)
+
+    def widest(self, width: int | None) -> Projection:
+        """The projection that the one of this width is a part of."""
+        return self._whole if width is None or self._widest is None else self._widest
+
+    def _projection(self, width: int | None) -> Projection:
+        projection = self.widest(width).first(width)
+        if width is not None and projection.exemplars.shape[1] < width != DEFAULT_COMPONENTS:
+            warn_user(
+                f"n_components={width} is more than the rank of the training samples; "
+                f"{projection.exemplars.shape[1]} are used.",
+                InputWarning,
+            )
+        return projection
+
+    def _within_std(self, width: int | None) -> Floats:
+        """Deviations within classes, averaged over those with at least two samples."""
+        by_class = self._deviations(self.projection(width).components)
+        counted = by_class[~np.isnan(by_class).any(axis=1)]
+        if not len(counted):
+            warn_user(
+                "No seen class has two samples, so that there is no deviation within classes to "
+                'standardise by; distance="standardized" is then the Euclidean one.',
+                InputWarning,
+            )
+            return np.ones(by_class.shape[1])
+        std = counted.mean(axis=0)
+        # Rounding leaves a little where there is nothing.
+        return np.where(std > 1e-12 * max(std.max(), 1e-300), std, 1.0)
+
+    def _deviations(self, components: Floats | None) -> Floats:
+        """Standard deviations (ddof=1) of each class; NaN for a class of one sample."""
+        if components is None or not self.training.X.shape[0]:
+            return self.statistics.standard_deviations(components)
+        squares = class_squares(
+            self.training.X, self.training.y, self.statistics.means, components.T
+        )
+        counts = self.statistics.counts
+        return np.sqrt(to_numpy(squares) / np.where(counts > 1, counts - 1, np.nan)[:, None])
+
+
+@dataclass(frozen=True, eq=False)
+class Exemplars:
+    """Real exemplars of the seen classes, and what predicts those of any class.
+
+    Parameters
+    ----------
+    projection : Projection
+        The space they lie in.
+    regressor : object
+        Fitted, with `predict`.
+    held_out : tuple or None
+        Labels of the seen classes, and exemplars by regressors that did not see each of them.
+    predicted : ndarray of shape (n_seen, n_dims)
+        Predicted exemplars of the seen classes.
+    """
+
+    projection: Projection
+    regressor: Any
+    held_out: tuple[NDArray[Any], Floats] | None
+    predicted: Floats
+
+    def predict(self, signatures: Signatures, labels: NDArray[Any] | None) -> Floats:
+        """Predict exemplars; those held out go by the names of classes.
+
+        Parameters
+        ----------
+        signatures : ndarray of shape (n_classes, n_attributes) or SignatureViews
+            Normalised signatures.
+        labels : ndarray of shape (n_classes,), optional
+            Names of the classes.
+
+        Returns
+        -------
+        ndarray of shape (n_classes, n_dims)
+            One row per class.
+        """
+        exemplars = self.regressor.predict(signatures)
+        if self.held_out is not None and labels is not None:
+            rows = {label: row for row, label in enumerate(self.held_out[0].tolist())}
+            for position, label in enumerate(labels.tolist()):
+                if label in rows:
+                    exemplars[position] = self.held_out[1][rows[label]]
+        return exemplars
+
+
+def learn_exemplars(
+    spaces: ExemplarSpaces, models: Sequence[EXEM]
+) -> Iterator[tuple[Exemplars, list[EXEM]]]:
+    """Learn the exemplars of estimators that differ in hyper-parameters.
+
+    Parameters
+    ----------
+    spaces : ExemplarSpaces
+        Of the training data.
+    models : sequence of EXEM
+        The estimators.
+
+    Yields
+    ------
+    exemplars : Exemplars
+        Learned once for all estimators that agree on what they depend on.
+    models : list of EXEM
+        These estimators.
+    """
+    training = spaces.training
+    for group in alike(models, "regressor", "nested", "gamma", "tol", "max_iter", "n_jobs"):
+        first = group[0]
+        if isinstance(first.regressor, str) and first.regressor == "svr" and not first.nested:
+            yield from _path(spaces, group)
+            continue
+        for same in alike(group, *_OF_EXEMPLARS):
+            projection = spaces.projection(same[0].n_components)
+            regressor = new_regressor(same[0]).fit(training.signatures, projection.exemplars)
+            held_out = None
+            predicted = regressor.predict(training.signatures)
+            if same[0].nested:
+                predicted = _predict_out_of_fold(same[0], training.signatures, projection.exemplars)
+                held_out = training.classes, predicted
+            yield Exemplars(projection, regressor, held_out, predicted), same
+
+
+def _path(spaces: ExemplarSpaces, models: Sequence[EXEM]) -> Iterator[tuple[Exemplars, list[EXEM]]]:
+    """Settings of one kernel: one path of ν-SVRs, then a width and a distance at a time.
+
+    Embeddings, which depend on these, change as seldom as possible.
+    """
+    signatures = spaces.training.signatures
+    projected = [model for model in models if model.n_components is not None]
+    whole = [model for model in models if model.n_components is None]
+    for part in filter(None, (whole, projected)):
+        first = part[0]
+        kernel = SharedKernel(signatures, first.gamma)
+        results = {
+            (result.C, result.nu): result
+            for result in nu_svr_path(
+                rbf_similarity(signatures, gamma=first.gamma),
+                spaces.widest(first.n_components).exemplars,
+                C=[model.C for model in part],
+                nu=[model.nu for model in part],
+                tol=first.tol,
+                max_iter=first.max_iter,
+                n_jobs=first.n_jobs,
+            )
+        }
+        part.sort(key=lambda model: (model.n_components or 0, model.distance))
+        for same in alike(part, "n_components", "distance", "C", "nu"):
+            projection = spaces.projection(same[0].n_components)
+            regressor = new_regressor(same[0])
+            n_dims = projection.exemplars.shape[1]
+            regressor.take(kernel, results[same[0].C, same[0].nu], n_dims)
+            yield Exemplars(projection, regressor, None, regressor.predict(signatures)), same
+
+
+def new_regressor(model: EXEM) -> Any:
+    """The regressor that an estimator names, not fitted."""
+    if not isinstance(model.regressor, str):
+        return SignatureRegressor(model.regressor, model.gamma)
+    if model.regressor == "svr":
+        return KernelNuSVR(model.C, model.nu, model.gamma, model.tol, model.max_iter, model.n_jobs)
+    if model.regressor == "krr":
+        return KernelRidge(model.C, model.gamma)
+    if model.regressor == "gp":
+        return SignatureRegressor(gaussian_process(model.gamma, model.random_state), model.gamma)
+    return SignatureRegressor(ExemplarMLP(random_state=model.random_state), model.gamma)
+
+
+def _predict_out_of_fold(model: EXEM, signatures: Signatures, exemplars: Floats) -> Floats:
+    """Exemplars of the seen classes, each by regressors that saw the other folds only."""
+    n_seen = len(signatures)
+    rng = check_random_state(model.random_state)
+    out = np.empty_like(exemplars)
+    for fold in class_folds(rng.permutation(n_seen), min(_NESTED_FOLDS, n_seen)):
+        rest = np.setdiff1d(np.arange(n_seen), fold)
+        regressor = new_regressor(model).fit(signatures[rest], exemplars[rest])
+        out[fold] = regressor.predict(signatures[fold])
+    return out
