@@ -1,4 +1,4 @@
-"""The systems that the paper compares with, one class a method."""
+"""The systems that the paper compares with, one class per method."""
 
 from zslearn.baselines._ale import ALE
 from zslearn.baselines._bidilel import BiDiLEL

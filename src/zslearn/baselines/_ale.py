@@ -13,17 +13,13 @@ is DeViSE's loss.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from zslearn.baselines._trajectory import RankingClassifier, relative_step
-from zslearn.solvers._ranking import Floats, hinge_of_all, rank_weights
-from zslearn.solvers._ranking_descent import BilinearDescent
+from zslearn.base import Training
+from zslearn.baselines._base_ranking import OneMapRanking, Seed
+from zslearn.solvers import BilinearDescent, hinge_of_all, rank_weights
 
 
-class ALE(RankingClassifier):
+class ALE(OneMapRanking):
     """Bilinear ranking that weights violators by the rank of the true class.
 
     Parameters
@@ -33,56 +29,14 @@ class ALE(RankingClassifier):
         differences by about the margin: units of 1 / (β · mean ‖x‖² · mean ‖a − a′‖²), with β of
         S − 1 violators.
     max_iter : int, default=16
-        Number of epochs; the only thing that keeps the method from fitting the seen classes too
-        well, and to be searched with `learning_rate`.
-    batch_size : int, default=64
-        Samples that share a step. An epoch achieves about the same for any size.
-    power_t : float, default=0.0
-        Epoch t takes steps of ``learning_rate / t**power_t``; 0 keeps the step constant, as in the
-        original.
-    scaling : {"center", "zscore"} or None, default="center"
-        What is done to the prepared features: the mean is taken off; that, and each feature is
-        brought to unit variance; nothing. An offset that all images share slows training down.
-    early_stopping : bool, default=False
-        Whether the number of epochs is chosen, up to `max_iter`, by the accuracy on seen classes
-        that are held out; the method is then trained on all seen classes for that long. It needs
-        five seen classes, and signatures that say something of the classes held out.
-    validation_fraction : float, default=0.2
-        Share of the seen classes held out by `early_stopping`, two at least.
-    n_iter_no_change : int, default=10
-        Epochs with a lower accuracy than the best after which `early_stopping` looks no
-        further. Of equally good numbers of epochs the last is taken.
-    random_state : int, RandomState instance or None, default=0
-        Shuffles the samples, and chooses the classes held out.
-    feature_norm : {"l2"} or None, default="l2"
-        Whether each sample is brought to unit norm. "l2" also replaces NaN and infinity by 0.
-    signature_scale : {"seen", "all"} or float, default="seen"
-        What the median distance, in units of which signatures are measured, is taken over.
+        Number of epochs.
+    <parameters of ranking methods>
+    <parameters of every method>
 
     Attributes
     ----------
-    coef_ : array of shape (n_features, n_attributes)
-        The bilinear map W.
-    mean_ : ndarray of shape (n_features,)
-        What is taken from the prepared features.
-    feature_weights_ : ndarray of shape (n_features,)
-        What the centred features are multiplied by; 0 for a constant one under "zscore".
-    validation_scores_ : list of float
-        Accuracy on the classes held out after each epoch, with `early_stopping`; else empty.
-    n_iter_ : int
-        Number of epochs run on all seen classes.
-    classes_ : ndarray of shape (n_classes,)
-        Every described class, sorted.
-    seen_classes_ : ndarray of shape (n_seen,)
-        The classes of the training data, sorted.
-    unseen_classes_ : ndarray of shape (n_unseen,)
-        The classes known by their signature alone, sorted.
-    n_features_in_ : int
-        Width of `X`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, where `X` had string names.
-    signature_scale_ : tuple of float
-        The number that the signatures of each view are divided by.
+    <attributes of ranking by one map>
+    <attributes of every method>
 
     See Also
     --------
@@ -93,11 +47,8 @@ class ALE(RankingClassifier):
     -----
     The original draws violators at random until one is found and estimates the rank from the number
     of draws; here the scores of a batch are there, and the rank is counted. The weight β/k jumps
-    where k does, and is taken as given in the slope. There is no other penalty than the end of
-    training.
-
-    The margin is 1 and W starts at 0: another margin would only scale W, as the step is in units of
-    it. Signatures count by their differences alone: nothing changes when a vector is added to all.
+    where k does, and is taken as given in the slope.
+    <notes of ranking by one map>
 
     References
     ----------
@@ -114,21 +65,9 @@ class ALE(RankingClassifier):
     True
     """
 
-    grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
-        "paper": {
-            "early_stopping": [False],
-            "scaling": ["center", "zscore", None],
-            "learning_rate": [4.0**k for k in range(-4, 4)],
-            "max_iter": [1, 2, 4, 8, 16, 32, 64, 128],
-        },
-        "fast": {
-            "early_stopping": [False],
-            "scaling": ["center"],
-            "learning_rate": [0.0625, 0.25, 1.0, 4.0],
-            "max_iter": [2, 4, 8, 16, 32],
-        },
-    }
-    grid_order: ClassVar[tuple[str, ...]] = ("scaling", "learning_rate", "max_iter")
+    grids = OneMapRanking._grids(
+        lowest_rate=4.0**-4, fast_rates=[0.0625, 0.25, 1.0, 4.0], fast_epochs=[2, 4, 8, 16, 32]
+    )
 
     def __init__(
         self,
@@ -141,7 +80,7 @@ class ALE(RankingClassifier):
         early_stopping: bool = False,
         validation_fraction: float = 0.2,
         n_iter_no_change: int = 10,
-        random_state: int | np.random.RandomState | None = 0,
+        random_state: Seed = 0,
         feature_norm: str | None = "l2",
         signature_scale: str | float = "seen",
     ) -> None:
@@ -157,12 +96,9 @@ class ALE(RankingClassifier):
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
-    def _descent(
-        self, X: Floats, y: NDArray[np.intp], signatures: NDArray[np.float64]
-    ) -> BilinearDescent:
-        weights = rank_weights(len(signatures))
-        # β of S − 1 violators
-        steepest = weights[-1] * (len(signatures) - 1)
-        step = self.learning_rate * relative_step(X, signatures, steepest)
+    def _descent(self, training: Training) -> BilinearDescent:
+        weights = rank_weights(training.n_seen)
         loss = partial(hinge_of_all, weights=weights)
-        return BilinearDescent(X, y, signatures, loss, step=step, **self._options())
+        # β of S − 1 violators
+        steepest = weights[-1] * (training.n_seen - 1)
+        return self._begin_descent(BilinearDescent, training, loss, steepest=steepest)

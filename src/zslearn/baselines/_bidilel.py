@@ -20,7 +20,7 @@ and a sample belongs to the class of the nearest landmark.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -31,15 +31,21 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist, pdist
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn.base import Training, ZeroShotClassifier
+from zslearn.base import Training, ZeroShotClassifier, alike
 from zslearn.scoring import ScoreFunction
-from zslearn.solvers import place_by_distances
-from zslearn.utils import Array, InputWarning, move_like, take_rows, to_numpy, unit_rows, warn_user
+from zslearn.solvers import class_means, mean_square_distance, place_by_distances
+from zslearn.utils import (
+    Array,
+    Floats,
+    InputWarning,
+    move_like,
+    row_blocks,
+    take_rows,
+    to_numpy,
+    unit_rows,
+    warn_user,
+)
 
-Floats = NDArray[np.float64]
-
-# Rows of a class whose distances to the class are held at a time.
-_BLOCK = 1024
 # Nearer than this to a seen class, in units of the seen classes' mean distance, a signature is
 # that class's.
 _SAME = 1e-9
@@ -62,10 +68,7 @@ class BiDiLEL(ZeroShotClassifier):
     tol : float, default=1e-8
         A placement ends when the gradient of Sammon's error, relative to the sum of its weights
         and to the size of the configuration, is below this.
-    feature_norm : {"l2"} or None, default="l2"
-        Whether each sample is brought to unit norm. "l2" also replaces NaN and infinity by 0.
-    signature_scale : {"seen", "all"} or float, default="seen"
-        What the median distance, in units of which signatures are measured, is taken over.
+    <parameters of every method>
 
     Attributes
     ----------
@@ -79,18 +82,7 @@ class BiDiLEL(ZeroShotClassifier):
         Landmarks of the seen classes.
     distance_scale_ : float
         κ, the ratio of the mean distance of two landmarks to that of two seen signatures.
-    classes_ : ndarray of shape (n_classes,)
-        Every described class, sorted.
-    seen_classes_ : ndarray of shape (n_seen,)
-        The classes of the training data, sorted.
-    unseen_classes_ : ndarray of shape (n_unseen,)
-        The classes known by their signature alone, sorted.
-    n_features_in_ : int
-        Width of `X`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, where `X` had string names.
-    signature_scale_ : tuple of float
-        The number that the signatures of each view are divided by.
+    <attributes of every method>
 
     Notes
     -----
@@ -145,7 +137,6 @@ class BiDiLEL(ZeroShotClassifier):
             "n_components": [25, 50, 100, 200],
         },
     }
-    grid_order: ClassVar[tuple[str, ...]] = ("latent_norm", "alpha", "n_components")
 
     def __init__(
         self,
@@ -164,50 +155,44 @@ class BiDiLEL(ZeroShotClassifier):
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
-    def _fit(self, X: Array, y: NDArray[np.intp], signatures: Floats) -> None:
-        total, local, self.mean_ = _scatters(X, y, len(signatures))
+    @classmethod
+    def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
+        """The scatters serve all settings, one decomposition every `n_components`."""
+        if len(variants) == 1:  # a grid may well name more dimensions than there are
+            variants[0]._warn_of_width()
+        total, local, mean = _scatters(training)
+        for group in alike(variants, "alpha"):
+            widest = max(variant._width(training) for variant in group)
+            values, vectors = _leading(total, local, group[0].alpha, widest)
+            projections: dict[int, Floats] = {}
+            for variant in group:
+                width = variant._width(training)
+                if width not in projections:
+                    projections[width] = vectors[:, :width].T.copy()
+                variant.mean_, variant.components_ = mean, projections[width]
+                variant.eigenvalues_ = values[:width].copy()
+                variant._place_seen(training)
+                yield variant
+
+    def _warn_of_width(self) -> None:
         if self.n_components is not None and self.n_components > self.n_features_in_:
             warn_user(
                 f"n_components={self.n_components} is more than the {self.n_features_in_} "
                 "features; as many as these are used.",
                 InputWarning,
             )
-        values, vectors = _leading(total, local, self.alpha, self._width(len(signatures)))
-        self._settle(X, y, signatures, values, vectors)
 
-    def _fit_settings(
-        self, training: Training, settings: Sequence[Mapping[str, Any]]
-    ) -> Iterator[tuple[int, Self]]:
-        """All values of `n_components` share one decomposition."""
-        n_seen = len(training.signatures)
-        total, local, self.mean_ = _scatters(training.X, training.y, n_seen)
-        variants = self._variants(settings)
-        for alpha in dict.fromkeys(one.alpha for one in variants):
-            group = [i for i, one in enumerate(variants) if one.alpha == alpha]
-            width = max(variants[i]._width(n_seen) for i in group)
-            values, vectors = _leading(total, local, alpha, width)
-            for i in group:
-                one = variants[i]
-                one._settle(training.X, training.y, training.signatures, values, vectors)
-                yield i, one
-
-    def _width(self, n_seen: int) -> int:
+    def _width(self, training: Training) -> int:
         """Dimensions of the latent space, as far as there are features."""
-        wanted = max(1, n_seen - 1) if self.n_components is None else self.n_components
-        return min(wanted, self.n_features_in_)
+        wanted = training.n_seen - 1 if self.n_components is None else self.n_components
+        return min(wanted, training.X.shape[1])
 
-    def _settle(
-        self, X: Array, y: NDArray[np.intp], signatures: Floats, values: Floats, vectors: Floats
-    ) -> None:
-        """Cut the projection to its width and make the landmarks of the seen classes."""
-        width = self._width(len(signatures))
-        # Copies: in a grid, others are cut from the same arrays.
-        self.mean_ = self.mean_.copy()
-        self.eigenvalues_ = values[:width].copy()
-        self.components_ = vectors[:, :width].T.copy()
-        self.landmarks_ = _class_means(self.embed(X), y, len(signatures))
-        self._seen_signatures = signatures.copy()
-        semantic, latent = pdist(signatures).mean(), pdist(self.landmarks_).mean()
+    def _place_seen(self, training: Training) -> None:
+        """Make the landmarks of the seen classes, and κ."""
+        means = class_means(self.embed(training.X), training.y, training.n_seen)
+        self.landmarks_ = to_numpy(means)
+        self._seen_signatures = training.signatures
+        semantic, latent = pdist(training.signatures).mean(), pdist(self.landmarks_).mean()
         # Without a distance of either kind there is nothing to bring into one unit.
         self.distance_scale_ = float(latent / semantic) if min(latent, semantic) > 0 else 1.0
         self._same_within = _SAME * float(semantic)
@@ -215,10 +200,7 @@ class BiDiLEL(ZeroShotClassifier):
     def embed(self, X: Array) -> Array:
         """Project each row into the latent space.
 
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Prepared features.
+        <parameters of embed>
 
         Returns
         -------
@@ -231,18 +213,15 @@ class BiDiLEL(ZeroShotClassifier):
         plain = self.latent_norm is None or len(self.components_) == 1
         return latent if plain else unit_rows(latent)
 
-    def synthesize(self, signatures: Floats) -> Floats:
+    def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Floats:
         """Place the landmark of each class.
 
-        Parameters
-        ----------
-        signatures : ndarray of shape (n_classes, n_attributes)
-            Normalised signatures.
+        <parameters of synthesize>
 
         Returns
         -------
         ndarray of shape (n_classes, n_dims)
-            One landmark a row.
+            One landmark per row.
         """
         distances = cdist(signatures, self._seen_signatures)
         same = distances <= self._same_within
@@ -256,33 +235,28 @@ class BiDiLEL(ZeroShotClassifier):
         return landmarks
 
 
-def _class_means(points: Array, y: NDArray[np.intp], n_classes: int) -> Floats:
-    """Mean of the points of each class, in float64 on the host."""
-    points = to_numpy(points)
-    return np.stack([points[y == c].mean(axis=0, dtype=np.float64) for c in range(n_classes)])
-
-
-def _scatters(X: Array, y: NDArray[np.intp], n_classes: int) -> tuple[Floats, Floats, Floats]:
+def _scatters(training: Training) -> tuple[Floats, Floats, Floats]:
     """XᵀDX around its mean, XᵀLX, and that mean, from the graph of pairs within classes."""
-    xp = compat.array_namespace(X)
-    members = [np.flatnonzero(y == c) for c in range(n_classes)]
-    width = _squared_width(X, members)
+    X = training.X
+    xp, device = compat.array_namespace(X), compat.device(X)
+    classes = [np.flatnonzero(training.y == position) for position in range(training.n_seen)]
+    squared_width = _squared_width(X, classes)
     n_features = X.shape[1]
-    device = compat.device(X)
     total = xp.zeros((n_features, n_features), dtype=xp.float64, device=device)
     smooth = xp.zeros((n_features, n_features), dtype=xp.float64, device=device)
     mean = xp.zeros(n_features, dtype=xp.float64, device=device)
     weight = 0.0
-    for where in members:
-        points = xp.astype(take_rows(X, where), xp.float64)
-        for start in range(0, len(where), _BLOCK):
-            block = points[start : min(start + _BLOCK, len(where)), :]
-            weights = xp.exp(-_squared_distances(block, points) / (2 * width))
+    for members in classes:
+        points = xp.astype(take_rows(X, members), xp.float64)
+        # Of a row: its distances and weights to the class, itself centred, weighted and smoothed.
+        for rows in row_blocks(len(members), row_bytes=8 * (3 * len(members) + 3 * n_features)):
+            block = points[rows, :]
+            weights = xp.exp(-_squared_distances(block, points) / (2 * squared_width))
             degrees = xp.sum(weights, axis=1)
             weighted = block * degrees[:, None]
-            total = total + xp.matrix_transpose(block) @ weighted
-            smooth = smooth + xp.matrix_transpose(block) @ (weights @ points)
-            mean = mean + xp.sum(weighted, axis=0)
+            total += xp.matrix_transpose(block) @ weighted
+            smooth += xp.matrix_transpose(block) @ (weights @ points)
+            mean += xp.sum(weighted, axis=0)
             weight += float(xp.sum(degrees))
     mean = mean / weight
     local = total - smooth
@@ -291,18 +265,15 @@ def _scatters(X: Array, y: NDArray[np.intp], n_classes: int) -> tuple[Floats, Fl
     return to_numpy(total), to_numpy(local), to_numpy(mean)
 
 
-def _squared_width(X: Array, members: list[NDArray[np.intp]]) -> float:
+def _squared_width(X: Array, classes: list[NDArray[np.intp]]) -> float:
     """Mean squared distance of two samples of the same class, over all such pairs; 1 without any.
 
-    Over the pairs of one class it is twice the variance with n − 1 in the denominator.
+    The squared distances of the pairs of a class sum to its size times its squared deviations.
     """
-    xp = compat.array_namespace(X)
     squares, pairs = 0.0, 0
-    for where in members:
-        points = xp.astype(take_rows(X, where), xp.float64)
-        deviations = points - xp.mean(points, axis=0, keepdims=True)
-        squares += len(where) * float(xp.sum(deviations * deviations))
-        pairs += len(where) * (len(where) - 1) // 2
+    for members in classes:
+        squares += len(members) ** 2 * mean_square_distance(take_rows(X, members))
+        pairs += len(members) * (len(members) - 1) // 2
     return squares / pairs if squares > 0 else 1.0
 
 

@@ -18,82 +18,39 @@ their cosine.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, Self
 
 import array_api_compat as compat
-import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from zslearn.baselines._closed_form import (
-    ClosedForm,
-    Floats,
-    class_moments,
-    eigenbasis,
-    weighted_rows,
-)
+from zslearn.base import Training, ZeroShotClassifier, alike
+from zslearn.baselines._spectra import eigenbasis, weighted_rows
 from zslearn.scoring import ScoreFunction
-from zslearn.utils import Array, move_like, to_numpy
+from zslearn.solvers import class_moments
+from zslearn.utils import Array, Floats, move_like, to_numpy
 
 
-class _Factors:
-    """Covariances in their eigenvectors; the latest decomposition is kept for the next setting."""
-
-    def __init__(self, X: Array, y: NDArray[np.intp], signatures: Floats) -> None:
-        n_samples, n_classes = X.shape[0], len(signatures)
-        moments = class_moments(X, y, n_classes, center=True)
-        self.mean = moments.mean
-        self.x, self.X, self.x_unit = eigenbasis(moments.gram / n_samples)
-        counts = np.bincount(y, minlength=n_classes)
-        values, vectors, self.signature_mean = weighted_rows(signatures, counts, center=True)
-        self.a_unit = float(values.mean()) / n_samples or 1.0
-        self.a, self.A = move_like(values / n_samples, self.X), move_like(vectors, self.X)
-        right = move_like((signatures - self.signature_mean) @ vectors, self.X)
-        xp = compat.array_namespace(self.X)
-        self.cross = xp.matrix_transpose(moments.class_sums @ self.X) @ right / n_samples
-        self._latest: tuple[tuple[float, float], tuple[Array, Array, Array]] | None = None
-
-    def directions(self, reg_x: float, reg_a: float) -> tuple[Array, Array, Array]:
-        """Projections of features and of signatures, one a column, and their correlations."""
-        if self._latest is None or self._latest[0] != (reg_x, reg_a):
-            self._latest = (reg_x, reg_a), self._decompose(reg_x, reg_a)
-        return self._latest[1]
-
-    def _decompose(self, reg_x: float, reg_a: float) -> tuple[Array, Array, Array]:
-        xp = compat.array_namespace(self.X)
-        x = _inverse_root(self.x, reg_x * self.x_unit)
-        a = _inverse_root(self.a, reg_a * self.a_unit)
-        P, rho, Qt = xp.linalg.svd(x[:, None] * self.cross * a[None, :], full_matrices=False)
-        return (
-            self.X @ (x[:, None] * P),
-            self.A @ (a[:, None] * xp.matrix_transpose(Qt)),
-            rho,
-        )
-
-
-class CCA(ClosedForm):
+class CCA(ZeroShotClassifier):
     """Regularised canonical correlation analysis between features and signatures.
 
     Parameters
     ----------
     n_components : int or None, default=None
         How many canonical directions; fewer where the data have a lower rank. None keeps all.
-    reg_features : float, default=1.0
+    alpha_features : float, default=1.0
         Shrinkage of the features' covariance, in units of the mean of its eigenvalues that are not
         zero.
-    reg_signatures : float, default=1.0
+    alpha_signatures : float, default=1.0
         Shrinkage of the signatures' covariance, in the like unit. From about 1000 on nothing
         changes any more: the signatures are then as good as not whitened.
     power : float, default=0.5
         The canonical correlations to this power weigh the directions on both sides. With 0.5 the
         projections meet by the product of what is expected of a sample given its class,
         E[u | v] = ρv, with the sample; 0 weighs all directions alike, as in the textbook.
-    feature_norm : {"l2"} or None, default="l2"
-        Whether each sample is brought to unit norm. "l2" also replaces NaN and infinity by 0.
-    signature_scale : {"seen", "all"} or float, default="seen"
-        What the median distance, in units of which signatures are measured, is taken over. It has
-        no influence on the predictions of this method but where signatures have several views.
+    <parameters of every method>
 
     Attributes
     ----------
@@ -107,18 +64,7 @@ class CCA(ClosedForm):
         Mean of the prepared features.
     signature_mean_ : ndarray of shape (n_attributes,)
         Mean over the samples of their normalised signatures.
-    classes_ : ndarray of shape (n_classes,)
-        Every described class, sorted.
-    seen_classes_ : ndarray of shape (n_seen,)
-        The classes of the training data, sorted.
-    unseen_classes_ : ndarray of shape (n_unseen,)
-        The classes known by their signature alone, sorted.
-    n_features_in_ : int
-        Width of `X`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, where `X` had string names.
-    signature_scale_ : tuple of float
-        The number that the signatures of each view are divided by.
+    <attributes of every method>
 
     See Also
     --------
@@ -126,6 +72,8 @@ class CCA(ClosedForm):
 
     Notes
     -----
+    `signature_scale` has no influence on the predictions but where signatures have several views.
+
     What differs from the textbook: the weights of the directions, and the shrinkage on either side,
     without which signatures of more attributes than there are seen classes would be no more than
     the names of their classes. One eigendecomposition of either covariance serves every setting of
@@ -151,98 +99,133 @@ class CCA(ClosedForm):
     score_function: ScoreFunction = "cosine"
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ClosedForm._parameter_constraints,
+        **ZeroShotClassifier._parameter_constraints,
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "reg_features": [Interval(Real, 0, None, closed="left")],
-        "reg_signatures": [Interval(Real, 0, None, closed="left")],
+        "alpha_features": [Interval(Real, 0, None, closed="left")],
+        "alpha_signatures": [Interval(Real, 0, None, closed="left")],
         "power": [Interval(Real, 0, None, closed="left")],
     }
 
     grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
         "paper": {
-            "reg_features": [10.0**k for k in range(-4, 5)],
-            "reg_signatures": [10.0**k for k in range(-4, 5)],
+            "alpha_features": [10.0**k for k in range(-4, 5)],
+            "alpha_signatures": [10.0**k for k in range(-4, 5)],
             "power": [0.0, 0.5, 1.0, 2.0],
             "n_components": [10, 30, 60, 100, None],
         },
         "fast": {
-            "reg_features": [0.03, 0.3, 3.0, 30.0],
-            "reg_signatures": [0.1, 1.0, 1000.0],
+            "alpha_features": [0.03, 0.3, 3.0, 30.0],
+            "alpha_signatures": [0.1, 1.0, 1000.0],
             "power": [0.0, 0.5],
             "n_components": [60, None],
         },
     }
-    grid_order: ClassVar[tuple[str, ...]] = (
-        "reg_features",
-        "reg_signatures",
-        "power",
-        "n_components",
-    )
 
     def __init__(
         self,
         n_components: int | None = None,
         *,
-        reg_features: float = 1.0,
-        reg_signatures: float = 1.0,
+        alpha_features: float = 1.0,
+        alpha_signatures: float = 1.0,
         power: float = 0.5,
         feature_norm: str | None = "l2",
         signature_scale: str | float = "seen",
     ) -> None:
         self.n_components = n_components
-        self.reg_features = reg_features
-        self.reg_signatures = reg_signatures
+        self.alpha_features = alpha_features
+        self.alpha_signatures = alpha_signatures
         self.power = power
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
-    def _factor(self, X: Array, y: NDArray[np.intp], signatures: Floats) -> _Factors:
-        return _Factors(X, y, signatures)
-
-    def _solve(self, factors: _Factors, signatures: Floats) -> None:
-        features, attributes, rho = factors.directions(self.reg_features, self.reg_signatures)
-        correlations = to_numpy(rho)
-        # A direction of no correlation says nothing; one is kept where there is no other.
-        rank = max(1, int((correlations > 1e-12).sum()))
-        n = rank if self.n_components is None else min(self.n_components, rank)
-        self.correlations_ = correlations[:n]
-        self.feature_weights_, self.signature_weights_ = features[:, :n], attributes[:, :n]
-        self.mean_, self.signature_mean_ = factors.mean, factors.signature_mean
+    @classmethod
+    def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
+        """The covariances serve all, and one decomposition all that shrink them alike."""
+        covariances = _Covariances(training)
+        for same_shrinkage in alike(variants, "alpha_features", "alpha_signatures"):
+            first = same_shrinkage[0]
+            found = covariances.decompose(first.alpha_features, first.alpha_signatures)
+            for same_width in alike(same_shrinkage, "n_components"):
+                kept = found.first(same_width[0].n_components)
+                for variant in same_width:
+                    variant.feature_weights_ = kept.features
+                    variant.signature_weights_ = kept.signatures
+                    variant.correlations_ = kept.correlations
+                    variant.mean_ = covariances.mean
+                    variant.signature_mean_ = covariances.signature_mean
+                    yield variant
 
     def embed(self, X: Array) -> Array:
         """Project centred features onto the canonical directions, weighted by ρᵖ.
 
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Prepared features.
+        <parameters of embed>
 
         Returns
         -------
         array of shape (n_samples, n_components)
-            One row a sample.
+            One row per sample.
         """
         weights = self.feature_weights_ * self._importance(self.feature_weights_)
         return (X - move_like(self.mean_, X)[None, :]) @ move_like(weights, X)
 
-    def synthesize(self, signatures: Floats) -> Array:
+    def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
         """Project centred signatures onto the canonical directions, weighted by ρᵖ.
 
-        Parameters
-        ----------
-        signatures : ndarray of shape (n_classes, n_attributes)
-            Normalised signatures.
+        <parameters of synthesize>
 
         Returns
         -------
         array of shape (n_classes, n_components)
-            One row a class.
+            One row per class.
         """
         weights = self.signature_weights_ * self._importance(self.signature_weights_)
         return move_like(signatures - self.signature_mean_, weights) @ weights
 
     def _importance(self, like: Array) -> Array:
         return move_like(self.correlations_**self.power, like)[None, :]
+
+
+class _Directions(NamedTuple):
+    """Directions among the features and among the signatures, as columns."""
+
+    features: Array
+    signatures: Array
+    correlations: Floats
+
+    def first(self, n_components: int | None) -> _Directions:
+        """The first of them; None keeps all that correlate."""
+        # A direction of no correlation says nothing; one is kept where there is no other.
+        n = max(1, int((self.correlations > 1e-12).sum()))
+        if n_components is not None:
+            n = min(n, n_components)
+        return _Directions(self.features[:, :n], self.signatures[:, :n], self.correlations[:n])
+
+
+class _Covariances:
+    """Covariances of features and signatures in their eigenvectors."""
+
+    def __init__(self, training: Training) -> None:
+        n_samples, signatures = len(training.y), training.signatures
+        moments = class_moments(training.X, training.y, training.n_seen, center=True)
+        self.mean = moments.mean
+        self.x, self.X, self.x_unit = eigenbasis(moments.gram / n_samples)
+        values, vectors, self.signature_mean = weighted_rows(
+            signatures, training.counts, center=True
+        )
+        self.a_unit = float(values.mean()) / n_samples or 1.0
+        self.a, self.A = move_like(values / n_samples, self.X), move_like(vectors, self.X)
+        right = move_like((signatures - self.signature_mean) @ vectors, self.X)
+        xp = compat.array_namespace(self.X)
+        self.cross = xp.matrix_transpose(moments.class_sums @ self.X) @ right / n_samples
+
+    def decompose(self, alpha_x: float, alpha_a: float) -> _Directions:
+        """All canonical directions under relative shrinkage of either side."""
+        xp = compat.array_namespace(self.X)
+        x = _inverse_root(self.x, alpha_x * self.x_unit)
+        a = _inverse_root(self.a, alpha_a * self.a_unit)
+        P, rho, Qt = xp.linalg.svd(x[:, None] * self.cross * a[None, :], full_matrices=False)
+        Q = xp.matrix_transpose(Qt)
+        return _Directions(self.X @ (x[:, None] * P), self.A @ (a[:, None] * Q), to_numpy(rho))
 
 
 def _inverse_root(values: Array, shift: float) -> Array:

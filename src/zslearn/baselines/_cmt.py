@@ -9,7 +9,7 @@ is told in :mod:`zslearn.baselines._cmt_network`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -19,13 +19,35 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
 from zslearn.base import Training, ZeroShotClassifier
-from zslearn.baselines._cmt_network import Floats, Network, NetworkProblem, train
-from zslearn.metrics import per_class_accuracy
-from zslearn.scoring import ScoreFunction, class_scores
-from zslearn.utils import Array, take_rows, to_numpy
+from zslearn.baselines import _early_stopping
+from zslearn.baselines._cmt_network import Network, NetworkProblem, train
+from zslearn.baselines._early_stopping import HeldOutClasses, on_one_path
+from zslearn.scoring import ScoreFunction
+from zslearn.utils import Array, Floats
 
-# With fewer seen classes none is held out for early stopping.
-_FEWEST_TO_HOLD_OUT = 5
+_PARAMETERS = f"""
+hidden_size : int, default=100
+    Hidden units.
+alpha : float, default=1e-4
+    Weight decay, in units of features and signatures of unit root mean square norm.
+max_iter : int, default=40
+    Steps of L-BFGS at most. Stopping early regularises; a search trains once for all values.
+{_early_stopping.PARAMETERS.strip()}
+tol : float, default=1e-6
+    Training ends when a step lowers the objective by less than this share of it.
+random_state : int, RandomState instance or None, default=0
+    Decides the first weights, and what is held out.
+"""
+
+_ATTRIBUTES = f"""
+coefs_ : tuple of ndarray
+    θ₁ᵀ of shape (n_features, hidden_size), θ₂ᵀ of shape (hidden_size, n_attributes).
+intercepts_ : tuple of ndarray
+    What centring of features and of signatures comes to, in each layer.
+n_iter_ : int
+    Steps of L-BFGS.
+{_early_stopping.ATTRIBUTES.strip()}
+"""
 
 
 class CMT(ZeroShotClassifier):
@@ -33,49 +55,13 @@ class CMT(ZeroShotClassifier):
 
     Parameters
     ----------
-    hidden_size : int, default=100
-        Hidden units.
-    alpha : float, default=1e-4
-        Weight decay, in units of features and signatures of unit root mean square norm.
-    max_iter : int, default=40
-        Steps of L-BFGS at most. Stopping early regularises; a search trains once for all values.
-    early_stopping : bool, default=False
-        Whether the number of steps is chosen on seen classes that are held out. The network is then
-        trained again, on all of them. With fewer than five seen classes it has no effect; it needs
-        signatures that say something of the classes held out.
-    validation_fraction : float, default=0.2
-        Share of the seen classes that is held out, with `early_stopping`.
-    tol : float, default=1e-6
-        Training ends when a step lowers the objective by less than this share of it.
-    random_state : int, RandomState or None, default=0
-        Decides the first weights, and what is held out.
-    feature_norm : {"l2"} or None, default="l2"
-        Whether each sample is brought to unit norm. "l2" also replaces NaN and infinity by 0.
-    signature_scale : {"seen", "all"} or float, default="seen"
-        What the median distance, in units of which signatures are measured, is taken over.
+    <parameters of CMT>
+    <parameters of every method>
 
     Attributes
     ----------
-    coefs_ : tuple of ndarray
-        θ₁ᵀ of shape (n_features, hidden_size), θ₂ᵀ of shape (hidden_size, n_attributes).
-    intercepts_ : tuple of ndarray
-        What centring of features and of signatures comes to, in each layer.
-    n_iter_ : int
-        Steps of L-BFGS.
-    validation_curve_ : ndarray of shape (n_steps,)
-        With `early_stopping`: per-class accuracy among the classes held out, after each step.
-    classes_ : ndarray of shape (n_classes,)
-        Every described class, sorted.
-    seen_classes_ : ndarray of shape (n_seen,)
-        The classes of the training data, sorted.
-    unseen_classes_ : ndarray of shape (n_unseen,)
-        The classes known by their signature alone, sorted.
-    n_features_in_ : int
-        Width of `X`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, where `X` had string names.
-    signature_scale_ : tuple of float
-        The number that the signatures of each view are divided by.
+    <attributes of CMT>
+    <attributes of every method>
 
     See Also
     --------
@@ -104,6 +90,12 @@ class CMT(ZeroShotClassifier):
 
     score_function: ScoreFunction = "euclidean"
 
+    _doc_parts: ClassVar[Mapping[str, str]] = {
+        **ZeroShotClassifier._doc_parts,
+        "parameters of CMT": _PARAMETERS,
+        "attributes of CMT": _ATTRIBUTES,
+    }
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,
         "hidden_size": [Interval(Integral, 1, None, closed="left")],
@@ -126,9 +118,8 @@ class CMT(ZeroShotClassifier):
             "max_iter": [3, 6, 12, 24, 48, 96],
         },
     }
-    grid_order: ClassVar[tuple[str, ...]] = ("hidden_size", "alpha", "max_iter")
-    #: Hyper-parameters whose settings share one path of training.
-    _along_path: ClassVar[tuple[str, ...]] = ("max_iter",)
+    #: Hyper-parameters of what is learned besides the network.
+    _beside_network: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -139,7 +130,7 @@ class CMT(ZeroShotClassifier):
         early_stopping: bool = False,
         validation_fraction: float = 0.2,
         tol: float = 1e-6,
-        random_state: Any = 0,
+        random_state: int | np.random.RandomState | None = 0,
         feature_norm: str | None = "l2",
         signature_scale: str | float = "seen",
     ) -> None:
@@ -153,101 +144,61 @@ class CMT(ZeroShotClassifier):
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
-    def _fit(self, X: Array, y: NDArray[np.intp], signatures: Floats) -> None:
-        rng = check_random_state(self.random_state)
-        if hasattr(self, "validation_curve_"):
-            del self.validation_curve_
-        stop = self.max_iter
-        seed = rng.randint(2**31 - 1)
-        if self.early_stopping and len(signatures) >= _FEWEST_TO_HOLD_OUT:
-            stop = self._best_stop(X, y, signatures, seed, rng)
-        network = self._path(X, y, signatures, [stop], seed)[stop]
-        self._take(network, X, y, signatures)
+    @classmethod
+    def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
+        """One path of training serves all variants that only leave it at different steps."""
+        for group in on_one_path(variants, *cls._beside_network):
+            stops = []
+            for variant in group:
+                rng = check_random_state(variant.random_state)
+                # The same for all of a group.
+                seed = rng.randint(2**31 - 1)
+                stops.append(variant._stop(training, seed, rng))
+            networks = group[0]._path(training, stops, seed)
+            for variant, stop in zip(group, stops, strict=True):
+                variant._take(networks[stop], training)
+                yield variant
 
     def _path(
         self,
-        X: Array,
-        y: NDArray[np.intp],
-        signatures: Floats,
-        stops: Sequence[int],
+        training: Training,
+        stops: Collection[int],
         seed: int,
-        watch: Any = None,
+        watch: Callable[[Network], None] | None = None,
     ) -> dict[int, Network]:
         """Networks after some numbers of steps, along one path of training."""
-        problem = NetworkProblem(X, y, signatures, self.alpha)
+        problem = NetworkProblem(training.X, training.y, training.signatures, self.alpha)
         start = problem.start(self.hidden_size, np.random.RandomState(seed))
         return train(problem, start, stops, self.tol, watch)
 
-    def _best_stop(
-        self,
-        X: Array,
-        y: NDArray[np.intp],
-        signatures: Floats,
-        seed: int,
-        rng: np.random.RandomState,
-    ) -> int:
-        """The number of steps after which classes that were held out are told apart best."""
-        n_seen = len(signatures)
-        n_held = int(np.clip(round(self.validation_fraction * n_seen), 2, n_seen - 2))
-        held = np.sort(rng.permutation(n_seen)[:n_held])
-        kept = np.setdiff1d(np.arange(n_seen), held)
-        is_held = np.isin(y, held)
-        unseen_X, unseen_y = take_rows(X, np.flatnonzero(is_held)), y[is_held]
-        curve: list[float] = []
+    def _stop(self, training: Training, seed: int, rng: np.random.RandomState) -> int:
+        """The number of steps; with `early_stopping`, where classes held out fare best."""
+        self.validation_scores_: list[float] = []
+        if not self.early_stopping:
+            return self.max_iter
+        classes = HeldOutClasses.of(training, self.validation_fraction, rng)
+        if classes is None:
+            return self.max_iter
+        held = classes.held
 
         def watch(network: Network) -> None:
-            scores = class_scores(
-                unseen_X, signatures[held], score="euclidean", embed=network.embed
-            )
-            best = held[to_numpy(scores).argmax(axis=1)]
-            curve.append(float(per_class_accuracy(unseen_y, best)))
+            classes.judge(held.X, held.signatures, "euclidean", network.embed)
 
-        rows = np.flatnonzero(~is_held)
-        codes = np.searchsorted(kept, y[rows])
-        self._path(take_rows(X, rows), codes, signatures[kept], [self.max_iter], seed, watch)
-        self.validation_curve_ = np.asarray(curve)
-        return 1 + int(np.argmax(curve)) if curve else self.max_iter
+        self._path(classes.kept, [self.max_iter], seed, watch)
+        self.validation_scores_ = classes.accuracies
+        # Without any step there was nothing to choose from.
+        return classes.best or self.max_iter
 
-    def _take(self, network: Network, X: Array, y: NDArray[np.intp], signatures: Floats) -> None:
+    def _take(self, network: Network, training: Training) -> None:
         """Take over a network; what else is learned from the samples is learned here."""
         self.coefs_ = network.coefs
         self.intercepts_ = network.intercepts
         self.n_iter_ = network.n_iter
 
-    def _fit_settings(
-        self, training: Training, settings: Sequence[Mapping[str, Any]]
-    ) -> Iterator[tuple[int, Self]]:
-        """Those that differ in `max_iter` share one training."""
-        groups: dict[tuple[Any, ...], dict[int, Self]] = {}
-        for i, one in enumerate(self._variants(settings)):
-            groups.setdefault((one.hidden_size, one.alpha, one.tol), {})[i] = one
-        for key in list(groups):
-            yield from self._fit_group(groups.pop(key), training)
-
-    def _can_share(self, names: set[str]) -> bool:
-        shared = names <= {"hidden_size", "alpha", "tol", *self._along_path}
-        return shared and not self.early_stopping and isinstance(self.random_state, Integral)
-
-    def _fit_group(self, group: dict[int, Self], training: Training) -> Iterator[tuple[int, Self]]:
-        """Settings along one path of training."""
-        first = next(iter(group.values()))
-        stops = sorted({one.max_iter for one in group.values()})
-        given = training.X, training.y, training.signatures
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
-        networks = first._path(*given, stops, seed)
-        # One fitted estimator is held at a time.
-        for i in list(group):
-            one = group.pop(i)
-            one._take(networks[one.max_iter], *given)
-            yield i, one
-
     def embed(self, X: Array) -> Array:
         """Map features into the space of signatures.
 
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Prepared features.
+        <parameters of embed>
 
         Returns
         -------
@@ -256,13 +207,10 @@ class CMT(ZeroShotClassifier):
         """
         return Network(self.coefs_, self.intercepts_, self.n_iter_).embed(X)
 
-    def synthesize(self, signatures: Floats) -> Array:
+    def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
         """Signatures are the parameters as they are.
 
-        Parameters
-        ----------
-        signatures : ndarray of shape (n_classes, n_attributes)
-            Normalised signatures.
+        <parameters of synthesize>
 
         Returns
         -------

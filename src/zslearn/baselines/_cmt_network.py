@@ -27,12 +27,9 @@ import scipy.linalg
 import scipy.optimize
 from numpy.typing import NDArray
 
-from zslearn.utils import Array, move_like, to_numpy
+from zslearn.solvers import mean_square_distance
+from zslearn.utils import Array, Floats, move_like, row_blocks, to_numpy
 
-Floats = NDArray[np.float64]
-
-# Rows that are widened to float64 at a time.
-_BLOCK = 4096
 # Pairs of steps and gradients that L-BFGS remembers.
 _MEMORY = 10
 
@@ -81,6 +78,8 @@ class NetworkProblem:
         self.X = X
         self.alpha = alpha
         self.n_samples, self.n_features = X.shape
+        # A row in float64 with what is computed from it, and which class it is of.
+        self._blocks = row_blocks(self.n_samples, 8 * (2 * self.n_features + len(signatures)))
         self.counts = np.bincount(y, minlength=len(signatures)).astype(np.float64)
         xp = compat.array_namespace(X)
         self._labels = xp.asarray(y, device=compat.device(X))
@@ -96,21 +95,13 @@ class NetworkProblem:
         """Mean of the features, and root mean square distance from it."""
         xp = compat.array_namespace(self.X)
         mean = xp.sum(self.X, axis=0, dtype=xp.float64) / self.n_samples
-        square = sum(
-            float(xp.sum((self._block(rows) - mean[None, :]) ** 2)) for rows in self._blocks()
-        )
+        square = mean_square_distance(self.X)
         if not np.isfinite(square):
             raise ValueError(
                 "The squares of X overflow. Divide X by its largest entry, or use "
                 'feature_norm="l2".'
             )
-        return to_numpy(mean), _positive(float(np.sqrt(square / self.n_samples)))
-
-    def _blocks(self) -> list[slice]:
-        return [
-            slice(start, min(start + _BLOCK, self.n_samples))
-            for start in range(0, self.n_samples, _BLOCK)
-        ]
+        return to_numpy(mean), _positive(float(np.sqrt(square)))
 
     def _block(self, rows: slice) -> Array:
         return compat.array_namespace(self.X).astype(self.X[rows, :], self._dtype, copy=False)
@@ -128,7 +119,7 @@ class NetworkProblem:
         first, offset = self._first_layer(theta)
         blocks, gram, sums = [], 0.0, 0.0
         xp = compat.array_namespace(self.X)
-        for rows in self._blocks():
+        for rows in self._blocks:
             block = xp.tanh(self._block(rows) @ xp.matrix_transpose(first) + offset[None, :])
             member = self._labels[rows][None, :] == self._classes[:, None]
             gram = gram + xp.matrix_transpose(block) @ block
@@ -174,7 +165,7 @@ class NetworkProblem:
             for part in (second @ second.T, self.targets @ second.T)
         )
         slope, total = 0.0, 0.0
-        for rows, block in zip(self._blocks(), blocks, strict=True):
+        for rows, block in zip(self._blocks, blocks, strict=True):
             back = block @ outer - xp.take(wanted, self._labels[rows], axis=0)
             back = back * (1 - block * block)
             slope = slope + xp.matrix_transpose(back) @ self._block(rows)
@@ -216,16 +207,16 @@ def train(
     Returns
     -------
     dict of int to Network
-        One a stop.
+        One per stop; those that end at the same step share one network.
     """
-    kept: dict[int, tuple[Floats, int]] = {}
+    kept: dict[int, Floats] = {}
     last = start, 0
 
     def after_step(intermediate_result: Any) -> None:
         nonlocal last
         last = intermediate_result.x.reshape(start.shape).copy(), last[1] + 1
         if last[1] in stops:
-            kept[last[1]] = last
+            kept[last[1]] = last[0]
         if watch is not None:
             watch(problem.network(*last))
 
@@ -237,7 +228,9 @@ def train(
         callback=after_step,
         options={"maxiter": max(stops), "maxcor": _MEMORY, "ftol": tol, "gtol": 0.0},
     )
-    return {stop: problem.network(*kept.get(stop, last)) for stop in stops}
+    kept[last[1]] = last[0]
+    networks = {n_iter: problem.network(theta, n_iter) for n_iter, theta in kept.items()}
+    return {stop: networks[min(stop, last[1])] for stop in stops}
 
 
 def _positive(scale: float) -> float:

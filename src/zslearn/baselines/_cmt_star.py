@@ -29,16 +29,15 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
+from zslearn.base import Training
 from zslearn.baselines._cmt import CMT
-from zslearn.baselines._cmt_network import Floats, Network
-from zslearn.scoring import ScoreFunction, class_scores
+from zslearn.baselines._cmt_network import Network
+from zslearn.scoring import FeaturePreparation, ScoreFunction, class_scores
 from zslearn.signatures import squared_distances
-from zslearn.utils import Array, move_like, to_numpy
+from zslearn.utils import Array, Floats, move_like, row_blocks, to_numpy
 
 # Signatures that differ by no more than this share of the longest are those of one class.
 _SAME = 1e-6
-# Rows whose distances to the seen classes are held at a time.
-_BLOCK = 4096
 
 
 class CMTStar(CMT):
@@ -46,27 +45,11 @@ class CMTStar(CMT):
 
     Parameters
     ----------
-    hidden_size : int, default=100
-        Hidden units.
-    alpha : float, default=1e-4
-        Weight decay, in units of features and signatures of unit root mean square norm.
+    <parameters of CMT>
     seen_share : float, default=0.8
         Share of the training images of each seen class that its threshold lets pass. The smaller,
         the more images are novel.
-    max_iter : int, default=40
-        Steps of L-BFGS at most. Stopping early regularises; a search trains once for all values.
-    early_stopping : bool, default=False
-        Whether the number of steps is chosen on seen classes that are held out.
-    validation_fraction : float, default=0.2
-        Share of the seen classes that is held out, with `early_stopping`.
-    tol : float, default=1e-6
-        Training ends when a step lowers the objective by less than this share of it.
-    random_state : int, RandomState or None, default=0
-        Decides the first weights, and what is held out.
-    feature_norm : {"l2"} or None, default="l2"
-        Whether each sample is brought to unit norm. "l2" also replaces NaN and infinity by 0.
-    signature_scale : {"seen", "all"} or float, default="seen"
-        What the median distance, in units of which signatures are measured, is taken over.
+    <parameters of every method>
 
     Attributes
     ----------
@@ -74,26 +57,8 @@ class CMTStar(CMT):
         Within this distance of its signature a class takes an image for one of its own.
     gate_ : float
         G, what scores are divided by.
-    coefs_ : tuple of ndarray
-        θ₁ᵀ of shape (n_features, hidden_size), θ₂ᵀ of shape (hidden_size, n_attributes).
-    intercepts_ : tuple of ndarray
-        What centring of features and of signatures comes to, in each layer.
-    n_iter_ : int
-        Steps of L-BFGS.
-    validation_curve_ : ndarray of shape (n_steps,)
-        With `early_stopping`: per-class accuracy among the classes held out, after each step.
-    classes_ : ndarray of shape (n_classes,)
-        Every described class, sorted.
-    seen_classes_ : ndarray of shape (n_seen,)
-        The classes of the training data, sorted.
-    unseen_classes_ : ndarray of shape (n_unseen,)
-        The classes known by their signature alone, sorted.
-    n_features_in_ : int
-        Width of `X`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, where `X` had string names.
-    signature_scale_ : tuple of float
-        The number that the signatures of each view are divided by.
+    <attributes of CMT>
+    <attributes of every method>
 
     See Also
     --------
@@ -103,8 +68,8 @@ class CMTStar(CMT):
     Notes
     -----
     The original classifies images that are not novel by a softmax regression on the features; here
-    they go to the nearest seen signature. `synthesize`, which knows no names, takes a class for a
-    seen one by its signature.
+    they go to the nearest seen signature. `synthesize` without labels takes a class for a seen one
+    by its signature.
 
     Training images lie nearer to their signatures than others do, so that fewer than `seen_share`
     of new images of seen classes pass, as in the original. The gate moves the balance of seen and
@@ -145,20 +110,19 @@ class CMTStar(CMT):
             "seen_share": [0.2, 0.5, 0.8],
         },
     }
-    grid_order: ClassVar[tuple[str, ...]] = ("hidden_size", "alpha", "max_iter", "seen_share")
-    _along_path: ClassVar[tuple[str, ...]] = ("max_iter", "seen_share")
+    _beside_network: ClassVar[tuple[str, ...]] = ("seen_share",)
 
     def __init__(
         self,
         hidden_size: int = 100,
         alpha: float = 1e-4,
         *,
-        seen_share: float = 0.8,
         max_iter: int = 40,
         early_stopping: bool = False,
         validation_fraction: float = 0.2,
         tol: float = 1e-6,
-        random_state: Any = 0,
+        random_state: int | np.random.RandomState | None = 0,
+        seen_share: float = 0.8,
         feature_norm: str | None = "l2",
         signature_scale: str | float = "seen",
     ) -> None:
@@ -175,14 +139,18 @@ class CMTStar(CMT):
         )
         self.seen_share = seen_share
 
-    def _take(self, network: Network, X: Array, y: NDArray[np.intp], signatures: Floats) -> None:
-        super()._take(network, X, y, signatures)
-        self._seen_signatures = signatures
-        distances = _own_distances(network, X, y, signatures)
+    def _take(self, network: Network, training: Training) -> None:
+        super()._take(network, training)
+        self._seen_signatures: Floats = training.signatures
+        distances = _own_distances(network, training)
         self.radii_ = np.asarray(
-            [_radius(distances[y == code], self.seen_share) for code in range(len(signatures))]
+            [
+                _radius(distances[training.y == code], self.seen_share)
+                for code in range(training.n_seen)
+            ]
         )
-        self.gate_ = _gate(network, float(np.sqrt((signatures**2).sum(axis=1).max())))
+        longest = float(np.sqrt((self._seen_signatures**2).sum(axis=1).max()))
+        self.gate_ = _gate(network, longest)
 
     def is_novel(self, X: Any) -> NDArray[np.bool_]:
         """Tell images that no seen class takes for one of its own.
@@ -197,12 +165,15 @@ class CMTStar(CMT):
         ndarray of bool of shape (n_samples,)
             True for novel images.
         """
-        check_is_fitted(self, "classes_")
+        check_is_fitted(self, "class_scorer_")
         X = self._check_features(X)
-        prepare, _ = self._row_steps()
+        prepare = FeaturePreparation(self.feature_norm)
+        # A row as it is prepared and mapped, and its distances to the seen classes.
+        n_seen, n_attributes = self._seen_signatures.shape
+        row_bytes = 8 * (X.shape[1] + n_attributes + 3 * n_seen)
         novel = [
-            ~to_numpy(self._passes(CMT.embed(self, prepare(X[start : start + _BLOCK, :]))))
-            for start in range(0, X.shape[0], _BLOCK)
+            ~to_numpy(self._passes(CMT.embed(self, prepare(X[rows, :]))))
+            for rows in row_blocks(X.shape[0], row_bytes)
         ]
         prepare.warn()
         return np.concatenate(novel)
@@ -216,10 +187,7 @@ class CMTStar(CMT):
     def embed(self, X: Array) -> Array:
         """Map features beside the signatures, with the gate.
 
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Prepared features.
+        <parameters of embed>
 
         Returns
         -------
@@ -232,25 +200,21 @@ class CMTStar(CMT):
         gate = xp.where(self._passes(mapped)[:, None], ones, -ones)
         return xp.concat([2 * mapped / self.gate_, ones / self.gate_, gate], axis=1)
 
-    def synthesize(self, signatures: Floats) -> Array:
+    def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
         """Signatures, with their squared norm and whether they are those of seen classes.
 
-        Parameters
-        ----------
-        signatures : ndarray of shape (n_classes, n_attributes)
-            Normalised signatures.
+        <parameters of synthesize>
 
         Returns
         -------
         ndarray of shape (n_classes, n_attributes + 2)
             (a, −‖a‖², 1 if seen else 0).
         """
+        if labels is not None:
+            return _beside(signatures, np.isin(labels, self.seen_classes_))
         nearest = squared_distances(signatures, self._seen_signatures).min(axis=1)
         longest = max(float((signatures**2).sum(axis=1).max()), np.finfo(float).tiny)
         return _beside(signatures, nearest <= _SAME**2 * longest)
-
-    def _synthesize_named(self, signatures: Floats, labels: NDArray[Any]) -> Array:
-        return _beside(signatures, np.isin(labels, self.seen_classes_))
 
 
 def _beside(signatures: Floats, is_seen: NDArray[np.bool_]) -> Floats:
@@ -259,19 +223,17 @@ def _beside(signatures: Floats, is_seen: NDArray[np.bool_]) -> Floats:
     return np.column_stack([signatures, -squares, is_seen])
 
 
-def _own_distances(
-    network: Network, X: Array, y: NDArray[np.intp], signatures: Floats
-) -> NDArray[Any]:
+def _own_distances(network: Network, training: Training) -> Floats:
     """Distance of each mapped training image to the signature of its own class."""
+    X, y, signatures = training.X, training.y, training.signatures
     distances = []
-    for start in range(0, len(y), _BLOCK):
-        rows = slice(start, min(start + _BLOCK, len(y)))
+    for rows in row_blocks(len(y), row_bytes=8 * (X.shape[1] + 3 * signatures.shape[1])):
         apart = to_numpy(network.embed(X[rows, :])) - signatures[y[rows]]
         distances.append(np.sqrt((apart**2).sum(axis=1)))
     return np.concatenate(distances)
 
 
-def _radius(distances: NDArray[Any], share: float) -> float:
+def _radius(distances: Floats, share: float) -> float:
     """A radius that at least this share of the distances lies within.
 
     It lies half way to the next distance, so that rounding moves no image over the border.

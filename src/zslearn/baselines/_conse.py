@@ -15,20 +15,18 @@ with v the features' mean squared distance from their mean.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import array_api_compat as compat
-import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from zslearn.base import Training, ZeroShotClassifier
-from zslearn.baselines._seen_probabilities import seen_path, seen_scores
+from zslearn.base import Training, ZeroShotClassifier, alike
+from zslearn.baselines._seen_probabilities import linear_scores, seen_path
 from zslearn.scoring import ScoreFunction
-from zslearn.solvers import LogisticResult
-from zslearn.utils import Array, move_like
+from zslearn.utils import Array, Floats, move_like
 
 
 class ConSE(ZeroShotClassifier):
@@ -43,11 +41,7 @@ class ConSE(ZeroShotClassifier):
         Penalty of the seen classes' softmax regression, in units of the features' spread.
     tol : float, default=1e-4
         Relative optimality gap of the regression.
-    feature_norm : {"l2"} or None, default="l2"
-        Whether each sample is brought to unit norm. "l2" also replaces NaN and infinity by 0.
-    signature_scale : {"seen", "all"} or float, default="seen"
-        What the median distance, in units of which signatures are measured, is taken over. The
-        cosine does not depend on it.
+    <parameters of every method>
 
     Attributes
     ----------
@@ -57,23 +51,13 @@ class ConSE(ZeroShotClassifier):
         Their intercepts.
     seen_signatures_ : ndarray of shape (n_seen, n_attributes)
         Normalised signatures of the seen classes.
-    classes_ : ndarray of shape (n_classes,)
-        Every described class, sorted.
-    seen_classes_ : ndarray of shape (n_seen,)
-        The classes of the training data, sorted.
-    unseen_classes_ : ndarray of shape (n_unseen,)
-        The classes known by their signature alone, sorted.
-    n_features_in_ : int
-        Width of `X`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, where `X` had string names.
-    signature_scale_ : tuple of float
-        The number that the signatures of each view are divided by.
+    <attributes of every method>
 
     Notes
     -----
     The original takes the probabilities of a network trained on the seen classes; here a softmax
     regression on fixed features gives them. Of seen classes that tie for the last place all count.
+    The cosine does not depend on `signature_scale`.
 
     References
     ----------
@@ -109,7 +93,6 @@ class ConSE(ZeroShotClassifier):
             "n_top": [1, 3, 5, 10, 30],
         },
     }
-    grid_order: ClassVar[tuple[str, ...]] = ("alpha", "n_top")
 
     def __init__(
         self,
@@ -126,45 +109,30 @@ class ConSE(ZeroShotClassifier):
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
-    def _fit(self, X: Array, y: NDArray[np.intp], signatures: NDArray[np.float64]) -> None:
-        (result,) = seen_path(X, y, len(signatures), [self.alpha], soften=False, tol=self.tol)
-        self._take(result, signatures)
-
-    def _take(self, result: LogisticResult, signatures: NDArray[np.float64]) -> None:
-        # Copies: what several values of n_top share shall not change through one of them.
-        xp = compat.array_namespace(result.coef)
-        self.coef_ = xp.asarray(result.coef, copy=True)
-        self.intercept_ = xp.asarray(result.intercept, copy=True)
-        self.seen_signatures_ = signatures.copy()
-
-    def _fit_settings(
-        self, training: Training, settings: Sequence[Mapping[str, Any]]
-    ) -> Iterator[tuple[int, Self]]:
-        """Penalties share a path, and each solution serves every `n_top`."""
-        variants = self._variants(settings)
-        seen = training.signatures
-        alphas = list(dict.fromkeys(one.alpha for one in variants))
-        results = seen_path(training.X, training.y, len(seen), alphas, soften=False, tol=self.tol)
-        by_alpha = dict(zip(alphas, results, strict=True))
-        for i in range(len(variants)):
-            one = variants.pop(0)  # so that its arrays live no longer than it is used
-            one._take(by_alpha[one.alpha], seen)
-            yield i, one
+    @classmethod
+    def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
+        """Penalties share a path of warm starts, and each solution serves every `n_top`."""
+        for same_tol in alike(variants, "tol"):
+            groups = alike(same_tol, "alpha")
+            alphas = [group[0].alpha for group in groups]
+            results = seen_path(training, alphas, tol=same_tol[0].tol)
+            for group, result in zip(groups, results, strict=True):
+                for variant in group:
+                    variant.coef_, variant.intercept_ = result.coef, result.intercept
+                    variant.seen_signatures_ = training.signatures
+                    yield variant
 
     def embed(self, X: Array) -> Array:
         """Average the signatures of the most probable seen classes.
 
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Prepared features.
+        <parameters of embed>
 
         Returns
         -------
         array of shape (n_samples, n_attributes)
-            One convex combination a row.
+            One convex combination per row.
         """
-        scores = seen_scores(X, self.coef_, self.intercept_)
+        scores = linear_scores(X, self.coef_, self.intercept_)
         xp = compat.array_namespace(scores)
         n_top = min(self.n_top, scores.shape[1])
         ordered = xp.sort(scores, axis=1)
@@ -173,17 +141,14 @@ class ConSE(ZeroShotClassifier):
         shares = shares / xp.sum(shares, axis=1, keepdims=True)
         return shares @ move_like(self.seen_signatures_, shares)
 
-    def synthesize(self, signatures: NDArray[np.float64]) -> NDArray[np.float64]:
+    def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Floats:
         """Give the signature itself.
 
-        Parameters
-        ----------
-        signatures : ndarray of shape (n_classes, n_attributes)
-            Normalised signatures.
+        <parameters of synthesize>
 
         Returns
         -------
         ndarray of shape (n_classes, n_attributes)
-            One point a class.
+            One point per class.
         """
         return signatures

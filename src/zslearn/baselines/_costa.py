@@ -15,30 +15,23 @@ where t is 1 for the class and −1 for the rest. Any class, seen or unseen, the
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from numbers import Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Self
 
 import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn.baselines._closed_form import ClosedForm, Floats, class_moments, eigenbasis
+from zslearn.base import Training, ZeroShotClassifier, alike
+from zslearn.baselines._spectra import eigenbasis
 from zslearn.signatures import normalized_similarity
-from zslearn.utils import Array, move_like, unit_rows
+from zslearn.solvers import class_moments
+from zslearn.utils import Array, Floats, move_like, unit_rows
 
 
-class _Factors(NamedTuple):
-    """The scatter G in its eigenvectors, and the class means in these."""
-
-    values: Array
-    vectors: Array
-    unit: float
-    rotated: Array  # (m_c − m̄) in the eigenvectors, one class a row
-    mean: Array
-
-
-class COSTA(ClosedForm):
+class COSTA(ZeroShotClassifier):
     """Classifiers of the seen classes, summed by the similarity of signatures.
 
     Parameters
@@ -52,10 +45,7 @@ class COSTA(ClosedForm):
         distance of signatures. Similarities to the seen classes are divided by their sum.
     sharpness : float, default=1.0
         The larger, the fewer seen classes count.
-    feature_norm : {"l2"} or None, default="l2"
-        Whether each sample is brought to unit norm. "l2" also replaces NaN and infinity by 0.
-    signature_scale : {"seen", "all"} or float, default="seen"
-        What the median distance, in units of which signatures are measured, is taken over.
+    <parameters of every method>
 
     Attributes
     ----------
@@ -65,18 +55,7 @@ class COSTA(ClosedForm):
         Mean of the class means of the prepared features.
     signatures_ : ndarray of shape (n_seen, n_attributes)
         Normalised signatures of the seen classes.
-    classes_ : ndarray of shape (n_classes,)
-        Every described class, sorted.
-    seen_classes_ : ndarray of shape (n_seen,)
-        The classes of the training data, sorted.
-    unseen_classes_ : ndarray of shape (n_unseen,)
-        The classes known by their signature alone, sorted.
-    n_features_in_ : int
-        Width of `X`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, where `X` had string names.
-    signature_scale_ : tuple of float
-        The number that the signatures of each view are divided by.
+    <attributes of every method>
 
     See Also
     --------
@@ -106,7 +85,7 @@ class COSTA(ClosedForm):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ClosedForm._parameter_constraints,
+        **ZeroShotClassifier._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "similarity": [StrOptions({"cosine", "rbf"})],
         "sharpness": [Interval(Real, 0, None, closed="neither")],
@@ -124,7 +103,6 @@ class COSTA(ClosedForm):
             "sharpness": [2.0**k for k in range(-1, 6)],
         },
     }
-    grid_order: ClassVar[tuple[str, ...]] = ("similarity", "alpha", "sharpness")
 
     def __init__(
         self,
@@ -141,32 +119,21 @@ class COSTA(ClosedForm):
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
-    def _factor(self, X: Array, y: NDArray[np.intp], signatures: Floats) -> _Factors:
-        n_classes = len(signatures)
-        weight = 1.0 / np.bincount(y, minlength=n_classes)
-        moments = class_moments(X, y, n_classes, center=True, sample_weight=weight[y])
-        values, vectors, unit = eigenbasis(moments.gram / n_classes)
-        # Sums of samples that weigh 1/N_c are the means of their classes, here less m̄.
-        return _Factors(values, vectors, unit, moments.class_sums @ vectors, moments.mean)
-
-    def _solve(self, factors: _Factors, signatures: Floats) -> None:
-        xp = compat.array_namespace(factors.vectors)
-        shrunk = factors.rotated / (factors.values + self.alpha * factors.unit)[None, :]
-        self.coef_ = shrunk @ xp.matrix_transpose(factors.vectors)
-        self.mean_ = factors.mean
-        self.signatures_ = signatures
-
-    def embedding_key(self) -> bool:
-        """The embedding is the same for all settings."""
-        return True
+    @classmethod
+    def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
+        """The eigenvectors of the scatter serve all, and the classifiers all of one penalty."""
+        scatter = _Scatter(training)
+        for same_alpha in alike(variants, "alpha"):
+            classifiers = scatter.solve(same_alpha[0].alpha)
+            for variant in same_alpha:
+                variant.coef_, variant.mean_ = classifiers, scatter.mean
+                variant.signatures_ = training.signatures
+                yield variant
 
     def embed(self, X: Array) -> Array:
         """Take the mean of the class means from each row.
 
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Prepared features.
+        <parameters of embed>
 
         Returns
         -------
@@ -175,24 +142,40 @@ class COSTA(ClosedForm):
         """
         return X - move_like(self.mean_, X)[None, :]
 
-    def synthesize(self, signatures: Floats) -> Array:
+    def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
         """Sum the seen classes' classifiers by similarity.
 
-        Parameters
-        ----------
-        signatures : ndarray of shape (n_classes, n_attributes)
-            Normalised signatures.
+        <parameters of synthesize>
 
         Returns
         -------
         array of shape (n_classes, n_features)
-            One classifier a row.
+            One classifier per row.
         """
         if self.similarity == "rbf":
             weights = normalized_similarity(signatures, self.signatures_, gamma=self.sharpness)
         else:
             weights = _cosine_weights(signatures, self.signatures_, self.sharpness)
         return move_like(weights, self.coef_) @ self.coef_
+
+
+class _Scatter:
+    """The scatter G in its eigenvectors, and the class means in these."""
+
+    def __init__(self, training: Training) -> None:
+        n_seen = training.n_seen
+        weight = (1.0 / training.counts)[training.y]
+        moments = class_moments(training.X, training.y, n_seen, center=True, sample_weight=weight)
+        self.mean = moments.mean
+        self.values, self.vectors, self.unit = eigenbasis(moments.gram / n_seen)
+        # Sums of samples that weigh 1/N_c are the means of their classes, here less m̄.
+        self.means = moments.class_sums @ self.vectors
+
+    def solve(self, alpha: float) -> Array:
+        """(G + λI)⁻¹ (m_c − m̄), one classifier per row."""
+        xp = compat.array_namespace(self.vectors)
+        shrunk = self.means / (self.values + alpha * self.unit)[None, :]
+        return shrunk @ xp.matrix_transpose(self.vectors)
 
 
 def _cosine_weights(signatures: Floats, seen: Floats, power: float) -> Floats:

@@ -1,6 +1,6 @@
 r"""DAP: direct attribute prediction.
 
-One logistic regression an attribute gives :math:`p(a_m | x)`; a class is as probable as its binary
+One logistic regression per attribute gives :math:`p(a_m | x)`; a class is as probable as its binary
 signature,
 
 .. math:: p(c | x) \propto \prod_m \frac{p(a_m^c | x)}{p(a_m^c)}.
@@ -19,15 +19,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import array_api_compat as compat
-import numpy as np
-from numpy.typing import NDArray
-
-from zslearn.baselines._attributes import AttributeClassifier
+from zslearn.base import Training
+from zslearn.baselines._base_attributes import AttributeClassifier
 from zslearn.baselines._seen_probabilities import spread
-from zslearn.solvers import LogisticResult, logistic_path
-from zslearn.solvers._platt import platt_targets
-from zslearn.utils import Array, move_like
+from zslearn.solvers import LogisticResult, logistic_path, platt_targets
 
 
 class DAP(AttributeClassifier):
@@ -44,15 +39,8 @@ class DAP(AttributeClassifier):
         out in turn, a third of them at a time, so that an attribute that does not carry over to
         other classes loses its weight; this takes three times as long, and of few seen classes the
         sigmoids learn too little to help. None: neither.
-    tol : float, default=1e-4
-        Relative optimality gap of the regressions.
-    random_state : int, RandomState instance or None, default=0
-        Which classes are held out together for `calibration="classes"`.
-    feature_norm : {"l2"} or None, default="l2"
-        Whether each sample is brought to unit norm. "l2" also replaces NaN and infinity by 0.
-    signature_scale : {"seen", "all"} or float, default="seen"
-        What the median distance, in units of which signatures are measured, is taken over. It does
-        not change which attributes are present.
+    <parameters of attribute methods>
+    <parameters of every method>
 
     Attributes
     ----------
@@ -60,27 +48,8 @@ class DAP(AttributeClassifier):
         Coefficients of the attributes' regressions.
     intercept_ : array of shape (n_kept,)
         Their intercepts.
-    slope_, offset_ : ndarray of shape (n_kept,)
-        The sigmoid of each attribute: calibrated log-odds are slope · log-odds + offset.
-    prior_ : ndarray of shape (n_kept,)
-        Share of the seen classes that have the attribute.
-    thresholds_ : ndarray of shape (n_attributes,)
-        Above these normalised values an attribute is present; learned from the seen classes, 0
-        where their signatures are binary.
-    attributes_ : ndarray of shape (n_kept,)
-        Positions of the attributes that are used: those that vary among the seen classes.
-    classes_ : ndarray of shape (n_classes,)
-        Every described class, sorted.
-    seen_classes_ : ndarray of shape (n_seen,)
-        The classes of the training data, sorted.
-    unseen_classes_ : ndarray of shape (n_unseen,)
-        The classes known by their signature alone, sorted.
-    n_features_in_ : int
-        Width of `X`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, where `X` had string names.
-    signature_scale_ : tuple of float
-        The number that the signatures of each view are divided by.
+    <attributes of attribute methods>
+    <attributes of every method>
 
     See Also
     --------
@@ -92,7 +61,8 @@ class DAP(AttributeClassifier):
     Binary signatures are taken as they are: 0 and 1, or −1 and 1. In other signatures an attribute
     is present where the normalised value is above its mean over the seen classes. Classes with the
     same attributes after that have the same scores. Of several views all attributes count alike:
-    the weights of :class:`~zslearn.signatures.MultiSignatures` are not used.
+    the weights of :class:`~zslearn.signatures.MultiSignatures` are not used. Nor does
+    `signature_scale` change which attributes are present.
 
     The original has kernel support vector machines with Platt scaling on held-out samples; here it
     is linear logistic regression. Where a sigmoid is fitted, classes are held out for it and not
@@ -124,38 +94,11 @@ class DAP(AttributeClassifier):
         "fast": {"alpha": [10.0 ** (k / 2) for k in range(-10, -3)]},
     }
 
-    def __init__(
-        self,
-        alpha: float = 1e-4,
-        *,
-        calibration: str | None = "targets",
-        tol: float = 1e-4,
-        random_state: Any = 0,
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        self.alpha = alpha
-        self.calibration = calibration
-        self.tol = tol
-        self.random_state = random_state
-        self.feature_norm = feature_norm
-        self.signature_scale = signature_scale
-
     def _path(
-        self,
-        X: Array,
-        y: NDArray[np.intp],
-        binary: NDArray[np.bool_],
-        alphas: Sequence[float],
-        *,
-        soften: bool,
+        self, training: Training, alphas: Sequence[float], *, soften: bool
     ) -> list[LogisticResult]:
-        targets = platt_targets(binary[y]) if soften else binary[y]
-        unit = spread(X)
-        return logistic_path(X, targets, alphas=[unit * a for a in alphas], tol=self.tol)
-
-    def _log_odds(
-        self, X: Array, coef: Array, intercept: Array, binary: NDArray[np.bool_]
-    ) -> Array:
-        xp = compat.array_namespace(X)
-        return X @ xp.matrix_transpose(move_like(coef, X)) + move_like(intercept, X)
+        """One regression per attribute; `soften` asks for Platt's targets."""
+        has = training.signatures[training.y]
+        targets = platt_targets(has) if soften else has
+        unit = spread(training.X)
+        return logistic_path(training.X, targets, alphas=[unit * a for a in alphas], tol=self.tol)

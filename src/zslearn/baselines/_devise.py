@@ -1,26 +1,19 @@
 r"""DeViSE: a deep visual-semantic embedding model, on given features.
 
 A bilinear score :math:`F(x, a) = x^\top W a` is learned such that the class y of an image ranks
-above all others by a margin. Every violator counts,
+above all others by a margin. Every violator counts:
 
-.. math:: \min_W \sum_n \sum_{c \ne y_n} \max\{0, 1 + F(x_n, a_c) - F(x_n, a_{y_n})\},
-
-by stochastic descent that is ended early.
+.. math:: \min_W \sum_n \sum_{c \ne y_n} \max\{0, 1 + F(x_n, a_c) - F(x_n, a_{y_n})\}.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
-import numpy as np
-from numpy.typing import NDArray
-
-from zslearn.baselines._trajectory import RankingClassifier, relative_step
-from zslearn.solvers._ranking import Floats, hinge_of_all
-from zslearn.solvers._ranking_descent import BilinearDescent
+from zslearn.base import Training
+from zslearn.baselines._base_ranking import OneMapRanking, Seed
+from zslearn.solvers import BilinearDescent, hinge_of_all
 
 
-class DeViSE(RankingClassifier):
+class DeViSE(OneMapRanking):
     """Bilinear ranking in which every class that violates the margin counts.
 
     Parameters
@@ -29,55 +22,14 @@ class DeViSE(RankingClassifier):
         Length of the steps. At 1 a sample that all other classes violate moves its score
         differences by about the margin: units of 1 / ((S − 1) · mean ‖x‖² · mean ‖a − a′‖²).
     max_iter : int, default=32
-        Number of epochs; the only thing that keeps the method from fitting the seen classes too
-        well, and to be searched with `learning_rate`.
-    batch_size : int, default=64
-        Samples that share a step. An epoch achieves about the same for any size.
-    power_t : float, default=0.0
-        Epoch t takes steps of ``learning_rate / t**power_t``; 0 keeps the step constant.
-    scaling : {"center", "zscore"} or None, default="center"
-        What is done to the prepared features: the mean is taken off; that, and each feature is
-        brought to unit variance; nothing. An offset that all images share slows training down.
-    early_stopping : bool, default=False
-        Whether the number of epochs is chosen, up to `max_iter`, by the accuracy on seen classes
-        that are held out; the method is then trained on all seen classes for that long. It needs
-        five seen classes, and signatures that say something of the classes held out.
-    validation_fraction : float, default=0.2
-        Share of the seen classes held out by `early_stopping`, two at least.
-    n_iter_no_change : int, default=10
-        Epochs with a lower accuracy than the best after which `early_stopping` looks no
-        further. Of equally good numbers of epochs the last is taken.
-    random_state : int, RandomState instance or None, default=0
-        Shuffles the samples, and chooses the classes held out.
-    feature_norm : {"l2"} or None, default="l2"
-        Whether each sample is brought to unit norm. "l2" also replaces NaN and infinity by 0.
-    signature_scale : {"seen", "all"} or float, default="seen"
-        What the median distance, in units of which signatures are measured, is taken over.
+        Number of epochs.
+    <parameters of ranking methods>
+    <parameters of every method>
 
     Attributes
     ----------
-    coef_ : array of shape (n_features, n_attributes)
-        The bilinear map W.
-    mean_ : ndarray of shape (n_features,)
-        What is taken from the prepared features.
-    feature_weights_ : ndarray of shape (n_features,)
-        What the centred features are multiplied by; 0 for a constant one under "zscore".
-    validation_scores_ : list of float
-        Accuracy on the classes held out after each epoch, with `early_stopping`; else empty.
-    n_iter_ : int
-        Number of epochs run on all seen classes.
-    classes_ : ndarray of shape (n_classes,)
-        Every described class, sorted.
-    seen_classes_ : ndarray of shape (n_seen,)
-        The classes of the training data, sorted.
-    unseen_classes_ : ndarray of shape (n_unseen,)
-        The classes known by their signature alone, sorted.
-    n_features_in_ : int
-        Width of `X`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, where `X` had string names.
-    signature_scale_ : tuple of float
-        The number that the signatures of each view are divided by.
+    <attributes of ranking by one map>
+    <attributes of every method>
 
     See Also
     --------
@@ -88,10 +40,8 @@ class DeViSE(RankingClassifier):
     -----
     The original learns the image network as well, draws violators at random until the first is
     found, and takes adaptive steps. Here the features are given, all violators count, as in later
-    comparisons, and steps are constant. There is no other penalty than the end of training.
-
-    The margin is 1 and W starts at 0: another margin would only scale W, as the step is in units of
-    it. Signatures count by their differences alone: nothing changes when a vector is added to all.
+    comparisons, and steps are constant.
+    <notes of ranking by one map>
 
     References
     ----------
@@ -108,21 +58,9 @@ class DeViSE(RankingClassifier):
     True
     """
 
-    grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
-        "paper": {
-            "early_stopping": [False],
-            "scaling": ["center", "zscore", None],
-            "learning_rate": [4.0**k for k in range(-3, 5)],
-            "max_iter": [1, 2, 4, 8, 16, 32, 64, 128],
-        },
-        "fast": {
-            "early_stopping": [False],
-            "scaling": ["center"],
-            "learning_rate": [0.5, 2.0, 8.0],
-            "max_iter": [4, 8, 16, 32, 64],
-        },
-    }
-    grid_order: ClassVar[tuple[str, ...]] = ("scaling", "learning_rate", "max_iter")
+    grids = OneMapRanking._grids(
+        lowest_rate=4.0**-3, fast_rates=[0.5, 2.0, 8.0], fast_epochs=[4, 8, 16, 32, 64]
+    )
 
     def __init__(
         self,
@@ -135,7 +73,7 @@ class DeViSE(RankingClassifier):
         early_stopping: bool = False,
         validation_fraction: float = 0.2,
         n_iter_no_change: int = 10,
-        random_state: int | np.random.RandomState | None = 0,
+        random_state: Seed = 0,
         feature_norm: str | None = "l2",
         signature_scale: str | float = "seen",
     ) -> None:
@@ -151,8 +89,6 @@ class DeViSE(RankingClassifier):
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
-    def _descent(
-        self, X: Floats, y: NDArray[np.intp], signatures: NDArray[np.float64]
-    ) -> BilinearDescent:
-        step = self.learning_rate * relative_step(X, signatures, steepest=len(signatures) - 1)
-        return BilinearDescent(X, y, signatures, hinge_of_all, step=step, **self._options())
+    def _descent(self, training: Training) -> BilinearDescent:
+        steepest = training.n_seen - 1
+        return self._begin_descent(BilinearDescent, training, hinge_of_all, steepest=steepest)

@@ -14,8 +14,9 @@ which has the closed form
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from numbers import Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Self
 
 import array_api_compat as compat
 import numpy as np
@@ -23,20 +24,12 @@ import scipy.linalg
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn.baselines._closed_form import ClosedForm, Floats, class_moments
-from zslearn.utils import Array, move_like
+from zslearn.base import Training, ZeroShotClassifier, alike
+from zslearn.solvers import class_moments
+from zslearn.utils import Array, Floats, move_like
 
 
-class _Factors(NamedTuple):
-    """XᵀX in its eigenvectors, and XᵀY in these."""
-
-    values: Array
-    vectors: Array
-    rotated: Array
-    mean: Array
-
-
-class ESZSL(ClosedForm):
+class ESZSL(ZeroShotClassifier):
     """Bilinear least squares between features and signatures, in closed form.
 
     Parameters
@@ -50,10 +43,7 @@ class ESZSL(ClosedForm):
         What has the mean over the training samples, or over the seen classes, taken from it. On
         features of modern networks accuracy depends a great deal on centring at least one side;
         None is the original method.
-    feature_norm : {"l2"} or None, default="l2"
-        Whether each sample is brought to unit norm. "l2" also replaces NaN and infinity by 0.
-    signature_scale : {"seen", "all"} or float, default="seen"
-        What the median distance, in units of which signatures are measured, is taken over.
+    <parameters of every method>
 
     Attributes
     ----------
@@ -63,18 +53,7 @@ class ESZSL(ClosedForm):
         What is taken from the prepared features; zeros where they are not centred.
     signature_mean_ : ndarray of shape (n_attributes,)
         What is taken from the normalised signatures; zeros where they are not centred.
-    classes_ : ndarray of shape (n_classes,)
-        Every described class, sorted.
-    seen_classes_ : ndarray of shape (n_seen,)
-        The classes of the training data, sorted.
-    unseen_classes_ : ndarray of shape (n_unseen,)
-        The classes known by their signature alone, sorted.
-    n_features_in_ : int
-        Width of `X`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, where `X` had string names.
-    signature_scale_ : tuple of float
-        The number that the signatures of each view are divided by.
+    <attributes of every method>
 
     References
     ----------
@@ -92,7 +71,7 @@ class ESZSL(ClosedForm):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ClosedForm._parameter_constraints,
+        **ZeroShotClassifier._parameter_constraints,
         "alpha_features": [Interval(Real, 0, None, closed="neither")],
         "alpha_signatures": [Interval(Real, 0, None, closed="neither")],
         "center": [StrOptions({"both", "features", "signatures"}), None],
@@ -110,7 +89,6 @@ class ESZSL(ClosedForm):
             "alpha_signatures": [10.0**k for k in range(-3, 3)],
         },
     }
-    grid_order: ClassVar[tuple[str, ...]] = ("center", "alpha_features", "alpha_signatures")
 
     def __init__(
         self,
@@ -127,49 +105,17 @@ class ESZSL(ClosedForm):
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
-    def _fit(self, X: Array, y: NDArray[np.intp], signatures: Floats) -> None:
-        gram, targets, self.mean_ = self._feature_side(X, y, len(signatures))
-        xp = compat.array_namespace(gram)
-        if self.alpha_features <= _resolution(gram, float(xp.linalg.trace(gram))):
-            # The penalty is below the rounding of XᵀX: its eigenvectors tell what is zero.
-            self._solve(_rotated(gram, targets, self.mean_), signatures)
-            return
-        ridge = self.alpha_features * xp.eye(
-            gram.shape[0], dtype=gram.dtype, device=compat.device(gram)
-        )
-        # For one penalty a solution is cheaper than eigenvectors.
-        self._combine(xp.linalg.solve(gram + ridge, targets), signatures)
-
-    def _factor(self, X: Array, y: NDArray[np.intp], signatures: Floats) -> _Factors:
-        return _rotated(*self._feature_side(X, y, len(signatures)))
-
-    def _factor_key(self) -> bool:
-        return self.embedding_key()
-
-    def _solve(self, factors: _Factors, signatures: Floats) -> None:
-        self.mean_ = factors.mean
-        xp = compat.array_namespace(factors.values)
-        # (XᵀX + γI)⁻¹ in the eigenvectors of XᵀX. Where neither is more than rounding there is
-        # nothing of XᵀY.
-        size = factors.values + self.alpha_features
-        there = size > _resolution(factors.vectors, float(xp.max(factors.values)))
-        rotated = xp.where(there[:, None], factors.rotated, xp.zeros_like(factors.rotated))
-        shrunk = rotated / xp.where(there, size, xp.ones_like(size))[:, None]
-        self._combine(factors.vectors @ shrunk, signatures)
-
-    def embedding_key(self) -> bool:
-        """Whether the mean is taken from the features: nothing else changes the embedding."""
-        return self.center in ("features", "both")
-
-    def _feature_side(
-        self, X: Array, y: NDArray[np.intp], n_classes: int
-    ) -> tuple[Array, Array, Array]:
-        """XᵀX, XᵀY and the mean."""
-        gram, class_sums, mean = class_moments(X, y, n_classes, center=self.embedding_key())
-        xp = compat.array_namespace(gram)
-        # XᵀY with Y in {−1, 1}: twice the sum of a class less the sum of all.
-        targets = 2 * class_sums - xp.sum(class_sums, axis=0, keepdims=True)
-        return gram, xp.matrix_transpose(targets), mean
+    @classmethod
+    def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
+        """The moments serve every penalty, and the left half every `alpha_signatures`."""
+        for same_center in alike(variants, "center"):
+            features = _FeatureSide(training, center=same_center[0].center in ("features", "both"))
+            for same_features in alike(same_center, "alpha_features"):
+                by_class = features.solve(same_features[0].alpha_features)
+                for variant in same_features:
+                    variant.mean_ = features.mean
+                    variant._combine(by_class, training.signatures)
+                    yield variant
 
     def _combine(self, by_class: Array, signatures: Floats) -> None:
         """W = (XᵀX + γI)⁻¹ XᵀY · A (AᵀA + λI)⁻¹ from its left half."""
@@ -182,10 +128,7 @@ class ESZSL(ClosedForm):
     def embed(self, X: Array) -> Array:
         """Take the mean of the training features from each row.
 
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Prepared features.
+        <parameters of embed>
 
         Returns
         -------
@@ -194,34 +137,58 @@ class ESZSL(ClosedForm):
         """
         return X - move_like(self.mean_, X)[None, :]
 
-    def synthesize(self, signatures: Floats) -> Array:
+    def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
         """Make the classifier W a of each class.
 
-        Parameters
-        ----------
-        signatures : ndarray of shape (n_classes, n_attributes)
-            Normalised signatures.
+        <parameters of synthesize>
 
         Returns
         -------
         array of shape (n_classes, n_features)
-            One classifier a row.
+            One classifier per row.
         """
         xp = compat.array_namespace(self.coef_)
         centered = signatures - self.signature_mean_
         return move_like(centered, self.coef_) @ xp.matrix_transpose(self.coef_)
 
 
+class _FeatureSide:
+    """XᵀX and XᵀY, and (XᵀX + γI)⁻¹ XᵀY for any γ."""
+
+    def __init__(self, training: Training, *, center: bool) -> None:
+        moments = class_moments(training.X, training.y, training.n_seen, center=center)
+        self.gram, self.mean = moments.gram, moments.mean
+        xp = compat.array_namespace(self.gram)
+        # XᵀY with Y in {−1, 1}: twice the sum of a class less the sum of all.
+        sums = moments.class_sums
+        self.targets = xp.matrix_transpose(2 * sums - xp.sum(sums, axis=0, keepdims=True))
+
+    def solve(self, alpha: float) -> Array:
+        """(XᵀX + γI)⁻¹ XᵀY, of shape (n_features, n_seen)."""
+        xp = compat.array_namespace(self.gram)
+        if alpha <= _resolution(self.gram, float(xp.linalg.trace(self.gram))):
+            return self._solve_in_eigenvectors(alpha)
+        identity = xp.eye(
+            self.gram.shape[0], dtype=self.gram.dtype, device=compat.device(self.gram)
+        )
+        return xp.linalg.solve(self.gram + alpha * identity, self.targets)
+
+    def _solve_in_eigenvectors(self, alpha: float) -> Array:
+        """The same for a penalty below the rounding of XᵀX: its eigenvectors tell what is zero."""
+        xp = compat.array_namespace(self.gram)
+        values, vectors = xp.linalg.eigh(self.gram)
+        values = xp.clip(values, min=0)
+        size = values + alpha
+        # Where neither is more than rounding there is nothing of XᵀY.
+        there = size > _resolution(vectors, float(xp.max(values)))
+        rotated = xp.matrix_transpose(vectors) @ self.targets
+        rotated = xp.where(there[:, None], rotated, xp.zeros_like(rotated))
+        return vectors @ (rotated / xp.where(there, size, xp.ones_like(size))[:, None])
+
+
 def _resolution(gram: Array, size: float) -> float:
     """What eigenvalues of a matrix that has none larger than `size` are computed to."""
     return float(gram.shape[0] * compat.array_namespace(gram).finfo(gram.dtype).eps * size)
-
-
-def _rotated(gram: Array, targets: Array, mean: Array) -> _Factors:
-    """Eigenvalues and eigenvectors of XᵀX, and XᵀY in these."""
-    xp = compat.array_namespace(gram)
-    values, vectors = xp.linalg.eigh(gram)
-    return _Factors(xp.clip(values, min=0), vectors, xp.matrix_transpose(vectors) @ targets, mean)
 
 
 def _signature_side(signatures: Floats, alpha: float) -> Floats:

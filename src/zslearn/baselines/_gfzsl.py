@@ -14,23 +14,21 @@ Gaussian that stands for all classes, which is linear in :math:`(z^2, z, 1)`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from functools import cache, partial
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, Self
 
 import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn.baselines._closed_form import (
-    ClosedForm,
-    Floats,
-    class_moments,
-    eigenbasis,
-    row_blocks,
-)
+from zslearn.base import Training, ZeroShotClassifier, alike
+from zslearn.baselines._spectra import eigenbasis
 from zslearn.signatures import rbf_similarity
-from zslearn.utils import Array, move_like, to_numpy
+from zslearn.solvers import class_means, class_moments, class_squares
+from zslearn.utils import Array, Floats, move_like, to_numpy
 
 # A predicted variance stays within these bounds, in units of the pooled variance: a polynomial
 # kernel may extrapolate a log variance to any number.
@@ -42,41 +40,7 @@ _FLOOR = 1e-3
 _POOLED_FLOOR = (1e-3, 1e-8)
 
 
-class _Factors:
-    """Means and variances of the seen classes in standard units, and kernels in eigenvectors."""
-
-    def __init__(self, X: Array, y: NDArray[np.intp], signatures: Floats, *, pca: bool) -> None:
-        n_samples, n_classes = X.shape[0], len(signatures)
-        self.counts = np.bincount(y, minlength=n_classes)
-        xp = compat.array_namespace(X)
-        self.components: Array | None = None
-        if pca:
-            moments = class_moments(X, y, n_classes, center=True)
-            values, vectors, _ = eigenbasis(moments.gram)
-            rank = max(1, int(xp.sum(xp.astype(values > 0, xp.int64))))
-            # Largest variance first.
-            self.components = xp.flip(vectors[:, -rank:], axis=1)
-        means, squares, center = _class_spread(X, y, self.counts, self.components)
-        self.mean = center
-        pooled = squares.sum(axis=0) / max(n_samples - n_classes, 1)
-        total = (squares.sum(axis=0) + self.counts @ means**2) / n_samples
-        self.std = np.sqrt(_floored(pooled, total))
-        self.means, self.variances = means / self.std, squares / self.std**2
-        self._signatures = signatures
-        self._spectra: dict[tuple[str, float], tuple[Floats, Floats, Floats, float]] = {}
-
-    def spectrum(self, kernel: str, gamma: float) -> tuple[Floats, Floats, Floats, float]:
-        """Row means of the kernel; eigenvalues and eigenvectors of the centred one; its unit."""
-        key = kernel, gamma
-        if key not in self._spectra:
-            K = _kernel(self._signatures, self._signatures, kernel, gamma)
-            row_mean = K.mean(axis=0)
-            centered = K - row_mean[:, None] - row_mean[None, :] + row_mean.mean()
-            self._spectra[key] = row_mean, *eigenbasis((centered + centered.T) / 2)
-        return self._spectra[key]
-
-
-class GFZSL(ClosedForm):
+class GFZSL(ZeroShotClassifier):
     """Gaussian class densities whose means and variances are regressed from signatures.
 
     Parameters
@@ -96,17 +60,14 @@ class GFZSL(ClosedForm):
     n_components : int or None, default=None
         Principal components that are taken for features; fewer where the samples have a lower rank.
         None takes the features as they are.
-    feature_norm : {"l2"} or None, default="l2"
-        Whether each sample is brought to unit norm. "l2" also replaces NaN and infinity by 0.
-    signature_scale : {"seen", "all"} or float, default="seen"
-        What the median distance, in units of which signatures are measured, is taken over.
+    <parameters of every method>
 
     Attributes
     ----------
     mean_ : array of shape (n_features,)
         Mean of the training samples.
     components_ : array of shape (n_features, n_components) or None
-        Principal components, one a column.
+        Principal components as columns.
     std_ : ndarray of shape (n_features or n_components,)
         Pooled standard deviation within the classes.
     class_means_ : ndarray of shape (n_seen, n_features or n_components)
@@ -120,18 +81,7 @@ class GFZSL(ClosedForm):
         Dual coefficients of the log variances.
     signatures_ : ndarray of shape (n_seen, n_attributes)
         Normalised signatures of the seen classes.
-    classes_ : ndarray of shape (n_classes,)
-        Every described class, sorted.
-    seen_classes_ : ndarray of shape (n_seen,)
-        The classes of the training data, sorted.
-    unseen_classes_ : ndarray of shape (n_unseen,)
-        The classes known by their signature alone, sorted.
-    n_features_in_ : int
-        Width of `X`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, where `X` had string names.
-    signature_scale_ : tuple of float
-        The number that the signatures of each view are divided by.
+    <attributes of every method>
 
     See Also
     --------
@@ -162,7 +112,7 @@ class GFZSL(ClosedForm):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ClosedForm._parameter_constraints,
+        **ZeroShotClassifier._parameter_constraints,
         "alpha_mean": [Interval(Real, 0, None, closed="neither")],
         "alpha_variance": [Interval(Real, 0, None, closed="neither")],
         "kernel": [StrOptions({"quadratic", "linear", "rbf"})],
@@ -173,11 +123,11 @@ class GFZSL(ClosedForm):
 
     grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
         "paper": {
-            "kernel": ["linear", "quadratic"],
             "n_components": [None, 50, 100, 200, 400],
+            "kernel": ["linear", "quadratic"],
             "variance_prior": [10.0, 100.0],
-            "alpha_mean": [10.0**k for k in range(-4, 4)],
             "alpha_variance": [10.0**k for k in range(-3, 5)],
+            "alpha_mean": [10.0**k for k in range(-4, 4)],
         },
         "fast": {
             "n_components": [None, 100, 300],
@@ -185,14 +135,6 @@ class GFZSL(ClosedForm):
             "alpha_mean": [0.03, 0.1, 0.3, 1.0],
         },
     }
-    grid_order: ClassVar[tuple[str, ...]] = (
-        "n_components",
-        "kernel",
-        "gamma",
-        "variance_prior",
-        "alpha_variance",
-        "alpha_mean",
-    )
 
     def __init__(
         self,
@@ -215,47 +157,40 @@ class GFZSL(ClosedForm):
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
-    def _factor(self, X: Array, y: NDArray[np.intp], signatures: Floats) -> _Factors:
-        return _Factors(X, y, signatures, pca=self.n_components is not None)
+    @classmethod
+    def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
+        """Variants of one width share the statistics, those of one kernel its eigenvectors."""
+        statistics = cache(partial(_class_statistics, training))
+        spectrum = cache(partial(_spectrum, training.signatures))
+        for same_width in alike(variants, "n_components"):
+            n_components = same_width[0].n_components
+            seen = statistics(n_components is not None).first(n_components)
+            for variant in same_width:
+                variant.mean_, variant.std_ = seen.mean, seen.std
+                variant.components_ = seen.components
+                variant.signatures_ = training.signatures
+                variant._regress(seen, training.counts, spectrum(variant.kernel, variant.gamma))
+                yield variant
 
-    def _factor_key(self) -> bool:
-        return self.n_components is not None
-
-    def _solve(self, factors: _Factors, signatures: Floats) -> None:
-        dims = slice(0, self.n_components)
-        self.mean_, self.std_ = factors.mean, factors.std[dims]
-        self.components_ = None if factors.components is None else factors.components[:, dims]
-        self.class_means_ = factors.means[:, dims]
-        variances = (factors.variances[:, dims] + self.variance_prior) / (
-            factors.counts[:, None] + self.variance_prior
-        )
+    def _regress(self, seen: _Statistics, counts: NDArray[np.intp], kernel: _Spectrum) -> None:
+        """Learn the means and log variances of any class from those of the seen ones."""
+        prior = self.variance_prior
+        variances = (seen.squares + prior) / (counts[:, None] + prior)
+        self.class_means_ = seen.means
         self.class_log_variances_ = np.log(np.maximum(variances, _FLOOR))
-        self.signatures_ = signatures
-        self._kernel_mean, values, vectors, unit = factors.spectrum(self.kernel, self.gamma)
-        for name, alpha, targets in (
-            ("mean_coef_", self.alpha_mean, self.class_means_),
-            ("variance_coef_", self.alpha_variance, self.class_log_variances_),
-        ):
-            # (K + λI)⁻¹ in the eigenvectors of K
-            rotated = vectors.T @ (targets - targets.mean(axis=0))
-            setattr(self, name, vectors @ (rotated / (values + alpha * unit)[:, None]))
-
-    def embedding_key(self) -> tuple[int | None]:
-        """The number of components: nothing else changes the embedding."""
-        return (self.n_components,)
+        self.mean_coef_ = kernel.solve(self.class_means_, self.alpha_mean)
+        self.variance_coef_ = kernel.solve(self.class_log_variances_, self.alpha_variance)
+        self._kernel_mean = kernel.row_mean
 
     def embed(self, X: Array) -> Array:
         """Sufficient statistics (z², z, 1) of each row, z in units of the pooled deviation.
 
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Prepared features.
+        <parameters of embed>
 
         Returns
         -------
         array of shape (n_samples, 2 * n_dims + 1)
-            One row a sample.
+            One row per sample.
         """
         xp = compat.array_namespace(X)
         z = X - move_like(self.mean_, X)[None, :]
@@ -265,18 +200,15 @@ class GFZSL(ClosedForm):
         one = xp.ones((z.shape[0], 1), dtype=z.dtype, device=compat.device(z))
         return xp.concat([z * z, z, one], axis=1)
 
-    def synthesize(self, signatures: Floats) -> Array:
+    def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
         """Natural parameters of each class's Gaussian, less those of the standard normal.
 
-        Parameters
-        ----------
-        signatures : ndarray of shape (n_classes, n_attributes)
-            Normalised signatures.
+        <parameters of synthesize>
 
         Returns
         -------
         ndarray of shape (n_classes, 2 * n_dims + 1)
-            One row a class.
+            One row per class.
         """
         mean, variance = self._gaussians(signatures)
         # log N(z; μ, v) − log N(z; 0, 1) = ½(1 − 1/v) z² + (μ/v) z − ½(μ²/v + log v)
@@ -292,6 +224,76 @@ class GFZSL(ClosedForm):
         return means, np.exp(np.clip(log_variances, *np.log(_VARIANCE_RANGE)))
 
 
+class _Statistics(NamedTuple):
+    """Means and squared deviations of the seen classes, in units of the pooled deviation."""
+
+    mean: Array  # of all samples
+    components: Array | None
+    std: Floats
+    means: Floats  # around that of all samples
+    squares: Floats
+
+    def first(self, n_components: int | None) -> _Statistics:
+        """The same along the first components."""
+        if self.components is None:
+            return self
+        return _Statistics(
+            self.mean,
+            self.components[:, :n_components],
+            self.std[:n_components],
+            self.means[:, :n_components],
+            self.squares[:, :n_components],
+        )
+
+
+def _class_statistics(training: Training, pca: bool) -> _Statistics:
+    """Statistics of the features, or of all their principal components."""
+    X, y, counts = training.X, training.y, training.counts
+    n_samples, n_seen = len(y), training.n_seen
+    components = _components(training) if pca else None
+    means = class_means(X, y, n_seen)
+    squares = to_numpy(class_squares(X, y, means, components))
+    mean = move_like(counts / n_samples, means) @ means
+    means = means - mean[None, :]
+    if components is not None:
+        means = means @ components
+    means = to_numpy(means)
+    pooled = squares.sum(axis=0) / max(n_samples - n_seen, 1)
+    total = (squares.sum(axis=0) + counts @ means**2) / n_samples
+    std = np.sqrt(_floored(pooled, total))
+    return _Statistics(mean, components, std, means / std, squares / std**2)
+
+
+def _components(training: Training) -> Array:
+    """Principal components as columns, largest variance first; those of none are left out."""
+    moments = class_moments(training.X, training.y, training.n_seen, center=True)
+    values, vectors, _ = eigenbasis(moments.gram)
+    xp = compat.array_namespace(vectors)
+    rank = max(1, int(xp.sum(xp.astype(values > 0, xp.int64))))
+    return xp.flip(vectors[:, -rank:], axis=1)
+
+
+class _Spectrum(NamedTuple):
+    """A kernel between the seen classes, centred, in its eigenvectors."""
+
+    row_mean: Floats  # of the kernel before
+    values: Floats
+    vectors: Floats
+    unit: float
+
+    def solve(self, targets: Floats, alpha: float) -> Floats:
+        """(K + λI)⁻¹ times the centred targets."""
+        rotated = self.vectors.T @ (targets - targets.mean(axis=0))
+        return self.vectors @ (rotated / (self.values + alpha * self.unit)[:, None])
+
+
+def _spectrum(signatures: Floats, kernel: str, gamma: float) -> _Spectrum:
+    K = _kernel(signatures, signatures, kernel, gamma)
+    row_mean = K.mean(axis=0)
+    centered = K - row_mean[:, None] - row_mean[None, :] + row_mean.mean()
+    return _Spectrum(row_mean, *eigenbasis((centered + centered.T) / 2))
+
+
 def _kernel(a: Floats, b: Floats, kind: str, gamma: float) -> Floats:
     if kind == "rbf":
         return np.asarray(rbf_similarity(a, b, gamma=gamma))
@@ -305,39 +307,3 @@ def _floored(pooled: Floats, total: Floats) -> Floats:
     of_feature, of_all = _POOLED_FLOOR
     floored = np.maximum(pooled, np.maximum(of_feature * total, of_all * typical))
     return np.where(floored > 0, floored, 1.0)
-
-
-def _class_spread(
-    X: Array, y: NDArray[np.intp], counts: NDArray[np.intp], components: Array | None
-) -> tuple[Floats, Floats, Array]:
-    """Class means, sums of squared deviations from these, and the mean of all samples.
-
-    In two passes over blocks of rows, around the means, so that nothing cancels. Means are around
-    that of all samples; with components, means and deviations are along these.
-    """
-    xp = compat.array_namespace(X)
-    device = compat.device(X)
-    classes = xp.arange(len(counts), device=device)
-    labels = xp.asarray(y, device=device)
-    center = xp.sum(X, axis=0, dtype=xp.float64) / X.shape[0]
-    share = xp.asarray(1.0 / counts, dtype=xp.float64, device=device)[:, None]
-    means = xp.zeros((len(counts), X.shape[1]), dtype=xp.float64, device=device)
-
-    def block(rows: slice) -> tuple[Array, Array]:
-        member = xp.astype(labels[rows][None, :] == classes[:, None], xp.float64)
-        return member, xp.astype(X[rows, :], xp.float64) - center[None, :]
-
-    for rows in row_blocks(X.shape[0]):
-        member, centered = block(rows)
-        means = means + member @ centered
-    means = means * share
-    squares: Array = 0.0
-    for rows in row_blocks(X.shape[0]):
-        member, centered = block(rows)
-        deviation = centered - xp.take(means, labels[rows], axis=0)
-        if components is not None:
-            deviation = deviation @ components
-        squares = squares + member @ (deviation * deviation)
-    if components is not None:
-        means = means @ components
-    return to_numpy(means), to_numpy(squares), center

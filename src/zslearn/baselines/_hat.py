@@ -19,26 +19,27 @@ z_{\mathrm{parent}(k), y}`, with the sign of whether y lies below k.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn.base import ZeroShotClassifier
-from zslearn.baselines._closed_form import ClosedForm
-from zslearn.baselines._hat_nodes import Floats, NodeFactors, Nodes
-from zslearn.signatures import squared_distances
-from zslearn.signatures._binary import binary_kind, binary_rows
-from zslearn.signatures._table import SignatureTable
-from zslearn.signatures._tree import ClassTree
-from zslearn.utils import Array, InputWarning, move_like, name_some, warn_user
+from zslearn.base import Training, ZeroShotClassifier, alike
+from zslearn.baselines._hat_nodes import NodeFactors, Nodes
+from zslearn.signatures import (
+    ClassTree,
+    binary_kind,
+    refuse_mixed_signatures,
+    squared_distances,
+)
+from zslearn.utils import Array, Floats, InputWarning, move_like, warn_user
 
 
-class HAT(ClosedForm):
+class HAT(ZeroShotClassifier):
     """Attribute classifiers at the nodes of a class hierarchy, transferred down its paths.
 
     Parameters
@@ -60,10 +61,7 @@ class HAT(ClosedForm):
     n_levels : int or None, default=3
         Levels of the hierarchy that have classifiers, from the root down. None: all that there are;
         for a hierarchy that is built, three.
-    feature_norm : {"l2"} or None, default="l2"
-        Whether each sample is brought to unit norm. "l2" also replaces NaN and infinity by 0.
-    signature_scale : {"seen", "all"} or float, default="seen"
-        What the median distance, in units of which signatures are measured, is taken over.
+    <parameters of every method>
 
     Attributes
     ----------
@@ -80,18 +78,7 @@ class HAT(ClosedForm):
     thresholds_ : ndarray of shape (n_attributes,)
         A class has the attributes whose normalised value is above: 0 for signatures of 0 and 1, or
         −1 and 1; else the mean over the seen classes.
-    classes_ : ndarray of shape (n_classes,)
-        Every described class, sorted.
-    seen_classes_ : ndarray of shape (n_seen,)
-        The classes of the training data, sorted.
-    unseen_classes_ : ndarray of shape (n_unseen,)
-        The classes known by their signature alone, sorted.
-    n_features_in_ : int
-        Width of `X`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, where `X` had string names.
-    signature_scale_ : tuple of float
-        The number that the signatures of each view are divided by.
+    <attributes of every method>
 
     See Also
     --------
@@ -143,12 +130,6 @@ class HAT(ClosedForm):
             "category_weight": [0.03, 0.1, 0.3],
         },
     }
-    grid_order: ClassVar[tuple[str, ...]] = (
-        "n_levels",
-        "alpha",
-        "depth_weight",
-        "category_weight",
-    )
 
     def __init__(
         self,
@@ -169,46 +150,49 @@ class HAT(ClosedForm):
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
-    def _adopt(self, signatures: Any, seen: NDArray[Any]) -> tuple[SignatureTable, Any]:
-        if self.hierarchy is None and signatures is not None:
+    @classmethod
+    def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
+        """Variants of one hierarchy share its images, and those of one penalty the scores."""
+        unsaid = any(variant.hierarchy is None for variant in variants)
+        if unsaid and not training.table.indicators:
             warn_user(
                 "HAT was given no hierarchy and builds one by clustering the signatures. Give "
                 'child–parent pairs, or hierarchy="cluster" to say that this is meant.',
                 InputWarning,
             )
-        return super()._adopt(signatures, seen)
+        for same_nodes in alike(variants, "n_levels", "hierarchy"):
+            tree, nodes = same_nodes[0]._find_nodes(training)
+            factors = NodeFactors(training, nodes)
+            for same_alpha in alike(same_nodes, "alpha"):
+                coef, intercept = factors.solve(same_alpha[0].alpha)
+                for variant in same_alpha:
+                    variant._tree, variant._nodes = tree, nodes
+                    variant.coef_, variant.intercept_ = coef, intercept
+                    variant._know_attributes(training.signatures)
+                    yield variant
 
-    def _factor_key(self) -> Hashable:
-        return self.n_levels
-
-    def _factor(self, X: Array, y: NDArray[np.intp], signatures: Floats) -> NodeFactors:
+    def _find_nodes(self, training: Training) -> tuple[ClassTree | None, Nodes]:
+        """The hierarchy that a user gave, if so, and what it makes of the seen classes."""
         if self.hierarchy is None or isinstance(self.hierarchy, str):
-            nodes = Nodes.from_signatures(signatures, self.n_levels)
-        else:
-            tree = ClassTree(self.hierarchy)
-            nodes = Nodes.from_tree(tree, self.seen_classes_.tolist(), self.n_levels)
-        return NodeFactors(X, y, nodes)
+            return None, Nodes.from_signatures(training.signatures, self.n_levels)
+        tree = ClassTree(self.hierarchy)
+        return tree, Nodes.from_tree(tree, training.classes.tolist(), self.n_levels)
 
-    def _solve(self, factors: NodeFactors, signatures: Floats) -> None:
-        self.coef_, self.intercept_ = factors.solve(self.alpha)
-        self._nodes = factors.nodes
-        self._seen_signatures = signatures
+    def _know_attributes(self, signatures: Floats) -> None:
+        """What describing a class needs beside the scores."""
         self.nodes_ = [self.seen_classes_[members] for members in self._nodes.members]
         self.node_parents_ = self._nodes.parents
-        self.hierarchy_built_ = self.hierarchy is None or isinstance(self.hierarchy, str)
-        self.thresholds_ = _thresholds(signatures)
-
-    def embedding_key(self) -> Hashable:
-        """Nodes and penalty: the weights change nothing in the embedding."""
-        return self.alpha, tuple(members.tobytes() for members in self._nodes.members)
+        self.hierarchy_built_ = self._tree is None
+        self._seen_signatures = signatures
+        self._kind = binary_kind(signatures)
+        self.thresholds_ = signatures.mean(axis=0)
+        if self._kind is not None:
+            self.thresholds_ = np.zeros(signatures.shape[1])
 
     def embed(self, X: Array) -> Array:
         """Score the classes under each node.
 
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Prepared features.
+        <parameters of embed>
 
         Returns
         -------
@@ -217,49 +201,38 @@ class HAT(ClosedForm):
         """
         return X @ move_like(self.coef_, X) + move_like(self.intercept_, X)[None, :]
 
-    def synthesize(self, signatures: Floats) -> Array:
-        """Make the hierarchical signatures of classes, placed by their nearest seen class.
+    def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
+        """Make the hierarchical signatures of classes.
 
-        Parameters
-        ----------
-        signatures : ndarray of shape (n_classes, n_attributes)
-            Normalised signatures.
+        A class stands where the hierarchy has its name; without one, beside its nearest seen class.
+
+        <parameters of synthesize>
 
         Returns
         -------
         ndarray of shape (n_classes, n_scores)
             How the scores of the nodes combine to that of the class.
         """
-        return self._hierarchical(signatures, self._beside_nearest(signatures))
-
-    def _synthesize_named(self, signatures: Floats, labels: NDArray[Any]) -> Array:
-        """Place classes by name where the hierarchy knows them."""
-        self._refuse_strengths(signatures, labels)
         places = self._beside_nearest(signatures)
-        if not self.hierarchy_built_:
-            tree = ClassTree(self.hierarchy)
-            for row, label in enumerate(labels.tolist()):
-                if label in tree:
-                    names = [label, *tree.ancestors(label)]
-                    known = (self._nodes.by_name[n] for n in names if n in self._nodes.by_name)
-                    places[row] = next(known, 0)
+        if labels is not None:
+            refuse_mixed_signatures(signatures, self._kind, labels, type(self).__name__)
+            self._place_by_name(places, labels)
         return self._hierarchical(signatures, places)
-
-    def _refuse_strengths(self, signatures: Floats, labels: NDArray[Any]) -> None:
-        """Beside binary seen classes any strength above 0 would count as having the attribute."""
-        kind = binary_kind(self._seen_signatures)
-        odd = np.zeros(len(labels), dtype=bool) if kind is None else ~binary_rows(signatures, kind)
-        if odd.any():
-            raise ValueError(
-                "The seen classes have binary signatures, but these classes do not: "
-                f"{name_some(labels[odd].tolist())}. HAT needs all of them binary, or none: make "
-                "them so with zslearn.signatures.binarize_signatures."
-            )
 
     def _beside_nearest(self, signatures: Floats) -> NDArray[np.intp]:
         """The node above the seen class of the nearest signature."""
         nearest = squared_distances(signatures, self._seen_signatures).argmin(axis=1)
         return self._nodes.of_class[nearest]
+
+    def _place_by_name(self, places: NDArray[np.intp], labels: NDArray[Any]) -> None:
+        """Put classes that the hierarchy names below their nearest node that has classifiers."""
+        if self._tree is None:
+            return
+        for row, label in enumerate(labels.tolist()):
+            if label in self._tree:
+                names = [label, *self._tree.ancestors(label)]
+                known = (self._nodes.by_name[n] for n in names if n in self._nodes.by_name)
+                places[row] = next(known, 0)
 
     def _hierarchical(self, signatures: Floats, places: NDArray[np.intp]) -> Floats:
         """Combinations of the nodes' class scores, for classes right below the given nodes."""
@@ -290,10 +263,3 @@ class HAT(ClosedForm):
     def _binary(self, signatures: Floats) -> Floats:
         """Attributes, 1 where a class has it and −1 where not."""
         return np.where(signatures > self.thresholds_, 1.0, -1.0)
-
-
-def _thresholds(signatures: Floats) -> Floats:
-    """What tells a class that has an attribute: 0 for binary signatures, else the mean."""
-    if binary_kind(signatures) is not None:
-        return np.zeros(signatures.shape[1])
-    return signatures.mean(axis=0)

@@ -9,23 +9,21 @@ At a node with n images, of which :math:`\bar x` is the mean, each attribute has
 with the attribute :math:`b = \pm 1` of each image's class and the mean square distance
 :math:`s^2` of all training images from their mean. The solution is linear in the targets: with P
 the solutions for the indicators of the node's classes and B their attributes, the classifiers of
-all attributes are the columns of P B. So P, one column a class, is all that is kept of a node.
+all attributes are the columns of P B. So P, one column per class, is all that is kept of a node.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import array_api_compat as compat
 import numpy as np
-from numpy.typing import NDArray
 
-from zslearn.baselines._closed_form import class_moments, row_blocks
-from zslearn.signatures._tree import ClassTree, cluster_levels
-from zslearn.utils import Array, name_some, take_rows
-
-Floats = NDArray[np.float64]
+from zslearn.base import Training
+from zslearn.signatures import ClassTree, cluster_levels
+from zslearn.solvers import class_moments, mean_square_distance
+from zslearn.utils import Array, Floats, name_some
 
 
 class Nodes:
@@ -131,28 +129,27 @@ class NodeFactors:
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
-        Prepared features.
-    y : ndarray of shape (n_samples,)
-        Positions in the seen classes.
+    training : Training
+        Images of the seen classes.
     nodes : Nodes
         The hierarchy.
     """
 
-    def __init__(self, X: Array, y: NDArray[np.intp], nodes: Nodes) -> None:
-        self.nodes = nodes
-        self.square = _mean_square(X)
-        self._rows = [_reduce(X, y, members) for members in nodes.members]
-        self._last: tuple[float, tuple[Array, Array]] | None = None
+    def __init__(self, training: Training, nodes: Nodes) -> None:
+        # The unit of the penalty; 1 where all images are equal.
+        self.square = mean_square_distance(training.X) or 1.0
+        self._rows = [
+            # The root needs no copy.
+            _reduce(training if len(members) == training.n_seen else training.only(members))
+            for members in nodes.members
+        ]
 
     def solve(self, alpha: float) -> tuple[Array, Array]:
-        """Coefficients (n_features, Σ classes of the nodes) and intercepts; the last are kept."""
-        if self._last is None or self._last[0] != alpha:
-            parts = [self._solve_node(rows, alpha) for rows in self._rows]
-            xp = compat.array_namespace(parts[0])
-            offsets = [-rows.mean @ part for rows, part in zip(self._rows, parts, strict=True)]
-            self._last = alpha, (xp.concat(parts, axis=1), xp.concat(offsets, axis=0))
-        return self._last[1]
+        """Coefficients (n_features, Σ classes of the nodes) and intercepts."""
+        parts = [self._solve_node(rows, alpha) for rows in self._rows]
+        xp = compat.array_namespace(parts[0])
+        offsets = [-rows.mean @ part for rows, part in zip(self._rows, parts, strict=True)]
+        return xp.concat(parts, axis=1), xp.concat(offsets, axis=0)
 
     def _solve_node(self, rows: _Rows, alpha: float) -> Array:
         """P, the least squares solutions for the indicators of the classes of a node."""
@@ -163,31 +160,18 @@ class NodeFactors:
         return solved if rows.centered is None else xp.matrix_transpose(rows.centered) @ solved
 
 
-def _mean_square(X: Array) -> float:
-    """Mean square distance of the rows from their mean."""
-    xp = compat.array_namespace(X)
-    mean = xp.sum(X, axis=0, dtype=xp.float64)[None, :] / X.shape[0]
-    total = sum(
-        float(xp.sum((xp.astype(X[rows, :], xp.float64) - mean) ** 2))
-        for rows in row_blocks(X.shape[0])
-    )
-    return total / X.shape[0] if total > 0 else 1.0
-
-
-def _reduce(X: Array, y: NDArray[np.intp], members: NDArray[np.intp]) -> _Rows:
+def _reduce(training: Training) -> _Rows:
     """The images of a node, as covariance or as kernel."""
-    chosen = np.flatnonzero(np.isin(y, members))
-    codes = np.searchsorted(members, y[chosen])
-    part = X if len(chosen) == len(y) else take_rows(X, chosen)
-    xp: Any = compat.array_namespace(X)
-    n_rows = len(chosen)
+    X, y, n_classes = training.X, training.y, training.n_seen
+    xp = compat.array_namespace(X)
+    n_rows = len(y)
     if n_rows >= X.shape[1]:
-        moments = class_moments(part, codes, len(members), center=True)
+        moments = class_moments(X, y, n_classes, center=True)
         right = xp.matrix_transpose(moments.class_sums) / n_rows
         return _Rows(moments.gram / n_rows, right, None, moments.mean)
-    part = xp.astype(part, xp.float64)
-    mean = xp.sum(part, axis=0) / n_rows
-    part = part - mean[None, :]
-    indicators = (codes[:, None] == np.arange(len(members))).astype(np.float64)
+    X = xp.astype(X, xp.float64)
+    mean = xp.sum(X, axis=0) / n_rows
+    centered = X - mean[None, :]
+    indicators = (y[:, None] == np.arange(n_classes)).astype(np.float64)
     right = xp.asarray(indicators, device=compat.device(X)) / n_rows
-    return _Rows(part @ xp.matrix_transpose(part) / n_rows, right, part, mean)
+    return _Rows(centered @ xp.matrix_transpose(centered) / n_rows, right, centered, mean)

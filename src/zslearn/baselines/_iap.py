@@ -22,8 +22,9 @@ import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn.baselines._attributes import AttributeClassifier
-from zslearn.baselines._seen_probabilities import seen_path, seen_scores
+from zslearn.base import Training
+from zslearn.baselines._base_attributes import AttributeClassifier
+from zslearn.baselines._seen_probabilities import seen_path
 from zslearn.solvers import LogisticResult
 from zslearn.utils import Array, move_like
 
@@ -41,15 +42,8 @@ class IAP(AttributeClassifier):
         (Platt's targets where there are two). "classes": Platt's sigmoid is fitted to the
         attributes' log-odds of seen classes that were held out in turn; see :class:`DAP`. None:
         neither.
-    tol : float, default=1e-4
-        Relative optimality gap of the regression.
-    random_state : int, RandomState instance or None, default=0
-        Which classes are held out together for `calibration="classes"`.
-    feature_norm : {"l2"} or None, default="l2"
-        Whether each sample is brought to unit norm. "l2" also replaces NaN and infinity by 0.
-    signature_scale : {"seen", "all"} or float, default="seen"
-        What the median distance, in units of which signatures are measured, is taken over. It does
-        not change which attributes are present.
+    <parameters of attribute methods>
+    <parameters of every method>
 
     Attributes
     ----------
@@ -57,27 +51,8 @@ class IAP(AttributeClassifier):
         Coefficients of the seen classes.
     intercept_ : array of shape (n_seen,)
         Their intercepts.
-    slope_, offset_ : ndarray of shape (n_kept,)
-        The sigmoid of each attribute: calibrated log-odds are slope · log-odds + offset.
-    prior_ : ndarray of shape (n_kept,)
-        Share of the seen classes that have the attribute.
-    thresholds_ : ndarray of shape (n_attributes,)
-        Above these normalised values an attribute is present; learned from the seen classes, 0
-        where their signatures are binary.
-    attributes_ : ndarray of shape (n_kept,)
-        Positions of the attributes that are used: those that vary among the seen classes.
-    classes_ : ndarray of shape (n_classes,)
-        Every described class, sorted.
-    seen_classes_ : ndarray of shape (n_seen,)
-        The classes of the training data, sorted.
-    unseen_classes_ : ndarray of shape (n_unseen,)
-        The classes known by their signature alone, sorted.
-    n_features_in_ : int
-        Width of `X`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, where `X` had string names.
-    signature_scale_ : tuple of float
-        The number that the signatures of each view are divided by.
+    <attributes of attribute methods>
+    <attributes of every method>
 
     See Also
     --------
@@ -87,8 +62,7 @@ class IAP(AttributeClassifier):
     Notes
     -----
     The original fits neither targets nor a sigmoid to the seen classes' probabilities; that is
-    `calibration=None`.
-    Probabilities below 1e-307 of the largest count as that.
+    `calibration=None`. Probabilities below 1e-307 of the largest count as that.
 
     References
     ----------
@@ -116,44 +90,19 @@ class IAP(AttributeClassifier):
         },
     }
 
-    def __init__(
-        self,
-        alpha: float = 1e-4,
-        *,
-        calibration: str | None = "targets",
-        tol: float = 1e-4,
-        random_state: Any = 0,
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        self.alpha = alpha
-        self.calibration = calibration
-        self.tol = tol
-        self.random_state = random_state
-        self.feature_norm = feature_norm
-        self.signature_scale = signature_scale
-
     def _path(
-        self,
-        X: Array,
-        y: NDArray[np.intp],
-        binary: NDArray[np.bool_],
-        alphas: Sequence[float],
-        *,
-        soften: bool,
+        self, training: Training, alphas: Sequence[float], *, soften: bool
     ) -> list[LogisticResult]:
-        return seen_path(X, y, len(binary), alphas, soften=soften, tol=self.tol)
+        """One softmax regression of the seen classes."""
+        return seen_path(training, alphas, tol=self.tol, soften=soften)
 
-    def _log_odds(
-        self, X: Array, coef: Array, intercept: Array, binary: NDArray[np.bool_]
-    ) -> Array:
+    def _log_odds(self, scores: Array, has: NDArray[np.bool_]) -> Array:
         """Sum p(y|x) over the classes with the attribute and over the others, in logarithms."""
-        scores = seen_scores(X, coef, intercept)
         xp = compat.array_namespace(scores)
         wide = xp.astype(scores, xp.float64)
         shares = xp.exp(wide - xp.max(wide, axis=1, keepdims=True))
         tiny = float(xp.finfo(xp.float64).smallest_normal)
-        have = move_like(binary.astype(np.float64), shares)
-        present = xp.log(xp.clip(shares @ have, min=tiny))
-        absent = xp.log(xp.clip(shares @ (1 - have), min=tiny))
+        with_it = move_like(has.astype(np.float64), shares)
+        present = xp.log(xp.clip(shares @ with_it, min=tiny))
+        absent = xp.log(xp.clip(shares @ (1 - with_it), min=tiny))
         return xp.astype(present - absent, scores.dtype)

@@ -10,18 +10,18 @@ and the maps that won, for y and for c, take a step. With K = 1 the score is bil
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import array_api_compat as compat
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from zslearn.baselines._trajectory import RankingClassifier
+from zslearn.base import Training
+from zslearn.baselines._base_ranking import RankingClassifier, Seed, mean_square
 from zslearn.scoring import ScoreFunction
-from zslearn.solvers._ranking import Floats
-from zslearn.solvers._ranking_descent import LatentDescent
+from zslearn.solvers import LatentDescent
 from zslearn.utils import Array
 
 
@@ -40,56 +40,15 @@ class LatEm(RankingClassifier):
     init_scale : float, default=0.1
         Standard deviation of the scores under the first maps, which are random, in units of the
         margin.
-    batch_size : int, default=64
-        Samples that share a step. An epoch achieves about the same for any size.
-    power_t : float, default=0.0
-        Epoch t takes steps of ``learning_rate / t**power_t``; 0 keeps the step constant, as in the
-        original.
-    scaling : {"center", "zscore"} or None, default="zscore"
-        What is done to the prepared features: the mean is taken off; that, and each feature is
-        brought to unit variance and all are divided by the largest absolute value, as in the
-        original; nothing.
-    early_stopping : bool, default=False
-        Whether the number of epochs is chosen, up to `max_iter`, by the accuracy on seen classes
-        that are held out; the method is then trained on all seen classes for that long. It needs
-        five seen classes, and signatures that say something of the classes held out.
-    validation_fraction : float, default=0.2
-        Share of the seen classes held out by `early_stopping`, two at least.
-    n_iter_no_change : int, default=10
-        Epochs with a lower accuracy than the best after which `early_stopping` looks no
-        further. Of equally good numbers of epochs the last is taken.
-    random_state : int, RandomState instance or None, default=0
-        Makes the first maps, shuffles the samples, draws the negatives, and chooses the classes
-        held out.
-    feature_norm : {"l2"} or None, default="l2"
-        Whether each sample is brought to unit norm. "l2" also replaces NaN and infinity by 0.
-    signature_scale : {"seen", "all"} or float, default="seen"
-        What the median distance, in units of which signatures are measured, is taken over.
+    <parameters of ranking methods>
+    <parameters of every method>
 
     Attributes
     ----------
     coef_ : array of shape (n_maps, n_features, n_attributes)
         The bilinear maps.
-    mean_ : ndarray of shape (n_features,)
-        What is taken from the prepared features.
-    feature_weights_ : ndarray of shape (n_features,)
-        What the centred features are multiplied by; 0 for a constant one under "zscore".
-    validation_scores_ : list of float
-        Accuracy on the classes held out after each epoch, with `early_stopping`; else empty.
-    n_iter_ : int
-        Number of epochs run on all seen classes.
-    classes_ : ndarray of shape (n_classes,)
-        Every described class, sorted.
-    seen_classes_ : ndarray of shape (n_seen,)
-        The classes of the training data, sorted.
-    unseen_classes_ : ndarray of shape (n_unseen,)
-        The classes known by their signature alone, sorted.
-    n_features_in_ : int
-        Width of `X`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, where `X` had string names.
-    signature_scale_ : tuple of float
-        The number that the signatures of each view are divided by.
+    <attributes of ranking methods>
+    <attributes of every method>
 
     See Also
     --------
@@ -98,8 +57,8 @@ class LatEm(RankingClassifier):
     Notes
     -----
     The original takes a step after each sample and may prune maps that win too rarely; here steps
-    are taken by batches, and the number of maps is searched. There is no other penalty than the end
-    of training.
+    are taken by batches, and the number of maps is searched. Features are scaled as in the
+    original. There is no other penalty than the end of training.
 
     The margin is 1: another one would only scale the maps. Unlike methods of one map, this one
     depends on the origin of the signatures: centre those that have a large offset in common.
@@ -120,6 +79,13 @@ class LatEm(RankingClassifier):
     """
 
     score_function: ScoreFunction = "max_dot"
+
+    _doc_parts: ClassVar[Mapping[str, str]] = {
+        **RankingClassifier._doc_parts,
+        "parameters of ranking methods": RankingClassifier._doc_parts[
+            "parameters of ranking methods"
+        ].replace('default="center"', 'default="zscore"'),
+    }
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **RankingClassifier._parameter_constraints,
@@ -143,7 +109,6 @@ class LatEm(RankingClassifier):
             "max_iter": [16, 32, 64],
         },
     }
-    grid_order: ClassVar[tuple[str, ...]] = ("scaling", "n_maps", "learning_rate", "max_iter")
 
     def __init__(
         self,
@@ -158,7 +123,7 @@ class LatEm(RankingClassifier):
         early_stopping: bool = False,
         validation_fraction: float = 0.2,
         n_iter_no_change: int = 10,
-        random_state: int | np.random.RandomState | None = 0,
+        random_state: Seed = 0,
         feature_norm: str | None = "l2",
         signature_scale: str | float = "seen",
     ) -> None:
@@ -176,12 +141,10 @@ class LatEm(RankingClassifier):
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
-    def _descent(
-        self, X: Floats, y: NDArray[np.intp], signatures: NDArray[np.float64]
-    ) -> LatentDescent:
+    def _descent(self, training: Training) -> LatentDescent:
+        X, y, signatures = training.X, training.y, training.signatures
         options = self._options()
-        size = float(np.einsum("nd,nd->", X, X, dtype=np.float64)) / len(X) or 1.0
-        length = float(np.sum(signatures**2)) / len(signatures) or 1.0
+        size, length = mean_square(X), mean_square(signatures)
         shape = (self.n_maps, X.shape[1], signatures.shape[1])
         start = options["rng"].standard_normal(shape) * (self.init_scale / np.sqrt(size * length))
         step = self.learning_rate / (size * length)

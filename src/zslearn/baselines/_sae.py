@@ -18,38 +18,22 @@ the solution for any λ is
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from numbers import Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Self
 
 import array_api_compat as compat
-import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn.baselines._closed_form import (
-    ClosedForm,
-    Floats,
-    class_moments,
-    eigenbasis,
-    weighted_rows,
-)
+from zslearn.base import Training, ZeroShotClassifier, alike
+from zslearn.baselines._spectra import eigenbasis, weighted_rows
 from zslearn.scoring import ScoreFunction
-from zslearn.utils import Array, move_like
+from zslearn.solvers import class_moments
+from zslearn.utils import Array, Floats, move_like
 
 
-class _Factors(NamedTuple):
-    """Both sides of the equation in their eigenvectors."""
-
-    s: Array  # eigenvalues of SSᵀ, without those that are zero
-    U: Array
-    v: Array  # eigenvalues of XXᵀ
-    V: Array
-    cross: Array  # Uᵀ S Xᵀ V
-    mean: Array
-    signature_mean: Floats
-
-
-class SAE(ClosedForm):
+class SAE(ZeroShotClassifier):
     """A linear autoencoder whose code is the signature, in closed form.
 
     Parameters
@@ -63,11 +47,7 @@ class SAE(ClosedForm):
         points better on most data; or among the signatures, Wx against a.
     center : {"both", "features", "signatures"} or None, default=None
         What has its mean over the training samples taken from it. None is the original method.
-    feature_norm : {"l2"} or None, default="l2"
-        Whether each sample is brought to unit norm. "l2" also replaces NaN and infinity by 0.
-    signature_scale : {"seen", "all"} or float, default="seen"
-        What the median distance, in units of which signatures are measured, is taken over. It has
-        no influence on the predictions of this method but where signatures have several views.
+    <parameters of every method>
 
     Attributes
     ----------
@@ -79,18 +59,7 @@ class SAE(ClosedForm):
         What is taken from the prepared features; zeros where they are not centred.
     signature_mean_ : ndarray of shape (n_attributes,)
         What is taken from the normalised signatures; zeros where they are not centred.
-    classes_ : ndarray of shape (n_classes,)
-        Every described class, sorted.
-    seen_classes_ : ndarray of shape (n_seen,)
-        The classes of the training data, sorted.
-    unseen_classes_ : ndarray of shape (n_unseen,)
-        The classes known by their signature alone, sorted.
-    n_features_in_ : int
-        Width of `X`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, where `X` had string names.
-    signature_scale_ : tuple of float
-        The number that the signatures of each view are divided by.
+    <attributes of every method>
 
     See Also
     --------
@@ -98,6 +67,8 @@ class SAE(ClosedForm):
 
     Notes
     -----
+    `signature_scale` has no influence on the predictions but where signatures have several views.
+
     What differs from the original: λ is relative, so that one grid serves data of any unit; both
     sides may be centred; where SSᵀ and XXᵀ are both singular the solution of least norm is taken.
     One eigendecomposition of either side serves every λ of a grid.
@@ -119,7 +90,7 @@ class SAE(ClosedForm):
     score_function: ScoreFunction = "cosine"
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ClosedForm._parameter_constraints,
+        **ZeroShotClassifier._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "direction": [StrOptions({"semantic_to_feature", "feature_to_semantic"})],
         "center": [StrOptions({"both", "features", "signatures"}), None],
@@ -129,7 +100,6 @@ class SAE(ClosedForm):
         "paper": {"center": [None, "both"], "alpha": [10.0**k for k in range(-6, 7)]},
         "fast": {"center": [None, "both"], "alpha": [10.0 ** (k / 2) for k in range(-8, 7)]},
     }
-    grid_order: ClassVar[tuple[str, ...]] = ("center", "direction", "alpha")
 
     def __init__(
         self,
@@ -146,78 +116,81 @@ class SAE(ClosedForm):
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
-    def _factor(self, X: Array, y: NDArray[np.intp], signatures: Floats) -> _Factors:
-        n_classes = len(signatures)
-        moments = class_moments(X, y, n_classes, center=self.center in ("both", "features"))
-        v, V, _ = eigenbasis(moments.gram)
-        counts = np.bincount(y, minlength=n_classes)
-        s, U, signature_mean = weighted_rows(
-            signatures, counts, center=self.center in ("both", "signatures")
-        )
-        # S Xᵀ = Aᵀ (sums of the classes)
-        left = move_like(((signatures - signature_mean) @ U).T, V)
-        return _Factors(
-            s=move_like(s, V),
-            U=move_like(U, V),
-            v=v,
-            V=V,
-            cross=left @ moments.class_sums @ V,
-            mean=moments.mean,
-            signature_mean=signature_mean,
-        )
-
-    def _factor_key(self) -> str | None:
-        return self.center
-
-    def _solve(self, factors: _Factors, signatures: Floats) -> None:
-        xp = compat.array_namespace(factors.V)
-        of_signatures, of_features = float(xp.sum(factors.s)), float(xp.sum(factors.v))
-        self.alpha_ = float(self.alpha)
-        if of_signatures > 0 and of_features > 0:
-            self.alpha_ *= of_signatures / of_features
-        denominator = factors.s[:, None] + self.alpha_ * factors.v[None, :]
-        # Where both are zero so is the numerator.
-        denominator = xp.where(denominator > 0, denominator, xp.ones_like(denominator))
-        inner = (1 + self.alpha_) * factors.cross / denominator
-        self.coef_ = factors.U @ inner @ xp.matrix_transpose(factors.V)
-        self.mean_, self.signature_mean_ = factors.mean, factors.signature_mean
-
-    def embedding_key(self) -> bool | None:
-        """Whether features are centred, if they are compared as they are; else nothing is known."""
-        if self.direction == "feature_to_semantic":
-            return None
-        return self.center in ("both", "features")
+    @classmethod
+    def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
+        """The eigenvectors serve every penalty."""
+        for same_center in alike(variants, "center"):
+            equation = _Sylvester(training, same_center[0].center)
+            # Those that embed alike follow one another.
+            for variant in sorted(same_center, key=lambda variant: variant.direction):
+                variant.alpha_ = float(variant.alpha) * equation.unit
+                variant.coef_ = equation.solve(variant.alpha_)
+                variant.mean_, variant.signature_mean_ = equation.mean, equation.signature_mean
+                yield variant
 
     def embed(self, X: Array) -> Array:
         """Take the mean from each row; with "feature_to_semantic" encode the rest, W(x − mean).
 
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Prepared features.
+        <parameters of embed>
 
         Returns
         -------
         array of shape (n_samples, n_features or n_attributes)
-            One row a sample.
+            One row per sample.
         """
         centered = X - move_like(self.mean_, X)[None, :]
         if self.direction == "semantic_to_feature":
             return centered
         return centered @ compat.array_namespace(X).matrix_transpose(move_like(self.coef_, X))
 
-    def synthesize(self, signatures: Floats) -> Array:
+    def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
         """Decode each class, Wᵀa; with "feature_to_semantic" only take the mean from a.
 
-        Parameters
-        ----------
-        signatures : ndarray of shape (n_classes, n_attributes)
-            Normalised signatures.
+        <parameters of synthesize>
 
         Returns
         -------
         array of shape (n_classes, n_features or n_attributes)
-            One row a class.
+            One row per class.
         """
         centered = move_like(signatures - self.signature_mean_, self.coef_)
         return centered @ self.coef_ if self.direction == "semantic_to_feature" else centered
+
+
+class _Sylvester:
+    """The equation with both sides in their eigenvectors.
+
+    Attributes
+    ----------
+    unit : float
+        tr(SSᵀ) / tr(XXᵀ), the unit of λ.
+    mean, signature_mean : array of shape (n_features,), ndarray of shape (n_attributes,)
+        What is taken from features and signatures.
+    """
+
+    def __init__(self, training: Training, center: str | None) -> None:
+        X, y, signatures = training.X, training.y, training.signatures
+        moments = class_moments(X, y, training.n_seen, center=center in ("both", "features"))
+        s, U, self.signature_mean = weighted_rows(
+            signatures, training.counts, center=center in ("both", "signatures")
+        )
+        self.mean = moments.mean
+        self.v, self.V, _ = eigenbasis(moments.gram)
+        self.s, self.U = move_like(s, self.V), move_like(U, self.V)
+        # Uᵀ S Xᵀ V, where S Xᵀ = Aᵀ (sums of the classes)
+        left = move_like(((signatures - self.signature_mean) @ U).T, self.V)
+        self.cross = left @ moments.class_sums @ self.V
+        xp = compat.array_namespace(self.v)
+        of_signatures, of_features = float(s.sum()), float(xp.sum(self.v))
+        self.unit = 1.0
+        if of_signatures > 0 and of_features > 0:
+            self.unit = of_signatures / of_features
+
+    def solve(self, alpha: float) -> Array:
+        """W for a λ in the equation's own units."""
+        xp = compat.array_namespace(self.V)
+        denominator = self.s[:, None] + alpha * self.v[None, :]
+        # Where both are zero so is the numerator.
+        denominator = xp.where(denominator > 0, denominator, xp.ones_like(denominator))
+        inner = (1 + alpha) * self.cross / denominator
+        return self.U @ inner @ xp.matrix_transpose(self.V)

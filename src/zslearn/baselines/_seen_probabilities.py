@@ -1,4 +1,4 @@
-"""Probabilities of the seen classes by multinomial logistic regression, for IAP and ConSE."""
+"""Regressions that DAP, IAP and ConSE share; penalties are in units of the features' spread."""
 
 from __future__ import annotations
 
@@ -8,59 +8,51 @@ import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn.solvers import LogisticResult, softmax_path
+from zslearn.base import Training
+from zslearn.solvers import LogisticResult, mean_square_distance, softmax_path
 from zslearn.utils import Array, move_like
 
-# Rows that are widened to float64 at a time.
-_BLOCK = 4096
-# A distance that is a smaller share of the mean's length is rounding error.
-_NOISE = 1e-12
 # Beyond this, squares of features times a small penalty overflow, or vanish below its inverse.
 _LARGEST = 1e100
 
 
 def seen_path(
-    X: Array,
-    y: NDArray[np.intp],
-    n_classes: int,
-    alphas: Sequence[float],
-    *,
-    soften: bool,
-    tol: float,
+    training: Training, alphas: Sequence[float], *, tol: float, soften: bool = False
 ) -> list[LogisticResult]:
     """Fit a softmax regression of the seen classes for each penalty.
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
-        Prepared features.
-    y : ndarray of shape (n_samples,)
-        Classes 0 … n_classes − 1.
-    n_classes : int
-        Number of seen classes.
+    training : Training
+        Samples of the seen classes.
     alphas : sequence of float
         Penalties in units of the features' spread.
-    soften : bool
-        Whether a class of n samples counts as if two more were spread evenly over all C classes:
-        its samples' targets are (n + 2/C)/(n + 2) and (2/C)/(n + 2), for C = 2 those of Platt.
     tol : float
         Relative gap to reach.
+    soften : bool, default=False
+        Whether a class of n samples counts as if two more were spread evenly over all C classes:
+        its samples' targets are (n + 2/C)/(n + 2) and (2/C)/(n + 2), for C = 2 those of Platt.
 
     Returns
     -------
     list of LogisticResult
         In the order of `alphas`.
     """
+    y, n_seen = training.y, training.n_seen
     targets: NDArray[np.generic] = y
     if soften:
-        counts = np.bincount(y, minlength=n_classes)[y][:, None]
-        targets = (counts * np.eye(n_classes)[y] + 2 / n_classes) / (counts + 2)
-    unit = spread(X)
-    return softmax_path(X, targets, n_classes, alphas=[unit * a for a in alphas], tol=tol)
+        counts = training.counts[y][:, None]
+        targets = (counts * np.eye(n_seen)[y] + 2 / n_seen) / (counts + 2)
+    unit = spread(training.X)
+    return softmax_path(training.X, targets, n_seen, alphas=[unit * a for a in alphas], tol=tol)
 
 
-def seen_scores(X: Array, coef: Array, intercept: Array) -> Array:
-    """Log-probabilities of the seen classes, up to a number for each row."""
+def linear_scores(X: Array, coef: Array, intercept: Array) -> Array:
+    """Scores W x + b, in the namespace and on the device of `X`.
+
+    Of a softmax regression they are the log-probabilities of the classes, up to a number for each
+    row; of binary regressions the log-odds.
+    """
     xp = compat.array_namespace(X)
     return X @ xp.matrix_transpose(move_like(coef, X)) + move_like(intercept, X)
 
@@ -71,16 +63,10 @@ def spread(X: Array) -> float:
     One where all rows are equal but for rounding.
     """
     xp = compat.array_namespace(X)
-    mean = xp.sum(X, axis=0, dtype=xp.float64) / X.shape[0]
     largest = max(abs(float(xp.max(X))), abs(float(xp.min(X))))
     if largest > 0 and not 1 / _LARGEST < largest < _LARGEST:
         raise ValueError(
             f"The largest feature is {largest:.0e}: its square cannot be computed with. "
             'Rescale X, or use feature_norm="l2".'
         )
-    total = 0.0
-    for start in range(0, X.shape[0], _BLOCK):
-        block = xp.astype(X[start : min(start + _BLOCK, X.shape[0]), :], xp.float64) - mean
-        total += float(xp.sum(block * block))
-    noise = _NOISE**2 * float(xp.sum(mean * mean))
-    return total / X.shape[0] if total > noise * X.shape[0] else 1.0
+    return mean_square_distance(X) or 1.0

@@ -25,8 +25,7 @@ classes, the second classifies the samples; w and V are optimised in turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterator, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -38,7 +37,7 @@ from scipy.spatial.distance import cdist
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn.base import Training, ZeroShotClassifier
+from zslearn.base import Training, ZeroShotClassifier, alike
 from zslearn.baselines._sse_training import (
     Descent,
     MarginObjective,
@@ -46,10 +45,7 @@ from zslearn.baselines._sse_training import (
     intersection_responses,
 )
 from zslearn.solvers import simplex_least_squares
-from zslearn.utils import Array, is_foreign, move_like, to_numpy
-
-# Rows that are measured at a time.
-_BLOCK = 4096
+from zslearn.utils import Array, Floats, is_foreign, move_like, row_blocks, to_numpy
 
 
 class SSE(ZeroShotClassifier):
@@ -73,11 +69,8 @@ class SSE(ZeroShotClassifier):
     tol : float, default=1e-3
         A descent in w ends when the gradient is below this share of that at w = 0.
     n_jobs : int, optional
-        Threads. By default as many as there are cores.
-    feature_norm : {"l2"} or None, default="l2"
-        Whether each sample is brought to unit norm. "l2" also replaces NaN and infinity by 0.
-    signature_scale : {"seen", "all"} or float, default="seen"
-        What the median distance, in units of which signatures are measured, is taken over.
+        Threads. By default all cores, unlike scikit-learn's one: threads change no digit.
+    <parameters of every method>
 
     Attributes
     ----------
@@ -95,18 +88,7 @@ class SSE(ZeroShotClassifier):
         The root mean square norm of the training samples.
     n_iter_ : int
         Steps in w and V together.
-    classes_ : ndarray of shape (n_classes,)
-        Every described class, sorted.
-    seen_classes_ : ndarray of shape (n_seen,)
-        The classes of the training data, sorted.
-    unseen_classes_ : ndarray of shape (n_unseen,)
-        The classes known by their signature alone, sorted.
-    n_features_in_ : int
-        Width of `X`.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, where `X` had string names.
-    signature_scale_ : tuple of float
-        The number that the signatures of each view are divided by.
+    <attributes of every method>
 
     See Also
     --------
@@ -161,7 +143,6 @@ class SSE(ZeroShotClassifier):
             "max_iter": [4, 8, 12],
         },
     }
-    grid_order: ClassVar[tuple[str, ...]] = ("gamma", "alpha", "max_iter")
 
     def __init__(
         self,
@@ -187,77 +168,38 @@ class SSE(ZeroShotClassifier):
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn that two features, as in its checks, are too few to score well."""
         tags = super().__sklearn_tags__()
-        # One weight a feature serves all classes, and there is no bias.
+        # One weight per feature serves all classes, and there is no bias.
         tags.classifier_tags.poor_score = True
         return tags
 
-    def _fit(self, X: Array, y: NDArray[np.intp], signatures: NDArray[np.float64]) -> None:
-        objective, self.feature_scale_ = self._samples(X, y)
-        self._set_patterns(signatures)
-        states = list(islice(self._train(objective), self.max_iter + 1))
-        self._adopt_states(states)
+    @classmethod
+    def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
+        """The samples serve all, patterns all of one `gamma`, and a descent all of its states."""
+        objective, scale = _objective(training)
+        signatures = training.signatures
+        margins = cdist(signatures, signatures, "sqeuclidean")
+        for same_gamma in alike(variants, "gamma"):
+            gamma = same_gamma[0].gamma
+            patterns = simplex_least_squares(signatures, signatures, gamma=gamma).weights
+            for group in alike(same_gamma, "alpha", "tol", "n_jobs"):
+                objective.describe(patterns, margins, group[0].alpha)
+                for variant in _along_descent(objective, group):
+                    variant.feature_scale_, variant.patterns_ = scale, patterns
+                    variant._seen_signatures = signatures
+                    yield variant
 
-    def _fit_settings(
-        self, training: Training, settings: Sequence[Mapping[str, Any]]
-    ) -> Iterator[tuple[int, Self]]:
-        """All values of `max_iter` share one descent."""
-        objective, self.feature_scale_ = self._samples(training.X, training.y)
-        variants = self._variants(settings)
-        for gamma, alpha in dict.fromkeys((one.gamma, one.alpha) for one in variants):
-            group = [
-                i for i, one in enumerate(variants) if (one.gamma, one.alpha) == (gamma, alpha)
-            ]
-            first = variants[group[0]]
-            first._set_patterns(training.signatures)
-            descent, patterns = first._train(objective), first.patterns_
-            states: list[Descent] = []
-            for i in sorted(group, key=lambda i: variants[i].max_iter):
-                one = variants[i]
-                states.extend(islice(descent, one.max_iter + 1 - len(states)))
-                # Copies: what is done to one estimator must not reach those still to come.
-                one._seen_signatures, one.patterns_ = training.signatures.copy(), patterns.copy()
-                one._adopt_states(states)
-                yield i, one
-
-    def _samples(self, X: Array, y: NDArray[np.intp]) -> tuple[MarginObjective, float]:
-        """The objective of the samples, in float32 and in units of their mean square norm."""
-        rows = to_numpy(X)
-        # By the largest entry first: squares of any scale are then finite.
-        largest = float(np.abs(rows).max()) or 1.0
-        squares = sum(
-            float(np.sum((rows[start : start + _BLOCK] / largest) ** 2, dtype=np.float64))
-            for start in range(0, len(rows), _BLOCK)
-        )
-        scale = largest * float(np.sqrt(squares / len(rows))) or 1.0
-        threads = joblib.effective_n_jobs(-1 if self.n_jobs is None else self.n_jobs)
-        return MarginObjective((rows / scale).astype(np.float32), y, threads), scale
-
-    def _set_patterns(self, signatures: NDArray[np.float64]) -> None:
-        self._seen_signatures = signatures
-        self.patterns_ = simplex_least_squares(signatures, signatures, gamma=self.gamma).weights
-
-    def _train(self, objective: MarginObjective) -> Iterator[Descent]:
-        """Start the alternation under this setting."""
-        margins = cdist(self._seen_signatures, self._seen_signatures, "sqeuclidean")
-        objective.describe(self.patterns_, margins, self.alpha)
-        return alternate(objective, self.tol)
-
-    def _adopt_states(self, states: Sequence[Descent]) -> None:
+    def _take(self, state: Descent, history: list[float]) -> None:
         """Take over where the alternation is."""
-        last = states[-1]
-        self.coef_ = last.w.copy() if self.kernel == "int" else -last.w
-        self.references_ = last.V.copy()
-        self.objective_ = last.value
-        self.history_ = [state.value for state in states]
-        self.n_iter_ = last.n_iter
+        self.coef_ = state.w if self.kernel == "int" else -state.w
+        self.references_ = state.V
+        self.objective_ = state.value
+        self.history_ = history
+        self.n_iter_ = state.n_iter
 
     def embed(self, X: Array) -> Array:
         """Compare each row with the reference of every seen class: ⟨w, φ(x, v_c)⟩.
 
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Prepared features.
+        <parameters of embed>
 
         Returns
         -------
@@ -281,17 +223,41 @@ class SSE(ZeroShotClassifier):
                 columns.append(xp.clip(X - v, min=0) @ coef)
         return xp.stack(columns, axis=1)
 
-    def synthesize(self, signatures: NDArray[np.float64]) -> NDArray[np.float64]:
+    def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Floats:
         """Write each class as a mixture of the seen classes.
 
-        Parameters
-        ----------
-        signatures : ndarray of shape (n_classes, n_attributes)
-            Normalised signatures.
+        <parameters of synthesize>
 
         Returns
         -------
         ndarray of shape (n_classes, n_seen)
-            One pattern a row.
+            One pattern per row.
         """
         return simplex_least_squares(signatures, self._seen_signatures, gamma=self.gamma).weights
+
+
+def _objective(training: Training) -> tuple[MarginObjective, float]:
+    """The objective of the samples, in float32 and in units of their mean square norm."""
+    rows = to_numpy(training.X)
+    # By the largest entry first: squares of any scale are then finite.
+    largest = float(np.abs(rows).max()) or 1.0
+    squares = sum(
+        float(np.sum((rows[block] / largest) ** 2, dtype=np.float64))
+        for block in row_blocks(len(rows), row_bytes=2 * 8 * rows.shape[1])
+    )
+    scale = largest * float(np.sqrt(squares / len(rows))) or 1.0
+    return MarginObjective((rows / scale).astype(np.float32), training.y), scale
+
+
+def _along_descent(objective: MarginObjective, variants: Sequence[SSE]) -> Iterator[Any]:
+    """Variants that are states of one descent, the shortest first."""
+    n_jobs = variants[0].n_jobs
+    objective.n_jobs = joblib.effective_n_jobs(-1 if n_jobs is None else n_jobs)
+    descent = alternate(objective, variants[0].tol)
+    history: list[float] = []
+    for variant in sorted(variants, key=lambda variant: variant.max_iter):
+        while len(history) <= variant.max_iter:
+            state = next(descent)
+            history.append(state.value)
+        variant._take(state, list(history))
+        yield variant

@@ -26,11 +26,13 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from zslearn.solvers import class_means
+from zslearn.utils import Floats
 
-# Rows are worked on in so many parts, and what they sum to in float32 in blocks of so many rows.
+# Rows are worked on in so many parts.
 _PARTS = 8
-_BLOCK = 512
+# Rows that are added up in float32: with more of them the sum would lose digits.
+_SUMMED_NARROWLY = 512
 # Fewer rows are not worth a thread.
 _SMALL = 1024
 # Quasi-Newton steps in w before the first step in V and after each, and how many are remembered.
@@ -150,8 +152,7 @@ class MarginObjective:
         self.counts = np.bincount(y)
         self.starts = np.cumsum(self.counts) - self.counts
         self.n_jobs = n_jobs
-        self.means = np.add.reduceat(X[order], self.starts, axis=0, dtype=np.float64)
-        self.means /= self.counts[:, None]
+        self.means: Floats = class_means(X, y, len(self.counts))
         self.low, self.high = X.min(axis=0).astype(float), X.max(axis=0).astype(float)
 
     def describe(self, patterns: Floats, margins: Floats, alpha: float) -> None:
@@ -201,8 +202,8 @@ class MarginObjective:
 
         def part(rows: slice) -> Floats:
             total = np.zeros(shape)
-            for start in range(rows.start, min(rows.stop, len(self.rows)), _BLOCK):
-                block = slice(start, min(start + _BLOCK, rows.stop))
+            for start in range(rows.start, min(rows.stop, len(self.rows)), _SUMMED_NARROWLY):
+                block = slice(start, min(start + _SUMMED_NARROWLY, rows.stop))
                 out = np.zeros(shape, dtype=narrow.dtype)
                 kernel(self.rows[block], narrow, G[block], out)
                 total += out

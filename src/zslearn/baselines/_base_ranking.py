@@ -1,0 +1,341 @@
+"""Base of the ranking methods: scaled features, a descent by epochs, early stopping by classes.
+
+A method says how it descends; here the descent is run. Estimators that differ in when it ends are
+states of one and the same descent, which is run once for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+
+import array_api_compat as compat
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from zslearn.base import Training, ZeroShotClassifier, alike
+from zslearn.baselines import _early_stopping
+from zslearn.baselines._early_stopping import HeldOutClasses, on_one_path
+from zslearn.solvers import AnyFloats
+from zslearn.utils import Array, Floats, move_like, row_blocks, to_numpy
+
+# A feature that deviates by fewer rounding errors of its size than this is constant.
+_CONSTANT = 10
+
+_PARAMETERS = f"""
+batch_size : int, default=64
+    Samples that share a step. An epoch achieves about the same for any size.
+power_t : float, default=0.0
+    Epoch t takes steps of ``learning_rate / t**power_t``; 0 keeps the step constant.
+scaling : {{"center", "zscore"}} or None, default="center"
+    What is done to the prepared features: the mean is taken off; that, and each feature is
+    brought to unit variance and all are divided by the largest absolute value; nothing. An offset
+    that all images share slows training down.
+{_early_stopping.PARAMETERS.strip()}
+n_iter_no_change : int, default=10
+    Epochs with a lower accuracy than the best after which `early_stopping` looks no further.
+random_state : int, RandomState instance or None, default=0
+    Shuffles the samples and chooses the classes held out; whatever else is random in a method
+    comes from it, too.
+"""
+
+_ATTRIBUTES = f"""
+mean_ : ndarray of shape (n_features,)
+    What is taken from the prepared features.
+feature_weights_ : ndarray of shape (n_features,)
+    What the centred features are multiplied by; 0 for a constant one under "zscore".
+{_early_stopping.ATTRIBUTES.strip()}
+n_iter_ : int
+    Number of epochs run on all seen classes.
+"""
+
+_ONE_MAP_ATTRIBUTES = f"""
+coef_ : array of shape (n_features, n_attributes)
+    The bilinear map W.
+{_ATTRIBUTES.strip()}
+"""
+
+_ONE_MAP_NOTES = """
+There is no other penalty than the end of training: search `max_iter` together with
+`learning_rate`. The margin is 1 and W starts at 0: another margin would only scale W, as the step
+is in units of it. Signatures count by their differences alone: nothing changes when a vector is
+added to all.
+"""
+
+
+#: What `random_state` may be.
+Seed = int | np.random.RandomState | None
+
+_Descent = TypeVar("_Descent")
+
+
+class Scaling(NamedTuple):
+    """What is done to features: the mean is taken off, and the rest multiplied.
+
+    Parameters
+    ----------
+    mean : ndarray of shape (n_features,)
+        What is taken off.
+    weights : ndarray of shape (n_features,)
+        What the rest is multiplied by.
+    """
+
+    mean: Floats
+    weights: Floats
+
+    @classmethod
+    def of(cls, X: AnyFloats, kind: str | None) -> Scaling:
+        """Learn from rows: "center", "zscore" or None.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_samples, n_features)
+            Rows.
+        kind : {"center", "zscore"} or None
+            See :class:`RankingClassifier`.
+
+        Returns
+        -------
+        Scaling
+            With weights of 0 for features that "zscore" finds constant.
+        """
+        n_features = X.shape[1]
+        if kind is None:
+            return cls(np.zeros(n_features), np.ones(n_features))
+        mean = X.mean(axis=0, dtype=np.float64)
+        # In units of each feature's size, so that squares neither overflow nor vanish.
+        low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
+        size = np.maximum(-low, high)
+        unit = np.where(size > 0, size, 1.0)
+        squares = np.zeros(n_features)
+        for rows in row_blocks(len(X), row_bytes=2 * 8 * n_features):
+            squares += np.sum(((X[rows] - mean) / unit) ** 2, axis=0)
+        std = unit * np.sqrt(squares / len(X))
+        varies = std > _CONSTANT * np.finfo(X.dtype).eps * unit
+        if kind == "center":
+            norm = float(np.linalg.norm(std))
+            return cls(mean, np.full(n_features, 1 / norm if varies.any() else 1.0))
+        weights = np.where(varies, 1 / np.where(varies, std, 1.0), 0.0)
+        largest = float(np.max(np.maximum(mean - low, high - mean) * weights))
+        return cls(mean, weights / largest if largest > 0 else weights)
+
+    def __call__(self, X: Array) -> Array:
+        """Scale rows of any library."""
+        scaled = X - move_like(self.mean, X)[None, :]
+        scaled *= move_like(self.weights, X)[None, :]
+        return scaled
+
+
+class RankingClassifier(ZeroShotClassifier):
+    """Base of methods that learn bilinear maps by stochastic descent on a ranking loss.
+
+    A method writes `_descent`, which begins a descent on scaled rows, and `_of_maps`, which makes
+    the parameters of classes from its maps. Its hyper-parameters include those below.
+
+    Parameters
+    ----------
+    learning_rate : float
+        Length of the steps, in units in which the data's scale does not matter.
+    max_iter : int
+        Number of epochs.
+    <parameters of ranking methods>
+    <parameters of every method>
+
+    Attributes
+    ----------
+    coef_ : array
+        The map or maps.
+    <attributes of ranking methods>
+    <attributes of every method>
+    """
+
+    learning_rate: float
+    max_iter: int
+    batch_size: int
+    power_t: float
+    scaling: str | None
+    early_stopping: bool
+    validation_fraction: float
+    n_iter_no_change: int
+    random_state: Seed
+
+    _doc_parts: ClassVar[Mapping[str, str]] = {
+        **ZeroShotClassifier._doc_parts,
+        "parameters of ranking methods": _PARAMETERS,
+        "attributes of ranking methods": _ATTRIBUTES,
+        "attributes of ranking by one map": _ONE_MAP_ATTRIBUTES,
+        "notes of ranking by one map": _ONE_MAP_NOTES,
+    }
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ZeroShotClassifier._parameter_constraints,
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "power_t": [Interval(Real, 0, 1, closed="both")],
+        "scaling": [StrOptions({"center", "zscore"}), None],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    # What a method writes.
+
+    def _descent(self, training: Training) -> Any:
+        """Begin a descent on scaled rows; it has `epoch()`, `n_epochs` and the maps `coef`."""
+        raise TypeError(f"{type(self).__name__} must define _descent(training).")
+
+    @staticmethod
+    def _of_maps(coef: Array, signatures: Array) -> Array:
+        """Make the parameters of classes from the maps and their signatures."""
+        raise TypeError("A ranking method must define _of_maps(coef, signatures).")
+
+    def _options(self) -> dict[str, Any]:
+        """What every descent takes."""
+        return {
+            "power_t": self.power_t,
+            "batch_size": self.batch_size,
+            "rng": check_random_state(self.random_state),
+        }
+
+    # How it is done.
+
+    @classmethod
+    def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
+        """Rows are scaled once per kind of scaling; variants along one descent share it."""
+        for same_scaling in alike(variants, "scaling"):
+            yield from cls._fit_scaled(training, same_scaling)
+
+    @classmethod
+    def _fit_scaled(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
+        """Fit estimators with the same `scaling`."""
+        host = replace(training, X=to_numpy(training.X))
+        scaling = Scaling.of(host.X, variants[0].scaling)
+        scaled = replace(host, X=scaling(host.X))
+        for group in on_one_path(variants):
+            ends = [variant._n_epochs(host) for variant in group]
+            descent = group[0]._descent(scaled)
+            for i in np.argsort(ends, kind="stable"):
+                variant = group[i]
+                while descent.n_epochs < ends[i]:
+                    descent.epoch()
+                # The very same arrays: a search sees by them that variants embed alike.
+                variant.mean_, variant.feature_weights_ = scaling
+                variant.coef_ = move_like(descent.coef, training.X)
+                variant.n_iter_ = descent.n_epochs
+                yield variant
+
+    def _n_epochs(self, training: Training) -> int:
+        """How long to train on all seen classes."""
+        self.validation_scores_: list[float] = []
+        if not self.early_stopping:
+            return self.max_iter
+        rng = check_random_state(self.random_state)
+        classes = HeldOutClasses.of(training, self.validation_fraction, rng)
+        if classes is None:
+            return self.max_iter
+        kept, held = classes.kept, classes.held
+        scaling = Scaling.of(kept.X, self.scaling)
+        rows = scaling(held.X)
+        signatures = held.signatures.astype(rows.dtype)
+        descent = self._descent(replace(kept, X=scaling(kept.X)))
+        while (
+            descent.n_epochs < self.max_iter
+            and descent.n_epochs - classes.best < self.n_iter_no_change
+        ):
+            descent.epoch()
+            classes.judge(rows, self._of_maps(descent.coef, signatures), self.score_function)
+        self.validation_scores_ = classes.accuracies
+        return classes.best
+
+    def embed(self, X: Array) -> Array:
+        """Scale features as the training features were.
+
+        <parameters of embed>
+
+        Returns
+        -------
+        array of shape (n_samples, n_features)
+            Scaled features.
+        """
+        return Scaling(self.mean_, self.feature_weights_)(X)
+
+    def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
+        """Make the parameters of each class.
+
+        <parameters of synthesize>
+
+        Returns
+        -------
+        array of shape (n_classes, n_features), or (n_classes, n_maps, n_features)
+            The classifiers of each class.
+        """
+        return self._of_maps(self.coef_, move_like(signatures, self.coef_))
+
+
+class OneMapRanking(RankingClassifier):
+    """Base of ranking methods that learn one bilinear map W.
+
+    A method writes `_descent`, and calls `_begin_descent` there.
+    """
+
+    def _begin_descent(
+        self, descent: Callable[..., _Descent], training: Training, *loss: Any, steepest: float
+    ) -> _Descent:
+        """Begin a descent whose steps are in units of the margin at the steepest slope.
+
+        `steepest` is the sum of a sample's positive slopes, at most. The difference of two classes'
+        scores changes by step · slope · ‖x‖² ‖a − a′‖², so that a step of 1 / (steepest · mean ‖x‖²
+        · mean ‖a − a′‖²), over samples and over pairs of classes, changes it by about one.
+        """
+        X, y, signatures = training.X, training.y, training.signatures
+        centered = signatures - signatures.mean(axis=0)
+        distance = float(2 * np.sum(centered**2) / (len(signatures) - 1)) or 1.0
+        step = self.learning_rate / (steepest * mean_square(X) * distance)
+        return descent(X, y, signatures, *loss, step=step, **self._options())
+
+    @staticmethod
+    def _of_maps(coef: Array, signatures: Array) -> Array:
+        """W a of each signature a."""
+        return signatures @ compat.array_namespace(coef).matrix_transpose(coef)
+
+    @staticmethod
+    def _grids(
+        lowest_rate: float, fast_rates: list[float], fast_epochs: list[int]
+    ) -> dict[str, dict[str, list[Any]]]:
+        """Grids by name; learning rates of the first are powers of four, from the lowest on."""
+        return {
+            "paper": {
+                "early_stopping": [False],
+                "scaling": ["center", "zscore", None],
+                "learning_rate": [lowest_rate * 4.0**k for k in range(8)],
+                "max_iter": [1, 2, 4, 8, 16, 32, 64, 128],
+            },
+            "fast": {
+                "early_stopping": [False],
+                "scaling": ["center"],
+                "learning_rate": fast_rates,
+                "max_iter": fast_epochs,
+            },
+        }
+
+
+def mean_square(X: AnyFloats) -> float:
+    """Mean squared norm of rows; 1 where all are zero.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Rows.
+
+    Returns
+    -------
+    float
+        Can be divided by.
+    """
+    return float(np.einsum("nd,nd->", X, X, dtype=np.float64)) / len(X) or 1.0

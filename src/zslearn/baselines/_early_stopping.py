@@ -1,0 +1,151 @@
+"""Methods that train in steps: which variants share a path, and where it ends.
+
+A path of training depends on neither `max_iter` nor `early_stopping`, which say how far it is
+followed. With `early_stopping` the end is chosen on seen classes that are held out: the method is
+trained without them, and how well it tells them apart is measured after each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from numbers import Integral
+from typing import Self, TypeVar
+
+import numpy as np
+
+from zslearn.base import Training, alike_but_for
+from zslearn.metrics import per_class_accuracy
+from zslearn.scoring import ScoreFunction, class_scores
+from zslearn.utils import Array, InputWarning, to_numpy, warn_user
+
+# With fewer seen classes those held out would tell nothing.
+_FEWEST_CLASSES = 5
+# Hyper-parameters that say where a path ends, and nothing else.
+_ENDS = ("max_iter", "early_stopping", "validation_fraction", "n_iter_no_change")
+
+#: Documentation of what methods with early stopping have in common.
+PARAMETERS = """
+early_stopping : bool, default=False
+    Whether training ends, within `max_iter`, where seen classes that are held out are told apart
+    best; the method is then trained on all seen classes for that long. Of equally good ends the
+    last is taken. It needs five seen classes, and signatures that say something of the classes
+    held out.
+validation_fraction : float, default=0.2
+    Share of the seen classes held out by `early_stopping`, two at least.
+"""
+ATTRIBUTES = """
+validation_scores_ : list of float
+    Per-class accuracy among the classes held out after each epoch, or step, with
+    `early_stopping`; else empty.
+"""
+
+_Variant = TypeVar("_Variant")
+
+
+def on_one_path(variants: Sequence[_Variant], *names: str) -> list[list[_Variant]]:
+    """Group estimators whose training is one path, of which each takes a state.
+
+    Parameters
+    ----------
+    variants : sequence of estimators
+        Of one class.
+    *names : str
+        Hyper-parameters that training does not depend on.
+
+    Returns
+    -------
+    list of lists
+        Those of a group have the same integer as `random_state`; one whose source of chance
+        cannot be drawn from twice is alone.
+    """
+    groups = []
+    for group in alike_but_for(variants, *_ENDS, *names):
+        seeded = isinstance(group[0].random_state, Integral)  # type: ignore[attr-defined]
+        groups.extend([group] if seeded else [[variant] for variant in group])
+    return groups
+
+
+class HeldOutClasses:
+    """Seen classes that are held out, and how well they were told apart after each step.
+
+    Parameters
+    ----------
+    kept : Training
+        What is trained on.
+    held : Training
+        The classes held out, with their samples.
+
+    Attributes
+    ----------
+    accuracies : list of float
+        Per-class accuracy among the classes held out, after each step.
+    """
+
+    def __init__(self, kept: Training, held: Training) -> None:
+        self.kept, self.held = kept, held
+        self.accuracies: list[float] = []
+
+    @classmethod
+    def of(cls, training: Training, fraction: float, rng: np.random.RandomState) -> Self | None:
+        """Hold classes out at random.
+
+        Parameters
+        ----------
+        training : Training
+            All seen classes.
+        fraction : float
+            Share of the classes held out; two at least are held out, and two kept.
+        rng : numpy.random.RandomState
+            The source of the choice.
+
+        Returns
+        -------
+        HeldOutClasses or None
+            None, with a warning, where there are too few classes.
+        """
+        n_seen = training.n_seen
+        if n_seen < _FEWEST_CLASSES:
+            warn_user(
+                f"early_stopping=True needs {_FEWEST_CLASSES} seen classes to hold some out, and "
+                f"there are {n_seen}: training goes on to max_iter.",
+                InputWarning,
+            )
+            return None
+        n_held = int(np.clip(round(fraction * n_seen), 2, n_seen - 2))
+        order = rng.permutation(n_seen)
+        held, kept = np.sort(order[:n_held]), np.sort(order[n_held:])
+        return cls(training.only(kept), training.only(held))
+
+    def judge(
+        self,
+        X: Array,
+        parameters: Array,
+        score: ScoreFunction,
+        embed: Callable[[Array], Array] | None = None,
+    ) -> None:
+        """Note how well the classes held out are told apart after one more step.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            The samples held out.
+        parameters : array
+            Parameters of the classes held out.
+        score : {"dot", "euclidean", "cosine", "max_dot"}
+            How the two meet.
+        embed : callable, optional
+            Takes rows into the space of the parameters.
+        """
+        scores = class_scores(X, parameters, score=score, embed=embed)
+        best = to_numpy(scores).argmax(axis=1)
+        self.accuracies.append(float(per_class_accuracy(self.held.y, best)))
+
+    @property
+    def best(self) -> int:
+        """The number of steps after which accuracy was highest, 0 before the first.
+
+        Of equals the last: where classes cannot be told apart, nothing is cut short.
+        """
+        if not self.accuracies:
+            return 0
+        return len(self.accuracies) - int(np.argmax(self.accuracies[::-1]))
