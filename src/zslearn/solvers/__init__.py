@@ -1,30 +1,62 @@
 """Numerical cores that know nothing of zero-shot learning."""
 
+from zslearn.solvers._class_moments import (
+    Moments,
+    class_means,
+    class_moments,
+    class_squares,
+    deviation_blocks,
+    mean_square_distance,
+)
 from zslearn.solvers._logistic import LogisticResult, logistic_path, softmax_path
 from zslearn.solvers._multiclass_svm import (
     SVMResult,
     multiclass_svm,
     multiclass_svm_objective,
     multiclass_svm_path,
+    train_multiclass_svm,
 )
 from zslearn.solvers._nu_svr import NuSVRResult, nu_svr, nu_svr_path
+from zslearn.solvers._platt import platt_scaling, platt_targets
+from zslearn.solvers._ranking import AnyFloats, hinge_of_all, rank_weights
+from zslearn.solvers._ranking_descent import BilinearDescent, LatentDescent, WorstViolatorDescent
 from zslearn.solvers._sammon import PlacementResult, place_by_distances
 from zslearn.solvers._simplex import SimplexResult, project_to_simplex, simplex_least_squares
+from zslearn.solvers._svm_losses import SVMLoss, loss_and_slope
+from zslearn.solvers._svm_rows import TrainingRows
 
 __all__ = [
+    "AnyFloats",
+    "BilinearDescent",
+    "LatentDescent",
     "LogisticResult",
+    "Moments",
     "NuSVRResult",
     "PlacementResult",
+    "SVMLoss",
     "SVMResult",
     "SimplexResult",
+    "TrainingRows",
+    "WorstViolatorDescent",
+    "class_means",
+    "class_moments",
+    "class_squares",
+    "deviation_blocks",
+    "hinge_of_all",
     "logistic_path",
+    "loss_and_slope",
+    "mean_square_distance",
     "multiclass_svm",
     "multiclass_svm_objective",
     "multiclass_svm_path",
     "nu_svr",
     "nu_svr_path",
     "place_by_distances",
+    "platt_scaling",
+    "platt_targets",
     "project_to_simplex",
+    "rank_weights",
     "simplex_least_squares",
     "softmax_path",
+    "train_multiclass_svm",
 ]

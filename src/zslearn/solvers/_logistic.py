@@ -31,9 +31,10 @@ from sklearn.exceptions import ConvergenceWarning
 from zslearn.solvers._logistic_losses import BinaryLoss, Loss, SoftmaxLoss
 from zslearn.solvers._logistic_newton import Newton, Solution, side_by_side
 from zslearn.solvers._svm_rows import TrainingRows
-from zslearn.utils import Array, name_some, to_numpy
+from zslearn.utils import Array, Floats, name_some, row_blocks, to_numpy
 
-# Scores of all rows for this many columns are in memory at a time.
+# What the scores of all rows may take for the columns that are solved side by side: the more of
+# them, the fewer products with the rows.
 _SCORE_BYTES = 1 << 27
 
 
@@ -62,8 +63,8 @@ class LogisticResult:
     coef: Array = field(repr=False)
     intercept: Array = field(repr=False)
     alpha: float
-    objective: NDArray[np.float64] = field(repr=False)
-    gap: NDArray[np.float64] = field(repr=False)
+    objective: Floats = field(repr=False)
+    gap: Floats = field(repr=False)
     n_iter: int
     converged: bool
 
@@ -128,15 +129,13 @@ def logistic_path(
     targets = _checked_targets(Y, n_samples)
     weights = _checked_weights(sample_weight, targets.shape)
     _refuse_one_sided(targets, weights)
-    step = max(1, _SCORE_BYTES // (8 * len(targets)))
     newton, blocks = Newton(rows, tol, max_iter), []
-    for start in range(0, targets.shape[1], step):
-        part = slice(start, start + step)
-        weight = weights if weights.shape[1] == 1 else weights[:, part]
-        loss = BinaryLoss(rows.asarray(targets[:, part]), rows.asarray(weight))
+    for columns in row_blocks(targets.shape[1], row_bytes=8 * len(targets), budget=_SCORE_BYTES):
+        weight = weights if weights.shape[1] == 1 else weights[:, columns]
+        loss = BinaryLoss(rows.asarray(targets[:, columns]), rows.asarray(weight))
         blocks.append(_path(newton, loss, alphas))
     solutions = [side_by_side(parts) for parts in zip(*blocks, strict=True)]
-    return _with_warning([_result(newton, one) for one in solutions])
+    return _with_warning([_result(newton, solution) for solution in solutions])
 
 
 def softmax_path(
@@ -194,12 +193,12 @@ def softmax_path(
     """
     labels = np.asarray(to_numpy(y))
     soft = labels.ndim == 2
-    rows = (
-        TrainingRows(X, labels.argmax(axis=1), labels.shape[1])
-        if soft
-        else (TrainingRows(X, labels, n_classes))
-    )
-    targets = _checked_shares(labels) if soft else np.eye(rows.n_classes)[rows.y]
+    if soft:
+        rows = TrainingRows(X, labels.argmax(axis=1), labels.shape[1])
+        targets = _checked_shares(labels)
+    else:
+        rows = TrainingRows(X, labels, n_classes)
+        targets = np.eye(rows.n_classes)[rows.y]
     weights = _checked_weights(sample_weight, (len(rows.y), 1))
     mass = (weights * targets).sum(axis=0)
     if (mass == 0).any():
@@ -210,7 +209,7 @@ def softmax_path(
     loss = SoftmaxLoss(rows.asarray(targets), rows.asarray(weights))
     newton = Newton(rows, tol, max_iter)
     solutions = _path(newton, loss, alphas)
-    return _with_warning([_result(newton, one) for one in solutions])
+    return _with_warning([_result(newton, solution) for solution in solutions])
 
 
 def _path(newton: Newton, loss: Loss, alphas: Sequence[float]) -> list[Solution]:
@@ -251,12 +250,13 @@ def _result(newton: Newton, solution: Solution) -> LogisticResult:
 
 def _with_warning(results: list[LogisticResult]) -> list[LogisticResult]:
     """The results; one warning for all that did not converge."""
-    loose = [one for one in results if not one.converged]
+    loose = [result for result in results if not result.converged]
     if loose:
-        worst = max(float((one.gap / one.objective).max()) for one in loose)
+        worst = max(float((result.gap / result.objective).max()) for result in loose)
         warnings.warn(
             f"Logistic regression did not converge for alpha in "
-            f"{name_some([one.alpha for one in loose])}: the relative gap is up to {worst:.1e}. "
+            f"{name_some([result.alpha for result in loose])}: the relative gap is up to "
+            f"{worst:.1e}. "
             "Use a larger alpha, a larger tol or more iterations.",
             ConvergenceWarning,
             stacklevel=3,
@@ -264,11 +264,11 @@ def _with_warning(results: list[LogisticResult]) -> list[LogisticResult]:
     return results
 
 
-def _checked_targets(Y: Any, n_samples: int) -> NDArray[np.float64]:
+def _checked_targets(Y: Any, n_samples: int) -> Floats:
     targets = np.asarray(to_numpy(Y), dtype=np.float64)
     if targets.ndim != 2 or len(targets) != n_samples or targets.shape[1] == 0:
         raise ValueError(
-            f"Y must have one row a sample, {n_samples} in all, and one column a problem; "
+            f"Y must have one row per sample, {n_samples} in all, and one column per problem; "
             f"got shape {targets.shape}."
         )
     if not ((targets >= 0) & (targets <= 1)).all():
@@ -276,14 +276,14 @@ def _checked_targets(Y: Any, n_samples: int) -> NDArray[np.float64]:
     return targets
 
 
-def _checked_shares(y: NDArray[Any]) -> NDArray[np.float64]:
+def _checked_shares(y: NDArray[Any]) -> Floats:
     shares = y.astype(np.float64)
     if not ((shares >= 0).all() and np.allclose(shares.sum(axis=1), 1)):
         raise ValueError("The rows of y must be probabilities: non-negative, with a sum of one.")
     return shares
 
 
-def _checked_weights(sample_weight: Any, shape: tuple[int, int]) -> NDArray[np.float64]:
+def _checked_weights(sample_weight: Any, shape: tuple[int, int]) -> Floats:
     """Weights as columns that sum to one: a single one where all problems share them."""
     if sample_weight is None:
         return np.full((shape[0], 1), 1 / shape[0])
@@ -291,7 +291,7 @@ def _checked_weights(sample_weight: Any, shape: tuple[int, int]) -> NDArray[np.f
     weights = weights[:, None] if weights.ndim == 1 else weights
     if weights.shape not in {shape, (shape[0], 1)}:
         raise ValueError(
-            f"sample_weight must have one number a sample, {shape[0]} in all; "
+            f"sample_weight must have one number per sample, {shape[0]} in all; "
             f"got shape {weights.shape}."
         )
     total = weights.sum(axis=0)
@@ -300,11 +300,11 @@ def _checked_weights(sample_weight: Any, shape: tuple[int, int]) -> NDArray[np.f
     return weights / total
 
 
-def _refuse_one_sided(targets: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
+def _refuse_one_sided(targets: Floats, weights: Floats) -> None:
     ones, zeros = (weights * targets).sum(axis=0), (weights * (1 - targets)).sum(axis=0)
-    odd = np.flatnonzero((ones <= 0) | (zeros <= 0))
-    if odd.size:
+    constant = np.flatnonzero((ones <= 0) | (zeros <= 0))
+    if constant.size:
         raise ValueError(
-            f"Column {name_some(odd.tolist())} of Y has one outcome only: its intercept has no "
-            "minimum. Leave constant columns out."
+            f"Column {name_some(constant.tolist())} of Y has one outcome only: its intercept has "
+            "no minimum. Leave constant columns out."
         )

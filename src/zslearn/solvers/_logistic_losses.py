@@ -1,7 +1,7 @@
 """The two losses of logistic regression, as Newton's method asks for them.
 
-Scores, targets and weights are tables of one row a sample; what is summed over samples is a row.
-A binary loss is one problem a column, the multinomial loss one problem in all.
+Scores, targets and weights are tables of one row per sample; what is summed over samples is a row.
+A binary loss is one problem per column, the multinomial loss one problem in all.
 """
 
 from __future__ import annotations

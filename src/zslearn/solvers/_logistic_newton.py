@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zslearn.solvers._logistic_losses import Loss, nonzero, take_columns
-from zslearn.solvers._svm_rows import TrainingRows, one_blas_thread
-from zslearn.utils import Array, take_rows, to_numpy
+from zslearn.solvers._svm_rows import TrainingRows
+from zslearn.utils import Array, one_blas_thread, take_rows, to_numpy
 
 # Conjugate gradients end here at the latest; the line search makes any direction safe.
 _MAX_CG = 100
@@ -259,13 +259,13 @@ def side_by_side(solutions: Sequence[Solution], order: NDArray[np.intp] | None =
     if len(solutions) == 1:
         return first
     xp = compat.array_namespace(first.coef)
-    coef = xp.concat([one.coef for one in solutions], axis=0)
+    coef = xp.concat([solution.coef for solution in solutions], axis=0)
     intercept, objective, gap = (
-        xp.concat([getattr(one, name) for one in solutions], axis=1)
+        xp.concat([getattr(solution, name) for solution in solutions], axis=1)
         for name in ("intercept", "objective", "gap")
     )
     if order is not None:
         coef = take_rows(coef, order)
         intercept, objective, gap = (take_columns(x, order) for x in (intercept, objective, gap))
-    n_iter = max(one.n_iter for one in solutions)
+    n_iter = max(solution.n_iter for solution in solutions)
     return Solution(coef, intercept, first.alpha, objective, gap, n_iter)

@@ -16,19 +16,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from zslearn.solvers._svm_crammer_singer import crammer_singer
+from zslearn.solvers._svm_losses import SVMLoss, checked_margins, loss_and_slope
 from zslearn.solvers._svm_rows import TrainingRows
 from zslearn.solvers._svm_squared_hinge import squared_hinge
-from zslearn.utils import Array, to_numpy
+from zslearn.utils import Array, Floats, to_numpy
 
-SVMLoss = Literal["squared_hinge", "crammer_singer"]
 RandomState = int | np.random.RandomState | None
 
 
@@ -63,7 +62,7 @@ class SVMResult:
     dual_gap: float
     n_iter: int
     converged: bool
-    dual: NDArray[np.float64] | None = field(default=None, repr=False)
+    dual: Floats | None = field(default=None, repr=False)
 
     @property
     def relative_gap(self) -> float:
@@ -81,7 +80,7 @@ def multiclass_svm(
     mixing: Any = None,
     n_classes: int | None = None,
     tol: float = 1e-6,
-    max_iter: int = 1000,
+    max_iter: int = 4000,
     warm_start: SVMResult | None = None,
     random_state: RandomState = None,
 ) -> SVMResult:
@@ -107,8 +106,9 @@ def multiclass_svm(
         By default the largest label plus one, or the rows of `mixing`.
     tol : float, default=1e-6
         Relative duality gap to reach.
-    max_iter : int, default=1000
-        Largest number of Newton steps or passes over the rows.
+    max_iter : int, default=4000
+        Largest number of Newton steps or passes over the rows, however often Crammer–Singer
+        begins anew.
     warm_start : SVMResult, optional
         Solution for the same rows and another `alpha`, or other margins, to start from.
     random_state : int, RandomState instance or None, default=None
@@ -146,7 +146,7 @@ def multiclass_svm(
     True
     """
     rows = TrainingRows(X, y, _class_count(n_classes, mixing, margins))
-    return train(
+    return train_multiclass_svm(
         rows,
         alpha=alpha,
         loss=loss,
@@ -169,7 +169,7 @@ def multiclass_svm_path(
     mixing: Any = None,
     n_classes: int | None = None,
     tol: float = 1e-6,
-    max_iter: int = 1000,
+    max_iter: int = 4000,
     random_state: RandomState = None,
 ) -> list[SVMResult]:
     """Train linear classifiers for several weights of the penalty, the largest first.
@@ -194,7 +194,7 @@ def multiclass_svm_path(
         Number of classes.
     tol : float, default=1e-6
         Relative duality gap to reach.
-    max_iter : int, default=1000
+    max_iter : int, default=4000
         Largest number of Newton steps or passes over the rows, for each value.
     random_state : int, RandomState instance or None, default=None
         Seed.
@@ -218,7 +218,7 @@ def multiclass_svm_path(
     results: dict[int, SVMResult] = {}
     last: SVMResult | None = None
     for position in np.argsort(np.asarray(alphas, dtype=float), kind="stable")[::-1].tolist():
-        last = results[position] = train(
+        last = results[position] = train_multiclass_svm(
             rows,
             alpha=alphas[position],
             loss=loss,
@@ -277,45 +277,7 @@ def multiclass_svm_objective(
     return loss_and_slope(scores, rows.y, loss, margins)[0] + penalty
 
 
-def loss_and_slope(
-    scores: NDArray[np.float64], y: NDArray[np.intp], loss: SVMLoss, margins: Any = None
-) -> tuple[float, NDArray[np.float64]]:
-    """The loss part of the objective, and its (sub)gradient with respect to the scores.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_samples, n_classes)
-        Scores of all rows.
-    y : ndarray of int of shape (n_samples,)
-        Class of each row.
-    loss : {"squared_hinge", "crammer_singer"}
-        The loss.
-    margins : array-like of shape (n_classes, n_classes), optional
-        Margins of Crammer–Singer.
-
-    Returns
-    -------
-    value : float
-        The mean loss.
-    slope : ndarray of shape (n_samples, n_classes)
-        Its derivative.
-    """
-    n_samples, n_classes = scores.shape
-    every = np.arange(n_samples)
-    if loss == "squared_hinge":
-        # −s·max(0, 1 − s·score): negative where the true class should score higher.
-        slope = np.maximum(1 + scores, 0)
-        slope[every, y] = -np.maximum(1 - scores[every, y], 0)
-        return float(np.mean(slope**2)), slope * (2 / slope.size)
-    violations = scores + _checked_margins(margins, n_classes)[y] - scores[every, y][:, None]
-    worst = violations.argmax(axis=1)
-    slope = np.zeros_like(scores)
-    slope[every, worst] += 1 / n_samples
-    slope[every, y] -= 1 / n_samples
-    return float(np.mean(violations[every, worst])), slope
-
-
-def train(
+def train_multiclass_svm(
     rows: TrainingRows,
     *,
     alpha: float,
@@ -323,11 +285,32 @@ def train(
     margins: Any = None,
     mixing: Any = None,
     tol: float = 1e-6,
-    max_iter: int = 1000,
+    max_iter: int = 4000,
     warm_start: SVMResult | None = None,
     random_state: RandomState = None,
 ) -> SVMResult:
-    """:func:`multiclass_svm` on rows that are ready; parameters as there."""
+    """Train linear classifiers as :func:`multiclass_svm` does, on rows that were made ready once.
+
+    Parameters
+    ----------
+    rows : TrainingRows
+        Features and labels.
+    alpha, loss, margins, mixing, tol, max_iter, warm_start, random_state : object
+        See :func:`multiclass_svm`.
+
+    Returns
+    -------
+    SVMResult
+        Coefficients, objective and duality gap.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn.solvers import TrainingRows, train_multiclass_svm
+    >>> rows = TrainingRows(np.array([[1.0, 0.0], [0.8, 0.2], [0.0, 1.0]]), [0, 0, 1])
+    >>> round(train_multiclass_svm(rows, alpha=0.1, loss="crammer_singer").objective, 3)
+    0.081
+    """
     if not (np.isfinite(alpha) and alpha > 0):
         raise ValueError(f"alpha must be a positive number; got {alpha!r}.")
     if loss not in get_args(SVMLoss):
@@ -336,7 +319,7 @@ def train(
         mixing = np.asarray(to_numpy(mixing), dtype=np.float64)
         if mixing.ndim != 2 or mixing.shape[0] != rows.n_classes:
             raise ValueError(
-                f"mixing must have one row a class, {rows.n_classes}; got shape {mixing.shape}."
+                f"mixing must have one row per class, {rows.n_classes}; got shape {mixing.shape}."
             )
     if loss == "squared_hinge":
         mixing = None if mixing is None else rows.asarray(mixing)
@@ -348,7 +331,7 @@ def train(
     else:
         base, dual, objective, gap, n_iter = crammer_singer(
             rows,
-            margins=_checked_margins(margins, rows.n_classes),
+            margins=checked_margins(margins, rows.n_classes),
             alpha=alpha,
             mixing=mixing,
             tol=tol,
@@ -378,20 +361,6 @@ def train(
         converged=converged,
         dual=dual,
     )
-
-
-def _checked_margins(margins: Any, n_classes: int) -> NDArray[np.float64]:
-    if margins is None:
-        return 1.0 - np.eye(n_classes)
-    margins = np.asarray(to_numpy(margins), dtype=np.float64)
-    if margins.shape != (n_classes, n_classes):
-        raise ValueError(
-            f"margins must be {n_classes} × {n_classes}, true class by class; "
-            f"got shape {margins.shape}."
-        )
-    if not np.isfinite(margins).all() or margins.min() < 0 or np.diagonal(margins).any():
-        raise ValueError("margins must be finite and non-negative, with a diagonal of zeros.")
-    return margins
 
 
 def _class_count(n_classes: int | None, mixing: Any, margins: Any) -> int | None:

@@ -16,10 +16,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 import joblib
 import numpy as np
@@ -27,15 +24,15 @@ import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
-from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from zslearn.solvers._nu_svr_batched import solve_settings
-from zslearn.solvers._nu_svr_smo import Floats, PairSolver
-from zslearn.utils import Array, is_foreign, to_numpy
+from zslearn.solvers._nu_svr_smo import PairSolver
+from zslearn.utils import Array, Floats, is_foreign, one_blas_thread, to_numpy
 
 __all__ = ["NuSVRResult", "nu_svr", "nu_svr_path"]
 
-# Up to so many points linear algebra takes one thread.
+# Up to so many points linear algebra takes one thread: to wait for a second costs more than it
+# saves.
 _SMALL = 1000
 
 
@@ -99,7 +96,7 @@ def nu_svr(
     warm_start: NuSVRResult | None = None,
     n_jobs: int | None = None,
 ) -> NuSVRResult:
-    """Fit one ν-SVR a target, all over one kernel.
+    """Fit one ν-SVR per target, all over one kernel.
 
     Parameters
     ----------
@@ -117,7 +114,7 @@ def nu_svr(
         Largest violation of the optimality conditions, in units of the target. Down to 1e-10 is
         reached on the processor.
     max_iter : int, default=1_000_000
-        Steps a target at most.
+        Largest number of steps per target.
     warm_start : NuSVRResult, optional
         A solution for the same points and targets under another setting, or of a similar kernel.
     n_jobs : int, optional
@@ -192,7 +189,7 @@ def nu_svr_path(
     tol : float, default=1e-3
         Largest violation of the optimality conditions, in units of the target.
     max_iter : int, default=1_000_000
-        Steps a target and setting at most.
+        Largest number of steps per target and setting.
     warm_start : NuSVRResult, optional
         A start for the first setting.
     n_jobs : int, optional
@@ -201,7 +198,7 @@ def nu_svr_path(
     Yields
     ------
     NuSVRResult
-        One a pair, C ascending and, within, ν ascending, whatever the order they were given in.
+        One per pair, C ascending and, within, ν ascending, whatever the order they were given in.
 
     Examples
     --------
@@ -274,9 +271,9 @@ def _path(
     beta = np.empty((2 * n_columns + 2, n_targets, n_points))
     r = np.empty_like(beta)
     always = []
-    given = None if warm_start is None else _start_of(warm_start, Y)
-    with _few_blas_threads(n_points):
-        for slot, start in ((2 * n_columns, _interpolant(K, Y)), (2 * n_columns + 1, given)):
+    warm = None if warm_start is None else _start_of(warm_start, Y)
+    with one_blas_thread(when=n_points <= _SMALL):
+        for slot, start in ((2 * n_columns, _interpolant(K, Y)), (2 * n_columns + 1, warm)):
             if start is not None:
                 beta[slot] = start.T
                 r[slot] = (Y - K @ start).T
@@ -296,18 +293,6 @@ def _path(
                 )
                 coef = beta[out].T.copy()
                 yield NuSVRResult(C, nu, coef, intercept, epsilon, violation, n_iter)
-
-
-def _few_blas_threads(n_points: int) -> AbstractContextManager[Any]:
-    """One thread where products are so small that waiting for a second costs more than it saves."""
-    if n_points > _SMALL:
-        return nullcontext()
-    return _blas().limit(limits=1, user_api="blas")
-
-
-@cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()
 
 
 def _interpolant(K: Floats, Y: Floats) -> Floats | None:
@@ -344,7 +329,7 @@ def _checked(K: ArrayLike, Y: ArrayLike) -> tuple[Floats, Floats]:
     if len(kernel) != len(targets):
         raise ValueError(
             f"K is a kernel of {len(kernel)} points, but Y has {len(targets)} rows: "
-            "one row a point is needed."
+            "one row per point is needed."
         )
     scale = float(np.abs(kernel).max())
     if float(np.abs(kernel - kernel.T).max()) > 1e-8 * scale:

@@ -26,10 +26,10 @@ import array_api_compat as compat
 import numpy as np
 
 from zslearn.solvers._nu_svr_smo import PairSolver
-from zslearn.utils import Array, to_numpy
+from zslearn.utils import Array, row_blocks, to_numpy
 
-# Numbers in one array of a batch: 512 MiB of float64; about a dozen such arrays live at a time.
-_BATCH = 1 << 26
+# What one array of a batch of settings may take on the device; about a dozen live at a time.
+_BATCH_BYTES = 1 << 29
 # Steps between checks, and steps before the rest goes to the host.
 _CHECK = 20
 _STEPS = 600
@@ -92,15 +92,15 @@ def solve_settings(
     tol : float
         Largest violation of the optimality conditions.
     max_iter : int
-        Steps a column at most, on the device and again on the host.
+        Largest number of steps per column, on the device and again on the host.
     n_threads : int
         Threads of the host.
 
     Yields
     ------
     tuple
-        C, nu, coef, intercept, epsilon, violation, n_iter, as in `NuSVRResult`; a pair a time,
-        C slowest.
+        C, nu, coef, intercept, epsilon, violation, n_iter, as in `NuSVRResult`; one pair
+        at a time, C slowest.
     """
     xp = compat.array_namespace(K, Y)
     if len(K.shape) != 2 or K.shape[0] != K.shape[1] or K.shape[0] != Y.shape[0]:
@@ -114,9 +114,9 @@ def solve_settings(
     eigen = xp.linalg.eigh(K)
     interpolant = _interpolant(eigen, Y)
     settings = [(C, nu) for C in penalties for nu in shares]
-    at_once = max(1, _BATCH // (Y.shape[0] * Y.shape[1]))
-    for first in range(0, len(settings), at_once):
-        group = settings[first : first + at_once]
+    setting_bytes = 8 * Y.shape[0] * Y.shape[1]
+    for batch in row_blocks(len(settings), row_bytes=setting_bytes, budget=_BATCH_BYTES):
+        group = settings[batch]
         yield from _solve_group(K, Y, eigen, interpolant, group, tol, max_iter, n_threads)
 
 

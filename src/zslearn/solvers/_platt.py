@@ -13,12 +13,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from zslearn.utils import Floats
+
 _MAX_ITER = 50
 
 
-def platt_targets(
-    Y: NDArray[np.bool_], known: NDArray[np.bool_] | None = None
-) -> NDArray[np.float64]:
+def platt_targets(Y: NDArray[np.bool_], known: NDArray[np.bool_] | None = None) -> Floats:
     """Probabilities that positives and negatives shall reach: (N₊ + 1)/(N₊ + 2), 1/(N₋ + 2).
 
     Parameters
@@ -32,6 +32,15 @@ def platt_targets(
     -------
     ndarray of shape (n_samples, n_columns)
         Targets.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn.solvers import platt_targets
+    >>> platt_targets(np.array([[True], [True], [False]]))
+    array([[0.75      ],
+           [0.75      ],
+           [0.33333333]])
     """
     known = np.ones(Y.shape, dtype=bool) if known is None else known
     positive, negative = (Y & known).sum(axis=0), (~Y & known).sum(axis=0)
@@ -39,8 +48,8 @@ def platt_targets(
 
 
 def platt_scaling(
-    scores: NDArray[np.float64], Y: NDArray[np.bool_], known: NDArray[np.bool_] | None = None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    scores: Floats, Y: NDArray[np.bool_], known: NDArray[np.bool_] | None = None
+) -> tuple[Floats, Floats]:
     """Fit a sigmoid to each column of scores.
 
     Parameters
@@ -57,6 +66,15 @@ def platt_scaling(
     slope, offset : ndarray of shape (n_columns,)
         The log-odds are slope · score + offset. A column without positives or negatives is left as
         it is, slope 1 and offset 0; the slope is never negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn.solvers import platt_scaling
+    >>> scores = np.array([[-2.0], [-1.0], [1.0], [2.0]])
+    >>> slope, offset = platt_scaling(scores, scores > 0)
+    >>> slope.round(3), abs(offset).round(3)
+    (array([0.674]), array([0.]))
     """
     known = np.ones(Y.shape, dtype=bool) if known is None else known
     fit = ((Y & known).any(axis=0)) & ((~Y & known).any(axis=0))
@@ -75,9 +93,7 @@ def platt_scaling(
     return slope, offset
 
 
-def _newton(
-    z: NDArray[np.float64], targets: NDArray[np.float64], weights: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _newton(z: Floats, targets: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Slopes and offsets for standardised scores; where the best slope is negative, zero."""
     share = (weights * targets).sum(axis=0)
     flat = np.log(share) - np.log1p(-share)
@@ -104,9 +120,7 @@ def _newton(
     return np.maximum(a, 0), np.where(a < 0, flat, b)
 
 
-def _values(
-    f: NDArray[np.float64], targets: NDArray[np.float64], weights: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _values(f: Floats, targets: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Losses of the columns, and probabilities."""
     small = np.exp(-np.abs(f))
     loss = np.log1p(small) + np.maximum(f, 0) - targets * f

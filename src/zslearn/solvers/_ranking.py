@@ -14,10 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.floating[Any]]
+from zslearn.utils import Floats
+
+#: An array of NumPy in any floating dtype, on the host: descents run in that of their rows.
+AnyFloats = NDArray[np.floating[Any]]
 
 
-def rank_weights(n_classes: int) -> NDArray[np.float64]:
+def rank_weights(n_classes: int) -> Floats:
     r"""What each of k violators weighs in the rank-weighted loss: :math:`\beta_k / k`.
 
     Parameters
@@ -29,14 +32,20 @@ def rank_weights(n_classes: int) -> NDArray[np.float64]:
     -------
     ndarray of shape (n_classes,)
         For k = 0 … S−1, with :math:`\beta_k = \sum_{i \le k} 1/i`; 0 for k = 0.
+
+    Examples
+    --------
+    >>> from zslearn.solvers import rank_weights
+    >>> rank_weights(3)
+    array([0.  , 1.  , 0.75])
     """
     k = np.arange(1, n_classes)
     return np.concatenate([[0.0], np.cumsum(1 / k) / k])
 
 
 def hinge_of_all(
-    scores: Floats, y: NDArray[np.intp], weights: NDArray[np.float64] | None = None
-) -> tuple[Floats, Floats]:
+    scores: AnyFloats, y: NDArray[np.intp], weights: Floats | None = None
+) -> tuple[AnyFloats, AnyFloats]:
     r"""All violators: :math:`w_k \sum_c \max(0, 1 + F_c - F_y)`, where k of them violate.
 
     The number of violators changes by jumps, so that the slope takes it as given.
@@ -56,6 +65,16 @@ def hinge_of_all(
         Loss of each sample.
     slope : ndarray of shape (n_samples, n_classes)
         Its derivative with respect to the scores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn.solvers import hinge_of_all
+    >>> loss, slope = hinge_of_all(np.array([[1.0, 0.5, -2.0]]), np.array([0]))
+    >>> loss
+    array([0.5])
+    >>> slope
+    array([[-1.,  1.,  0.]])
     """
     excess = _excess(scores, y)
     rows = np.arange(len(y))
@@ -69,7 +88,7 @@ def hinge_of_all(
     return weight * np.sum(excess, axis=1, where=violates), slope
 
 
-def hinge_of_worst(scores: Floats, y: NDArray[np.intp]) -> tuple[Floats, Floats]:
+def hinge_of_worst(scores: AnyFloats, y: NDArray[np.intp]) -> tuple[AnyFloats, AnyFloats]:
     r"""The worst violator: :math:`\max(0, \max_{c \ne y} 1 + F_c - F_y)`.
 
     Parameters
@@ -94,7 +113,7 @@ def hinge_of_worst(scores: Floats, y: NDArray[np.intp]) -> tuple[Floats, Floats]
     return loss, slope
 
 
-def worst_violator(scores: Floats, y: NDArray[np.intp]) -> tuple[Floats, NDArray[np.intp]]:
+def worst_violator(scores: AnyFloats, y: NDArray[np.intp]) -> tuple[AnyFloats, NDArray[np.intp]]:
     """Loss of each sample, and the class besides its own that scores highest.
 
     Parameters
@@ -118,7 +137,9 @@ def worst_violator(scores: Floats, y: NDArray[np.intp]) -> tuple[Floats, NDArray
     return np.maximum(excess[rows, worst], 0), worst
 
 
-def latent_hinge(own: Floats, other: Floats) -> tuple[Floats, NDArray[np.intp], NDArray[np.intp]]:
+def latent_hinge(
+    own: AnyFloats, other: AnyFloats
+) -> tuple[AnyFloats, NDArray[np.intp], NDArray[np.intp]]:
     r"""One negative under several maps: :math:`\max(0, 1 + \max_k F_{kc} - \max_k F_{ky})`.
 
     Where the loss is positive, its slope is −1 at the winning map of the own class and 1 at the
@@ -145,6 +166,6 @@ def latent_hinge(own: Floats, other: Floats) -> tuple[Floats, NDArray[np.intp], 
     return np.maximum(1 + other[rows, other_map] - own[rows, own_map], 0), own_map, other_map
 
 
-def _excess(scores: Floats, y: NDArray[np.intp]) -> Floats:
+def _excess(scores: AnyFloats, y: NDArray[np.intp]) -> AnyFloats:
     """1 + F_c − F_y; 1 for the own class."""
     return 1 + scores - scores[np.arange(len(y)), y][:, None]

@@ -14,8 +14,8 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from zslearn.solvers._ranking import Floats, hinge_of_worst, latent_hinge, worst_violator
-from zslearn.solvers._svm_rows import one_blas_thread
+from zslearn.solvers._ranking import AnyFloats, hinge_of_worst, latent_hinge, worst_violator
+from zslearn.utils import Floats, one_blas_thread
 
 
 class Descent:
@@ -42,7 +42,7 @@ class Descent:
 
     def __init__(
         self,
-        X: Floats,
+        X: AnyFloats,
         y: NDArray[np.intp],
         step: float,
         power_t: float,
@@ -63,7 +63,7 @@ class Descent:
                 rows = order[start : start + self.batch_size]
                 self._descend(self.X[rows], self.y[rows], step)
 
-    def _descend(self, X: Floats, y: NDArray[np.intp], step: float) -> None:
+    def _descend(self, X: AnyFloats, y: NDArray[np.intp], step: float) -> None:
         """Take one step down the loss of a batch."""
         raise NotImplementedError
 
@@ -90,10 +90,10 @@ class BilinearDescent(Descent):
 
     def __init__(
         self,
-        X: Floats,
+        X: AnyFloats,
         y: NDArray[np.intp],
-        signatures: NDArray[np.float64],
-        loss: Callable[[Floats, NDArray[np.intp]], tuple[Floats, Floats]],
+        signatures: Floats,
+        loss: Callable[[AnyFloats, NDArray[np.intp]], tuple[AnyFloats, AnyFloats]],
         **options: Any,
     ) -> None:
         super().__init__(X, y, **options)
@@ -103,17 +103,17 @@ class BilinearDescent(Descent):
         self.V = np.zeros((len(signatures), X.shape[1]), dtype=X.dtype)
 
     @property
-    def coef(self) -> Floats:
+    def coef(self) -> AnyFloats:
         """W, of shape (n_features, n_attributes)."""
         return self.V.T @ self.signatures
 
-    def _descend(self, X: Floats, y: NDArray[np.intp], step: float) -> None:
+    def _descend(self, X: AnyFloats, y: NDArray[np.intp], step: float) -> None:
         _, slope = self.loss((X @ self.V.T) @ self.gram, y)
         self.V -= (step * slope).T @ X
 
 
 class WorstViolatorDescent(BilinearDescent):
-    """Descent on the loss of the worst violator, whose slope touches two classes a row.
+    """Descent on the loss of the worst violator, whose slope touches two classes per row.
 
     Parameters
     ----------
@@ -128,11 +128,11 @@ class WorstViolatorDescent(BilinearDescent):
     """
 
     def __init__(
-        self, X: Floats, y: NDArray[np.intp], signatures: NDArray[np.float64], **options: Any
+        self, X: AnyFloats, y: NDArray[np.intp], signatures: Floats, **options: Any
     ) -> None:
         super().__init__(X, y, signatures, hinge_of_worst, **options)
 
-    def _descend(self, X: Floats, y: NDArray[np.intp], step: float) -> None:
+    def _descend(self, X: AnyFloats, y: NDArray[np.intp], step: float) -> None:
         loss, worst = worst_violator((X @ self.V.T) @ self.gram, y)
         active = loss > 0
         up_and_down(self.V, y[active], worst[active], step, X[active])
@@ -160,10 +160,10 @@ class LatentDescent(Descent):
 
     def __init__(
         self,
-        X: Floats,
+        X: AnyFloats,
         y: NDArray[np.intp],
-        signatures: NDArray[np.float64],
-        start: Floats,
+        signatures: Floats,
+        start: AnyFloats,
         **options: Any,
     ) -> None:
         super().__init__(X, y, **options)
@@ -175,12 +175,12 @@ class LatentDescent(Descent):
         self.V = np.zeros((n_maps * self.n_classes, X.shape[1]), dtype=X.dtype)
 
     @property
-    def coef(self) -> Floats:
+    def coef(self) -> AnyFloats:
         """The maps, of shape (n_maps, n_features, n_attributes)."""
         V = self.V.reshape(len(self.start), self.n_classes, -1)
         return self.start + np.swapaxes(V, 1, 2) @ self.signatures
 
-    def _descend(self, X: Floats, y: NDArray[np.intp], step: float) -> None:
+    def _descend(self, X: AnyFloats, y: NDArray[np.intp], step: float) -> None:
         other = (y + self.rng.randint(1, self.n_classes, size=len(y))) % self.n_classes
         loss, own_map, other_map = latent_hinge(self._scores(X, y), self._scores(X, other))
         active = loss > 0
@@ -195,18 +195,18 @@ class LatentDescent(Descent):
         for k in np.unique(which):
             self.P[k] += self.gram[:, classes[which == k]] @ change[which == k]
 
-    def _scores(self, X: Floats, classes: NDArray[np.intp]) -> Floats:
-        """Scores of one class a row, under each map."""
+    def _scores(self, X: AnyFloats, classes: NDArray[np.intp]) -> AnyFloats:
+        """Scores of one class per row, under each map."""
         return np.stack([np.einsum("nd,nd->n", P[classes], X) for P in self.P], axis=1)
 
 
 def up_and_down(
-    table: Floats,
+    table: AnyFloats,
     up: NDArray[np.intp],
     down: NDArray[np.intp],
     step: float,
-    rows: Floats,
-) -> tuple[NDArray[np.intp], Floats]:
+    rows: AnyFloats,
+) -> tuple[NDArray[np.intp], AnyFloats]:
     """Add each row to one row of a table and take it from another; several may meet in one.
 
     Parameters

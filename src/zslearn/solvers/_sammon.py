@@ -27,19 +27,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_array
 
-Floats = NDArray[np.float64]
+from zslearn.utils import Floats, row_blocks
 
 # Halvings of a Newton step, and what it must gain of the fall that its slope promises.
 _HALVINGS = 12
 _ARMIJO = 1e-4
 # The least that a may be, as a share of Σ 1/δ.
 _CURVATURE = 1e-3
-# Points whose Hessians are held at a time take at most so many bytes.
-_BYTES = 1 << 26
 
 
 class PlacementResult(NamedTuple):
@@ -97,7 +95,7 @@ def place_by_distances(
     if wanted.shape[1] != len(fixed):
         raise ValueError(
             f"distances have {wanted.shape[1]} columns for {len(fixed)} landmarks: "
-            "there must be one a landmark."
+            "there must be one per landmark."
         )
     if not (wanted > 0).all():
         raise ValueError(
@@ -112,10 +110,11 @@ def place_by_distances(
     # In units of the landmarks' size, nothing over- or underflows.
     size = float(np.sqrt(np.sum(sizes[:rank] ** 2) / len(fixed)))
     flat = left[:, :rank] * (sizes[:rank] / size)
-    per_block = max(1, _BYTES // (8 * (rank * rank + len(flat) * rank)))
+    # The Hessian of a point, and its differences to the landmarks.
+    point_bytes = 8 * (rank * rank + len(flat) * rank)
     parts = [
-        _place(flat, wanted[start : start + per_block] / size, tol, max_iter)
-        for start in range(0, len(wanted), per_block)
+        _place(flat, wanted[rows] / size, tol, max_iter)
+        for rows in row_blocks(len(wanted), row_bytes=point_bytes)
     ]
     points, error, gradient = (np.concatenate([part[k] for part in parts]) for k in range(3))
     n_iter = max(part.n_iter for part in parts)

@@ -25,12 +25,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
-Floats = NDArray[np.float64]
+from zslearn.utils import Floats, row_blocks
 
-# Steps of the projected gradient that finds where to start.
+# Steps of the projected gradient that finds where to start, and what the targets that take them
+# together may take: they go through the same memory at every step, which a cache should hold.
 _GUESS = 60
-# Targets that are guessed together.
-_BLOCK = 4096
+_GUESS_BYTES = 1 << 22
 # A gradient that asks for less, in units of the problem, is rounding.
 _ROUNDING = 1e-13
 
@@ -109,7 +109,8 @@ def simplex_least_squares(
         Weight of the squared norm of the mixture weights, positive. Equal points share theirs
         equally; the larger gamma, the more even are all of them.
     max_iter : int, optional
-        Active-set steps a target at most, by default 20 times the number of points and 100 more.
+        Largest number of active-set steps per target, by default 20 times the number of points and
+        100 more.
 
     Returns
     -------
@@ -130,30 +131,31 @@ def simplex_least_squares(
     """
     if not (np.isfinite(gamma) and gamma > 0):
         raise ValueError(f"gamma must be a positive number; got {gamma!r}.")
-    wanted: Floats = check_array(targets, dtype=np.float64, input_name="targets")
-    given: Floats = check_array(points, dtype=np.float64, input_name="points")
-    if wanted.shape[1] != given.shape[1]:
+    goals: Floats = check_array(targets, dtype=np.float64, input_name="targets")
+    mixed: Floats = check_array(points, dtype=np.float64, input_name="points")
+    if goals.shape[1] != mixed.shape[1]:
         raise ValueError(
-            f"targets have {wanted.shape[1]} columns and points {given.shape[1]}: "
+            f"targets have {goals.shape[1]} columns and points {mixed.shape[1]}: "
             "both must lie in the same space."
         )
-    steps = 20 * len(given) + 100 if max_iter is None else int(max_iter)
-    center = given.mean(axis=0)
-    given = given - center
-    gram = given @ given.T + gamma * np.eye(len(given))
-    weights = np.empty((len(wanted), len(given)))
-    gap = np.empty(len(wanted))
+    n_points = len(mixed)
+    steps = 20 * n_points + 100 if max_iter is None else int(max_iter)
+    center = mixed.mean(axis=0)
+    mixed = mixed - center
+    gram = mixed @ mixed.T + gamma * np.eye(n_points)
+    weights = np.empty((len(goals), n_points))
+    gap = np.empty(len(goals))
     most = 0
-    for start in range(0, len(wanted), _BLOCK):
-        rows = slice(start, min(start + _BLOCK, len(wanted)))
-        products = (wanted[rows] - center) @ given.T
+    # The guess holds about eight numbers for each weight.
+    for rows in row_blocks(len(goals), row_bytes=8 * 8 * n_points, budget=_GUESS_BYTES):
+        products = (goals[rows] - center) @ mixed.T
         weights[rows] = _guess(gram, products)
         try:
             n_iter = _solve_rows(gram, products, weights[rows], gap[rows], steps)
         except np.linalg.LinAlgError as error:
             raise ValueError(
                 f"gamma={gamma} is too small beside the squared distances of the points, whose "
-                f"mean from their center is {np.mean(np.sum(given**2, axis=1)):.3g}: the solution "
+                f"mean from their center is {np.mean(np.sum(mixed**2, axis=1)):.3g}: the solution "
                 "is not determined. Take a larger gamma."
             ) from error
         most = max(most, n_iter)

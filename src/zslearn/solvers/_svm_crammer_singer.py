@@ -20,22 +20,27 @@ the others kept up to date through the inner products; a matrix product takes th
 into U. So the ascent is that of single rows, at the speed of BLAS. Rows that are at their optimum
 are left out until the next look at all of them, which also makes the certificate. Visits compute in
 single precision until its rounding holds up the gap, then in double; the looks always do that.
+
+From U = 0 a small :math:`\alpha` can take very many passes where classes overlap. An ascent that is
+too slow to arrive is given up, and the rest of the passes comes down from larger :math:`\alpha`,
+each solution the start of the next.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from zslearn.solvers._svm_rows import TrainingRows, one_blas_thread
+from zslearn.solvers._svm_dual_points import improve_dual
+from zslearn.solvers._svm_rows import TrainingRows
+from zslearn.utils import Floats, one_blas_thread, row_blocks
 
-Floats = NDArray[np.float64]
-
-# Rows of a block: their inner products must stay cheap beside their scores.
-_BLOCK = 128
+# Rows that are visited together: their inner products must stay cheap beside their scores.
+_VISITED_TOGETHER = 128
 # Visits to each row of a block while its scores are at hand.
 _SWEEPS = 3
 # Passes over the open rows between two looks at all rows.
@@ -46,13 +51,11 @@ _SINGLE = 1e-5
 _ROUNDINGS = 10.0
 # Mean squares of rows whose inner products single precision can hold.
 _IN_RANGE = (1e-20, 1e20)
-# Rows looked at together.
-_LOOK = 2048
-# Pairs of classes exchanged in one visit of a row, where classes are mixed.
-_PAIRS = 16
-# Below this alpha, for rows of unit length, an ascent that did not arrive is tried once more from
-# the solution, at a loose gap, of an alpha so many times larger.
+# Below this alpha, for rows of unit length, an ascent from U = 0 may be given up, judged by its
+# pace after this share of the passes. The rest of them comes down to alpha from a larger one, by
+# this factor at a time, each to a loose gap but the last.
 _EASY = 2.0**-10
+_TRIAL = 1 / 8
 _STRIDE = 16.0
 _LOOSE = 1e-2
 
@@ -93,7 +96,7 @@ def crammer_singer(
     tol : float
         Relative duality gap to reach.
     max_iter : int
-        Largest number of passes over the rows.
+        Largest number of passes over the rows, all attempts together.
     start : ndarray of shape (n_samples, n_classes), optional
         Dual points to start from, of any alpha; by default U is zero at the start.
     rng : numpy.random.RandomState
@@ -104,18 +107,41 @@ def crammer_singer(
     AscentResult
         U in the rotated space, with its certificate.
     """
-    given: dict[str, Any] = {"margins": margins, "mixing": mixing, "max_iter": max_iter, "rng": rng}
-    found = _ascend(rows, alpha=alpha, tol=tol, start=start, **given)
-    if found.gap <= tol * found.objective or start is not None:
+    ascend = partial(_ascend, rows, margins=margins, mixing=mixing, rng=rng)
+    easy = _EASY * rows.mean_square
+    hard = start is None and alpha < easy
+    found = ascend(alpha=alpha, tol=tol, max_iter=max_iter, start=start, may_give_up=hard)
+    left = max_iter - found.n_iter
+    if not hard or left == 0 or found.gap <= tol * found.objective:
         return found
-    if alpha >= _EASY * rows.mean_square:
-        return found
-    # From U = 0 a small alpha can take very many passes where classes overlap: come down to it from
-    # a larger one, and keep the better of the two.
-    larger = crammer_singer(rows, alpha=alpha * _STRIDE, tol=max(tol, _LOOSE), **given)
-    again = _ascend(rows, alpha=alpha, tol=tol, start=larger.dual, **given)
+    again = _come_down(ascend, alpha=alpha, easy=easy, tol=tol, max_iter=left)
     better = min(found, again, key=lambda result: result.objective)
-    return better._replace(n_iter=found.n_iter + larger.n_iter + again.n_iter)
+    tighter = max(found, again, key=lambda result: result.objective - result.gap)
+    bound = tighter.objective - tighter.gap
+    return AscentResult(
+        better.base,
+        tighter.dual,
+        better.objective,
+        max(0.0, min(better.gap, better.objective - bound)),
+        found.n_iter + again.n_iter,
+    )
+
+
+def _come_down(
+    ascend: Callable[..., AscentResult], *, alpha: float, easy: float, tol: float, max_iter: int
+) -> AscentResult:
+    """Solve larger alphas first, each from the solution before, with equal shares of the passes."""
+    alphas = [alpha]
+    while alphas[0] < easy:
+        alphas.insert(0, alphas[0] * _STRIDE)
+    n_iter, dual = 0, None
+    for position, value in enumerate(alphas):
+        # What an easy alpha does not use is left to those that follow.
+        passes = (max_iter - n_iter) // (len(alphas) - position)
+        wanted = tol if value == alpha else max(tol, _LOOSE)
+        found = ascend(alpha=value, tol=wanted, max_iter=passes, start=dual)
+        n_iter, dual = n_iter + found.n_iter, found.dual
+    return found._replace(n_iter=n_iter)
 
 
 def _ascend(
@@ -128,13 +154,17 @@ def _ascend(
     max_iter: int,
     start: Floats | None,
     rng: np.random.RandomState,
+    may_give_up: bool = False,
 ) -> AscentResult:
-    """Ascend from one start until the gap is reached or the passes are used up."""
+    """Ascend from one start until the gap is reached, the passes are used up, or it is given up."""
     single = tol >= _SINGLE and _IN_RANGE[0] < rows.mean_square < _IN_RANGE[1]
     ascent = _Ascent(rows, margins, alpha, mixing, start, single=single)
+    # Two looks after the first are the least that a rate can be told from.
+    judged_at = max(2, round(_TRIAL * max_iter / _PASSES)) if may_give_up else None
     n_iter = 0
     best: tuple[float, Floats] | None = None
     before = np.inf
+    gaps: list[float] = []
     while True:
         look = ascent.look()
         if look.gap > 0.5 * before and look.gap < _ROUNDINGS * ascent.rounding():
@@ -144,13 +174,24 @@ def _ascend(
         if best is None or look.objective < best[0]:
             best = look.objective, ascent.base.copy()
         gap = min(look.gap, best[0] - look.dual_value) if best[0] < look.objective else look.gap
-        if gap <= tol * best[0] or n_iter >= max_iter:
+        gaps.append(gap)
+        done = gap <= tol * best[0] or n_iter >= max_iter
+        if not done and len(gaps) - 1 == judged_at:
+            done = _predicted(gaps, (max_iter - n_iter) / _PASSES) > tol * best[0]
+        if done:
             return AscentResult(best[1], ascent.dual, best[0], max(gap, 0.0), n_iter)
         open_rows = ascent.open_rows(look, tol)
         with one_blas_thread():
             for _ in range(min(_PASSES, max_iter - n_iter)):
                 ascent.visit(rng.permutation(open_rows))
                 n_iter += 1
+
+
+def _predicted(gaps: list[float], looks: float) -> float:
+    """The gap after so many more looks, were it to fall as it did in the second half of them."""
+    middle = (len(gaps) - 1) // 2
+    rate = (gaps[-1] / gaps[middle]) ** (1 / (len(gaps) - 1 - middle))
+    return gaps[-1] * min(rate, 1.0) ** looks
 
 
 class _Look(NamedTuple):
@@ -197,8 +238,7 @@ class _Ascent:
         """
         base = self._make_base()
         linear = sum(
-            float(np.sum(self.dual[rows] * self.margins[self.y[rows]]))
-            for rows in _slices(len(self.y))
+            float(np.sum(self.dual[rows] * self.margins[self.y[rows]])) for rows in self._blocks()
         ) / len(self.y)
         quadratic = 0.5 * self.alpha * float(np.sum(base * base))
         if linear < 1.5 * quadratic:
@@ -209,9 +249,14 @@ class _Ascent:
     def _make_base(self) -> Floats:
         """U(p), afresh."""
         total = np.zeros((len(self.target), self.X.shape[1]))
-        for rows in _slices(len(self.y)):
+        for rows in self._blocks():
             total += (self.target[self.y[rows]] - self.dual[rows]).T @ self._block(rows)
         return self.scale * self._unmix(total)
+
+    def _blocks(self) -> list[slice]:
+        """Rows that are looked at together: in double precision, with their scores and margins."""
+        width = self.X.shape[1] + 3 * len(self.target)
+        return row_blocks(len(self.y), row_bytes=8 * width)
 
     def _unmix(self, by_class: Floats) -> Floats:
         return by_class if self.mixing is None else self.mixing.T @ by_class
@@ -228,7 +273,7 @@ class _Ascent:
         coefficients = self._coefficients()
         loss = linear = 0.0
         row_gaps = np.empty(len(self.y))
-        for rows in _slices(len(self.y)):
+        for rows in self._blocks():
             labels = self.y[rows]
             margins = self.margins[labels]
             scores = self._block(rows) @ coefficients.T
@@ -261,135 +306,20 @@ class _Ascent:
         return np.flatnonzero(between | (look.row_gaps > bound))
 
     def visit(self, order: NDArray[np.intp]) -> None:
-        """Improve the dual points of the given rows, block by block."""
+        """Improve the dual points of some rows, block by block."""
         dtype = self.dtype
         mixing = None if self.mixing is None else self.mixing.astype(dtype)
         base = self.base.astype(dtype)
-        for start in range(0, len(order), _BLOCK):
-            rows = order[start : start + _BLOCK]
+        for start in range(0, len(order), _VISITED_TOGETHER):
+            rows = order[start : start + _VISITED_TOGETHER]
             block = self.visited[rows].astype(dtype, copy=False)
             scores = block @ (base if mixing is None else mixing @ base).T
             dual = self.dual[rows]
             gram = self.scale * (block @ block.T).astype(np.float64)
             margins = self.margins[self.y[rows]]
-            _improve(scores.astype(np.float64), gram, dual, margins, self.kernel, _SWEEPS)
+            improve_dual(scores.astype(np.float64), gram, dual, margins, self.kernel, _SWEEPS)
             change = (self.dual[rows] - dual).astype(dtype)
             self.dual[rows] = dual
             moved = change.T @ block
             base += self.scale * (moved if mixing is None else mixing.T @ moved)
         self.base = base.astype(np.float64)
-
-
-def _slices(n: int) -> list[slice]:
-    return [slice(start, min(start + _LOOK, n)) for start in range(0, n, _LOOK)]
-
-
-@njit(cache=True, nogil=True)
-def _improve(
-    scores: Floats, gram: Floats, dual: Floats, margins: Floats, kernel: Floats, sweeps: int
-) -> None:
-    """Improve the dual points of a block in place, row after row.
-
-    `scores` are kept up to date; `gram` holds inner products of the rows over αN. Without `kernel`
-    (of no size) the best point of a row is a projection onto the simplex; with it, pairs of classes
-    exchange weight.
-    """
-    n_rows, n_classes = scores.shape
-    mixed = kernel.shape[0] > 0
-    value = np.empty(n_classes)
-    pull = np.empty(n_classes)
-    for _ in range(sweeps):
-        largest = 0.0
-        for i in range(n_rows):
-            for c in range(n_classes):
-                value[c] = margins[i, c] + scores[i, c]
-            if mixed:
-                changed = _exchange(value, dual[i], gram[i, i], kernel, pull)
-            else:
-                changed = _project(value, dual[i], gram[i, i], pull)
-            if changed == 0.0:
-                continue
-            largest = max(largest, changed)
-            for j in range(n_rows):
-                weight = gram[i, j]
-                for c in range(n_classes):
-                    scores[j, c] -= weight * pull[c]
-        if largest < 1e-12:
-            break
-
-
-@njit(cache=True, nogil=True)
-def _project(value: Floats, dual: Floats, curvature: float, change: Floats) -> float:
-    """Maximise δᵀf − q/2‖δ‖² over the simplex p + δ: the projection of p + f/q."""
-    n_classes = value.shape[0]
-    best = 0
-    for c in range(n_classes):
-        if value[c] > value[best]:
-            best = c
-    # At a vertex of the largest value there is nothing to gain.
-    if dual[best] == 1.0:
-        return 0.0
-    if curvature <= 0.0:
-        for c in range(n_classes):
-            change[c] = -dual[c]
-            dual[c] = 0.0
-        change[best] += 1.0
-        dual[best] = 1.0
-        return 1.0
-    # Michelot: subtract the mean excess over 1, drop what falls below zero, repeat.
-    top = value[best]
-    total, count = 0.0, n_classes
-    for c in range(n_classes):
-        change[c] = dual[c] + (value[c] - top) / curvature
-        total += change[c]
-    threshold = (total - 1.0) / count
-    while True:
-        total, kept = 0.0, 0
-        for c in range(n_classes):
-            if change[c] > threshold:
-                total += change[c]
-                kept += 1
-        # Rounding may bring back a class at the threshold: the count must fall, or all is done.
-        if kept >= count:
-            break
-        threshold = (total - 1.0) / kept
-        count = kept
-    largest = 0.0
-    for c in range(n_classes):
-        point = change[c] - threshold
-        if point < 0.0:
-            point = 0.0
-        change[c] = point - dual[c]
-        dual[c] = point
-        largest = max(largest, abs(change[c]))
-    return largest
-
-
-@njit(cache=True, nogil=True)
-def _exchange(value: Floats, dual: Floats, norm: float, kernel: Floats, pull: Floats) -> float:
-    """Move weight from the worst class in use to the best class, a few times over."""
-    n_classes = value.shape[0]
-    pull[:] = 0.0
-    largest = 0.0
-    for _ in range(_PAIRS):
-        best, worst = 0, -1
-        for c in range(n_classes):
-            if value[c] > value[best]:
-                best = c
-            if dual[c] > 0.0 and (worst < 0 or value[c] < value[worst]):
-                worst = c
-        gain = value[best] - value[worst]
-        if gain <= 1e-15 * (1.0 + abs(value[best])):
-            break
-        curvature = norm * (kernel[best, best] + kernel[worst, worst] - 2 * kernel[best, worst])
-        moved = dual[worst]
-        if curvature * moved > gain:
-            moved = gain / curvature
-        dual[best] += moved
-        dual[worst] -= moved
-        largest = max(largest, moved)
-        for c in range(n_classes):
-            step = moved * (kernel[c, best] - kernel[c, worst])
-            pull[c] += step
-            value[c] -= norm * step
-    return largest

@@ -3,35 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-from zslearn.utils import Array, floating, to_numpy
+from zslearn.utils import Array, floating, one_blas_thread, row_blocks, to_numpy
 
-# What one block of rows may take once it is widened to float64.
-_BLOCK_BYTES = 1 << 25
 # Below this many numbers a copy in single precision is not worth its making.
 _SMALL = 1 << 20
-
-
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """One BLAS thread on the host, for many small products.
-
-    A second thread gains little there, and where the cores are shared each product waits for the
-    thread that was sent away: the same work then takes ten times as long.
-    """
-    return _threads().limit(limits=1, user_api="blas")
-
-
-@lru_cache(maxsize=1)
-def _threads() -> ThreadpoolController:
-    return ThreadpoolController()
 
 
 class TrainingRows:
@@ -49,6 +31,29 @@ class TrainingRows:
         Class of each row, from 0 to n_classes − 1.
     n_classes : int, optional
         By default the largest label plus one.
+
+    Attributes
+    ----------
+    X : array of shape (n_samples, width)
+        The rows in the smaller space.
+    y : ndarray of int of shape (n_samples,)
+        Class of each row.
+    n_classes : int
+        Number of classes.
+    n_features : int
+        Number of columns before the rotation.
+    basis : array of shape (n_features, width) or None
+        The orthonormal basis Q; None where nothing is rotated.
+    xp, device : object
+        Namespace and device of the rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn.solvers import TrainingRows
+    >>> rows = TrainingRows(np.eye(2, 5), [0, 1])
+    >>> rows.shape, rows.n_features
+    ((2, 2), 5)
     """
 
     def __init__(self, X: Any, y: Any, n_classes: int | None = None) -> None:
@@ -58,7 +63,7 @@ class TrainingRows:
             raise ValueError(f"X must be a table of rows and columns; got shape {tuple(X.shape)}.")
         if labels.shape != (X.shape[0],) or labels.dtype.kind not in "iu":
             raise ValueError(
-                f"y must hold one integer a row, {X.shape[0]} in all; "
+                f"y must hold one integer per row, {X.shape[0]} in all; "
                 f"got shape {labels.shape} of type {labels.dtype}."
             )
         n_classes = int(labels.max()) + 1 if n_classes is None else n_classes
@@ -87,46 +92,110 @@ class TrainingRows:
     @cached_property
     def mean_square(self) -> float:
         """Mean of the rows' squared norms."""
-        rows = self.host
-        parts = range(0, len(rows), 4096)
-        return sum(float(np.sum(rows[i : i + 4096] ** 2.0)) for i in parts) / len(rows)
+        total = sum(float(np.sum(self.host[rows] ** 2.0)) for rows in self._row_blocks())
+        return total / self.shape[0]
 
     def full(self, coefficients: Array) -> Array:
-        """Rotated coefficients, one vector a row, in the original features."""
+        """Take coefficients back to the original features.
+
+        Parameters
+        ----------
+        coefficients : array of shape (n_vectors, width)
+            Rotated, one vector per row.
+
+        Returns
+        -------
+        array of shape (n_vectors, n_features)
+            In the original features.
+        """
         if self.basis is None:
             return coefficients
         return coefficients @ self.xp.matrix_transpose(self.basis)
 
     def rotated(self, coefficients: Any) -> Array:
-        """Coefficients in the original features, one vector a row, in the smaller space."""
+        """Take coefficients to the smaller space.
+
+        Parameters
+        ----------
+        coefficients : array of shape (n_vectors, n_features)
+            In the original features, one vector per row, of any library.
+
+        Returns
+        -------
+        array of shape (n_vectors, width)
+            Rotated, in float64, beside the rows.
+        """
         coefficients = self.asarray(coefficients)
         return coefficients if self.basis is None else coefficients @ self.basis
 
     def asarray(self, x: Any, dtype: Any = None) -> Array:
-        """`x` beside the rows, in float64 by default."""
+        """Bring an array beside the rows.
+
+        Parameters
+        ----------
+        x : array-like
+            Of any library.
+        dtype : dtype, optional
+            Of the namespace of the rows; by default float64.
+
+        Returns
+        -------
+        array
+            In the namespace and on the device of the rows.
+        """
         if compat.is_array_api_obj(x) and compat.array_namespace(x) is not self.xp:
             x = to_numpy(x)
         dtype = self.xp.float64 if dtype is None else dtype
         return self.xp.asarray(x, dtype=dtype, device=self.device)
 
     def blocks(self) -> Iterator[tuple[slice, Array]]:
-        """Rows in float64, a block at a time."""
-        n_samples, width = self.X.shape
+        """Rows in float64, a block at a time.
+
+        Yields
+        ------
+        rows : slice
+            Which rows.
+        block : array of shape (n_rows, width)
+            The rows.
+        """
         if self.X.dtype == self.xp.float64:
-            yield slice(0, n_samples), self.X
+            yield slice(0, self.shape[0]), self.X
             return
-        step = max(1, _BLOCK_BYTES // (8 * width))
-        for start in range(0, n_samples, step):
-            rows = slice(start, min(start + step, n_samples))
+        for rows in self._row_blocks():
             yield rows, self.xp.astype(self.X[rows, :], self.xp.float64)
 
+    def _row_blocks(self) -> list[slice]:
+        return row_blocks(self.shape[0], row_bytes=8 * self.shape[1])
+
     def scores(self, coefficients: Array) -> Array:
-        """Inner products of all rows with float64 coefficients, (n_samples, n_vectors)."""
+        """Inner products of all rows with coefficients.
+
+        Parameters
+        ----------
+        coefficients : array of shape (n_vectors, width)
+            Rotated, in float64.
+
+        Returns
+        -------
+        array of shape (n_samples, n_vectors)
+            Scores in float64.
+        """
         parts = [block @ self.xp.matrix_transpose(coefficients) for _, block in self.blocks()]
         return parts[0] if len(parts) == 1 else self.xp.concat(parts, axis=0)
 
     def combine(self, weights: Array) -> Array:
-        """Sums of rows under float64 weights (n_samples, n_vectors): weightsᵀ X."""
+        """Sums of rows under weights, weightsᵀ X.
+
+        Parameters
+        ----------
+        weights : array of shape (n_samples, n_vectors)
+            In float64.
+
+        Returns
+        -------
+        array of shape (n_vectors, width)
+            Sums in float64.
+        """
         total: Array = 0.0
         for rows, block in self.blocks():
             total = total + self.xp.matrix_transpose(weights[rows, :]) @ block

@@ -24,8 +24,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn.solvers._svm_rows import TrainingRows, one_blas_thread
-from zslearn.utils import Array, take_rows, to_numpy
+from zslearn.solvers._svm_rows import TrainingRows
+from zslearn.utils import Array, one_blas_thread, take_rows, to_numpy
 
 # Conjugate gradients end here at the latest; the line search makes any direction safe.
 _MAX_CG = 250
@@ -112,8 +112,8 @@ class _Problem:
         self.weight = 2.0 / (rows.shape[0] * rows.n_classes)
         labels = rows.asarray(rows.y, xp.int64)
         classes = xp.arange(rows.n_classes, device=rows.device)
-        one = rows.asarray(1.0)
-        self.signs = xp.where(labels[:, None] == classes[None, :], one, -one)
+        positive = rows.asarray(1.0)
+        self.signs = xp.where(labels[:, None] == classes[None, :], positive, -positive)
 
     def evaluate(self, base: Array) -> _Point:
         """Objective, gradient and certificate."""

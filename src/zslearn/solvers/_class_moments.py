@@ -1,0 +1,287 @@
+"""Sums, means and squared deviations of the samples of each class.
+
+Everything is float64 on the device of the samples, whatever their library and dtype, and is
+computed a block of rows at a time: memory depends on the classes and features, not on the samples.
+Deviations are taken around the means of the classes in a second pass, so that nothing cancels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import array_api_compat as compat
+import numpy as np
+from numpy.typing import NDArray
+
+from zslearn.utils import Array, Floats, row_blocks, to_numpy
+
+# A distance from the mean that is a smaller share of the mean's length is rounding error.
+_ROUNDING = 1e-12
+
+
+class Moments(NamedTuple):
+    """Sums over samples.
+
+    Parameters
+    ----------
+    gram : array of shape (n_features, n_features)
+        XᵀX, of centred features if so asked.
+    class_sums : array of shape (n_classes, n_features)
+        The sum of the samples of each class, centred likewise.
+    mean : array of shape (n_features,)
+        What was taken from each sample; zeros where the features are not centred.
+    """
+
+    gram: Array
+    class_sums: Array
+    mean: Array
+
+
+def class_moments(
+    X: Array,
+    y: NDArray[np.intp],
+    n_classes: int,
+    *,
+    center: bool,
+    sample_weight: Floats | None = None,
+) -> Moments:
+    """XᵀX and the sum of each class, around the mean of all samples or around zero.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Samples, of any library of the array API standard.
+    y : ndarray of shape (n_samples,)
+        Class positions, from 0 to n_classes - 1.
+    n_classes : int
+        Number of classes.
+    center : bool
+        Whether the mean of the samples is taken from them first.
+    sample_weight : ndarray of shape (n_samples,), optional
+        How much each sample counts, in the mean too; by default 1.
+
+    Returns
+    -------
+    Moments
+        In float64 on the device of `X`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn.solvers import class_moments
+    >>> X, y = np.array([[0.0, 1.0], [0.0, 3.0], [3.0, 2.0]]), np.array([0, 0, 1])
+    >>> moments = class_moments(X, y, 2, center=True)
+    >>> moments.mean
+    array([1., 2.])
+    >>> moments.class_sums
+    array([[-2.,  0.],
+           [ 2.,  0.]])
+    """
+    xp, device = compat.array_namespace(X), compat.device(X)
+    n_features = X.shape[1]
+    weight = None
+    if sample_weight is not None:
+        weight = xp.asarray(sample_weight, dtype=xp.float64, device=device)
+    mean = xp.zeros(n_features, dtype=xp.float64, device=device)
+    if center:
+        mean = _mean(X, weight)
+    gram = xp.zeros((n_features, n_features), dtype=xp.float64, device=device)
+    sums = xp.zeros((n_classes, n_features), dtype=xp.float64, device=device)
+    # Every block adds to all of XᵀX: few large ones cost less.
+    for rows, members in _member_blocks(X, y, n_classes, width=n_features):
+        block = xp.astype(X[rows, :], xp.float64) - mean[None, :]
+        weighted = block if weight is None else block * weight[rows][:, None]
+        gram += xp.matrix_transpose(block) @ weighted
+        sums += members @ weighted
+    return Moments(gram, sums, mean)
+
+
+def class_means(X: Array, y: NDArray[np.intp], n_classes: int) -> Array:
+    """Mean of the samples of each class.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Samples, at least one, of any library of the array API standard.
+    y : ndarray of shape (n_samples,)
+        Class positions, from 0 to n_classes - 1.
+    n_classes : int
+        Number of classes.
+
+    Returns
+    -------
+    array of shape (n_classes, n_features)
+        In float64 on the device of `X`; NaN for a class without samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn.solvers import class_means
+    >>> X, y = np.array([[0.0, 1.0], [0.0, 3.0], [3.0, 2.0]]), np.array([0, 0, 1])
+    >>> class_means(X, y, 2)
+    array([[0., 2.],
+           [3., 2.]])
+    """
+    xp, device = compat.array_namespace(X), compat.device(X)
+    counts = np.bincount(y, minlength=n_classes)
+    share = xp.asarray(1.0 / np.where(counts > 0, counts, np.nan), device=device)
+    # Sums around one sample, so that a large common offset does not cost digits.
+    shift = xp.astype(X[0:1, :], xp.float64)
+    sums = xp.zeros((n_classes, X.shape[1]), dtype=xp.float64, device=device)
+    for rows, members in _member_blocks(X, y, n_classes, width=2 * X.shape[1]):
+        sums += members @ (xp.astype(X[rows, :], xp.float64) - shift)
+    return sums * share[:, None] + shift
+
+
+def deviation_blocks(
+    X: Array, y: NDArray[np.intp], means: Array, components: Array | None = None
+) -> Iterator[tuple[slice, Array, Array]]:
+    """Deviations of the samples from the mean of their class, a block of rows at a time.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Samples, of any library of the array API standard.
+    y : ndarray of shape (n_samples,)
+        Class positions, from 0 to n_classes - 1.
+    means : array of shape (n_classes, n_features)
+        Mean of each class, as of `class_means`.
+    components : array of shape (n_features, n_dims), optional
+        Directions as columns; deviations are then along these.
+
+    Yields
+    ------
+    rows : slice
+        Which samples.
+    members : array of shape (n_classes, n_rows)
+        1.0 where the sample is of the class, 0.0 elsewhere: `members @ values` sums the values of
+        each class.
+    deviations : array of shape (n_rows, n_features) or (n_rows, n_dims)
+        In float64 on the device of `X`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn.solvers import class_means, deviation_blocks
+    >>> X, y = np.array([[0.0, 1.0], [0.0, 3.0], [3.0, 2.0]]), np.array([0, 0, 1])
+    >>> for rows, members, deviations in deviation_blocks(X, y, class_means(X, y, 2)):
+    ...     print(rows, members.shape)
+    ...     print(deviations)
+    slice(0, 3, None) (2, 3)
+    [[ 0. -1.]
+     [ 0.  1.]
+     [ 0.  0.]]
+    """
+    xp, device = compat.array_namespace(X), compat.device(X)
+    means = _double_like(means, X)
+    width = 3 * X.shape[1]
+    if components is not None:
+        components = _double_like(components, X)
+        width += 2 * components.shape[1]
+    for rows, members in _member_blocks(X, y, means.shape[0], width=width):
+        own = xp.take(means, xp.asarray(y[rows], device=device), axis=0)
+        deviations = xp.astype(X[rows, :], xp.float64) - own
+        yield rows, members, deviations if components is None else deviations @ components
+
+
+def class_squares(
+    X: Array, y: NDArray[np.intp], means: Array, components: Array | None = None
+) -> Array:
+    """Sum of squared deviations of each class from its mean.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Samples, of any library of the array API standard.
+    y : ndarray of shape (n_samples,)
+        Class positions, from 0 to n_classes - 1.
+    means : array of shape (n_classes, n_features)
+        Mean of each class, as of `class_means`.
+    components : array of shape (n_features, n_dims), optional
+        Directions as columns; deviations are then along these.
+
+    Returns
+    -------
+    array of shape (n_classes, n_features) or (n_classes, n_dims)
+        In float64 on the device of `X`; 0 for a class without samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn.solvers import class_means, class_squares
+    >>> X, y = np.array([[0.0, 1.0], [0.0, 3.0], [3.0, 2.0]]), np.array([0, 0, 1])
+    >>> class_squares(X, y, class_means(X, y, 2))
+    array([[0., 2.],
+           [0., 0.]])
+    """
+    xp = compat.array_namespace(X)
+    n_dims = X.shape[1] if components is None else components.shape[1]
+    shape = means.shape[0], n_dims
+    squares = xp.zeros(shape, dtype=xp.float64, device=compat.device(X))
+    for _, members, deviations in deviation_blocks(X, y, means, components):
+        squares += members @ (deviations * deviations)
+    return squares
+
+
+def mean_square_distance(X: Array) -> float:
+    """Mean squared distance of the samples from their mean.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Samples, at least one, of any library of the array API standard.
+
+    Returns
+    -------
+    float
+        Zero where all samples are equal but for rounding; infinite where squares overflow.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn.solvers import mean_square_distance
+    >>> mean_square_distance(np.array([[0.0, 1.0], [0.0, 3.0], [3.0, 2.0]]))
+    2.6666666666666665
+    """
+    xp = compat.array_namespace(X)
+    n_samples, n_features = X.shape
+    mean = _mean(X, None)
+    total = 0.0
+    for rows in row_blocks(n_samples, row_bytes=8 * 3 * n_features):
+        deviations = xp.astype(X[rows, :], xp.float64) - mean[None, :]
+        total += float(xp.sum(deviations * deviations))
+    rounding = _ROUNDING**2 * float(xp.sum(mean * mean))
+    if not np.isfinite(total):
+        return float("inf")
+    return total / n_samples if total > n_samples * rounding else 0.0
+
+
+def _member_blocks(
+    X: Array, y: NDArray[np.intp], n_classes: int, *, width: int
+) -> Iterator[tuple[slice, Array]]:
+    """Blocks of rows, `width` numbers per row in use, and which class each row is of."""
+    xp, device = compat.array_namespace(X), compat.device(X)
+    labels = xp.asarray(y, device=device)
+    classes = xp.arange(n_classes, device=device)
+    for rows in row_blocks(X.shape[0], row_bytes=8 * (width + n_classes)):
+        yield rows, xp.astype(labels[rows][None, :] == classes[:, None], xp.float64)
+
+
+def _mean(X: Array, weight: Array | None) -> Array:
+    """Mean of all samples in float64."""
+    xp = compat.array_namespace(X)
+    if weight is None:
+        return xp.sum(X, axis=0, dtype=xp.float64) / X.shape[0]
+    total = xp.zeros(X.shape[1], dtype=xp.float64, device=compat.device(X))
+    for rows in row_blocks(X.shape[0], row_bytes=8 * X.shape[1]):
+        total += weight[rows] @ xp.astype(X[rows, :], xp.float64)
+    return total / xp.sum(weight)
+
+
+def _double_like(values: Array, X: Array) -> Array:
+    """The values in float64, in the namespace and on the device of `X`."""
+    xp = compat.array_namespace(X)
+    if compat.is_array_api_obj(values) and compat.array_namespace(values) is not xp:
+        values = to_numpy(values)
+    return xp.asarray(values, dtype=xp.float64, device=compat.device(X))
