@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
+import warnings
 from pathlib import Path
 from typing import Any, Literal
 
+import pandas as pd
 from joblib import cpu_count
+from sklearn.exceptions import FitFailedWarning
 
 from zslearn.cli._data import add_data_options, load_named
 from zslearn.cli._output import say
@@ -16,6 +20,7 @@ from zslearn.experiments import (
     METHODS,
     TABLES,
     build_table,
+    failed_runs,
     read_records,
     render,
     run_benchmark,
@@ -34,7 +39,8 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
         help="tune and measure methods on a data set",
         description="Tune methods by leaving out seen classes, measure them on the test images, "
         "and write one record for each. What is finished is not computed again; what was "
-        "stopped goes on where it was.",
+        "stopped goes on where it was. A method that fails is named at the end, and tried again "
+        "the next time.",
     )
     add_data_options(bench)
     bench.add_argument(
@@ -42,7 +48,9 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
         nargs="+",
         default=list(METHODS),
         metavar="METHOD",
-        help="which methods (default: all): " + ", ".join(METHODS),
+        help="which methods (default: all): "
+        + ", ".join(METHODS)
+        + "; or classes of your own, as module:Class",
     )
     bench.add_argument(
         "--setting",
@@ -67,7 +75,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
         type=int,
         default=cpu_count(only_physical_cores=False),
         metavar="N",
-        help="folds at the same time (default: one a core, here %(default)s)",
+        help="folds at the same time (default: one per core, here %(default)s)",
     )
     bench.add_argument(
         "--resume",
@@ -108,23 +116,45 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
 
 
 def run_bench(arguments: argparse.Namespace) -> int:
-    """Run the benchmark and name its records."""
+    """Run the benchmark, name its records, and say what failed."""
+    if any(":" in name for name in arguments.methods):
+        # A module of one's own lies where the command is given.
+        sys.path.insert(0, os.getcwd())
     data = load_named(arguments)
-    paths = run_benchmark(
-        data,
-        arguments.methods,
-        arguments.out,
-        settings=arguments.setting,
-        grid=arguments.grid,
-        seed=arguments.seed,
-        resume=arguments.resume,
-        n_jobs=arguments.jobs,
-        progress=True,
-        say=say,
-    )
+    with warnings.catch_warnings():
+        # Said below, with the reasons.
+        warnings.filterwarnings("ignore", "Runs failed", FitFailedWarning)
+        paths = run_benchmark(
+            data,
+            arguments.methods,
+            arguments.out,
+            settings=arguments.setting,
+            grid=arguments.grid,
+            seed=arguments.seed,
+            resume=arguments.resume,
+            n_jobs=arguments.jobs,
+            progress=True,
+            say=say,
+        )
     for path in paths:
         print(path)
-    return 0
+    failed = failed_runs(paths)
+    _name_failures(failed, len(paths), tracebacks=getattr(arguments, "debug", False))
+    return 0 if failed.empty else 1
+
+
+def _name_failures(failed: pd.DataFrame, n_runs: int, *, tracebacks: bool) -> None:
+    """Print what failed, on standard error."""
+    for run in failed.to_dict("records"):
+        if tracebacks:
+            print(run["traceback"], file=sys.stderr)
+        line = f"{run['method']}, {run['setting']}: {run['type']}: {run['reason']}"
+        print(f"zslearn: failed: {line}", file=sys.stderr)
+    if len(failed):
+        print(
+            f"zslearn: {len(failed)} of {n_runs} runs failed; the same command tries them again",
+            file=sys.stderr,
+        )
 
 
 def run_table(arguments: argparse.Namespace) -> int:

@@ -11,9 +11,17 @@ from typing import Any
 import pandas as pd
 
 from zslearn.cli._output import print_table, say
-from zslearn.datasets import ZeroShotDataset, check_data, fetch_archive, load_glyphs, load_xlsa17
-from zslearn.datasets._fetch import archives
-from zslearn.datasets._xlsa17 import XLSA17, feature_files, find_data_set
+from zslearn.datasets import (
+    XLSA17,
+    ZeroShotDataset,
+    check_data,
+    feature_files,
+    fetch_archive,
+    fetchable_names,
+    find_data_set,
+    load_glyphs,
+    load_xlsa17,
+)
 from zslearn.utils import InputWarning
 
 _GLYPHS = "225 Latin letters in 16 faces, drawn on this machine; no download"
@@ -78,7 +86,7 @@ def _add_fetch(verbs: Any, common: argparse.ArgumentParser) -> None:
         description="Download an archive of data sets and unpack it, unless it is there. A "
         "download that was interrupted is continued.",
     )
-    names = [*archives(), *(name for one in archives().values() for name in one.data_sets)]
+    names = fetchable_names()
     fetched.add_argument("name", choices=names, metavar="NAME", help=", ".join(names))
     fetched.add_argument(
         "--to",

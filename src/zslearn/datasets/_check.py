@@ -15,19 +15,18 @@ from numpy.typing import NDArray
 
 from zslearn.datasets._home import data_home
 from zslearn.datasets._mat import read_mat
-from zslearn.datasets._xlsa17 import (
-    PARTS,
-    PUBLISHED_SIZES,
+from zslearn.datasets._xlsa17 import PUBLISHED_SIZES
+from zslearn.datasets._xlsa17_files import (
+    PART_VARIABLES,
     SPLIT_FILE,
     Classes,
     NoFeaturesError,
     feature_files,
-    found_version,
     read_classes,
     read_features,
     read_parts,
-    tuning_leak,
 )
+from zslearn.datasets._xlsa17_splits import found_version, tuning_leak
 from zslearn.utils import name_some
 
 _DEPTH = 3
@@ -103,7 +102,7 @@ def check_data(folder: str | os.PathLike[str] | None = None) -> FolderReport:
     rows: dict[str, dict[str, Any]] = {}
     for home in homes:
         relative = home.relative_to(root).as_posix()
-        rows.update(_check_one(home, home.name if relative == "." else relative, report))
+        rows.update(_check_data_set(home, home.name if relative == "." else relative, report))
     cells = [[str(row.get(column, "-")) for column in _COLUMNS] for row in rows.values()]
     table = pd.DataFrame(cells, index=pd.Index(list(rows), name="data set"), columns=_COLUMNS)
     return FolderReport(table, report.problems, report.notes)
@@ -121,7 +120,7 @@ def _data_sets(root: Path) -> list[Path]:
     return found
 
 
-def _check_one(home: Path, title: str, report: FolderReport) -> dict[str, dict[str, Any]]:
+def _check_data_set(home: Path, title: str, report: FolderReport) -> dict[str, dict[str, Any]]:
     """The rows of one data set; what is wrong goes into the report."""
 
     def tried(read: Callable[[], Any]) -> Any:
@@ -137,19 +136,19 @@ def _check_one(home: Path, title: str, report: FolderReport) -> dict[str, dict[s
     path = home / SPLIT_FILE
     standard = "standard_split" in path.parts  # which may come without attributes
     classes = tried(lambda: _any_classes(home, needed=not standard))
-    parts = tried(lambda: read_parts(path, [part for part in PARTS if _has(path, part)], None))
+    parts = tried(lambda: read_parts(path, _parts_in(path), None))
     row: dict[str, Any] = {"version": "-"}
     if classes is not None:
         row["classes"], row["attributes"] = classes.signatures.shape
     if parts is not None:
         row |= _describe_parts(title, parts, report)
-        needed = ("train", "test_unseen") if standard else tuple(PARTS)
+        needed = ("train", "test_unseen") if standard else tuple(PART_VARIABLES)
         for part in needed:
             if part not in parts:
-                report.problems.append(f"{title}: there is no {PARTS[part]}.")
+                report.problems.append(f"{title}: there is no {PART_VARIABLES[part]}.")
         if standard:
             row["version"] = "SS"
-        elif set(parts) == set(PARTS):
+        elif set(parts) == set(PART_VARIABLES):
             row["version"] = tried(lambda: found_version(path, parts)) or "?"
             _note_version(home, title, parts, report)
     rows = {}
@@ -171,8 +170,10 @@ def _any_classes(home: Path, *, needed: bool) -> Classes | None:
     return read_classes(home, "original_att" if "original_att" in found or not found else "att")
 
 
-def _has(path: Path, part: str) -> bool:
-    return PARTS[part] in read_mat(path, {PARTS[part]})
+def _parts_in(path: Path) -> list[str]:
+    """The parts of a split that a file holds."""
+    found = read_mat(path, set(PART_VARIABLES.values()))
+    return [part for part, variable in PART_VARIABLES.items() if variable in found]
 
 
 def _describe_parts(
@@ -184,7 +185,8 @@ def _describe_parts(
         for second in names[position + 1 :]:
             if shared := len(np.intersect1d(parts[first], parts[second])):
                 report.problems.append(
-                    f"{title}: {PARTS[first]} and {PARTS[second]} share {shared} samples."
+                    f"{title}: {PART_VARIABLES[first]} and {PART_VARIABLES[second]} share "
+                    f"{shared} samples."
                 )
     return {part.replace("_", " "): len(indices) for part, indices in parts.items()}
 
@@ -192,14 +194,14 @@ def _describe_parts(
 def _note_version(
     home: Path, title: str, parts: dict[str, NDArray[np.intp]], report: FolderReport
 ) -> None:
-    sizes = tuple(len(parts[part]) for part in PARTS)
+    sizes = tuple(len(parts[part]) for part in PART_VARIABLES)
     published = PUBLISHED_SIZES.get(home.name)
     if published is not None and sizes != published:
         report.notes.append(f"{title}: the parts have sizes {sizes}, published are {published}.")
     try:
         leak = tuning_leak(home / SPLIT_FILE, parts)
     except (ValueError, OSError):
-        return  # told already
+        return  # `found_version` has reported it
     if leak:
         report.notes.append(
             f"{title}: train_loc and val_loc hold {leak} samples of test_seen_loc, as published "
@@ -233,7 +235,8 @@ def _describe_features(
     for part, indices in parts.items():
         if indices.max() >= len(numbers):
             report.problems.append(
-                f"{where}: {PARTS[part]} has index {indices.max() + 1} for {len(numbers)} labels."
+                f"{where}: {PART_VARIABLES[part]} has index {indices.max() + 1} for "
+                f"{len(numbers)} labels."
             )
             return row
     of_part = {part: set(numbers[indices].tolist()) for part, indices in parts.items()}

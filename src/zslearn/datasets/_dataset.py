@@ -1,9 +1,8 @@
-"""The container every loader returns, and the checks that keep its splits honest."""
+"""The container every loader returns."""
 
 from __future__ import annotations
 
 import copy
-from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,81 +11,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from zslearn.utils import name_some
-
-_PARTS = ("train", "test_seen", "test_unseen")
-
-
-@dataclass(frozen=True, eq=False, init=False, repr=False)
-class ClassSplit:
-    """Which samples train, which test, and which classes are seen.
-
-    The arrays are copied and made read-only. They are checked against the data when a
-    :class:`ZeroShotDataset` is made of them.
-
-    Parameters
-    ----------
-    train : array-like of int
-        Indices of the training samples, from 0. All of seen classes.
-    test_seen : array-like of int
-        Indices of the test samples of seen classes. Empty for a split that is only meant for the
-        conventional setting.
-    test_unseen : array-like of int
-        Indices of the test samples of unseen classes.
-    seen_classes : array-like
-        Labels of the classes with training samples.
-    unseen_classes : array-like
-        Labels of the classes that are only described.
-    version : str
-        Which published or generated split this is, for example ``"glyphs-1/ns"``.
-
-    Examples
-    --------
-    >>> from zslearn.datasets import ClassSplit
-    >>> split = ClassSplit(
-    ...     train=[0, 1], test_seen=[2], test_unseen=[3],
-    ...     seen_classes=["cat"], unseen_classes=["dog"], version="pets-1")
-    >>> split.train
-    array([0, 1])
-    """
-
-    train: NDArray[Any]
-    test_seen: NDArray[Any]
-    test_unseen: NDArray[Any]
-    seen_classes: NDArray[Any]
-    unseen_classes: NDArray[Any]
-    version: str
-
-    def __init__(
-        self,
-        train: ArrayLike,
-        test_seen: ArrayLike,
-        test_unseen: ArrayLike,
-        seen_classes: ArrayLike,
-        unseen_classes: ArrayLike,
-        version: str,
-    ) -> None:
-        arrays = {
-            "train": train,
-            "test_seen": test_seen,
-            "test_unseen": test_unseen,
-            "seen_classes": seen_classes,
-            "unseen_classes": unseen_classes,
-        }
-        for field, values in arrays.items():
-            array = np.array(values)
-            if field == "test_seen" and array.shape == (0,):
-                array = np.empty(0, dtype=np.intp)  # an empty list would index as floats
-            array.flags.writeable = False
-            object.__setattr__(self, field, array)
-        object.__setattr__(self, "version", version)
-
-    def __repr__(self) -> str:
-        return (
-            f"<ClassSplit {self.version}: {self.train.size} train, "
-            f"{self.test_seen.size} test seen, {self.test_unseen.size} test unseen; "
-            f"{self.seen_classes.size} seen and {self.unseen_classes.size} unseen classes>"
-        )
+from zslearn.datasets._class_split import ClassSplit, check_split, name_classes
+from zslearn.utils import Array
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -100,7 +26,8 @@ class ZeroShotDataset:
     Parameters
     ----------
     X : array of shape (n_samples, n_features)
-        Image features.
+        Image features: a NumPy array or memory map, as every loader gives it. An array of another
+        library is kept as it is if integers index its rows; type hints speak of NumPy's.
     y : array-like of shape (n_samples,)
         Class labels.
     signatures : DataFrame of shape (n_classes, n_attributes)
@@ -144,7 +71,7 @@ class ZeroShotDataset:
     array([[0., 0., 0., 1.]])
     """
 
-    X: Any
+    X: NDArray[Any]
     y: NDArray[Any]
     signatures: pd.DataFrame
     splits: Mapping[str, ClassSplit]
@@ -155,7 +82,7 @@ class ZeroShotDataset:
 
     def __init__(
         self,
-        X: Any,
+        X: ArrayLike | Array,
         y: ArrayLike,
         signatures: pd.DataFrame,
         splits: Mapping[str, ClassSplit],
@@ -183,7 +110,7 @@ class ZeroShotDataset:
         codes, labels = self._encode_labels(described)
         for split_name, class_split in self.splits.items():
             where = f"{self.name}, split {split_name!r}"
-            _check_split(class_split, codes, labels, described, where)
+            check_split(class_split, codes, labels, described, where)
         self._check_split_name(split)
 
     def with_split(self, name: str) -> ZeroShotDataset:
@@ -225,7 +152,7 @@ class ZeroShotDataset:
         return self.active_split.unseen_classes
 
     @property
-    def X_train(self) -> Any:
+    def X_train(self) -> NDArray[Any]:
         """Features of the training samples."""
         return self.X[self.active_split.train]
 
@@ -240,7 +167,7 @@ class ZeroShotDataset:
         return self._images_of(self.active_split.train)
 
     @property
-    def X_test_seen(self) -> Any:
+    def X_test_seen(self) -> NDArray[Any]:
         """Features of the test samples of seen classes."""
         return self.X[self.active_split.test_seen]
 
@@ -255,7 +182,7 @@ class ZeroShotDataset:
         return self._images_of(self.active_split.test_seen)
 
     @property
-    def X_test_unseen(self) -> Any:
+    def X_test_unseen(self) -> NDArray[Any]:
         """Features of the test samples of unseen classes."""
         return self.X[self.active_split.test_unseen]
 
@@ -330,22 +257,13 @@ class ZeroShotDataset:
         missing = [label for label in labels if label not in described]
         if missing:
             raise ValueError(
-                f"{self.name}: {_some(missing)} of y "
+                f"{self.name}: {name_classes(missing)} of y "
                 f"{'has' if len(missing) == 1 else 'have'} no signature; give signatures a row for "
                 "each class, with the label as it stands in y (labels are of type "
                 f"{type(missing[0]).__name__}, the index of signatures is of dtype "
                 f"{self.signatures.index.dtype})."
             )
         return codes, labels
-
-
-def _some(labels: list[Hashable]) -> str:
-    """Write how many classes there are, and some of them."""
-    return (
-        f"class {labels[0]!r}"
-        if len(labels) == 1
-        else f"{len(labels)} classes ({name_some(labels)})"
-    )
 
 
 def _check_signatures(signatures: pd.DataFrame, name: str) -> set[Hashable]:
@@ -359,7 +277,8 @@ def _check_signatures(signatures: pd.DataFrame, name: str) -> set[Hashable]:
     if index.has_duplicates:
         repeated = index[index.duplicated()].unique().tolist()
         raise ValueError(
-            f"{name}: signatures describe {_some(repeated)} more than once; keep one row per class."
+            f"{name}: signatures describe {name_classes(repeated)} more than once; "
+            "keep one row per class."
         )
     numeric = all(pd.api.types.is_numeric_dtype(dtype) for dtype in signatures.dtypes)
     if not numeric or not np.isfinite(signatures.to_numpy(dtype=float, na_value=np.nan)).all():
@@ -367,124 +286,3 @@ def _check_signatures(signatures: pd.DataFrame, name: str) -> set[Hashable]:
             f"{name}: signatures hold values that are not finite numbers; fill or drop them."
         )
     return set(index.tolist())
-
-
-def _check_split(
-    split: ClassSplit,
-    codes: NDArray[np.intp],
-    labels: list[Hashable],
-    described: set[Hashable],
-    where: str,
-) -> None:
-    """Refuse a split that leaks or does not fit the data."""
-    for part in _PARTS:
-        indices = getattr(split, part)
-        if part != "test_seen" or indices.size:
-            _check_indices(indices, len(codes), f"{where}, part {part}")
-    _check_disjoint(split, where)
-    _check_class_lists(split, described, where)
-
-    classes = {
-        part: {labels[code] for code in np.unique(codes[getattr(split, part)])} for part in _PARTS
-    }
-    order = {label: position for position, label in enumerate(labels)}
-    seen, unseen = set(split.seen_classes.tolist()), set(split.unseen_classes.tolist())
-
-    def ordered(found: set[Hashable]) -> list[Hashable]:
-        return sorted(found, key=order.__getitem__)
-
-    for part in ("train", "test_seen"):
-        if leaked := classes[part] & unseen:
-            raise ValueError(
-                f"{where}: part {part} holds samples of {_some(ordered(leaked))} listed as unseen; "
-                "move these samples to test_unseen, or list the class as seen."
-            )
-        if stray := classes[part] - seen:
-            raise ValueError(
-                f"{where}: part {part} holds samples of {_some(ordered(stray))} not listed in "
-                "seen_classes; list the class, or leave its samples out."
-            )
-    if leaked := classes["test_unseen"] & seen:
-        raise ValueError(
-            f"{where}: part test_unseen holds samples of {_some(ordered(leaked))} listed as seen; "
-            "move these samples to test_seen."
-        )
-    if stray := classes["test_unseen"] - unseen:
-        raise ValueError(
-            f"{where}: part test_unseen holds samples of {_some(ordered(stray))} not listed in "
-            "unseen_classes; list the class, or leave its samples out."
-        )
-    if untrained := [
-        label for label in split.seen_classes.tolist() if label not in classes["train"]
-    ]:
-        raise ValueError(
-            f"{where}: {_some(untrained)} listed as seen without any training sample; "
-            "give the class training samples, or list it as unseen."
-        )
-
-
-def _check_indices(indices: NDArray[Any], n_samples: int, where: str) -> None:
-    """Refuse indices that are not distinct integers in [0, n_samples)."""
-    if indices.size == 0:
-        raise ValueError(f"{where}: the part is empty; only test_seen may be.")
-    if indices.dtype == bool:
-        raise ValueError(
-            f"{where}: indices are a boolean mask; convert it with np.flatnonzero(mask)."
-        )
-    if indices.ndim != 1 or not np.issubdtype(indices.dtype, np.integer):
-        raise ValueError(
-            f"{where}: indices have dtype {indices.dtype} and shape {indices.shape}; "
-            "give a one-dimensional array of integers."
-        )
-    low, high = int(indices.min()), int(indices.max())
-    if low >= 1 and high == n_samples:
-        raise ValueError(
-            f"{where}: index {high} for {n_samples} samples looks 1-based, as in MATLAB files; "
-            "subtract 1 from all indices."
-        )
-    if low < 0 or high >= n_samples:
-        outside = indices[(indices < 0) | (indices >= n_samples)]
-        raise ValueError(
-            f"{where}: {outside.size} indices out of range ({name_some(outside)}); with "
-            f"{n_samples} samples they must lie in 0 … {n_samples - 1}."
-        )
-    values, counts = np.unique(indices, return_counts=True)
-    if values.size != indices.size:
-        repeated = values[counts > 1]
-        raise ValueError(
-            f"{where}: {repeated.size} indices occur more than once ({name_some(repeated)}); "
-            "keep each once."
-        )
-
-
-def _check_disjoint(split: ClassSplit, where: str) -> None:
-    """Refuse parts that share samples."""
-    for position, first in enumerate(_PARTS):
-        for second in _PARTS[position + 1 :]:
-            shared = np.intersect1d(getattr(split, first), getattr(split, second))
-            if shared.size:
-                raise ValueError(
-                    f"{where}: parts {first} and {second} share {shared.size} samples "
-                    f"({name_some(shared)}); keep each sample in one part."
-                )
-
-
-def _check_class_lists(split: ClassSplit, described: set[Hashable], where: str) -> None:
-    """Refuse class lists that overlap, repeat a class or name one without a signature."""
-    seen, unseen = split.seen_classes.tolist(), split.unseen_classes.tolist()
-    for field, labels in (("seen_classes", seen), ("unseen_classes", unseen)):
-        if len(set(labels)) != len(labels):
-            repeated = [label for label, count in Counter(labels).items() if count > 1]
-            raise ValueError(
-                f"{where}: {field} lists {_some(repeated)} more than once; keep each once."
-            )
-    unseen_set = set(unseen)
-    if both := [label for label in seen if label in unseen_set]:
-        raise ValueError(
-            f"{where}: {_some(both)} listed both as seen and as unseen; "
-            "keep each class in one list."
-        )
-    if unknown := [label for label in seen + unseen if label not in described]:
-        raise ValueError(
-            f"{where}: {_some(unknown)} listed without a signature; give signatures a row for each."
-        )

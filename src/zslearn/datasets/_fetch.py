@@ -35,7 +35,7 @@ from zslearn.datasets._home import data_home
 from zslearn.datasets._unpack import MAX_BYTES, unpack
 from zslearn.utils import InputWarning
 
-_CHUNK = 1 << 18
+_CHUNK = 1 << 18  # bytes
 _TIMEOUT = 30.0  # seconds without a byte
 _TRIES = 4
 _WAIT = 1.0  # seconds before the second try; doubled each time
@@ -50,7 +50,6 @@ class Archive:
     """A remote archive: where it is and what proves that it is the right one."""
 
     name: str
-    about: str
     file: str
     urls: tuple[str, ...]
     size: int | None
@@ -71,13 +70,19 @@ def archives() -> dict[str, Archive]:
     }
 
 
+def fetchable_names() -> list[str]:
+    """What `fetch_archive` takes: the archives, then the data sets in them."""
+    data_sets = [name for archive in archives().values() for name in archive.data_sets]
+    return [*archives(), *data_sets]
+
+
 def find_archive(name: str) -> Archive:
     """An archive by its own name or by that of a data set in it."""
     for archive in archives().values():
         if name == archive.name or name in archive.data_sets:
             return archive
-    known = [*archives(), *(one for archive in archives().values() for one in archive.data_sets)]
-    raise ValueError(f"There is nothing to fetch under {name!r}; choose one of {', '.join(known)}.")
+    known = ", ".join(fetchable_names())
+    raise ValueError(f"There is nothing to fetch under {name!r}; choose one of {known}.")
 
 
 def fetch_archive(
@@ -103,7 +108,7 @@ def fetch_archive(
     progress : bool, default=False
         Show a progress bar if standard error is a terminal.
     say : callable, optional
-        Told in a few words what is being done.
+        Called with a few words on what is being done.
 
     Returns
     -------
@@ -166,7 +171,7 @@ def fetch(archive: Archive, folder: Path, *, progress: bool, say: Callable[[str]
     say(f"unpacking to {target}")
     if target.is_dir():
         target.rmdir()  # it is empty
-    unpack(path, target, max_bytes=MAX_BYTES)
+    unpack(path, target)
     path.unlink()
     return target
 

@@ -23,12 +23,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
-from sklearn.utils._param_validation import validate_params
 
 from zslearn.datasets._cache import DamagedCacheError, cache_folder, read_arrays, write_arrays
-from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
+from zslearn.datasets._class_split import ClassSplit
+from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.datasets._hog import gradient_histogram
-from zslearn.utils import import_optional
+from zslearn.utils import checks_arguments, import_optional
 
 # Raise it whenever an image, a feature, a signature or a split changes.
 VERSION = "glyphs-1"
@@ -76,13 +76,12 @@ SPLITS = ("ns", *STANDARD_SPLITS)
 _IMAGE_SEED, _NOISE_SEED, _NS_SEED, _SS_SEED, _FACES_SEED = 1, 2, 3, 4, 5
 
 
-@validate_params(
+@checks_arguments(
     {
         "split": [str],
         "data_home": [str, os.PathLike, None],
         "progress": ["boolean"],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def load_glyphs(
     split: str = "ns",
@@ -94,7 +93,7 @@ def load_glyphs(
 
     There are 225 classes: the Latin letters, plain and with one combining mark, that sixteen
     DejaVu and STIX faces contain. A class is labelled by its character. Each face gives three
-    images of 32 × 32 pixels, which differ in size, rotation, position and noise: 48 images a
+    images of 32 × 32 pixels, which differ in size, rotation, position and noise: 48 images per
     class, 10,800 in all, one class after the other. The features are histograms of oriented
     gradients. The signature of a class states three facts: which of 26 letters, which of 14
     marks or none, lower or upper case. So its 43 columns hold three ones in each row.

@@ -13,6 +13,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from zslearn.utils import row_blocks
+
 N_BINS = 9
 CELL = 4  # pixels
 CLIP = 0.2
@@ -20,17 +22,17 @@ CLIP = 0.2
 FLAT_BLOCK = 100.0
 FLAT_CLIPPED = 1e-4
 _LEVELS = 511  # a difference of grey levels lies in −255 … 255
+# For each pixel: the grey level, two differences and the gradient; its slot, bin and two weights.
+_PIXEL_BYTES = 4 * 4 + 4 * 8
 
 
-def gradient_histogram(images: NDArray[np.uint8], *, chunk_size: int = 128) -> NDArray[np.float32]:
+def gradient_histogram(images: NDArray[np.uint8]) -> NDArray[np.float32]:
     """Describe images by histograms of their gradients.
 
     Parameters
     ----------
     images : ndarray of uint8 of shape (n_images, height, width)
         The sides must be multiples of 4 and at least 8.
-    chunk_size : int, default=128
-        Images worked on at once; it bounds the memory and does not change the result.
 
     Returns
     -------
@@ -45,8 +47,7 @@ def gradient_histogram(images: NDArray[np.uint8], *, chunk_size: int = 128) -> N
         )
     n_features = (height // CELL - 1) * (width // CELL - 1) * 4 * N_BINS
     features = np.empty((n_images, n_features), dtype=np.float32)
-    for start in range(0, n_images, chunk_size):
-        rows = slice(start, start + chunk_size)
+    for rows in row_blocks(n_images, _PIXEL_BYTES * height * width):
         features[rows] = _normalized_blocks(_cell_histograms(images[rows]))
     return features
 

@@ -9,6 +9,7 @@ taken than the file can account for.
 
 from __future__ import annotations
 
+import math
 import os
 import struct
 import zlib
@@ -155,7 +156,7 @@ def _read_v5(file: Any, file_size: int, order: str, names: Collection[str]) -> d
         if name in found:
             raise MatFileError(f"variable {name!r} occurs twice: the file is damaged.")
         body = _inflate(data, size + 8, name)[8:] if kind == _COMPRESSED else memoryview(data)
-        found[name] = _Elements(body, order).matrix(name)[0]
+        found[name] = _Elements(body, order).matrix(name)
     return found
 
 
@@ -231,19 +232,17 @@ class _Elements:
             raise MatFileError("a variable has a negative dimension: the file is damaged.")
         return shape
 
-    def matrix(self, name: str, *, inside_cell: bool = False) -> tuple[Value, int]:
-        """The value of a variable, and its class."""
+    def matrix(self, name: str, *, inside_cell: bool = False) -> Value:
+        """The value of a variable."""
         flags, shape, _ = self.header()
         kind = flags & 0xFF
-        size = 1
-        for side in shape:
-            size *= side
+        size = math.prod(shape)
         if kind == _CELL and not inside_cell:
-            return [self._cell_member(name) for _ in range(self._countable(size))], kind
+            return [self._cell_member(name) for _ in range(self._countable(size))]
         if kind == _CHAR:
-            return self._characters(shape, size, name), kind
+            return self._characters(shape, size, name)
         if kind in _NUMBERS and not flags & _COMPLEX_FLAG:
-            return self._numbers(shape, size, _NUMBERS[kind], name), kind
+            return self._numbers(shape, size, _NUMBERS[kind], name)
         what = _REFUSED.get(kind, "of a kind that is not read")
         if kind == _CELL:
             what = "a cell within a cell"
@@ -262,7 +261,7 @@ class _Elements:
             raise MatFileError(f"a member of cell array {name!r} is no array: damaged file.")
         if not data:
             return np.empty((0, 0))
-        return _Elements(data, self._order).matrix(name, inside_cell=True)[0]
+        return _Elements(data, self._order).matrix(name, inside_cell=True)
 
     def _numbers(self, shape: tuple[int, ...], size: int, dtype: str, name: str) -> NDArray[Any]:
         kind, data = self.element()

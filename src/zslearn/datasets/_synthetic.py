@@ -4,24 +4,68 @@ from __future__ import annotations
 
 import inspect
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 import pandas as pd
 from numpy.typing import DTypeLike, NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions, validate_params
+from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
+from zslearn.datasets._class_split import ClassSplit
+from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.datasets._synthetic_truth import GeneratingModel
+from zslearn.utils import checks_arguments, row_blocks
 
 # Raise it whenever the same parameters give other data.
 VERSION = "make_zero_shot-1"
 
-_CHUNK_BYTES = 2**24
+
+@overload
+def make_zero_shot(
+    n_seen: int = ...,
+    n_unseen: int = ...,
+    *,
+    n_features: int = ...,
+    n_attributes: int = ...,
+    samples_per_class: int = ...,
+    imbalance: float = ...,
+    noise: float = ...,
+    nonlinearity: float = ...,
+    signature_kind: Literal["normal", "binary", "mixture", "tree"] = ...,
+    scatter: Literal["equal", "attributes"] = ...,
+    n_modes: int = ...,
+    test_seen_share: float = ...,
+    labels: Literal["str", "int"] = ...,
+    dtype: DTypeLike = ...,
+    return_truth: Literal[False] = ...,
+    random_state: int | np.random.RandomState | None = ...,
+) -> ZeroShotDataset: ...
 
 
-@validate_params(
+@overload
+def make_zero_shot(
+    n_seen: int = ...,
+    n_unseen: int = ...,
+    *,
+    n_features: int = ...,
+    n_attributes: int = ...,
+    samples_per_class: int = ...,
+    imbalance: float = ...,
+    noise: float = ...,
+    nonlinearity: float = ...,
+    signature_kind: Literal["normal", "binary", "mixture", "tree"] = ...,
+    scatter: Literal["equal", "attributes"] = ...,
+    n_modes: int = ...,
+    test_seen_share: float = ...,
+    labels: Literal["str", "int"] = ...,
+    dtype: DTypeLike = ...,
+    return_truth: Literal[True],
+    random_state: int | np.random.RandomState | None = ...,
+) -> tuple[ZeroShotDataset, GeneratingModel]: ...
+
+
+@checks_arguments(
     {
         "n_seen": [Interval(Integral, 1, None, closed="left")],
         "n_unseen": [Interval(Integral, 1, None, closed="left")],
@@ -39,8 +83,7 @@ _CHUNK_BYTES = 2**24
         "dtype": "no_validation",  # checked in the function: a dtype has many spellings
         "return_truth": ["boolean"],
         "random_state": ["random_state"],
-    },
-    prefer_skip_nested_validation=True,
+    }
 )
 def make_zero_shot(
     n_seen: int = 20,
@@ -171,8 +214,10 @@ def make_zero_shot(
     held_out = _rank_in_class(codes, counts) < n_test[codes]
 
     # Drawn after what every problem has, so that the simplest problems stay as they are.
-    further = [_class_means(signatures, n_features, nonlinearity, rng) for _ in range(1, n_modes)]
-    means = np.concatenate([means, *(one[:, None] for one in further)], axis=1)
+    further = [
+        _class_means(signatures, n_features, nonlinearity, rng)[:, None] for _ in range(1, n_modes)
+    ]
+    means = np.concatenate([means, *further], axis=1)
     modes = rng.integers(n_modes, size=len(codes)) if n_modes > 1 else np.zeros_like(codes)
     scales = _scales(scatter, signatures, n_features, noise, rng)
 
@@ -204,16 +249,16 @@ def make_zero_shot(
 def _version(**parameters: Any) -> str:
     """Name the parameters that differ from the defaults."""
     defaults = inspect.signature(make_zero_shot).parameters
-    said = []
+    changed = []
     for name, value in parameters.items():
         if name == "dtype":
             if value != np.float64:
-                said.append(f"dtype={value}")
+                changed.append(f"dtype={value}")
         elif isinstance(value, np.random.RandomState):
-            said.append(f"{name}=RandomState")
+            changed.append(f"{name}=RandomState")
         elif name == "random_state" or value != defaults[name].default:
-            said.append(f"{name}={value}")
-    return f"{VERSION}({', '.join(said)})"
+            changed.append(f"{name}={value}")
+    return f"{VERSION}({', '.join(changed)})"
 
 
 def _class_names(n_classes: int, labels: str) -> NDArray[Any]:
@@ -324,14 +369,13 @@ def _samples(
     dtype: np.dtype[Any],
     rng: np.random.Generator,
 ) -> NDArray[Any]:
-    """Scatter the samples round the means of their classes, in place and by chunks."""
+    """Scatter the samples round the means of their classes, in place and block by block."""
     n_features = means.shape[-1]
     X = np.empty((len(codes), n_features), dtype=dtype)
     rng.standard_normal(dtype=dtype.type, out=X)
     means, scales = means.astype(dtype), scales.astype(dtype)
-    chunk = max(1, _CHUNK_BYTES // (n_features * dtype.itemsize))
-    for start in range(0, len(codes), chunk):
-        rows = slice(start, start + chunk)
+    # A row of the samples, and one of the scales or of the means.
+    for rows in row_blocks(len(codes), 2 * n_features * dtype.itemsize):
         X[rows] *= scales[codes[rows]]
         X[rows] += means[codes[rows], modes[rows]]
     return X

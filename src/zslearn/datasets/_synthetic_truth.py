@@ -10,10 +10,7 @@ import scipy.special
 from numpy.typing import ArrayLike, NDArray
 
 from zslearn.metrics import per_class_accuracy
-from zslearn.utils import name_some
-
-# Samples whose densities are computed at a time.
-_BLOCK = 512
+from zslearn.utils import name_some, row_blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +58,14 @@ class GeneratingModel:
         X = np.asarray(X, dtype=np.float64)
         columns = self._positions(classes)
         result = np.empty((len(X), len(columns)))
-        for start in range(0, len(X), _BLOCK):
-            rows = slice(start, start + _BLOCK)
+        n_modes, n_features = self.means.shape[1:]
+        for rows in row_blocks(len(X), X.itemsize * n_modes * n_features):
             for column, position in enumerate(columns):
                 scale = np.maximum(self.scales[position], np.finfo(float).tiny ** 0.25)
-                centered = X[rows, None, :] - self.means[position][None]
-                by_mode = -0.5 * np.sum((centered / scale) ** 2, axis=2)
+                deviation = X[rows, None, :] - self.means[position][None]
+                deviation /= scale
+                np.square(deviation, out=deviation)
+                by_mode = -0.5 * np.sum(deviation, axis=2)
                 log_scale = np.sum(np.log(scale))
                 result[rows, column] = scipy.special.logsumexp(by_mode, axis=1) - log_scale
         return result

@@ -14,11 +14,10 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
-from zslearn.utils import name_some
-from zslearn.utils._folds import hold_out_per_class
+from zslearn.datasets._class_split import PARTS, ClassSplit
+from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.utils import hold_out_per_class, name_some
 
-_PARTS = ("train", "test_seen", "test_unseen")
 _File = str | os.PathLike[str]
 
 
@@ -58,7 +57,8 @@ def load_table(
     part : str or array-like of shape (n_samples,), default="part"
         The column of parts in the table of labels, or the parts themselves.
     unseen_classes : path, iterable or None, default=None
-        The unseen classes, if there is no `part`: their labels, or a text file with one a line.
+        The unseen classes, if there is no `part`: their labels, or a text file with one label per
+        line.
     hold_out : float or None, default=0.2
         With `unseen_classes`: the share of each seen class that becomes ``test_seen``. None: all
         of it trains.
@@ -163,10 +163,9 @@ def _read_features(source: Any) -> Any:
         X = _read_array(path)
     else:
         table = _read_table(path, header=None if _headless(path) else 0)
-        odd = [str(column) for column in table if not _numeric(table[column])]
-        if odd:
+        if others := _non_numeric(table):
             raise ValueError(
-                f"{path}: columns {name_some(odd)} are not numbers; leave only features in it."
+                f"{path}: columns {name_some(others)} are not numbers; leave only features in it."
             )
         X = table.to_numpy(dtype=float, na_value=np.nan)
     if X.ndim != 2 or X.dtype.kind not in "fiub":
@@ -234,8 +233,10 @@ def _headless(path: Path) -> bool:
         return False
 
 
-def _numeric(column: Any) -> bool:
-    return pd.api.types.is_numeric_dtype(column.dtype)
+def _non_numeric(table: pd.DataFrame) -> list[str]:
+    """The columns that do not hold numbers."""
+    numeric = pd.api.types.is_numeric_dtype
+    return [str(column) for column in table if not numeric(table[column].dtype)]
 
 
 def _read_labels(source: Any, label: str, part: Any) -> tuple[Any, Any]:
@@ -270,8 +271,8 @@ def _read_signatures(source: Any) -> pd.DataFrame:
     table = table.set_index(table.columns[0])
     if table.index.hasnans:
         raise ValueError(f"{path}: the first column, of labels, has empty cells.")
-    if odd := [str(column) for column in table if not _numeric(table[column])]:
-        raise ValueError(f"{path}: columns {name_some(odd)} are not numbers.")
+    if others := _non_numeric(table):
+        raise ValueError(f"{path}: columns {name_some(others)} are not numbers.")
     return table
 
 
@@ -281,14 +282,14 @@ def _read_classes(source: Any, y: NDArray[Any]) -> list[Any]:
         return list(source)
     lines = Path(source).read_text(encoding="utf-8").split("\n")
     names = [line.strip() for line in lines if line.strip()]
-    return [int(one) for one in names] if y.dtype.kind in "iu" and _whole(names) else names
+    return [int(name) for name in names] if y.dtype.kind in "iu" and _whole(names) else names
 
 
 def _whole(names: Iterable[Any]) -> bool:
     """Whether all names are whole numbers, written as such."""
     return all(
-        isinstance(one, str) and one.lstrip("-").isdecimal() and str(int(one)) == one
-        for one in names
+        isinstance(name, str) and name.lstrip("-").isdecimal() and str(int(name)) == name
+        for name in names
     )
 
 
@@ -322,15 +323,15 @@ def _split_by_parts(
 ) -> ClassSplit:
     parts = np.asarray(parts, dtype=object)
     if parts.shape != y.shape:
-        raise ValueError(f"part has {parts.size} entries for {y.size} labels; give one a sample.")
+        raise ValueError(f"part has {parts.size} entries for {y.size} labels; give one per sample.")
     used = ~pd.isna(parts) & (parts != "")
-    unknown = sorted({str(one) for one in parts[used]} - set(_PARTS))
+    unknown = sorted({str(part) for part in parts[used]} - set(PARTS))
     if unknown:
         raise ValueError(
             f"part holds {name_some(unknown)}; it may be train, test_seen, test_unseen or empty."
         )
-    indices = {one: np.flatnonzero(used & (parts == one)) for one in _PARTS}
-    seen, unseen = (set(y[indices[one]].tolist()) for one in ("train", "test_unseen"))
+    indices = {part: np.flatnonzero(used & (parts == part)) for part in PARTS}
+    seen, unseen = (set(y[indices[part]].tolist()) for part in ("train", "test_unseen"))
     return ClassSplit(
         **indices,
         seen_classes=_in_order(seen, signatures, y),

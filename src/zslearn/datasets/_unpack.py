@@ -20,7 +20,7 @@ from typing import IO
 
 MAX_BYTES = 32 * 2**30
 MAX_MEMBERS = 200_000
-_CHUNK = 1 << 20
+_CHUNK = 1 << 20  # bytes
 # What systems leave in archives beside the data.
 _RUBBISH = {"__MACOSX", ".DS_Store"}
 

@@ -12,6 +12,7 @@ from zslearn.experiments._methods import (
     METHODS,
     Method,
     TuningOptions,
+    find_method,
     tune_at_once,
     tune_on_exemplars,
 )
@@ -23,7 +24,7 @@ from zslearn.experiments._ranks import (
     save_critical_difference,
     save_rank_counts,
 )
-from zslearn.experiments._records import read_records
+from zslearn.experiments._records import failed_runs, read_records
 from zslearn.experiments._render import render, save_table_plot
 from zslearn.experiments._runs import run_benchmark
 from zslearn.experiments._tables import ResultTable, build_table
@@ -41,6 +42,8 @@ __all__ = [
     "build_table",
     "critical_difference",
     "evaluate",
+    "failed_runs",
+    "find_method",
     "load_published",
     "measure_conventional",
     "published_value",

@@ -16,9 +16,6 @@ from zslearn.utils import import_optional, replacing
 
 Say = Callable[[str], None]
 
-# Fewer folds for the calibration factor than a run would take: the demo must not be long.
-_FOLDS = 3
-
 
 @dataclass(frozen=True)
 class Demo:
@@ -27,7 +24,7 @@ class Demo:
     Parameters
     ----------
     table : DataFrame
-        One row a method: its metrics, calibration factor and the seconds to fit it.
+        One row per method: its metrics, calibration factor and the seconds to fit it.
     best : str
         The method whose predictions are pictured: the one with the largest AUSUC.
     files : tuple of Path
@@ -65,13 +62,13 @@ def run_demo(folder: Path, *, say: Say = lambda text: None, progress: bool = Fal
         if not method.in_demo:
             continue
         say(f"fitting {name}")
-        evaluations.append(evaluate(name, method.make(), data, cv=_FOLDS))
+        evaluations.append(evaluate(name, method.make(), data))
     say("drawing")
     table = pd.DataFrame(
-        [{**one.metrics, "bias": one.bias, "seconds": one.seconds} for one in evaluations],
-        index=pd.Index([one.method for one in evaluations], name="method"),
+        [{**run.metrics, "bias": run.bias, "seconds": run.seconds} for run in evaluations],
+        index=pd.Index([run.method for run in evaluations], name="method"),
     )
-    best = max(evaluations, key=lambda one: one.metrics["ausuc"])
+    best = max(evaluations, key=lambda run: run.metrics["ausuc"])
     files = (
         folder / "results.csv",
         folder / "seen-unseen-curve.png",

@@ -93,9 +93,9 @@ class GeneralizedScores:
             ``"calibrated_"``; "ausuc"; and "harmonic_best", the curve's maximum, which no honest
             choice of the factor promises.
         """
-        given = vars(self)
-        seen, unseen = generalized_accuracy(**given)
-        held_seen, held_unseen = generalized_accuracy(**given, bias=bias)
+        problem = vars(self)
+        seen, unseen = generalized_accuracy(**problem)
+        held_seen, held_unseen = generalized_accuracy(**problem, bias=bias)
         return {
             "seen": float(seen),
             "unseen": float(unseen),
@@ -103,8 +103,8 @@ class GeneralizedScores:
             "calibrated_seen": float(held_seen),
             "calibrated_unseen": float(held_unseen),
             "calibrated_harmonic": float(harmonic_mean(held_seen, held_unseen)),
-            "ausuc": float(ausuc(**given)),
-            "harmonic_best": float(best_harmonic_mean(**given)[0]),
+            "ausuc": float(ausuc(**problem)),
+            "harmonic_best": float(best_harmonic_mean(**problem)[0]),
         }
 
 

@@ -17,12 +17,13 @@ from zslearn.utils import import_optional, replacing
 _RIGHT, _WRONG = "#1a7f37", "#b42318"
 
 
-def _save(figure: Any, path: Path) -> None:
+def save_figure(figure: Any, path: Path) -> None:
+    """Write a figure so that a reader meets a whole file or none."""
     with replacing(path) as temporary:
         figure.savefig(temporary, dpi=150)
 
 
-def _figure(**options: Any) -> Any:
+def new_figure(**options: Any) -> Any:
     """A figure that no window and no global state knows of."""
     figure = import_optional("matplotlib.figure", "Drawing pictures")
     return figure.Figure(layout="constrained", **options)
@@ -34,18 +35,18 @@ def save_curves(evaluations: Sequence[Evaluation], path: Path) -> None:
     Parameters
     ----------
     evaluations : sequence of Evaluation
-        One a method.
+        One per method.
     path : Path
         The picture; its ending tells the format.
     """
-    figure = _figure(figsize=(6, 5))
+    figure = new_figure(figsize=(6, 5))
     axes = figure.subplots()
     for evaluation in evaluations:
         SeenUnseenCurveDisplay.from_predictions(
             **vars(evaluation.generalized), name=evaluation.method, ax=axes
         )
     axes.set_title("Seen–unseen accuracy; dot: without calibration", fontsize=10)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def save_predictions(
@@ -81,14 +82,14 @@ def save_predictions(
     turns = [rng.permutation(np.flatnonzero(y_true == c)) for c in data.unseen_classes]
     n_turns = -(-columns * rows // len(turns))
     chosen = [turn[i] for i in range(n_turns) for turn in turns if i < len(turn)][: columns * rows]
-    figure = _figure(figsize=(0.95 * columns, 1.25 * rows + 0.5))
+    figure = new_figure(figsize=(0.95 * columns, 1.25 * rows + 0.5))
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes in grid.flat:
         axes.set_axis_off()
     for axes, i in zip(grid.flat, chosen, strict=False):
         right = predicted[i] == y_true[i]
         axes.imshow(255 - images[i], cmap="gray", vmin=0, vmax=255)
-        said = f"{predicted[i]}" if right else f"{predicted[i]} (is {y_true[i]})"
-        axes.set_title(said, color=_RIGHT if right else _WRONG, fontsize=10)
+        caption = f"{predicted[i]}" if right else f"{predicted[i]} (is {y_true[i]})"
+        axes.set_title(caption, color=_RIGHT if right else _WRONG, fontsize=10)
     figure.suptitle(title, fontsize=11)
-    _save(figure, path)
+    save_figure(figure, path)

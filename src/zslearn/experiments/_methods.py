@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -66,49 +68,14 @@ class TuningOptions:
 
     def search(self, estimator: Any, grid: Any, **options: Any) -> ZeroShotSearchCV:
         """A search under these options."""
-        given: dict[str, Any] = {
+        defaults: dict[str, Any] = {
             "setting": self.setting,
             "cv": self.cv,
             "checkpoint": self.checkpoint,
             "n_jobs": self.n_jobs,
             "progress": self.progress,
         }
-        return ZeroShotSearchCV(estimator, grid, **(given | options))
-
-
-@dataclass(frozen=True)
-class Method:
-    """A method under the name it has in tables.
-
-    Parameters
-    ----------
-    name : str
-        As in the paper.
-    make : callable
-        Makes the method with its defaults.
-    tune : callable
-        Takes the method, the data and the options; gives the fitted search.
-    in_demo : bool
-        Whether the demo, which must end within a minute, runs it.
-    """
-
-    name: str
-    make: Callable[[], Any]
-    tune: Callable[[Any, ZeroShotDataset, TuningOptions], ZeroShotSearchCV]
-    in_demo: bool = True
-
-    def definition(self) -> list[Any]:
-        """What a result depends on: the hyper-parameters and grids, those of an inner method too.
-
-        Returns
-        -------
-        list
-            For :func:`~zslearn.utils.fingerprint`.
-        """
-        estimator = self.make()
-        inner = getattr(estimator, "estimator", None)
-        parts = [estimator] if inner is None else [estimator, inner]
-        return [self.name, [(type(one).__name__, one, one.grids) for one in parts]]
+        return ZeroShotSearchCV(estimator, grid, **(defaults | options))
 
 
 def tune_at_once(estimator: Any, data: ZeroShotDataset, options: TuningOptions) -> ZeroShotSearchCV:
@@ -131,6 +98,42 @@ def tune_at_once(estimator: Any, data: ZeroShotDataset, options: TuningOptions) 
     return options.search(estimator, options.grid).fit(
         data.X_train, data.y_train, signatures=data.signatures
     )
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method under the name it has in tables.
+
+    Parameters
+    ----------
+    name : str
+        As in the paper.
+    make : callable
+        Makes the method with its defaults.
+    tune : callable, optional
+        Takes the method, the data and the options; gives the fitted search. By default
+        :func:`tune_at_once`.
+    in_demo : bool, default=False
+        Whether the demo, which must end within a minute, runs it.
+    """
+
+    name: str
+    make: Callable[[], Any]
+    tune: Callable[[Any, ZeroShotDataset, TuningOptions], ZeroShotSearchCV] = tune_at_once
+    in_demo: bool = False
+
+    def definition(self) -> list[Any]:
+        """What a result depends on: the hyper-parameters and grids, those of an inner method too.
+
+        Returns
+        -------
+        list
+            For :func:`~zslearn.utils.fingerprint`.
+        """
+        estimator = self.make()
+        inner = getattr(estimator, "estimator", None)
+        parts = [estimator] if inner is None else [estimator, inner]
+        return [self.name, [(type(part).__name__, part, part.grids) for part in parts]]
 
 
 def tune_on_exemplars(
@@ -176,36 +179,33 @@ def tune_on_exemplars(
 
 
 def _methods() -> Iterator[Method]:
-    baseline = partial(Method, tune=tune_at_once, in_demo=False)
-    yield baseline("DAP", DAP)
-    yield baseline("IAP", IAP)
-    yield baseline("HAT", partial(HAT, "cluster"))
-    yield baseline("CMT", CMT)
-    yield baseline("CMT*", CMTStar)
-    yield baseline("DeViSE", DeViSE)
-    yield baseline("ConSE", ConSE)
-    yield baseline("ALE", ALE)
-    yield baseline("SJE", SJE)
-    yield baseline("LatEm", LatEm)
-    yield baseline("SSE", SSE)
-    yield Method("ESZSL", ESZSL, tune_at_once)
-    yield baseline("SAE", SAE)
-    yield baseline("SAE (feature to semantic)", partial(SAE, direction="feature_to_semantic"))
-    yield baseline("GFZSL", GFZSL)
-    yield baseline("BiDiLEL", BiDiLEL)
-    yield baseline("CCA", CCA)
-    yield baseline("COSTA", COSTA)
+    yield Method("DAP", DAP)
+    yield Method("IAP", IAP)
+    yield Method("HAT", partial(HAT, "cluster"))
+    yield Method("CMT", CMT)
+    yield Method("CMT*", CMTStar)
+    yield Method("DeViSE", DeViSE)
+    yield Method("ConSE", ConSE)
+    yield Method("ALE", ALE)
+    yield Method("SJE", SJE)
+    yield Method("LatEm", LatEm)
+    yield Method("SSE", SSE)
+    yield Method("ESZSL", ESZSL, in_demo=True)
+    yield Method("SAE", SAE)
+    yield Method("SAE (feature to semantic)", partial(SAE, direction="feature_to_semantic"))
+    yield Method("GFZSL", GFZSL)
+    yield Method("BiDiLEL", BiDiLEL)
+    yield Method("CCA", CCA)
+    yield Method("COSTA", COSTA)
     losses = {"SynC o-vs-o": "ovo", "SynC cs": "cs", "SynC struct": "struct"}
     for name, loss in losses.items():
-        yield Method(name, partial(_sync, loss), tune_at_once, in_demo=loss == "ovo")
-    yield Method("EXEM (ConSE)", partial(_exem_of, ConSE), tune_on_exemplars, in_demo=False)
-    yield Method("EXEM (ESZSL)", partial(_exem_of, ESZSL), tune_on_exemplars)
+        yield Method(name, partial(_sync, loss), in_demo=loss == "ovo")
+    yield Method("EXEM (ConSE)", partial(_exem_of, ConSE), tune_on_exemplars)
+    yield Method("EXEM (ESZSL)", partial(_exem_of, ESZSL), tune_on_exemplars, in_demo=True)
     for name, loss in losses.items():
-        make = partial(_exem_of, partial(_sync, loss))
-        yield Method(f"EXEM ({name})", make, tune_on_exemplars, in_demo=False)
-    yield Method("EXEM (1NN)", _exem, tune_at_once)
-    standardized = partial(_exem, distance="standardized")
-    yield Method("EXEM (1NNs)", standardized, tune_at_once, in_demo=False)
+        yield Method(f"EXEM ({name})", partial(_exem_of, partial(_sync, loss)), tune_on_exemplars)
+    yield Method("EXEM (1NN)", _exem, in_demo=True)
+    yield Method("EXEM (1NNs)", partial(_exem, distance="standardized"))
 
 
 def _sync(loss: str) -> SynC:
@@ -213,9 +213,9 @@ def _sync(loss: str) -> SynC:
     return SynC(loss=loss, tol=3e-3)
 
 
-def _exem(**given: Any) -> EXEM:
+def _exem(**options: Any) -> EXEM:
     # Ten times as exact as LIBSVM is by default, which the authors' program uses.
-    return EXEM(tol=1e-4, **given)
+    return EXEM(tol=1e-4, **options)
 
 
 def _exem_of(make: Callable[[], Any]) -> EXEM:
@@ -224,3 +224,57 @@ def _exem_of(make: Callable[[], Any]) -> EXEM:
 
 #: Methods by name, in the order of the paper's tables.
 METHODS: dict[str, Method] = {method.name: method for method in _methods()}
+
+#: Packages that bring methods name them under this entry point: a name and "module:Class".
+ENTRY_POINTS = "zslearn.methods"
+
+
+def find_method(name: str) -> Method:
+    """Find a method by name: one of the library, of an installed package, or a class of one's own.
+
+    Parameters
+    ----------
+    name : str
+        A name in `METHODS`; a name that an installed package gives under the entry point
+        "zslearn.methods"; or "module:Class", which is imported. What an entry point or a module
+        gives is a :class:`Method`, or a class of estimators, which is then tuned on its own grids.
+
+    Returns
+    -------
+    Method
+        The method.
+
+    Examples
+    --------
+    >>> from zslearn.experiments import find_method
+    >>> find_method("ESZSL").make()
+    ESZSL()
+    >>> find_method("zslearn.baselines:CCA").name
+    'CCA'
+    """
+    if name in METHODS:
+        return METHODS[name]
+    for entry in entry_points(group=ENTRY_POINTS, name=name):
+        return _as_method(name, entry.load())
+    module, _, attribute = name.partition(":")
+    if not attribute:
+        outside = sorted(entry.name for entry in entry_points(group=ENTRY_POINTS))
+        known = ", ".join([*METHODS, *outside])
+        raise ValueError(
+            f"Unknown method: {name!r}. There are: {known}; or name a class as module:Class."
+        )
+    try:
+        found = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"The method {name!r} cannot be imported: {error}.") from error
+    return _as_method(attribute, found)
+
+
+def _as_method(name: str, found: Any) -> Method:
+    if isinstance(found, Method):
+        return found
+    if not hasattr(found, "fit") or not hasattr(found, "grids"):
+        raise ValueError(
+            f"{name!r} is neither a Method nor a class of estimators with fit and grids."
+        )
+    return Method(name, found)

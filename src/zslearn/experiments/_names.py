@@ -19,6 +19,14 @@ METRIC_LABELS = {
     "calibrated_seen": "S cal.",
     "calibrated_harmonic": "H cal.",
 }
+_DATASETS = {
+    "awa": "AWA1",
+    "awa1": "AWA1",
+    "awa2": "AWA2",
+    "cub": "CUB",
+    "sun": "SUN",
+    "imagenet": "ImageNet",
+}
 AT_K = {"flat_hit_at_": "F@", "hierarchical_precision_at_": "HP@"}
 
 
@@ -52,9 +60,8 @@ def canonical_method(name: str) -> str:
 
 
 def canonical_dataset(name: str) -> str:
-    known = {"awa": "AWA1", "awa1": "AWA1", "awa2": "AWA2", "cub": "CUB", "sun": "SUN"}
-    known["imagenet"] = "ImageNet"
-    return known.get(name.casefold(), name)
+    """Give a data set the name it has in the published tables; unknown names stay as they are."""
+    return _DATASETS.get(name.casefold(), name)
 
 
 def canonical_features(name: str) -> str:
@@ -71,11 +78,13 @@ def short_version(version: str) -> str:
     return "unknown" if not version or "unknown" in version else version
 
 
-def same_features(one: str, other: str) -> bool:
-    return canonical_features(one) == canonical_features(other)
+def same_features(first: str, second: str) -> bool:
+    """Whether two names mean the same features."""
+    return canonical_features(first) == canonical_features(second)
 
 
 def metric_label(metric: str) -> str:
+    """How tables write a metric."""
     for prefix, label in AT_K.items():
         if metric.startswith(prefix):
             return label + metric.removeprefix(prefix)

@@ -94,7 +94,7 @@ def _read() -> pd.DataFrame:
 
 
 def load_published(table: str | None = None) -> pd.DataFrame:
-    """Load the numbers that the paper prints, one result a row.
+    """Load the numbers that the paper prints, one result per row.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from zslearn.experiments._figures import _figure, _save
+from zslearn.experiments._figures import new_figure, save_figure
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ def save_critical_difference(
     low, high = 1.0, max(float(len(values)), 2.0)
     top_of_names = 0.35 * len(runs) + 1.0
     depth = top_of_names + n_left
-    figure = _figure(figsize=(9, 0.24 * depth + 1.1))
+    figure = new_figure(figsize=(9, 0.24 * depth + 1.1))
     axes = figure.subplots()
     margin = 0.45 * (high - low)
     axes.set(xlim=(low - margin, high + margin), ylim=(depth, -2.6))
@@ -221,7 +221,7 @@ def save_critical_difference(
         level = 0.5 + 0.35 * i
         ends = [values[first] - 0.05, values[last] + 0.05]
         axes.plot(ends, [level, level], color="#b42318", linewidth=3, solid_capstyle="round")
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def save_rank_counts(ranking: Ranking, path: Path, *, title: str = "") -> None:
@@ -238,7 +238,7 @@ def save_rank_counts(ranking: Ranking, path: Path, *, title: str = "") -> None:
     """
     counts = ranking.counts.to_numpy()
     size = 0.26 * len(counts) + 1.2
-    figure = _figure(figsize=(size + 2.2, size))
+    figure = new_figure(figsize=(size + 2.2, size))
     axes = figure.subplots()
     axes.imshow(counts, cmap="Blues", vmin=0, vmax=max(1, ranking.n_columns))
     for i, j in zip(*np.nonzero(counts), strict=True):
@@ -258,4 +258,4 @@ def save_rank_counts(ranking: Ranking, path: Path, *, title: str = "") -> None:
     axes.set_xlabel("place", fontsize=8)
     if title:
         axes.set_title(title, fontsize=11)
-    _save(figure, path)
+    save_figure(figure, path)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from zslearn.experiments._names import is_fraction
-from zslearn.utils import InputWarning
+from zslearn.utils import warn_user
 
 #: Version of the record files.
 RECORD_SCHEMA = 1
@@ -20,9 +20,14 @@ REQUIRED = ("dataset", "split", "split_version", "features", "method", "setting"
 OPTIONAL = ("subset", "semantic", "variant")
 _COLUMNS = (*REQUIRED, *OPTIONAL, "seed", "metric", "value", "file")
 
+_FAILURE = ("type", "reason", "traceback")
+_FAILED_COLUMNS = ("dataset", "split", "features", "method", "setting", "seed", *_FAILURE, "file")
+
+Rows = list[dict[str, Any]]
+
 
 def read_records(folder: Path | str) -> pd.DataFrame:
-    """Read the records of runs, one JSON file a run.
+    """Read the records of runs, one JSON file per run.
 
     A record is an object with
 
@@ -38,6 +43,9 @@ def read_records(folder: Path | str) -> pd.DataFrame:
       ``calibrated_seen``, ``calibrated_harmonic`` (at the factor from the training data),
       ``flat_hit_at_5``, ``hierarchical_precision_at_5``; others may be there. null and NaN mean
       not measured;
+    - only where the run failed, ``"failed"``: an object with the ``"type"`` of the error, its
+      ``"reason"`` in one line and its ``"traceback"``. Such a record has no rows here;
+      :func:`failed_runs` lists it;
     - whatever else the run wants to keep: ``"hyper_parameters"``, ``"times"``, … Tables do not
       look at it.
 
@@ -54,47 +62,79 @@ def read_records(folder: Path | str) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        One row a number, with the columns `dataset`, `split`, `split_version`, `features`,
+        One row per number, with the columns `dataset`, `split`, `split_version`, `features`,
         `method`, `setting`, `subset`, `semantic`, `variant`, `seed`, `metric`, `value`, `file`.
+
+    See Also
+    --------
+    run_benchmark : Writes records.
+    failed_runs : What failed.
     """
+    return pd.DataFrame(_read(_files(folder), _metric_rows), columns=list(_COLUMNS))
+
+
+def failed_runs(records: Path | str | Iterable[Path | str]) -> pd.DataFrame:
+    """List the runs that failed, from their records.
+
+    Running :func:`run_benchmark` again with `resume` tries them again; a record of success takes
+    the place of the failed one.
+
+    Parameters
+    ----------
+    records : path or iterable of paths
+        A folder, which is searched as by :func:`read_records`; or the files of records, as
+        :func:`run_benchmark` returns them. A file that is no record is skipped with a warning.
+
+    Returns
+    -------
+    DataFrame
+        One row per failed run, with the columns `dataset`, `split`, `features`, `method`,
+        `setting`, `seed`, `type` (of the error), `reason` (one line), `traceback`, `file`.
+
+    See Also
+    --------
+    read_records : The numbers of the runs that did not fail.
+    """
+    if isinstance(records, (str, Path)):
+        files = _files(records)
+    else:
+        files = [(Path(path), str(path)) for path in records]
+    return pd.DataFrame(_read(files, _failed_rows), columns=list(_FAILED_COLUMNS))
+
+
+def _files(folder: Path | str) -> list[tuple[Path, str]]:
+    """Files of a folder that may be records, and their names inside it."""
     folder = Path(folder)
     if not folder.is_dir():
         raise FileNotFoundError(f"There is no folder {folder} to read records from.")
-    rows: list[dict[str, Any]] = []
-    for path in sorted(folder.rglob("*.json")):
-        inside = path.relative_to(folder)
-        if any(part.startswith(".") for part in inside.parts) or not path.is_file():
-            continue
+    inside = [(path, path.relative_to(folder)) for path in sorted(folder.rglob("*.json"))]
+    return [
+        (path, str(name))
+        for path, name in inside
+        if not any(part.startswith(".") for part in name.parts) and path.is_file()
+    ]
+
+
+def _read(files: list[tuple[Path, str]], rows_of: Callable[[Any, str], Rows]) -> Rows:
+    """Rows of all records; a file that is none is skipped with a warning."""
+    rows: Rows = []
+    for path, name in files:
         try:
-            rows += _record_rows(json.loads(path.read_bytes()), str(inside))
+            rows += rows_of(json.loads(path.read_bytes()), name)
         except (ValueError, OSError, OverflowError, RecursionError) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
-            warnings.warn(f"Skipped {path}: {reason}", InputWarning, stacklevel=2)
-    return pd.DataFrame(rows, columns=list(_COLUMNS))
+            warn_user(f"Skipped {path}: {reason}")
+    return rows
 
 
-def _record_rows(record: Any, file: str) -> list[dict[str, Any]]:
-    """Rows of one record; ValueError when it is none."""
-    if not isinstance(record, dict) or "schema" not in record:
-        raise ValueError("not a record of a run")
-    schema = record["schema"]
-    if isinstance(schema, bool) or schema != RECORD_SCHEMA:
-        raise ValueError(f"a record of schema {schema!r}; this version reads {RECORD_SCHEMA}")
-    keys: dict[str, Any] = {}
-    for name in (*REQUIRED, *OPTIONAL):
-        text = record.get(name, "" if name in OPTIONAL else None)
-        # Unprintable text could drive the terminal it is shown on.
-        if not isinstance(text, str) or not text.isprintable():
-            raise ValueError(f"damaged record: {name!r} is {text!r}")
-        if name in ("dataset", "method", "setting") and not text.strip():
-            raise ValueError(f"damaged record: {name!r} is empty")
-        keys[name] = text
-    seed = record.get("seed")
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-        raise ValueError(f"damaged record: 'seed' is {seed!r}")
+def _metric_rows(record: Any, file: str) -> Rows:
+    """One row per number of a record; none where the run failed."""
+    origin = _checked_origin(record)
     metrics = record.get("metrics")
     if not isinstance(metrics, dict):
         raise ValueError("damaged record: 'metrics' is not an object of numbers")
+    if _failure(record) is not None:
+        return []
     rows = []
     for metric, value in metrics.items():
         if value is None:
@@ -106,7 +146,51 @@ def _record_rows(record: Any, file: str) -> list[dict[str, Any]]:
         if not metric.isprintable() or math.isinf(value):
             raise ValueError(f"damaged record: metric {metric!r} is {value!r}")
         if not math.isnan(value):
-            rows.append(
-                {**keys, "seed": seed, "metric": metric, "value": float(value), "file": file}
-            )
+            rows.append({**origin, "metric": metric, "value": float(value), "file": file})
     return rows
+
+
+def _failed_rows(record: Any, file: str) -> Rows:
+    """One row where the run failed, else none."""
+    origin = _checked_origin(record)
+    failure = _failure(record)
+    return [] if failure is None else [{**origin, **failure, "file": file}]
+
+
+def _checked_origin(record: Any) -> dict[str, Any]:
+    """Which run a record is of; ValueError when it is no record."""
+    if not isinstance(record, dict) or "schema" not in record:
+        raise ValueError("not a record of a run")
+    schema = record["schema"]
+    if isinstance(schema, bool) or schema != RECORD_SCHEMA:
+        raise ValueError(f"a record of schema {schema!r}; this version reads {RECORD_SCHEMA}")
+    origin: dict[str, Any] = {}
+    for name in (*REQUIRED, *OPTIONAL):
+        text = record.get(name, "" if name in OPTIONAL else None)
+        # Unprintable text could drive the terminal it is shown on.
+        if not isinstance(text, str) or not text.isprintable():
+            raise ValueError(f"damaged record: {name!r} is {text!r}")
+        if name in ("dataset", "method", "setting") and not text.strip():
+            raise ValueError(f"damaged record: {name!r} is empty")
+        origin[name] = text
+    seed = record.get("seed")
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+        raise ValueError(f"damaged record: 'seed' is {seed!r}")
+    return {**origin, "seed": seed}
+
+
+def _failure(record: dict[str, Any]) -> dict[str, str] | None:
+    """What a failed record says of the error; None where the run did not fail."""
+    if "failed" not in record:
+        return None
+    failed = record["failed"]
+    if not isinstance(failed, dict):
+        raise ValueError("damaged record: 'failed' is not an object")
+    failure: dict[str, str] = {}
+    for name in _FAILURE:
+        text = failed.get(name)
+        # Only a traceback has lines.
+        if not isinstance(text, str) or not (name == "traceback" or text.isprintable()):
+            raise ValueError(f"damaged record: {name!r} of 'failed' is {text!r}")
+        failure[name] = text
+    return failure

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from zslearn.experiments._figures import _figure, _save
+from zslearn.experiments._figures import new_figure, save_figure
 from zslearn.experiments._names import metric_label, same_features
 from zslearn.experiments._tables import ResultTable
 
@@ -167,7 +167,7 @@ def _markdown(table: ResultTable) -> str:
 
 
 def _csv(table: ResultTable) -> str:
-    """Three columns a scenario; the header names our features where they are not the paper's."""
+    """Write plain numbers; the header names our features where they are not the paper's."""
     features = {
         column.name: f" [{column.features}]"
         for column in table.columns
@@ -246,7 +246,7 @@ def save_table_plot(table: ResultTable, path: Path, *, most_columns: int = 4) ->
     if not columns:
         raise ValueError("There is nothing to draw: no column has a number of ours.")
     rows = table.ours[columns[0].name].sort_values(na_position="first").index
-    figure = _figure(figsize=(2.5 + 3.2 * len(columns), 1.2 + 0.24 * len(rows)))
+    figure = new_figure(figsize=(2.5 + 3.2 * len(columns), 1.2 + 0.24 * len(rows)))
     places = np.arange(len(rows))
     for axes, column in zip(
         figure.subplots(1, len(columns), sharey=True, squeeze=False).flat, columns, strict=True
@@ -265,4 +265,4 @@ def save_table_plot(table: ResultTable, path: Path, *, most_columns: int = 4) ->
         axes.tick_params(axis="y", length=0)
     figure.axes[0].legend(fontsize=8, loc="lower right")
     figure.suptitle(table.title, fontsize=10)
-    _save(figure, path)
+    save_figure(figure, path)

@@ -80,8 +80,8 @@ def per_class_accuracy(
         What to do with a class of `classes` that never occurs in `y_true`: refuse, leave it out
         of the mean, or count its accuracy as 0.
     average : {"macro", None}, default="macro"
-        "macro" gives the mean; None gives one accuracy a class, in the order of `classes`, with
-        NaN for a class left out.
+        "macro" gives the mean; None gives one accuracy per class, in the order of `classes`,
+        with NaN for a class left out.
     sample_weight : array-like of shape (n_samples,), default=None
         How much each sample counts within its class. A class whose weights are all zero counts as
         one that does not occur.
@@ -223,7 +223,7 @@ def flat_hit_at_k(
     check_same_length("y_true", true, "y_top", codes)
     check_same_kind("y_true", true, "y_top", distinct.to_numpy())
     hit = codes == positions(true, distinct)[:, None]
-    shares = np.array([hit[:, :one].any(axis=1).mean() for one in ks])
+    shares = np.array([hit[:, :n_top].any(axis=1).mean() for n_top in ks])
     return float(shares[0]) if np.ndim(k) == 0 else shares
 
 

@@ -123,8 +123,8 @@ def hierarchical_precision_at_k(
     for label, node, rows in zip(true_classes.tolist(), true_nodes, by_class, strict=True):
         hops, radii = _grow(graph, node, label_nodes, ks, label)
         distance = hops[top_nodes[rows]]
-        for i, (one, radius) in enumerate(zip(ks, radii, strict=True)):
-            n_hits[i] += np.count_nonzero(distance[:, :one] <= radius)
+        for i, (n_top, radius) in enumerate(zip(ks, radii, strict=True)):
+            n_hits[i] += np.count_nonzero(distance[:, :n_top] <= radius)
     precision = n_hits / (ks * len(true))
     return float(precision[0]) if np.ndim(k) == 0 else precision
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from zslearn.metrics._curve import area_under, seen_unseen_curve
 from zslearn.metrics._validation import Missing
-from zslearn.utils import import_optional
+from zslearn.utils import Floats, import_optional, to_numpy
 
 
 class SeenUnseenCurveDisplay:
     """Picture of the seen–unseen accuracy curve.
+
+    A round marker on the curve is where there is no calibration (factor 0), a diamond is at the
+    calibration factor, if there is one.
 
     Use `from_estimator` or `from_predictions` to make one. All parameters are stored as attributes.
 
@@ -24,11 +28,13 @@ class SeenUnseenCurveDisplay:
     acc_seen : ndarray of shape (n_points,)
         Accuracies on seen classes.
     bias : ndarray of shape (n_points,)
-        Smallest calibration factor of each point, increasing from −inf.
+        Smallest calibration factor of each point, from −inf on; 0 is no calibration.
     ausuc : float, default=None
         Area under the curve. None: not shown.
     estimator_name : str, default=None
         Name in the legend. None: not shown.
+    calibration_factor : float, default=None
+        The factor, as in `bias`, whose point gets a diamond. None: none does.
 
     Attributes
     ----------
@@ -36,6 +42,8 @@ class SeenUnseenCurveDisplay:
         The curve.
     point_ : matplotlib Line2D
         The point without calibration (factor 0).
+    calibrated_point_ : matplotlib Line2D or None
+        The point at `calibration_factor`; None without one.
     ax_ : matplotlib Axes
         The axes with the curve.
     figure_ : matplotlib Figure
@@ -71,23 +79,30 @@ class SeenUnseenCurveDisplay:
 
     line_: Any
     point_: Any
+    calibrated_point_: Any
     ax_: Any
     figure_: Any
 
     def __init__(
         self,
         *,
-        acc_unseen: NDArray[np.float64],
-        acc_seen: NDArray[np.float64],
-        bias: NDArray[np.float64],
+        acc_unseen: Floats,
+        acc_seen: Floats,
+        bias: Floats,
         ausuc: float | None = None,
         estimator_name: str | None = None,
+        calibration_factor: float | None = None,
     ) -> None:
+        if calibration_factor is not None and not _is_number(calibration_factor):
+            raise ValueError(
+                f"calibration_factor must be a number or None, got {calibration_factor!r}."
+            )
         self.acc_unseen = acc_unseen
         self.acc_seen = acc_seen
         self.bias = bias
         self.ausuc = ausuc
         self.estimator_name = estimator_name
+        self.calibration_factor = calibration_factor
 
     @classmethod
     def from_estimator(
@@ -103,10 +118,16 @@ class SeenUnseenCurveDisplay:
     ) -> SeenUnseenCurveDisplay:
         """Plot the curve of a fitted estimator.
 
+        Where the estimator is calibrated, its scores lack the calibration factor at the seen
+        classes. The curve is that of the scores without calibration all the same: the round marker
+        is where the estimator would predict without its factor, the diamond where it predicts.
+
         Parameters
         ----------
         estimator : object
-            Fitted, with `classes_`, `seen_classes_` and `decision_function(X, classes=...)`.
+            Fitted, with `classes_`, `seen_classes_` and `decision_function(X, classes=...)`. If it
+            has a number `bias_` other than 0, that is the calibration factor that its scores of
+            seen classes have been lowered by.
         X : array of shape (n_samples, n_features)
             Samples of seen and of unseen classes.
         y : array-like of shape (n_samples,)
@@ -128,16 +149,24 @@ class SeenUnseenCurveDisplay:
         --------
         SeenUnseenCurveDisplay.from_predictions : The same from scores.
         """
-        return cls.from_predictions(
+        scores = to_numpy(estimator.decision_function(X, classes=estimator.classes_))
+        acc_unseen, acc_seen, bias = seen_unseen_curve(
             y,
-            estimator.decision_function(X, classes=estimator.classes_),
+            scores,
             classes=estimator.classes_,
             seen_classes=estimator.seen_classes_,
             missing=missing,
-            name=type(estimator).__name__ if name is None else name,
-            ax=ax,
-            **kwargs,
         )
+        factor = _factor_in_scores(estimator)
+        display = cls(
+            acc_unseen=acc_unseen,
+            acc_seen=acc_seen,
+            bias=bias if factor is None else _without_factor(bias, factor, scores),
+            ausuc=area_under(acc_unseen, acc_seen),
+            estimator_name=type(estimator).__name__ if name is None else name,
+            calibration_factor=factor,
+        )
+        return display.plot(ax=ax, **kwargs)
 
     @classmethod
     def from_predictions(
@@ -148,6 +177,7 @@ class SeenUnseenCurveDisplay:
         classes: ArrayLike,
         seen_classes: ArrayLike,
         missing: Missing = "error",
+        calibration_factor: float | None = None,
         name: str | None = None,
         ax: Any = None,
         **kwargs: Any,
@@ -159,13 +189,16 @@ class SeenUnseenCurveDisplay:
         y_true : array-like of shape (n_samples,)
             True labels: samples of seen and of unseen classes.
         scores : array of shape (n_samples, n_classes)
-            Scores, larger is better.
+            Scores without calibration, larger is better.
         classes : array-like of shape (n_classes,)
             Labels of the columns of `scores`.
         seen_classes : array-like
             The seen ones among `classes`; the others are the unseen ones.
         missing : {"error", "ignore", "zero"}, default="error"
             What to do with a class that never occurs in `y_true`; see `seen_unseen_curve`.
+        calibration_factor : float, default=None
+            The calibration factor: its point, whose accuracies `generalized_accuracy` gives, gets a
+            diamond. None: none does.
         name : str, default=None
             Name in the legend. None: only the area is shown.
         ax : matplotlib Axes, default=None
@@ -203,13 +236,14 @@ class SeenUnseenCurveDisplay:
             bias=bias,
             ausuc=area_under(acc_unseen, acc_seen),
             estimator_name=name,
+            calibration_factor=calibration_factor,
         )
-        return display.plot(ax=ax, name=name, **kwargs)
+        return display.plot(ax=ax, **kwargs)
 
     def plot(
         self, ax: Any = None, *, name: str | None = None, **kwargs: Any
     ) -> SeenUnseenCurveDisplay:
-        """Draw the curve, and a marker where there is no calibration (factor 0).
+        """Draw the curve, a circle at the factor 0 and a diamond at the calibration factor.
 
         Parameters
         ----------
@@ -235,14 +269,10 @@ class SeenUnseenCurveDisplay:
         line_kwargs.update(kwargs)
         (self.line_,) = ax.plot(self.acc_unseen, self.acc_seen, **line_kwargs)
 
-        uncalibrated = max(int(np.searchsorted(self.bias, 0.0, side="right")) - 1, 0)
-        (self.point_,) = ax.plot(
-            self.acc_unseen[uncalibrated],
-            self.acc_seen[uncalibrated],
-            marker="o",
-            linestyle="none",
-            color=self.line_.get_color(),
-        )
+        self.point_ = self._mark(0.0, "o")
+        self.calibrated_point_ = None
+        if self.calibration_factor is not None:
+            self.calibrated_point_ = self._mark(self.calibration_factor, "D")
 
         ax.set(
             xlabel="Accuracy on unseen classes (A_U→T)",
@@ -255,8 +285,47 @@ class SeenUnseenCurveDisplay:
             ax.legend(loc="lower left")
         return self
 
+    def _mark(self, factor: float, marker: str) -> Any:
+        """Draw a marker at the point of a factor: the last one that it is large enough for."""
+        position = max(int(np.searchsorted(self.bias, factor, side="right")) - 1, 0)
+        (point,) = self.ax_.plot(
+            self.acc_unseen[position],
+            self.acc_seen[position],
+            marker=marker,
+            linestyle="none",
+            color=self.line_.get_color(),
+        )
+        return point
+
     def _label(self, name: str | None) -> str | None:
         area = None if self.ausuc is None else f"AUSUC = {self.ausuc:0.2f}"
         if name is None or area is None:
             return name if area is None else area
         return f"{name} ({area})"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and not np.isnan(float(value))
+
+
+def _factor_in_scores(estimator: Any) -> float | None:
+    """The calibration factor that an estimator's scores of seen classes have been lowered by."""
+    factor: Any = getattr(estimator, "bias_", None)
+    return float(factor) if _is_number(factor) and factor != 0 else None
+
+
+def _without_factor(bias: Floats, factor: float, scores: NDArray[Any]) -> Floats:
+    """Factors of a curve from lowered scores, as factors of the scores before they were lowered.
+
+    Rounding must not take a sample past one of the two points that are marked.
+    """
+    shifted = bias + factor
+    # Without calibration: what was a tie before the scores were lowered is one again.
+    precision = np.finfo(scores.dtype if scores.dtype.kind == "f" else np.float64).eps
+    rounding = precision * (np.abs(scores).max() + 2 * abs(factor))
+    shifted[np.abs(shifted) <= rounding] = 0.0
+    # Calibrated: the lowered scores decide, as in the estimator's predictions.
+    to_seen = bias > 0
+    shifted[to_seen] = np.maximum(shifted[to_seen], np.nextafter(factor, np.inf))
+    shifted[~to_seen] = np.minimum(shifted[~to_seen], factor)
+    return shifted

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -13,8 +13,6 @@ from zslearn.utils import name_some, to_numpy
 
 #: What to do with a class that has no sample.
 Missing = Literal["error", "ignore", "zero"]
-
-_MISSING = ("error", "ignore", "zero")
 
 
 def check_labels(values: Any, name: str, *, ndim: int = 1) -> NDArray[Any]:
@@ -47,15 +45,15 @@ def check_classes(values: Any, name: str = "classes") -> NDArray[Any]:
 
 def check_missing(missing: str) -> None:
     """Refuse an unknown way of treating classes without samples."""
-    if missing not in _MISSING:
-        raise ValueError(f"missing must be one of {_MISSING}, got {missing!r}.")
+    if missing not in get_args(Missing):
+        raise ValueError(f"missing must be one of {get_args(Missing)}, got {missing!r}.")
 
 
 def check_same_length(name_a: str, a: NDArray[Any], name_b: str, b: NDArray[Any]) -> None:
     """Refuse two arrays that do not speak of the same samples."""
     if len(a) != len(b):
         raise ValueError(
-            f"{name_a} and {name_b} must have one entry a sample: got {len(a)} and {len(b)}."
+            f"{name_a} and {name_b} must have one entry per sample: got {len(a)} and {len(b)}."
         )
 
 
@@ -114,7 +112,9 @@ def unique(labels: NDArray[Any]) -> NDArray[Any]:
         return label_index(labels).unique().to_numpy()
 
 
-def check_top(y_top: Any, k: int | Sequence[int] | ArrayLike) -> tuple[Any, Any, Any]:
+def check_top(
+    y_top: Any, k: int | Sequence[int] | ArrayLike
+) -> tuple[NDArray[np.intp], pd.Index, NDArray[np.intp]]:
     """Check ranked labels: `y_top` of shape (n_samples, at least the largest K).
 
     Returns

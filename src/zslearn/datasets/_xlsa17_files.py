@@ -1,0 +1,216 @@
+"""The files of the field's benchmarks: where they lie, and what they hold.
+
+Indices in these files count from 1, samples and classes are columns.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zslearn.datasets._home import data_home
+from zslearn.datasets._mat import MatFileError, read_mat
+from zslearn.utils import name_some
+
+SPLIT_FILE = "att_splits.mat"
+#: Part of a split → variable of the file of splits.
+PART_VARIABLES = {
+    "train": "trainval_loc",
+    "test_seen": "test_seen_loc",
+    "test_unseen": "test_unseen_loc",
+}
+
+
+def find_data_set(folder: str | os.PathLike[str] | None, name: str) -> Path:
+    """The folder of a data set, in any of the usual places under `folder`."""
+    root = data_home(folder)
+    within = ("", "data", "xlsa17", "xlsa17/data", "cvpr18xian/data", "cvpr18xian")
+    for place in within:
+        if (root / place / name / SPLIT_FILE).is_file():
+            return root / place / name
+    archive = "cvpr18xian" if name == "FLO" else "xlsa17"
+    raise FileNotFoundError(
+        f"There is no {name}/{SPLIT_FILE} in {root}, nor in {', '.join(within[1:])} there. "
+        f"Download it with: zslearn data fetch {archive}; or set ZSLEARN_DATA to the folder "
+        "that holds xlsa17."
+    )
+
+
+def find_standard_split(folder: str | os.PathLike[str] | None, home: Path, name: str) -> Path:
+    """The file of the standard split: in the folder that was given, or beside the data set."""
+    above = home.resolve().parents
+    for root in (data_home(folder), *above[:3], data_home()):
+        path = root / "standard_split" / name / SPLIT_FILE
+        if path.is_file():
+            return path
+    raise FileNotFoundError(
+        f"There is no standard_split/{name}/{SPLIT_FILE} in or beside {data_home(folder)}. "
+        "Download it with: zslearn data fetch standard_split"
+    )
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Names and signatures of all classes, in the order of their numbers."""
+
+    names: list[Any]
+    signatures: NDArray[np.float64]
+    path: Path
+
+    def check_labels(self, numbers: NDArray[np.intp], path: Path) -> None:
+        """Refuse a label that no class has."""
+        highest = int(numbers.max(initial=0))
+        if highest > len(self.names):
+            raise ValueError(
+                f"{path}: labels go up to {highest}, but {self.path.name} describes "
+                f"{len(self.names)} classes; labels without attributes cannot be used. The two "
+                "files do not belong together."
+            )
+
+
+def read_classes(home: Path, signatures: str) -> Classes:
+    """Read class names and signatures of a data set."""
+    path = home / SPLIT_FILE
+    found = read_mat(path, {signatures, "allclasses_names"})
+    if signatures not in found:
+        others = [name for name in ("original_att", "att") if name in read_mat(path, {name})]
+        raise ValueError(
+            f"{path}: there is no {signatures!r}"
+            + (f"; pass signatures={others[0]!r} to use what there is." if others else ".")
+        )
+    names = _class_names(found.get("allclasses_names"), home)
+    values = _matrix(found[signatures], signatures, path)
+    if names is None:
+        names = list(range(1, values.shape[1] + 1))
+    if values.shape[1] != len(names) and values.shape[0] == len(names):
+        values = values.T
+    if values.shape[1] != len(names):
+        raise ValueError(
+            f"{path}: {signatures} has shape {values.shape} for {len(names)} classes; there must "
+            "be one column per class."
+        )
+    table = np.ascontiguousarray(values.T, dtype=float)
+    if not np.isfinite(table).all():
+        bad = [names[row] for row in np.flatnonzero(~np.isfinite(table).all(axis=1))]
+        raise ValueError(
+            f"{path}: {signatures} has {int((~np.isfinite(table)).sum())} values that are not "
+            f"finite numbers, in classes {name_some(bad)}; get the file again or fill them."
+        )
+    return Classes(names, table, path)
+
+
+def _class_names(raw: Any, home: Path) -> list[Any] | None:
+    """Names from the file of splits, else from ``allclasses.txt``, else none."""
+    where = f"{home / SPLIT_FILE}: allclasses_names"
+    if raw is None:
+        text = home / "allclasses.txt"
+        if not text.is_file():
+            return None
+        where = str(text)
+        # Some lists number their lines.
+        lines = text.read_text(encoding="utf-8", errors="replace").split("\n")
+        raw = [line.split()[-1] for line in lines if line.strip()]
+    if not isinstance(raw, list) or not all(isinstance(name, str) for name in raw):
+        raise MatFileError(f"{where} is not a list of strings.")
+    names = [name.strip() for name in raw]
+    if len(set(names)) != len(names) or not all(names):
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        raise ValueError(f"{where} has empty or repeated names ({name_some(repeated)}).")
+    return names
+
+
+class NoFeaturesError(ValueError):
+    """A file holds something else than features."""
+
+
+def read_features(home: Path, features: str) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Read features, one row per sample, and class numbers from 1."""
+    path = home / features
+    if not path.is_file():
+        others = feature_files(home)
+        raise FileNotFoundError(
+            f"There is no {features} in {home}; "
+            + (
+                f"pass features= one of {', '.join(others)}."
+                if others
+                else "get it with: zslearn data fetch xlsa17, or put a file of features there."
+            )
+        )
+    found = read_mat(path, {"features", "labels"})
+    if not found:
+        raise NoFeaturesError(f"{path}: there are neither features nor labels in it.")
+    for variable in ("features", "labels"):
+        if variable not in found:
+            raise ValueError(f"{path}: there is no variable {variable!r}.")
+    X = _matrix(found["features"], "features", path).T
+    numbers = _whole_numbers(found["labels"], "labels", path)
+    if len(numbers) != len(X):
+        raise ValueError(
+            f"{path}: features has {len(X)} columns and labels {len(numbers)} entries; there must "
+            "be one label per column."
+        )
+    if numbers.size and numbers.min() < 1:
+        raise ValueError(f"{path}: labels go down to {numbers.min()}; classes count from 1.")
+    return X, numbers
+
+
+def feature_files(home: Path) -> list[str]:
+    """The MATLAB files of a data set other than that of its splits."""
+    return sorted(path.name for path in home.glob("*.mat") if path.name != SPLIT_FILE)
+
+
+def read_parts(
+    path: Path, parts: Iterable[str], n_samples: int | None
+) -> dict[str, NDArray[np.intp]]:
+    """Read parts of a split as indices from 0, in the order of the file."""
+    variables = {part: PART_VARIABLES[part] for part in parts}
+    found = read_mat(path, set(variables.values()))
+    indices = {}
+    for part, variable in variables.items():
+        if variable not in found:
+            raise ValueError(f"{path}: there is no variable {variable!r}.")
+        indices[part] = check_indices(found[variable], variable, path, n_samples)
+    return indices
+
+
+def check_indices(raw: Any, variable: str, path: Path, n_samples: int | None) -> NDArray[np.intp]:
+    """Check indices that count from 1; return them from 0."""
+    indices = _whole_numbers(raw, variable, path)
+    if not indices.size:
+        raise ValueError(f"{path}: {variable} is empty.")
+    if indices.min() < 1:
+        raise ValueError(f"{path}: {variable} has index {indices.min()}; indices count from 1.")
+    if n_samples is not None and indices.max() > n_samples:
+        raise ValueError(
+            f"{path}: {variable} has index {indices.max()}, but there are {n_samples} labels; the "
+            "splits and the features do not belong together."
+        )
+    if len(np.unique(indices)) != len(indices):
+        raise ValueError(f"{path}: {variable} holds an index more than once.")
+    return indices - 1
+
+
+def _matrix(raw: Any, variable: str, path: Path) -> NDArray[Any]:
+    if not isinstance(raw, np.ndarray) or raw.ndim != 2 or not raw.size:
+        raise ValueError(f"{path}: {variable} is not a matrix of numbers.")
+    return raw
+
+
+def _whole_numbers(raw: Any, variable: str, path: Path) -> NDArray[np.intp]:
+    """A vector of whole numbers, as MATLAB keeps them in any numeric class."""
+    if not isinstance(raw, np.ndarray) or (raw.size and raw.size != max(raw.shape)):
+        raise ValueError(f"{path}: {variable} is not a vector of numbers.")
+    vector = raw.reshape(-1)
+    # Beyond 2**53 a double no longer counts; nothing here is near that.
+    with np.errstate(invalid="ignore"):
+        whole = np.abs(vector.astype(float)) < 2**53
+        whole &= vector == np.floor(vector)
+    if not whole.all():
+        raise ValueError(f"{path}: {variable} holds values that are not whole numbers.")
+    return vector.astype(np.intp)

@@ -1,0 +1,207 @@
+"""Records in their places of a table: which row, which column, and what may stand together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from zslearn.datasets import N_CLASS_SPLITS
+from zslearn.experiments._names import (
+    canonical_dataset,
+    canonical_features,
+    canonical_method,
+    same_features,
+    short_version,
+)
+from zslearn.experiments._records import OPTIONAL
+from zslearn.experiments._table_layouts import Column, Key
+from zslearn.utils import name_some
+
+#: Metrics that the paper tunes as in the conventional setting.
+UNCALIBRATED = ("unseen", "seen", "harmonic")
+
+
+@dataclass
+class OwnNumber:
+    """One of our numbers and its place."""
+
+    row: Key
+    column: Key
+    features: str
+    split_version: str
+    class_split: str
+    value: float
+    tuned_for: str
+
+
+def comparable_records(
+    records: pd.DataFrame, features: str | None, split_version: str | None, like: str
+) -> Iterable[dict[str, Any]]:
+    """Records with these features and this version, under the published tables' names of things."""
+    methods: dict[str, str] = {}
+    for cells in records.dropna(subset=["value"]).to_dict("records"):
+        record = {str(name): value for name, value in cells.items()}
+        if features is not None and not same_features(record["features"], features):
+            continue
+        version = str(record["split_version"])
+        if split_version not in (None, version, short_version(version)):
+            continue
+        if record["method"] not in methods:
+            methods[record["method"]] = canonical_method(record["method"])
+        record["method"] = methods[record["method"]]
+        record["dataset"] = canonical_dataset(record["dataset"])
+        record["split"] = str(record["split"]).casefold()
+        record["class_split"] = ""
+        if record["dataset"] in N_CLASS_SPLITS and re.fullmatch(r"ss-\d+", record["split"]):
+            record["class_split"], record["split"] = record["split"], "ss"
+        for name in OPTIONAL:
+            if not isinstance(record.get(name), str):
+                record[name] = ""
+        if record["dataset"] == "ImageNet":
+            record["subset"] = record["subset"] or "all"
+            record["split"] = record["split"] or "ss"
+        record["tuned_for"] = record["setting"]
+        if like == "harmonic" and record["metric"] in UNCALIBRATED:
+            # The paper tunes the uncalibrated harmonic mean as in the conventional setting.
+            record["setting"] = "gzsl"
+        yield record
+
+
+def place_records(
+    records: Iterable[dict[str, Any]],
+    row_keys: tuple[str, ...],
+    column_keys: tuple[str, ...],
+    rows: Mapping[Key, None],
+    columns: dict[Key, Column],
+) -> tuple[list[OwnNumber], set[str]]:
+    """Find the places of records; new columns are added to `columns`.
+
+    Returns
+    -------
+    own_numbers : list of OwnNumber
+        The records that have a place.
+    left_out : set of str
+        Kinds of signatures of records that would have a place but for these.
+    """
+    own_numbers: list[OwnNumber] = []
+    left_out: set[str] = set()
+    for record in records:
+        number = _place(record, row_keys, column_keys, rows, columns)
+        if number is not None:
+            own_numbers.append(number)
+        elif record["semantic"]:
+            without = {**record, "semantic": ""}
+            if _place(without, row_keys, column_keys, rows, columns) is not None:
+                left_out.add(record["semantic"])
+    return own_numbers, left_out
+
+
+def _place(
+    record: Mapping[str, Any],
+    row_keys: tuple[str, ...],
+    column_keys: tuple[str, ...],
+    rows: Mapping[Key, None],
+    columns: dict[Key, Column],
+) -> OwnNumber | None:
+    """Find the row and the column of a record; a data set of our own gets a new column."""
+
+    def fits(name: str, wanted: str) -> bool:
+        # Features may differ, and a record need not say which signatures it used.
+        return (
+            name == "features"
+            or (name == "semantic" and record[name] == "")
+            or record[name] == wanted
+        )
+
+    fitting = [
+        key
+        for key, column in columns.items()
+        if column.published and all(fits(name, value) for name, value in column.keys.items())
+    ]
+    if fitting:
+        same = [
+            key
+            for key in fitting
+            if same_features(columns[key].keys.get("features", ""), record["features"])
+        ]
+        column = (same or fitting)[-1]
+    else:
+        new = _own_column(record, column_keys, columns)
+        if new is None:
+            return None
+        column = tuple(new.keys[name] for name in column_keys)
+        columns.setdefault(column, new)
+    row = tuple(str(record[name]) for name in row_keys)
+    for known in rows:
+        pairs = zip(row_keys, known, row, strict=True)
+        if all(same_features(a, b) if name == "features" else a == b for name, a, b in pairs):
+            row = known
+            break
+    percent = columns[column].unit == "%"
+    return OwnNumber(
+        row=row,
+        column=column,
+        features=str(record["features"]),
+        split_version=str(record["split_version"]),
+        class_split=str(record["class_split"]),
+        value=float(record["value"]) * (100 if percent else 1),
+        tuned_for=str(record["tuned_for"]),
+    )
+
+
+def _own_column(
+    record: Mapping[str, Any], names: tuple[str, ...], columns: Mapping[Key, Column]
+) -> Column | None:
+    """A column for a data set that the paper's table lacks, if the table has such numbers."""
+    paper = [column for column in columns.values() if column.published]
+    datasets = {column.keys.get("dataset") for column in paper}
+    if len(datasets) == 1 or record["dataset"] in datasets:
+        return None
+    for column in paper:
+        alike = ("setting", "metric", "variant")
+        if all(column.keys[name] == record[name] for name in alike if name in column.keys):
+            keys = {name: "" if name == "features" else str(record[name]) for name in names}
+            return Column(keys, column.unit, column.decimals, False)
+    return None
+
+
+def prefer_conventional(own_numbers: list[OwnNumber]) -> list[OwnNumber]:
+    """Of uncalibrated numbers that exist both ways, keep those tuned as in the paper."""
+
+    def place(number: OwnNumber) -> tuple[Key, Key, str]:
+        return (number.row, number.column, number.features)
+
+    conventional = {place(number) for number in own_numbers if number.tuned_for == "zsl"}
+    return [
+        number
+        for number in own_numbers
+        if number.tuned_for == "zsl" or place(number) not in conventional
+    ]
+
+
+def refuse_mixtures(
+    own_numbers: Iterable[OwnNumber], columns: Mapping[Key, Column], *, by_row: bool
+) -> None:
+    """One column compares like with like: one kind of features, one version of the split."""
+    features: dict[tuple[Key, Key], dict[str, str]] = {}
+    versions: dict[Key, set[str]] = {}
+    for number in own_numbers:
+        place = (number.column, number.row if by_row else ())
+        features.setdefault(place, {})[canonical_features(number.features)] = number.features
+        # Class splits are different by intention.
+        version = number.split_version if not number.class_split else "class splits"
+        versions.setdefault(number.column, set()).add(version)
+    kinds = [(column, "features", list(names.values())) for (column, _), names in features.items()]
+    kinds += [(column, "split_version", sorted(names)) for column, names in versions.items()]
+    for column, what, names in kinds:
+        if len(names) > 1:
+            keys = columns[column].keys
+            where = " ".join(keys[k] for k in ("dataset", "split", "metric") if keys.get(k))
+            raise ValueError(
+                f"Records for {where} differ in {what}: {name_some(names)}. "
+                f"They cannot stand in one column; choose one with {what}=."
+            )
