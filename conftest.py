@@ -1,4 +1,4 @@
-"""What tests and doctests share: a cache, and skips that say which package is missing."""
+"""What tests and doctests share: a cache, slow doctests, and which package a skip is for."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ _NEEDS = {
     "ExemplarMLP": "torch",
     "torch": "torch",
 }
+# What a doctest mentions that takes long.
+_SLOW = ("ExemplarMLP", "load_glyphs")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip doctests that need a package which is not there."""
+    """Skip doctests that need a package which is not there; mark those that take long."""
     for item in items:
         if not isinstance(item, pytest.DoctestItem):
             continue
@@ -27,6 +29,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for word, package in _NEEDS.items():
             if word in source and importlib.util.find_spec(package) is None:
                 item.add_marker(pytest.mark.skip(reason=f"needs {package}"))
+        if any(word in source for word in _SLOW):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -6,7 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from estimators import is_slow
 from zslearn.datasets import make_zero_shot
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the slow ones among the checks of all estimators."""
+    for item in items:
+        parameters = getattr(getattr(item, "callspec", None), "params", {})
+        pair = parameters.get("estimator"), parameters.get("check")
+        if None not in pair and is_slow(*pair):
+            item.add_marker(pytest.mark.slow)
 
 
 def _folder(variable: str) -> Path:

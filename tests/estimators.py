@@ -1,4 +1,4 @@
-"""Every estimator, in the settings that the common checks go through, and what each may fail."""
+"""Every estimator, in the settings that the checks go through, and what each may fail."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ def _mlp() -> ExemplarMLP:
     return ExemplarMLP(hidden_size=50, learning_rate=1e-2, max_iter=100)
 
 
-# Settings besides the default that take another way through the code. An estimator that is not
-# here is checked with its defaults; one that needs another estimator gets ESZSL.
+# Settings besides the default that take another way through the code; all but the first are slow.
+# An estimator that is not here is checked with its defaults; one that needs another estimator gets
+# ESZSL.
 SETTINGS: dict[str, list[dict[str, Any]]] = {
     "ESZSL": [{}, {"center": None}, {"feature_norm": None}, {"signature_scale": "all"}],
     "SAE": [{}, {"center": "both"}, {"direction": "feature_to_semantic", "center": "both"}],
@@ -62,8 +63,26 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
     "CalibratedStacking": [{"estimator": ESZSL()}, {"estimator": ESZSL(), "bias": 0.1}],
 }
 
-# Checks of scikit-learn that an estimator fails, each with its reason.
+# Checks, of the library or of scikit-learn, that an estimator fails, each with its reason.
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {}
+
+# Checks that are slow for every estimator, and those that are so for some: where processes are
+# started, and where many settings are fitted that take long.
+SLOW_CHECKS = {"check_scikit_learn"}
+_MANY_FITS = {
+    "check_grid_equals_single_fits",
+    "check_grid_hands_out_separate_models",
+    "check_inside_search",
+    "check_refit_forgets",
+    "check_rows_embedded_once",
+}
+SLOW_CHECKS_OF = {
+    "CalibratedStacking": {"check_n_jobs"},
+    "ZeroShotSearchCV": {"check_n_jobs"},
+    "CMT": _MANY_FITS,
+    "CMTStar": _MANY_FITS,
+    "LatEm": _MANY_FITS,
+}
 
 # Hyper-parameters of a kind that needs an extra → module.
 NEEDS: dict[type[Any], str] = {ExemplarMLP: "torch"}
@@ -86,11 +105,11 @@ def _settings(name: str, cls: type[Any]) -> list[dict[str, Any]]:
     return [{"estimator": ESZSL()} if "estimator" in required else {}]
 
 
-def instances(**common: Any) -> list[Any]:
-    """Pytest parameters: one estimator a setting."""
+def instances() -> list[Any]:
+    """Pytest parameters: one estimator per setting."""
     params = []
     for name, cls in all_estimators().items():
-        for setting in _settings(name, cls):
+        for number, setting in enumerate(_settings(name, cls)):
             marks = [
                 pytest.mark.skipif(
                     importlib.util.find_spec(module) is None, reason=f"needs {module}"
@@ -98,10 +117,17 @@ def instances(**common: Any) -> list[Any]:
                 for kind, module in NEEDS.items()
                 if any(isinstance(value, kind) for value in setting.values())
             ]
-            estimator = cls(**setting, **common)
+            if number > 0:
+                marks.append(pytest.mark.slow)
             label = ",".join(f"{k}={v}" for k, v in setting.items())
-            params.append(pytest.param(estimator, id=f"{name}({label})", marks=marks))
+            params.append(pytest.param(cls(**setting), id=f"{name}({label})", marks=marks))
     return params
+
+
+def is_slow(estimator: Any, check: Any) -> bool:
+    """Whether a check of an estimator belongs to the slow tier."""
+    name = getattr(check, "func", check).__name__
+    return name in SLOW_CHECKS or name in SLOW_CHECKS_OF.get(type(estimator).__name__, ())
 
 
 def expected_failed_checks(estimator: Any) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -15,9 +16,10 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from zslearn.base import ZeroShotClassifier
+from zslearn.base import ZeroShotClassifier, alike, alike_but_for
 from zslearn.baselines import ESZSL
-from zslearn.signatures import MultiSignatures, SignatureViews
+from zslearn.signatures import MultiSignatures, SignatureViews, side_by_side
+from zslearn.synthesis import EXEM, SynC
 from zslearn.utils import InputWarning
 
 
@@ -30,12 +32,14 @@ class Prototypes(ZeroShotClassifier):
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
-    def _fit(self, X, y, signatures):
-        means = np.stack([X[y == c].mean(axis=0) for c in range(len(signatures))])
+    def _fit(self, training):
+        X, y = training.X, training.y
+        means = np.stack([X[y == c].mean(axis=0) for c in range(training.n_seen)])
+        signatures = side_by_side(training.signatures)
         self.map_ = np.linalg.lstsq(signatures, means, rcond=None)[0]
 
-    def synthesize(self, signatures):
-        return signatures @ self.map_
+    def synthesize(self, signatures, labels=None):
+        return side_by_side(signatures) @ self.map_
 
 
 class Views(Prototypes):
@@ -43,12 +47,9 @@ class Views(Prototypes):
 
     keep_views = True
 
-    def _fit(self, X, y, signatures):
-        self.got_ = signatures
-        super()._fit(X, y, signatures.concatenate())
-
-    def synthesize(self, signatures):
-        return super().synthesize(signatures.concatenate())
+    def _fit(self, training):
+        self.got_ = training.signatures
+        super()._fit(training)
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_a_method_without_its_verbs_says_so(problem):
 
 def test_parameters_that_are_not_finite_name_their_class(problem):
     class Broken(Prototypes):
-        def synthesize(self, signatures):
+        def synthesize(self, signatures, labels=None):
             out = super().synthesize(signatures)
             out[-1] = np.nan
             return out
@@ -703,33 +704,122 @@ def test_predicting_while_classes_are_added(problem):
         thread.join()
 
 
+# One training for many settings
+
+
+class Shared(ESZSL):
+    """Counts its trainings and gives settings back in the opposite order."""
+
+    calls: ClassVar[list[int]] = []
+
+    @classmethod
+    def _fit_many(cls, training, variants):
+        cls.calls.append(len(variants))
+        yield from super()._fit_many(training, list(variants)[::-1])
+
+
 def test_a_method_shares_work_by_one_hook(problem):
-    class Shared(ESZSL):
-        grid_order = ("alpha_features",)
-        calls = 0
-
-        def _fit_settings(self, training, settings):
-            type(self).calls += 1
-            for i, one in reversed(list(enumerate(self._variants(settings)))):
-                one._fit(training.X, training.y, training.signatures)
-                yield i, one
-
-    given = {"signatures": problem.signatures}
-    listed = [{"alpha_features": value} for value in (0.1, 10.0)]
-    shared = dict(Shared().fit_grid(problem.X_train, problem.y_train, **given, settings=listed))
+    Shared.calls.clear()
+    samples = {"y": problem.y_train, "signatures": problem.signatures}
+    settings = [{"alpha_features": value} for value in (0.1, 10.0)]
+    shared = dict(Shared().fit_grid(problem.X_train, **samples, settings=settings))
     assert list(shared) == [1, 0]
-    assert Shared.calls == 1
+    assert Shared.calls == [2]
     for i, model in shared.items():
-        alone = ESZSL(**listed[i]).fit(problem.X_train, problem.y_train, **given)
-        assert np.array_equal(
-            model.predict(problem.X_test_unseen), alone.predict(problem.X_test_unseen)
+        alone = Shared(**settings[i]).fit(problem.X_train, **samples)
+        np.testing.assert_array_equal(
+            model.decision_function(problem.X_test_unseen),
+            alone.decision_function(problem.X_test_unseen),
         )
-    # Another hyper-parameter changes: each setting is fitted by itself.
-    others = [{"center": None}, {"center": "both"}]
-    assert (
-        len(list(Shared().fit_grid(problem.X_train, problem.y_train, **given, settings=others)))
-        == 2
-    )
-    assert Shared.calls == 1
+    assert Shared.calls == [2, 1, 1]
+
+
+def test_settings_that_are_prepared_for_differently_are_trained_apart(problem):
+    Shared.calls.clear()
+    settings = [
+        {"feature_norm": norm, "signature_scale": scale, "alpha_features": alpha}
+        for norm in ("l2", None)
+        for scale in ("seen", "all", 1.5)
+        for alpha in (1.0, 10.0)
+    ]
+    samples = {"y": problem.y_train, "signatures": problem.signatures}
+    fitted = dict(Shared().fit_grid(problem.X_train, **samples, settings=settings))
+    assert Shared.calls == [2] * 6
+    for i, model in fitted.items():
+        alone = ESZSL(**settings[i]).fit(problem.X_train, **samples)
+        np.testing.assert_allclose(
+            model.decision_function(problem.X_test_unseen),
+            alone.decision_function(problem.X_test_unseen),
+        )
+        assert model.signature_scale_ == alone.signature_scale_
+
+
+def test_a_wrong_setting_of_a_grid_is_named(problem):
     with pytest.raises(ValueError, match="alpha_features"):
-        list(Shared().fit_grid(problem.X_train, problem.y_train, settings=[{"alpha_features": -1}]))
+        list(ESZSL().fit_grid(problem.X_train, problem.y_train, settings=[{"alpha_features": -1}]))
+
+
+def test_training_carries_what_a_method_may_ask_for(problem):
+    class Curious(Prototypes):
+        def _fit(self, training):
+            self.training_ = training
+            super()._fit(training)
+
+    model = Curious().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    training = model.training_
+    np.testing.assert_array_equal(training.labels, problem.y_train)
+    np.testing.assert_array_equal(training.classes, model.seen_classes_)
+    np.testing.assert_array_equal(training.counts, np.bincount(training.y))
+    assert training.table.labels.tolist() == model.classes_.tolist()
+    every = training.every_signature()
+    np.testing.assert_array_equal(
+        every[training.table.positions(training.classes)], training.signatures
+    )
+    part = training.only(np.array([1, 4, 5]))
+    np.testing.assert_array_equal(part.classes, training.classes[[1, 4, 5]])
+    np.testing.assert_array_equal(np.unique(part.y), [0, 1, 2])
+    kept = np.isin(problem.y_train, part.classes)
+    np.testing.assert_array_equal(part.labels, problem.y_train[kept])
+    np.testing.assert_array_equal(part.X, training.X[kept])
+    np.testing.assert_array_equal(part.signatures, training.signatures[[1, 4, 5]])
+
+
+def test_a_failed_fit_leaves_the_model_as_it_was(problem, fitted):
+    before = dict(vars(fitted))
+    fitted.set_params(alpha_features=3.0)
+    with pytest.raises(ValueError, match="no signature"):
+        fitted.fit(problem.X_train, problem.y_train, signatures=problem.signatures.iloc[:2])
+    assert vars(fitted) == {**before, "alpha_features": 3.0}
+
+
+def test_a_second_fit_forgets_the_first(problem):
+    frame = pd.DataFrame(problem.X_train).rename(columns=str)
+    model = ESZSL().fit(frame, problem.y_train, signatures=problem.signatures)
+    assert hasattr(model, "feature_names_in_")
+    model.extra_ = "of the first fit"
+    model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    assert not hasattr(model, "feature_names_in_")
+    assert not hasattr(model, "extra_")
+
+
+@pytest.mark.parametrize("names", [("center",), ("center", "alpha_features"), ()])
+def test_alike_groups_by_value(names):
+    variants = [ESZSL(a, center=c) for c in ("both", None) for a in (1.0, 2.0, 1.0)]
+    groups = alike(variants, *names)
+    assert sum(map(len, groups)) == 6
+    keys = [{tuple(getattr(v, n) for n in names) for v in group} for group in groups]
+    assert all(len(key) == 1 for key in keys)
+    assert len(set.union(*keys)) == len(groups)
+
+
+def test_alike_compares_arrays_and_estimators_by_what_they_hold():
+    metric = np.eye(3)
+    same = [SynC(metric=metric), SynC(metric=metric.copy())]
+    assert len(alike(same, "metric")) == 1
+    assert len(alike([*same, SynC(metric=2 * metric)], "metric")) == 2
+    inner = [EXEM(estimator=ESZSL(3.0)), EXEM(estimator=ESZSL(3.0)), EXEM(estimator=ESZSL(4.0))]
+    assert [len(group) for group in alike(inner, "estimator")] == [2, 1]
+    assert len(alike_but_for(inner, "estimator")) == 1
+    chance = [SynC(random_state=np.random.RandomState(0)) for _ in range(2)]
+    assert len(alike(chance, "random_state")) == 2
+    assert alike_but_for([], "alpha") == []

@@ -7,7 +7,9 @@ from sklearn.base import clone
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
 from zslearn.metrics import generalized_accuracy, harmonic_mean
+from zslearn.model_selection import ClassKFold, GeneralizedClassKFold, ZeroShotSearchCV
 from zslearn.signatures import MultiSignatures
+from zslearn.synthesis import EXEM, SynC
 from zslearn.utils import InputWarning
 from zslearn.utils._folds import class_folds, hold_out_per_class
 
@@ -117,13 +119,38 @@ def test_too_few_classes_to_leave_one_out():
     assert model.bias_ == 0.0
 
 
-def test_three_classes_some_with_one_sample():
+def test_four_classes_some_with_one_sample():
     rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((9, 3)), np.array(list("aaaabbbbc"))
-    signatures = {label: rng.random(4) for label in "abcd"}
+    X, y = rng.standard_normal((13, 3)), np.array(list("aaaabbbbcdddd"))
+    signatures = {label: rng.random(4) for label in "abcde"}
     model = CalibratedStacking(ESZSL(), cv=10).fit(X, y, signatures=signatures)
     assert np.isfinite(model.bias_)
-    assert 1 <= len(model.fold_biases_) <= 3
+    assert len(model.fold_biases_) == 2
+
+
+@pytest.mark.parametrize("method", [ESZSL(), SynC(), EXEM(distance="standardized")], ids=str)
+def test_the_factor_is_that_of_a_search(problem, method):
+    """One rule: stacking and a search with one setting leave out the same classes."""
+    samples = {"X": problem.X_train, "y": problem.y_train, "signatures": problem.signatures}
+    stacked = CalibratedStacking(method).fit(**samples)
+    name = next(name for name in ("C", "alpha", "alpha_features") if hasattr(method, name))
+    grid = {name: [getattr(method, name)]}
+    search = ZeroShotSearchCV(method, grid, setting="gzsl").fit(**samples)
+    assert stacked.bias_ == pytest.approx(search.bias_, rel=1e-9)
+    X, _ = _rows(problem)
+    np.testing.assert_array_equal(stacked.predict(X), search.predict(X))
+
+
+def test_folds_may_be_given(problem):
+    samples = {"X": problem.X_train, "y": problem.y_train, "signatures": problem.signatures}
+    folds = GeneralizedClassKFold(3, held_out=0.4, random_state=5)
+    model = CalibratedStacking(ESZSL(), cv=folds).fit(**samples)
+    assert len(model.fold_biases_) == 3
+    rows = list(folds.split(None, problem.y_train))
+    again = CalibratedStacking(ESZSL(), cv=rows).fit(**samples)
+    assert model.bias_ == again.bias_
+    with pytest.raises(ValueError, match="validates no image of a class that it trains on"):
+        CalibratedStacking(ESZSL(), cv=ClassKFold(3)).fit(**samples)
 
 
 def test_several_views_and_later_classes(problem):
@@ -138,7 +165,7 @@ def test_several_views_and_later_classes(problem):
     )
     model.add_classes(views(frame.loc[late]))
     assert set(late) <= set(model.unseen_classes_)
-    assert model._class_bias(model.classes_)[np.isin(model.classes_, late)] == 0.0
+    assert model.class_scorer_.bias[np.isin(model.classes_, late)] == 0.0
 
 
 def test_nested_factors_add_up(problem):

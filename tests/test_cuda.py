@@ -63,9 +63,9 @@ def test_ties(to_gpu):
 @pytest.mark.parametrize("estimator", instances())
 def test_estimators(to_gpu, estimator, problem):
     rows = np.concatenate([problem.X_test_seen, problem.X_test_unseen])
-    given = {"y": problem.y_train, "signatures": problem.signatures}
-    expected = clone(estimator).fit(problem.X_train, **given)
-    model = clone(estimator).fit(to_gpu(problem.X_train), **given)
+    options = {"y": problem.y_train, "signatures": problem.signatures}
+    expected = clone(estimator).fit(problem.X_train, **options)
+    model = clone(estimator).fit(to_gpu(problem.X_train), **options)
     scores = model.decision_function(to_gpu(rows))
     assert type(scores) is type(to_gpu(rows))
     assert scores.device == to_gpu(rows).device

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import tomllib
 from pathlib import Path
@@ -51,3 +52,48 @@ def test_links_of_the_readme_lead_somewhere():
 def test_torch_is_pinned_to_what_is_tested():
     constraints = (ROOT / "constraints.txt").read_text(encoding="utf-8")
     assert re.search(r"^torch==\d", constraints, re.M)
+
+
+def _api():
+    """Names on the API page, by module."""
+    names = {}
+    module = None
+    for line in (ROOT / "docs" / "api.rst").read_text(encoding="utf-8").splitlines():
+        if line.startswith(".. currentmodule:: "):
+            module = line.removeprefix(".. currentmodule:: ")
+        elif re.fullmatch(r"   \w+", line):
+            names.setdefault(module, set()).add(line.strip())
+    return names
+
+
+def test_names_on_the_api_page_exist_and_are_exported():
+    for module, names in _api().items():
+        room = importlib.import_module(module)
+        for name in names:
+            assert name in room.__all__, f"{module}.{name}"
+            assert getattr(room, name).__doc__, f"{module}.{name}"
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [
+        (
+            "zslearn.base",
+            {"Training", "ZeroShotClassifier", "ZeroShotMetaClassifier", "alike", "alike_but_for"},
+        ),
+        ("zslearn.scoring", {"ClassScorer", "Embedding"}),
+        (
+            "zslearn.utils.estimator_checks",
+            {"check_zero_shot_estimator", "parametrize_with_checks", "zero_shot_checks"},
+        ),
+    ],
+)
+def test_what_the_author_of_a_method_needs_is_on_the_api_page(module, names):
+    assert names <= _api().get(module, set())
+
+
+def test_there_is_a_slow_tier():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert any(m.startswith("slow:") for m in settings["tool"]["pytest"]["ini_options"]["markers"])
+    # All that a submission must pass is run by `make test`, the slow ones too.
+    assert "not slow" not in (ROOT / "Makefile").read_text(encoding="utf-8")

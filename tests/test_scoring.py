@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
-from zslearn import scoring
 from zslearn.scoring import class_scores, top_k
 
 LIBRARIES = ["numpy", "torch", "array_api_strict"]
@@ -37,8 +36,8 @@ def _problem(score, n=23, classes=17, dims=6, seed=0):
 @pytest.fixture(params=[False, True], ids=["one block", "many blocks"])
 def blocks(request, monkeypatch):
     if request.param:
-        monkeypatch.setattr(scoring, "_CLASS_BLOCK", 5)
-        monkeypatch.setattr(scoring, "_BLOCK_BYTES", 1000)
+        monkeypatch.setattr("zslearn.scoring._blocks._CLASS_BLOCK", 5)
+        monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 1000)
     return request.param
 
 
@@ -75,8 +74,8 @@ def test_of_equals_the_first_wins(data):
     X = rng.integers(-1, 2, (n, dims)).astype(float)
     P = rng.integers(-1, 2, (classes, dims)).astype(float)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scoring, "_CLASS_BLOCK", data.draw(st.integers(1, 10)))
-        patch.setattr(scoring, "_BLOCK_BYTES", data.draw(st.integers(1, 2000)))
+        patch.setattr("zslearn.scoring._blocks._CLASS_BLOCK", data.draw(st.integers(1, 10)))
+        patch.setattr("zslearn.utils._blocks.BLOCK_BYTES", data.draw(st.integers(1, 2000)))
         indices, values = top_k(X, P, k)
     full = X @ P.T
     order = np.argsort(-full, axis=1, kind="stable")[:, :k]
@@ -111,7 +110,7 @@ def test_distance_to_itself_is_zero():
 
 
 def test_rows_are_embedded_block_by_block(monkeypatch):
-    monkeypatch.setattr(scoring, "_BLOCK_BYTES", 2000)
+    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 2000)
     X, P = _problem("dot")
     sizes = []
 
@@ -125,8 +124,8 @@ def test_rows_are_embedded_block_by_block(monkeypatch):
 
 
 def test_memory_does_not_grow_with_rows_or_classes(tmp_path, monkeypatch):
-    monkeypatch.setattr(scoring, "_BLOCK_BYTES", 1 << 21)
-    monkeypatch.setattr(scoring, "_CLASS_BLOCK", 512)
+    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 1 << 21)
+    monkeypatch.setattr("zslearn.scoring._blocks._CLASS_BLOCK", 512)
     rng = np.random.default_rng(0)
     P = rng.standard_normal((4000, 16)).astype(np.float32)
 
@@ -155,7 +154,7 @@ def test_memory_does_not_grow_with_rows_or_classes(tmp_path, monkeypatch):
         ({"score": "manhattan"}, "not one of"),
         ({"k": 0}, "k must be between 1 and"),
         ({"k": 18}, "k must be between 1 and"),
-        ({"bias": [1.0, 2.0]}, "bias must have one number a class"),
+        ({"bias": [1.0, 2.0]}, "bias must have one number per class"),
         ({"parameters": np.ones((17, 5))}, "the last of length 6"),
         ({"parameters": np.ones((17, 2, 6))}, "needs parameters of 2 axes"),
         ({"X": np.ones((0, 6))}, "no rows"),

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from zslearn.baselines import ESZSL
-from zslearn.datasets import make_zero_shot
 from zslearn.signatures import normalize_signatures
 
 
@@ -79,39 +78,17 @@ def test_the_gradient_of_the_objective_vanishes(problem, penalties):
     assert np.abs(sum(terms)).max() < 1e-11 * largest
 
 
-def test_a_grid_is_as_if_each_was_fitted_alone(problem):
-    listed = [
-        {"alpha_features": x, "alpha_signatures": a, "center": c}
-        for x in (1e-3, 1e6)
-        for a in (1e-3, 10.0)
-        for c in (None, "features", "signatures", "both")
-    ]
-    given = {"X": problem.X_train, "y": problem.y_train, "signatures": problem.signatures}
-    fitted = dict(ESZSL().fit_grid(**given, settings=listed))
-    assert sorted(fitted) == list(range(len(listed)))
-    for i, setting in enumerate(listed):
-        alone = ESZSL(**setting).fit(**given)
-        assert fitted[i].get_params() == alone.get_params()
-        np.testing.assert_allclose(
-            fitted[i].coef_, alone.coef_, rtol=1e-7, atol=1e-9 * np.abs(alone.coef_).max()
-        )
-
-
 @pytest.mark.parametrize("alpha", [1e-300, 1e-20, 1e-15])
 def test_a_penalty_below_the_rounding_of_the_features(problem, alpha):
     """XᵀX is singular and the penalty is lost in it: the solution of least norm."""
     twice = np.concatenate([problem.X_train, problem.X_train], axis=1)
-    given = {"X": twice, "y": problem.y_train, "signatures": problem.signatures}
-    alone = ESZSL(alpha, 0.5, center=None).fit(**given)
-    fitted = dict(
-        ESZSL(0.1, 0.5, center=None).fit_grid(**given, settings=[{"alpha_features": alpha}])
-    )
+    model = ESZSL(alpha, 0.5, center=None)
+    model.fit(twice, problem.y_train, signatures=problem.signatures)
     X, A, Y = _prepared(problem)
     X = np.concatenate([X, X], axis=1) / np.sqrt(2)
     right = A @ np.linalg.inv(A.T @ A + 0.5 * np.eye(A.shape[1]))
     expected = np.linalg.pinv(X, rcond=1e-10) @ Y @ right
-    for model in (alone, fitted[0]):
-        np.testing.assert_allclose(model.coef_, expected, atol=1e-8 * np.abs(expected).max())
+    np.testing.assert_allclose(model.coef_, expected, atol=1e-8 * np.abs(expected).max())
 
 
 def test_grids_reach_far_and_tune_the_centring():
@@ -122,9 +99,9 @@ def test_grids_reach_far_and_tune_the_centring():
 def test_a_grid_over_the_preparation_is_fitted_one_by_one(problem):
     """What changes the features themselves shares nothing."""
     listed = [{"feature_norm": None}, {"feature_norm": "l2"}]
-    given = {"X": problem.X_train, "y": problem.y_train, "signatures": problem.signatures}
-    for i, model in ESZSL().fit_grid(**given, settings=listed):
-        alone = ESZSL(**listed[i]).fit(**given)
+    data = {"X": problem.X_train, "y": problem.y_train, "signatures": problem.signatures}
+    for i, model in ESZSL().fit_grid(**data, settings=listed):
+        alone = ESZSL(**listed[i]).fit(**data)
         np.testing.assert_array_equal(model.coef_, alone.coef_)
 
 
@@ -148,17 +125,12 @@ def test_more_attributes_than_classes(problem):
 
 def test_blocks_of_rows_change_nothing(problem, monkeypatch):
     whole = ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
-    monkeypatch.setattr("zslearn.baselines._closed_form._BLOCK", 7)
+    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 5000)
     parts = ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
     np.testing.assert_allclose(parts.coef_, whole.coef_, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["alpha_features", "alpha_signatures"])
-def test_penalties_must_be_positive(problem, name):
-    with pytest.raises(ValueError, match=name):
-        ESZSL(**{name: 0.0}).fit(problem.X_train, problem.y_train)
-
-
+@pytest.mark.slow
 def test_real_birds(data_folder):
     """CUB, split ns: centred ESZSL on EfficientNet-Lite0 features, untuned defaults."""
     import scipy.io
@@ -172,24 +144,3 @@ def test_real_birds(data_folder):
     model = ESZSL().fit(X[train], y[train], signatures=signatures)
     accuracy = model.score(X[test], y[test], classes=model.unseen_classes_)
     assert 0.55 < accuracy < 0.62
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-def test_recovers_the_generating_model(seed):
-    """Class means that are linear in the signatures, and one scatter."""
-    data, truth = make_zero_shot(
-        100,
-        20,
-        n_features=64,
-        n_attributes=16,
-        noise=0.2,
-        nonlinearity=0.0,
-        random_state=seed,
-        return_truth=True,
-    )
-    model = ESZSL(feature_norm=None)
-    model.fit(data.X_train, data.y_train, signatures=data.signatures)
-    test = data.X_test_unseen, data.y_test_unseen
-    best = truth.score(*test, classes=data.unseen_classes)
-    assert 0.7 < best < 0.98
-    assert model.score(*test, classes=data.unseen_classes) >= 0.9 * best

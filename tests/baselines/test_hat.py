@@ -9,12 +9,10 @@ import pytest
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
-from zslearn.baselines import HAT
-from zslearn.calibration import CalibratedStacking
+from zslearn.baselines import HAT, _hat
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.signatures import cluster_hierarchy, normalize_signatures
-from zslearn.synthesis import EXEM
 from zslearn.utils import InputWarning
 
 SIGNATURES = pd.DataFrame(
@@ -101,6 +99,7 @@ def _by_hand(X, y, row, label, alpha, delta, beta):
 
 
 @pytest.mark.parametrize("columns", [10, 4], ids=["kernel at small nodes", "covariance"])
+@pytest.mark.slow
 def test_equals_the_stated_score(zoo, columns):
     X, y = zoo[0][:, :columns], zoo[1]
     model = HAT(HIERARCHY, alpha=0.05, depth_weight=0.6, category_weight=0.3, feature_norm=None)
@@ -180,21 +179,21 @@ def test_new_classes_take_their_place(zoo):
 
 
 def test_without_a_hierarchy_one_is_built_and_it_says_so(problem):
-    given = (problem.X_train, problem.y_train)
+    data = (problem.X_train, problem.y_train)
     with pytest.warns(InputWarning, match="builds one by clustering"):
-        silent = HAT().fit(*given, signatures=problem.signatures)
+        silent = HAT().fit(*data, signatures=problem.signatures)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        meant = HAT("cluster").fit(*given, signatures=problem.signatures)
-        HAT().fit(*given)  # no signatures: an ordinary classifier
+        meant = HAT("cluster").fit(*data, signatures=problem.signatures)
+        HAT().fit(*data)  # no signatures: an ordinary classifier
     assert silent.hierarchy_built_
     assert len(silent.nodes_) > 1
     scores = meant.decision_function(problem.X_test_unseen)
     np.testing.assert_array_equal(silent.decision_function(problem.X_test_unseen), scores)
     # The helper makes the same one; the unseen classes are placed by their signatures.
     pairs = cluster_hierarchy(problem.signatures.loc[np.sort(problem.seen_classes)])
-    given_tree = HAT(pairs).fit(*given, signatures=problem.signatures)
-    np.testing.assert_allclose(given_tree.decision_function(problem.X_test_unseen), scores)
+    named = HAT(pairs).fit(*data, signatures=problem.signatures)
+    np.testing.assert_allclose(named.decision_function(problem.X_test_unseen), scores)
 
 
 def test_one_level_is_flat_attribute_least_squares(problem):
@@ -221,33 +220,32 @@ def test_binary_signatures_stay_as_they_are(problem, low):
     table = pd.DataFrame(np.where(binary == 1, 1.0, low), index=problem.signatures.index)
     model = HAT("cluster").fit(problem.X_train, problem.y_train, signatures=table)
     np.testing.assert_array_equal(model.thresholds_, 0.0)
-    normalized = model._signature_table.normalized(model.signature_scale_, keep_views=False)
+    normalized = model._described.table.normalized(model.signature_scale_, keep_views=False)
     np.testing.assert_array_equal(
         model._binary(normalized), 2 * binary[np.argsort(table.index)] - 1
     )
 
 
-def test_fit_grid_is_as_if_alone(problem):
-    settings = [
-        {"n_levels": n, "alpha": a, "depth_weight": d, "category_weight": c}
-        for n in (2, 3)
-        for a in (1e-3, 1e-1)
-        for d in (0.3, 1.0)
+@pytest.mark.parametrize("hierarchy", [HIERARCHY, "cluster"], ids=["given", "built"])
+def test_a_grid_is_as_if_each_was_fitted_alone(zoo, hierarchy, monkeypatch):
+    """Nodes are reduced once for each number of levels, whoever holds the hierarchy."""
+    reduced = []
+    factors = _hat.NodeFactors
+    monkeypatch.setattr(_hat, "NodeFactors", lambda *args: reduced.append(1) or factors(*args))
+    listed = [
+        {"category_weight": c, "depth_weight": d, "alpha": a, "n_levels": n}
         for c in (0.0, 0.5)
+        for d in (0.3, 1.0)
+        for a in (1e-3, 1e-1)
+        for n in (2, 3)
     ]
-    given = {"signatures": problem.signatures}
-    keys = set()
-    found = {}
-    for i, model in HAT("cluster").fit_grid(
-        problem.X_train, problem.y_train, settings=settings, **given
-    ):
-        found[i] = model.decision_function(problem.X_test_unseen)
-        keys.add(model.embedding_key())
-    assert len(keys) == 4
-    for i, setting in enumerate(settings):
-        alone = HAT("cluster", **setting).fit(problem.X_train, problem.y_train, **given)
-        scores = alone.decision_function(problem.X_test_unseen)
-        np.testing.assert_allclose(found[i], scores, rtol=1e-12, atol=1e-14)
+    X, y = zoo
+    fitted = dict(HAT(hierarchy).fit_grid(X, y, signatures=SIGNATURES, settings=listed))
+    assert len(reduced) == 2
+    assert len({id(model.coef_) for model in fitted.values()}) == 4
+    for i, options in enumerate(listed):
+        alone = HAT(hierarchy, **options).fit(X, y, signatures=SIGNATURES)
+        np.testing.assert_array_equal(fitted[i].decision_function(X), alone.decision_function(X))
 
 
 def test_a_search_over_hierarchies_scores_each_by_its_own_nodes(problem):
@@ -256,16 +254,16 @@ def test_a_search_over_hierarchies_scores_each_by_its_own_nodes(problem):
     # Nodes of other classes, of the same sizes: a mistake would not show in a shape.
     trees.append(dict(zip(names, np.roll(list(trees[0].values()), 1), strict=True)))
     trees.append({name: f"node {i // 8}" for i, name in enumerate(names)})
-    given = (problem.X_train, problem.y_train)
+    data = (problem.X_train, problem.y_train)
     grid = {"hierarchy": ["cluster", *trees]}
     search = ZeroShotSearchCV(HAT("cluster"), grid, cv=3)
-    search.fit(*given, signatures=problem.signatures)
+    search.fit(*data, signatures=problem.signatures)
     found = dict(
         zip(map(str, grid["hierarchy"]), search.cv_results_["mean_test_accuracy"], strict=True)
     )
     for hierarchy in grid["hierarchy"]:
         alone = ZeroShotSearchCV(HAT(hierarchy), {"alpha": [1e-3, 1e-2]}, cv=3)
-        alone.fit(*given, signatures=problem.signatures)
+        alone.fit(*data, signatures=problem.signatures)
         assert found[str(hierarchy)] == alone.cv_results_["mean_test_accuracy"][0]
 
 
@@ -328,21 +326,6 @@ def test_bad_hierarchies(zoo, hierarchy, message):
         HAT(hierarchy).fit(*zoo, signatures=SIGNATURES)
 
 
-def test_inside_other_estimators(problem):
-    given = (problem.X_train, problem.y_train)
-    inner = HAT("cluster")
-    for model in (
-        EXEM(n_components=6, estimator=inner),
-        CalibratedStacking(inner, cv=3),
-        ZeroShotSearchCV(inner, {"alpha": [1e-3, 1e-2]}, cv=3),
-    ):
-        model.fit(*given, signatures=problem.signatures)
-        accuracy = model.score(
-            problem.X_test_unseen, problem.y_test_unseen, classes=problem.unseen_classes
-        )
-        assert accuracy > 0.4
-
-
 @pytest.mark.filterwarnings("ignore::zslearn.utils.InputWarning")  # twins
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_recovery(seed):
@@ -403,6 +386,7 @@ def test_recovery_where_attributes_look_different_in_each_branch(seed):
     assert accuracy(n_levels=1) < 0.75 * best
 
 
+@pytest.mark.slow
 def test_real_birds(data_folder):
     """CUB, split ns, EfficientNet-Lite0 features, untuned."""
     from zslearn.datasets import load_xlsa17

@@ -13,13 +13,12 @@ from zslearn.baselines import IAP
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.signatures import binarize_signatures
-from zslearn.synthesis import EXEM
 from zslearn.utils import unit_rows
 
 
 def _fit(model, problem, **changes):
-    given = {"signatures": problem.signatures, **changes}
-    return model.fit(problem.X_train, problem.y_train, **given)
+    options = {"signatures": problem.signatures, **changes}
+    return model.fit(problem.X_train, problem.y_train, **options)
 
 
 def test_is_the_product_of_probabilities(problem):
@@ -87,6 +86,7 @@ def test_sigmoids_come_from_classes_held_out(problem):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.slow
 def test_thousands_of_attributes_and_sure_classes_do_not_underflow(dtype):
     data = make_zero_shot(
         n_seen=15,
@@ -129,41 +129,7 @@ def test_two_classes(calibration):
     assert model.score(X, y) > 0.8
 
 
-def test_a_new_class_must_be_binary_where_the_others_are(problem):
-    binary = binarize_signatures(problem.signatures)
-    model = _fit(IAP(), problem, signatures=binary)
-    half = pd.DataFrame([np.linspace(0.1, 1, 8)], index=["odd"], columns=binary.columns)
-    with pytest.raises(ValueError, match=r"odd.*IAP needs binary.*binarize_signatures"):
-        model.add_classes(half)
-
-
-def test_fit_grid_is_as_if_alone(problem):
-    settings = [
-        {"alpha": a, "calibration": c} for c in ("classes", None, "targets") for a in (1e-1, 1e-3)
-    ]
-    model = IAP(tol=1e-9)
-    given = {"signatures": problem.signatures, "settings": settings}
-    found = dict(model.fit_grid(problem.X_train, problem.y_train, **given))
-    assert sorted(found) == list(range(6))
-    for i, setting in enumerate(settings):
-        alone = _fit(clone(model).set_params(**setting), problem)
-        assert found[i].get_params() == alone.get_params()
-        scores = alone.decision_function(problem.X_test_unseen)
-        np.testing.assert_allclose(
-            found[i].decision_function(problem.X_test_unseen),
-            scores,
-            atol=2e-3 * np.abs(scores).max(),
-        )
-
-
-def test_inside_exem(problem):
-    model = _fit(EXEM(n_components=10, estimator=IAP()), problem)
-    accuracy = model.score(
-        problem.X_test_unseen, problem.y_test_unseen, classes=problem.unseen_classes
-    )
-    assert accuracy > 0.3
-
-
+@pytest.mark.slow
 def test_recovers_what_follows_its_assumption():
     """Binary attributes, each seen in many classes; three draws.
 

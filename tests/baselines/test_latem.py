@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from zslearn.baselines import LatEm
-from zslearn.baselines._trajectory import Scaling
+from zslearn.baselines._base_ranking import Scaling
 from zslearn.datasets import make_zero_shot
 from zslearn.signatures import normalize_signatures
 from zslearn.solvers._ranking import latent_hinge
@@ -78,7 +78,7 @@ def test_one_map_is_the_bilinear_model(problem):
     model = LatEm(1, max_iter=5).fit(
         problem.X_train, problem.y_train, signatures=problem.signatures
     )
-    assert model._parameters.shape == (16, 1, 20)
+    assert model.class_scorer_.parameters.shape == (16, 1, 20)
     X, _, A, seen = _prepared(problem)
     np.testing.assert_allclose(
         model.decision_function(problem.X_train, classes=seen),
@@ -140,6 +140,7 @@ def test_features_that_do_not_vary_are_left_out(kind):
     np.testing.assert_allclose(Scaling.of(everywhere, kind)(everywhere), 0, atol=1e-15)
 
 
+@pytest.mark.slow
 def test_recovers_two_modes_where_one_map_does_not():
     """Images of a class come from one of two linear maps of its signature."""
     data, truth = make_zero_shot(

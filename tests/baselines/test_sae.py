@@ -8,9 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zslearn.baselines import SAE
-from zslearn.datasets import make_zero_shot
 from zslearn.signatures import normalize_signatures
-from zslearn.synthesis import EXEM
 from zslearn.utils import InputWarning
 
 DIRECTIONS = ["semantic_to_feature", "feature_to_semantic"]
@@ -22,7 +20,7 @@ def _fit(problem, signatures=None, **setting):
 
 
 def _columns(problem, signatures, center):
-    """X and S as the equation has them: one column a sample."""
+    """X and S as the equation has them: one column per sample."""
     X = problem.X_train / np.linalg.norm(problem.X_train, axis=1, keepdims=True)
     seen, codes = np.unique(problem.y_train, return_inverse=True)
     S = normalize_signatures(signatures.loc[seen])[codes]
@@ -90,25 +88,6 @@ def test_scores_are_cosines(problem, direction, center):
     np.testing.assert_allclose(found, expected, atol=1e-10)
 
 
-def test_a_grid_is_as_if_each_was_fitted_alone(problem):
-    listed = [
-        {"center": c, "direction": d, "alpha": a}
-        for a in (0.01, 5.0)
-        for d in DIRECTIONS
-        for c in (None, "both")
-    ]
-    given_data = {"X": problem.X_train, "y": problem.y_train, "signatures": problem.signatures}
-    fitted = dict(SAE().fit_grid(**given_data, settings=listed))
-    assert sorted(fitted) == list(range(len(listed)))
-    for i, setting in enumerate(listed):
-        assert fitted[i].get_params() == SAE(**setting).get_params()
-        np.testing.assert_allclose(
-            fitted[i].decision_function(problem.X_test_unseen),
-            _fit(problem, **setting).decision_function(problem.X_test_unseen),
-            atol=1e-10,
-        )
-
-
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_units_change_nothing(problem, direction):
     def scores(features, signatures):
@@ -147,41 +126,3 @@ def test_equal_signatures_say_nothing(problem):
     with pytest.warns(InputWarning, match="signature of another"):
         model = _fit(problem, signatures=problem.signatures * 0 + 1.0, center="both")
     np.testing.assert_allclose(model.decision_function(problem.X_test_unseen), 0.0, atol=1e-7)
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"alpha": 0.0}, {"direction": "forward"}, {"center": "all"}, {"alpha": "auto"}]
-)
-def test_wrong_hyper_parameters_are_named(problem, wrong):
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        _fit(problem, **wrong)
-
-
-def test_under_exemplars(problem):
-    model = EXEM(estimator=SAE(), n_components=8).fit(
-        problem.X_train, problem.y_train, signatures=problem.signatures
-    )
-    unseen = problem.unseen_classes
-    assert model.score(problem.X_test_unseen, problem.y_test_unseen, classes=unseen) > 0.5
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-@pytest.mark.parametrize(("direction", "center"), [(DIRECTIONS[0], None), (DIRECTIONS[1], "both")])
-def test_recovers_the_generating_model(seed, direction, center):
-    """Class means that are linear in the signatures, and one scatter."""
-    data, truth = make_zero_shot(
-        100,
-        20,
-        n_features=64,
-        n_attributes=16,
-        noise=0.2,
-        nonlinearity=0.0,
-        random_state=seed,
-        return_truth=True,
-    )
-    model = SAE(feature_norm=None, direction=direction, center=center)
-    model.fit(data.X_train, data.y_train, signatures=data.signatures)
-    test = data.X_test_unseen, data.y_test_unseen
-    best = truth.score(*test, classes=data.unseen_classes)
-    assert 0.7 < best < 0.98
-    assert model.score(*test, classes=data.unseen_classes) >= 0.9 * best

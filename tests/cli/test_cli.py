@@ -5,12 +5,15 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 
 import zslearn
 from zslearn.cli import main
+from zslearn.datasets import make_zero_shot
+from zslearn.experiments import METHODS
 
 
 def run(*words, **options):
@@ -23,6 +26,7 @@ def run(*words, **options):
     )
 
 
+@pytest.mark.slow
 def test_version(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"zslearn {zslearn.__version__}\n"
@@ -49,6 +53,7 @@ def test_data_list_is_plain_without_a_terminal(capsys):
     assert "│" not in out
 
 
+@pytest.mark.slow
 def test_data_show(capsys):
     pytest.importorskip("matplotlib")
     assert main(["data", "show", "glyphs", "--split", "ss-2"]) == 0
@@ -76,10 +81,9 @@ def test_a_missing_extra_is_named(capsys, monkeypatch):
     assert "pip install 'zslearn[plot]'" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_demo_writes_a_table_and_pictures(tmp_path, capsys, monkeypatch):
     pytest.importorskip("matplotlib")
-    from zslearn.experiments import METHODS
-
     monkeypatch.chdir(tmp_path)
     for name in set(METHODS) - {"ESZSL"}:
         monkeypatch.delitem(METHODS, name)
@@ -106,6 +110,7 @@ def test_demo_into_a_place_that_is_no_folder(tmp_path, capsys):
     assert (tmp_path / "file").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_ends_quietly():
     read, write = os.pipe()
     os.close(read)
@@ -119,6 +124,7 @@ def test_a_closed_pipe_ends_quietly():
     assert b"Traceback" not in err
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_with_one_line(tmp_path):
     pytest.importorskip("matplotlib")
     process = subprocess.Popen(
@@ -136,3 +142,72 @@ def test_ctrl_c_stops_with_one_line(tmp_path):
     assert "zslearn: stopped" in err
     assert "Traceback" not in err
     assert not list((tmp_path / "out").glob("*"))
+
+
+@pytest.fixture
+def bench(tmp_path, monkeypatch):
+    """Run `zslearn bench` on a small data set, with two methods."""
+    data = make_zero_shot(
+        n_seen=8, n_unseen=3, n_features=6, n_attributes=5, samples_per_class=6, random_state=1
+    )
+    monkeypatch.setattr("zslearn.cli._bench.load_named", lambda arguments: data)
+    options = ["--out", str(tmp_path / "runs"), "--jobs", "1", "--methods", "ConSE", "ESZSL"]
+    return lambda *words: main(["bench", "glyphs", *options, *words])
+
+
+def _break(monkeypatch, error):
+    def tune(*given):
+        raise error
+
+    monkeypatch.setitem(METHODS, "ESZSL", replace(METHODS["ESZSL"], tune=tune))
+
+
+@pytest.mark.slow
+def test_bench_goes_on_after_a_failure_and_tries_again(
+    bench, tmp_path, capsys, monkeypatch, recwarn
+):
+    with monkeypatch.context() as broken:
+        _break(broken, ValueError("the matrix\nis singular"))
+        assert bench() == 1
+    printed = capsys.readouterr()
+    assert printed.err.splitlines()[-3:] == [
+        "zslearn: failed: ESZSL, zsl: ValueError: the matrix is singular",
+        "zslearn: failed: ESZSL, gzsl: ValueError: the matrix is singular",
+        "zslearn: 2 of 4 runs failed; the same command tries them again",
+    ]
+    assert "Traceback" not in printed.err
+    assert len(printed.out.splitlines()) == 4
+    assert not [w for w in recwarn if "failed" in str(w.message)]  # said once
+
+    assert main(["table", str(tmp_path / "runs"), "--like", "zsl"]) == 0
+    table = capsys.readouterr().out
+    assert "ConSE" in table
+    assert "ESZSL" not in table
+
+    assert bench() == 0
+    again = capsys.readouterr()
+    assert again.out == printed.out
+    assert again.err.splitlines() == [
+        "ConSE, zsl: finished before …",
+        "ESZSL, zsl: tuning …",
+        "ConSE, gzsl: finished before …",
+        "ESZSL, gzsl: tuning …",
+    ]
+    assert main(["table", str(tmp_path / "runs"), "--like", "zsl"]) == 0
+    assert "ESZSL" in capsys.readouterr().out
+
+
+def test_bench_shows_tracebacks_with_debug(bench, capsys, monkeypatch):
+    _break(monkeypatch, ValueError("no"))
+    assert bench("--debug", "--setting", "zsl") == 1
+    err = capsys.readouterr().err
+    assert err.count("Traceback (most recent call last)") == 1
+    assert "in tune" in err
+    assert "zslearn: failed: ESZSL, zsl: ValueError: no" in err
+
+
+def test_bench_stops_at_ctrl_c(bench, tmp_path, capsys, monkeypatch):
+    _break(monkeypatch, KeyboardInterrupt())
+    assert bench("--setting", "zsl") == 130
+    assert capsys.readouterr().err.endswith("zslearn: stopped\n")
+    assert not list((tmp_path / "runs").glob("*ESZSL*.json"))

@@ -51,6 +51,7 @@ def test_every_truncation_is_noticed(path):
 
 @settings(deadline=None, max_examples=200)
 @given(data=st.data())
+@pytest.mark.slow
 def test_flipped_bytes_never_give_other_arrays(tmp_path_factory, data):
     path = tmp_path_factory.getbasetemp() / "flip" / "data-1.npz"
     write_arrays(path, ARRAYS)

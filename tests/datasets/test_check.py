@@ -124,8 +124,10 @@ def test_nothing_there(tmp_path):
         check_data(tmp_path / "nowhere")
 
 
+@pytest.mark.slow
 def test_real_data(data_folder):
     report = check_data(data_folder / "xlsa17")
     assert report.problems == []
-    assert report.notes == []
+    # Sentence embeddings lie beside the features; they are no features.
+    assert all("sent_splits.mat" in note for note in report.notes)
     assert {name.split()[0] for name in report.table.index} <= {"APY", "AWA1", "AWA2", "CUB", "SUN"}

@@ -65,7 +65,6 @@ class Server:
     def archive(self, **changes):
         values = {
             "name": "xlsa17",
-            "about": "small",
             "file": "xlsa17.zip",
             "urls": (self.url(),),
             "size": len(self.payload),
@@ -351,7 +350,7 @@ def test_a_page_instead_of_an_archive(server, tmp_path):
 SCRIPT = """
 import sys
 from zslearn.datasets import _fetch
-archive = _fetch.Archive("xlsa17", "", "xlsa17.zip", (sys.argv[1],), None, sys.argv[3], ())
+archive = _fetch.Archive("xlsa17", "xlsa17.zip", (sys.argv[1],), None, sys.argv[3], ())
 _fetch.archives = lambda: {"xlsa17": archive}
 from zslearn.cli import main
 sys.exit(main(["data", "fetch", "xlsa17", "--to", sys.argv[2]]))
@@ -359,6 +358,7 @@ sys.exit(main(["data", "fetch", "xlsa17", "--to", sys.argv[2]]))
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
+@pytest.mark.slow
 def test_ctrl_c_leaves_a_part_that_continues(server, tmp_path):
     server.pause = 0.05
     digest = hashlib.sha256(PAYLOAD).hexdigest()

@@ -165,6 +165,7 @@ def test_splits_are_fixed(glyphs):
     }
 
 
+@pytest.mark.slow
 def test_another_process_renders_the_same(glyphs, tmp_path):
     program = (
         "import hashlib, sys\n"
@@ -204,6 +205,7 @@ def test_cache_is_read(glyphs, glyphs_home, rendered_once):
 
 
 @pytest.mark.parametrize("damage", ["truncated", "flipped", "foreign"])
+@pytest.mark.slow
 def test_damaged_cache_is_rebuilt_with_one_warning(
     glyphs, glyphs_home, tmp_path, rendered_once, damage
 ):
@@ -274,6 +276,7 @@ def test_fonts_without_a_character_are_refused(monkeypatch):
         _glyphs._render(ft2font, FONTS)
 
 
+@pytest.mark.slow
 def test_neither_trivial_nor_hopeless(glyphs):
     """ESZSL on the unseen classes: far above chance (0.02), far from perfect."""
 

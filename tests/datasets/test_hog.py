@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 
+from zslearn.datasets import _hog
 from zslearn.datasets._hog import gradient_histogram
 
 
@@ -59,11 +60,21 @@ def test_other_shapes():
     np.testing.assert_allclose(gradient_histogram(image[None])[0], slow_histogram(image), atol=2e-6)
 
 
-@pytest.mark.parametrize("chunk_size", [1, 3, 1000])
-def test_chunks_do_not_change_the_result(chunk_size):
+@pytest.mark.parametrize("n_images", [1, 3])
+def test_blocks_do_not_change_the_result(n_images, monkeypatch):
     images = example_images()
-    chunked = gradient_histogram(images, chunk_size=chunk_size)
-    assert np.array_equal(chunked, gradient_histogram(images))
+    at_once = gradient_histogram(images)
+    cell_histograms, sizes = _hog._cell_histograms, []
+
+    def counted(block):
+        sizes.append(len(block))
+        return cell_histograms(block)
+
+    monkeypatch.setattr(_hog, "_cell_histograms", counted)
+    block_bytes = n_images * _hog._PIXEL_BYTES * images[0].size
+    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", block_bytes)
+    assert np.array_equal(gradient_histogram(images), at_once)
+    assert max(sizes) == n_images
 
 
 def test_flat_images_give_zeros():

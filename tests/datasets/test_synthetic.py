@@ -272,3 +272,15 @@ def test_a_mixture_needs_no_more_parents_than_there_are():
     data = make_zero_shot(1, 2, signature_kind="mixture", random_state=0)
     seen = data.signatures.loc[data.seen_classes].to_numpy()
     assert np.allclose(data.signatures.loc[data.unseen_classes].to_numpy(), seen)
+
+
+@pytest.mark.slow
+def test_blocks_of_rows_do_not_change_the_result(monkeypatch):
+    def made():
+        data, truth = make_zero_shot(noise=0.5, n_modes=2, return_truth=True, random_state=0)
+        return data.X, truth.log_density(data.X)
+
+    at_once = made()
+    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 3000)  # a few rows
+    for by_blocks, whole in zip(made(), at_once, strict=True):
+        np.testing.assert_array_equal(by_blocks, whole)

@@ -503,6 +503,7 @@ def test_truncated_files_are_refused(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.slow
 def test_damaged_bytes_never_crash(tmp_path, kind):
     home = write_data_set(tmp_path, save=saver(kind))
     rng = np.random.default_rng(5)
@@ -541,6 +542,7 @@ def test_reads_the_real_files_as_scipy_does(data_folder, name):
             assert np.array_equal(value, theirs[key])
 
 
+@pytest.mark.slow
 def test_real_cub(data_folder):
     home = data_folder / "xlsa17" / "CUB"
     if not (home / "efficientnet_lite0.mat").exists():

@@ -5,19 +5,34 @@ import json
 import os
 import random
 import signal
+import sys
 import time
+import warnings
+from dataclasses import replace
+from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
+from sklearn.exceptions import FitFailedWarning
 
 from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
-from zslearn.experiments import METHODS, run_benchmark
+from zslearn.experiments import (
+    METHODS,
+    build_table,
+    failed_runs,
+    find_method,
+    read_records,
+    render,
+    run_benchmark,
+    tune_at_once,
+)
 from zslearn.experiments._runs import _slug
 from zslearn.metrics import ausuc
 from zslearn.model_selection import GeneralizedClassKFold, ZeroShotSearchCV
 from zslearn.model_selection._grid import expand
 from zslearn.synthesis import exemplar_distance_score
+from zslearn.utils import InputWarning
 
 # What differs from run to run of the same thing.
 CHANGING = ("times", "written")
@@ -106,7 +121,7 @@ def test_other_grids_and_names_have_files_of_their_own():
 
 
 def test_wrong_names(tiny, tmp_path):
-    with pytest.raises(ValueError, match="Unknown methods: 'ESZL'. There are: .*ESZSL"):
+    with pytest.raises(ValueError, match="Unknown method: 'ESZL'. There are: .*ESZSL"):
         run_benchmark(tiny, ["ESZL"], tmp_path)
     with pytest.raises(ValueError, match="Unknown settings: 'both'"):
         run_benchmark(tiny, ["ESZSL"], tmp_path, settings=["both"])
@@ -116,6 +131,7 @@ def test_wrong_names(tiny, tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.slow
 def test_killed_fifty_times_and_resumed(tiny, tmp_path, monkeypatch):
     """kill -9 at fifty random moments, then a last run: the records of one uninterrupted run."""
     monkeypatch.setattr("zslearn.model_selection._checkpoint._SECONDS", 0.0)
@@ -157,6 +173,7 @@ def test_another_grid_is_another_run(tiny, tmp_path, monkeypatch):
     assert json.loads(path.read_text())["hyper_parameters"] == {"alpha_features": 3.0}
 
 
+@pytest.mark.slow
 def test_the_seed_is_that_of_an_inner_method_too(tiny, tmp_path):
     """SynC under EXEM visits samples in random order."""
     for folder in ("1", "2"):
@@ -164,6 +181,7 @@ def test_the_seed_is_that_of_an_inner_method_too(tiny, tmp_path):
     assert _records(tmp_path / "1") == _records(tmp_path / "2")
 
 
+@pytest.mark.slow
 def test_folds_in_processes_give_the_same_record(tiny, tmp_path):
     for jobs in (None, 2):
         run_benchmark(tiny, ["SynC struct"], tmp_path / str(jobs), n_jobs=jobs)
@@ -189,6 +207,7 @@ def test_swapped_labels_of_signatures_are_other_data(tiny, tmp_path):
     assert said == ["ESZSL, zsl: tuning"] * 2
 
 
+@pytest.mark.slow
 def test_methods_on_exemplars_share_the_search_for_regressors(tiny, tmp_path, monkeypatch):
     class Counted:
         calls = 0
@@ -205,3 +224,268 @@ def test_methods_on_exemplars_share_the_search_for_regressors(tiny, tmp_path, mo
     n_settings = len(expand(METHODS["EXEM (ESZSL)"].make().set_params(estimator=None), "fast"))
     assert Counted.calls == 4 * n_settings  # four folds, once for two methods and two settings
     assert not list(tmp_path.glob(".parts*"))
+
+
+def _refuse(error, *settings):
+    """A way of tuning that fails in some settings."""
+
+    def tune(estimator, data, options):
+        if options.setting in settings:
+            raise error
+        return tune_at_once(estimator, data, options)
+
+    return tune
+
+
+class _Unmeasurable:
+    """A fitted search that fails when it is measured."""
+
+    best_params_ = bias_ = None
+
+    @property
+    def estimator_(self):
+        raise RuntimeError("cannot be measured")
+
+
+def _breaking(monkeypatch, name, error, *settings):
+    monkeypatch.setitem(METHODS, name, replace(METHODS[name], tune=_refuse(error, *settings)))
+
+
+def test_a_method_that_fails_does_not_stop_the_others(tiny, tmp_path, monkeypatch):
+    error = ValueError("the matrix\nis \x1b[31msingular")
+    _breaking(monkeypatch, "ESZSL", error, "zsl")
+    said = []
+    with pytest.warns(FitFailedWarning, match="Runs failed: 'ESZSL, zsl'. .*failed_runs") as caught:
+        paths = run_benchmark(tiny, ["ESZSL", "ConSE"], tmp_path, say=said.append)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    reason = r"the matrix is \x1b[31msingular"
+    assert said == [
+        "ESZSL, zsl: tuning",
+        f"ESZSL, zsl: failed ({reason}); going on",
+        "ConSE, zsl: tuning",
+        "ESZSL, gzsl: tuning",
+        "ConSE, gzsl: tuning",
+    ]
+    records = [json.loads(path.read_text()) for path in paths]
+    assert ["failed" in record for record in records] == [True, False, False, False]
+    failed, whole = records[0], records[1]
+    assert failed["metrics"] == {}
+    assert failed["failed"]["type"] == "ValueError"
+    assert failed["failed"]["reason"] == reason
+    assert failed["failed"]["traceback"].startswith("Traceback (most recent call last)")
+    assert "in tune" in failed["failed"]["traceback"]
+    same = ("schema", "dataset", "split", "split_version", "features", "seed", "grid")
+    assert [failed[k] for k in same] == [whole[k] for k in same]
+    assert (failed["method"], failed["setting"]) == ("ESZSL", "zsl")
+    assert (failed["versions"], failed["machine"]) == (whole["versions"], whole["machine"])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read = read_records(tmp_path)
+        table = failed_runs(tmp_path)
+    assert set(read["file"]) == {path.name for path in paths[1:]}
+    assert table.drop(columns="traceback").to_dict("records") == [
+        {
+            "dataset": tiny.name,
+            "split": tiny.split,
+            "features": tiny.features,
+            "method": "ESZSL",
+            "setting": "zsl",
+            "seed": 0,
+            "type": "ValueError",
+            "reason": reason,
+            "file": paths[0].name,
+        }
+    ]
+    shown = render(build_table(read, "zsl", rows="ours", columns="ours"))
+    assert "ConSE" in shown
+    assert "ESZSL" not in shown
+    of_paths = failed_runs(iter(paths))
+    assert of_paths["file"].tolist() == [str(paths[0])]
+    assert failed_runs(paths[1:]).empty
+    assert list(failed_runs(paths[1:]).columns) == list(table.columns)
+
+
+def test_a_failed_run_is_tried_again(tiny, tmp_path, monkeypatch):
+    """Also by a version of the program that knows nothing of failed records: they have no key."""
+    with monkeypatch.context() as broken:
+        _breaking(broken, "ESZSL", ValueError("no"), "zsl", "gzsl")
+        with pytest.warns(FitFailedWarning):
+            (path,) = run_benchmark(tiny, ["ESZSL"], tmp_path / "runs", settings=["zsl"])
+        assert "key" not in json.loads(path.read_text())
+        said = []
+        with pytest.warns(FitFailedWarning):
+            run_benchmark(tiny, ["ESZSL"], tmp_path / "runs", settings=["zsl"], say=said.append)
+        assert said[0] == "ESZSL, zsl: tuning"
+    said = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FitFailedWarning)
+        again = run_benchmark(tiny, ["ESZSL"], tmp_path / "runs", settings=["zsl"], say=said.append)
+    assert (again, said) == ([path], ["ESZSL, zsl: tuning"])
+    run_benchmark(tiny, ["ESZSL"], tmp_path / "whole", settings=["zsl"])
+    assert _records(tmp_path / "runs") == _records(tmp_path / "whole")
+    assert failed_runs(tmp_path / "runs").empty
+
+
+def test_a_failed_record_with_the_right_key_is_not_finished(tiny, tmp_path):
+    (path,) = run_benchmark(tiny, ["ESZSL"], tmp_path, settings=["zsl"])
+    record = json.loads(path.read_text())
+    failure = {"type": "E", "reason": "r", "traceback": "t"}
+    path.write_text(json.dumps(record | {"failed": failure}))
+    said = []
+    run_benchmark(tiny, ["ESZSL"], tmp_path, settings=["zsl"], say=said.append)
+    assert said == ["ESZSL, zsl: tuning"]
+    assert "failed" not in json.loads(path.read_text())
+
+
+@pytest.mark.slow
+def test_parts_stay_until_nothing_fails(tiny, tmp_path, monkeypatch):
+    """What a failed run has searched, alone or for others too, is not computed again."""
+    calls = []
+    tune = METHODS["EXEM (ESZSL)"].tune
+
+    def fail_at_the_end(*given):
+        tune(*given)
+        raise RuntimeError("out of memory")
+
+    def counted(*given):
+        calls.append(given)
+        return exemplar_distance_score(*given)
+
+    monkeypatch.setattr("zslearn.experiments._methods.exemplar_distance_score", counted)
+    names = ["EXEM (ConSE)", "EXEM (ESZSL)"]
+    with monkeypatch.context() as broken:
+        broken.setitem(
+            METHODS, "EXEM (ESZSL)", replace(METHODS["EXEM (ESZSL)"], tune=fail_at_the_end)
+        )
+        with pytest.warns(FitFailedWarning):
+            run_benchmark(tiny, names, tmp_path, settings=["zsl"])
+    assert calls
+    kept = sorted(path.name for path in tmp_path.glob(".parts*"))
+    assert len(kept) == 2
+    assert "EXEM-ESZSL" in kept[0]
+    assert "shared" in kept[1]
+    assert all(list((tmp_path / name).glob("fold-*.json")) for name in kept)
+    calls.clear()
+    run_benchmark(tiny, names, tmp_path, settings=["zsl"])
+    assert not calls
+    assert not list(tmp_path.glob(".parts*"))
+
+
+@pytest.mark.parametrize("stage", ["make", "tune", "measure", "write"])
+def test_where_a_method_can_fail(tiny, tmp_path, monkeypatch, stage):
+    method = METHODS["ESZSL"]
+    if stage == "make":
+
+        def make():
+            raise ImportError("needs torch")
+
+        method = replace(method, make=make)
+    elif stage == "tune":
+        method = replace(method, tune=_refuse(MemoryError(), "zsl"))
+    elif stage == "measure":
+        method = replace(method, tune=lambda *given: _Unmeasurable())
+    else:
+
+        def tune(*given):
+            search = tune_at_once(*given)
+            search.cv_results_["mean_test_accuracy"] = np.array([object()])
+            return search
+
+        method = replace(method, tune=tune)
+    monkeypatch.setitem(METHODS, "ESZSL", method)
+    with pytest.warns(FitFailedWarning):
+        paths = run_benchmark(tiny, ["ESZSL", "ConSE"], tmp_path, settings=["zsl"])
+    (failure,) = failed_runs(paths).to_dict("records")
+    assert (failure["type"], failure["reason"].split()[0]) == {
+        "make": ("ImportError", "needs"),
+        "tune": ("MemoryError", "MemoryError"),
+        "measure": ("RuntimeError", "cannot"),
+        "write": ("TypeError", "Object"),
+    }[stage]
+    assert set(read_records(tmp_path)["method"]) == {"ConSE"}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_what_stops_a_run_still_does(tiny, tmp_path, monkeypatch, error):
+    _breaking(monkeypatch, "ESZSL", error(), "zsl")
+    with pytest.raises(error):
+        run_benchmark(tiny, ["ConSE", "ESZSL"], tmp_path, settings=["zsl"])
+    assert {record["method"] for record in _records(tmp_path).values()} == {"ConSE"}
+
+
+@pytest.mark.parametrize(
+    ("failed", "reason"),
+    [
+        (None, "'failed' is not an object"),
+        ({"type": "E", "reason": "r"}, "'traceback' of 'failed' is None"),
+        ({"type": "E", "reason": "\x1b[31m", "traceback": ""}, "'reason' of 'failed' is"),
+    ],
+)
+def test_damaged_failed_records(tmp_path, failed, reason):
+    names = ("dataset", "split", "split_version", "features", "method", "setting")
+    record = {"schema": 1, **dict.fromkeys(names, "x"), "metrics": {}, "failed": failed}
+    (tmp_path / "a.json").write_text(json.dumps(record))
+    for read in (read_records, failed_runs):
+        with pytest.warns(InputWarning, match=f"Skipped .*a.json: damaged record: {reason}") as w:
+            assert read(tmp_path).empty
+        assert w[0].filename == __file__
+    with pytest.raises(FileNotFoundError, match="no folder"):
+        failed_runs(tmp_path / "nothing")
+
+
+# Methods of one's own
+
+OWN_METHOD = """
+from zslearn.baselines import ESZSL
+
+class Own(ESZSL):
+    "A method that lives outside the library."
+    grids = {"fast": {"alpha_features": [1.0, 100.0]}}
+
+number = 3
+"""
+
+
+@pytest.fixture
+def own_module(tmp_path, monkeypatch):
+    (tmp_path / "own_zero_shot.py").write_text(OWN_METHOD)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield "own_zero_shot"
+    sys.modules.pop("own_zero_shot", None)
+
+
+def test_a_class_of_ones_own_is_run(tiny, own_module, tmp_path):
+    (path,) = run_benchmark(tiny, [f"{own_module}:Own"], tmp_path / "runs", settings=["zsl"])
+    record = json.loads(path.read_text())
+    assert record["method"] == "Own"
+    assert record["hyper_parameters"]["alpha_features"] in (1.0, 100.0)
+    assert len(record["cross_validation"]["params"]) == 2
+
+
+def test_an_installed_package_may_bring_a_method(own_module, monkeypatch):
+    entry = EntryPoint("Brought", f"{own_module}:Own", "zslearn.methods")
+
+    def entries(*, group, name=None):
+        assert group == "zslearn.methods"
+        return [entry] if name in (None, "Brought") else []
+
+    monkeypatch.setattr("zslearn.experiments._methods.entry_points", entries)
+    assert type(find_method("Brought").make()).__name__ == "Own"
+    with pytest.raises(ValueError, match="Unknown method: 'Brougt'.*Brought"):
+        find_method("Brougt")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("no_such_module:Own", "cannot be imported: No module"),
+        ("own_zero_shot:Other", "cannot be imported.*Other"),
+        ("own_zero_shot:number", "neither a Method nor a class"),
+        ("own_zero_shot", "or name a class as module:Class"),
+    ],
+)
+def test_what_is_no_method_is_named(own_module, name, message):
+    with pytest.raises(ValueError, match=message):
+        find_method(name)

@@ -101,7 +101,7 @@ def test_prediction_outside_classes_is_wrong():
 @pytest.mark.parametrize(
     ("args", "kwargs", "message"),
     [
-        (([1, 2], [1]), {}, "y_true and y_pred must have one entry a sample: got 2 and 1."),
+        (([1, 2], [1]), {}, "y_true and y_pred must have one entry per sample: got 2 and 1."),
         (([], []), {}, "y_true is empty"),
         (
             ([[1]], [1]),
@@ -158,7 +158,7 @@ def test_flat_hit_number_or_array():
 @pytest.mark.parametrize(
     ("y_top", "k", "message"),
     [
-        ([[1, 2]], 1, "y_true and y_top must have one entry a sample: got 2 and 1."),
+        ([[1, 2]], 1, "y_true and y_top must have one entry per sample: got 2 and 1."),
         ([1, 2], 1, "y_top must be an array of labels with 2 dimension(s), got shape (2,)."),
         ([[1, 2], [3, 4]], 3, "k=3 needs as many columns in y_top, which has 2."),
         ([[1, 2], [3, 4]], 0, "k must be at least 1, got 0."),

@@ -64,6 +64,7 @@ def sweep(y_true, scores, classes, seen_classes, missing):
 @pytest.mark.parametrize("missing", ["ignore", "zero"])
 @settings(max_examples=100, deadline=None)
 @given(problem=problems())
+@pytest.mark.slow
 def test_brute_force_sweep(missing, problem):
     y_true, scores, classes, seen_classes = problem
     space = {"classes": classes, "seen_classes": seen_classes, "missing": missing}
@@ -86,6 +87,7 @@ def test_brute_force_sweep(missing, problem):
 
 @settings(max_examples=100, deadline=None)
 @given(problem=problems(step=0.1), shift=st.floats(0.01, 0.99))
+@pytest.mark.slow
 def test_each_point_is_attained_at_its_bias(problem, shift):
     # Multiples of 0.1 are not exact in binary: equality here must not rest on exact differences.
     y_true, scores, classes, seen_classes = problem

@@ -64,6 +64,7 @@ def graphs(draw):
 
 @settings(max_examples=150, deadline=None)
 @given(graph=graphs(), data=st.data())
+@pytest.mark.slow
 def test_correct_set_is_algorithm_1(graph, data):
     pairs, used, valid, distance = graph
     c, k = data.draw(st.sampled_from(used)), data.draw(st.integers(1, 6))
@@ -83,6 +84,7 @@ def test_correct_set_is_algorithm_1(graph, data):
 
 @settings(max_examples=150, deadline=None)
 @given(graph=graphs(), data=st.data())
+@pytest.mark.slow
 def test_precision_by_definition(graph, data):
     pairs, used, valid, distance = graph
     width = data.draw(st.integers(1, len(valid)))
@@ -168,7 +170,7 @@ def test_any_hashable_labels():
         ),
         ({"classes": [*ANIMALS, "cat"]}, "classes holds a label more than once: 'cat'."),
         ({"y_true": ["cat", "yak"]}, "y_true holds labels that are not in the hierarchy: 'yak'."),
-        ({"y_true": ["cat"]}, "y_true and y_top must have one entry a sample: got 1 and 2."),
+        ({"y_true": ["cat"]}, "y_true and y_top must have one entry per sample: got 1 and 2."),
         (
             {"y_top": [["cat", "bird"], ["emu", "owl"]]},
             "y_top holds labels that are not in classes: 'bird'.",
@@ -216,6 +218,7 @@ def test_errors_of_correct_set(label, k, message):
         hierarchical_correct_set(label, k, hierarchy=TREE, classes=ANIMALS)
 
 
+@pytest.mark.slow
 def test_size_of_imagenet():
     rng = np.random.default_rng(0)
     n_nodes = 21_841

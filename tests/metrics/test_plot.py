@@ -3,7 +3,15 @@ import importlib
 import numpy as np
 import pytest
 
-from zslearn.metrics import SeenUnseenCurveDisplay, ausuc, generalized_accuracy, seen_unseen_curve
+from zslearn.baselines import ESZSL
+from zslearn.calibration import CalibratedStacking
+from zslearn.metrics import (
+    SeenUnseenCurveDisplay,
+    ausuc,
+    generalized_accuracy,
+    per_class_accuracy,
+    seen_unseen_curve,
+)
 
 SPACE = {"classes": np.array(["a", "b", "c", "d"]), "seen_classes": np.array(["a", "c"])}
 
@@ -36,6 +44,32 @@ class Model:
         return X[:, [list(self.classes_).index(c) for c in classes]]
 
 
+class Calibrated(Model):
+    """Lowers the scores of seen classes; on a tie it predicts the unseen class."""
+
+    def __init__(self, bias):
+        self.bias_ = bias
+
+    def decision_function(self, X, *, classes):
+        scores = super().decision_function(X, classes=classes)
+        lowered = np.where(np.isin(classes, self.seen_classes_), self.bias_, 0.0)
+        return scores - lowered.astype(scores.dtype)
+
+    def predict(self, X):
+        unseen_first = np.array(["b", "d", "a", "c"])
+        return unseen_first[self.decision_function(X, classes=unseen_first).argmax(axis=1)]
+
+
+def _accuracies(point):
+    """Of a marker: on seen classes, on unseen classes."""
+    return (*point.get_ydata(), *point.get_xdata())
+
+
+def _predicted_accuracies(y_true, predicted, seen_classes):
+    seen = np.isin(y_true, seen_classes)
+    return tuple(float(per_class_accuracy(y_true[s], predicted[s])) for s in (seen, ~seen))
+
+
 @pytest.mark.parametrize("source", ["estimator", "predictions"])
 def test_display(plt, data, source):
     y_true, scores = data
@@ -60,8 +94,8 @@ def test_display(plt, data, source):
     assert display.line_.get_color() == display.point_.get_color() == "red"
     assert display.point_.get_marker() == "o"
     assert 0 in display.bias
-    uncalibrated = (*display.point_.get_ydata(), *display.point_.get_xdata())
-    assert uncalibrated == generalized_accuracy(y_true, scores, **SPACE)
+    assert display.calibration_factor is display.calibrated_point_ is None
+    assert _accuracies(display.point_) == generalized_accuracy(y_true, scores, **SPACE)
 
     ax = display.ax_
     assert display.figure_ is ax.figure
@@ -72,6 +106,87 @@ def test_display(plt, data, source):
     assert ax.get_ylim()[1] > display.acc_seen.max()
     (entry,) = ax.get_legend().get_texts()
     assert entry.get_text() == f"Model (AUSUC = {area:.2f})"
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("factor", [0.5, 0.3, 0.1, 1.7, -0.7, 1e-17, -1e-17, np.float64(1.0)])
+def test_calibrated_estimator(plt, data, factor, dtype):
+    """Both points are right although margins are tied, also where lowering scores rounds them."""
+    y_true, scores = data[0], data[1].astype(dtype)
+    model = Calibrated(factor)
+    display = SeenUnseenCurveDisplay.from_estimator(model, scores, y_true, color="red")
+    assert _accuracies(display.point_) == generalized_accuracy(y_true, scores, **SPACE)
+    predicted = _predicted_accuracies(y_true, model.predict(scores), SPACE["seen_classes"])
+    assert _accuracies(display.calibrated_point_) == pytest.approx(predicted, abs=1e-12)
+    assert display.calibration_factor == factor
+
+    assert (np.diff(display.bias) >= 0).all()
+    _, _, margins = seen_unseen_curve(y_true, scores, **SPACE)
+    np.testing.assert_allclose(np.unique(display.bias.round(5)), margins, atol=1e-5)
+    # Rounding parts samples of equal margins, which then cross one after the other.
+    assert display.ausuc == pytest.approx(ausuc(y_true, scores, **SPACE), abs=0.02)
+    assert (display.point_.get_marker(), display.calibrated_point_.get_marker()) == ("o", "D")
+    assert display.calibrated_point_.get_color() == "red"
+    assert len(display.ax_.get_legend().get_texts()) == 1
+
+
+def test_a_margin_that_rounding_would_lose(plt):
+    """Lowered, the first sample's seen class leads by 2⁻⁶⁰, which 1 + 2⁻⁶⁰ does not show."""
+    scores = np.array([[1 + 2.0**-52, 2.0**-52 - 2.0**-60], [0, 3.0]])
+    model = Calibrated(1.0)
+    model.classes_, model.seen_classes_ = np.array(["a", "b"]), np.array(["a"])
+    display = SeenUnseenCurveDisplay.from_estimator(model, scores, ["a", "b"])
+    assert _accuracies(display.calibrated_point_) == (1.0, 1.0)
+
+
+def test_calibrated_stacking(plt, problem):
+    X = np.concatenate([problem.X_test_seen, problem.X_test_unseen])
+    y = np.concatenate([problem.y_test_seen, problem.y_test_unseen])
+    plain = ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    scores = plain.decision_function(X)
+    space = {"classes": plain.classes_, "seen_classes": plain.seen_classes_}
+    _, _, margins = seen_unseen_curve(y, scores, **space)
+    before = generalized_accuracy(y, scores, **space)
+    moved = 0
+    for factor in ("cv", *margins[1::10]):  # on a margin a sample is tied, but for rounding
+        model = CalibratedStacking(ESZSL(), bias=factor)
+        model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+        display = SeenUnseenCurveDisplay.from_estimator(model, X, y)
+        assert _accuracies(display.point_) == before
+        after = _predicted_accuracies(y, model.predict(X), plain.seen_classes_)
+        assert _accuracies(display.calibrated_point_) == pytest.approx(after, abs=1e-12)
+        moved += after != pytest.approx(before, abs=1e-12)
+        plt.close()
+    assert moved > 5
+
+
+@pytest.mark.parametrize("bias", [0, 0.0, None, np.zeros(3), "cv", float("nan")])
+def test_what_is_no_factor(plt, data, bias):
+    y_true, scores = data
+    model = Model()
+    model.bias_ = bias
+    display = SeenUnseenCurveDisplay.from_estimator(model, scores, y_true)
+    assert display.calibrated_point_ is None
+    np.testing.assert_array_equal(display.bias, seen_unseen_curve(y_true, scores, **SPACE)[2])
+
+
+@pytest.mark.parametrize("factor", [-9, 0, 0.5, 1.25, 9])
+def test_factor_of_predictions(plt, data, factor):
+    y_true, scores = data
+    display = SeenUnseenCurveDisplay.from_predictions(
+        y_true, scores, **SPACE, calibration_factor=factor
+    )
+    expected = generalized_accuracy(y_true, scores, **SPACE, bias=factor)
+    assert _accuracies(display.calibrated_point_) == expected
+    assert _accuracies(display.point_) == generalized_accuracy(y_true, scores, **SPACE)
+    display.calibration_factor = None
+    assert display.plot().calibrated_point_ is None
+
+
+def test_wrong_factor(data):
+    for factor in ("cv", float("nan"), True):
+        with pytest.raises(ValueError, match="calibration_factor must be a number or None, got"):
+            SeenUnseenCurveDisplay.from_predictions(*data, **SPACE, calibration_factor=factor)
 
 
 def test_two_curves_on_the_same_axes(plt, data):

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import joblib
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import FitFailedWarning
 
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
@@ -94,9 +96,9 @@ def test_of_equally_good_settings_the_first_is_taken(problem):
     ties = np.flatnonzero(mean == mean.max())
     assert len(ties) > 1
     assert search.best_index_ == ties[0]
-    # ESZSL's own order: alpha_signatures changes fastest, whatever the order of the mapping.
+    # The order of the mapping: its last hyper-parameter changes fastest.
     first, second = search.cv_results_["params"][:2]
-    assert first["alpha_features"] == second["alpha_features"]
+    assert first["alpha_signatures"] == second["alpha_signatures"]
 
 
 def test_shared_work_gives_what_single_fits_give(problem):
@@ -136,6 +138,7 @@ def test_a_method_without_the_hook_is_searched_all_the_same(problem):
 
 
 @pytest.mark.parametrize("setting", ["zsl", "gzsl"])
+@pytest.mark.slow
 def test_jobs_views_and_later_classes(problem, setting):
     frame = problem.signatures
     late = problem.unseen_classes[:1]
@@ -282,6 +285,7 @@ print(search.cv_results_["mean_test_accuracy"].tolist(), flush=True)
 """
 
 
+@pytest.mark.slow
 def test_killed_by_force_and_resumed(tmp_path):
     """kill -9 at several moments; what comes out is what one uninterrupted run gives."""
 
@@ -328,6 +332,7 @@ def _is_running(pid):
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks /proc for processes")
+@pytest.mark.slow
 def test_workers_end_with_the_run_that_was_killed(tmp_path):
     script = WORKERS.replace("sys.argv[1]", repr(str(tmp_path)))
     process = subprocess.Popen([sys.executable, "-c", script])
@@ -471,6 +476,7 @@ def test_fingerprints_count_functions_within_functions():
     assert fingerprint(made(2)) == fingerprint(made(2))
 
 
+@pytest.mark.slow
 def test_fingerprints_are_the_same_in_every_process():
     """Sets have another order there, and functions another address."""
     program = """
@@ -495,6 +501,7 @@ print(fingerprint(scorer, {"a", "b", "c", "d"}, partial(scorer, y=1)))
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_folds_on_a_dask_cluster():
     distributed = pytest.importorskip("distributed", reason="needs the extra dask")
     data = make_zero_shot(n_seen=10, n_unseen=3, random_state=0)
@@ -510,3 +517,69 @@ def test_folds_on_a_dask_cluster():
         together = clone(search).set_params(n_jobs=-1).fit(**given)
     for name, values in alone.cv_results_.items():
         assert np.array_equal(values, together.cv_results_[name]), name
+
+
+# Settings that fail
+
+
+class Fragile(ESZSL):
+    """Fails where alpha_features is 13, or in all settings that share its training."""
+
+    @classmethod
+    def _fit_many(cls, training, variants):
+        for model in super()._fit_many(training, variants):
+            if model.alpha_features == 13:
+                raise ArithmeticError("thirteen brings\nbad luck")
+            yield model
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_a_setting_that_fails_does_not_end_the_search(problem, n_jobs):
+    grid = {"alpha_features": [1.0, 13.0, 10.0, 100.0]}
+    plain = _fit(ZeroShotSearchCV(ESZSL(), {"alpha_features": [1.0, 10.0, 100.0]}), problem)
+    search = ZeroShotSearchCV(Fragile(), grid, n_jobs=n_jobs)
+    with pytest.warns(FitFailedWarning, match=r"13.0.*fold 0, 1, 2, 3, 4.*thirteen brings bad"):
+        _fit(search, problem)
+    mean = search.cv_results_["mean_test_accuracy"]
+    assert np.isnan(mean[1])
+    np.testing.assert_allclose(mean[[0, 2, 3]], plain.cv_results_["mean_test_accuracy"])
+    assert search.best_params_ == plain.best_params_
+
+
+def test_error_score_as_in_scikit_learn(problem):
+    grid = {"alpha_features": [13.0, 10.0]}
+    with pytest.raises(ArithmeticError, match="thirteen"):
+        _fit(ZeroShotSearchCV(Fragile(), grid, error_score="raise"), problem)
+    with pytest.warns(FitFailedWarning):
+        search = _fit(ZeroShotSearchCV(Fragile(), grid, error_score=0.0), problem)
+    assert search.cv_results_["mean_test_accuracy"][0] == 0.0
+    with pytest.warns(FitFailedWarning), pytest.raises(ValueError, match="Every setting.*thirteen"):
+        _fit(ZeroShotSearchCV(Fragile(), {"alpha_features": [13.0, 13]}), problem)
+    with pytest.raises(ValueError, match="error_score"):
+        _fit(ZeroShotSearchCV(ESZSL(), grid, error_score="ignore"), problem)
+
+
+def test_a_setting_that_cannot_be_set_is_named_and_passed_over(problem):
+    with pytest.warns(FitFailedWarning, match="'alpha_features' parameter"):
+        search = _fit(ZeroShotSearchCV(ESZSL(), {"alpha_features": [-1.0, 10.0]}), problem)
+    assert search.best_params_ == {"alpha_features": 10.0}
+
+
+def test_a_failed_setting_is_tried_again(problem, tmp_path, monkeypatch):
+    grid = {"alpha_features": [13.0, 10.0]}
+    search = ZeroShotSearchCV(Fragile(), grid, checkpoint=tmp_path)
+    with pytest.warns(FitFailedWarning):
+        _fit(search, problem)
+    monkeypatch.setattr(Fragile, "_fit_many", ESZSL._fit_many)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _fit(search, problem)
+    assert np.isfinite(search.cv_results_["mean_test_accuracy"]).all()
+
+
+def test_a_generalized_search_with_failures(problem):
+    grid = {"alpha_features": [13.0, 10.0]}
+    with pytest.warns(FitFailedWarning):
+        search = _fit(ZeroShotSearchCV(Fragile(), grid, setting="gzsl"), problem)
+    alone = _fit(ZeroShotSearchCV(ESZSL(), {"alpha_features": [10.0]}, setting="gzsl"), problem)
+    assert search.bias_ == pytest.approx(alone.bias_)

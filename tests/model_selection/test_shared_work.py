@@ -1,4 +1,9 @@
-"""What `fit_grid` shares between settings changes nothing: each is as if fitted alone."""
+"""What `fit_grid` shares between settings changes nothing: each is as if fitted alone.
+
+`zslearn.utils.estimator_checks` checks it for every method, over its own grid and other values of
+any hyper-parameter. Here are settings that those do not reach: widths that differ, and hyper-
+parameters of a method within another one.
+"""
 
 from __future__ import annotations
 
@@ -6,52 +11,59 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from zslearn.baselines import ESZSL
+from zslearn.baselines import CCA, GFZSL, BiDiLEL
 from zslearn.experiments import METHODS
 from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
+from zslearn.model_selection._grid import expand
+from zslearn.scoring import EmbeddedRows
 from zslearn.synthesis import EXEM, SynC
 
 CASES = [
-    (ESZSL(), [{"alpha_features": a, "center": c} for a in (1.0, 9.0) for c in (None, "both")]),
-    (SynC(tol=1e-9), [{"gamma": g, "alpha": a} for g in (0.5, 4.0) for a in (2**-8, 2**-5)]),
-    (SynC(tol=1e-9), [{"alpha": 2**-8}, {"alpha": 2**-5}]),
     (SynC(tol=1e-9, penalize="v"), [{"gamma": g, "alpha": 2**-7} for g in (0.5, 2.0)]),
     (SynC("cs", tol=1e-9, random_state=0), [{"gamma": g, "alpha": 2**-6} for g in (0.5, 2.0)]),
     (
         EXEM(n_components=10),
         [
-            {"n_components": d, "gamma": g, "nu": n, "C": c}
+            {"n_components": d, "gamma": g, "nu": n, "C": c, "distance": distance}
             for d in (4, 8)
             for g in (0.5, 2.0)
             for n in (0.25, 1.0)
             for c in (0.5, 4.0)
+            for distance in ("euclidean", "standardized")
         ],
     ),
     (
         EXEM(n_components=6, estimator=SynC(tol=1e-9)),
-        [{"estimator__gamma": g, "estimator__alpha": 2**-7} for g in (0.5, 2.0)],
+        [
+            {"n_components": d, "estimator__gamma": g, "estimator__alpha": 2**-7}
+            for d in (4, 6)
+            for g in (0.5, 2.0)
+        ],
     ),
+    (CCA(), [{"n_components": d, "power": p} for d in (2, 4, None) for p in (0.0, 1.0)]),
+    (BiDiLEL(), [{"n_components": d, "latent_norm": n} for d in (2, 4) for n in ("l2", None)]),
+    (GFZSL(), [{"n_components": d, "alpha_mean": a} for d in (4, 8, None) for a in (0.1, 1.0)]),
 ]
 
 
 @pytest.mark.parametrize(("estimator", "settings"), CASES, ids=lambda value: str(value)[:40])
 def test_fit_grid_is_as_if_alone(problem, estimator, settings):
-    given = {"signatures": problem.signatures}
+    X, y = problem.X_train, problem.y_train
+    rows = EmbeddedRows(problem.X_test_unseen)
     found = {}
     for i, model in clone(estimator).fit_grid(
-        problem.X_train, problem.y_train, settings=settings, **given
+        X, y, signatures=problem.signatures, settings=settings
     ):
         assert i not in found
-        found[i] = model.decision_function(problem.X_test_unseen), model.get_params()
+        found[i] = model.class_scorer_.scores(rows)
+        for name, value in settings[i].items():
+            assert model.get_params()[name] == value
     assert sorted(found) == list(range(len(settings)))
     for i, setting in enumerate(settings):
         alone = clone(estimator).set_params(**setting)
-        alone.fit(problem.X_train, problem.y_train, **given)
+        alone.fit(X, y, signatures=problem.signatures)
         scores = alone.decision_function(problem.X_test_unseen)
-        scale = np.abs(scores).max()
-        np.testing.assert_allclose(found[i][0], scores, atol=2e-4 * scale)
-        for name, value in setting.items():
-            assert found[i][1][name] == value
+        np.testing.assert_allclose(found[i], scores, atol=2e-4 * np.abs(scores).max())
 
 
 @pytest.mark.parametrize("estimator", [SynC(tol=1e-9), EXEM(n_components=8)], ids=str)
@@ -69,11 +81,26 @@ def test_searched_scores_are_those_of_single_fits(problem, estimator):
         assert search.cv_results_["mean_test_accuracy"][i] == pytest.approx(np.mean(accuracies))
 
 
-def test_ties_are_settled_in_the_papers_order():
-    settings = ZeroShotSearchCV(SynC(), "paper")
-    from zslearn.model_selection._grid import expand
+@pytest.mark.parametrize(
+    ("grid", "n_embeddings"),
+    [
+        ({"gamma": [0.5, 2.0], "C": [1.0, 2.0]}, [1]),
+        # The order in which settings are fitted is the method's.
+        ({"n_components": [4, 8], "gamma": [0.5, 2.0], "C": [1.0, 2.0]}, [2, 4]),
+    ],
+)
+def test_rows_are_embedded_once_where_settings_embed_alike(problem, grid, n_embeddings):
+    rows = EmbeddedRows(problem.X_test_unseen)
+    settings = expand(EXEM(), grid)
+    for _, model in EXEM().fit_grid(
+        problem.X_train, problem.y_train, signatures=problem.signatures, settings=settings
+    ):
+        model.class_scorer_.scores(rows)
+    assert rows.n_embeddings in n_embeddings
 
-    first, second = expand(SynC(), settings.grid)[:2]
+
+def test_ties_are_settled_in_the_papers_order():
+    first, second = expand(SynC(), "paper")[:2]
     assert first == {"gamma": 2.0**-5, "alpha": 2.0**-30}
     assert second == {"gamma": 2.0**-5, "alpha": 2.0**-28}
     first, second = expand(EXEM(), "paper")[:2]
@@ -81,9 +108,18 @@ def test_ties_are_settled_in_the_papers_order():
     assert second["C"] == 2.0**-4
 
 
-def test_the_papers_grids_and_the_fast_ones():
-    from zslearn.model_selection._grid import expand
+def test_the_first_key_of_a_grid_changes_slowest():
+    settings = expand(SynC(), {"alpha": [1.0, 2.0], "gamma": [3.0, 4.0]})
+    assert [tuple(setting.values()) for setting in settings] == [
+        (1.0, 3.0),
+        (1.0, 4.0),
+        (2.0, 3.0),
+        (2.0, 4.0),
+    ]
+    assert [list(setting) for setting in settings] == 4 * [["alpha", "gamma"]]
 
+
+def test_the_papers_grids_and_the_fast_ones():
     assert len(expand(SynC(), "paper")) == 132
     assert len(expand(EXEM(), "paper")) == 11 * 9 * 9 * 2
     for method in METHODS.values():

@@ -49,6 +49,7 @@ def test_every_class_is_left_out_once(y, n_splits, seed):
 
 
 @given(labels, st.integers(2, 4), st.sampled_from([0.2, 0.5, 1, 3]), st.integers(0, 5))
+@pytest.mark.slow
 def test_generalized_folds(y, n_splits, held_out, seed):
     y = np.asarray(y)
     splitter = GeneralizedClassKFold(n_splits, held_out=held_out, random_state=seed)

@@ -258,7 +258,7 @@ def test_bad_input(rows):
     X, Y, y = rows
     with pytest.raises(ValueError, match="Column 1 of Y has one outcome"):
         logistic_path(X, np.column_stack([Y[:, 0], np.ones(len(X))]), alphas=[1.0])
-    with pytest.raises(ValueError, match="one row a sample"):
+    with pytest.raises(ValueError, match="one row per sample"):
         logistic_path(X, Y[:-1], alphas=[1.0])
     with pytest.raises(ValueError, match="0 and 1"):
         logistic_path(X, 2 * Y, alphas=[1.0])

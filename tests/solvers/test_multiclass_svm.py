@@ -13,13 +13,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
 from zslearn.solvers import (
+    TrainingRows,
+    loss_and_slope,
     multiclass_svm,
     multiclass_svm_objective,
     multiclass_svm_path,
 )
-from zslearn.solvers._multiclass_svm import loss_and_slope
-from zslearn.solvers._svm_crammer_singer import _project
-from zslearn.solvers._svm_rows import TrainingRows
+from zslearn.solvers._svm_dual_points import project_dual
 from zslearn.solvers._svm_squared_hinge import _Problem
 from zslearn.utils import to_numpy
 
@@ -81,6 +81,7 @@ def test_crammer_singer_is_liblinear(shape, seed):
 
 @pytest.mark.parametrize("row", range(4))
 @pytest.mark.parametrize("name", ["OVO", "CS", "struct"])
+@pytest.mark.slow
 def test_golden_training(golden_arrays, name, row):
     data, trained = golden_arrays("tiny_ps_data"), golden_arrays("tiny_ps_trainW")
     train = data["tr_loc"] - 1
@@ -188,8 +189,53 @@ def test_nearly_no_penalty(loss, alpha):
     assert np.all((X @ result.coef.T).argmax(axis=1) == y)
 
 
+@pytest.mark.parametrize("max_iter", [1, 7, 60, 300])
+@pytest.mark.parametrize("power", [-12, -16, -24])
+@pytest.mark.slow
+def test_all_attempts_share_the_passes(power, max_iter):
+    """Where classes overlap the ascent begins anew from larger penalties: no pass is free."""
+    X, y = make_rows(400, 12, 8, spread=1.5)
+    problem = {"loss": "crammer_singer", "alpha": 2.0**power}
+    with pytest.warns(ConvergenceWarning, match=f"after {max_iter} iterations"):
+        result = multiclass_svm(X, y, max_iter=max_iter, random_state=0, **problem)
+    assert result.n_iter == max_iter
+    assert result.objective == pytest.approx(
+        multiclass_svm_objective(X, y, result.coef, **problem), rel=1e-9
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        longer = multiclass_svm(X, y, max_iter=4 * max_iter, random_state=0, **problem)
+    assert result.objective - result.dual_gap <= longer.objective * (1 + 1e-9)
+    assert longer.objective - longer.dual_gap <= result.objective * (1 + 1e-9)
+
+
+def test_a_small_penalty_is_reached_from_larger_ones(monkeypatch):
+    X, y = make_rows(400, 12, 8, spread=1.5)
+    problem = {"loss": "crammer_singer", "alpha": 2.0**-20, "max_iter": 400, "random_state": 0}
+    with pytest.warns(ConvergenceWarning):
+        result = multiclass_svm(X, y, **problem)
+    monkeypatch.setattr("zslearn.solvers._svm_crammer_singer._EASY", 0.0)
+    with pytest.warns(ConvergenceWarning):
+        straight = multiclass_svm(X, y, **problem)
+    assert result.relative_gap < 0.05 < 0.5 < straight.relative_gap
+    assert result.objective < straight.objective
+
+
+@pytest.mark.parametrize(("power", "max_iter"), [(-12, 200), (-16, 500), (-20, 1000)])
+def test_an_ascent_that_will_arrive_goes_on(power, max_iter, monkeypatch):
+    X, y = make_rows(600, 40, 12, spread=1.5)
+    problem = {"loss": "crammer_singer", "alpha": 2.0**power, "tol": 1e-4, "random_state": 0}
+    result = multiclass_svm(X, y, max_iter=max_iter, **problem)
+    monkeypatch.setattr("zslearn.solvers._svm_crammer_singer._EASY", 0.0)
+    straight = multiclass_svm(X, y, max_iter=max_iter, **problem)
+    assert result.converged
+    assert result.n_iter == straight.n_iter > max_iter / 8
+    np.testing.assert_array_equal(result.coef, straight.coef)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("alpha", "tol"), [(2.0**-26, 1e-3), (2.0**-10, 1e-7)])
+@pytest.mark.slow
 def test_single_precision_does_not_hold_up_the_gap(dtype, alpha, tol):
     """Rows enough for visits in single precision; an objective, or a gap, below its rounding."""
     X, y = make_rows(1100, 1024, 20, spread=2.0)
@@ -229,7 +275,7 @@ def test_best_dual_point_of_a_row(point, slopes, curvature, tie):
         value[:] = value[0] + curvature * (dual - dual[0])
     old = dual.copy()
     change = np.empty_like(dual)
-    _project(value, dual, curvature, change)
+    project_dual(value, dual, curvature, change)
     aim = old + (value - value.max()) / curvature
     sums = np.cumsum(np.sort(aim)[::-1]) - 1
     threshold = np.max(sums / np.arange(1, len(aim) + 1))
@@ -333,8 +379,7 @@ def test_warm_start_saves_passes():
 @every_loss
 def test_float32_rows(loss, monkeypatch):
     monkeypatch.setattr("zslearn.solvers._svm_rows._SMALL", 0)
-    monkeypatch.setattr("zslearn.solvers._svm_rows._BLOCK_BYTES", 1000)
-    monkeypatch.setattr("zslearn.solvers._svm_crammer_singer._LOOK", 17)
+    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 3000)
     X, y = make_rows()
     single = solve(X.astype(np.float32), y, loss=loss, tol=1e-6)
     double = solve(X.astype(np.float32).astype(np.float64), y, loss=loss)
@@ -422,11 +467,11 @@ def test_warns_with_what_to_change(loss):
         ({"loss": "hinge"}, "is not one of"),
         ({"margins": np.ones((5, 5))}, "diagonal of zeros"),
         ({"margins": np.zeros((4, 4)), "n_classes": 5}, "5 × 5"),
-        ({"mixing": np.ones((4, 2)), "n_classes": 5}, "one row a class"),
+        ({"mixing": np.ones((4, 2)), "n_classes": 5}, "one row per class"),
         ({"n_classes": 3}, "Labels must lie in"),
         ({"y": np.zeros(120, dtype=int)}, "at least two"),
-        ({"y": np.zeros(120)}, "one integer a row"),
-        ({"y": np.zeros(7, dtype=int)}, "one integer a row"),
+        ({"y": np.zeros(120)}, "one integer per row"),
+        ({"y": np.zeros(7, dtype=int)}, "one integer per row"),
         ({"X": np.ones(120)}, "table of rows"),
     ],
 )

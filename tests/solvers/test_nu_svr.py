@@ -241,6 +241,7 @@ def one_torch_thread():
 
 @pytest.mark.usefixtures("one_torch_thread")
 @pytest.mark.parametrize("library", ["torch", "array_api_strict"])
+@pytest.mark.slow
 def test_batched_agrees(library):
     xp = pytest.importorskip(library)
     K, Y = _problem(n=30, n_targets=5, scale=0.3)
@@ -263,6 +264,7 @@ def test_batched_agrees(library):
 
 
 @pytest.mark.usefixtures("one_torch_thread")
+@pytest.mark.slow
 def test_batched_finishes_on_the_host():
     torch = pytest.importorskip("torch")
     K, Y = _problem(n=30, n_targets=3, gamma=0.05)

@@ -107,7 +107,7 @@ def test_scale_moves_along():
 def test_blocks_of_points_change_nothing(monkeypatch):
     landmarks, _, distances = _problem()
     whole = place_by_distances(landmarks, distances)
-    monkeypatch.setattr("zslearn.solvers._sammon._BYTES", 2000)
+    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 2000)
     parts = place_by_distances(landmarks, distances)
     np.testing.assert_allclose(parts.points, whole.points, atol=1e-12)
 
@@ -120,5 +120,5 @@ def test_landmarks_in_one_place():
 def test_zero_distances_and_wrong_shapes_are_refused():
     with pytest.raises(ValueError, match="landmark itself"):
         place_by_distances([[0.0], [1.0]], [[0.0, 1.0]])
-    with pytest.raises(ValueError, match="one a landmark"):
+    with pytest.raises(ValueError, match="one per landmark"):
         place_by_distances([[0.0], [1.0]], [[1.0]])

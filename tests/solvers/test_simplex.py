@@ -125,7 +125,7 @@ def test_blocks_of_targets_change_nothing(monkeypatch):
     rng = np.random.default_rng(5)
     points, targets = rng.normal(size=(8, 5)), rng.normal(size=(23, 5))
     whole = simplex_least_squares(targets, points, gamma=0.05).weights
-    monkeypatch.setattr("zslearn.solvers._simplex._BLOCK", 4)
+    monkeypatch.setattr("zslearn.solvers._simplex._GUESS_BYTES", 2000)
     parts = simplex_least_squares(targets, points, gamma=0.05).weights
     np.testing.assert_allclose(parts, whole, atol=1e-12)
 

@@ -24,6 +24,7 @@ from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import make_zero_shot
 from zslearn.metrics import ausuc
 from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
+from zslearn.scoring import EmbeddedRows
 from zslearn.signatures import MultiSignatures, normalize_signatures, rbf_similarity
 from zslearn.solvers import nu_svr
 from zslearn.synthesis import (
@@ -198,6 +199,7 @@ def test_kernel_ridge_is_that_of_scikit_learn(problem):
     np.testing.assert_allclose(ours.predicted_exemplars_, expected, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_perceptron(problem):
     pytest.importorskip("torch")
     model = _fit(problem, regressor=ExemplarMLP(hidden_size=50))
@@ -274,7 +276,7 @@ def test_the_inner_method_knows_the_names_of_classes(problem):
     assert model.estimator_.seen_classes_.tolist() == model.seen_classes_.tolist()
     # The last parameter of CMT* tells the seen classes.
     is_seen = np.isin(model.classes_, model.seen_classes_)
-    *_, last = model._parameters.T
+    *_, last = model.class_scorer_.parameters.T
     assert len(np.unique(last)) == 2
     assert np.array_equal(last > last.min(), is_seen)
 
@@ -542,7 +544,7 @@ def test_grid_gives_what_single_fits_give(problem):
     listed = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     given = {"X": problem.X_train, "y": problem.y_train, "signatures": problem.signatures}
     seen = []
-    keys = {}
+    rows = EmbeddedRows(problem.X_test_seen)
     for index, model in EXEM().fit_grid(**given, settings=listed):
         seen.append(index)
         for name, value in listed[index].items():
@@ -552,9 +554,11 @@ def test_grid_gives_what_single_fits_give(problem):
             _scores(model, problem), _scores(alone, problem), rtol=1e-5, atol=1e-6
         )
         embedded = model.embed(_unit(problem.X_test_seen))
-        np.testing.assert_array_equal(embedded, keys.setdefault(model.embedding_key(), embedded))
+        cached = rows.under(model.class_scorer_.embedding)
+        np.testing.assert_allclose(embedded, cached, rtol=1e-12, atol=1e-14)
     assert sorted(seen) == list(range(len(listed)))
-    assert len(keys) == 6
+    # Three widths and two distances, for each of two kernels; the settings of one come together.
+    assert rows.n_embeddings <= 12
 
 
 def test_grid_of_the_inner_method(problem):
@@ -791,6 +795,7 @@ def test_golden_exem_sync(golden, golden_arrays, loss, name, atol):
 
 
 @pytest.mark.parametrize(("distance", "expected"), [("euclidean", 0.627), ("standardized", 0.636)])
+@pytest.mark.slow
 def test_cub(data_folder, distance, expected):
     folder = data_folder / "xlsa17" / "CUB"
     if not (folder / "efficientnet_lite0.mat").exists():
@@ -814,3 +819,31 @@ def test_make_zero_shot_is_solved():
     model = _fit(data)
     unseen = data.unseen_classes
     assert model.score(data.X_test_unseen, data.y_test_unseen, classes=unseen) > 0.8
+
+
+def test_nested_exemplars_go_by_label(problem):
+    """Twins keep exemplars of their own, and an unseen twin takes none of a seen class."""
+    first, second = problem.seen_classes[:2]
+    unseen = problem.unseen_classes[0]
+    signatures = problem.signatures.copy()
+    signatures.loc[second] = signatures.loc[first]
+    signatures.loc[unseen] = signatures.loc[first]
+    with pytest.warns(InputWarning, match="cannot be told"):
+        model = EXEM(n_components=6, nested=True, random_state=1).fit(
+            problem.X_train, problem.y_train, signatures=signatures
+        )
+    predicted = pd.DataFrame(model.predict_exemplars(signatures), index=signatures.index)
+    for row, label in enumerate(model.seen_classes_):
+        np.testing.assert_array_equal(predicted.loc[label], model.predicted_exemplars_[row])
+    # The two were left out in different folds, or at least each by its own.
+    (normalized,) = model._described.table.normalized(model.signature_scale_, keep_views=True)[
+        model._described.table.positions(np.array([unseen]))
+    ]
+    np.testing.assert_allclose(
+        predicted.loc[unseen], model.regressor_.predict(normalized[None, :])[0]
+    )
+    assert not np.allclose(predicted.loc[unseen], predicted.loc[first])
+    # Without names nothing is known of folds.
+    np.testing.assert_allclose(
+        model.predict_exemplars(normalized[None, :])[0], predicted.loc[unseen]
+    )

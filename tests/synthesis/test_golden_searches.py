@@ -74,6 +74,7 @@ def standardized_distance(estimator, X, y, classes):
 
 
 @pytest.mark.parametrize("short", DISTANCES)
+@pytest.mark.slow
 def test_exem(golden, short):
     """Accuracies and distances to what LIBSVM's tolerance of 1e-3 moves, and the choices."""
     want = golden.load("tiny_ps_exem")
@@ -102,6 +103,7 @@ def test_exem(golden, short):
 
 
 @pytest.mark.parametrize("short", DISTANCES)
+@pytest.mark.slow
 def test_exem_generalized(golden, short):
     want = golden.load("tiny_ps_exem_gzsl")
     grid = exem_grid(want)
@@ -136,6 +138,7 @@ def program_scale(signatures):
 
 @pytest.mark.parametrize("setting", ["zsl", "gzsl"])
 @pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.slow
 def test_exem_sync(golden, loss, setting):
     """SynC's own search over predicted exemplars as signatures."""
     want = golden.load("tiny_ps_syncexem" if setting == "zsl" else "tiny_ps_syncexem_gzsl")

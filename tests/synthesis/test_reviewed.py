@@ -21,6 +21,7 @@ from zslearn.synthesis import EXEM, SynC
 
 
 @pytest.mark.parametrize("power", [-12, -16, -20])
+@pytest.mark.slow
 def test_classes_that_overlap_under_a_small_penalty(power):
     """From a cold start no worse than L-BFGS on subgradients, by more than a hundredth."""
     rng = np.random.default_rng(0)

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zslearn.solvers import (
+    class_means,
+    class_moments,
+    class_squares,
+    deviation_blocks,
+    mean_square_distance,
+)
+from zslearn.utils import to_numpy
+
+N_CLASSES = 4
+
+
+def _samples(offset=0.0, dtype=np.float64, n_samples=57, seed=0):
+    """Samples of four classes in mixed order, each class present."""
+    rng = np.random.default_rng(seed)
+    y = np.concatenate([np.arange(N_CLASSES), rng.integers(N_CLASSES, size=n_samples - N_CLASSES)])
+    rng.shuffle(y)
+    return (rng.normal(size=(n_samples, 6)) + y[:, None] + offset).astype(dtype), y
+
+
+def _plain(X, y, components=None):
+    """Means, and sums of squared deviations from these, class by class in one step."""
+    X = X.astype(np.longdouble)
+    means = np.stack([X[y == c].mean(axis=0) for c in range(N_CLASSES)])
+    deviations = X - means[y]
+    if components is not None:
+        deviations = deviations @ components
+    squares = np.stack([(deviations[y == c] ** 2).sum(axis=0) for c in range(N_CLASSES)])
+    return means.astype(float), deviations.astype(float), squares.astype(float)
+
+
+@pytest.fixture(params=[None, 1, 1000], ids=["one block", "single rows", "small blocks"])
+def budget(request, monkeypatch):
+    """Blocks of all rows, of single rows and of a few."""
+    if request.param is not None:
+        monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", request.param)
+    return request.param
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("with_components", [False, True])
+@pytest.mark.usefixtures("budget")
+def test_means_and_squares(dtype, with_components):
+    X, y = _samples(dtype=dtype)
+    components = np.random.default_rng(1).normal(size=(6, 3)) if with_components else None
+    means, _, squares = _plain(X, y, components)
+    found = class_means(X, y, N_CLASSES)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, means, rtol=1e-13)
+    found_squares = class_squares(X, y, found, components)
+    assert found_squares.dtype == np.float64
+    np.testing.assert_allclose(found_squares, squares, rtol=1e-12)
+
+
+def test_an_offset_costs_no_digits():
+    X, y = _samples(offset=1e6, n_samples=20_000)
+    X = X.astype(np.longdouble)
+    exact = np.stack([X[y == c].mean(axis=0) for c in range(N_CLASSES)])
+    found = class_means(X.astype(np.float64), y, N_CLASSES)
+    # The last addition rounds by half a unit in the last place; sums around zero by several.
+    assert np.max(np.abs(found - exact) / np.spacing(1e6)) < 0.55
+    deviations = X - exact[y]
+    squares = np.stack([(deviations[y == c] ** 2).sum(axis=0) for c in range(N_CLASSES)])
+    found_squares = class_squares(X.astype(np.float64), y, found)
+    np.testing.assert_allclose(found_squares, squares.astype(float), rtol=1e-12)
+
+
+def test_blocks_cover_the_rows_in_order(budget):
+    X, y = _samples()
+    means, deviations, _ = _plain(X, y)
+    blocks = list(deviation_blocks(X, y, means))
+    assert (len(blocks) == 1) == (budget is None)
+    np.testing.assert_array_equal(
+        np.concatenate([np.arange(57)[rows] for rows, _, _ in blocks]), np.arange(57)
+    )
+    np.testing.assert_array_equal(
+        np.concatenate([members for _, members, _ in blocks], axis=1), np.eye(N_CLASSES)[y].T
+    )
+    np.testing.assert_allclose(np.concatenate([block for _, _, block in blocks]), deviations)
+
+
+@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.usefixtures("budget")
+def test_moments(center, weighted):
+    X, y = _samples(dtype=np.float32)
+    weight = np.random.default_rng(2).uniform(0.1, 2.0, size=len(y)) if weighted else None
+    moments = class_moments(X, y, N_CLASSES, center=center, sample_weight=weight)
+    wide = X.astype(np.float64)
+    mean = np.average(wide, axis=0, weights=weight) if center else np.zeros(6)
+    counted = (wide - mean) * (np.ones(len(y)) if weight is None else weight)[:, None]
+    np.testing.assert_allclose(moments.mean, mean, rtol=1e-13)
+    np.testing.assert_allclose(moments.gram, (wide - mean).T @ counted, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(
+        moments.class_sums, np.eye(N_CLASSES)[y].T @ counted, rtol=1e-12, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("library", ["torch", "array_api_strict"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.usefixtures("budget")
+def test_other_libraries(library, dtype):
+    xp = pytest.importorskip(library)
+    X, y = _samples(dtype=dtype)
+    components = np.random.default_rng(1).normal(size=(6, 3))
+    foreign = xp.asarray(X)
+    means = class_means(foreign, y, N_CLASSES)
+    squares = class_squares(foreign, y, means, components)
+    moments = class_moments(foreign, y, N_CLASSES, center=True, sample_weight=np.ones(len(y)))
+    for array in (means, squares, *moments):
+        assert type(array) is type(foreign)
+        assert array.dtype == xp.float64
+    expected, _, expected_squares = _plain(X, y, components)
+    np.testing.assert_allclose(to_numpy(means), expected, rtol=1e-13)
+    np.testing.assert_allclose(to_numpy(squares), expected_squares, rtol=1e-12)
+    wide = X.astype(np.float64) - X.mean(axis=0, dtype=np.float64)
+    np.testing.assert_allclose(to_numpy(moments.gram), wide.T @ wide, rtol=1e-11, atol=1e-12)
+
+
+def test_means_of_another_library():
+    xp = pytest.importorskip("array_api_strict")
+    X, y = _samples()
+    means, _, squares = _plain(X, y)
+    found = class_squares(X, y, xp.asarray(means), xp.asarray(np.eye(6)))
+    assert isinstance(found, np.ndarray)
+    np.testing.assert_allclose(found, squares, rtol=1e-12)
+
+
+def test_class_without_samples():
+    X, y = _samples()
+    means = class_means(X, y, N_CLASSES + 1)
+    assert np.isnan(means[-1]).all()
+    np.testing.assert_array_equal(means[:-1], class_means(X, y, N_CLASSES))
+    squares = class_squares(X, y, means)
+    assert not squares[-1].any()
+    np.testing.assert_array_equal(squares[:-1], class_squares(X, y, means[:-1]))
+
+
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 2**20), share=st.floats(0.2, 0.8), offset=st.sampled_from([0.0, 1e6]))
+def test_halves_merge(seed, share, offset):
+    """Sums of two halves give those of the whole (Chan, Golub and LeVeque)."""
+    X, y = _samples(offset=offset, n_samples=40, seed=seed)
+    cut = int(share * len(y))
+    means, squares = class_means(X, y, N_CLASSES), 0.0
+    merged, weight = np.zeros_like(means), np.zeros((N_CLASSES, 1))
+    for half in (slice(None, cut), slice(cut, None)):
+        part = class_means(X[half], y[half], N_CLASSES)
+        counts = np.bincount(y[half], minlength=N_CLASSES)[:, None]
+        shift = np.where(counts > 0, part - merged, 0.0)
+        squares = squares + class_squares(X[half], y[half], part)
+        squares = squares + shift**2 * weight * counts / np.maximum(weight + counts, 1)
+        merged = merged + shift * counts / np.maximum(weight + counts, 1)
+        weight = weight + counts
+    np.testing.assert_allclose(merged, means, rtol=1e-13, atol=1e-13)
+    scale = max(1.0, offset)
+    np.testing.assert_allclose(squares, class_squares(X, y, means), rtol=1e-9, atol=1e-12 * scale)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e5])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_mean_square_distance_is_the_sum_of_variances(budget, offset, dtype):
+    X, _ = _samples(offset, dtype)
+    expected = X.astype(np.longdouble).var(axis=0).sum()
+    assert mean_square_distance(X) == pytest.approx(float(expected), rel=1e-9)
+
+
+def test_mean_square_distance_of_equal_samples_is_zero():
+    assert mean_square_distance(np.full((7, 3), 0.1)) == 0.0
+    assert mean_square_distance(np.zeros((7, 3))) == 0.0
+
+
+def test_squares_that_overflow_are_no_small_distance():
+    with np.errstate(over="ignore", invalid="ignore"):
+        assert mean_square_distance(np.array([[1e200], [-1e200], [3e200]])) == np.inf

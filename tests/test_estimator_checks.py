@@ -1,0 +1,534 @@
+"""The shipped checks pass a sound method, and each finds what it is there to find."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from numbers import Real
+from unittest import SkipTest
+
+import numpy as np
+import pytest
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from zslearn.base import ZeroShotClassifier, alike
+from zslearn.baselines import ESZSL
+from zslearn.calibration import CalibratedStacking
+from zslearn.utils import estimator_checks, to_numpy
+from zslearn.utils.estimator_checks import (
+    check_zero_shot_estimator,
+    parametrize_with_checks,
+    zero_shot_checks,
+)
+
+NUMPY_ONLY = {
+    "check_torch": "takes NumPy arrays only",
+    "check_array_api_strict": "takes NumPy arrays only",
+}
+
+
+class PredictedMeans(ZeroShotClassifier):
+    """Least squares from signatures to class means; the nearest mean names a sample.
+
+    Parameters
+    ----------
+    alpha : float, default=0.1
+        Ridge.
+    center : {"mean"} or None, default="mean"
+        Whether the mean of the samples is taken from them.
+    <parameters of every method>
+
+    Attributes
+    ----------
+    <attributes of every method>
+    """
+
+    score_function = "euclidean"
+    grids = {"fast": {"center": ["mean", None], "alpha": [0.01, 0.1, 1.0]}}  # noqa: RUF012
+    _parameter_constraints = {  # noqa: RUF012
+        **ZeroShotClassifier._parameter_constraints,
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "center": [StrOptions({"mean"}), None],
+    }
+
+    def __init__(self, alpha=0.1, *, center="mean", feature_norm="l2", signature_scale="seen"):
+        self.alpha = alpha
+        self.center = center
+        self.feature_norm = feature_norm
+        self.signature_scale = signature_scale
+
+    @classmethod
+    def _fit_many(cls, training, variants):
+        S = training.signatures
+        for same in alike(variants, "center"):
+            mean = training.X.mean(axis=0) * (same[0].center == "mean")
+            X = training.X - mean
+            means = np.stack([X[training.y == c].mean(axis=0) for c in range(len(S))])
+            for variant in same:
+                variant.mean_ = mean
+                gram = S.T @ S + variant.alpha * np.eye(S.shape[1])
+                variant.coef_ = np.linalg.solve(gram, S.T @ means).astype(means.dtype)
+                yield variant
+
+    def embed(self, X):
+        """Take the mean away.
+
+        <parameters of embed>
+        """
+        return X - self.mean_
+
+    def synthesize(self, signatures, labels=None):
+        """Predict the mean of each class.
+
+        <parameters of synthesize>
+        """
+        return signatures.astype(self.coef_.dtype) @ self.coef_
+
+
+def test_a_sound_method_passes():
+    results = check_zero_shot_estimator(PredictedMeans(), expected_failed_checks=NUMPY_ONLY)
+    status = {result["check_name"]: result["status"] for result in results}
+    assert set(status) == {check.__name__ for check in zero_shot_checks(PredictedMeans())}
+    assert {name for name, value in status.items() if value == "xfail"} <= set(NUMPY_ONLY)
+    skipped = {name for name, value in status.items() if value == "skipped"}
+    assert skipped <= {"check_n_jobs", "check_grid_with_a_generator", *NUMPY_ONLY}
+
+
+# What an outside author writes.
+@parametrize_with_checks([PredictedMeans(alpha=2.0)], expected_failed_checks=NUMPY_ONLY)
+def test_three_lines(estimator, check):
+    check(estimator)
+
+
+# Broken methods, each with what must find it, and words of the message.
+
+
+class DependsOnBlocks(PredictedMeans):
+    def embed(self, X):
+        return X - X.mean(axis=0)
+
+
+class WritesInEmbed(PredictedMeans):
+    def embed(self, X):
+        self.latest_ = len(X)
+        return super().embed(X)
+
+
+class WritesToRows(PredictedMeans):
+    def embed(self, X):
+        X -= self.mean_
+        return X
+
+
+class WritesInSynthesize(PredictedMeans):
+    def synthesize(self, signatures, labels=None):
+        self.n_described_ = len(signatures)
+        return super().synthesize(signatures)
+
+
+class LearnsFromUnseen(PredictedMeans):
+    @classmethod
+    def _fit_many(cls, training, variants):
+        for variant in super()._fit_many(training, variants):
+            variant.coef_ = variant.coef_ + training.every_signature().mean()
+            yield variant
+
+
+class LooksAtOthers(PredictedMeans):
+    def synthesize(self, signatures, labels=None):
+        return super().synthesize(signatures - signatures.mean(axis=0))
+
+
+class ReadsLabels(PredictedMeans):
+    def synthesize(self, signatures, labels=None):
+        first = np.array([len(str(label)) for label in labels])
+        return super().synthesize(signatures) + first[:, None]
+
+
+class IsRandom(PredictedMeans):
+    def synthesize(self, signatures, labels=None):
+        parameters = super().synthesize(signatures)
+        return parameters + 1e-8 * np.random.default_rng().standard_normal(parameters.shape)
+
+
+class IsUpsideDown(PredictedMeans):
+    def synthesize(self, signatures, labels=None):
+        return -super().synthesize(signatures)
+
+
+class TurnsToDouble(PredictedMeans):
+    def embed(self, X):
+        return super().embed(X).astype(np.float64)
+
+    def synthesize(self, signatures, labels=None):
+        return super().synthesize(signatures).astype(np.float64)
+
+
+class CannotBePickled(PredictedMeans):
+    @classmethod
+    def _fit_many(cls, training, variants):
+        for variant in super()._fit_many(training, variants):
+            variant.function_ = lambda x: x
+            yield variant
+
+
+class IgnoresAlpha(PredictedMeans):
+    @classmethod
+    def _fit_many(cls, training, variants):
+        alpha = variants[0].alpha
+        for variant in super()._fit_many(training, variants):
+            variant.coef_ = variant.coef_ * (1 + (variant.alpha - alpha))
+            yield variant
+
+
+class LeavesOneOut(PredictedMeans):
+    @classmethod
+    def _fit_many(cls, training, variants):
+        yield from super()._fit_many(training, variants[:1] if len(variants) > 1 else variants)
+
+
+class YieldsTwice(PredictedMeans):
+    @classmethod
+    def _fit_many(cls, training, variants):
+        for variant in super()._fit_many(training, variants):
+            state = dict(vars(variant))
+            yield variant
+            if len(variants) > 1:
+                vars(variant).update(state)
+                yield variant
+
+
+class SharesWhatItChanges(PredictedMeans):
+    @classmethod
+    def _fit_many(cls, training, variants):
+        shared = np.zeros((training.signatures.shape[1], training.X.shape[1]))
+        for variant in super()._fit_many(training, variants):
+            shared[:] = variant.coef_
+            variant.coef_ = shared
+            yield variant
+
+    def embed(self, X):
+        return super().embed(X) + 1e-3 * self.coef_[0]
+
+
+class KeepsModels(PredictedMeans):
+    kept = []  # noqa: RUF012
+
+    def synthesize(self, signatures, labels=None):
+        self.kept.append(self)
+        return super().synthesize(signatures)
+
+
+class EmbedsByWhatIsElsewhere(PredictedMeans):
+    def embed(self, X):
+        # Not by self.alpha, so that nobody sees what is read.
+        return X - object.__getattribute__(self, "alpha")
+
+
+class ReadsItsDictionary(PredictedMeans):
+    def embed(self, X):
+        return X - vars(self)["mean_"]
+
+
+class ChecksNoParameter(PredictedMeans):
+    _parameter_constraints = {  # noqa: RUF012
+        **PredictedMeans._parameter_constraints,
+        "alpha": [object],
+    }
+
+
+class LacksAConstraint(PredictedMeans):
+    _parameter_constraints = ZeroShotClassifier._parameter_constraints
+
+
+class HasAGridOfStrangers(PredictedMeans):
+    grids = {"fast": {"beta": [1.0, 2.0]}}  # noqa: RUF012
+
+
+class HasAGridOfWrongValues(PredictedMeans):
+    grids = {"fast": {"alpha": [-1.0, 2.0]}}  # noqa: RUF012
+
+
+class LeavesALineUnfilled(PredictedMeans):
+    """A method.
+
+    Parameters
+    ----------
+    alpha, center : float
+        Both.
+    <parameters of evry method>
+    """
+
+
+class DocumentsNothing(PredictedMeans):
+    """A method."""
+
+
+class RemembersTheFirstFit(PredictedMeans):
+    @classmethod
+    def _fit_many(cls, training, variants):
+        for variant in super()._fit_many(training, variants):
+            if variant.center is None:
+                variant.note = "no centre"
+            yield variant
+
+
+class ChangesBeforeItFails(PredictedMeans):
+    def fit(self, X, y, *, signatures=None):
+        self.n_samples_ = len(X)
+        return super().fit(X, y, signatures=signatures)
+
+
+class NeedsEightAttributes(PredictedMeans):
+    @classmethod
+    def _fit_many(cls, training, variants):
+        if training.signatures.shape[1] != 8:
+            raise ValueError("eight attributes, please")
+        yield from super()._fit_many(training, variants)
+
+
+class NeedsTwelveClasses(PredictedMeans):
+    @classmethod
+    def _fit_many(cls, training, variants):
+        if training.n_seen != 12:
+            raise ValueError("twelve classes, please")
+        yield from super()._fit_many(training, variants)
+
+
+class NeedsOneView(PredictedMeans):
+    keep_views = True
+
+    @classmethod
+    def _fit_many(cls, training, variants):
+        if len(training.table.arrays) > 1:
+            raise RuntimeError("one view, please")
+        yield from super()._fit_many(training, variants)
+
+    def synthesize(self, signatures, labels=None):
+        return super().synthesize(signatures)
+
+
+class CountsJobs(PredictedMeans):
+    """A method.
+
+    Parameters
+    ----------
+    alpha, center, n_jobs, random_state, feature_norm, signature_scale : object
+        All.
+    """
+
+    _parameter_constraints = {  # noqa: RUF012
+        **PredictedMeans._parameter_constraints,
+        "n_jobs": [int, None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        alpha=0.1,
+        *,
+        center="mean",
+        n_jobs=None,
+        random_state=0,
+        feature_norm="l2",
+        signature_scale="seen",
+    ):
+        super().__init__(
+            alpha, center=center, feature_norm=feature_norm, signature_scale=signature_scale
+        )
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @classmethod
+    def _fit_many(cls, training, variants):
+        generator = variants[0].random_state
+        for variant in super()._fit_many(training, variants):
+            variant.coef_ = variant.coef_ * (variant.n_jobs or 1)
+            if isinstance(generator, np.random.RandomState):
+                variant.coef_ = variant.coef_ * generator.uniform()
+            yield variant
+
+
+class TurnsToNumpy(ESZSL):
+    def decision_function(self, X, *, classes=None):
+        return to_numpy(super().decision_function(X, classes=classes))
+
+
+class IsNoClassifier(PredictedMeans):
+    def predict(self, X, *, classes=None):
+        return super().predict(X, classes=classes).tolist()
+
+
+class NamesOutsiders(PredictedMeans):
+    def predict(self, X, *, classes=None):
+        return super().predict(X)
+
+
+class NamesTwice(PredictedMeans):
+    def predict_top_k(self, X, k=5, *, classes=None):
+        labels, scores = super().predict_top_k(X, k, classes=classes)
+        labels[:, 1:] = labels[:, :1]
+        return labels, scores
+
+
+class MiscountsColumns(PredictedMeans):
+    @classmethod
+    def _fit_many(cls, training, variants):
+        for variant in super()._fit_many(training, variants):
+            variant.n_features_in_ = 1 + training.X.shape[1]
+            yield variant
+
+
+class FollowsTheTable(PredictedMeans):
+    """Columns in the order in which a user described the classes."""
+
+    def fit(self, X, y, *, signatures=None):
+        super().fit(X, y, signatures=signatures)
+        self.order_ = None if signatures is None else np.asarray(signatures.index)
+        return self
+
+    def decision_function(self, X, *, classes=None):
+        return super().decision_function(X, classes=self.order_ if classes is None else classes)
+
+
+BROKEN = [
+    (DependsOnBlocks(), "check_small_blocks", "block by block"),
+    (WritesInEmbed(), "check_predicting_changes_nothing", "latest_"),
+    (WritesToRows(feature_norm=None), "check_predicting_changes_nothing", "X after predicting"),
+    (WritesInSynthesize(), "check_predicting_changes_nothing", "n_described_"),
+    (LearnsFromUnseen(), "check_unused_class", "unseen ones are not described"),
+    (LooksAtOthers(), "check_unused_class", "let synthesize treat each class by itself"),
+    (ReadsLabels(), "check_renamed_labels", "numbers in place of names"),
+    (IsRandom(), "check_repeatable", "random_state"),
+    (IsRandom(), "check_described_later", "after add_classes"),
+    (IsUpsideDown(), "check_better_than_chance", "accuracy among 4 unseen"),
+    (TurnsToDouble(), "check_float32", "float64"),
+    (CannotBePickled(), "check_pickling", "cannot be pickled"),
+    (IgnoresAlpha(), "check_grid_equals_single_fits", "compared with a single fit"),
+    (LeavesOneOut(), "check_grid_equals_single_fits", "yield each variant once"),
+    (YieldsTwice(), "check_grid_equals_single_fits", "yield each variant once"),
+    (SharesWhatItChanges(), "check_grid_hands_out_separate_models", "others were fitted"),
+    (KeepsModels(), "check_grid_holds_one_model", "still held"),
+    (EmbedsByWhatIsElsewhere(), "check_rows_embedded_once", "rows that settings share"),
+    (ReadsItsDictionary(), "check_rows_embedded_once", "vars"),
+    (ChecksNoParameter(), "check_wrong_parameters_are_named", "alpha"),
+    (LacksAConstraint(), "check_wrong_parameters_are_named", "alpha"),
+    (HasAGridOfStrangers(), "check_grid_is_valid", "beta"),
+    (HasAGridOfWrongValues(), "check_grid_is_valid", "alpha"),
+    (LeavesALineUnfilled(), "check_documentation", "<parameters of evry method>"),
+    (DocumentsNothing(), "check_documentation", "alpha"),
+    (RemembersTheFirstFit(), "check_refit_forgets", "note"),
+    (ChangesBeforeItFails(), "check_error_leaves_the_model", "n_samples_"),
+    (NeedsEightAttributes(), "check_inside_exem", "eight attributes"),
+    (NeedsTwelveClasses(), "check_inside_calibrated_stacking", "twelve classes"),
+    (NeedsTwelveClasses(), "check_inside_search", "twelve classes"),
+    (NeedsOneView(), "check_several_views", "one view"),
+    (CountsJobs(), "check_n_jobs", "n_jobs=2"),
+    (CountsJobs(), "check_grid_with_a_generator", "single fit"),
+    (TurnsToNumpy(), "check_torch", "gives scores of ndarray"),
+    (TurnsToNumpy(), "check_array_api_strict", "gives scores of ndarray"),
+    (IsNoClassifier(), "check_scikit_learn", "of scikit-learn's checks"),
+    (NamesOutsiders(), "check_candidates", "no candidates"),
+    (NamesTwice(), "check_top_k", "twice"),
+    (MiscountsColumns(), "check_attributes_name_every_class", "n_features_in_"),
+    (FollowsTheTable(), "check_order_of_classes", "shuffling"),
+]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "name", "message"),
+    BROKEN,
+    ids=[f"{type(estimator).__name__}-{name}" for estimator, name, _ in BROKEN],
+)
+def test_what_is_broken_is_found(estimator, name, message):
+    if name in ("check_torch", "check_array_api_strict"):
+        pytest.importorskip(name.removeprefix("check_"))
+    with pytest.raises(Exception, match=message) as caught:
+        getattr(estimator_checks, name)(estimator)
+    assert not isinstance(caught.value, SkipTest)
+    # The sound method passes the same check.
+    if name not in NUMPY_ONLY and not isinstance(estimator, CountsJobs):
+        getattr(estimator_checks, name)(PredictedMeans())
+
+
+def test_every_check_has_something_to_find():
+    names = {check.__name__ for check in zero_shot_checks(ESZSL())}
+    assert names == {name for _, name, _ in BROKEN}
+    assert names < set(estimator_checks.__all__)
+
+
+def test_every_check_says_what_must_hold():
+    for check in zero_shot_checks(ESZSL()):
+        assert len(check.__doc__.strip()) > 60
+
+
+def test_a_failure_names_the_check_and_the_estimator():
+    with pytest.raises(AssertionError, match="check_documentation failed: DocumentsNothing"):
+        check_zero_shot_estimator(DocumentsNothing())
+    with pytest.raises(
+        AssertionError, match=r"several_views failed: NeedsOneView\(\): Runtime.*one"
+    ):
+        check_zero_shot_estimator(NeedsOneView())
+
+
+def test_expected_failures_of_scikit_learn_are_passed_on():
+    failing = IsNoClassifier()
+    check = list(zero_shot_checks(failing))[-1]
+    with pytest.raises(AssertionError, match="scikit-learn's checks") as caught:
+        check(failing)
+    names = str(caught.value).split("checks ", 1)[1].split(" failed", 1)[0].split(", ")
+    expected = dict.fromkeys(names, "a list is good enough")
+    check = list(zero_shot_checks(failing, expected_failed_checks=expected))[-1]
+    check(failing)
+
+
+def test_expected_failures_are_marked_with_their_reason():
+    mark = parametrize_with_checks(
+        [
+            ESZSL(),
+            pytest.param(CalibratedStacking(ESZSL()), id="calibrated", marks=pytest.mark.slow),
+        ],
+        expected_failed_checks=lambda estimator: (
+            {"check_top_k": "for want of time"} if isinstance(estimator, ESZSL) else {}
+        ),
+    ).mark
+    names, parameters = mark.args
+    assert tuple(names) == ("estimator", "check")
+    by_id = {parameter.id: parameter for parameter in parameters}
+    assert by_id["ESZSL()-check_top_k"].marks[0].kwargs == {"reason": "for want of time"}
+    assert not by_id["ESZSL()-check_pickling"].marks
+    assert [mark.name for mark in by_id["calibrated-check_top_k"].marks] == ["slow"]
+
+
+def test_classes_are_refused():
+    with pytest.raises(TypeError, match=r"make an instance, such as ESZSL\(\)"):
+        parametrize_with_checks([ESZSL])
+    with pytest.raises(TypeError, match="not 3"):
+        check_zero_shot_estimator(3)
+
+
+def test_without_pytest_the_error_says_so(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pytest", None)
+    with pytest.raises(ImportError, match="pip install pytest"):
+        parametrize_with_checks([ESZSL()])
+
+
+def test_each_model_is_fitted_once(monkeypatch):
+    problem = importlib.import_module("zslearn.utils.estimator_checks._problem")
+    estimator = PredictedMeans(alpha=0.37)
+    model = problem.fitted(estimator)
+    assert problem.fitted(PredictedMeans(alpha=0.37)) is model
+    assert problem.fitted(estimator, alpha=0.5) is not model
+    assert problem.fitted(estimator) is model
+    problem.fitted(PredictedMeans(alpha=0.38))
+    assert problem.fitted(estimator) is not model
+
+
+def test_skipped_where_a_package_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "array_api_strict", None)
+    with pytest.raises(SkipTest, match="needs array_api_strict"):
+        estimator_checks.check_array_api_strict(ESZSL())
+
+
+def test_exem_tells_how_to_nest_wrappers():
+    estimator_checks.check_inside_exem(CalibratedStacking(ESZSL()))

@@ -1,0 +1,203 @@
+"""The scorer of described classes, and rows that are embedded once for many."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zslearn.base import ZeroShotClassifier
+from zslearn.baselines import ESZSL
+from zslearn.calibration import CalibratedStacking
+from zslearn.scoring import ClassScorer, EmbeddedRows, Embedding
+from zslearn.synthesis import EXEM, SynC
+from zslearn.utils import InputWarning
+
+LABELS = np.array(["ant", "bee", "cat", "dog"])
+
+
+def _identity(rows):
+    return rows
+
+
+def _scorer(**changes):
+    rng = np.random.default_rng(0)
+    return ClassScorer(LABELS, rng.standard_normal((4, 3)), Embedding(_identity), **changes)
+
+
+def test_it_is_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        _scorer().labels = LABELS[:2]
+
+
+def test_columns_follow_the_candidates():
+    X = np.random.default_rng(1).standard_normal((5, 3))
+    scorer = _scorer()
+    whole = scorer.scores(X)
+    np.testing.assert_allclose(whole, X @ scorer.parameters.T)
+    np.testing.assert_allclose(scorer.scores(X, ["dog", "ant"]), whole[:, [3, 0]])
+
+
+def test_holding_back_adds_up_and_leaves_the_scorer_alone():
+    X = np.random.default_rng(1).standard_normal((5, 3))
+    scorer = _scorer(bias=np.array([0.5, 0.0, 0.0, 0.0]))
+    held = scorer.holding_back(["ant", "dog"], 0.2).holding_back(["dog"], 0.1)
+    np.testing.assert_allclose(held.bias, [0.3, 0.0, 0.0, -0.3])
+    np.testing.assert_allclose(held.scores(X), scorer.scores(X) + np.array([-0.2, 0, 0, -0.3]))
+    np.testing.assert_allclose(scorer.bias, [0.5, 0.0, 0.0, 0.0])
+
+
+def test_on_a_tie_the_classes_that_are_not_held_back_win():
+    scorer = ClassScorer(LABELS, np.ones((4, 1)), Embedding(_identity))
+    X = np.ones((1, 1))
+    assert scorer.top_k(X, 4)[0].tolist() == [["ant", "bee", "cat", "dog"]]
+    # Held back by nothing: only the order of ties tells.
+    held = scorer.holding_back(["ant", "cat"], 0.0)
+    assert held.top_k(X, 4)[0].tolist() == [["bee", "dog", "ant", "cat"]]
+    assert held.top_k(X, 1, ["cat", "ant"])[0].tolist() == [["ant"]]
+    twice = held.holding_back(["bee"], 0.0)
+    assert twice.top_k(X, 4)[0].tolist() == [["dog", "ant", "cat", "bee"]]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.data())
+def test_best_classes_agree_with_the_matrix_whatever_is_held_back(data):
+    numbers = st.integers(-2, 2)
+    parameters = np.array(
+        data.draw(st.lists(st.lists(numbers, min_size=2, max_size=2), min_size=4, max_size=4)),
+        dtype=float,
+    )
+    X = np.array([data.draw(st.lists(numbers, min_size=2, max_size=2))], dtype=float)
+    held = data.draw(st.sets(st.sampled_from(LABELS.tolist())))
+    scorer = ClassScorer(LABELS, parameters, Embedding(_identity)).holding_back(list(held), 1.0)
+    scores = scorer.scores(X)[0]
+    order = sorted(range(4), key=lambda c: (-scores[c], LABELS[c] in held, c))
+    assert scorer.top_k(X, 4)[0][0].tolist() == LABELS[order].tolist()
+
+
+def test_preparation_warns_once_for_all_blocks(monkeypatch):
+    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 1)
+    X = np.ones((6, 3))
+    X[[1, 4], 0] = np.nan
+    scorer = dataclasses.replace(_scorer(), embedding=Embedding(_identity, ("l2",)))
+    with pytest.warns(InputWarning, match="X contains 2 NaN") as caught:
+        scorer.scores(X)
+    assert len(caught) == 1
+
+
+class Counted(ZeroShotClassifier):
+    """Embeds by an array and a number, and counts how often."""
+
+    calls = 0
+
+    def __init__(self, power=1, *, feature_norm="l2", signature_scale="seen"):
+        self.power = power
+        self.feature_norm = feature_norm
+        self.signature_scale = signature_scale
+
+    @property
+    def sign(self):
+        return self.sign_
+
+    def embed(self, X):
+        type(self).calls += 1
+        return self.sign * X**self.power * self.weights_
+
+
+def _counted(weights, **changes):
+    model = Counted(**{k: v for k, v in changes.items() if k in ("power", "feature_norm")})
+    model.weights_, model.sign_ = weights, changes.get("sign", 1.0)
+    model.coef_ = object()  # not read by embed
+    return model
+
+
+def _embedding(model):
+    return Embedding(model.embed, (model.feature_norm,))
+
+
+def test_rows_are_embedded_once_while_embed_reads_the_same_objects():
+    X, weights = np.random.default_rng(0).standard_normal((4, 3)), np.arange(1.0, 4.0)
+    rows = EmbeddedRows(X)
+    first = rows.under(_embedding(_counted(weights)))
+    assert rows.under(_embedding(_counted(weights))) is first
+    assert rows.n_embeddings == 1
+    np.testing.assert_array_equal(first, _embedding(_counted(weights))(X))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"power": 2}, {"sign": -1.0}, {"feature_norm": None}, {"weights": np.arange(1.0, 4.0)}],
+    ids=str,
+)
+def test_whatever_embed_reads_counts(change):
+    X, weights = np.random.default_rng(0).standard_normal((4, 3)), np.arange(1.0, 4.0)
+    rows = EmbeddedRows(X)
+    rows.under(_embedding(_counted(weights)))
+    other = _counted(change.pop("weights", weights), **change)
+    np.testing.assert_array_equal(rows.under(_embedding(other)), _embedding(other)(X))
+    assert rows.n_embeddings == 2
+
+
+def test_who_reads_the_whole_dictionary_shares_nothing():
+    class Greedy(Counted):
+        def embed(self, X):
+            return X * vars(self)["weights_"]
+
+    model, other = Greedy(), Greedy()
+    model.weights_, other.weights_ = np.ones(3), 2 * np.ones(3)
+    rows = EmbeddedRows(np.eye(3))
+    np.testing.assert_array_equal(rows.under(_embedding(model)), np.eye(3))
+    np.testing.assert_array_equal(rows.under(_embedding(other)), 2 * np.eye(3))
+
+
+def test_plain_functions_are_embeddings_too():
+    rows = EmbeddedRows(np.eye(2))
+    first = rows.under(Embedding(_identity))
+    assert rows.under(Embedding(_identity)) is first
+    np.testing.assert_array_equal(rows.under(Embedding(lambda X: 2 * X)), 2 * np.eye(2))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "grid"),
+    [
+        (ESZSL(), {"alpha_features": [1.0, 5.0], "alpha_signatures": [0.1, 1.0]}),
+        (SynC(), {"gamma": [0.5, 2.0], "alpha": [2.0**-6, 2.0**-9]}),
+        (EXEM(), {"gamma": [1.0], "C": [0.5, 1.0, 4.0]}),
+        (EXEM(estimator=SynC()), {"estimator__gamma": [0.5, 2.0]}),
+        (EXEM(estimator=ESZSL()), {"estimator__alpha_signatures": [0.1, 2.0]}),
+    ],
+    ids=["ESZSL", "SynC", "EXEM", "EXEM-SynC", "EXEM-ESZSL"],
+)
+def test_settings_of_a_grid_embed_once(problem, estimator, grid):
+    from zslearn.model_selection._grid import expand
+
+    rows = EmbeddedRows(problem.X_test_unseen)
+    fitted = estimator.fit_grid(
+        problem.X_train,
+        problem.y_train,
+        signatures=problem.signatures,
+        settings=expand(estimator, grid),
+    )
+    for _, model in fitted:
+        np.testing.assert_allclose(
+            model.class_scorer_.scores(rows),
+            model.decision_function(problem.X_test_unseen),
+            rtol=1e-12,
+            atol=1e-14,
+        )
+    assert rows.n_embeddings == 1
+
+
+def test_a_wrapper_makes_its_scorer_from_the_inner_one(problem):
+    model = CalibratedStacking(ESZSL(), bias=0.3)
+    model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    inner, outer = model.estimator_.class_scorer_, model.class_scorer_
+    assert outer.parameters is inner.parameters
+    seen = np.isin(outer.labels, model.seen_classes_)
+    np.testing.assert_array_equal(outer.bias, np.where(seen, -0.3, 0.0))
+    # Classes that are described to the inner estimator are known outside.
+    model.estimator_.add_classes({"zz": problem.signatures.iloc[0]})
+    assert "zz" in model.unseen_classes_
