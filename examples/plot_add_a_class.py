@@ -2,8 +2,8 @@
 Describing a class later
 ========================
 
-A fitted model can be told of a further class at any time. Nothing is learned again: the class's
-parameters are made from its signature.
+A further class can be described to a fitted model at any time. Nothing is learned again: the
+parameters of the class are made from its signature.
 """
 
 # %%

@@ -82,7 +82,8 @@ for axes, i in zip(grid.flat, chosen, strict=True):
 # A wrong answer may still be partly right. The signatures tell how much of the description of the
 # answer holds for the image: letter, mark and case are three facts.
 
-said, true = data.signatures.loc[predicted].to_numpy(), data.signatures.loc[truth].to_numpy()
-n_right = (said * true).sum(axis=1).astype(int)
+facts_predicted = data.signatures.loc[predicted].to_numpy()
+facts_true = data.signatures.loc[truth].to_numpy()
+n_right = (facts_predicted * facts_true).sum(axis=1).astype(int)
 for n in (3, 2, 1, 0):
     print(f"{n} of the 3 facts right: {np.mean(n_right == n):.0%}")

@@ -11,8 +11,8 @@ the seen–unseen accuracy curve shows what every factor would give.
 # Without calibration
 # -------------------
 #
-# Test images of both kinds, and candidates of both kinds: that is what `predict` does when it is
-# not told which `classes` to choose among.
+# Test images of both kinds, and candidates of both kinds: that is what `predict` does without
+# `classes` to choose among.
 
 import numpy as np
 
@@ -65,9 +65,9 @@ import matplotlib.pyplot as plt
 
 from zslearn.metrics import SeenUnseenCurveDisplay
 
-display = SeenUnseenCurveDisplay.from_predictions(y, scores, name="ESZSL", **space)
-display.ax_.plot(after[1], after[0], "s", color="tab:red", label="at the factor found")
-display.ax_.plot([], [], "o", color="tab:blue", label="without calibration")
+display = SeenUnseenCurveDisplay.from_estimator(calibrated, X, y, name="ESZSL")
+display.point_.set_label("without calibration")
+display.calibrated_point_.set(color="tab:red", label="at the factor found")
 display.ax_.set(xlim=(0, None), ylim=(0, None))
 display.ax_.legend(loc="lower left")
 display.ax_.set_title(f"AUSUC = {ausuc(y, scores, **space):.3f}")
