@@ -721,7 +721,7 @@ def test_golden_distance_given_its_exemplars(golden, golden_arrays):
         )
     }
     exemplars = np.stack([rows[label] for label in model.classes_]) * signs
-    model.predict_exemplars = lambda signatures: exemplars
+    model.predict_exemplars = lambda signatures, labels=None: exemplars
     X, y = golden["X"][golden["unseen"]], golden["y"][golden["unseen"]]
     for distance, short in (("euclidean", "eu"), ("standardized", "seu")):
         found = -exemplar_distance_score(model, X, y, distance=distance)

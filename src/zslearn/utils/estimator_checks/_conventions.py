@@ -221,7 +221,7 @@ def check_predicting_changes_nothing(estimator: Any) -> None:
     Threads predict with one model at the same time, and a search keeps rows that it has embedded.
     """
     model = copy.deepcopy(fitted(estimator))
-    X = unused_rows().copy()
+    X = unused_rows()
     before = _state(model)
     model.predict(X)
     model.decision_function(X, classes=model.unseen_classes_)

@@ -34,9 +34,8 @@ def problem() -> ZeroShotDataset:
     )
 
 
-@cache
 def unused_rows() -> Floats:
-    """Samples of all classes that no estimator is fitted on."""
+    """Samples of all classes that no estimator is fitted on; a new array each time."""
     data = problem()
     return np.concatenate([data.X_test_seen, data.X_test_unseen])
 
@@ -67,7 +66,8 @@ class TrainingData(NamedTuple):
 
 def _as_it_is() -> TrainingData:
     data = problem()
-    return TrainingData(data.X_train, data.y_train, data.signatures)
+    # Copies: what an estimator under check writes to must not reach the next one.
+    return TrainingData(data.X_train.copy(), data.y_train.copy(), data.signatures.copy())
 
 
 def _shuffled() -> TrainingData:
