@@ -823,3 +823,39 @@ def test_alike_compares_arrays_and_estimators_by_what_they_hold():
     chance = [SynC(random_state=np.random.RandomState(0)) for _ in range(2)]
     assert len(alike(chance, "random_state")) == 2
     assert alike_but_for([], "alpha") == []
+
+
+def test_estimators_in_a_grid_are_shared_by_no_two_settings(problem):
+    samples = {"X": problem.X_train, "y": problem.y_train, "signatures": problem.signatures}
+    inner = ESZSL()
+    settings = [{"estimator": inner, "estimator__alpha_features": a} for a in (0.1, 1e3)]
+    fitted = dict(EXEM(n_components=5, estimator=ESZSL()).fit_grid(**samples, settings=settings))
+    assert inner.alpha_features == ESZSL().alpha_features
+    for i, setting in enumerate(settings):
+        alpha = setting["estimator__alpha_features"]
+        alone = EXEM(n_components=5, estimator=ESZSL(alpha)).fit(**samples)
+        np.testing.assert_allclose(
+            fitted[i].decision_function(problem.X_test_unseen),
+            alone.decision_function(problem.X_test_unseen),
+        )
+
+
+def test_a_fit_that_nothing_would_call_is_refused():
+    with pytest.raises(TypeError, match="Lost defines _fit, but ESZSL trains by _fit_many"):
+
+        class Lost(ESZSL):
+            def _fit(self, training):
+                pass
+
+
+def test_a_method_that_yields_nothing_says_so(problem):
+    class Silent(ESZSL):
+        @classmethod
+        def _fit_many(cls, training, variants):
+            yield from ()
+
+    samples = {"X": problem.X_train, "y": problem.y_train, "signatures": problem.signatures}
+    with pytest.raises(TypeError, match=r"Silent._fit_many must yield each"):
+        Silent().fit(**samples)
+    with pytest.raises(TypeError, match=r"Silent._fit_many must yield each"):
+        list(Silent().fit_grid(**samples, settings=[{"center": None}, {"center": "both"}]))

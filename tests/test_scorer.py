@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 
 import numpy as np
@@ -201,3 +202,84 @@ def test_a_wrapper_makes_its_scorer_from_the_inner_one(problem):
     # Classes that are described to the inner estimator are known outside.
     model.estimator_.add_classes({"zz": problem.signatures.iloc[0]})
     assert "zz" in model.unseen_classes_
+
+
+# What embed may look like
+
+
+class _Base(ZeroShotClassifier):
+    def __init__(self, feature_norm=None, signature_scale="seen"):
+        self.feature_norm = feature_norm
+        self.signature_scale = signature_scale
+
+
+class _Default(_Base):
+    extra_ = None
+
+    def embed(self, X):
+        return X if self.extra_ is None else -X
+
+
+class _Missing(_Base):
+    def embed(self, X):
+        return -X if getattr(self, "extra_", False) else X
+
+
+def _undecorated(function):
+    def wrapper(self, X):
+        return function(self, X)
+
+    return wrapper
+
+
+class _Decorated(_Base):
+    @_undecorated
+    def embed(self, X):
+        return -X if hasattr(self, "extra_") else X
+
+
+class _Copied(_Base):
+    def embed(self, X):
+        return -X if "extra_" in vars(copy.copy(self)) else X
+
+
+class _Registered(_Base):
+    def __init_subclass__(cls, *, needed, **options):
+        super().__init_subclass__(**options)
+
+
+class _Needy(_Registered, needed=1):
+    def embed(self, X):
+        return -X if hasattr(self, "extra_") else X
+
+
+class _Aliased(_Base):
+    def _project(self, X):
+        return -X if hasattr(self, "extra_") else X
+
+    embed = _project
+
+
+class _Overridden(_Aliased):
+    def _project(self, X):
+        raise AssertionError("embed is the function that was there when it was named")
+
+
+@pytest.mark.parametrize(
+    "cls", [_Default, _Missing, _Decorated, _Copied, _Needy, _Aliased, _Overridden]
+)
+def test_an_attribute_that_only_some_have_counts(cls):
+    rows, X = EmbeddedRows(np.eye(3)), np.eye(3)
+    for has_it in (False, False, True, False):
+        model = cls()
+        if has_it:
+            model.extra_ = 1
+        np.testing.assert_array_equal(rows.under(_embedding(model)), -X if has_it else X)
+
+
+def test_what_cannot_be_traced_is_embedded_anew():
+    W = 2 * np.eye(3)
+    rows = EmbeddedRows(np.eye(3))
+    for function in (np.asarray, W.__matmul__, (3 * np.eye(3)).__matmul__):
+        np.testing.assert_array_equal(rows.under(Embedding(function)), function(np.eye(3)))
+    assert rows.n_embeddings == 3

@@ -16,9 +16,11 @@ import pytest
 from sklearn.exceptions import FitFailedWarning
 
 from zslearn.baselines import ESZSL
+from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import (
     METHODS,
+    Method,
     build_table,
     failed_runs,
     find_method,
@@ -462,6 +464,22 @@ def test_a_class_of_ones_own_is_run(tiny, own_module, tmp_path):
     assert record["method"] == "Own"
     assert record["hyper_parameters"]["alpha_features"] in (1.0, 100.0)
     assert len(record["cross_validation"]["params"]) == 2
+
+
+def test_a_wrapper_can_be_a_method(tiny, tmp_path, monkeypatch):
+    def tune(estimator, data, options):
+        grid = {"estimator__alpha_features": [1.0, 10.0]}
+        search = options.search(estimator, grid)
+        return search.fit(data.X_train, data.y_train, signatures=data.signatures)
+
+    wrapped = Method("Wrapped", lambda: CalibratedStacking(ESZSL()), tune)
+    monkeypatch.setitem(METHODS, "Wrapped", wrapped)
+    (path,) = run_benchmark(tiny, ["Wrapped"], tmp_path / "runs", settings=["zsl"], n_splits=2)
+    assert "per_class_accuracy" in json.loads(path.read_text())["metrics"]
+
+
+def test_a_class_called_like_one_of_the_library_keeps_its_whole_name():
+    assert find_method("zslearn.baselines:ESZSL").name == "zslearn.baselines:ESZSL"
 
 
 def test_an_installed_package_may_bring_a_method(own_module, monkeypatch):

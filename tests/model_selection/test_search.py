@@ -583,3 +583,62 @@ def test_a_generalized_search_with_failures(problem):
         search = _fit(ZeroShotSearchCV(Fragile(), grid, setting="gzsl"), problem)
     alone = _fit(ZeroShotSearchCV(ESZSL(), {"alpha_features": [10.0]}, setting="gzsl"), problem)
     assert search.bias_ == pytest.approx(alone.bias_)
+
+
+def test_error_score_raise_where_nothing_fails(problem):
+    grid = {"alpha_features": [1.0, 10.0]}
+    search = _fit(ZeroShotSearchCV(ESZSL(), grid, error_score="raise"), problem)
+    plain = _fit(ZeroShotSearchCV(ESZSL(), grid), problem)
+    assert search.best_params_ == plain.best_params_
+
+
+def test_one_failure_leaves_the_others_together(problem):
+    """Settings are halved around the one that fails, not fitted one by one."""
+    calls = []
+
+    class Counted(Fragile):
+        @classmethod
+        def _fit_many(cls, training, variants):
+            calls.append(len(variants))
+            yield from super()._fit_many(training, variants)
+
+    values = [1.0, 2.0, 3.0, 13.0, *np.linspace(20, 100, 28).tolist()]
+    search = ZeroShotSearchCV(Counted(), {"alpha_features": values}, cv=ClassKFold(2))
+    with pytest.warns(FitFailedWarning, match="13.0"):
+        _fit(search, problem)
+    mean = search.cv_results_["mean_test_accuracy"]
+    assert np.flatnonzero(np.isnan(mean)).tolist() == [3]
+    # Two folds of at most 1 + 2 · log2(32) trainings each, and the last fit.
+    assert len(calls) <= 2 * 11 + 1
+
+
+def test_a_method_that_always_fails_ends_soon(problem):
+    calls = []
+
+    class Hopeless(ESZSL):
+        def synthesize(self, signatures, labels=None):
+            calls.append(1)
+            raise ArithmeticError("never")
+
+    grid = {"alpha_features": np.linspace(1, 50, 40).tolist()}
+    search = ZeroShotSearchCV(Hopeless(), grid, cv=ClassKFold(2))
+    with pytest.warns(FitFailedWarning), pytest.raises(ValueError, match="Every setting.*never"):
+        _fit(search, problem)
+    assert len(calls) < 2 * 20
+
+
+def test_what_was_finished_before_ctrl_c_is_kept(problem, tmp_path):
+    class Stopped(ESZSL):
+        @classmethod
+        def _fit_many(cls, training, variants):
+            for number, model in enumerate(super()._fit_many(training, variants)):
+                if number == 2:
+                    raise KeyboardInterrupt
+                yield model
+
+    grid = {"alpha_features": [1.0, 2.0, 3.0, 4.0]}
+    search = ZeroShotSearchCV(Stopped(), grid, cv=ClassKFold(2), checkpoint=tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        _fit(search, problem)
+    (path,) = tmp_path.glob("fold-0-*.json")
+    assert len(json.loads(path.read_text())["done"]) == 2

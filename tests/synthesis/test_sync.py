@@ -596,7 +596,9 @@ def test_default_is_repeatable_and_quiet():
 
 
 def test_grids_follow_the_loss():
-    assert set(SynC().grids) == {"paper", "fast"}
+    """The class itself has those of the default loss, as every method's class has its grids."""
+    assert SynC.grids == SynC().grids
+    assert set(SynC.grids) == {"paper", "fast"}
     smallest = {loss: min(SynC(loss).grids["fast"]["alpha"]) for loss in ("ovo", "cs", "struct")}
     assert smallest == {"ovo": 2.0**-20, "cs": 2.0**-14, "struct": 2.0**-14}
     assert "grids" not in SynC().get_params()

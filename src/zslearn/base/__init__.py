@@ -17,7 +17,7 @@ from zslearn.base._classifier import ZeroShotClassifier, fit_together
 from zslearn.base._meta import ZeroShotMetaClassifier
 from zslearn.base._predictor import ZeroShotPredictor
 from zslearn.base._training import Training
-from zslearn.base._variants import alike, alike_but_for
+from zslearn.base._variants import alike, alike_but_for, with_setting
 
 __all__ = [
     "Training",
@@ -27,4 +27,5 @@ __all__ = [
     "alike",
     "alike_but_for",
     "fit_together",
+    "with_setting",
 ]

@@ -10,13 +10,13 @@ from typing import Any, ClassVar, NamedTuple, Self
 import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from zslearn.base._predictor import ZeroShotPredictor
 from zslearn.base._training import Training
+from zslearn.base._variants import with_setting
 from zslearn.scoring import ClassScorer, Embedding, FeaturePreparation, ScoreFunction
 from zslearn.signatures import SignatureTable
 from zslearn.utils import Array, checks_parameters, name_some, to_numpy
@@ -68,6 +68,16 @@ class ZeroShotClassifier(ZeroShotPredictor):
         ],
     }
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Refuse a `_fit` that nothing would call."""
+        super().__init_subclass__(**options)
+        owner = next(base for base in cls.__mro__ if "_fit_many" in vars(base))
+        if "_fit" in vars(cls) and owner not in (cls, ZeroShotClassifier):
+            raise TypeError(
+                f"{cls.__name__} defines _fit, but {owner.__name__} trains by _fit_many, which "
+                "does not call it. Define _fit_many(training, variants) instead."
+            )
+
     # What a method writes.
 
     def _fit(self, training: Training) -> None:
@@ -103,7 +113,8 @@ class ZeroShotClassifier(ZeroShotPredictor):
     def embed(self, X: Array) -> Array:
         """Take prepared features into the space of the class parameters.
 
-        It depends on nothing but `X` and the estimator's attributes, and changes neither.
+        It depends on nothing but `X` and the estimator's attributes, and changes neither. (A search
+        calls it on a stand-in of a subclass: `isinstance` tells the class, `type` does not.)
 
         Parameters
         ----------
@@ -162,6 +173,8 @@ class ZeroShotClassifier(ZeroShotPredictor):
             training = fresh._begin(X, y, signatures)
             for _ in self._fit_many(training, [fresh]):
                 fresh._describe(training.table)
+            if not hasattr(fresh, "_described"):
+                raise _nothing_yielded(type(self))
         return self
 
     def add_classes(self, signatures: Any) -> Self:
@@ -206,7 +219,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
         estimator : zero-shot estimator
             Fitted under that setting.
         """
-        variants = [clone(self).set_params(**setting) for setting in settings]
+        variants = [with_setting(self, setting) for setting in settings]
         yield from fit_together(variants, X, y, signatures=signatures)
 
     def __sklearn_tags__(self) -> Tags:
@@ -351,5 +364,11 @@ def _fit_group(
         # What was learned goes with the copy: whoever holds the variant holds no model.
         variant.__dict__ = blank[id(variant)]
         model._describe(training.table)
-        yield positions[id(variant)], model
+        yield positions.pop(id(variant)), model
         del model
+    if positions:
+        raise _nothing_yielded(type(first))
+
+
+def _nothing_yielded(cls: type) -> TypeError:
+    return TypeError(f"{cls.__name__}._fit_many must yield each of its variants once.")

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_consistent_length,
@@ -20,6 +20,7 @@ from sklearn.utils.validation import (
 )
 
 from zslearn.base._docs import DOC_PARTS
+from zslearn.base._variants import with_setting
 from zslearn.metrics import per_class_accuracy
 from zslearn.scoring import ClassScorer
 from zslearn.signatures import label_array
@@ -190,8 +191,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             Fitted under that setting.
         """
         for index, setting in enumerate(settings):
-            variant = clone(self).set_params(**setting)
-            yield index, variant.fit(X, y, signatures=signatures)
+            yield index, with_setting(self, setting).fit(X, y, signatures=signatures)
 
     # How it is done.
 

@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
+
+from sklearn.base import clone
 
 from zslearn.utils import fingerprint
 
 _Variant = TypeVar("_Variant")
+
+
+def with_setting(estimator: _Variant, setting: Mapping[str, Any]) -> _Variant:
+    """A clone of an estimator under other hyper-parameters.
+
+    Values are cloned, too, as in scikit-learn: estimators in a grid are shared by no two settings,
+    and the grid stays as it was.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Not changed.
+    setting : mapping of str to object
+        Hyper-parameters by name.
+
+    Returns
+    -------
+    estimator
+        Not fitted.
+    """
+    values = {name: clone(value, safe=False) for name, value in setting.items()}
+    variant: _Variant = clone(estimator).set_params(**values)
+    return variant
 
 
 def alike(variants: Sequence[_Variant], *names: str) -> list[list[_Variant]]:

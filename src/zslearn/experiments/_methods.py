@@ -133,7 +133,10 @@ class Method:
         estimator = self.make()
         inner = getattr(estimator, "estimator", None)
         parts = [estimator] if inner is None else [estimator, inner]
-        return [self.name, [(type(part).__name__, part, part.grids) for part in parts]]
+        return [
+            self.name,
+            [(type(part).__name__, part, getattr(part, "grids", {})) for part in parts],
+        ]
 
 
 def tune_on_exemplars(
@@ -249,8 +252,8 @@ def find_method(name: str) -> Method:
     >>> from zslearn.experiments import find_method
     >>> find_method("ESZSL").make()
     ESZSL()
-    >>> find_method("zslearn.baselines:CCA").name
-    'CCA'
+    >>> find_method("zslearn.baselines:CCA").make()
+    CCA()
     """
     if name in METHODS:
         return METHODS[name]
@@ -267,13 +270,14 @@ def find_method(name: str) -> Method:
         found = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise ValueError(f"The method {name!r} cannot be imported: {error}.") from error
-    return _as_method(attribute, found)
+    # A class that is called like one of the library's goes by its whole name.
+    return _as_method(name if attribute in METHODS else attribute, found)
 
 
 def _as_method(name: str, found: Any) -> Method:
     if isinstance(found, Method):
         return found
-    if not hasattr(found, "fit") or not hasattr(found, "grids"):
+    if not isinstance(found, type) or not hasattr(found, "fit") or not hasattr(found, "grids"):
         raise ValueError(
             f"{name!r} is neither a Method nor a class of estimators with fit and grids."
         )

@@ -180,8 +180,9 @@ def _record_text(
     }
     reason = None
     try:
-        results = _run(method, data, options, seed)
+        # First: a key that cannot be made costs nothing then.
         key = _key(method, identity)
+        results = _run(method, data, options, seed)
         text = json.dumps(origin | results | _circumstances() | {"key": key}, indent=1)
     except Exception as error:
         reason = _one_line(error)

@@ -19,6 +19,9 @@ from zslearn.utils import Floats, InputWarning, end_with_parent, take_rows, to_n
 
 Advance = Callable[[int], None]
 
+# So many settings fail alone in the same way, none succeeds: the others are not tried.
+_SAME_FAILURES = 3
+
 
 @dataclass(frozen=True)
 class FoldResult:
@@ -99,20 +102,40 @@ class FoldTask:
             # Said again when the chosen setting is fitted on all of the data.
             warnings.simplefilter("ignore", InputWarning)
             try:
-                self._fit_and_score(left, validation, advance)
-            except Exception:
-                if self.raise_errors:
-                    raise
-                # One of them failed, and with it what it shared: the others are fitted alone.
-                for i in [i for i in left if i not in self.checkpoint.done]:
-                    try:
-                        self._fit_and_score([i], validation, advance)
-                    except Exception as error:
-                        failures[i] = f"{type(error).__name__}: {' '.join(str(error).split())}"
-                        advance(1)
-        if left:
-            self.checkpoint.write()
+                self._fit_or_halve(left, validation, advance, failures)
+            finally:
+                # Also after Ctrl-C: what is finished is not lost.
+                if left:
+                    self.checkpoint.write()
         return FoldResult(self.checkpoint.table(len(self.settings), self.names), failures)
+
+    def _fit_or_halve(
+        self,
+        wanted: list[int],
+        validation: Validation,
+        advance: Advance,
+        failures: dict[int, str],
+    ) -> None:
+        """Fit some settings together; where one fails, halves of them, down to the one.
+
+        So the others go on sharing their work.
+        """
+        try:
+            self._fit_and_score(wanted, validation, advance)
+        except Exception as error:
+            if self.raise_errors:
+                raise
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            left = [i for i in wanted if i not in self.checkpoint.done]
+            same = sum(other == reason for other in failures.values())
+            hopeless = not self.checkpoint.done and same >= _SAME_FAILURES
+            if len(wanted) == 1 or hopeless:
+                failures.update(dict.fromkeys(left, reason))
+                advance(len(left))
+            else:
+                middle = -(-len(left) // 2)
+                for half in (left[:middle], left[middle:]):
+                    self._fit_or_halve(half, validation, advance, failures)
 
     def _validation(self) -> Validation:
         train, test = self.fold

@@ -18,7 +18,7 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from zslearn._version import __version__
-from zslearn.base import ZeroShotMetaClassifier
+from zslearn.base import ZeroShotMetaClassifier, with_setting
 from zslearn.calibration import FEWEST_CLASSES, Fold, checked_folds, mean_factor
 from zslearn.model_selection._checkpoint import Checkpoint
 from zslearn.model_selection._fold import FoldResult, FoldTask
@@ -165,7 +165,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         with self._anew() as fresh:
             X, y = fresh._check_training(X, y)
             fresh._choose(X, y, signatures)
-            best = clone(self.estimator).set_params(**fresh.best_params_)
+            best = with_setting(self.estimator, fresh.best_params_)
             fresh.estimator_ = best.fit(X, y, signatures=signatures)
         return self
 
@@ -299,7 +299,8 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
             values = np.stack([result.scores[name] for result in results])
             if name != "bias":
                 for row, result in zip(values, results, strict=True):
-                    row[list(result.failures)] = self.error_score
+                    if result.failures:
+                        row[list(result.failures)] = self.error_score
             for number, row in enumerate(values):
                 collected[f"split{number}_{label}"] = row
             collected[f"mean_{label}"] = values.mean(axis=0)

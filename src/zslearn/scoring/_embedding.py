@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from types import MethodType
 from typing import Any
 
 import array_api_compat as compat
@@ -148,19 +149,26 @@ class EmbeddedRows:
             latest_source, reads, embedded = self._latest
             if latest_source == source and _reads_alike(reads, owner):
                 return embedded
-        reads = {}
-        if owner is not None:
-            recorder = _recorder(owner, reads)
-            name = function.__name__
-            embedding = Embedding(getattr(recorder, name), embedding.feature_norms)
+        reads = {} if owner is None else None
+        if isinstance(function, MethodType) and not isinstance(owner, type):
+            recorder = _recorder(owner)
+            if recorder is not None:
+                reads = object.__getattribute__(recorder, "__dict__")[_READS]
+                # The function itself: its name may lead elsewhere.
+                traced = MethodType(function.__func__, recorder)
+                embedding = Embedding(traced, embedding.feature_norms)
         embedded = embedding(self.X)
         self.n_embeddings += 1
-        self._latest = source, None if "__dict__" in reads else reads, embedded
+        self._latest = source, None if reads is None or _ANY in reads else reads, embedded
         return embedded
 
 
 _PLAIN = (str, int, float, bool, type(None))
 _READS = "_zslearn_reads"
+# Stands for an attribute that was asked for and not there, or not the instance's own.
+_ABSENT = object()
+# Whoever reads the dictionary itself, or asks what class this is, may have read anything.
+_ANY = "__dict__"
 
 
 def _reads_alike(reads: dict[str, Any] | None, owner: object) -> bool:
@@ -168,21 +176,28 @@ def _reads_alike(reads: dict[str, Any] | None, owner: object) -> bool:
     if reads is None:
         return False
     state = vars(owner) if owner is not None else {}
-    return all(name in state and _same(value, state[name]) for name, value in reads.items())
+    return all(_same(value, state.get(name, _ABSENT)) for name, value in reads.items())
 
 
 def _same(a: object, b: object) -> bool:
     return a is b or (isinstance(a, _PLAIN) and type(a) is type(b) and a == b)
 
 
-def _recorder(owner: Any, reads: dict[str, Any]) -> Any:
-    """A stand-in for an object that writes down which of its attributes are read."""
+def _recorder(owner: Any) -> Any:
+    """A stand-in for an object that writes down which of its attributes are read.
+
+    None where there can be none: then nothing is known of what is read.
+    """
     cls: Any = type(owner)
-    stand_in: object = object.__new__(_recording_class(cls))
-    # Past the recording: nothing has been read yet.
-    state = object.__getattribute__(stand_in, "__dict__")
-    state.update(vars(owner))
-    state[_READS] = reads
+    try:
+        recording = _recording_class(cls)
+        stand_in: object = object.__new__(recording)
+        # Past the recording: nothing has been read yet.
+        state = object.__getattribute__(stand_in, "__dict__")
+        state.update(vars(owner))
+    except (TypeError, AttributeError):
+        return None
+    state[_READS] = {}
     return stand_in
 
 
@@ -191,12 +206,20 @@ def _recording_class(cls: Any) -> Any:
     """A subclass whose attributes are written down as they are read."""
 
     def record(self: Any, name: str) -> Any:
-        value = cls.__getattribute__(self, name)
         state = object.__getattribute__(self, "__dict__")
-        # Whoever reads the dictionary itself may read anything.
-        if name in state or name == "__dict__":
-            state[_READS][name] = value
-        return value
+        if name == "__class__":
+            return cls
+        if _READS in state and (name == _ANY or not name.startswith("__")):
+            state[_READS][name] = state.get(name, _ABSENT)
+        return cls.__getattribute__(self, name)
 
     body = {"__getattribute__": record, "__module__": cls.__module__, "__doc__": cls.__doc__}
-    return type(cls)(cls.__name__, (cls,), body)
+    # Past `__init_subclass__`, for which this is no class of its own.
+    return type(cls)("Recording" + cls.__name__, (_Quiet, cls), body)
+
+
+class _Quiet:
+    """Ends the chain of `__init_subclass__`."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        pass

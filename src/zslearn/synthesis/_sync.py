@@ -35,6 +35,26 @@ from zslearn.synthesis._sync_training import LOSSES, Learned, SynCProblem, simil
 from zslearn.utils import Array, Floats, move_like
 
 
+class _Grids:
+    """Grids that depend on the loss of a model; those of the class are for the default loss."""
+
+    def __get__(
+        self, model: SynC | None, owner: type[SynC] | None = None
+    ) -> dict[str, dict[str, list[Any]]]:
+        # The loss of "ovo" is a mean over the classes, too, so that its alphas are smaller.
+        lowest, highest = (-20, -12) if model is None or model.loss == "ovo" else (-14, -8)
+        return {
+            "paper": {
+                "gamma": [2.0**k for k in range(-5, 6)],
+                "alpha": [2.0**k for k in range(-30, -7, 2)],
+            },
+            "fast": {
+                "gamma": [2.0**k for k in range(-4, 4)],
+                "alpha": [2.0**k for k in range(lowest, highest + 1, 2)],
+            },
+        }
+
+
 class SynC(ZeroShotClassifier):
     """Synthesized classifiers: convex combinations of the base classifiers of phantom classes.
 
@@ -126,6 +146,8 @@ class SynC(ZeroShotClassifier):
     """
 
     keep_views: ClassVar[bool] = True
+    #: Grids by name; "fast" depends on the loss.
+    grids = _Grids()
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,
@@ -178,22 +200,6 @@ class SynC(ZeroShotClassifier):
         self.random_state = random_state
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
-
-    @property
-    def grids(self) -> dict[str, dict[str, list[Any]]]:  # type: ignore[override]
-        """Grids by name; "fast" depends on the loss."""
-        # The loss of "ovo" is a mean over the classes, too, so that its alphas are smaller.
-        lowest, highest = (-20, -12) if self.loss == "ovo" else (-14, -8)
-        return {
-            "paper": {
-                "gamma": [2.0**k for k in range(-5, 6)],
-                "alpha": [2.0**k for k in range(-30, -7, 2)],
-            },
-            "fast": {
-                "gamma": [2.0**k for k in range(-4, 4)],
-                "alpha": [2.0**k for k in range(lowest, highest + 1, 2)],
-            },
-        }
 
     def fit_path(
         self,
