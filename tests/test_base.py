@@ -855,7 +855,7 @@ def test_a_method_that_yields_nothing_says_so(problem):
             yield from ()
 
     samples = {"X": problem.X_train, "y": problem.y_train, "signatures": problem.signatures}
-    with pytest.raises(TypeError, match=r"Silent._fit_many must yield each"):
+    with pytest.raises(TypeError, match=r"Silent._fit_many must yield each variant once"):
         Silent().fit(**samples)
-    with pytest.raises(TypeError, match=r"Silent._fit_many must yield each"):
+    with pytest.raises(TypeError, match=r"Silent._fit_many must yield each variant once"):
         list(Silent().fit_grid(**samples, settings=[{"center": None}, {"center": "both"}]))

@@ -174,7 +174,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
             for _ in self._fit_many(training, [fresh]):
                 fresh._describe(training.table)
             if not hasattr(fresh, "_described"):
-                raise _nothing_yielded(type(self))
+                raise _not_each_once(type(self))
         return self
 
     def add_classes(self, signatures: Any) -> Self:
@@ -360,6 +360,8 @@ def _fit_group(
     positions = {id(variant): index for index, variant in group.items()}
     blank = {id(variant): dict(vars(variant)) for variant in group.values()}
     for variant in type(first)._fit_many(training, list(group.values())):
+        if id(variant) not in positions:
+            raise _not_each_once(type(first))
         model = copy.copy(variant)
         # What was learned goes with the copy: whoever holds the variant holds no model.
         variant.__dict__ = blank[id(variant)]
@@ -367,8 +369,8 @@ def _fit_group(
         yield positions.pop(id(variant)), model
         del model
     if positions:
-        raise _nothing_yielded(type(first))
+        raise _not_each_once(type(first))
 
 
-def _nothing_yielded(cls: type) -> TypeError:
-    return TypeError(f"{cls.__name__}._fit_many must yield each of its variants once.")
+def _not_each_once(cls: type) -> TypeError:
+    return TypeError(f"{cls.__name__}._fit_many must yield each variant once.")
