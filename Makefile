@@ -12,7 +12,7 @@ comma := ,
 stamp = $(VENV)/.installed-$(subst $(comma),-,$(1))
 TEST_EXTRAS := dev$(if $(EXTRAS),$(comma)$(EXTRAS))
 
-.PHONY: demo test lint docs bench clean
+.PHONY: demo test lint docs docs-shots bench clean
 
 demo: $(call stamp,plot)
 	$(BIN)/zslearn demo
@@ -28,6 +28,11 @@ lint: $(call stamp,dev)
 docs: $(call stamp,docs)
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
+# Pictures of the pages in Chromium, which is to be installed beforehand (Debian: apt-get install
+# chromium); no extra names playwright, since nothing else needs it.
+docs-shots: docs $(VENV)/.playwright
+	$(BIN)/python docs/shots.py
+
 bench: $(call stamp,dev)
 	for script in benchmarks/bench_*.py; do \
 		case $$script in *_cuda.py) ;; *) $(BIN)/python $$script || exit 1 ;; esac; \
@@ -38,6 +43,10 @@ $(BIN)/python:
 
 $(VENV)/.installed-%: $(BIN)/python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[$(subst -,$(comma),$*)]"
+	@touch $@
+
+$(VENV)/.playwright: $(BIN)/python
+	$(BIN)/python -m pip install --quiet playwright
 	@touch $@
 
 clean:

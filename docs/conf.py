@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import html
+import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
-from docutils.utils.math import latex2mathml
+from docutils.utils.math import MathError, latex2mathml
+from sphinx.util import logging
 
 from zslearn import __version__
+
+logger = logging.getLogger(__name__)
 
 project = "zslearn"
 author = "The zslearn developers"
@@ -28,18 +34,22 @@ default_role = "literal"
 # The reference: one page for each public name of api.rst.
 autosummary_generate = True
 autodoc_typehints = "none"  # the docstrings say it in words
+toc_object_entries_show_parents = "hide"  # beside the page of a class: fit(), not EXEM.fit()
 numpydoc_show_class_members = False  # the template of a class lists its members
 
 # The examples.
+sys.path.insert(0, str(Path(__file__).parent))  # for gallery_order
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"/plot_",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "gallery_order.FirstStepsFirst",
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,
     "show_signature": False,
+    # Twice as many pixels for screens that have them.
+    "image_srcset": ["2x"],
     # The page of running times would load scripts from other servers.
     "write_computation_times": False,
 }
@@ -48,13 +58,23 @@ warnings.filterwarnings("ignore", message=".*FigureCanvasAgg is non-interactive.
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"zslearn {version}"
+html_static_path = ["_static"]
+html_css_files = ["zslearn.css"]
+html_favicon = "_static/favicon.svg"
+html_sidebars = {"reproducing": []}  # a part with a single page has nothing to list
+html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is
 html_show_sourcelink = False
 html_copy_source = False
 html_math_renderer = "mathml"
 html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
-    "secondary_sidebar_items": ["page-toc"],
+    # One row: the four parts of index.rst, the first example, the search.
+    "logo": {"text": "zslearn"},
+    "navbar_align": "left",
+    "navbar_persistent": ["first-steps", "search-button"],
+    "navbar_end": ["theme-switcher"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": [], "auto_examples/index": []},
     "footer_start": ["copyright"],
     "footer_end": [],
 }
@@ -64,14 +84,21 @@ html_theme_options = {
 # another server.
 
 
+def _mathml(node: nodes.Node, as_block: bool) -> str:
+    try:
+        return latex2mathml.tex2mathml(node.astext(), as_block=as_block)
+    except MathError as error:
+        logger.warning("%s", error, location=node)
+        return html.escape(node.astext())
+
+
 def _inline_math(translator: Any, node: nodes.math) -> None:
-    translator.body.append(latex2mathml.tex2mathml(node.astext()))
+    translator.body.append(_mathml(node, as_block=False))
     raise nodes.SkipNode
 
 
 def _displayed_math(translator: Any, node: nodes.math_block) -> None:
-    formula = latex2mathml.tex2mathml(node.astext(), as_block=True)
-    translator.body.append(f'<div class="math">{formula}</div>\n')
+    translator.body.append(f'<div class="math">{_mathml(node, as_block=True)}</div>\n')
     raise nodes.SkipNode
 
 

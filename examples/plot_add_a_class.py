@@ -69,8 +69,8 @@ images = np.concatenate([data.images_test_seen, data.images_test_unseen])
 truth = np.concatenate([data.y_test_seen, data.y_test_unseen])
 score = model.decision_function(X, classes=["ž"])[:, 0]
 
-figure, grid = plt.subplots(2, 8, figsize=(8, 2.6), layout="constrained")
+figure, grid = plt.subplots(2, 8, figsize=(9, 2.9), layout="constrained")
 for axes, i in zip(grid.flat, score.argsort()[::-1], strict=False):
     axes.imshow(images[i], cmap="gray_r")
     axes.set_axis_off()
-    axes.set_title(f"is {truth[i]}", fontsize=9)
+    axes.set_title(f"is {truth[i]}", fontsize=11)

@@ -42,7 +42,7 @@ import matplotlib.pyplot as plt
 letters = ["À", "Ê", "Õ", "å", "é", "î", "ù", "Ć", "Ď", "ý"]
 imagined = model.inverse_transform(model.predict_exemplars(data.signatures.loc[letters]))
 
-figure, axes = plt.subplots(3, len(letters), figsize=(len(letters), 3.3))
+figure, axes = plt.subplots(3, len(letters), figsize=(9, 3.1), layout="constrained")
 for column, (letter, picture) in enumerate(zip(letters, imagined, strict=True)):
     real = pixels[test][data.y[test] == letter]
     mean = (real / np.linalg.norm(real, axis=1, keepdims=True)).mean(axis=0)
@@ -51,16 +51,15 @@ for column, (letter, picture) in enumerate(zip(letters, imagined, strict=True)):
         axis.imshow(image.reshape(32, 32), cmap="gray_r", vmin=0)
         axis.set(xticks=[], yticks=[])
 for axis, name in zip(axes[:, 0], ("imagined", "real mean", "real image"), strict=True):
-    axis.set_ylabel(name)
-figure.tight_layout()
+    axis.set_ylabel(name, fontsize=11)
 
 # %%
 # How far off they are
 # --------------------
 #
 # The distance between the imagined and the real exemplar, beside the distance from the real one to
-# the nearest exemplar of another unseen letter: where the first is shorter, the mean image of the
-# letter would be named rightly.
+# the nearest imagined one of another unseen letter. Where the first is shorter, the mean image of
+# the letter would be named rightly: from the left to where the two change places.
 
 unseen = data.unseen_classes
 predicted = model.predict_exemplars(data.signatures.loc[unseen])
@@ -71,17 +70,15 @@ others = np.linalg.norm(predicted[None] - means[:, None], axis=2)
 others[np.diag_indices_from(others)] = np.inf
 nearest = others.min(axis=1)
 
-figure, axis = plt.subplots(figsize=(4.5, 4.5))
-axis.scatter(own, nearest, s=12)
-for label, x, y in zip(unseen, own, nearest, strict=True):
-    axis.annotate(label, (x, y), textcoords="offset points", xytext=(3, 3), fontsize=8)
-limit = max(own.max(), nearest.max()) * 1.05
-axis.plot([0, limit], [0, limit], color="0.6", linewidth=1)
-axis.set(
-    xlabel="distance to its own imagined exemplar",
-    ylabel="distance to the nearest other one",
-    xlim=(0, limit),
-    ylim=(0, limit),
-)
-figure.tight_layout()
+order = np.argsort(own - nearest)
+places = np.arange(len(unseen))
+figure, axis = plt.subplots(figsize=(9, 4.5), layout="constrained")
+axis.vlines(places, own[order], nearest[order], color="0.75", linewidth=2)
+axis.plot(places, own[order], "o", label="to its own imagined exemplar")
+axis.plot(places, nearest[order], "o", mfc="white", label="to the nearest other one")
+labels = ["\n" * (place % 2) + letter for place, letter in enumerate(unseen[order])]
+axis.set_xticks(places, labels, fontsize=12)  # in two rows: they are too many for one
+axis.tick_params(axis="x", length=0)
+axis.set(ylabel="distance of the real exemplar", ylim=(0, None), xlim=(-1, len(unseen)))
+axis.legend(loc="lower right")
 plt.show()

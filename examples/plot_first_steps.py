@@ -23,7 +23,7 @@ data
 # A description, called a *signature*, is a row of a table. That of é:
 
 facts = data.signatures.loc["é"]
-facts[facts > 0]
+facts[facts > 0].to_frame()
 
 # %%
 # The class é is unseen: it has no training image. But the training images show the letter e, with
@@ -67,7 +67,7 @@ rng = np.random.default_rng(0)
 chosen = rng.choice(len(predicted), size=40, replace=False)
 images, truth = data.images_test_unseen, data.y_test_unseen
 
-figure, grid = plt.subplots(4, 10, figsize=(9, 5), layout="constrained")
+figure, grid = plt.subplots(4, 10, figsize=(9, 4.8), layout="constrained")
 for axes, i in zip(grid.flat, chosen, strict=True):
     right = predicted[i] == truth[i]
     axes.imshow(images[i], cmap="gray_r")
@@ -75,7 +75,7 @@ for axes, i in zip(grid.flat, chosen, strict=True):
     axes.set_title(
         predicted[i] if right else f"{predicted[i]} (is {truth[i]})",
         color="tab:green" if right else "tab:red",
-        fontsize=10,
+        fontsize=12,
     )
 
 # %%

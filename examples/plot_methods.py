@@ -23,6 +23,7 @@ from zslearn import EXEM, SynC, baselines
 from zslearn.datasets import load_glyphs
 
 data = load_glyphs()
+unseen = data.unseen_classes
 rows = np.arange(len(data.y_train)) % 3 == 0
 X, y = data.X_train[rows], data.y_train[rows]
 methods = {name: getattr(baselines, name)() for name in baselines.__all__}
@@ -38,14 +39,10 @@ for name, method in methods.items():
         start = time.perf_counter()
         method.fit(X, y, signatures=data.signatures)
         seconds = time.perf_counter() - start
-    accuracy = method.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
+    accuracy = method.score(data.X_test_unseen, data.y_test_unseen, classes=unseen)
     found.append({"method": name, "accuracy": accuracy, "seconds": seconds})
-table = pd.DataFrame(found).sort_values("accuracy")
-print(
-    table.to_string(
-        index=False, formatters={"accuracy": "{:.3f}".format, "seconds": "{:.1f}".format}
-    )
-)
+table = pd.DataFrame(found).set_index("method").sort_values("accuracy")
+table[::-1].round({"accuracy": 3, "seconds": 1})
 
 # %%
 # Accuracy beside time
@@ -53,11 +50,15 @@ print(
 
 import matplotlib.pyplot as plt
 
-fig, ax = plt.subplots(figsize=(7, 5))
-ax.scatter(table["seconds"], table["accuracy"], color="tab:blue")
-for row in table.itertuples():
-    ax.annotate(row.method, (row.seconds, row.accuracy), xytext=(4, 3), textcoords="offset points")
-ax.axhline(1 / len(data.unseen_classes), color="0.6", linestyle=":", label="chance")
-ax.set(xscale="log", xlabel="seconds to fit", ylabel="per-class accuracy, 50 unseen letters")
-ax.legend()
+figure, (left, right) = plt.subplots(
+    ncols=2, sharey=True, figsize=(9, 6), width_ratios=[3, 2], layout="constrained"
+)
+left.barh(table.index, table["accuracy"], color="tab:blue")
+left.axvline(1 / len(unseen), color="0.3", linestyle=":", label="chance")
+left.set_xlabel("per-class accuracy, 50 unseen letters")
+left.legend(loc="lower right")
+right.hlines(table.index, table["seconds"].min() / 2, table["seconds"], color="0.8")
+right.plot(table["seconds"], table.index, "o", color="tab:orange")
+right.set(xscale="log", xlabel="seconds to fit", xlim=(table["seconds"].min() / 2, None))
+left.margins(y=0.02)
 plt.show()

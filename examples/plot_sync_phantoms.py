@@ -44,17 +44,18 @@ shown = shown[np.argsort(weights[:, shown].argmax(axis=0), kind="stable")]
 left = np.linspace(0, 1, len(letters) + 2)[1:-1]
 right = np.linspace(0, 1, len(shown))
 
-figure, axes = plt.subplots(figsize=(7, 6), layout="constrained")
+figure, axes = plt.subplots(figsize=(8, 8), layout="constrained")
 for i, (letter, height) in enumerate(zip(letters, left, strict=True)):
     color = f"C{i}"
     axes.text(-0.06, height, letter, fontsize=22, ha="right", va="center", color=color)
     for r, other in zip(shown, right, strict=True):
         if weights[i, r] > 0.01:
-            axes.plot([0, 1], [height, other], color=color, linewidth=60 * weights[i, r], alpha=0.6)
+            width = 60 * weights[i, r]
+            axes.plot([0, 1], [height, other], color=color, linewidth=width, alpha=0.6)
 for r, height in zip(shown, right, strict=True):
-    axes.text(1.06, height, model.seen_classes_[r], fontsize=18, ha="left", va="center")
-axes.text(-0.06, 1.06, "unseen classes", ha="right")
-axes.text(1.06, 1.06, "phantom classes", ha="left")
+    axes.text(1.06, height, model.seen_classes_[r], fontsize=16, ha="left", va="center")
+axes.text(-0.06, 1.06, "unseen classes", ha="right", fontsize=12)
+axes.text(1.06, 1.06, "phantom classes", ha="left", fontsize=12)
 axes.set(xlim=(-0.5, 1.5), ylim=(-0.05, 1.12))
 axes.set_axis_off()
 

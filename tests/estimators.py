@@ -39,7 +39,13 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
     "ConSE": [{}, {"n_top": 3}, {"feature_norm": None}],
     "ZeroShotSearchCV": [
         {"estimator": ESZSL(), "grid": {"alpha_features": [10.0, 1.0]}, "cv": 3},
-        {"estimator": ESZSL(), "grid": {"center": ["both"]}, "setting": "gzsl", "cv": 3},
+        {
+            "estimator": ESZSL(),
+            "grid": {"center": ["both"]},
+            "setting": "gzsl",
+            "cv": 3,
+            "temperature": "cv",
+        },
     ],
     "SynC": [
         {},
@@ -60,7 +66,11 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"estimator": SynC()},
         {"signature_scale": "all"},
     ],
-    "CalibratedStacking": [{"estimator": ESZSL()}, {"estimator": ESZSL(), "bias": 0.1}],
+    "CalibratedStacking": [
+        {"estimator": ESZSL()},
+        {"estimator": ESZSL(), "bias": 0.1},
+        {"estimator": ESZSL(), "temperature": "cv"},
+    ],
 }
 
 # Checks, of the library or of scikit-learn, that an estimator fails, each with its reason.

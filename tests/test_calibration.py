@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 
+from estimators import SETTINGS, all_estimators
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
-from zslearn.metrics import generalized_accuracy, harmonic_mean
+from zslearn.metrics import expected_calibration_error, generalized_accuracy, harmonic_mean
 from zslearn.model_selection import ClassKFold, GeneralizedClassKFold, ZeroShotSearchCV
+from zslearn.scoring import best_temperature, mean_temperature, softmax
 from zslearn.signatures import MultiSignatures
 from zslearn.synthesis import EXEM, SynC
 from zslearn.utils import InputWarning
@@ -204,3 +208,137 @@ def test_class_folds_cover_every_class_once():
     dropped = class_folds(order, 5, drop_remainder=True)
     assert [len(fold) for fold in dropped] == [3] * 5
     np.testing.assert_array_equal(np.concatenate(dropped), order[:15])
+
+
+# Probabilities
+
+
+def _fit(model, problem):
+    return model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+
+
+def _likelihood_loss(scores, true, temperature):
+    scaled = scores / temperature
+    top = scaled.max(axis=1, keepdims=True)
+    normalizer = np.log(np.exp(scaled - top).sum(axis=1)) + top[:, 0]
+    return np.mean(normalizer - scaled[np.arange(len(true)), true])
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e5])
+def test_the_best_temperature_by_brute_force(scale):
+    rng = np.random.default_rng(0)
+    true = rng.integers(6, size=4000)
+    scores = rng.normal(size=(4000, 6)) + 1.3 * (true[:, None] == np.arange(6))
+    found = best_temperature(scale * scores, true)
+    candidates = scale * np.geomspace(0.1, 10, 2001)
+    losses = [_likelihood_loss(scale * scores, true, t) for t in candidates]
+    assert found == pytest.approx(candidates[np.argmin(losses)], rel=5e-3)
+
+
+def test_temperatures_at_the_ends():
+    true = np.repeat([0, 1], 20)
+    right = np.eye(2)[true]
+    # All right: sure, yet not beyond what forty samples can tell.
+    chances = softmax(right, best_temperature(right, true))
+    assert 0.95 < chances.max() < 0.999
+    # All wrong: as good as equal.
+    assert softmax(right, best_temperature(right, 1 - true)).max() < 0.51
+    assert np.isnan(best_temperature(np.zeros((4, 3)), np.zeros(4, dtype=int)))
+    assert mean_temperature([np.nan, 1.0, 4.0]) == pytest.approx(2.0)
+    assert mean_temperature([np.nan]) == 1.0
+
+
+def test_probabilities_of_calibrated_stacking(problem):
+    model = _fit(CalibratedStacking(ESZSL(), temperature="cv"), problem)
+    assert model.temperature_ == pytest.approx(np.exp(np.log(model.fold_temperatures_).mean()))
+    # The factor is the one without a temperature.
+    assert model.bias_ == _fit(CalibratedStacking(ESZSL()), problem).bias_
+    X, y = _rows(problem)
+    chances = model.predict_proba(X)
+    np.testing.assert_allclose(chances, softmax(model.decision_function(X), model.temperature_))
+    np.testing.assert_array_equal(model.classes_[chances.argmax(axis=1)], model.predict(X))
+    unseen = problem.unseen_classes[::-1]
+    among = model.predict_proba(X, classes=unseen)
+    np.testing.assert_allclose(among.sum(axis=1), 1.0)
+    columns = np.searchsorted(model.classes_, unseen)
+    share = chances[:, columns] / chances[:, columns].sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(among, share)
+    # They are more honest than probabilities of scores as they are.
+    honest = expected_calibration_error(y, chances, classes=model.classes_)
+    plain = expected_calibration_error(
+        y, softmax(model.decision_function(X), 1.0), classes=model.classes_
+    )
+    assert honest < plain / 2
+
+
+def test_a_fold_temperature_by_hand(problem):
+    folds = GeneralizedClassKFold(3)
+    model = _fit(CalibratedStacking(ESZSL(), temperature="cv", cv=folds), problem)
+    fixed = _fit(CalibratedStacking(ESZSL(), bias=0.1, temperature="cv", cv=folds), problem)
+    assert fixed.bias_ == 0.1
+    assert len(fixed.fold_biases_) == 0
+    X, y = problem.X_train, problem.y_train
+    for number, (train, test) in enumerate(folds.split(X, y)):
+        inner = ESZSL().fit(
+            X[train], y[train], signatures=problem.signatures.loc[problem.seen_classes]
+        )
+        seen = np.isin(inner.classes_, inner.seen_classes_)
+        true = np.searchsorted(inner.classes_, y[test])
+        for stacked, factor in ((model, model.fold_biases_[number]), (fixed, 0.1)):
+            scores = inner.decision_function(X[test]) - factor * seen
+            assert stacked.fold_temperatures_[number] == pytest.approx(
+                best_temperature(scores, true)
+            )
+
+
+def test_a_given_temperature_needs_no_folds(problem, monkeypatch):
+    monkeypatch.setattr(CalibratedStacking, "_search", None)
+    model = _fit(CalibratedStacking(ESZSL(), bias=0.0, temperature=0.3), problem)
+    assert model.temperature_ == 0.3
+    X, _ = _rows(problem)
+    np.testing.assert_allclose(model.predict_proba(X), softmax(model.decision_function(X), 0.3))
+
+
+def test_without_a_temperature_there_are_no_probabilities(problem):
+    for model in (ESZSL(), CalibratedStacking(ESZSL())):
+        _fit(model, problem)
+        assert not hasattr(model, "predict_proba")
+        with pytest.raises(AttributeError) as caught:
+            model.predict_proba(problem.X_test_seen)
+        assert "CalibratedStacking(…, temperature='cv')" in str(caught.value.__cause__)
+    outer = CalibratedStacking(CalibratedStacking(ESZSL(), temperature=0.5), bias=0.0)
+    _fit(outer, problem)
+    assert outer.predict_proba(problem.X_test_seen).shape[1] == len(outer.classes_)
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, "best", np.inf])
+def test_wrong_temperatures(problem, temperature):
+    with pytest.raises(ValueError, match="temperature"):
+        _fit(CalibratedStacking(ESZSL(), temperature=temperature), problem)
+
+
+def test_probabilities_of_tensors(problem):
+    torch = pytest.importorskip("torch")
+    model = _fit(CalibratedStacking(ESZSL(), temperature="cv"), problem)
+    X, _ = _rows(problem)
+    chances = model.predict_proba(torch.as_tensor(X))
+    assert isinstance(chances, torch.Tensor)
+    np.testing.assert_allclose(chances.numpy(), model.predict_proba(X))
+
+
+@pytest.mark.parametrize("name", sorted(all_estimators()))
+@pytest.mark.slow
+def test_every_method_has_probabilities(problem, name):
+    cls = all_estimators()[name]
+    default = {"estimator": ESZSL()} if name == "CalibratedStacking" else {}
+    method = cls(**SETTINGS.get(name, [default])[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = _fit(CalibratedStacking(method, temperature="cv", cv=2), problem)
+    assert 0 < model.temperature_ < np.inf
+    X, _ = _rows(problem)
+    chances = model.predict_proba(X)
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0)
+    assert np.mean(model.classes_[chances.argmax(axis=1)] == model.predict(X)) > 0.99
+    # Neither all but equal nor all but certain.
+    assert 1.5 / len(model.classes_) < chances.max(axis=1).mean() < 0.999

@@ -24,6 +24,7 @@ FLOORS = [
     {"model_selection"},
     {"synthesis", "baselines"},
     {"calibration"},
+    {"pipeline"},
     {"base"},
     {"scoring", "datasets", "features"},
     {"signatures", "metrics", "solvers"},

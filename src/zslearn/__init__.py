@@ -1,6 +1,46 @@
 """Zero-shot learning in scikit-learn's manners."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from zslearn._version import __version__
-from zslearn.synthesis import EXEM, SynC
+
+if TYPE_CHECKING:
+    from zslearn.synthesis import EXEM, SynC
 
 __all__ = ["EXEM", "SynC", "__version__"]
+
+# What is here lazily, so that `zslearn --version` and those who need one part alone do not wait for
+# the rest: names with the module that has them, and the packages.
+_HOMES = {"EXEM": "zslearn.synthesis", "SynC": "zslearn.synthesis"}
+_PACKAGES = (
+    "base",
+    "baselines",
+    "calibration",
+    "datasets",
+    "experiments",
+    "metrics",
+    "model_selection",
+    "pipeline",
+    "scoring",
+    "signatures",
+    "solvers",
+    "synthesis",
+    "utils",
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+    if name in _PACKAGES:
+        return importlib.import_module(f"zslearn.{name}")
+    raise AttributeError(f"module 'zslearn' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_PACKAGES})

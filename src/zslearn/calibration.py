@@ -1,4 +1,7 @@
-"""Calibrated stacking: how far seen classes are held back in the generalized setting."""
+"""Calibrated stacking: how far seen classes are held back in the generalized setting.
+
+The folds that find the factor also find the temperature of probabilities.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,13 @@ import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from zslearn.base import ZeroShotMetaClassifier
 from zslearn.metrics import best_harmonic_mean
-from zslearn.scoring import ClassScorer
+from zslearn.pipeline import as_zero_shot
+from zslearn.scoring import ClassScorer, best_temperature, mean_temperature
 from zslearn.signatures import SignatureTable
 from zslearn.utils import (
     ClassKFold,
@@ -25,10 +30,18 @@ from zslearn.utils import (
     InputWarning,
     checks_parameters,
     take_rows,
+    to_numpy,
     warn_user,
 )
 
-__all__ = ["FEWEST_CLASSES", "CalibratedStacking", "Fold", "checked_folds", "mean_factor"]
+__all__ = [
+    "FEWEST_CLASSES",
+    "CalibratedStacking",
+    "Fold",
+    "checked_folds",
+    "chosen_temperature",
+    "mean_factor",
+]
 
 #: With fewer seen classes none can be left out: a fold leaves out two and trains on two.
 FEWEST_CLASSES = 4
@@ -102,6 +115,26 @@ def mean_factor(factors: Sequence[float] | Floats) -> float:
     return float(np.mean(finite)) if finite else 0.0
 
 
+def chosen_temperature(wanted: str | float | None, temperatures: Sequence[float] | Floats) -> Any:
+    """The temperature that a wrapper predicts with.
+
+    Parameters
+    ----------
+    wanted : "cv", float or None
+        The wrapper's hyper-parameter.
+    temperatures : sequence of float
+        The best temperature in each fold.
+
+    Returns
+    -------
+    float or None
+        None where none is wanted.
+    """
+    if wanted == "cv":
+        return mean_temperature(temperatures)
+    return None if wanted is None else float(wanted)
+
+
 class CalibratedStacking(ZeroShotMetaClassifier):
     r"""Lower the scores of the seen classes by a factor (the paper's eGZSLPredictCalib).
 
@@ -115,10 +148,15 @@ class CalibratedStacking(ZeroShotMetaClassifier):
 
     Parameters
     ----------
-    estimator : zero-shot estimator
-        What gives the scores.
+    estimator : zero-shot estimator or Pipeline
+        What gives the scores. A pipeline of scikit-learn must end in a zero-shot estimator, which
+        gets the signatures.
     bias : "cv" or float, default="cv"
         The factor b, or "cv" to find it as above.
+    temperature : None, "cv" or float, default=None
+        What the lowered scores are divided by to become logarithms of probabilities. "cv" takes
+        the temperature under which the labels of a fold's validation images are most likely, and
+        the geometric mean over the folds. With None there is no `predict_proba`.
     cv : int, splitter or list of (train, test), default=5
         Number of folds over the seen classes, no more than leaves two classes to each; or a
         splitter such as :class:`~zslearn.model_selection.GeneralizedClassKFold`, or rows to train
@@ -134,12 +172,17 @@ class CalibratedStacking(ZeroShotMetaClassifier):
     Attributes
     ----------
     estimator_ : zero-shot estimator
-        Fitted on all of the training data.
+        Fitted on all of the training data; a :class:`~zslearn.pipeline.ZeroShotPipeline` where a
+        pipeline was given.
     bias_ : float
         The factor. Without signatures, where no class can be left out and still be described, and
         with fewer than four seen classes, it is 0.
     fold_biases_ : ndarray of shape (n_folds,)
         The factor of each fold, NaN or infinite where it has none; empty when none was searched.
+    temperature_ : float or None
+        The temperature; 1 where no class can be left out.
+    fold_temperatures_ : ndarray of shape (n_folds,)
+        The temperature of each fold; empty when none was searched.
     refit_time_ : float
         Seconds to fit `estimator_`.
     <attributes of every wrapper>
@@ -147,6 +190,7 @@ class CalibratedStacking(ZeroShotMetaClassifier):
     See Also
     --------
     zslearn.metrics.ausuc : Measures a method over all factors at once.
+    zslearn.metrics.expected_calibration_error : Measures how honest probabilities are.
 
     References
     ----------
@@ -163,11 +207,20 @@ class CalibratedStacking(ZeroShotMetaClassifier):
     >>> model = model.fit(data.X_train, data.y_train, signatures=data.signatures)
     >>> model.bias_ > 0
     True
+
+    Probabilities, among the unseen classes:
+
+    >>> model = CalibratedStacking(ESZSL(), temperature="cv")
+    >>> model = model.fit(data.X_train, data.y_train, signatures=data.signatures)
+    >>> chances = model.predict_proba(data.X_test_unseen, classes=data.unseen_classes)
+    >>> bool(abs(chances.sum(axis=1) - 1).max() < 1e-9)
+    True
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "estimator": [HasMethods(["fit", "decision_function", "add_classes"])],
+        "estimator": [HasMethods(["fit", "decision_function", "add_classes"]), Pipeline],
         "bias": [StrOptions({"cv"}), Interval(Real, None, None, closed="neither")],
+        "temperature": [StrOptions({"cv"}), Interval(Real, 0, None, closed="neither"), None],
         "cv": [Interval(Integral, 2, None, closed="left"), HasMethods(["split"]), list],
         "held_out": [Interval(Real, 0, 1, closed="neither")],
         "n_jobs": [Integral, None],
@@ -179,6 +232,7 @@ class CalibratedStacking(ZeroShotMetaClassifier):
         estimator: Any,
         *,
         bias: str | float = "cv",
+        temperature: str | float | None = None,
         cv: Any = 5,
         held_out: float = 0.2,
         n_jobs: int | None = None,
@@ -186,6 +240,7 @@ class CalibratedStacking(ZeroShotMetaClassifier):
     ) -> None:
         self.estimator = estimator
         self.bias = bias
+        self.temperature = temperature
         self.cv = cv
         self.held_out = held_out
         self.n_jobs = n_jobs
@@ -193,7 +248,7 @@ class CalibratedStacking(ZeroShotMetaClassifier):
 
     @checks_parameters(also_of_inner=True)
     def fit(self, X: Any, y: Any, *, signatures: Any = None) -> Self:
-        """Fit the estimator, and find the factor.
+        """Fit the estimator, and find the factor and the temperature.
 
         Parameters
         ----------
@@ -212,55 +267,72 @@ class CalibratedStacking(ZeroShotMetaClassifier):
         with self._anew() as fresh:
             X, y = fresh._check_training(X, y)
             start = time.perf_counter()
-            fresh.estimator_ = clone(self.estimator).fit(X, y, signatures=signatures)
+            fresh.estimator_ = as_zero_shot(self.estimator).fit(X, y, signatures=signatures)
             fresh.refit_time_ = time.perf_counter() - start
-            fresh.fold_biases_ = np.empty(0)
-            if self.bias == "cv":
-                fresh.fold_biases_ = self._search(X, y, signatures)
-                fresh.bias_ = mean_factor(fresh.fold_biases_)
-            else:
-                fresh.bias_ = float(self.bias)
+            factors = temperatures = np.empty(0)
+            if "cv" in (self.bias, self.temperature):
+                factors, temperatures = self._search(X, y, signatures)
+            fresh.fold_biases_ = factors if self.bias == "cv" else np.empty(0)
+            fresh.bias_ = mean_factor(factors) if self.bias == "cv" else float(self.bias)
+            fresh.fold_temperatures_ = temperatures if self.temperature == "cv" else np.empty(0)
+            fresh.temperature_ = chosen_temperature(self.temperature, temperatures)
         return self
 
-    def _search(self, X: Any, y: NDArray[Any], signatures: Any) -> Floats:
-        """The best factor of each fold over the seen classes."""
+    def _search(self, X: Any, y: NDArray[Any], signatures: Any) -> tuple[Floats, Floats]:
+        """The best factor of each fold over the seen classes, and the best temperature."""
         seen = np.unique(y)
+        nothing = np.empty(0), np.empty(0)
         if signatures is None:
-            return np.empty(0)
+            return nothing
         if len(seen) < FEWEST_CLASSES:
             warn_user(
                 f"{len(seen)} seen classes are too few to leave some out: the calibration factor "
-                f"is 0. Give a number as bias, or at least {FEWEST_CLASSES} classes."
+                f"is 0, the temperature 1. Give numbers as bias and temperature, or at least "
+                f"{FEWEST_CLASSES} classes."
             )
-            return np.empty(0)
+            return nothing
         options = {"held_out": self.held_out, "random_state": self.random_state}
         folds = checked_folds(self.cv, X, y, generalized=True, **options)
         table = SignatureTable.from_user(signatures, seen)
         table = table.subset(table.positions(seen))
-        factors = Parallel(n_jobs=self.n_jobs)(
-            delayed(_fold_factor)(clone(self.estimator), X, y, fold, table) for fold in folds
+        # A clone: workers need nothing of what an earlier fit has left here.
+        blank = clone(self)
+        found = Parallel(n_jobs=self.n_jobs)(
+            delayed(blank._calibrate)(X, y, fold, table) for fold in folds
         )
-        return np.asarray(factors)
+        factors, temperatures = np.asarray(found, dtype=np.float64).T
+        return factors, temperatures
+
+    def _calibrate(
+        self, X: Any, y: NDArray[Any], fold: Fold, table: SignatureTable
+    ) -> tuple[float, float]:
+        """Fit without the classes left out; the best factor and temperature on the rest."""
+        train, test = fold
+        estimator = as_zero_shot(self.estimator)
+        with warnings.catch_warnings():
+            # Said already when the estimator was fitted on all of the data.
+            warnings.simplefilter("ignore", InputWarning)
+            estimator.fit(take_rows(X, train), y[train], signatures=table.as_user())
+            scores = estimator.decision_function(take_rows(X, test), classes=table.labels)
+        scores = to_numpy(scores)
+        if self.bias == "cv":
+            _, factor = best_harmonic_mean(
+                y[test],
+                scores,
+                classes=table.labels,
+                seen_classes=estimator.seen_classes_,
+                missing="ignore",
+            )
+        else:
+            factor = float(self.bias)
+        if self.temperature != "cv":
+            return float(factor), float("nan")
+        lowered = scores - factor * np.isin(table.labels, estimator.seen_classes_)
+        return float(factor), best_temperature(lowered, table.positions(y[test]))
+
+    def _has_temperature(self) -> bool:
+        return self.temperature is not None or hasattr(self.estimator, "predict_proba")
 
     def _wrap(self, scorer: ClassScorer) -> ClassScorer:
-        return scorer.holding_back(self.seen_classes_, self.bias_)
-
-
-def _fold_factor(
-    estimator: Any, X: Any, y: NDArray[Any], fold: Fold, table: SignatureTable
-) -> float:
-    """Fit without the classes left out; the factor of the best harmonic mean on the rest."""
-    train, test = fold
-    with warnings.catch_warnings():
-        # Said already when the estimator was fitted on all of the data.
-        warnings.simplefilter("ignore", InputWarning)
-        estimator.fit(take_rows(X, train), y[train], signatures=table.as_user())
-        scores = estimator.decision_function(take_rows(X, test), classes=table.labels)
-    _, factor = best_harmonic_mean(
-        y[test],
-        scores,
-        classes=table.labels,
-        seen_classes=estimator.seen_classes_,
-        missing="ignore",
-    )
-    return float(factor)
+        scorer = scorer.holding_back(self.seen_classes_, self.bias_)
+        return scorer if self.temperature_ is None else scorer.at_temperature(self.temperature_)

@@ -85,7 +85,7 @@ def test_trains_as_a_plain_loop_over_samples(problem):
 @pytest.mark.slow
 def test_real_birds(data_folder):
     """CUB, split ns: ALE on EfficientNet-Lite0 features, untuned defaults."""
-    data = load_xlsa17(data_folder / "xlsa17", "CUB", features="efficientnet_lite0.mat")
+    data = load_xlsa17("CUB", folder=data_folder / "xlsa17", features="efficientnet_lite0.mat")
     model = ALE().fit(data.X_train, data.y_train, signatures=data.signatures)
     accuracy = model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
     assert 0.55 < accuracy < 0.65

@@ -373,7 +373,7 @@ def test_real_birds(data_folder):
     """CUB, split ns, EfficientNet-Lite0 features: few steps, untuned."""
     from zslearn.datasets import load_xlsa17
 
-    data = load_xlsa17(data_folder / "xlsa17", "CUB", features="efficientnet_lite0.mat")
+    data = load_xlsa17("CUB", folder=data_folder / "xlsa17", features="efficientnet_lite0.mat")
     model = CMT(max_iter=6).fit(data.X_train, data.y_train, signatures=data.signatures)
     accuracy = model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
     assert 0.36 < accuracy < 0.48

@@ -391,7 +391,7 @@ def test_real_birds(data_folder):
     """CUB, split ns, EfficientNet-Lite0 features, untuned."""
     from zslearn.datasets import load_xlsa17
 
-    data = load_xlsa17(data_folder / "xlsa17", "CUB", features="efficientnet_lite0.mat")
+    data = load_xlsa17("CUB", folder=data_folder / "xlsa17", features="efficientnet_lite0.mat")
     model = HAT("cluster").fit(data.X_train, data.y_train, signatures=data.signatures)
     accuracy = model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
     assert 0.36 < accuracy < 0.48

@@ -7,11 +7,12 @@ import sys
 import time
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import zslearn
-from zslearn.cli import main
+from zslearn.cli import _demo, main
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import METHODS
 
@@ -34,15 +35,61 @@ def test_version(capsys):
     assert result.stdout == f"zslearn {zslearn.__version__}\n"
 
 
-@pytest.mark.parametrize("words", [["dmeo"], [], ["data", "burn"], ["demo", "--ouch"], ["data"]])
-def test_wrong_words_show_help_and_exit_2(words, capsys):
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ([], "zslearn: error: the following arguments are required: COMMAND (see zslearn --help)"),
+        (
+            ["demos"],
+            "zslearn: error: there is no command 'demos'. Did you mean 'demo'? "
+            "There are: demo, data, bench, table. (see zslearn --help)",
+        ),
+        (
+            ["data", "burn"],
+            "zslearn data: error: there is no command 'burn'. "
+            "There are: list, show, fetch, check. (see zslearn data --help)",
+        ),
+        (
+            ["demo", "--outt=here"],
+            "zslearn demo: error: unknown words: --outt=here. Did you mean '--out'? "
+            "(see zslearn demo --help)",
+        ),
+        (["demo", "now"], "zslearn demo: error: unknown words: now. (see zslearn demo --help)"),
+        (["--ouch", "demo"], "zslearn: error: unknown words: --ouch. (see zslearn --help)"),
+        (
+            ["bench", "glyphs", "--grid", "Fast"],
+            "zslearn bench: error: --grid cannot be 'Fast'. Did you mean 'fast'? "
+            "There are: fast, paper. (see zslearn bench --help)",
+        ),
+    ],
+)
+def test_wrong_words_are_answered_by_one_line_and_exit_2(words, line, capsys):
     with pytest.raises(SystemExit) as exit_:
         main(words)
     assert exit_.value.code == 2
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert "show this help message" in printed.err
-    assert "error:" in printed.err
+    assert printed.err == line + "\n"
+
+
+@pytest.mark.parametrize(
+    "words", [["data"], ["data", "list", "x"], ["table"], ["data", "fetch", "x"]]
+)
+def test_every_command_answers_by_one_line(words, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(words)
+    assert exit_.value.code == 2
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert f"(see zslearn {words[0]}" in err
+
+
+def test_methods_that_may_be_meant_are_named(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("zslearn.cli._bench.load_named", lambda arguments: make_zero_shot())
+    assert main(["bench", "glyphs", "--out", str(tmp_path), "--methods", "ESZL"]) == 1
+    err = capsys.readouterr().err
+    assert err.endswith("Did you mean 'ESZSL'?\n")
+    assert err.count("\n") == 1
 
 
 def test_data_list_is_plain_without_a_terminal(capsys):
@@ -85,8 +132,7 @@ def test_a_missing_extra_is_named(capsys, monkeypatch):
 def test_demo_writes_a_table_and_pictures(tmp_path, capsys, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
-    for name in set(METHODS) - {"ESZSL"}:
-        monkeypatch.delitem(METHODS, name)
+    monkeypatch.setattr("zslearn.experiments._demo.METHODS", {"ESZSL": METHODS["ESZSL"]})
     assert main(["demo", "--out", "shown"]) == 0
     printed = capsys.readouterr()
     assert "AUSUC" in printed.out
@@ -100,6 +146,26 @@ def test_demo_writes_a_table_and_pictures(tmp_path, capsys, monkeypatch):
     assert 0.4 < row["per_class_accuracy"] < 0.7
     assert row["calibrated_harmonic"] > row["harmonic"]
     assert f"{row['per_class_accuracy']:.3f}" in printed.out
+    assert f"What to see: ESZSL names {row['per_class_accuracy']:.0%} of the images" in printed.out
+    assert max(map(len, printed.out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("width", [100, 80, 60, 40])
+def test_the_table_of_the_demo_fits_a_screen(width):
+    metrics = [metric for metric, _, _ in _demo._COLUMNS]
+    values = np.random.RandomState(0).rand(3, len(metrics))
+    table = pd.DataFrame(values, ["ESZSL", "SynC o-vs-o", "EXEM (ESZSL)"], metrics)
+    table["seconds"] = [1.0, 12.5, 123.456]
+    lines = _demo.table_text(table, width).splitlines()
+    assert max(map(len, lines)) <= width
+    written = {number for line in lines for number in line.split()}
+    # No number is cut: each is there as a whole or its column is not.
+    shown = [m for m in metrics[:-1] if {f"{v:.3f}" for v in table[m]} <= written]
+    numbers = {number for number in written if number.replace(".", "").isdigit()}
+    rest = {"1.00", "12.50", "123.46"} if width >= 80 else set()
+    assert numbers == {f"{v:.3f}" for m in shown for v in table[m]} | rest
+    assert ("results.csv" in lines[-1]) == (width < 80)
+    assert len(shown) == {100: 8, 80: 8, 60: 6, 40: 3}[width]
 
 
 def test_demo_into_a_place_that_is_no_folder(tmp_path, capsys):
@@ -170,13 +236,16 @@ def test_bench_goes_on_after_a_failure_and_tries_again(
         _break(broken, ValueError("the matrix\nis singular"))
         assert bench() == 1
     printed = capsys.readouterr()
-    assert printed.err.splitlines()[-3:] == [
+    runs = tmp_path / "runs"
+    assert printed.err.splitlines()[-4:] == [
+        f"zslearn: 2 records in {runs}; see also: zslearn table {runs}",
         "zslearn: failed: ESZSL, zsl: ValueError: the matrix is singular",
         "zslearn: failed: ESZSL, gzsl: ValueError: the matrix is singular",
         "zslearn: 2 of 4 runs failed; the same command tries them again",
     ]
     assert "Traceback" not in printed.err
-    assert len(printed.out.splitlines()) == 4
+    assert "ConSE" in printed.out
+    assert "ESZSL" not in printed.out
     assert not [w for w in recwarn if "failed" in str(w.message)]  # said once
 
     assert main(["table", str(tmp_path / "runs"), "--like", "zsl"]) == 0
@@ -186,12 +255,17 @@ def test_bench_goes_on_after_a_failure_and_tries_again(
 
     assert bench() == 0
     again = capsys.readouterr()
-    assert again.out == printed.out
+    title, columns, _, *rows = again.out.splitlines()
+    assert title.startswith("Results on make_zero_shot, version make_zero_shot-1")
+    assert columns.split() == ["accuracy", "H", "S", "cal.", "U", "cal.", "H", "cal.", "AUSUC"]
+    assert [row.split()[0] for row in rows[:2]] == ["ConSE", "ESZSL"]
+    assert all(0 <= float(cell) <= 1 for row in rows[:2] for cell in row.split()[1:])
     assert again.err.splitlines() == [
         "ConSE, zsl: finished before …",
         "ESZSL, zsl: tuning …",
         "ConSE, gzsl: finished before …",
         "ESZSL, gzsl: tuning …",
+        f"zslearn: 4 records in {runs}; see also: zslearn table {runs}",
     ]
     assert main(["table", str(tmp_path / "runs"), "--like", "zsl"]) == 0
     assert "ESZSL" in capsys.readouterr().out

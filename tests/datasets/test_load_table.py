@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from zslearn.datasets import load_table
+from zslearn.baselines import ESZSL
+from zslearn.calibration import CalibratedStacking
+from zslearn.datasets import ZeroShotDataset, load_table, make_zero_shot
 
 X = np.arange(24.0).reshape(12, 2)
 Y = np.repeat(["ant", "bee", "cat"], 4)
@@ -105,7 +108,7 @@ def test_unseen_classes_and_hold_out(files):
     )
     assert len(data.y_train) == 8
     assert len(data.y_test_seen) == 0
-    assert data.version == "table/conventional"
+    assert data.version == "X/conventional"
 
 
 def test_labels_that_are_numbers(files):
@@ -216,3 +219,228 @@ def test_refused_arrays(files):
     for missing in ({"X": "no.npy"}, {"y": "no.csv"}, {"classes": "no.csv"}):
         with pytest.raises(FileNotFoundError, match="no"):
             load(files, **missing)
+
+
+# ------------------------------------------------------------- one table of features and labels
+
+TABLE = pd.DataFrame({"size": X[:, 0], "species": Y, "hue": X[:, 1]})
+CLASSES = pd.DataFrame({"legs": [6, 6, 4], "wings": [0.0, 4, 0]}, index=["ant", "bee", "cat"])
+
+
+def load_one(table=TABLE, classes=CLASSES, **options):
+    options = {"label": "species", "unseen_classes": ["cat"], **options}
+    return load_table(table, signatures=classes, **options)
+
+
+def test_one_table(tmp_path):
+    TABLE.to_csv(tmp_path / "beasts.csv", index=False)
+    CLASSES.reset_index(names="species")[["legs", "species", "wings"]].to_csv(
+        tmp_path / "classes.csv", index=False
+    )
+    from_frames = load_one()
+    from_files = load_one(tmp_path / "beasts.csv", tmp_path / "classes.csv")
+    for data in (from_frames, from_files):
+        assert np.array_equal(data.X, X)
+        assert data.y.tolist() == Y.tolist()
+        assert data.feature_names.tolist() == ["size", "hue"]
+        assert data.unseen_classes.tolist() == ["cat"]
+        assert data.signatures.columns.tolist() == ["legs", "wings"]
+    assert (from_frames.name, from_frames.features) == ("table", "table")
+    assert (from_files.name, from_files.features) == ("beasts", "beasts")
+    assert from_files.version == "beasts/hold-out 0.2"
+
+
+def test_one_table_with_parts_and_other_columns():
+    table = TABLE.assign(part=PART, file="a.png")
+    data = load_one(table, unseen_classes=None, drop=["file"])
+    assert data.active_split.test_seen.tolist() == [2, 6]
+    assert data.feature_names.tolist() == ["size", "hue"]
+    with pytest.raises(ValueError, match=r"columns 'file' are not numbers.* leave out others with"):
+        load_one(table, unseen_classes=None)
+    with pytest.raises(ValueError, match=r"drop names 'fiel'; there is no such column"):
+        load_one(table, unseen_classes=None, drop=["fiel"])
+
+
+def test_signatures_with_the_labels_in_a_column():
+    data = load_one(classes=CLASSES.reset_index(names="species"))
+    assert data.signatures.equals(CLASSES.rename_axis("species"))
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pd.Series(Y, name="whatever"),
+        pd.Series(Y, dtype="category"),
+        pd.DataFrame({"anything": Y}),
+        pd.DataFrame({"anything": Y, "label": Y}),
+    ],
+)
+def test_labels_of_pandas(labels):
+    data = load_table(X, labels, CLASSES, unseen_classes=["cat"])
+    assert data.y.tolist() == Y.tolist()
+    assert data.y.dtype.kind == "U"
+    features = pd.DataFrame(X, columns=["a", "b"])
+    with pytest.raises(ValueError, match=r"names the rows of features in another order"):
+        load_table(features, labels[::-1], CLASSES, unseen_classes=["cat"])
+
+
+def test_polars():
+    polars = pytest.importorskip("polars")
+    data = load_one(polars.DataFrame({c: TABLE[c].to_numpy() for c in TABLE}))
+    assert np.array_equal(data.X, X)
+    assert np.array_equal(data.features_from(polars.DataFrame({"hue": [1], "size": [2]})), [[2, 1]])
+
+
+def test_whole_numbers_stay_whole_numbers(tmp_path, monkeypatch):
+    table = TABLE.assign(species=np.repeat([10, 2, 3], 4))
+    classes = CLASSES.set_axis([10, 2, 3])
+    table.to_csv(tmp_path / "t.csv", index=False)
+    classes.to_csv(tmp_path / "c.csv")
+    files = tmp_path / "t.csv", tmp_path / "c.csv"
+    for source in ((table, classes), (table.astype({"species": object}), classes), files):
+        data = load_one(*source, unseen_classes=10)
+        assert data.unseen_classes.tolist() == [10]
+        assert data.y.dtype.kind == "i"
+    assert load_one(*files, unseen_classes="10").unseen_classes.tolist() == [10]
+    # Parquet keeps types; what the file's reader gives is not turned into text.
+    monkeypatch.setattr(pd, "read_parquet", lambda path: table if path.stem == "t" else classes)
+    data = load_one(tmp_path / "t.parquet", tmp_path / "c.parquet", unseen_classes=10)
+    assert data.y.dtype.kind == "i"
+    with pytest.raises(ValueError, match=r"names 3, of which .* labels are of type str"):
+        load_one(unseen_classes=[3])
+
+
+def test_a_word_is_a_class_unless_there_is_such_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert load_one(unseen_classes="bee").unseen_classes.tolist() == ["bee"]
+    (tmp_path / "bee").mkdir()
+    assert load_one(unseen_classes="bee").unseen_classes.tolist() == ["bee"]
+    (tmp_path / "cat").write_text("ant\n")
+    assert load_one(unseen_classes="cat").unseen_classes.tolist() == ["ant"]
+    with pytest.raises(ValueError, match=r"names 'Bee', of which .* Did you mean 'bee'\?"):
+        load_one(unseen_classes="Bee")
+    with pytest.raises(FileNotFoundError, match=r"bee\.txt"):
+        load_one(unseen_classes=tmp_path / "bee.txt")
+
+
+def test_a_folder(tmp_path):
+    folder = tmp_path / "beasts"
+    folder.mkdir()
+    with pytest.raises(ValueError, match=r"no file of features \(features.npy, .*it holds nothing"):
+        load_table(folder)
+    np.save(folder / "features.npy", X)
+    pd.DataFrame({"species": Y}).to_csv(folder / "labels.csv", index=False)
+    with pytest.raises(ValueError, match="signatures is missing"):
+        load_table(folder)
+    CLASSES.to_csv(folder / "signatures.csv")
+    (folder / "unseen.txt").write_text("cat\n")
+    data = load_table(folder)
+    assert data.name == "beasts"
+    assert isinstance(data.X, np.memmap)
+    assert data.unseen_classes.tolist() == ["cat"]
+    assert load_table(folder, unseen_classes=["bee"]).unseen_classes.tolist() == ["bee"]
+    pd.DataFrame({"part": PART}).to_csv(folder / "parts.csv", index=False)
+    assert load_table(str(folder)).active_split.test_seen.tolist() == [2, 6]
+    (folder / "features.csv").write_text("")
+    with pytest.raises(ValueError, match=r"there are features.npy and features.csv; keep one"):
+        load_table(folder)
+
+
+def test_a_saved_index_is_refused_by_name(tmp_path):
+    TABLE.sample(frac=1, random_state=0).to_csv(tmp_path / "t.csv")
+    with pytest.raises(ValueError, match=r"t.csv: the column 'Unnamed: 0' is a pandas index"):
+        load_one(tmp_path / "t.csv")
+    data = load_one(tmp_path / "t.csv", drop=["Unnamed: 0"])
+    assert data.feature_names.tolist() == ["size", "hue"]
+    CLASSES.reset_index(names="class").to_csv(tmp_path / "c.csv")
+    with pytest.raises(ValueError, match=r"columns 'class' are not numbers. The first column.*cou"):
+        load_one(classes=tmp_path / "c.csv")
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_a_column_that_counts_the_rows_is_refused(start):
+    count = np.arange(start, start + 12)
+    with pytest.raises(ValueError, match=rf"the column 'id' counts the rows from {start} to"):
+        load_one(TABLE.assign(id=count))
+    with pytest.raises(ValueError, match=r"features: column 1 counts the rows"):
+        load_table(np.column_stack([X[:, 0], count]), Y, CLASSES, unseen_classes=["cat"])
+    almost = TABLE.assign(id=np.where(count == 9, 7, count))
+    assert "id" in load_one(almost).feature_names
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((TABLE, Y, CLASSES), r"the column 'species' stands among the features, and labels are"),
+        ((TABLE.drop(columns="species"), None, CLASSES), r"no column 'species'; it has 'size'"),
+        ((X, None, CLASSES), r"an array has no column of labels; give labels="),
+        ((TABLE[["species"]], None, CLASSES), r"no column of features is left"),
+        ((TABLE, None, None), r"signatures is missing"),
+    ],
+)
+def test_refused_tables(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        load_table(*arguments, label="species", unseen_classes=["cat"])
+
+
+# --------------------------------------------------------------------------- names of features
+
+
+@pytest.fixture
+def beasts():
+    """A table that can be learned from, and the data set made of it."""
+    made = make_zero_shot(n_seen=8, n_unseen=3, n_features=6, n_attributes=5, random_state=1)
+    table = pd.DataFrame(made.X, columns=list("abcdef")).assign(species=made.y)
+    data = load_table(
+        table, signatures=made.signatures, label="species", unseen_classes=made.unseen_classes
+    )
+    return table, data
+
+
+def test_predicting_on_the_same_frame_does_not_warn(beasts):
+    table, data = beasts
+    assert type(data.X_train) is np.ndarray
+    for model in (ESZSL(), CalibratedStacking(ESZSL())):
+        model.fit(data.X_train, data.y_train, signatures=data.signatures)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            whole = model.predict(data.features_from(table))
+            other_order = model.predict(data.features_from(table[table.columns[::-1]]))
+            part = model.predict(data.X_test_unseen)
+        assert np.array_equal(whole, other_order)
+        assert np.array_equal(whole[data.active_split.test_unseen], part)
+
+
+def test_a_model_of_named_columns_remembers_them(beasts):
+    table, data = beasts
+    X_train = pd.DataFrame(data.X_train, columns=data.feature_names)
+    model = ESZSL().fit(X_train, data.y_train, signatures=data.signatures)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        predicted = model.predict(table[model.feature_names_in_])
+    assert np.array_equal(predicted, model.predict(table[data.feature_names]))
+
+
+def test_features_from_what_does_not_fit(beasts):
+    table, data = beasts
+    with pytest.raises(ValueError, match=r"the table has no columns 'a', 'f'; it has 'b', 'c'"):
+        data.features_from(table.drop(columns=["a", "f"]))
+    with pytest.raises(ValueError, match=r"not all numbers"):
+        data.features_from(table.assign(b="x"))
+    with pytest.raises(ValueError, match=r"the features have no names"):
+        make_zero_shot(random_state=0).features_from(table)
+
+
+def test_names_of_a_data_set_made_by_hand(beasts):
+    table, data = beasts
+    fields = {
+        name: getattr(data, name)
+        for name in ("y", "signatures", "splits", "split", "name", "features")
+    }
+    frame = table.drop(columns="species")
+    made = ZeroShotDataset(X=frame, **fields)
+    assert made.feature_names.tolist() == list("abcdef")
+    assert made.with_split("own").feature_names is made.feature_names
+    assert ZeroShotDataset(X=frame.to_numpy(), **fields).feature_names is None
+    with pytest.raises(ValueError, match=r"there are 2 feature_names for 6 columns of X"):
+        ZeroShotDataset(X=frame.to_numpy(), **fields, feature_names=["a", "b"])

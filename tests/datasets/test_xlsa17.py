@@ -40,7 +40,7 @@ FORMATS = ["v5", "v7", "v7.3"]
 @pytest.mark.parametrize("kind", FORMATS)
 def test_proposed_split(tmp_path, kind):
     write_data_set(tmp_path, save=saver(kind))
-    data = load_xlsa17(tmp_path, "CUB")
+    data = load_xlsa17("CUB", folder=tmp_path)
     assert np.array_equal(data.X, features()["features"].T)
     assert data.X.flags.c_contiguous
     assert data.X.dtype == np.float32
@@ -60,45 +60,45 @@ def test_proposed_split(tmp_path, kind):
 
 def test_other_features_and_signatures(tmp_path):
     write_data_set(tmp_path, features_file="mine.mat")
-    data = load_xlsa17(tmp_path, "CUB", features="mine.mat", signatures="att")
+    data = load_xlsa17("CUB", folder=tmp_path, features="mine.mat", signatures="att")
     assert data.features == "mine"
     assert data.signatures.to_numpy().tolist() == np.eye(3, 4).T.tolist()
     with pytest.raises(FileNotFoundError, match=r"no res101.mat .* features= one of mine.mat"):
-        load_xlsa17(tmp_path, "CUB")
+        load_xlsa17("CUB", folder=tmp_path)
 
 
 def test_signatures_may_be_transposed(tmp_path):
     write_data_set(tmp_path, original_att=splits()["original_att"].T)
-    assert load_xlsa17(tmp_path, "CUB").signatures.loc["bee"].tolist() == [2, -1, 1]
+    assert load_xlsa17("CUB", folder=tmp_path).signatures.loc["bee"].tolist() == [2, -1, 1]
 
 
 def test_flowers_have_neither_raw_attributes_nor_names(tmp_path):
     home = write_data_set(tmp_path, "FLO", original_att=None, allclasses_names=None)
     with pytest.raises(ValueError, match=r"no 'original_att'; pass signatures='att'"):
-        load_xlsa17(tmp_path, "FLO")
-    data = load_xlsa17(tmp_path, "FLO", signatures="att")
+        load_xlsa17("FLO", folder=tmp_path)
+    data = load_xlsa17("FLO", folder=tmp_path, signatures="att")
     assert data.seen_classes.tolist() == [1, 2]
     (home / "allclasses.txt").write_text("1 rose\n2 iris\n3 lily\n4 tulip\n")
-    data = load_xlsa17(tmp_path, "FLO", signatures="att")
+    data = load_xlsa17("FLO", folder=tmp_path, signatures="att")
     assert data.unseen_classes.tolist() == ["lily", "tulip"]
 
 
 @pytest.mark.parametrize("place", ["", "data", "xlsa17", "xlsa17/data"])
 def test_places(tmp_path, place, monkeypatch):
     write_data_set(tmp_path / place, "SUN")
-    assert load_xlsa17(tmp_path, "SUN").name == "SUN"
+    assert load_xlsa17("SUN", folder=tmp_path).name == "SUN"
     monkeypatch.setenv("ZSLEARN_DATA", str(tmp_path))
-    assert load_xlsa17(None, "SUN").name == "SUN"
+    assert load_xlsa17("SUN").name == "SUN"
 
 
 def test_nothing_there_says_how_to_get_it(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"zslearn data fetch xlsa17"):
-        load_xlsa17(tmp_path, "SUN")
+        load_xlsa17("SUN", folder=tmp_path)
     with pytest.raises(FileNotFoundError, match=r"zslearn data fetch cvpr18xian"):
-        load_xlsa17(tmp_path, "FLO")
+        load_xlsa17("FLO", folder=tmp_path)
     write_data_set(tmp_path, "AWA1")
     with pytest.raises(FileNotFoundError, match=r"zslearn data fetch standard_split"):
-        load_xlsa17(tmp_path, "AWA1", split="ss")
+        load_xlsa17("AWA1", folder=tmp_path, split="ss")
 
 
 # ----------------------------------------------------------------------------------- versions
@@ -106,29 +106,29 @@ def test_nothing_there_says_how_to_get_it(tmp_path):
 
 def test_version_is_unknown_unless_told(tmp_path):
     write_data_set(tmp_path)
-    assert load_xlsa17(tmp_path, "CUB").version.startswith("xlsa17/ns/unknown/")
-    told = load_xlsa17(tmp_path, "CUB", version="PS2").version
+    assert load_xlsa17("CUB", folder=tmp_path).version.startswith("xlsa17/ns/unknown/")
+    told = load_xlsa17("CUB", folder=tmp_path, version="PS2").version
     assert told.startswith("xlsa17/ns/PS2/")
     # Another split has another checksum, in whatever order it stands.
     write_data_set(tmp_path, trainval_loc=np.sort(splits()["trainval_loc"], axis=0))
-    assert load_xlsa17(tmp_path, "CUB", version="PS2").version == told
+    assert load_xlsa17("CUB", folder=tmp_path, version="PS2").version == told
     write_data_set(tmp_path, test_seen_loc=np.array([[9, 10, 19]]))
-    assert load_xlsa17(tmp_path, "CUB", version="PS2").version != told
+    assert load_xlsa17("CUB", folder=tmp_path, version="PS2").version != told
     with pytest.raises(ValueError, match=r"version='PS3'; give 'PS1', 'PS2' or None"):
-        load_xlsa17(tmp_path, "CUB", version="PS3")
+        load_xlsa17("CUB", folder=tmp_path, version="PS3")
 
 
 def test_first_version_is_known_by_its_leak(tmp_path):
     """In PS1 the parts for tuning hold the test images of seen classes."""
     tuning = {"train_loc": np.arange(1, 11)[:, None], "val_loc": np.arange(11, 21)[:, None]}
     write_data_set(tmp_path, **tuning)
-    assert "/PS1/" in load_xlsa17(tmp_path, "CUB").version
-    assert "/PS1/" in load_xlsa17(tmp_path, "CUB", version="PS1").version
+    assert "/PS1/" in load_xlsa17("CUB", folder=tmp_path).version
+    assert "/PS1/" in load_xlsa17("CUB", folder=tmp_path, version="PS1").version
     with pytest.raises(ValueError, match=r"version='PS2' was given, but .* only PS1"):
-        load_xlsa17(tmp_path, "CUB", version="PS2")
+        load_xlsa17("CUB", folder=tmp_path, version="PS2")
     clean = {"train_loc": np.arange(1, 9)[:, None], "val_loc": np.arange(11, 19)[:, None]}
     write_data_set(tmp_path, **clean)
-    assert "/unknown/" in load_xlsa17(tmp_path, "CUB").version
+    assert "/unknown/" in load_xlsa17("CUB", folder=tmp_path).version
 
 
 # -------------------------------------------------------------------------- the other splits
@@ -138,12 +138,12 @@ def test_standard_split(tmp_path):
     write_data_set(tmp_path / "xlsa17" / "data", "AWA1")
     write_standard_split(tmp_path, "AWA1")
     for folder in (tmp_path, tmp_path / "xlsa17", tmp_path / "xlsa17" / "data"):
-        data = load_xlsa17(folder, "AWA1", split="ss")
+        data = load_xlsa17("AWA1", folder=folder, split="ss")
         assert data.unseen_classes.tolist() == ["dog"]
         assert len(data.y_train) == 30
         assert len(data.y_test_seen) == 0
     assert data.version.startswith("xlsa17/ss/")
-    both = load_xlsa17(tmp_path, "AWA1", split=["ss", "ns"])
+    both = load_xlsa17("AWA1", folder=tmp_path, split=["ss", "ns"])
     assert both.split == "ss"
     assert both.with_split("ns").unseen_classes.tolist() == ["cat", "dog"]
 
@@ -151,20 +151,20 @@ def test_standard_split(tmp_path):
 def test_seeded_hold_out(tmp_path):
     write_data_set(tmp_path, "CUB")
     write_standard_split(tmp_path, "CUB")
-    data = load_xlsa17(tmp_path, "CUB", split="ss0", hold_out=0.2)
+    data = load_xlsa17("CUB", folder=tmp_path, split="ss0", hold_out=0.2)
     names, counts = np.unique(data.y_test_seen, return_counts=True)
     assert names.tolist() == ["ant", "bee", "cat"]
     assert counts.tolist() == [2, 2, 2]
     assert len(data.y_train) == 24
-    again = load_xlsa17(tmp_path, "CUB", split="ss0", hold_out=0.2)
+    again = load_xlsa17("CUB", folder=tmp_path, split="ss0", hold_out=0.2)
     assert again.active_split.test_seen.tolist() == data.active_split.test_seen.tolist()
     assert again.version == data.version
-    other = load_xlsa17(tmp_path, "CUB", split="ss0", hold_out=0.2, random_state=1)
+    other = load_xlsa17("CUB", folder=tmp_path, split="ss0", hold_out=0.2, random_state=1)
     assert other.version != data.version
     with pytest.raises(ValueError, match=r"hold_out=1.5"):
-        load_xlsa17(tmp_path, "CUB", split="ss0", hold_out=1.5)
+        load_xlsa17("CUB", folder=tmp_path, split="ss0", hold_out=1.5)
     with pytest.raises(ValueError, match=r"'ns' has its own"):
-        load_xlsa17(tmp_path, "CUB", hold_out=0.2)
+        load_xlsa17("CUB", folder=tmp_path, hold_out=0.2)
 
 
 def cells(*vectors):
@@ -182,40 +182,45 @@ def test_authors_hold_out(tmp_path):
     # Positions within the 24 samples that are left.
     fitting = cells([1, 2], [9, 10], [17, 18])
     savemat(path, {"tr_hold_ind": held[:, None], "CV_hold_loc": fitting})
-    data = load_xlsa17(tmp_path, "AWA1", split="ss", hold_out=path)
+    data = load_xlsa17("AWA1", folder=tmp_path, split="ss", hold_out=path)
     assert data.active_split.test_seen.tolist() == (held - 1).tolist()
     assert "AWA1_SS_GZSL_inform" in data.version
     # The same numbers for samples in another order: cells that mix classes, uneven shares.
     mixed = cells([1, 9], [2, 17], [10, 18])
     savemat(path, {"tr_hold_ind": held[:, None], "CV_hold_loc": mixed})
     with pytest.raises(ValueError, match=r"made for samples in another order"):
-        load_xlsa17(tmp_path, "AWA1", split="ss", hold_out=path)
+        load_xlsa17("AWA1", folder=tmp_path, split="ss", hold_out=path)
     savemat(path, {"tr_hold_ind": np.arange(1, 7)[:, None]})
     with pytest.raises(ValueError, match=r"made for samples in another order"):
-        load_xlsa17(tmp_path, "AWA1", split="ss", hold_out=path)
+        load_xlsa17("AWA1", folder=tmp_path, split="ss", hold_out=path)
     savemat(path, {"CV_hold_ind": held[:, None]})
     with pytest.raises(ValueError, match=r"there is no tr_hold_ind"):
-        load_xlsa17(tmp_path, "AWA1", split="ss", hold_out=path)
+        load_xlsa17("AWA1", folder=tmp_path, split="ss", hold_out=path)
 
 
 def test_class_splits(tmp_path):
     home = write_data_set(tmp_path, "CUB")
     given = {"ss-1": ["bee"], "ss-2": [3, 4]}
-    data = load_xlsa17(tmp_path, "CUB", split=["ss-1", "ss-2"], class_splits=given)
+    data = load_xlsa17("CUB", folder=tmp_path, split=["ss-1", "ss-2"], class_splits=given)
     assert data.unseen_classes.tolist() == ["bee"]
     assert data.with_split("ss-2").unseen_classes.tolist() == ["cat", "dog"]
     assert data.active_split.train.tolist() == [*range(10), *range(20, 40)]
     (tmp_path / "mine.json").write_text(json.dumps(given))
-    other = load_xlsa17(tmp_path, "CUB", split="ss-1", class_splits=tmp_path / "mine.json")
+    other = load_xlsa17("CUB", folder=tmp_path, split="ss-1", class_splits=tmp_path / "mine.json")
     assert other.version == data.version
     (home / "class_splits.json").write_text(json.dumps(given))
-    assert load_xlsa17(tmp_path, "CUB", split="ss-2").unseen_classes.tolist() == ["cat", "dog"]
+    assert load_xlsa17("CUB", folder=tmp_path, split="ss-2").unseen_classes.tolist() == [
+        "cat",
+        "dog",
+    ]
     path = tmp_path / "CUB_GZSL_inform.mat"
     savemat(path, {"tr_hold_ind": cells([1, 2, 11, 12, 21, 22], [1, 2, 11, 12])})
-    data = load_xlsa17(tmp_path, "CUB", split="ss-2", hold_out=path)
+    data = load_xlsa17("CUB", folder=tmp_path, split="ss-2", hold_out=path)
     assert data.active_split.test_seen.tolist() == [0, 1, 10, 11]
     with pytest.raises(ValueError, match=r"for 2 class splits, not for 'ss-3'"):
-        load_xlsa17(tmp_path, "CUB", split="ss-3", hold_out=path, class_splits={"ss-3": ["ant"]})
+        load_xlsa17(
+            "CUB", folder=tmp_path, split="ss-3", hold_out=path, class_splits={"ss-3": ["ant"]}
+        )
 
 
 @pytest.mark.parametrize(
@@ -233,7 +238,7 @@ def test_class_splits(tmp_path):
 def test_refused_class_splits(tmp_path, given, message):
     write_data_set(tmp_path)
     with pytest.raises(ValueError, match=message):
-        load_xlsa17(tmp_path, "CUB", split="ss-1", class_splits=given)
+        load_xlsa17("CUB", folder=tmp_path, split="ss-1", class_splits=given)
 
 
 def test_class_splits_that_are_no_json(tmp_path):
@@ -242,7 +247,7 @@ def test_class_splits_that_are_no_json(tmp_path):
     for text, message in (("{", "no JSON"), ("[1]", "must be an object"), ("[" * 99999, "no JSON")):
         path.write_text(text)
         with pytest.raises(ValueError, match=message):
-            load_xlsa17(tmp_path, "CUB", split="ss-1", class_splits=path)
+            load_xlsa17("CUB", folder=tmp_path, split="ss-1", class_splits=path)
 
 
 @pytest.mark.parametrize(
@@ -253,13 +258,33 @@ def test_class_splits_that_are_no_json(tmp_path):
         ("AWA1", "ss0", r"AWA1 has no split 'ss0'; choose one of ns, ss\."),
         ("SUN", "ss-11", r"ss-10\."),
         ("FLO", "ss", r"choose one of ns\."),
-        ("BIRDS", "ns", r"no data set 'BIRDS'; choose one of AWA1"),
+        ("BIRDS", "ns", r"no data set 'BIRDS'. There are: AWA1"),
+        ("awa2", "ns", r"no data set 'awa2'. Did you mean 'AWA2'\? There are: AWA1"),
+        ("CUBS", "ns", r"Did you mean 'CUB'\?"),
         ("CUB", (), r"split is empty"),
     ],
 )
 def test_names_there_are_not(tmp_path, name, split, message):
     with pytest.raises(ValueError, match=message):
-        load_xlsa17(tmp_path, name, split=split)
+        load_xlsa17(name, folder=tmp_path, split=split)
+
+
+def test_the_former_order_works_with_a_warning(tmp_path, monkeypatch):
+    write_data_set(tmp_path, "CUB")
+    wanted = load_xlsa17("CUB", folder=tmp_path)
+    new_call = r"is now load_xlsa17\('CUB', folder=…\): the name comes first"
+    with pytest.warns(FutureWarning, match=new_call) as caught:
+        data = load_xlsa17(tmp_path, "CUB", signatures="att")
+    assert caught[0].filename == __file__
+    assert data.version == wanted.version
+    assert not data.signatures.equals(wanted.signatures)
+    with pytest.warns(FutureWarning, match=new_call):
+        assert load_xlsa17(tmp_path, name="CUB").version == wanted.version
+    monkeypatch.setenv("ZSLEARN_DATA", str(tmp_path))
+    with pytest.warns(FutureWarning, match=r"is now load_xlsa17\('CUB'\)"):
+        assert load_xlsa17(None, "CUB").version == wanted.version
+    with pytest.raises(TypeError, match=r"load_xlsa17\('CUB', folder=…\)"):
+        load_xlsa17("CUB", tmp_path)
 
 
 # ------------------------------------------------------------------------------- what is refused
@@ -313,7 +338,7 @@ def column(*values):
 def test_refused(tmp_path, kind, changes, message):
     write_data_set(tmp_path, save=saver(kind), **changes)
     with pytest.raises(ValueError, match=message):
-        load_xlsa17(tmp_path, "CUB")
+        load_xlsa17("CUB", folder=tmp_path)
 
 
 def handcrafted(kind, *, body=b"", name=b"trainval_loc", flags=0):
@@ -446,7 +471,7 @@ def test_missing_h5py_is_named(tmp_path, monkeypatch):
     write_data_set(tmp_path, save=save_hdf5)
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(ImportError, match=r"version 7.3, needs h5py.*zslearn\[matlab\]"):
-        load_xlsa17(tmp_path, "CUB")
+        load_xlsa17("CUB", folder=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -458,7 +483,7 @@ def test_foreign_files(tmp_path, content):
     home = write_data_set(tmp_path)
     (home / "att_splits.mat").write_bytes(content)
     with pytest.raises(MatFileError, match=r"att_splits.mat: .*(too few|no MATLAB file)"):
-        load_xlsa17(tmp_path, "CUB")
+        load_xlsa17("CUB", folder=tmp_path)
 
 
 def test_a_bomb_is_refused_unexploded(tmp_path):
@@ -482,7 +507,7 @@ def test_a_bomb_is_refused_unexploded(tmp_path):
 def load_or_complain(folder):
     message = "loaded"
     try:
-        load_xlsa17(folder, "CUB")
+        load_xlsa17("CUB", folder=folder)
     except (ValueError, OSError) as error:
         message = str(error)
     assert 0 < len(message) < 2000
@@ -547,7 +572,7 @@ def test_real_cub(data_folder):
     home = data_folder / "xlsa17" / "CUB"
     if not (home / "efficientnet_lite0.mat").exists():
         pytest.skip("there are no features of CUB")
-    data = load_xlsa17(data_folder, "CUB", features="efficientnet_lite0.mat")
+    data = load_xlsa17("CUB", folder=data_folder, features="efficientnet_lite0.mat")
     assert data.X.shape == (11788, 1280)
     parts = data.active_split
     assert (parts.train.size, parts.test_seen.size, parts.test_unseen.size) == (7057, 1764, 2967)
@@ -559,8 +584,8 @@ def test_real_cub(data_folder):
         unseen = {"ss-1": [str(one) for one in data.unseen_classes]}
         with pytest.raises(ValueError, match="another order|do not belong together"):
             load_xlsa17(
-                data_folder,
                 "CUB",
+                folder=data_folder,
                 features="efficientnet_lite0.mat",
                 split="ss-1",
                 class_splits=unseen,

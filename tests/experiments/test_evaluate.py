@@ -10,7 +10,8 @@ from zslearn.metrics import ausuc, per_class_accuracy
 
 
 def test_numbers_of_an_evaluation(problem):
-    found = evaluate("mine", ESZSL(), problem)
+    found = evaluate(ESZSL(), problem)
+    assert found.method == "ESZSL"
     model = ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
     stacked = CalibratedStacking(ESZSL()).fit(
         problem.X_train, problem.y_train, signatures=problem.signatures
@@ -43,3 +44,31 @@ def test_methods_make_what_they_name():
     for name, method in METHODS.items():
         assert method.name == name
         assert hasattr(method.make(), "add_classes")
+
+
+def test_the_name_may_still_come_first(problem):
+    wanted = evaluate(ESZSL(), problem, name="mine")
+    assert wanted.method == "mine"
+    with pytest.warns(FutureWarning, match=r"is now evaluate\(estimator, data\)") as caught:
+        found = evaluate("mine", ESZSL(), problem)
+    assert caught[0].filename == __file__
+    assert (found.method, found.metrics) == ("mine", wanted.metrics)
+    with pytest.warns(FutureWarning, match=r"name='mine'"):
+        found = evaluate(method="mine", estimator=ESZSL(), data=problem, cv=3)
+    assert found.metrics["seen"] == wanted.metrics["seen"]
+
+
+def test_a_printout_fits_a_screen(problem):
+    found = evaluate(ESZSL(), problem, name="a name " * 20)
+    for text in (str(found), repr(found)):
+        lines = text.splitlines()
+        assert len(lines) < 24
+        assert max(map(len, lines)) <= 80
+        assert lines[0].endswith("…>")
+    assert f"{found.metrics['ausuc']:.3f}" in text
+    assert f"{found.metrics['calibrated_harmonic']:.3f}" in text
+
+
+def test_an_inner_method_is_named(problem):
+    found = evaluate(CalibratedStacking(ESZSL(), bias=0.1), problem)
+    assert found.method == "CalibratedStacking (ESZSL)"

@@ -10,7 +10,7 @@ import pytest
 
 from zslearn.experiments._names import canonical_method
 from zslearn.experiments._published import TABLES, load_published
-from zslearn.experiments._records import read_records
+from zslearn.experiments._records import read_records, summarize_runs
 from zslearn.experiments._render import render, save_table_plot
 from zslearn.experiments._tables import build_table
 from zslearn.utils import InputWarning
@@ -433,3 +433,62 @@ def test_plot_of_a_table(tmp_path):
     with pytest.raises(ValueError, match="no column has a number of ours"):
         save_table_plot(build_table(NONE, "zsl"), tmp_path / "none.png")
     assert not (tmp_path / "none.png").exists()
+
+
+# --- data of one's own ---
+
+
+def _own(method, value, **changes):
+    return _record(
+        method, value, **{"dataset": "pets", "split": "own", "split_version": "v1"} | changes
+    )
+
+
+@pytest.mark.parametrize("like", ["main", "zsl", "gzsl", "harmonic"])
+@pytest.mark.parametrize("dataset", ["pets", "CUB", "awa"])
+def test_a_table_of_own_data_does_not_name_the_paper(like, dataset):
+    records = _frame(
+        *(
+            _own(method, value, dataset=dataset, setting=setting, metric=metric)
+            for method, value in (("ESZSL", 0.5), ("mine", 0.4))
+            for setting, metric in (
+                ("zsl", "per_class_accuracy"),
+                ("gzsl", "ausuc"),
+                ("gzsl", "harmonic"),
+            )
+        )
+    )
+    table = build_table(records, like, rows="ours", columns="ours")
+    for format in FORMATS:
+        text = render(table, format).casefold()
+        for word in ("paper", "published", "table 2", "small data sets", "awa2", "sun", "imagenet"):
+            assert word not in text
+        assert "eszsl" in text
+    name = dataset if dataset == "pets" else f"{dataset} (own)"
+    assert all(column.startswith(name) for column in table.ours.columns)
+    assert "ours" not in render(table).splitlines()[3]
+    # Beside one of the paper's data sets it is the paper's table again.
+    both = build_table(
+        pd.concat([records, _frame(_record(metric="ausuc", setting="gzsl"))]), "main"
+    )
+    assert "(Table 2 of the paper)" in both.title
+    assert any("Not in the paper's table" in note for note in both.notes)
+
+
+def test_summary_of_runs():
+    records = _frame(
+        _own("ESZSL", 0.4, setting="gzsl", metric="harmonic"),
+        _own("ESZSL", 0.3, setting="zsl", metric="harmonic"),
+        _own("ESZSL", 0.7),
+        _own("ESZSL", 0.6, setting="gzsl", metric="ausuc"),
+        _own("ConSE", 0.5),
+        _own("ConSE", 0.45, metric="per_sample_accuracy"),
+    ).assign(seed=0)
+    summary = summarize_runs(records)
+    assert summary.index.tolist() == ["ESZSL", "ConSE"]
+    assert summary.columns.tolist() == ["accuracy", "H", "AUSUC"]
+    assert summary.loc["ESZSL"].tolist() == [0.7, 0.3, 0.6]
+    assert summary.loc["ConSE"].isna().tolist() == [False, True, True]
+    several = summarize_runs(pd.concat([records, records.assign(dataset="b", value=0.1)]))
+    assert several.loc[("pets", "ESZSL"), "H"] == 0.3
+    assert several.loc[("b", "ESZSL"), "H"] == 0.1

@@ -238,7 +238,7 @@ def test_a_stopped_search_goes_on(problem, tmp_path, monkeypatch):
     _fit(clone(search), problem)
     assert len((tmp_path / "log").read_text().splitlines()) == 18
     for name, values in expected.cv_results_.items():
-        if name != "params":
+        if name != "params" and not name.endswith("_time"):
             np.testing.assert_array_equal(resumed.cv_results_[name], values)
 
 
@@ -516,7 +516,8 @@ def test_folds_on_a_dask_cluster():
     ):
         together = clone(search).set_params(n_jobs=-1).fit(**given)
     for name, values in alone.cv_results_.items():
-        assert np.array_equal(values, together.cv_results_[name]), name
+        if not name.endswith("_time"):
+            assert np.array_equal(values, together.cv_results_[name]), name
 
 
 # Settings that fail

@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import NuSVR
 
 from zslearn.solvers import nu_svr, nu_svr_path
+from zslearn.solvers._nu_svr_smo import PairSolver
 
 
 def _kernel(points, gamma=0.3):
@@ -162,6 +163,30 @@ def test_interpolates_where_the_constraints_allow():
     fit = nu_svr(K, Y, C=1000.0, nu=1.0, tol=1e-10)
     np.testing.assert_allclose(fit.predict(K), Y, atol=1e-9)
     assert not fit.n_iter.any()
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_settings_that_do_not_bind_need_no_solver(monkeypatch, constant):
+    """What is found without a step is what the steps would find, to the last bit."""
+    K, Y = _problem(n=20, gamma=5.0, scale=0.2)
+    if constant:
+        Y[:, 2] = 0.7
+    grid = {"C": [0.1, 1.0, 4.0], "nu": [0.05, 0.5, 1.0], "tol": 1e-10}
+    solve = PairSolver.solve
+    solved = []
+    monkeypatch.setattr(
+        PairSolver, "solve", lambda *a, **k: solved.append(a[2:4]) or solve(*a, **k)
+    )
+    found = list(nu_svr_path(K, Y, **grid))
+    assert 0 < len(solved) < len(found)
+    assert (4.0, 1.0) not in solved
+    monkeypatch.setattr("zslearn.solvers._nu_svr._Interpolation.solves", lambda *_: False)
+    for fit, other in zip(found, nu_svr_path(K, Y, **grid), strict=True):
+        _check(K, Y, fit, 1e-10)
+        for field in ("coef", "epsilon", "violation", "n_iter"):
+            np.testing.assert_array_equal(getattr(fit, field), getattr(other, field))
+        np.testing.assert_allclose(fit.intercept, other.intercept, rtol=0, atol=1e-15)
+    assert len(solved) > len(found)
 
 
 def test_sign_and_shift_of_the_targets():

@@ -19,7 +19,7 @@ from zslearn.base._training import Training
 from zslearn.base._variants import with_setting
 from zslearn.scoring import ClassScorer, Embedding, FeaturePreparation, ScoreFunction
 from zslearn.signatures import SignatureTable
-from zslearn.utils import Array, checks_parameters, name_some, to_numpy
+from zslearn.utils import Array, checks_parameters, name_some, to_numpy, warn_once
 
 
 class ZeroShotClassifier(ZeroShotPredictor):
@@ -162,13 +162,20 @@ class ZeroShotClassifier(ZeroShotPredictor):
             What is known of each class. A DataFrame (index: class labels; for polars, which has no
             index, the column "class"), a mapping label → vector, or an array whose rows follow
             `np.unique(y)`. Rows for classes that are not in `y` describe unseen ones. By default
-            each class is described by its own indicator.
+            each class is described by its own indicator, and no unseen class can be predicted; the
+            first such fit of a process says so.
 
         Returns
         -------
         self
             The fitted method. After an error it is as it was.
         """
+        if signatures is None:
+            # An ordinary classifier is right to do so: whoever knows it hears it once.
+            warn_once(
+                "fit without signatures= describes each class by its own indicator: a class "
+                "without samples cannot be predicted. Give signatures= to predict unseen classes."
+            )
         with self._anew() as fresh:
             training = fresh._begin(X, y, signatures)
             for _ in self._fit_many(training, [fresh]):

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_consistent_length,
@@ -24,9 +25,31 @@ from zslearn.base._variants import with_setting
 from zslearn.metrics import per_class_accuracy
 from zslearn.scoring import ClassScorer
 from zslearn.signatures import label_array
-from zslearn.utils import Array, fill_docstring, is_foreign, name_some, plain_tensor, to_numpy
+from zslearn.utils import (
+    Array,
+    fill_docstring,
+    is_foreign,
+    name_near_misses,
+    name_some,
+    names_keywords,
+    plain_tensor,
+    to_numpy,
+)
 
 
+def _knows_temperature(estimator: ZeroShotPredictor) -> bool:
+    """Whether an estimator has probabilities; the reason where it has not."""
+    if estimator._has_temperature():
+        return True
+    name = type(estimator).__name__
+    raise AttributeError(
+        f"{name} has scores, not probabilities: a temperature must be found first, on classes left "
+        f"out of training. Use CalibratedStacking(…, temperature='cv'), or "
+        f"ZeroShotSearchCV(…, temperature='cv')."
+    )
+
+
+@names_keywords
 class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
     """Base of all estimators: predictions by their scorer.
 
@@ -42,11 +65,12 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
     _doc_parts: ClassVar[Mapping[str, str]] = DOC_PARTS
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Fill shared parts into the docstrings of the class and its functions."""
+        """Fill shared parts into docstrings; positional arguments are told their keyword."""
         super().__init_subclass__(**options)
         for documented in (cls, *vars(cls).values()):
             if isinstance(documented, (type, FunctionType)) and documented.__doc__:
                 documented.__doc__ = fill_docstring(documented.__doc__, cls._doc_parts)
+        names_keywords(cls)
 
     @property
     def class_scorer_(self) -> ClassScorer:
@@ -132,6 +156,29 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         scorer = self._checked_scorer()
         return scorer.top_k(self._check_features(X), k, classes)
 
+    @available_if(_knows_temperature)
+    def predict_proba(self, X: Any, *, classes: Any = None) -> Array:
+        """Probabilities of the candidates: softmax of the scores at the estimator's temperature.
+
+        Only wrappers that find a temperature have it:
+        :class:`~zslearn.calibration.CalibratedStacking` and
+        :class:`~zslearn.model_selection.ZeroShotSearchCV` with `temperature="cv"`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features.
+        classes : array-like of labels, optional
+            The candidates; by default every class in `classes_`.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            Columns follow `classes`, rows sum to 1. In the namespace and on the device of `X`. The
+            largest of a row is that of the predicted class, unless scores are tied.
+        """
+        return self._checked_scorer().probabilities(self._check_features(X), classes)
+
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, classes: Any = None) -> float:
         """Per-class accuracy: the mean over the classes in `y` of the accuracy within each.
 
@@ -151,16 +198,12 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         float
             Between 0 and 1.
         """
-        if classes is not None:
-            candidates = set(to_numpy(classes).tolist())
-            outside = [
-                label for label in np.unique(to_numpy(y)).tolist() if label not in candidates
-            ]
-            if outside:
-                raise ValueError(
-                    f"y holds labels that are not among classes: {name_some(outside)}. "
-                    "Such samples cannot be right; leave them out, or name their classes."
-                )
+        scorer = self._checked_scorer()
+        self._check_true_labels(to_numpy(y), scorer, classes)
+        if sample_weight is not None and to_numpy(sample_weight).dtype.kind in "OSU":
+            raise TypeError(
+                "sample_weight must be numbers. classes= is a keyword: score(X, y, classes=…)."
+            )
         predicted = self.predict(X, classes=classes)
         return float(per_class_accuracy(to_numpy(y), predicted, sample_weight=sample_weight))
 
@@ -195,6 +238,10 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
 
     # How it is done.
 
+    def _has_temperature(self) -> bool:
+        """Whether there are probabilities; a wrapper says so."""
+        return False
+
     @contextmanager
     def _anew(self) -> Iterator[Self]:
         """A copy that has learned nothing; what it learns is taken over unless an error ends it."""
@@ -204,6 +251,30 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             fresh.__dict__.pop(name, None)
         yield fresh
         self.__dict__ = fresh.__dict__
+
+    def _check_true_labels(self, y: NDArray[Any], scorer: ClassScorer, classes: Any) -> None:
+        """Refuse true labels that no prediction can name."""
+        candidates = scorer.labels if classes is None else to_numpy(classes)
+        among = "classes_" if classes is None else "classes"
+        known = set(candidates.tolist())
+        outside = [label for label in dict.fromkeys(y.ravel().tolist()) if label not in known]
+        if not outside:
+            return
+        near = name_near_misses(outside, candidates.tolist(), unknown_in="y", known_in=among)
+        if near:
+            advice = ""
+        elif classes is not None:
+            advice = " Such samples cannot be right; leave them out, or name their classes."
+        elif not len(self.unseen_classes_):
+            advice = (
+                " No class without samples was described; give fit signatures= with a row for "
+                "each of them."
+            )
+        else:
+            advice = " Such samples cannot be right; leave them out, or describe their classes."
+        raise ValueError(
+            f"y holds labels that are not among {among}: {name_some(outside)}.{near}{advice}"
+        )
 
     def _checked_scorer(self) -> ClassScorer:
         check_is_fitted(self, "class_scorer_")

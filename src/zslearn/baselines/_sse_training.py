@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -45,60 +44,6 @@ _HALVINGS = 4
 _ARMIJO = 1e-4
 # How often a step in w is shortened.
 _TRIALS = 10
-# Sums may be reordered and comparisons need not think of NaN; infinities keep their meaning.
-_FAST = {"nnan", "nsz", "contract", "reassoc", "arcp"}
-
-
-@numba.njit(cache=True, nogil=True, fastmath=_FAST)
-def _responses(X: NDArray[Any], V: NDArray[Any], w: NDArray[Any], out: NDArray[Any]) -> None:
-    """⟨w, min(x_n, v_c)⟩ for all rows and classes; the number of rows is a multiple of four."""
-    zero = w[0] - w[0]
-    for n in range(0, len(X), 4):
-        x0, x1, x2, x3 = X[n], X[n + 1], X[n + 2], X[n + 3]
-        for c in range(len(V)):
-            v = V[c]
-            a0, a1, a2, a3 = zero, zero, zero, zero
-            for d in range(len(w)):
-                a0 += w[d] * min(x0[d], v[d])
-                a1 += w[d] * min(x1[d], v[d])
-                a2 += w[d] * min(x2[d], v[d])
-                a3 += w[d] * min(x3[d], v[d])
-            out[n, c], out[n + 1, c], out[n + 2, c], out[n + 3, c] = a0, a1, a2, a3
-
-
-@numba.njit(cache=True, nogil=True, fastmath=_FAST)
-def _slope_in_w(X: NDArray[Any], V: NDArray[Any], G: NDArray[Any], out: NDArray[Any]) -> None:
-    """Σ_nc g_nc min(x_n, v_c), added to out."""
-    for n in range(0, len(X), 4):
-        x0, x1, x2, x3 = X[n], X[n + 1], X[n + 2], X[n + 3]
-        for c in range(len(V)):
-            v = V[c]
-            g0, g1, g2, g3 = G[n, c], G[n + 1, c], G[n + 2, c], G[n + 3, c]
-            for d in range(len(out)):
-                out[d] += (
-                    g0 * min(x0[d], v[d])
-                    + g1 * min(x1[d], v[d])
-                    + g2 * min(x2[d], v[d])
-                    + g3 * min(x3[d], v[d])
-                )
-
-
-@numba.njit(cache=True, nogil=True, fastmath=_FAST)
-def _slope_in_v(X: NDArray[Any], V: NDArray[Any], G: NDArray[Any], out: NDArray[Any]) -> None:
-    """Σ_n g_nc [x_n > v_c] for each class, added to out: ∂min(x, v)/∂v = [x > v]."""
-    zero = G[0, 0] - G[0, 0]
-    for n in range(0, len(X), 4):
-        x0, x1, x2, x3 = X[n], X[n + 1], X[n + 2], X[n + 3]
-        for c in range(len(V)):
-            v, o = V[c], out[c]
-            g0, g1, g2, g3 = G[n, c], G[n + 1, c], G[n + 2, c], G[n + 3, c]
-            for d in range(len(v)):
-                o[d] += (
-                    (g0 if x0[d] > v[d] else zero)
-                    + (g1 if x1[d] > v[d] else zero)
-                    + (g2 if x2[d] > v[d] else zero)
-                    + (g3 if x3[d] > v[d] else zero)
-                )
 
 
 def _by_four(X: NDArray[Any]) -> NDArray[Any]:
@@ -127,9 +72,11 @@ def intersection_responses(
     ndarray of shape (n_samples, n_classes)
         In the dtype of X.
     """
+    from zslearn.baselines._sse_kernels import responses
+
     rows = _by_four(X)
     out = np.empty((len(rows), len(references)), dtype=X.dtype)
-    _responses(rows, references.astype(X.dtype), coef.astype(X.dtype), out)
+    responses(rows, references.astype(X.dtype), coef.astype(X.dtype), out)
     return out[: len(X)]
 
 
@@ -161,10 +108,12 @@ class MarginObjective:
 
     def value(self, w: Floats, V: Floats) -> tuple[float, NDArray[Any]]:
         """J, and its derivative in the responses E."""
+        from zslearn.baselines._sse_kernels import responses
+
         dtype, n_classes = self.rows.dtype, len(V)
         E = np.empty((len(self.rows), n_classes), dtype=dtype)
         narrow_V, narrow_w = V.astype(dtype), w.astype(dtype)
-        self._map(lambda rows: _responses(self.rows[rows], narrow_V, narrow_w, E[rows]))
+        self._map(lambda rows: responses(self.rows[rows], narrow_V, narrow_w, E[rows]))
         F = E[: len(self.y)].astype(np.float64) @ self.patterns.T
         means = np.add.reduceat(F, self.starts, axis=0) / self.counts[:, None]
         of_means, slope_of_means = _hinge(means, self.margins, np.arange(n_classes))
@@ -179,11 +128,15 @@ class MarginObjective:
 
     def slope_in_w(self, w: Floats, V: Floats, G: NDArray[Any]) -> Floats:
         """∂J/∂w from the derivative in the responses."""
-        return self._sum(_slope_in_w, V, G, V.shape[1:]) + self.alpha * w
+        from zslearn.baselines._sse_kernels import slope_in_w
+
+        return self._sum(slope_in_w, V, G, V.shape[1:]) + self.alpha * w
 
     def slope_in_v(self, w: Floats, V: Floats, G: NDArray[Any]) -> Floats:
         """∂J/∂V from the derivative in the responses."""
-        return self._sum(_slope_in_v, V, G, V.shape) * w
+        from zslearn.baselines._sse_kernels import slope_in_v
+
+        return self._sum(slope_in_v, V, G, V.shape) * w
 
     def _map(self, function: Callable[[slice], Any]) -> list[Any]:
         """Call for every part of the rows; the results come in the order of the parts."""

@@ -6,6 +6,7 @@ import argparse
 import os
 import shutil
 import sys
+import textwrap
 import warnings
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +16,7 @@ from joblib import cpu_count
 from sklearn.exceptions import FitFailedWarning
 
 from zslearn.cli._data import add_data_options, load_named
-from zslearn.cli._output import say
+from zslearn.cli._output import print_table, say
 from zslearn.experiments import (
     METHODS,
     TABLES,
@@ -26,7 +27,17 @@ from zslearn.experiments import (
     run_benchmark,
     save_critical_difference,
     save_table_plot,
+    summarize_runs,
 )
+
+#: What the columns of the results are.
+_MEANINGS = {
+    "accuracy": "per class, unseen among unseen",
+    "H": "harmonic mean without calibration",
+    "S cal.": "seen",
+    "U cal.": "unseen",
+    "H cal.": "their harmonic mean, calibrated",
+}
 
 FORMATS = ("terminal", "markdown", "csv", "latex")
 
@@ -38,9 +49,9 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
         parents=[common],
         help="tune and measure methods on a data set",
         description="Tune methods by leaving out seen classes, measure them on the test images, "
-        "and write one record for each. What is finished is not computed again; what was "
-        "stopped goes on where it was. A method that fails is named at the end, and tried again "
-        "the next time.",
+        "write one record for each, and print a table of the results. What is finished is not "
+        "computed again; what was stopped goes on where it was. A method that fails is named at "
+        "the end, and tried again the next time.",
     )
     add_data_options(bench)
     bench.add_argument(
@@ -90,7 +101,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
         parents=[common],
         help="records as a table beside the published numbers",
         description="Records in the layout of one of the paper's tables: ours, published and the "
-        "difference. Only reads records.",
+        "difference; or ours alone, for data that the paper does not have. Only reads records.",
     )
     table.add_argument("runs", type=Path, metavar="RUNS", help="the folder of the records")
     table.add_argument(
@@ -116,7 +127,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
 
 
 def run_bench(arguments: argparse.Namespace) -> int:
-    """Run the benchmark, name its records, and say what failed."""
+    """Run the benchmark, print its results, and say where the records are and what failed."""
     if any(":" in name for name in arguments.methods):
         # A module of one's own lies where the command is given.
         sys.path.insert(0, os.getcwd())
@@ -136,11 +147,27 @@ def run_bench(arguments: argparse.Namespace) -> int:
             progress=True,
             say=say,
         )
-    for path in paths:
-        print(path)
     failed = failed_runs(paths)
+    _print_results(read_records(paths), f"Results on {data.name}, version {data.version}")
+    n_records = len(paths) - len(failed)
+    print(
+        f"zslearn: {n_records} record{'' if n_records == 1 else 's'} in {arguments.out}; "
+        f"see also: zslearn table {arguments.out}",
+        file=sys.stderr,
+    )
     _name_failures(failed, len(paths), tracebacks=getattr(arguments, "debug", False))
     return 0 if failed.empty else 1
+
+
+def _print_results(records: pd.DataFrame, title: str) -> None:
+    """Print a row per method; on standard output, for a person or a pipe."""
+    if records.empty:
+        return
+    results = summarize_runs(records)
+    shown = results.map(lambda value: "–" if pd.isna(value) else f"{value:.3f}")
+    print_table(shown, title=title)
+    meanings = [f"{name}: {meaning}" for name, meaning in _MEANINGS.items() if name in results]
+    print(textwrap.fill(f"{'; '.join(meanings)}.", 80))
 
 
 def _name_failures(failed: pd.DataFrame, n_runs: int, *, tracebacks: bool) -> None:
@@ -160,8 +187,13 @@ def _name_failures(failed: pd.DataFrame, n_runs: int, *, tracebacks: bool) -> No
 def run_table(arguments: argparse.Namespace) -> int:
     """Print the table."""
     shown: Literal["all", "ours"] = "all" if arguments.all else "ours"
+    records = read_records(arguments.runs)
+    if records.empty:
+        failed = len(failed_runs(arguments.runs))
+        why = f"all {failed} runs failed" if failed else "zslearn bench writes them"
+        raise ValueError(f"There are no records in {arguments.runs}; {why}.")
     table = build_table(
-        read_records(arguments.runs),
+        records,
         arguments.like,
         features=arguments.features,
         split_version=arguments.split_version,

@@ -20,11 +20,24 @@ from zslearn.datasets import (
     fetchable_names,
     find_data_set,
     load_glyphs,
+    load_table,
     load_xlsa17,
+    unknown_data_set,
 )
 from zslearn.utils import InputWarning
 
 _GLYPHS = "225 Latin letters in 16 faces, drawn on this machine; no download"
+_NAMES = ("glyphs", *XLSA17)
+#: Options for a person's own data.
+_OWN = (
+    "features_file",
+    "labels_file",
+    "signatures_file",
+    "label_column",
+    "unseen",
+    "hold_out",
+    "drop",
+)
 
 
 def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -62,19 +75,69 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def add_data_options(parser: argparse.ArgumentParser) -> None:
     """Add the words that say which data set; `load_named` reads them."""
-    parser.add_argument("name", choices=["glyphs", *XLSA17], help="the data set")
-    parser.add_argument("--split", default="ns", help="its split (default: %(default)s)")
+    parser.add_argument(
+        "name",
+        type=_data_set,
+        nargs="?",
+        metavar="DATA",
+        help=f"the data set: {', '.join(_NAMES)}; or your own: a folder with files features, "
+        "labels, signatures and unseen.txt, or one table (.csv, .parquet) of features and labels",
+    )
+    parser.add_argument("--split", default=None, help="the split of a named data set (default: ns)")
     parser.add_argument(
         "--features",
-        default="res101.mat",
+        default=None,
         metavar="FILE",
-        help="the file of features, except for glyphs (default: %(default)s)",
+        help="the file of features of a named data set, except for glyphs (default: res101.mat)",
     )
     parser.add_argument(
         "--signatures",
-        default="original_att",
+        default=None,
         metavar="NAME",
-        help="the variable with the signatures, except for glyphs (default: %(default)s)",
+        help="the variable with the signatures of a named data set, except for glyphs (default: "
+        "original_att)",
+    )
+    own = parser.add_argument_group("your own data")
+    for word, what in (
+        ("features", "a table or array of features"),
+        ("labels", "a table or array of labels, if they are no column of the features"),
+        ("signatures", "a table of signatures, one row per class"),
+    ):
+        own.add_argument(f"--{word}-file", type=Path, default=None, metavar="FILE", help=what)
+    own.add_argument(
+        "--label-column",
+        default=None,
+        metavar="COLUMN",
+        help="the column of labels (default: label)",
+    )
+    own.add_argument(
+        "--unseen",
+        nargs="+",
+        default=None,
+        metavar="CLASS",
+        help="the unseen classes, or a text file with one per line",
+    )
+    own.add_argument(
+        "--hold-out",
+        type=float,
+        default=None,
+        metavar="SHARE",
+        help="the share of each seen class to test on (default: 0.2)",
+    )
+    own.add_argument(
+        "--drop", nargs="+", default=None, metavar="COLUMN", help="columns that are no features"
+    )
+
+
+def _data_set(word: str) -> str:
+    """A data set by its name, or the path of one's own data; then capitals do not matter."""
+    if word in _NAMES or Path(word).exists():
+        return word
+    for name in _NAMES:
+        if word.casefold() == name.casefold():
+            return name
+    raise argparse.ArgumentTypeError(
+        f"{unknown_data_set(word, _NAMES)}; or name a folder or a table of your own"
     )
 
 
@@ -87,7 +150,7 @@ def _add_fetch(verbs: Any, common: argparse.ArgumentParser) -> None:
         "download that was interrupted is continued.",
     )
     names = fetchable_names()
-    fetched.add_argument("name", choices=names, metavar="NAME", help=", ".join(names))
+    fetched.add_argument("name", type=_fetchable, metavar="NAME", help=", ".join(names))
     fetched.add_argument(
         "--to",
         type=Path,
@@ -96,6 +159,14 @@ def _add_fetch(verbs: Any, common: argparse.ArgumentParser) -> None:
         help="where to put it (default: the folder named by ZSLEARN_DATA)",
     )
     fetched.set_defaults(run=run_fetch)
+
+
+def _fetchable(word: str) -> str:
+    """An archive or one of its data sets by name, in capitals or not."""
+    for name in fetchable_names():
+        if word.casefold() == name.casefold():
+            return name
+    raise argparse.ArgumentTypeError(unknown_data_set(word, fetchable_names()))
 
 
 def run_list(arguments: argparse.Namespace) -> int:
@@ -119,14 +190,45 @@ def _is_here(name: str) -> str:
 
 def load_named(arguments: argparse.Namespace) -> ZeroShotDataset:
     """Load the data set that the words of `add_data_options` name."""
+    named = {name: getattr(arguments, name) for name in ("split", "features", "signatures")}
+    own = {name: getattr(arguments, name) for name in _OWN}
+    unfit = named if arguments.name not in _NAMES else own
+    if words := [name for name, value in unfit.items() if value is not None]:
+        option = f"--{words[0].replace('_', '-')}"
+        which = "a data set with a name" if unfit is named else "your own data"
+        raise ValueError(f"{option} is for {which}, not for {arguments.name or 'your own data'}.")
+    if arguments.name not in _NAMES:
+        return _load_own(arguments)
     if arguments.name == "glyphs":
-        return load_glyphs(arguments.split, progress=True)
+        return load_glyphs(arguments.split or "ns", progress=True)
     return load_xlsa17(
-        None,
         arguments.name,
-        features=arguments.features,
-        split=arguments.split,
-        signatures=arguments.signatures,
+        features=arguments.features or "res101.mat",
+        split=arguments.split or "ns",
+        signatures=arguments.signatures or "original_att",
+    )
+
+
+def _load_own(arguments: argparse.Namespace) -> ZeroShotDataset:
+    """Load a person's own data from a folder, a table or the files named."""
+    source = arguments.name if arguments.features_file is None else arguments.features_file
+    if source is None:
+        raise ValueError(
+            "Which data? Name a data set, a folder or a table, or give --features-file, "
+            "--labels-file and --signatures-file."
+        )
+    if arguments.name is not None and arguments.features_file is not None:
+        raise ValueError(f"Features are named twice: {arguments.name}, {arguments.features_file}.")
+    unseen = arguments.unseen
+    return load_table(
+        source,
+        arguments.labels_file,
+        arguments.signatures_file,
+        label=arguments.label_column,
+        # One word may be a file.
+        unseen_classes=unseen[0] if unseen and len(unseen) == 1 else unseen,
+        hold_out=0.2 if arguments.hold_out is None else arguments.hold_out,
+        drop=arguments.drop or (),
     )
 
 

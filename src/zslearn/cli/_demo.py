@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import argparse
+import shutil
+import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from zslearn.cli._output import print_table, say
+from zslearn.cli._output import say
 from zslearn.experiments import run_demo
 
-_COLUMNS = {
-    "per_class_accuracy": "unseen among unseen",
-    "seen": "seen",
-    "unseen": "unseen",
-    "harmonic": "H",
-    "calibrated_seen": "seen, cal.",
-    "calibrated_unseen": "unseen, cal.",
-    "calibrated_harmonic": "H, cal.",
-    "ausuc": "AUSUC",
-    "seconds": "seconds",
-}
+#: Columns of the table from left to right: metric, title (its lines stand above each other), and
+#: rank. Where there is no room for all, the last ranks are left out; accuracies go in pairs.
+_COLUMNS = (
+    ("per_class_accuracy", "among\nunseen", 1),
+    ("seen", "seen", 6),
+    ("unseen", "unseen", 6),
+    ("harmonic", "H", 3),
+    ("calibrated_seen", "seen\ncal.", 4),
+    ("calibrated_unseen", "unseen\ncal.", 4),
+    ("calibrated_harmonic", "H\ncal.", 2),
+    ("ausuc", "AUSUC", 5),
+    ("seconds", "fitted\nin s", 7),
+)
+_GAP = "  "
 
 
 def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -46,18 +52,51 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the demo, print its table and name its files."""
     demo = run_demo(arguments.out, say=say, progress=True)
-    shown = pd.DataFrame(
-        {
-            title: [
-                f"{value:.2f}" if name == "seconds" else f"{value:.3f}"
-                for value in demo.table[name]
-            ]
-            for name, title in _COLUMNS.items()
-        },
-        index=demo.table.index,
-    )
-    print_table(shown, title="Glyphs, split ns: per-class accuracies")
-    print("cal.: seen classes held back by a factor found on the training classes alone.")
+    width = shutil.get_terminal_size().columns
+    print("Glyphs, split ns: per-class accuracies")
+    print(table_text(demo.table, width))
+    print()
+    print(textwrap.fill(demo.summary(), max(width, 20)))
+    print()
     for path in demo.files:
         print(f"wrote {path}")
     return 0
+
+
+def table_text(table: pd.DataFrame, width: int) -> str:
+    """Write the table of the demo as text no wider than a screen.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One row per method, with the columns of the demo's `results.csv`.
+    width : int
+        How many characters a line may have.
+
+    Returns
+    -------
+    str
+        Lines; the least important columns are left out as far as needed and named below.
+    """
+    first = _padded(["", "method", *map(str, table.index)], str.ljust)
+    columns = {metric: _column(table[metric], title) for metric, title, _ in _COLUMNS}
+    for rank in sorted({rank for _, _, rank in _COLUMNS}, reverse=True):
+        shown = [columns[metric] for metric, _, other in _COLUMNS if other <= rank]
+        lines = [_GAP.join(cells).rstrip() for cells in zip(first, *shown, strict=True)]
+        if max(map(len, lines)) <= width:
+            break
+    if len(shown) < len(_COLUMNS):
+        lines.append("Further columns are in results.csv.")
+    return "\n".join(lines)
+
+
+def _column(values: pd.Series, title: str) -> list[str]:
+    """Two lines of title and one line per method, all of one length."""
+    digits = 2 if values.name == "seconds" else 3
+    head = ["", *title.split("\n")][-2:]
+    return _padded([*head, *(f"{value:.{digits}f}" for value in values)], str.rjust)
+
+
+def _padded(cells: list[str], pad: Callable[[str, int], str]) -> list[str]:
+    width = max(map(len, cells))
+    return [pad(cell, width) for cell in cells]

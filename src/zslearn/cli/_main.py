@@ -3,20 +3,53 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
 
 from zslearn._version import __version__
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that shows its help when it is asked wrongly."""
+    """A parser that answers wrong words with one line, which says what was perhaps meant.
+
+    Parsers of commands are of the same class, so that the line names the command's own help.
+    """
 
     def error(self, message: str) -> NoReturn:
-        self.print_help(sys.stderr)
-        self.exit(2, f"\n{self.prog}: error: {message}\n")
+        line = " ".join(message.split())
+        self.exit(2, f"{self.prog}: error: {line} (see {self.prog} --help)\n")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse unknown words here, where the command that got them is known."""
+        arguments, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            options = [word.partition("=")[0] for word in unknown if word.startswith("-")]
+            near = _did_you_mean(options[0], self._option_string_actions) if options else ""
+            self.error(f"unknown words: {' '.join(unknown)}.{near}")
+        return arguments, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse a word that is none of an argument's choices, with the nearest of them."""
+        choices = action.choices
+        if choices is not None and value not in choices:
+            if action.option_strings:
+                reason = f"{action.option_strings[-1]} cannot be {value!r}."
+            else:
+                what = "command" if action.dest in ("command", "verb") else action.dest
+                reason = f"there is no {what} {value!r}."
+            near, there_are = _did_you_mean(value, choices), ", ".join(map(str, choices))
+            raise argparse.ArgumentError(None, f"{reason}{near} There are: {there_are}.")
+
+
+def _did_you_mean(word: str, known: Iterable[str]) -> str:
+    # Imported here so that `zslearn --version` does not wait for the whole library.
+    from zslearn.utils import did_you_mean
+
+    return did_you_mean(word, known)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -43,6 +76,21 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+@contextmanager
+def _log_to_stderr() -> Iterator[None]:
+    """Show what the library logs, such as that it compiles, while a command runs."""
+    logger = logging.getLogger("zslearn")
+    handler, level = logging.StreamHandler(), logger.level
+    handler.setFormatter(logging.Formatter("zslearn: %(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
 
@@ -66,7 +114,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     arguments = _parser().parse_args(words)
     try:
-        return arguments.run(arguments)
+        with _log_to_stderr():
+            return arguments.run(arguments)
     except KeyboardInterrupt:
         print("zslearn: stopped", file=sys.stderr)
         return 130

@@ -12,6 +12,7 @@ from zslearn.datasets._table_files import load_table
 from zslearn.datasets._xlsa17 import N_CLASS_SPLITS as N_CLASS_SPLITS
 from zslearn.datasets._xlsa17 import XLSA17 as XLSA17
 from zslearn.datasets._xlsa17 import load_xlsa17
+from zslearn.datasets._xlsa17 import unknown_data_set as unknown_data_set
 from zslearn.datasets._xlsa17_files import feature_files as feature_files
 from zslearn.datasets._xlsa17_files import find_data_set as find_data_set
 

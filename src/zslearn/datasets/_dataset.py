@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from zslearn.datasets._class_split import ClassSplit, check_split, name_classes
-from zslearn.utils import Array
+from zslearn.utils import Array, name_some
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -42,6 +42,9 @@ class ZeroShotDataset:
         Name of the features.
     images : array of shape (n_samples, height, width) or None, default=None
         The images themselves, where the data set has them.
+    feature_names : array-like of str of shape (n_features,) or None, default=None
+        Names of the columns of `X`; by default those of a DataFrame. :meth:`features_from` finds
+        them in another table.
 
     Raises
     ------
@@ -79,6 +82,7 @@ class ZeroShotDataset:
     name: str
     features: str
     images: Any = None
+    feature_names: NDArray[Any] | None = None
 
     def __init__(
         self,
@@ -90,7 +94,11 @@ class ZeroShotDataset:
         name: str,
         features: str,
         images: Any = None,
+        feature_names: ArrayLike | None = None,
     ) -> None:
+        if feature_names is None and isinstance(X, pd.DataFrame):
+            columns = X.columns.tolist()
+            feature_names = columns if all(isinstance(c, str) for c in columns) else None
         if not hasattr(X, "shape") or isinstance(X, pd.DataFrame):
             X = np.asarray(X)
         values = {
@@ -102,6 +110,7 @@ class ZeroShotDataset:
             "name": name,
             "features": features,
             "images": images,
+            "feature_names": _as_names(feature_names),
         }
         for field, value in values.items():
             object.__setattr__(self, field, value)
@@ -130,6 +139,46 @@ class ZeroShotDataset:
         other = copy.copy(self)
         object.__setattr__(other, "split", name)
         return other
+
+    def features_from(self, table: Any) -> NDArray[Any]:
+        """Take the features of further samples from a table, by the names of its columns.
+
+        What comes back has the columns of ``X_train``, in their order, so that a model fitted on
+        ``X_train`` takes it without a warning. Other columns are passed over.
+
+        Parameters
+        ----------
+        table : DataFrame
+            Of pandas or polars, with one row per sample.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            The features.
+
+        Raises
+        ------
+        ValueError
+            A column is missing or holds no numbers, or the data set has no names of features.
+        """
+        if self.feature_names is None:
+            raise ValueError(
+                f"{self.name}: the features have no names; make the data set from a table, or give "
+                "feature_names=."
+            )
+        columns = list(table.columns)
+        if missing := [name for name in self.feature_names.tolist() if name not in columns]:
+            raise ValueError(
+                f"{self.name}: the table has no columns {name_some(missing)}; it has "
+                f"{name_some(columns)}."
+            )
+        try:
+            values = [np.asarray(table[name], dtype=float) for name in self.feature_names]
+        except (ValueError, TypeError) as error:
+            raise ValueError(
+                f"{self.name}: the features in the table are not all numbers ({error})."
+            ) from error
+        return np.column_stack(values)
 
     @property
     def active_split(self) -> ClassSplit:
@@ -239,6 +288,12 @@ class ZeroShotDataset:
                 f"{self.name}: X has {n_samples} rows and y has shape {self.y.shape}; "
                 "give exactly one label per row of X."
             )
+        names = self.feature_names
+        if names is not None and names.shape != (self.X.shape[1],):
+            raise ValueError(
+                f"{self.name}: there are {names.size} feature_names for {self.X.shape[1]} columns "
+                "of X; give one per column."
+            )
         if self.images is not None and self.images.shape[0] != n_samples:
             raise ValueError(
                 f"{self.name}: there are {self.images.shape[0]} images for {n_samples} rows of X; "
@@ -264,6 +319,11 @@ class ZeroShotDataset:
                 f"{self.signatures.index.dtype})."
             )
         return codes, labels
+
+
+def _as_names(names: ArrayLike | None) -> NDArray[Any] | None:
+    """Names of features as scikit-learn keeps them."""
+    return None if names is None else np.asarray(names, dtype=object)
 
 
 def _check_signatures(signatures: pd.DataFrame, name: str) -> set[Hashable]:

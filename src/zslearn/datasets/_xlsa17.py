@@ -7,10 +7,11 @@ files count from 1, samples and classes are columns.
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -29,6 +30,10 @@ from zslearn.datasets._xlsa17_splits import (
     read_unseen_classes,
     with_hold_out,
 )
+from zslearn.utils import did_you_mean, warn_user
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 #: Name → what it is.
 XLSA17 = {
@@ -52,10 +57,39 @@ PUBLISHED_SIZES = {
 }
 
 
+def unknown_data_set(name: str, known: Iterable[str]) -> str:
+    """Say that there is no such data set, which one was perhaps meant, and which there are."""
+    known = list(known)
+    question = did_you_mean(name, known)
+    return f"There is no data set {name!r}.{question} There are: {', '.join(known)}"
+
+
+def _name_first(load: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Take the arguments in their former order, folder and name, as well; with a warning."""
+
+    @functools.wraps(load)
+    def wrapper(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        if len(args) == 2 or (len(args) == 1 and "name" in kwargs):
+            folder, name = args if len(args) == 2 else (args[0], kwargs.pop("name"))
+            if folder in XLSA17 and name not in XLSA17:
+                raise TypeError(f"folder is a keyword: write load_xlsa17({folder!r}, folder=…).")
+            place = "" if folder is None else ", folder=…"
+            warn_user(
+                f"load_xlsa17(folder, name) is now load_xlsa17({name!r}{place}): the name comes "
+                "first, and folder is a keyword. The former order ends with version 0.3.",
+                FutureWarning,
+            )
+            return load(name, folder=folder, **kwargs)  # type: ignore[arg-type]
+        return load(*args, **kwargs)
+
+    return wrapper
+
+
+@_name_first
 def load_xlsa17(
-    folder: str | os.PathLike[str] | None,
     name: str,
     *,
+    folder: str | os.PathLike[str] | None = None,
     features: str = "res101.mat",
     split: str | Sequence[str] = "ns",
     signatures: str = "original_att",
@@ -68,12 +102,12 @@ def load_xlsa17(
 
     Parameters
     ----------
-    folder : str, path or None
+    name : {"AWA1", "AWA2", "CUB", "SUN", "APY", "FLO"}
+        The data set.
+    folder : str, path or None, default=None
         The folder that holds the folder `name`, or that holds ``data/``, ``xlsa17/`` or
         ``xlsa17/data/`` with it. None means the folder named by the environment variable
         ``ZSLEARN_DATA``, else the user's data folder, where ``zslearn data fetch`` puts things.
-    name : {"AWA1", "AWA2", "CUB", "SUN", "APY", "FLO"}
-        The data set.
     features : str, default="res101.mat"
         File of features and labels in the data set's folder.
     split : str or sequence of str, default="ns"
@@ -143,7 +177,7 @@ def load_xlsa17(
     ...     "original_att": np.eye(2),
     ...     "allclasses_names": np.array(["wren", "gull"], dtype=object),
     ...     "trainval_loc": [[1, 2]], "test_seen_loc": [[3]], "test_unseen_loc": [[4, 5, 6]]})
-    >>> data = load_xlsa17(files.name, "CUB", version="PS2")
+    >>> data = load_xlsa17("CUB", folder=files.name, version="PS2")
     >>> data
     <ZeroShotDataset CUB, split ns, version xlsa17/ns/PS2/...>
       samples     6: 2 train, 1 test seen, 3 test unseen
@@ -157,7 +191,7 @@ def load_xlsa17(
     >>> files.cleanup()
     """
     if name not in XLSA17:
-        raise ValueError(f"There is no data set {name!r}; choose one of {', '.join(XLSA17)}.")
+        raise ValueError(f"{unknown_data_set(name, XLSA17)}.")
     names = (split,) if isinstance(split, str) else tuple(split)
     _check_splits(names, name, hold_out)
     if version not in (None, "PS1", "PS2"):

@@ -24,7 +24,7 @@ from zslearn.experiments._ranks import (
     save_critical_difference,
     save_rank_counts,
 )
-from zslearn.experiments._records import failed_runs, read_records
+from zslearn.experiments._records import failed_runs, read_records, summarize_runs
 from zslearn.experiments._render import render, save_table_plot
 from zslearn.experiments._runs import run_benchmark
 from zslearn.experiments._tables import ResultTable, build_table
@@ -57,6 +57,7 @@ __all__ = [
     "save_predictions",
     "save_rank_counts",
     "save_table_plot",
+    "summarize_runs",
     "tune_at_once",
     "tune_on_exemplars",
 ]

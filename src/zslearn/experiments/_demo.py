@@ -29,11 +29,35 @@ class Demo:
         The method whose predictions are pictured: the one with the largest AUSUC.
     files : tuple of Path
         What was written.
+    n_seen, n_unseen : int
+        Letters with training images, and without.
     """
 
     table: pd.DataFrame
     best: str
     files: tuple[Path, ...]
+    n_seen: int
+    n_unseen: int
+
+    def summary(self) -> str:
+        """What to see in the table, in words.
+
+        Returns
+        -------
+        str
+            Three sentences about the best method.
+        """
+        row = self.table.loc[self.best]
+        n_letters = self.n_seen + self.n_unseen
+        return (
+            f"What to see: {self.best} names {row['per_class_accuracy']:.0%} of the images of "
+            f"{self.n_unseen} letters that it never saw, chosen among these (chance "
+            f"{1 / self.n_unseen:.0%}). Among all {n_letters} letters it prefers those it saw: it "
+            f"names {row['seen']:.0%} of their images and {row['unseen']:.0%} of the others; H, "
+            f"the harmonic mean of the two, is {row['harmonic']:.3f}. Holding the seen letters "
+            "back by a factor found on training images alone (cal.) makes it "
+            f"{row['calibrated_harmonic']:.3f}."
+        )
 
 
 def run_demo(folder: Path, *, say: Say = lambda text: None, progress: bool = False) -> Demo:
@@ -62,7 +86,7 @@ def run_demo(folder: Path, *, say: Say = lambda text: None, progress: bool = Fal
         if not method.in_demo:
             continue
         say(f"fitting {name}")
-        evaluations.append(evaluate(name, method.make(), data))
+        evaluations.append(evaluate(method.make(), data, name=name))
     say("drawing")
     table = pd.DataFrame(
         [{**run.metrics, "bias": run.bias, "seconds": run.seconds} for run in evaluations],
@@ -78,7 +102,8 @@ def run_demo(folder: Path, *, say: Say = lambda text: None, progress: bool = Fal
         table.to_csv(temporary)
     save_curves(evaluations, files[1])
     predicted = best.model.predict(data.X_test_unseen, classes=data.unseen_classes)
-    n_unseen, right = len(data.unseen_classes), best.metrics["per_class_accuracy"]
+    n_seen, n_unseen = len(data.seen_classes), len(data.unseen_classes)
+    right = best.metrics["per_class_accuracy"]
     save_predictions(
         data,
         predicted,
@@ -86,4 +111,4 @@ def run_demo(folder: Path, *, say: Say = lambda text: None, progress: bool = Fal
         title=f"Letters that {best.method} never saw, chosen among {n_unseen}: {right:.0%} right "
         f"(chance {1 / n_unseen:.0%})",
     )
-    return Demo(table, best.method, files)
+    return Demo(table, best.method, files, n_seen, n_unseen)

@@ -43,9 +43,14 @@ def save_curves(evaluations: Sequence[Evaluation], path: Path) -> None:
     axes = figure.subplots()
     for evaluation in evaluations:
         SeenUnseenCurveDisplay.from_predictions(
-            **vars(evaluation.generalized), name=evaluation.method, ax=axes
+            **vars(evaluation.generalized),
+            calibration_factor=evaluation.bias,
+            name=evaluation.method,
+            ax=axes,
         )
-    axes.set_title("Seen–unseen accuracy; dot: without calibration", fontsize=10)
+    axes.set_title(
+        "Seen–unseen accuracy; circle: without calibration, diamond: calibrated", fontsize=10
+    )
     save_figure(figure, path)
 
 

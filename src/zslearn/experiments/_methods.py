@@ -32,8 +32,10 @@ from zslearn.baselines import (
     LatEm,
 )
 from zslearn.datasets import ZeroShotDataset
+from zslearn.experiments._names import _squeeze
 from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
 from zslearn.synthesis import EXEM, SynC, exemplar_distance_score
+from zslearn.utils import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -178,6 +180,7 @@ def tune_on_exemplars(
         data.X_train, data.y_train, signatures=data.signatures
     )
     search.best_params_ = regressors.best_params_ | search.best_params_
+    search.edges_ = regressors.edges_ | search.edges_
     return search
 
 
@@ -238,8 +241,9 @@ def find_method(name: str) -> Method:
     Parameters
     ----------
     name : str
-        A name in `METHODS`; a name that an installed package gives under the entry point
-        "zslearn.methods"; or "module:Class", which is imported. What an entry point or a module
+        A name in `METHODS`, in which capitals, spaces and brackets do not matter; a name that an
+        installed package gives under the entry point "zslearn.methods"; or "module:Class", which is
+        imported. What an entry point or a module
         gives is a :class:`Method`, or a class of estimators, which is then tuned on its own grids.
 
     Returns
@@ -252,26 +256,43 @@ def find_method(name: str) -> Method:
     >>> from zslearn.experiments import find_method
     >>> find_method("ESZSL").make()
     ESZSL()
+    >>> find_method("exem-1nns").name
+    'EXEM (1NNs)'
     >>> find_method("zslearn.baselines:CCA").make()
     CCA()
     """
     if name in METHODS:
         return METHODS[name]
-    for entry in entry_points(group=ENTRY_POINTS, name=name):
-        return _as_method(name, entry.load())
+    outside = {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
+    if name in outside:
+        return _as_method(name, outside[name].load())
     module, _, attribute = name.partition(":")
     if not attribute:
-        outside = sorted(entry.name for entry in entry_points(group=ENTRY_POINTS))
-        known = ", ".join([*METHODS, *outside])
-        raise ValueError(
-            f"Unknown method: {name!r}. There are: {known}; or name a class as module:Class."
-        )
+        known = _known_name(name, [*METHODS, *outside])
+        return METHODS[known] if known in METHODS else _as_method(known, outside[known].load())
     try:
         found = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise ValueError(f"The method {name!r} cannot be imported: {error}.") from error
     # A class that is called like one of the library's goes by its whole name.
     return _as_method(name if attribute in METHODS else attribute, found)
+
+
+def _known_name(name: str, known: list[str]) -> str:
+    """The known name that differs from one in its spelling only; else an error with the nearest."""
+    form = _squeeze(name)
+    same = [candidate for candidate in known if form and _squeeze(candidate) == form]
+    if len(same) == 1:
+        return same[0]
+    begin_so = [candidate for candidate in known if form and _squeeze(candidate).startswith(form)]
+    if same or begin_so:
+        question = f" Did you mean one of {', '.join(same or begin_so)}?"
+    else:
+        question = did_you_mean(name, known, key=_squeeze)
+    raise ValueError(
+        f"Unknown method: {name!r}. There are: {', '.join(known)}; or name a class as "
+        f"module:Class.{question}"
+    )
 
 
 def _as_method(name: str, found: Any) -> Method:

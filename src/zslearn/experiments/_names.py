@@ -59,9 +59,15 @@ def canonical_method(name: str) -> str:
     return known.get(_squeeze(name), name)
 
 
-def canonical_dataset(name: str) -> str:
-    """Give a data set the name it has in the published tables; unknown names stay as they are."""
-    return _DATASETS.get(name.casefold(), name)
+def canonical_dataset(name: str, *, own: bool = False) -> str:
+    """Give a data set the name it has in the published tables; unknown names stay as they are.
+
+    With `own` it is a person's own data, which cannot be the paper's whatever it is called.
+    """
+    known = _DATASETS.get(name.casefold())
+    if own and known is not None:
+        return f"{name} (own)"
+    return known or name
 
 
 def canonical_features(name: str) -> str:

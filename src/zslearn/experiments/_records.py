@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from zslearn.experiments._names import is_fraction
+from zslearn.experiments._names import is_fraction, metric_label
 from zslearn.utils import warn_user
 
 #: Version of the record files.
@@ -20,13 +20,23 @@ REQUIRED = ("dataset", "split", "split_version", "features", "method", "setting"
 OPTIONAL = ("subset", "semantic", "variant")
 _COLUMNS = (*REQUIRED, *OPTIONAL, "seed", "metric", "value", "file")
 
+#: The metrics of a summary, in its order.
+SUMMARY = (
+    "per_class_accuracy",
+    "harmonic",
+    "calibrated_seen",
+    "calibrated_unseen",
+    "calibrated_harmonic",
+    "ausuc",
+)
+
 _FAILURE = ("type", "reason", "traceback")
 _FAILED_COLUMNS = ("dataset", "split", "features", "method", "setting", "seed", *_FAILURE, "file")
 
 Rows = list[dict[str, Any]]
 
 
-def read_records(folder: Path | str) -> pd.DataFrame:
+def read_records(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
     """Read the records of runs, one JSON file per run.
 
     A record is an object with
@@ -56,8 +66,9 @@ def read_records(folder: Path | str) -> pd.DataFrame:
 
     Parameters
     ----------
-    folder : path
-        Where the records are; folders inside it are searched too.
+    folder : path or iterable of paths
+        Where the records are; folders inside it are searched too. Or the files of records, as
+        :func:`run_benchmark` returns them.
 
     Returns
     -------
@@ -71,6 +82,41 @@ def read_records(folder: Path | str) -> pd.DataFrame:
     failed_runs : What failed.
     """
     return pd.DataFrame(_read(_files(folder), _metric_rows), columns=list(_COLUMNS))
+
+
+def summarize_runs(records: pd.DataFrame) -> pd.DataFrame:
+    """Put the main numbers of records into one table: a row per method, a column per metric.
+
+    Parameters
+    ----------
+    records : DataFrame
+        As :func:`read_records` gives it. Several data sets, splits or seeds are not mixed: each
+        is a row of its own.
+
+    Returns
+    -------
+    DataFrame
+        Fractions, NaN where there is none. "accuracy" is that of the conventional setting, per
+        class; "H" the harmonic mean without calibration, of a method tuned for the conventional
+        setting where there is one; "S cal.", "U cal." and "H cal." the accuracies on images of
+        seen and unseen classes and their harmonic mean, with calibration; and "AUSUC".
+
+    See Also
+    --------
+    build_table : Records in the layout of the paper's tables.
+    """
+    origin = ["dataset", "split", "features", "method", "seed"]
+    # The first of two that give the same number: conventional before generalized.
+    ordered = records.sort_values("setting", ascending=False, kind="stable")
+    several = [name for name in origin if name == "method" or records[name].nunique() > 1]
+    wide = ordered.drop_duplicates([*origin, "metric"]).pivot(
+        index=several, columns="metric", values="value"
+    )
+    order = list(dict.fromkeys(records[several].itertuples(index=False, name=None)))
+    rows = [key if len(several) > 1 else key[0] for key in order]
+    wide = wide.loc[rows]
+    shown = [name for name in SUMMARY if name in wide.columns]
+    return wide[shown].rename(columns=metric_label).rename_axis(columns=None)
 
 
 def failed_runs(records: Path | str | Iterable[Path | str]) -> pd.DataFrame:
@@ -95,16 +141,14 @@ def failed_runs(records: Path | str | Iterable[Path | str]) -> pd.DataFrame:
     --------
     read_records : The numbers of the runs that did not fail.
     """
-    if isinstance(records, (str, Path)):
-        files = _files(records)
-    else:
-        files = [(Path(path), str(path)) for path in records]
-    return pd.DataFrame(_read(files, _failed_rows), columns=list(_FAILED_COLUMNS))
+    return pd.DataFrame(_read(_files(records), _failed_rows), columns=list(_FAILED_COLUMNS))
 
 
-def _files(folder: Path | str) -> list[tuple[Path, str]]:
-    """Files of a folder that may be records, and their names inside it."""
-    folder = Path(folder)
+def _files(records: Path | str | Iterable[Path | str]) -> list[tuple[Path, str]]:
+    """Files that may be records, those of a folder with their names inside it."""
+    if not isinstance(records, (str, Path)):
+        return [(Path(path), str(path)) for path in records]
+    folder = Path(records)
     if not folder.is_dir():
         raise FileNotFoundError(f"There is no folder {folder} to read records from.")
     inside = [(path, path.relative_to(folder)) for path in sorted(folder.rglob("*.json"))]

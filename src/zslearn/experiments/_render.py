@@ -114,15 +114,22 @@ def _joined(cells: Sequence[_Cell], marked: Callable[[str, str], str]) -> str:
     return " / ".join(marked(text, mark) for text, mark in cells)
 
 
+def _compares(columns: Sequence[_Drawn]) -> bool:
+    """Whether anything published stands in a table; else "ours" says nothing above a column."""
+    return any(column.parts != ("ours",) for column in columns)
+
+
 def _terminal(table: ResultTable, width: int | None) -> str:
     def marked(text: str, mark: str) -> str:
         return text + {"best": "**", "second": "*"}.get(mark, "")
 
-    stub = _padded(["", table.corner, *map(str, table.ours.index)], right=False)
+    columns = _drawn(table)
+    n_heads = 2 if _compares(columns) else 1
+    stub = _padded(["", table.corner, *map(str, table.ours.index)][2 - n_heads :], right=False)
     blocks: list[list[list[str]]] = [[]]
     used = len(stub[0])
-    for column in _drawn(table):
-        texts = [column.name, " / ".join(column.parts)]
+    for column in columns:
+        texts = [column.name, " / ".join(column.parts)][:n_heads]
         texts += [_joined(cells, marked) for cells in column.cells]
         padded = _padded(texts, right=True)
         if width is not None and blocks[-1] and used + 2 + len(padded[0]) > width:
@@ -135,7 +142,7 @@ def _terminal(table: ResultTable, width: int | None) -> str:
     for block in blocks:
         drawn = ["  ".join(parts).rstrip() for parts in zip(stub, *block, strict=True)]
         rule = "-" * max(len(line) for line in drawn)
-        lines += [*drawn[:2], rule, *drawn[2:], ""]
+        lines += [*drawn[:n_heads], rule, *drawn[n_heads:], ""]
     return "\n".join(lines[:-1]) + "\n"
 
 
@@ -154,7 +161,10 @@ def _markdown(table: ResultTable) -> str:
 
     columns = _drawn(table)
     head = [escaped(table.corner)]
-    head += [f"{escaped(column.name)}<br>{' / '.join(column.parts)}" for column in columns]
+    compares = _compares(columns)
+    for column in columns:
+        sides = f"<br>{' / '.join(column.parts)}" if compares else ""
+        head.append(f"{escaped(column.name)}{sides}")
     rows = [head, [":--", *["--:"] * len(columns)]]
     for i, label in enumerate(table.ours.index):
         cells = [_joined(column.cells[i], marked) for column in columns]

@@ -9,6 +9,7 @@ import re
 import shutil
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -25,7 +26,12 @@ from zslearn.experiments._evaluate import GeneralizedScores, measure_conventiona
 from zslearn.experiments._methods import Method, TuningOptions, find_method
 from zslearn.experiments._records import RECORD_SCHEMA
 from zslearn.metrics import per_class_accuracy, seen_unseen_curve
-from zslearn.model_selection import ClassKFold, GeneralizedClassKFold, ZeroShotSearchCV
+from zslearn.model_selection import (
+    ClassKFold,
+    GeneralizedClassKFold,
+    GridEdgeWarning,
+    ZeroShotSearchCV,
+)
 from zslearn.utils import fingerprint, name_some, replacing, to_numpy, warn_user
 
 _GRIDS = ("fast", "paper")
@@ -37,8 +43,8 @@ Say = Callable[[str], None]
 
 def run_benchmark(
     data: ZeroShotDataset,
-    methods: Sequence[str],
-    out: Path,
+    methods: str | Sequence[str],
+    out: str | os.PathLike[str],
     *,
     settings: Sequence[str] = ("zsl", "gzsl"),
     grid: str = "fast",
@@ -64,9 +70,9 @@ def run_benchmark(
     ----------
     data : ZeroShotDataset
         The data set, with its active split.
-    methods : sequence of str
+    methods : str or sequence of str
         Names in `METHODS`, or of methods of one's own; see :func:`find_method`.
-    out : Path
+    out : str or path
         Folder of the records; it is made.
     settings : sequence of {"zsl", "gzsl"}
         Conventional, generalized, or both. Each is tuned for itself.
@@ -93,21 +99,27 @@ def run_benchmark(
     See Also
     --------
     read_records : What the records say.
+    summarize_runs : The results as one table.
     failed_runs : Which runs failed, and why.
     """
     _check_names(settings, grid)
-    named = {name: find_method(name) for name in methods}
+    out = Path(out)
+    named: dict[str, Method] = {}
+    for name in [methods] if isinstance(methods, str) else methods:
+        method = find_method(name)
+        # Two spellings are one method; classes of two modules may share their name.
+        named[name if ":" in name else method.name] = method
     split = data.active_split
     data_key = fingerprint(
         to_numpy(data.X), data.y, data.signatures, split.train, split.test_seen, split.test_unseen
     )
     # Not that of another run into the same folder, which may end before this one.
-    shared = out / f".parts-shared-{fingerprint(data_key, list(methods), grid, seed)[:12]}"
+    shared = out / f".parts-shared-{fingerprint(data_key, list(named), grid, seed)[:12]}"
     if not resume:
         shutil.rmtree(shared, ignore_errors=True)
     paths: list[Path] = []
     failed: list[str] = []
-    for setting, name in product(settings, methods):
+    for setting, name in product(settings, named):
         run = f"{name}, {setting}"
         slug = _slug(data.name, data.split, data.features, name, setting, grid, seed)
         path, parts = out / f"{slug}.json", out / f".parts-{slug}"
@@ -206,10 +218,16 @@ def _run(
     names = [n for n in estimator.get_params() if n.split("__")[-1] == "random_state"]
     estimator.set_params(**dict.fromkeys(names, seed))
     start = time.perf_counter()
-    search = method.tune(estimator, data, options)
+    with warnings.catch_warnings():
+        # The record says so.
+        warnings.simplefilter("ignore", GridEdgeWarning)
+        search = method.tune(estimator, data, options)
     tuned = time.perf_counter()
     model = search.estimator_
-    results: dict[str, Any] = {"hyper_parameters": _plain(search.best_params_)}
+    results: dict[str, Any] = {
+        "hyper_parameters": _plain(search.best_params_),
+        "edges": dict(getattr(search, "edges_", {})),
+    }
     if options.setting == "zsl":
         results["metrics"] = measure_conventional(model, data)
         if len(data.y_test_seen):
@@ -266,7 +284,13 @@ def _cross_validation(search: ZeroShotSearchCV) -> dict[str, Any]:
     """The whole grid: settings and what each gave in each fold."""
     results: dict[str, Any] = dict(search.cv_results_)
     settings = [_plain(setting) for setting in results.pop("params")]
-    return {"params": settings, **{name: values.tolist() for name, values in results.items()}}
+    # The columns "param_…" say once more what "params" says; times would make every record differ.
+    columns = {
+        name: values.tolist()
+        for name, values in results.items()
+        if not name.startswith("param_") and not name.endswith("_time")
+    }
+    return {"params": settings, **columns}
 
 
 def _plain(setting: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ A column is named by its keys; so is a row. A data set that the paper lacks gets
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,22 +20,32 @@ class Layout:
     """Which keys name a row (the others name a column), and what is compared with what.
 
     `ranked`: metrics that methods are ranked by. `best`: whether the best of a column or of a row
-    is marked, and `block`: the key that the rows compared share.
+    is marked, and `block`: the key that the rows compared share. `own_title`: what stands above a
+    table without any of the paper's data sets.
     """
 
     rows: tuple[str, ...] = ("method",)
     ranked: tuple[str, ...] = ()
     best: Literal["column", "row"] = "column"
     block: str | None = None
+    own_title: str = "Results"
 
 
 #: Name of a table → its layout; the names are those of the published tables.
 LAYOUTS = {
-    "main": Layout(ranked=("per_class_accuracy", "ausuc")),
-    "zsl": Layout(ranked=("per_class_accuracy",)),
+    "main": Layout(
+        ranked=("per_class_accuracy", "ausuc"),
+        own_title="Per-class accuracy (conventional setting) and AUSUC (generalized setting)",
+    ),
+    "zsl": Layout(
+        ranked=("per_class_accuracy",), own_title="Conventional setting, per-class accuracy"
+    ),
     "imagenet": Layout(),
-    "gzsl": Layout(ranked=("ausuc",)),
-    "harmonic": Layout(ranked=("harmonic", "calibrated_harmonic", "ausuc")),
+    "gzsl": Layout(ranked=("ausuc",), own_title="Generalized setting, AUSUC"),
+    "harmonic": Layout(
+        ranked=("harmonic", "calibrated_harmonic", "ausuc"),
+        own_title="Generalized setting, harmonic mean without and with calibration",
+    ),
     "semantic": Layout(rows=("semantic", "method"), block="semantic"),
     "imagenet_best": Layout(rows=("method", "features", "semantic")),
     "ideal": Layout(rows=("semantic", "method"), block="semantic"),
@@ -125,6 +135,15 @@ def own_columns_last(columns: dict[Key, Column]) -> dict[Key, Column]:
     return dict(sorted(columns.items(), key=place))
 
 
+def shows_paper(
+    layout: Layout, rows: Iterable[Key], columns: Mapping[Key, Column], paper_rows: set[Key]
+) -> bool:
+    """Whether a table shows a data set of the paper, be it with our numbers only."""
+    if "dataset" in layout.rows:
+        return any(row in paper_rows for row in rows)
+    return any(column.published for column in columns.values())
+
+
 def row_label(layout: Layout, row: Key) -> str:
     """What stands before a row: its keys, without empty ones."""
     return " · ".join(
@@ -155,7 +174,7 @@ def column_names(columns: Mapping[Key, Column]) -> list[str]:
         parts = []
         if datasets:
             parts.append(_key_label("dataset", keys["dataset"]))
-            if keys.get("split") and keys["dataset"] != "ImageNet":
+            if keys.get("split", "own") not in ("", "own") and keys["dataset"] != "ImageNet":
                 split = keys["split"]
                 parts.append(split.upper() if split in ("ns", "ss", "ss0") else split)
         if keys.get("subset") and (datasets or varies("subset")):

@@ -19,8 +19,8 @@ def _where(names: Sequence[str], of: int) -> str:
     return "" if len(names) == of else f" ({', '.join(names)})"
 
 
-def feature_notes(columns: Sequence[TableColumn]) -> list[str]:
-    """Say where our features are not those of the paper."""
+def feature_notes(columns: Sequence[TableColumn], *, of_paper: bool = True) -> list[str]:
+    """Say where our features are not those of the paper, which the table may not show at all."""
     pairs: dict[tuple[str, str], list[str]] = {}
     both = [column for column in columns if column.features and column.published_features]
     for column in both:
@@ -36,7 +36,8 @@ def feature_notes(columns: Sequence[TableColumn]) -> list[str]:
         for column in columns
         if column.features and not column.published_features
     )
-    return [*notes, f"Not in the paper's table – {'; '.join(own)}."] if own else notes
+    what = "Not in the paper's table" if of_paper else "Data"
+    return [*notes, f"{what} – {'; '.join(own)}."] if own else notes
 
 
 def version_notes(
@@ -96,14 +97,15 @@ def class_split_notes(
     return [f"Not all class splits – {'; '.join(partial)}."] if partial else []
 
 
-def tuning_notes(columns: Mapping[Key, Column], own_numbers: Iterable[OwnNumber]) -> list[str]:
+def tuning_notes(
+    columns: Mapping[Key, Column], own_numbers: Iterable[OwnNumber], *, of_paper: bool = True
+) -> list[str]:
     """Say where uncalibrated numbers were tuned otherwise than the paper's."""
     uncalibrated = {key for key, c in columns.items() if c.keys.get("metric") in UNCALIBRATED}
     if any(n.tuned_for == "gzsl" and n.column in uncalibrated for n in own_numbers):
-        return [
-            "Without calibration – some of ours were tuned for the generalized setting; "
-            "the paper tunes these as in the conventional one."
-        ]
+        note = "Without calibration – some of ours were tuned for the generalized setting"
+        compared = "; the paper tunes these as in the conventional one" if of_paper else ""
+        return [f"{note}{compared}."]
     return []
 
 

@@ -53,8 +53,8 @@ def comparable_records(
         if record["method"] not in methods:
             methods[record["method"]] = canonical_method(record["method"])
         record["method"] = methods[record["method"]]
-        record["dataset"] = canonical_dataset(record["dataset"])
         record["split"] = str(record["split"]).casefold()
+        record["dataset"] = canonical_dataset(record["dataset"], own=record["split"] == "own")
         record["class_split"] = ""
         if record["dataset"] in N_CLASS_SPLITS and re.fullmatch(r"ss-\d+", record["split"]):
             record["class_split"], record["split"] = record["split"], "ss"

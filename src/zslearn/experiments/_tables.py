@@ -26,6 +26,7 @@ from zslearn.experiments._table_layouts import (
     own_columns_last,
     paper_columns,
     row_label,
+    shows_paper,
 )
 from zslearn.experiments._table_notes import (
     class_split_notes,
@@ -104,7 +105,8 @@ def build_table(
 ) -> ResultTable:
     """Put records into the layout of one of the paper's tables, beside its numbers.
 
-    Methods and data sets that the paper's table lacks come after its own. Several records with one
+    Methods and data sets that the paper's table lacks come after its own; a table of nothing but
+    data sets of one's own does not name the paper. Several records with one
     place (seeds, class splits) are averaged, and a note says so.
 
     Parameters
@@ -217,10 +219,15 @@ def _assemble(
 
     our_frame, published_frame = frame(our_mean).astype(float), frame(printed).astype(float)
     table_columns = _table_columns(layout, columns, names, own_numbers)
+    of_paper = shows_paper(layout, rows, columns, {row for row, _ in published})
     rankings = _rankings(layout, table_columns, our_frame, published_frame)
+    if not of_paper:
+        # A rank on one data set of one's own is its number once more.
+        rankings = {key: ranking for key, ranking in rankings.items() if ranking.n_columns > 1}
+    title = f"{TABLES[like].title} (Table {TABLES[like].number} of the paper)"
     return ResultTable(
         layout=like,
-        title=f"{TABLES[like].title} (Table {TABLES[like].number} of the paper)",
+        title=title if of_paper else layout.own_title,
         corner=" · ".join(layout.rows),
         columns=table_columns,
         ours=our_frame,
@@ -231,11 +238,11 @@ def _assemble(
         best_of=layout.best,
         rankings=rankings,
         notes=(
-            *feature_notes(table_columns),
+            *feature_notes(table_columns, of_paper=of_paper),
             *version_notes(table_columns, columns, own_numbers),
             *count_notes(names, columns, ours),
             *class_split_notes(names, columns, own_numbers),
-            *tuning_notes(columns, own_numbers),
+            *tuning_notes(columns, own_numbers, of_paper=of_paper),
             *rank_notes(rankings),
         ),
     )

@@ -6,6 +6,7 @@ from zslearn.metrics._accuracy import (
     per_class_accuracy,
     per_sample_accuracy,
 )
+from zslearn.metrics._confusions import ConfusedPair
 from zslearn.metrics._curve import (
     ausuc,
     best_harmonic_mean,
@@ -14,11 +15,23 @@ from zslearn.metrics._curve import (
 )
 from zslearn.metrics._hierarchical import hierarchical_correct_set, hierarchical_precision_at_k
 from zslearn.metrics._plot import SeenUnseenCurveDisplay
+from zslearn.metrics._plot_confusion import UnseenConfusionDisplay
+from zslearn.metrics._plot_distance import ClassDistanceDisplay
+from zslearn.metrics._reliability import (
+    ReliabilityDisplay,
+    expected_calibration_error,
+    reliability_curve,
+)
 
 __all__ = [
+    "ClassDistanceDisplay",
+    "ConfusedPair",
+    "ReliabilityDisplay",
     "SeenUnseenCurveDisplay",
+    "UnseenConfusionDisplay",
     "ausuc",
     "best_harmonic_mean",
+    "expected_calibration_error",
     "flat_hit_at_k",
     "generalized_accuracy",
     "harmonic_mean",
@@ -26,5 +39,6 @@ __all__ = [
     "hierarchical_precision_at_k",
     "per_class_accuracy",
     "per_sample_accuracy",
+    "reliability_curve",
     "seen_unseen_curve",
 ]

@@ -1,6 +1,16 @@
 """Tuning by leaving out classes: folds over classes, and the search."""
 
+from zslearn.model_selection._edges import GridEdgeWarning
+from zslearn.model_selection._plot import SearchLandscapeDisplay
+from zslearn.model_selection._scorers import unseen_accuracy_scorer
 from zslearn.model_selection._search import ZeroShotSearchCV
 from zslearn.utils import ClassKFold, GeneralizedClassKFold
 
-__all__ = ["ClassKFold", "GeneralizedClassKFold", "ZeroShotSearchCV"]
+__all__ = [
+    "ClassKFold",
+    "GeneralizedClassKFold",
+    "GridEdgeWarning",
+    "SearchLandscapeDisplay",
+    "ZeroShotSearchCV",
+    "unseen_accuracy_scorer",
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,12 +14,15 @@ from numpy.typing import NDArray
 from zslearn.calibration import Fold
 from zslearn.metrics import ausuc, best_harmonic_mean, per_class_accuracy
 from zslearn.model_selection._checkpoint import Checkpoint
-from zslearn.scoring import EmbeddedRows
+from zslearn.pipeline import ZeroShotPipeline
+from zslearn.scoring import ClassScorer, EmbeddedRows, best_temperature
 from zslearn.signatures import SignatureTable
 from zslearn.utils import Floats, InputWarning, end_with_parent, take_rows, to_numpy
 
 Advance = Callable[[int], None]
 
+#: Seconds that are kept of each setting beside its scores.
+TIMES = ("fit_time", "score_time")
 # So many settings fail alone in the same way, none succeeds: the others are not tried.
 _SAME_FAILURES = 3
 
@@ -30,7 +34,7 @@ class FoldResult:
     Parameters
     ----------
     scores : dict of str to ndarray of shape (n_settings,)
-        By name; NaN where a setting failed.
+        By name, those in `TIMES` too; NaN where a setting failed.
     failures : dict of int to str
         Settings that failed, with the reason.
     """
@@ -58,7 +62,8 @@ class FoldTask:
     scorers : mapping of str to (callable or None)
         Scores by name; None for those of the library.
     names : sequence of str
-        What is kept of each setting: the scores, in the generalized setting also "bias".
+        What is kept of each setting: the scores, in the generalized setting also "bias", and
+        "temperature" where one is wanted.
     checkpoint : Checkpoint
         What was finished before.
     raise_errors : bool
@@ -107,7 +112,8 @@ class FoldTask:
                 # Also after Ctrl-C: what is finished is not lost.
                 if left:
                     self.checkpoint.write()
-        return FoldResult(self.checkpoint.table(len(self.settings), self.names), failures)
+        kept = [*self.names, *TIMES]
+        return FoldResult(self.checkpoint.table(len(self.settings), kept), failures)
 
     def _fit_or_halve(
         self,
@@ -143,10 +149,15 @@ class FoldTask:
         return Validation(take_rows(self.X, test), self.y[test], unseen)
 
     def _fit_and_score(self, left: list[int], validation: Validation, advance: Advance) -> None:
-        """Fit some settings together; what each gave is kept at once."""
+        """Fit some settings together; what each gave is kept at once.
+
+        The time of a fit is that since the model before was scored. What settings share is in the
+        time of the first that needs it.
+        """
         if not left:
             return
         train, _ = self.fold
+        start = time.perf_counter()
         fitted = self.estimator.fit_grid(
             take_rows(self.X, train),
             self.y[train],
@@ -154,9 +165,12 @@ class FoldTask:
             settings=[self.settings[i] for i in left],
         )
         for position, model in fitted:
+            is_fitted = time.perf_counter()
             found = validation.measure(model, self.scorers, self.names)
-            self.checkpoint.add(left[position], found)
+            times = is_fitted - start, time.perf_counter() - is_fitted
+            self.checkpoint.add(left[position], found | dict(zip(TIMES, times, strict=True)))
             advance(1)
+            start = time.perf_counter()
 
 
 class Validation:
@@ -177,41 +191,71 @@ class Validation:
         self.is_unseen = np.isin(y, unseen)
         # Estimators of one grid often embed images in the same way.
         self.rows = EmbeddedRows(X)
+        # Pipelines of one grid often share their transformers.
+        self._transformed: tuple[Any, EmbeddedRows] | None = None
 
     def measure(
         self, model: Any, scorers: Mapping[str, Any], names: Sequence[str]
     ) -> dict[str, float]:
         """The scores of a fitted estimator, by name."""
+        rows, scorer = self._meeting(model)
+        generalized = "bias" in names
         found: dict[str, float] = {}
-        if "accuracy" in scorers:
-            found["accuracy"] = self._accuracy(model)
-        if {"ausuc", "harmonic_mean", "bias"} & set(names):
-            found |= self._generalized(model)
-        for name, scorer in scorers.items():
-            if callable(scorer):
-                rows = take_rows(self.X, np.flatnonzero(self.is_unseen))
-                found[name] = float(scorer(model, rows, self.y[self.is_unseen], self.unseen))
+        if "accuracy" in scorers or ("temperature" in names and not generalized):
+            found |= self._conventional(rows, scorer, "temperature" in names)
+        if generalized:
+            found |= self._generalized(rows, scorer, model.seen_classes_, "temperature" in names)
+        for name, function in scorers.items():
+            if callable(function):
+                unseen_rows = take_rows(self.X, np.flatnonzero(self.is_unseen))
+                labels = self.y[self.is_unseen]
+                found[name] = float(function(model, unseen_rows, labels, self.unseen))
         return {name: found[name] for name in names}
 
-    def _accuracy(self, model: Any) -> float:
-        """Per-class accuracy on the classes left out, among these."""
-        scores = to_numpy(model.class_scorer_.scores(self.rows, self.unseen))[self.is_unseen]
-        predicted = self.unseen[scores.argmax(axis=1)]
-        return float(per_class_accuracy(self.y[self.is_unseen], predicted))
+    def _meeting(self, model: Any) -> tuple[EmbeddedRows, ClassScorer]:
+        """The images and the scorer that they meet; of a pipeline, after its transformers."""
+        if not isinstance(model, ZeroShotPipeline):
+            return self.rows, model.class_scorer_
+        transformers = model.transformers_
+        if self._transformed is None or self._transformed[0] is not transformers:
+            self._transformed = transformers, EmbeddedRows(model.transform_rows(self.X))
+        return self._transformed[1], model.steps[-1][1].class_scorer_
 
-    def _generalized(self, model: Any) -> dict[str, float]:
+    def _conventional(
+        self, rows: EmbeddedRows, scorer: ClassScorer, with_temperature: bool
+    ) -> dict[str, float]:
+        """Per-class accuracy on the classes left out, among these, and the best temperature."""
+        scores = to_numpy(scorer.scores(rows, self.unseen))[self.is_unseen]
+        labels = self.y[self.is_unseen]
+        predicted = self.unseen[scores.argmax(axis=1)]
+        found = {"accuracy": float(per_class_accuracy(labels, predicted))}
+        if with_temperature:
+            found["temperature"] = best_temperature(scores, np.searchsorted(self.unseen, labels))
+        return found
+
+    def _generalized(
+        self,
+        rows: EmbeddedRows,
+        scorer: ClassScorer,
+        seen: NDArray[Any],
+        with_temperature: bool,
+    ) -> dict[str, float]:
         """The area under the curve, its best harmonic mean, and the factor that gives it."""
-        scorer = model.class_scorer_
-        problem = {
+        scores = to_numpy(scorer.scores(rows))
+        problem: dict[str, Any] = {
             "y_true": self.y,
-            "scores": to_numpy(scorer.scores(self.rows)),
+            "scores": scores,
             "classes": scorer.labels,
-            "seen_classes": model.seen_classes_,
+            "seen_classes": seen,
             "missing": "ignore",
         }
         best, factor = best_harmonic_mean(**problem)
-        return {
+        found = {
             "ausuc": float(ausuc(**problem)),
             "harmonic_mean": float(best),
             "bias": float(factor),
         }
+        if with_temperature:
+            lowered = scores - factor * np.isin(scorer.labels, seen)
+            found["temperature"] = best_temperature(lowered, np.searchsorted(scorer.labels, self.y))
+        return found

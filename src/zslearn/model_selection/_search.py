@@ -13,17 +13,26 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
+from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from zslearn._version import __version__
 from zslearn.base import ZeroShotMetaClassifier, with_setting
-from zslearn.calibration import FEWEST_CLASSES, Fold, checked_folds, mean_factor
+from zslearn.calibration import (
+    FEWEST_CLASSES,
+    Fold,
+    checked_folds,
+    chosen_temperature,
+    mean_factor,
+)
 from zslearn.model_selection._checkpoint import Checkpoint
+from zslearn.model_selection._edges import Edge, find_edges, warn_of_edges
 from zslearn.model_selection._fold import FoldResult, FoldTask
 from zslearn.model_selection._grid import Grid, expand
 from zslearn.model_selection._progress import progress_bar
+from zslearn.model_selection._results import collect, parameter_columns
+from zslearn.pipeline import as_zero_shot
 from zslearn.scoring import ClassScorer
 from zslearn.signatures import SignatureTable
 from zslearn.utils import Floats, checks_parameters, fingerprint, to_numpy, warn_user
@@ -42,11 +51,13 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
 
     Parameters
     ----------
-    estimator : zero-shot estimator
-        The method.
+    estimator : zero-shot estimator or Pipeline
+        The method; or a pipeline of scikit-learn that ends in one, which gets the signatures.
+        Settings that differ in the last step alone share the fitted transformers.
     grid : {"paper", "fast"}, mapping or list of mappings
         Hyper-parameters with their values, or the name of one of the method's own grids. The first
-        hyper-parameter changes slowest.
+        hyper-parameter changes slowest. Those of a pipeline carry the name of their step, as in
+        scikit-learn: ``"exem__gamma"``.
     setting : {"zsl", "gzsl"}, default="zsl"
         Conventional or generalized.
     scoring : str, callable, list of str or mapping of str to callable, optional
@@ -68,11 +79,21 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         What a setting scores in a fold where fitting or scoring it fails. A warning names the
         setting, the fold and the reason, and the setting is not chosen if this is NaN. "raise" ends
         the search instead.
+    temperature : None, "cv" or float, default=None
+        What scores are divided by to become logarithms of probabilities. "cv" takes the temperature
+        under which the labels of a fold's validation images are most likely (in the conventional
+        setting those of the classes left out, among these; in the generalized setting all, at the
+        fold's factor), and the geometric mean over the folds at the chosen hyper-parameters. It is
+        found for every setting and takes time. With None there is no `predict_proba`.
 
     Attributes
     ----------
     estimator_ : zero-shot estimator
-        Fitted on all of the training data with the chosen hyper-parameters.
+        Fitted on all of the training data with the chosen hyper-parameters; a
+        :class:`~zslearn.pipeline.ZeroShotPipeline` where a pipeline was given.
+    best_estimator_ : zero-shot estimator
+        The same under scikit-learn's name. It knows nothing of the factor and the temperature,
+        with which the search itself predicts.
     best_params_ : dict
         The chosen hyper-parameters. Of equally good ones the first in the order of the grid.
     best_score_ : float
@@ -81,10 +102,21 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
     best_index_ : int
         Their position in `cv_results_`.
     cv_results_ : dict
-        "params", and for each score its "split<i>_test_<name>", "mean_test_<name>" and
-        "std_test_<name>"; in the generalized setting also "split<i>_bias" and "mean_bias".
+        A column per key, a row per setting, as in scikit-learn: "params" and a masked array
+        "param_<name>" for each hyper-parameter; for each score "split<i>_test_<name>",
+        "mean_test_<name>", "std_test_<name>" and "rank_test_<name>"; "mean_fit_time",
+        "std_fit_time", "mean_score_time" and "std_score_time" in seconds; in the generalized
+        setting also "split<i>_bias", "mean_bias" and "std_bias", with `temperature="cv"` the same
+        of "temperature". What settings share is in the time of the first that needs it, so that
+        times are right in sum and one setting's may be near 0.
+    edges_ : dict of str to {"smallest", "largest"}
+        Hyper-parameters whose chosen value is the smallest or the largest of three or more numbers
+        in the grid, unless a value further inside is as good or the method takes none beyond. A
+        :class:`GridEdgeWarning` names them.
     bias_ : float
         Calibration factor; 0 in the conventional setting.
+    temperature_ : float or None
+        Temperature of the probabilities; 1 where it is wanted and nothing was searched.
     n_splits_ : int
         Number of folds.
     <attributes of every wrapper>
@@ -100,7 +132,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
     >>> from zslearn.datasets import make_zero_shot
     >>> from zslearn.model_selection import ZeroShotSearchCV
     >>> data = make_zero_shot(random_state=0)
-    >>> search = ZeroShotSearchCV(ESZSL(), {"alpha_features": [0.1, 1.0, 10.0, 1000.0]})
+    >>> search = ZeroShotSearchCV(ESZSL(), {"alpha_features": [1.0, 10.0, 100.0, 1000.0]})
     >>> search = search.fit(data.X_train, data.y_train, signatures=data.signatures)
     >>> sorted(search.best_params_)
     ['alpha_features']
@@ -109,7 +141,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "estimator": [HasMethods(["fit", "fit_grid", "decision_function"])],
+        "estimator": [HasMethods(["fit", "fit_grid", "decision_function"]), Pipeline],
         "grid": [str, Mapping, list, tuple],
         "setting": [StrOptions({"zsl", "gzsl"})],
         "scoring": [str, callable, list, tuple, Mapping, None],
@@ -118,6 +150,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         "checkpoint": [str, PathLike, None],
         "progress": ["boolean"],
         "error_score": [StrOptions({"raise"}), Real],
+        "temperature": [StrOptions({"cv"}), Interval(Real, 0, None, closed="neither"), None],
     }
 
     def __init__(
@@ -132,6 +165,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         checkpoint: str | PathLike[str] | None = None,
         progress: bool = False,
         error_score: str | float = np.nan,
+        temperature: str | float | None = None,
     ) -> None:
         self.estimator = estimator
         self.grid = grid
@@ -142,6 +176,12 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         self.checkpoint = checkpoint
         self.progress = progress
         self.error_score = error_score
+        self.temperature = temperature
+
+    @property
+    def best_estimator_(self) -> Any:
+        """The fitted method, under scikit-learn's name for it."""
+        return self.estimator_
 
     @checks_parameters(also_of_inner=True)
     def fit(self, X: Any, y: Any, *, signatures: Any = None) -> Self:
@@ -165,17 +205,20 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         with self._anew() as fresh:
             X, y = fresh._check_training(X, y)
             fresh._choose(X, y, signatures)
-            best = with_setting(self.estimator, fresh.best_params_)
+            best = with_setting(as_zero_shot(self.estimator), fresh.best_params_)
             fresh.estimator_ = best.fit(X, y, signatures=signatures)
+        warn_of_edges(self.best_params_, self.edges_)
         return self
 
     def _choose(self, X: Any, y: NDArray[Any], signatures: Any) -> None:
         """Choose a setting, by searching where classes can be left out."""
-        settings = expand(self.estimator, self.grid)
+        settings = expand(as_zero_shot(self.estimator), self.grid)
         scorers = _scorers(self.scoring, self.setting)
         seen = np.unique(y)
         self.bias_ = 0.0
+        self.temperature_ = chosen_temperature(self.temperature, ())
         self.best_index_ = 0
+        self.edges_: dict[str, Edge] = {}
         nothing_to_choose = len(settings) == 1 and self.setting == "zsl"
         if signatures is None or len(seen) < FEWEST_CLASSES or nothing_to_choose:
             if len(settings) > 1:
@@ -183,7 +226,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
                     "No classes can be left out, for want of signatures or of "
                     f"{FEWEST_CLASSES} seen classes: the first setting of the grid is taken."
                 )
-            self.cv_results_: dict[str, Any] = {"params": settings}
+            self.cv_results_ = parameter_columns(settings) | {"params": settings}
             self.n_splits_ = 0
             self.best_score_ = float("nan")
         else:
@@ -202,9 +245,12 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         folds = checked_folds(self.cv, X, y, generalized=self.setting == "gzsl")
         self.n_splits_ = len(folds)
         names = [*scorers, "bias"] if self.setting == "gzsl" else list(scorers)
+        if self.temperature == "cv":
+            names.append("temperature")
         results = self._run_folds(X, y, table, folds, settings, scorers, names)
         self._warn_of_failures(results, settings)
-        self.cv_results_ = self._collect(results, settings, names)
+        score = np.nan if self.error_score == "raise" else float(self.error_score)
+        self.cv_results_ = collect(results, settings, names, score)
         mean: Floats = self.cv_results_[f"mean_test_{next(iter(scorers))}"]
         if np.isnan(mean).all():
             reasons = {reason for result in results for reason in result.failures.values()}
@@ -214,6 +260,10 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         self.best_score_ = float(mean[self.best_index_])
         if self.setting == "gzsl":
             self.bias_ = mean_factor([r.scores["bias"][self.best_index_] for r in results])
+        if self.temperature == "cv":
+            found = [r.scores["temperature"][self.best_index_] for r in results]
+            self.temperature_ = chosen_temperature("cv", found)
+        self.edges_ = find_edges(self.estimator, settings, self.best_index_, mean)
 
     def _run_folds(
         self,
@@ -232,10 +282,11 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
             key = fingerprint(
                 to_numpy(X), y, table.labels, *table.arrays, table.weights, folds,
                 self.estimator, settings, scorers, self.setting, __version__,
+                *(["temperature"] if "temperature" in names else []),
             )  # fmt: skip
         tasks = [
             FoldTask(
-                clone(self.estimator),
+                as_zero_shot(self.estimator),
                 X,
                 y,
                 table,
@@ -286,31 +337,13 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
                     FitFailedWarning,
                 )
 
-    def _collect(
-        self,
-        results: Sequence[FoldResult],
-        settings: list[dict[str, Any]],
-        names: Sequence[str],
-    ) -> dict[str, Any]:
-        """The table of settings and what each gave in each fold."""
-        collected: dict[str, Any] = {"params": settings}
-        for name in names:
-            label = "bias" if name == "bias" else f"test_{name}"
-            values = np.stack([result.scores[name] for result in results])
-            if name != "bias":
-                for row, result in zip(values, results, strict=True):
-                    if result.failures:
-                        row[list(result.failures)] = self.error_score
-            for number, row in enumerate(values):
-                collected[f"split{number}_{label}"] = row
-            collected[f"mean_{label}"] = values.mean(axis=0)
-            collected[f"std_{label}"] = values.std(axis=0)
-        return collected
+    def _has_temperature(self) -> bool:
+        return self.temperature is not None or hasattr(self.estimator, "predict_proba")
 
     def _wrap(self, scorer: ClassScorer) -> ClassScorer:
-        if self.setting == "zsl":
-            return scorer
-        return scorer.holding_back(self.seen_classes_, self.bias_)
+        if self.setting == "gzsl":
+            scorer = scorer.holding_back(self.seen_classes_, self.bias_)
+        return scorer if self.temperature_ is None else scorer.at_temperature(self.temperature_)
 
 
 def _scorers(scoring: Any, setting: Setting) -> dict[str, Any]:

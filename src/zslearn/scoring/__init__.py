@@ -2,6 +2,7 @@
 
 from zslearn.scoring._blocks import ScoreFunction, class_scores, top_k
 from zslearn.scoring._embedding import EmbeddedRows, Embedding, FeaturePreparation
+from zslearn.scoring._probabilities import best_temperature, mean_temperature, softmax
 from zslearn.scoring._scorer import ClassScorer, find_classes
 
 __all__ = [
@@ -10,7 +11,10 @@ __all__ = [
     "Embedding",
     "FeaturePreparation",
     "ScoreFunction",
+    "best_temperature",
     "class_scores",
     "find_classes",
+    "mean_temperature",
+    "softmax",
     "top_k",
 ]

@@ -11,8 +11,17 @@ from numpy.typing import NDArray
 
 from zslearn.scoring._blocks import ScoreFunction, class_scores, top_k
 from zslearn.scoring._embedding import EmbeddedRows, Embedding
+from zslearn.scoring._probabilities import softmax
 from zslearn.signatures import label_array, label_kind
-from zslearn.utils import Array, Floats, is_foreign, name_some, take_rows, to_numpy
+from zslearn.utils import (
+    Array,
+    Floats,
+    is_foreign,
+    name_near_misses,
+    name_some,
+    take_rows,
+    to_numpy,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +47,9 @@ class ClassScorer:
     precedence : ndarray of int of shape (n_classes,), optional
         Of classes with equal scores the one with the smaller number wins, of these the first in
         `labels`. By default the first in `labels`.
+    temperature : float, optional
+        What scores are divided by to become logarithms of probabilities; None where nobody has
+        found it.
 
     Examples
     --------
@@ -57,6 +69,7 @@ class ClassScorer:
     score: ScoreFunction = "dot"
     bias: Floats | None = None
     precedence: NDArray[np.intp] | None = None
+    temperature: float | None = None
 
     def scores(self, X: Array | EmbeddedRows, classes: Any = None) -> Array:
         """Score rows against classes.
@@ -135,6 +148,40 @@ class ClassScorer:
             precedence=precedence,
         )
 
+    def at_temperature(self, temperature: float) -> ClassScorer:
+        """The same scorer with a temperature, so that it has probabilities.
+
+        Parameters
+        ----------
+        temperature : float
+            What scores are divided by.
+
+        Returns
+        -------
+        ClassScorer
+            A new scorer.
+        """
+        return replace(self, temperature=temperature)
+
+    def probabilities(self, X: Array | EmbeddedRows, classes: Any = None) -> Array:
+        """Probabilities of classes: softmax(scores / temperature).
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features) or EmbeddedRows
+            Features, checked but not prepared.
+        classes : array-like of labels, optional
+            The candidates; by default all.
+
+        Returns
+        -------
+        array of shape (n_samples, n_candidates)
+            Columns follow `classes`, or `labels`; rows sum to 1.
+        """
+        if self.temperature is None:
+            raise ValueError("This scorer has no temperature: make one by at_temperature.")
+        return softmax(self.scores(X, classes), self.temperature)
+
     def _meet(
         self, function: Any, X: Array | EmbeddedRows, positions: NDArray[np.intp] | None, *args: Any
     ) -> Any:
@@ -177,13 +224,18 @@ def find_classes(classes: Any, known: NDArray[Any]) -> NDArray[np.intp]:
     if labels.size == 0:
         raise ValueError("classes is empty: name at least one candidate, or leave it out.")
     where = {label: i for i, label in enumerate(known.tolist())}
-    if label_kind(labels) != label_kind(known):
-        where = {}
+    kinds = label_kind(labels), label_kind(known)
+    if kinds[0] != kinds[1]:
+        raise ValueError(
+            f"classes names what is not described: {name_some(labels.tolist())}. Its labels are "
+            f"{kinds[0]}s, those of classes_ are {kinds[1]}s: they can never be equal."
+        )
     unknown = [label for label in labels.tolist() if label not in where]
     if unknown:
+        near = name_near_misses(unknown, where, unknown_in="classes", known_in="classes_")
         raise ValueError(
-            f"classes names what is not described: {name_some(unknown)}. "
-            "Describe it with add_classes, or look at classes_."
+            f"classes names what is not described: {name_some(unknown)}."
+            f"{near or ' Describe it with add_classes, or look at classes_.'}"
         )
     if len(np.unique(labels)) < len(labels):
         values, counts = np.unique(labels, return_counts=True)

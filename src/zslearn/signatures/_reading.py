@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from zslearn.signatures._views import MultiSignatures
-from zslearn.utils import Floats, is_foreign, name_some, to_numpy, warn_user
+from zslearn.utils import Floats, is_foreign, name_some, suggest, to_numpy, warn_user
 
 #: The column of a polars frame, which has no index, that holds the class labels.
 LABEL_COLUMN = "class"
@@ -87,6 +87,7 @@ def labels_and_rows(
             raise ValueError(
                 f"{where} is a polars frame, which has no index: put the class labels into a "
                 f"column named {LABEL_COLUMN!r}."
+                f"{_class_column(getattr(signatures, 'columns', ()))}"
             )
         rest = signatures.drop(LABEL_COLUMN)
         labels = label_array(signatures[LABEL_COLUMN].to_list(), where)
@@ -100,6 +101,11 @@ def labels_and_rows(
     if array.ndim != 2:
         raise ValueError(f"{where} must have one row per class; got an array of {array.ndim} axes.")
     if len(array) != len(seen):
+        if array.shape[1] == len(seen):
+            raise ValueError(
+                f"{where} looks transposed: it has {len(array)} rows and {len(seen)} columns, and "
+                f"y has samples of {len(seen)} classes; give signatures.T."
+            )
         raise ValueError(
             f"{where} is an array of {len(array)} rows, but y has samples of {len(seen)} classes. "
             "Rows of an array follow np.unique(y); to describe classes without samples give a "
@@ -173,6 +179,12 @@ def _vector(row: Any, label: Any, where: str) -> Floats:
         return np.asarray(to_numpy(row), dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"The signature of {label!r} in {where} must hold numbers.") from None
+
+
+def _class_column(columns: Iterable[str]) -> str:
+    """Name the column that perhaps holds the labels."""
+    near = suggest(LABEL_COLUMN, columns)
+    return f" It has a column {near[0]!r}: rename it." if near else ""
 
 
 def _unique_columns(names: pd.Index, where: str) -> tuple[Any, ...]:

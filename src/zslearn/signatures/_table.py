@@ -17,7 +17,16 @@ from zslearn.signatures._reading import (
     sorted_without_duplicates,
 )
 from zslearn.signatures._views import MultiSignatures, SignatureViews, view_arrays
-from zslearn.utils import Floats, name_some, unit_rows, warn_user
+from zslearn.utils import (
+    Floats,
+    look_alikes,
+    name_near_misses,
+    name_pairs,
+    name_some,
+    normal_form,
+    unit_rows,
+    warn_user,
+)
 
 
 @dataclass(frozen=True)
@@ -65,13 +74,18 @@ class SignatureTable:
         """
         if signatures is None:
             return cls(seen, (np.eye(len(seen)),), (None,), indicators=True)
-        table = cls.read(signatures, seen).with_labels_like(seen, "y")
+        table = cls.read(signatures, seen)
+        table._refuse_transposed(seen.tolist())
+        table = table.with_labels_like(seen, "y")
         known = set(table.labels.tolist())
         missing = [label for label in seen.tolist() if label not in known]
         if missing:
+            seen_labels = set(seen.tolist())
+            spare = [label for label in table.labels.tolist() if label not in seen_labels]
+            near = name_near_misses(missing, spare, unknown_in="y", known_in="signatures")
             raise ValueError(
                 f"{len(missing)} of the {len(seen)} classes in y have no signature: "
-                f"{name_some(missing)}. Add a row for each to signatures."
+                f"{name_some(missing)}.{near or ' Add a row for each to signatures.'}"
             )
         return table
 
@@ -91,13 +105,30 @@ class SignatureTable:
         SignatureTable
             The new rows alone, columns in the order of `known`.
         """
-        table = cls.read(signatures, None).with_labels_like(known.labels, "the fitted classes")
+        if known.indicators:
+            raise ValueError(
+                "fit was given no signatures, so that nothing can be said of a further class: fit "
+                "again with signatures= for the classes in y."
+            )
+        table = cls.read(signatures, None)
+        if table._labels_are_attributes_of(known):
+            raise ValueError(
+                "signatures looks transposed: its rows are the attributes given to fit; give "
+                "signatures.T."
+            )
+        table = table.with_labels_like(known.labels, "the fitted classes")
         described = set(known.labels.tolist())
         again = [label for label in table.labels.tolist() if label in described]
         if again:
             raise ValueError(
                 f"Already described: {name_some(again)}. add_classes takes new classes only; "
                 "fit again to change a signature."
+            )
+        pairs = look_alikes(table.labels.tolist(), known.labels.tolist())
+        if pairs:
+            warn_user(
+                "add_classes describes classes that look like those already described, and are "
+                f"others: {name_pairs(pairs)}."
             )
         return table.aligned_with(known)
 
@@ -146,6 +177,7 @@ class SignatureTable:
                 raise ValueError(
                     f"The views {first_name!r} and {name!r} do not describe the same classes; "
                     f"only one of them has {name_some(sorted(only_one))}."
+                    f"{_near_misses(table.labels, name, first.labels, first_name)}"
                 )
         return cls(
             first.labels,
@@ -161,7 +193,7 @@ class SignatureTable:
         if ours != theirs:
             raise ValueError(
                 f"The labels of signatures are {ours}s, those of {where} are {theirs}s: "
-                "they can never be equal. Use labels of one type."
+                f"they can never be equal. {self._advice_on_kind(ours)}"
             )
         if ours != "number" or self.labels.dtype == labels.dtype:
             return self
@@ -177,6 +209,32 @@ class SignatureTable:
             )
         return replace(self, labels=cast)
 
+    def _advice_on_kind(self, kind: str) -> str:
+        """What to do about labels of a wrong kind."""
+        if kind == "number" and np.array_equal(self.labels, np.arange(len(self.labels))):
+            return "They only count the rows: put the class labels into the index."
+        return "Use labels of one type."
+
+    def _refuse_transposed(self, seen: list[Any]) -> None:
+        """Refuse a view whose columns, and not its rows, are the classes of the training data."""
+        if set(seen) <= set(self.labels.tolist()):
+            return
+        wanted = {normal_form(label) for label in seen}
+        n_rows = len(wanted.intersection(normal_form(label) for label in self.labels.tolist()))
+        for name, columns in zip(self.names, self.columns, strict=True):
+            n_columns = len(wanted.intersection(normal_form(column) for column in columns or ()))
+            if n_columns > max(n_rows, len(wanted) // 2):
+                where = f"the view {name!r} of signatures" if name else "signatures"
+                raise ValueError(
+                    f"{where} looks transposed: its columns are the classes; give signatures.T."
+                )
+
+    def _labels_are_attributes_of(self, known: SignatureTable) -> bool:
+        """Whether the rows are labelled by the attributes of another table."""
+        rows = {normal_form(label) for label in self.labels.tolist()}
+        attributes = [set(map(normal_form, columns)) for columns in known.columns if columns]
+        return any(2 * len(rows & names) > len(names) for names in attributes)
+
     def aligned_with(self, known: SignatureTable) -> SignatureTable:
         """The same rows with views and attributes in the order of another table."""
         if self.names != known.names:
@@ -190,8 +248,8 @@ class SignatureTable:
         ):
             if array.shape[1] != old.shape[1]:
                 raise ValueError(
-                    f"The new signatures have {array.shape[1]} attributes; "
-                    f"those given to fit have {old.shape[1]}."
+                    f"The new signatures have {array.shape[1]} attributes; those given to fit have "
+                    f"{old.shape[1]}.{_differing_columns(columns, old_columns)}"
                 )
             arrays.append(array[:, _column_order(columns, old_columns)])
         return replace(self, arrays=tuple(arrays), columns=known.columns, weights=known.weights)
@@ -276,8 +334,30 @@ def _column_order(new: tuple[Any, ...] | None, old: tuple[Any, ...] | None) -> l
         return [new.index(name) for name in old]
     if list(new) == list(range(len(new))) or list(old) == list(range(len(old))):
         return slice(None)
-    differing = [name for name in (*new, *old) if (name in new) != (name in old)]
     raise ValueError(
-        "The attributes of the new signatures are not those given to fit; "
-        f"they differ in {name_some(differing)}."
+        "The attributes of the new signatures are not those given to fit."
+        f"{_differing_columns(new, old)}"
+    )
+
+
+def _differing_columns(new: tuple[Any, ...] | None, old: tuple[Any, ...] | None) -> str:
+    """Say in which attributes two tables differ, where both name them."""
+    if new is None or old is None:
+        return ""
+    only_new = [name for name in new if name not in set(old)]
+    only_old = [name for name in old if name not in set(new)]
+    near = name_near_misses(
+        only_new, only_old, unknown_in="the new signatures", known_in="signatures given to fit"
+    )
+    return f" They differ in {name_some([*only_new, *only_old])}.{near}"
+
+
+def _near_misses(labels: NDArray[Any], where: str, others: NDArray[Any], other_where: str) -> str:
+    """Name labels of two views that differ in their spelling only."""
+    ours, theirs = set(labels.tolist()), set(others.tolist())
+    return name_near_misses(
+        sorted(ours - theirs),
+        sorted(theirs - ours),
+        unknown_in=f"the view {where!r}",
+        known_in=f"the view {other_where!r}",
     )

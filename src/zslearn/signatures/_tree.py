@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.cluster.hierarchy import cut_tree, linkage
 from sklearn.utils.validation import check_array
 
 from zslearn.utils import name_some, unit_rows
@@ -171,6 +170,8 @@ def cluster_levels(rows: NDArray[np.float64], n_levels: int) -> list[NDArray[np.
     list of ndarray of shape (n_classes,)
         Cluster of each class, one array a level. Clusters are numbered by their first class.
     """
+    from scipy.cluster.hierarchy import cut_tree, linkage
+
     n_classes = len(rows)
     levels = [np.zeros(n_classes, dtype=np.intp)]
     if n_classes < 3:

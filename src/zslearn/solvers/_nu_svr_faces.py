@@ -6,14 +6,13 @@ coefficients are at zero or at ±C, the others solve one linear system.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
-from zslearn.solvers._nu_svr_pairs import FAST, NEGLIGIBLE, Ints
-from zslearn.utils import Floats
+from zslearn.solvers._nu_svr_pairs import NEGLIGIBLE, Ints
+from zslearn.utils import Floats, jit_inner
 
 
-@numba.njit(nogil=True, cache=True, fastmath=FAST)
+@jit_inner(fast=True)
 def dot(a: Floats, b: Floats, n: int) -> float:
     """Inner product of the first `n` entries."""
     total = 0.0
@@ -22,7 +21,7 @@ def dot(a: Floats, b: Floats, n: int) -> float:
     return total
 
 
-@numba.njit(nogil=True, cache=True)
+@jit_inner()
 def _factor(K: Floats, free: Ints, n_free: int, ridge: float, L: Floats) -> None:
     """Cholesky factor of the kernel of the free coefficients; a lost pivot becomes the ridge."""
     for a in range(n_free):
@@ -33,7 +32,7 @@ def _factor(K: Floats, free: Ints, n_free: int, ridge: float, L: Floats) -> None
         L[a, a] = np.sqrt(max(pivot, ridge))
 
 
-@numba.njit(nogil=True, cache=True)
+@jit_inner()
 def _solve(L: Floats, n_free: int, x: Floats) -> None:
     """Solve with the factor, in place."""
     for a in range(n_free):
@@ -44,7 +43,7 @@ def _solve(L: Floats, n_free: int, x: Floats) -> None:
             x[b] -= L[a, b] * x[a]
 
 
-@numba.njit(nogil=True, cache=True)
+@jit_inner()
 def face_step(
     K: Floats,
     beta: Floats,
@@ -83,17 +82,14 @@ def face_step(
     """
     n = beta.size
     tight = slack <= 0.0
-    n_free = 0
-    for k in range(n):
-        if abs(beta[k]) < C and (beta[k] != 0.0 or not tight):
-            free[n_free] = k
-            n_free += 1
+    n_free = _find_free(beta, C, tight, free)
     if n_free < 2:
         return slack
     p, direction = work[0], work[3]
     if not _newton_direction(K, beta, r, tight, ridge, L, free, n_free, work):
         return slack
-    direction[:] = 0.0
+    for k in range(n):
+        direction[k] = 0.0
     for a in range(n_free):
         row = K[free[a]]
         pa = p[a]
@@ -117,7 +113,20 @@ def face_step(
     return slack
 
 
-@numba.njit(nogil=True, cache=True)
+@jit_inner()
+def _find_free(beta: Floats, C: float, tight: bool, free: Ints) -> int:
+    """Positions of the free coefficients into `free`; their number."""
+    # A function of its own, as Numba would compile all that a counter is handed to twice: first for
+    # the constant 0, then for any number.
+    n_free = 0
+    for k in range(beta.size):
+        if abs(beta[k]) < C and (beta[k] != 0.0 or not tight):
+            free[n_free] = k
+            n_free += 1
+    return n_free
+
+
+@jit_inner()
 def _newton_direction(
     K: Floats,
     beta: Floats,
@@ -184,7 +193,7 @@ def _newton_direction(
     return True
 
 
-@numba.njit(nogil=True, cache=True)
+@jit_inner()
 def _within_bounds(
     beta: Floats, C: float, tight: bool, free: Ints, n_free: int, p: Floats, t: float
 ) -> tuple[float, int]:
@@ -202,7 +211,7 @@ def _within_bounds(
     return t, blocking
 
 
-@numba.njit(nogil=True, cache=True)
+@jit_inner()
 def _within_budget(
     beta: Floats, slack: float, free: Ints, n_free: int, p: Floats, t: float
 ) -> tuple[float, float, bool]:
@@ -227,7 +236,7 @@ def _within_budget(
     return inside, 0.0, True
 
 
-@numba.njit(nogil=True, cache=True)
+@jit_inner()
 def _move(
     beta: Floats,
     C: float,

@@ -9,16 +9,13 @@ choice of the pair.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn.utils import Floats
+from zslearn.utils import Floats, jit_inner
 
 Ints = NDArray[np.int64]
 
-#: Sums may be reordered and comparisons need not think of NaN; infinities keep their meaning.
-FAST = {"nnan", "nsz", "contract", "reassoc", "arcp"}
 #: Nearer than this to zero or to a bound, in units of C, is there but for rounding.
 NEGLIGIBLE = 1e-12
 
@@ -28,7 +25,7 @@ _HIGHEST = np.int64(2**63 - 1)
 _NONE = -1e300
 
 
-@numba.njit(nogil=True, cache=True, fastmath=FAST)
+@jit_inner(fast=True)
 def _extremes(
     bits: Ints, may_rise: Ints, may_fall: Ints, low: np.int64
 ) -> tuple[np.int64, np.int64]:
@@ -44,7 +41,7 @@ def _extremes(
     return largest, smallest
 
 
-@numba.njit(nogil=True, cache=True, fastmath=FAST)
+@jit_inner(fast=True)
 def _extremes_by_side(
     bits: Ints, masks: Ints, low: np.int64
 ) -> tuple[np.int64, np.int64, np.int64, np.int64]:
@@ -65,16 +62,21 @@ def _extremes_by_side(
     return largest, largest_negative, smallest_positive, smallest
 
 
-@numba.njit(nogil=True, cache=True, fastmath=FAST)
+@jit_inner(fast=True)
 def _partner(
-    r: Floats, top: float, inverse_curvature: Floats, may_fall: Ints, gain: Floats, low: np.int64
+    r: Floats,
+    top: float,
+    inverse_curvature: Floats,
+    may_fall: Ints,
+    gain: Floats,
+    bits: Ints,
+    low: np.int64,
 ) -> np.int64:
     """The coefficient whose fall, with the rise of the chosen one, gains most to second order."""
     for k in range(r.size):
         d = top - r[k]
         v = d * d * inverse_curvature[k]
         gain[k] = v if d > 0.0 else 0.0
-    bits = gain.view(np.int64)
     high = ~low
     best = np.int64(0)
     for k in range(r.size):
@@ -82,13 +84,13 @@ def _partner(
     return best & low
 
 
-@numba.njit(nogil=True, cache=True, fastmath=FAST)
+@jit_inner(fast=True)
 def _update(r: Floats, rising: Floats, falling: Floats, t: float) -> None:
     for k in range(r.size):
         r[k] -= t * (rising[k] - falling[k])
 
 
-@numba.njit(nogil=True, cache=True)
+@jit_inner()
 def _mark(b: float, C: float, k: int | np.int64, masks: Ints) -> None:
     """Say whether the coefficient k is below C, negative, positive, above −C; all bits for yes."""
     masks[0, k] = -1 if b < C else 0
@@ -97,12 +99,13 @@ def _mark(b: float, C: float, k: int | np.int64, masks: Ints) -> None:
     masks[3, k] = -1 if b > -C else 0
 
 
-@numba.njit(nogil=True, cache=True)
+@jit_inner()
 def pair_steps(
     K: Floats,
     inverse_curvature: Floats,
     beta: Floats,
     r: Floats,
+    bits: Ints,
     slack: float,
     C: float,
     tol: float,
@@ -110,6 +113,7 @@ def pair_steps(
     low: np.int64,
     masks: Ints,
     gain: Floats,
+    gain_bits: Ints,
 ) -> tuple[float, int, float]:
     """Move pairs until the violation is at most `tol`.
 
@@ -119,6 +123,8 @@ def pair_steps(
         The kernel, and 1 / (K_ii + K_jj − 2K_ij).
     beta, r : ndarray of shape (n_points,)
         Coefficients and their residual, changed in place.
+    bits : ndarray of shape (n_points,)
+        The memory of `r`, as integers.
     slack : float
         Half of the budget that is left.
     C : float
@@ -129,8 +135,8 @@ def pair_steps(
         Steps at most.
     low : int
         Bits of a key that hold the index.
-    masks, gain : ndarray of shape (4, n_points) and (n_points,)
-        Memory to work in.
+    masks, gain, gain_bits : ndarray of shape (4, n_points), (n_points,) and (n_points,)
+        Memory to work in; the last is that of `gain`, as integers.
 
     Returns
     -------
@@ -142,7 +148,6 @@ def pair_steps(
         Largest violation.
     """
     n = beta.size
-    bits = r.view(np.int64)
     for k in range(n):
         _mark(beta[k], C, k, masks)
     negligible = NEGLIGIBLE * C
@@ -173,7 +178,7 @@ def pair_steps(
         if violation <= tol or n_iter >= max_iter:
             break
         n_iter += 1
-        j = _partner(r, r[i], inverse_curvature[i], masks[fall], gain, low)
+        j = _partner(r, r[i], inverse_curvature[i], masks[fall], gain, gain_bits, low)
         if r[i] <= r[j]:  # only where the key cannot tell the residuals apart
             break
         bi = beta[i]

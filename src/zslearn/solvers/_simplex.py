@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
@@ -175,79 +174,60 @@ def _guess(gram: Floats, products: Floats) -> Floats:
     return here
 
 
-@numba.njit(cache=True, nogil=True)
 def _solve_rows(gram: Floats, products: Floats, weights: Floats, gap: Floats, max_iter: int) -> int:
     """Bring each row of weights to its solution; returns the most steps that a row took."""
     most = 0
-    for row in range(len(products)):
-        n_iter = _active_set(gram, products[row], weights[row], max_iter)
+    for row, product in enumerate(products):
+        n_iter = _active_set(gram, product, weights[row], max_iter)
         most = max(most, n_iter)
-        gradient = gram @ weights[row] - products[row]
-        gap[row] = max(0.0, (gradient * weights[row]).sum() - gradient.min())
+        gradient = gram @ weights[row] - product
+        gap[row] = max(0.0, gradient @ weights[row] - gradient.min())
     return most
 
 
-@numba.njit(cache=True, nogil=True)
 def _active_set(gram: Floats, product: Floats, z: Floats, max_iter: int) -> int:
     """Solve one row in place, from a feasible z."""
-    unit = 0.0
-    for c in range(len(z)):
-        unit = max(unit, gram[c, c], abs(product[c]))
+    slack = _ROUNDING * max(float(gram.diagonal().max()), float(np.abs(product).max()))
     free = z > 0
     for n_iter in range(max_iter):
         where = np.flatnonzero(free)
-        best = _on_support(gram, product, where)
-        step, stopped = 1.0, -1
-        for i in range(len(where)):
-            c = where[i]
-            if best[i] < 0 and z[c] / (z[c] - best[i]) < step:
-                step, stopped = z[c] / (z[c] - best[i]), c
-        for i in range(len(where)):
-            c = where[i]
-            z[c] += step * (best[i] - z[c])
-        if stopped >= 0:
-            for i in range(len(where)):
-                c = where[i]
-                # The weight that stopped the step, and any that reached zero with it.
-                if c == stopped or (best[i] < 0 and z[c] <= 0):
-                    z[c] = 0.0
-                    free[c] = False
+        here, best = z[where], _on_support(gram, product, where)
+        falling = np.flatnonzero(best < 0)
+        steps = here[falling] / (here[falling] - best[falling])
+        if steps.size and steps.min() < 1:
+            reached = here + steps.min() * (best - here)
+            # The weight that stopped the step, and any that reached zero with it.
+            reached[falling[steps.argmin()]] = 0.0
+            ended = falling[reached[falling] <= 0]
+            reached[ended] = 0.0
+            z[where] = reached
+            free[where[ended]] = False
             continue
         z[where] = best
-        if not _let_in(gram, product, z, free, _ROUNDING * unit):
+        if not _let_in(gram, product, z, free, slack):
             return n_iter + 1
     return max_iter
 
 
-@numba.njit(cache=True, nogil=True)
 def _let_in(
     gram: Floats, product: Floats, z: Floats, free: NDArray[np.bool_], slack: float
 ) -> bool:
     """Free the weight outside that the gradient asks for most; False where it asks for none."""
     gradient = gram @ z - product
-    level = (gradient * z).sum()
-    lowest, which = level - slack, -1
-    for c in range(len(z)):
-        if not free[c] and gradient[c] < lowest:
-            lowest, which = gradient[c], c
-    if which >= 0:
+    outside = np.where(free, np.inf, gradient)
+    which = int(outside.argmin())
+    asked = bool(outside[which] < gradient @ z - slack)
+    if asked:
         free[which] = True
-    return which >= 0
+    return asked
 
 
-@numba.njit(cache=True, nogil=True)
 def _on_support(gram: Floats, product: Floats, where: NDArray[np.intp]) -> Floats:
     """Minimise over weights of the support that add up to one, whatever their sign.
 
     Kz = q + μ1 with μ such that the weights add up to one.
     """
-    n = len(where)
-    matrix = np.empty((n, n))
-    sides = np.ones((n, 2))
-    for i in range(n):
-        sides[i, 0] = product[where[i]]
-        for j in range(n):
-            matrix[i, j] = gram[where[i], where[j]]
-    solved = np.linalg.solve(matrix, sides)
+    sides = np.column_stack([product[where], np.ones(len(where))])
+    solved = np.linalg.solve(gram[np.ix_(where, where)], sides)
     level = (1.0 - solved[:, 0].sum()) / solved[:, 1].sum()
     return solved[:, 0] + level * solved[:, 1]

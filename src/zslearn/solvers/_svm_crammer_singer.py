@@ -35,7 +35,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn.solvers._svm_dual_points import improve_dual
 from zslearn.solvers._svm_rows import TrainingRows
 from zslearn.utils import Floats, one_blas_thread, row_blocks
 
@@ -307,6 +306,8 @@ class _Ascent:
 
     def visit(self, order: NDArray[np.intp]) -> None:
         """Improve the dual points of some rows, block by block."""
+        from zslearn.solvers._svm_dual_points import improve_dual
+
         dtype = self.dtype
         mixing = None if self.mixing is None else self.mixing.astype(dtype)
         base = self.base.astype(dtype)

@@ -1,17 +1,19 @@
-"""Dual points of Crammer–Singer: the rows of a block improved one after another, each exactly."""
+"""Dual points of Crammer–Singer: the rows of a block improved one after another, each exactly.
+
+This module is compiled, and imported where it is first needed.
+"""
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from zslearn.utils import Floats
+from zslearn.utils import Floats, jit, jit_inner
 
 # Pairs of classes exchanged in one visit of a row, where classes are mixed.
 _PAIRS = 16
 
 
-@njit(cache=True, nogil=True)
+@jit("the Crammer–Singer solver")
 def improve_dual(
     scores: Floats, gram: Floats, dual: Floats, margins: Floats, kernel: Floats, sweeps: int
 ) -> None:
@@ -45,7 +47,7 @@ def improve_dual(
             break
 
 
-@njit(cache=True, nogil=True)
+@jit()
 def project_dual(value: Floats, dual: Floats, curvature: float, change: Floats) -> float:
     """Maximise δᵀf − q/2‖δ‖² over the simplex p + δ: the projection of p + f/q."""
     n_classes = value.shape[0]
@@ -92,12 +94,13 @@ def project_dual(value: Floats, dual: Floats, curvature: float, change: Floats) 
     return largest
 
 
-@njit(cache=True, nogil=True)
+@jit_inner()
 def _exchange(value: Floats, dual: Floats, norm: float, kernel: Floats, pull: Floats) -> float:
     """Move weight from the worst class in use to the best class, a few times over."""
     n_classes = value.shape[0]
-    pull[:] = 0.0
     largest = 0.0
+    for c in range(n_classes):
+        pull[c] = 0.0
     for _ in range(_PAIRS):
         best, worst = 0, -1
         for c in range(n_classes):

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
-from sklearn.cluster import KMeans
 
 from zslearn.signatures import Signatures, side_by_side, view_arrays, with_arrays
 from zslearn.utils import Floats
@@ -74,6 +73,8 @@ def initial_combinations(
     if init == "seen":
         mixture = everyone[np.sort(rng.permutation(n_seen)[:n_phantoms])]
     elif init == "kmeans":
+        from sklearn.cluster import KMeans
+
         means = KMeans(n_phantoms, n_init=10, random_state=rng).fit(side_by_side(signatures))
         member = means.labels_ == np.arange(n_phantoms)[:, None]
         # Classes with equal signatures leave clusters empty: these take a seen class at random.

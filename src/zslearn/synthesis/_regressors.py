@@ -11,13 +11,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral, Real
 from types import ModuleType
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy.linalg
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -25,6 +23,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from zslearn.signatures import rbf_similarity, side_by_side
 from zslearn.solvers import NuSVRResult, nu_svr
 from zslearn.utils import Floats, checks_parameters, import_optional
+
+if TYPE_CHECKING:
+    from sklearn.gaussian_process import GaussianProcessRegressor
 
 
 class SharedKernel:
@@ -172,6 +173,9 @@ class SignatureRegressor:
 
 def gaussian_process(gamma: float, random_state: Any) -> GaussianProcessRegressor:
     """Gaussian process whose amplitude, width and noise are found by marginal likelihood."""
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
     width = 1 / np.sqrt(2 * gamma)
     kernel = ConstantKernel(1.0, (1e-3, 1e3)) * RBF(width, (0.05 * width, 20 * width))
     kernel = kernel + WhiteKernel(0.1, (1e-5, 1e2))

@@ -16,13 +16,23 @@ from zslearn.utils._docs import fill_docstring
 from zslearn.utils._files import replacing
 from zslearn.utils._fingerprint import fingerprint
 from zslearn.utils._folds import class_folds, hold_out_per_class
+from zslearn.utils._jit import jit, jit_inner
+from zslearn.utils._keywords import names_keywords
 from zslearn.utils._optional import import_optional
 from zslearn.utils._processes import end_with_parent
 from zslearn.utils._sklearn import checks_arguments, checks_parameters
 from zslearn.utils._split import ClassKFold, GeneralizedClassKFold
+from zslearn.utils._suggest import (
+    did_you_mean,
+    look_alikes,
+    name_near_misses,
+    name_pairs,
+    normal_form,
+    suggest,
+)
 from zslearn.utils._text import name_some
 from zslearn.utils._threads import one_blas_thread
-from zslearn.utils._warnings import InputWarning, warn_user
+from zslearn.utils._warnings import InputWarning, warn_once, warn_user
 
 __all__ = [
     "Array",
@@ -34,6 +44,7 @@ __all__ = [
     "checks_arguments",
     "checks_parameters",
     "class_folds",
+    "did_you_mean",
     "end_with_parent",
     "fill_docstring",
     "fingerprint",
@@ -41,14 +52,23 @@ __all__ = [
     "hold_out_per_class",
     "import_optional",
     "is_foreign",
+    "jit",
+    "jit_inner",
+    "look_alikes",
     "move_like",
+    "name_near_misses",
+    "name_pairs",
     "name_some",
+    "names_keywords",
+    "normal_form",
     "one_blas_thread",
     "plain_tensor",
     "replacing",
     "row_blocks",
+    "suggest",
     "take_rows",
     "to_numpy",
     "unit_rows",
+    "warn_once",
     "warn_user",
 ]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import sys
 import warnings
 
+#: Messages that were said in this process.
+_SAID: set[str] = set()
+
 
 class InputWarning(UserWarning):
     """What was given can be used, but something about it is odd: its text says what."""
@@ -26,6 +29,23 @@ def warn_user(message: str, category: type[Warning] = InputWarning) -> None:
         frame = frame.f_back
         level += 1
     warnings.warn(message, category, stacklevel=level)
+
+
+def warn_once(message: str, category: type[Warning] = InputWarning) -> None:
+    """Warn as :func:`warn_user` does, but of one thing only once in a process.
+
+    For what is right in one use and a mistake in another: those who know it hear it once.
+
+    Parameters
+    ----------
+    message : str
+        What is odd, where, and what to do.
+    category : type
+        The kind of warning.
+    """
+    if message not in _SAID:
+        _SAID.add(message)
+        warn_user(message, category)
 
 
 def _is_inside(module: str) -> bool:

@@ -1,0 +1,397 @@
+"""Files and frames of a person's own data, read one by one."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import zipfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeGuard
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from zslearn.utils import name_some
+
+File = str | os.PathLike[str]
+
+#: Column of labels where none is named.
+LABEL = "label"
+#: What a folder may hold: stem of a file → its endings.
+_FOLDER = {
+    "features": (".npy", ".npz", ".csv", ".parquet"),
+    "labels": (".csv", ".parquet", ".npy"),
+    "signatures": (".csv", ".parquet"),
+    "unseen": (".txt",),
+    "parts": (".csv", ".parquet", ".npy"),
+    "images": (".npy",),
+}
+#: Names that pandas gives to an index that was saved with a table.
+_SAVED_INDEX = re.compile(r"Unnamed: \d+|__index_level_\d+__")
+#: So few rows may count up by chance.
+_FEWEST_ROWS = 5
+
+
+def is_file(value: Any) -> TypeGuard[File]:
+    """Whether a value is a path."""
+    return isinstance(value, str | os.PathLike)
+
+
+def is_frame(value: Any) -> bool:
+    """Whether a value is a data frame, of pandas or polars."""
+    return hasattr(value, "columns") and hasattr(value, "to_numpy")
+
+
+def find_files(folder: Path) -> dict[str, Path]:
+    """The files of a folder, by what they hold; a folder without features is refused."""
+    found: dict[str, Path] = {}
+    for stem, endings in _FOLDER.items():
+        paths = [folder / f"{stem}{ending}" for ending in endings]
+        present = [path for path in paths if path.is_file()]
+        if len(present) > 1:
+            raise ValueError(
+                f"{folder}: there are {' and '.join(path.name for path in present)}; keep one."
+            )
+        if present:
+            found[stem] = present[0]
+    if "features" not in found:
+        names = sorted(path.name for path in folder.iterdir())
+        wanted = ", ".join(f"features{ending}" for ending in _FOLDER["features"])
+        raise ValueError(
+            f"{folder}: there is no file of features ({wanted}); it holds "
+            f"{name_some(names) if names else 'nothing'}."
+        )
+    return found
+
+
+# ------------------------------------------------------------------------------------- samples
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Features, and what stands beside them.
+
+    `is_text`: whether the labels were read from text, where 3 and "3" look alike.
+    """
+
+    X: Any
+    feature_names: list[str] | None
+    y: NDArray[Any]
+    is_text: bool
+    parts: Any
+
+
+def read_samples(
+    features: Any, labels: Any, label: str | None, part: Any, drop: Iterable[str]
+) -> Samples:
+    """Read features and labels, from one source or from two."""
+    part_column = part if isinstance(part, str) else None
+    table, is_text, where = _features_table(features, label or LABEL, part_column)
+    if labels is None:
+        if table is None:
+            raise ValueError(
+                f"{where}: an array has no column of labels; give labels=, or a table."
+            )
+        y, parts = _columns_of_labels(table, label or LABEL, part_column, where)
+        table = table.drop(columns=[label or LABEL, *([part_column] if parts is not None else [])])
+    else:
+        _refuse_other_order(features, labels)
+        y, parts, is_text = _read_labels(labels, label, part_column)
+        if table is not None and (twice := [c for c in (label or LABEL, part) if _has(table, c)]):
+            raise ValueError(
+                f"{where}: the column {twice[0]!r} stands among the features, and labels are given "
+                "as well. It would be learned from: leave out labels=, or drop the column."
+            )
+    if part_column is None:
+        parts = _read_parts(part)
+    X, names = _features_array(features) if table is None else _numbers(table, drop, where)
+    refuse_row_numbers(X, names, where)
+    return Samples(X, names, y, is_text, parts)
+
+
+def _has(table: pd.DataFrame, column: Any) -> bool:
+    return isinstance(column, str) and column in table.columns
+
+
+def _features_table(
+    source: Any, label: str, part: str | None
+) -> tuple[pd.DataFrame | None, bool, str]:
+    """The table of features if they are one, whether it is text, and what errors call it."""
+    if is_frame(source):
+        return as_pandas(source), False, "features"
+    if not is_file(source):
+        return None, False, "features"
+    path = Path(source)
+    if path.suffix in (".npy", ".npz"):
+        return None, False, str(path)
+    text = dict.fromkeys([label, *([part] if part else [])], str)
+    options: dict[str, Any] = {"header": None} if _headless(path) else {"dtype": text}
+    return read_table(path, **options), path.suffix == ".csv", str(path)
+
+
+def as_pandas(frame: Any) -> pd.DataFrame:
+    """A frame of any library as one of pandas."""
+    if isinstance(frame, pd.DataFrame):
+        return frame
+    return pd.DataFrame({name: frame[name].to_numpy() for name in frame.columns})
+
+
+def _features_array(source: Any) -> tuple[Any, None]:
+    """Features that are no table."""
+    if not is_file(source):
+        return source if hasattr(source, "shape") else np.asarray(source), None
+    X = read_array(Path(source))
+    if X.ndim != 2 or X.dtype.kind not in "fiub":
+        raise ValueError(
+            f"{source}: the array has shape {X.shape} and dtype {X.dtype}; features are numbers, "
+            "one row per sample."
+        )
+    return X, None
+
+
+def _numbers(
+    table: pd.DataFrame, drop: Iterable[str], where: str
+) -> tuple[NDArray[Any], list[str] | None]:
+    """The numbers of a table of features, and the names of its columns."""
+    drop = [drop] if isinstance(drop, str) else list(drop)
+    if unknown := [column for column in drop if column not in table.columns]:
+        raise ValueError(
+            f"{where}: drop names {name_some(unknown)}; there is no such column among "
+            f"{name_some(table.columns)}."
+        )
+    table = table.drop(columns=drop)
+    if others := non_numeric(table):
+        raise ValueError(
+            f"{where}: columns {name_some(others)} are not numbers, so that they cannot be "
+            "features. Name the column of labels with label=, and leave out others with drop=."
+        )
+    if not table.shape[1]:
+        raise ValueError(f"{where}: no column of features is left.")
+    plain = all(isinstance(dtype, np.dtype) for dtype in table.dtypes)
+    X = table.to_numpy() if plain else table.to_numpy(dtype=float, na_value=np.nan)
+    names = list(table.columns)
+    return X, names if all(isinstance(name, str) for name in names) else None
+
+
+def refuse_row_numbers(X: Any, names: list[str] | None, where: str) -> None:
+    """Refuse a column that only numbers the rows: it says nothing of a sample but its place."""
+    for name in names or []:
+        if _SAVED_INDEX.fullmatch(name):
+            raise ValueError(
+                f"{where}: the column {name!r} is a pandas index that was saved with the table, no "
+                "feature. Write the table with index=False, or leave the column out with "
+                f"drop=[{name!r}]."
+            )
+    if len(X.shape) != 2 or X.shape[0] < _FEWEST_ROWS:
+        return
+    # The first rows rule out almost every column before a whole one is read.
+    first = np.stack([np.asarray(X[row], dtype=float) for row in range(_FEWEST_ROWS)])
+    counting = np.isin(first[0], (0, 1)) & (np.diff(first, axis=0) == 1).all(axis=0)
+    for position in np.flatnonzero(counting).tolist():
+        column = np.asarray(X[:, position], dtype=float)
+        if np.array_equal(column, column[0] + np.arange(len(column))):
+            which = f"the column {names[position]!r}" if names else f"column {position}"
+            advice = f"drop=[{names[position]!r}]" if names else "np.delete"
+            raise ValueError(
+                f"{where}: {which} counts the rows from {column[0]:g} to {column[-1]:g}; it is no "
+                f"feature. Leave it out, for example with {advice}."
+            )
+
+
+# -------------------------------------------------------------------------------------- labels
+
+
+def _read_labels(source: Any, label: str | None, part: str | None) -> tuple[Any, Any, bool]:
+    """Labels, parts where the same table has them, and whether the labels were read from text."""
+    if is_frame(source):
+        return *_columns_of_labels(as_pandas(source), label, part, "labels"), False
+    if not is_file(source):
+        return plain_labels(source), None, False
+    path = Path(source)
+    if path.suffix == ".npy":
+        return np.array(read_array(path)), None, False
+    y, parts = _columns_of_labels(read_table(path, dtype=str), label, part, str(path))
+    return y, parts, path.suffix == ".csv"
+
+
+def _columns_of_labels(
+    table: pd.DataFrame, label: str | None, part: str | None, where: str
+) -> tuple[NDArray[Any], Any]:
+    """The column of labels, and that of parts where there is one."""
+    if label is None:
+        others = [column for column in table.columns if column != part]
+        label = others[0] if len(others) == 1 else LABEL
+    if label not in table.columns:
+        raise ValueError(
+            f"{where}: there is no column {label!r}; it has {name_some(table.columns)}. "
+            "Name the column of labels with label=."
+        )
+    parts = table[part].to_numpy(dtype=object) if part in table.columns else None
+    return plain_labels(table[label]), parts
+
+
+def plain_labels(labels: Any) -> NDArray[Any]:
+    """Labels as an array: whole numbers stay whole numbers, text is text."""
+    y = np.asarray(labels)
+    if y.dtype != object or not y.size:
+        return y
+    kind = pd.api.types.infer_dtype(y, skipna=False)
+    return y.astype({"string": str, "integer": np.int64}.get(kind, object))
+
+
+def _refuse_other_order(features: Any, labels: Any) -> None:
+    """Refuse pandas labels whose index names the rows of features in another order."""
+    if not isinstance(features, pd.DataFrame) or not isinstance(labels, pd.Series | pd.DataFrame):
+        return
+    ours, theirs = features.index, labels.index
+    if (
+        len(ours) == len(theirs)
+        and not ours.equals(theirs)
+        and ours.sort_values().equals(theirs.sort_values())
+    ):
+        raise ValueError(
+            "The index of labels names the rows of features in another order. Rows are matched by "
+            "place: write labels.loc[features.index]."
+        )
+
+
+def _read_parts(source: Any) -> Any:
+    """Parts that do not stand beside the labels."""
+    if not isinstance(source, os.PathLike):
+        return np.asarray(source)
+    path = Path(source)
+    if path.suffix == ".npy":
+        return np.array(read_array(path))
+    table = read_table(path, dtype=str)
+    return _columns_of_labels(table, "part" if "part" in table else None, None, str(path))[0]
+
+
+# ---------------------------------------------------------------------------------- signatures
+
+
+def read_signatures(source: Any, label: str | None) -> tuple[Any, bool]:
+    """The table of signatures, and whether its labels were read from text."""
+    if not is_file(source):
+        if isinstance(source, pd.DataFrame) and _has(source, label):
+            source = source.set_index(label)
+        return source, False
+    path = Path(source)
+    named = path.suffix == ".csv" and _has(read_table(path, nrows=0), label)
+    table = read_table(path, dtype={label if named else 0: str})
+    if isinstance(table.index, pd.RangeIndex):  # a parquet file may keep the labels as an index
+        if table.shape[1] < 2:
+            raise ValueError(
+                f"{path}: there are {table.shape[1]} columns; the first holds the labels, the "
+                "others describe the classes."
+            )
+        table = table.set_index(label if _has(table, label) else table.columns[0])
+    if table.index.hasnans:
+        raise ValueError(f"{path}: the first column, of labels, has empty cells.")
+    if others := non_numeric(table):
+        counts = [str(i) for i in range(len(table))]
+        hint = ""
+        if _SAVED_INDEX.fullmatch(str(table.index.name)) or list(map(str, table.index)) == counts:
+            hint = (
+                " The first column, which holds the labels, counts the rows: write the table with "
+                "index=False."
+            )
+        raise ValueError(f"{path}: columns {name_some(others)} are not numbers.{hint}")
+    return table, path.suffix == ".csv"
+
+
+def match_types(
+    y: NDArray[Any], y_text: bool, signatures: Any, index_text: bool
+) -> tuple[NDArray[Any], Any]:
+    """Give labels that were read from text the type of the others.
+
+    In text a label 3 and a label "3" look alike. They become numbers if everything agrees to it.
+    """
+    if not isinstance(signatures, pd.DataFrame):
+        return y, signatures  # the data set refuses it, and says why
+    index = signatures.index
+    y_whole = is_whole(y) if y_text else y.dtype.kind in "iu"
+    index_whole = is_whole(index) if index_text else pd.api.types.is_integer_dtype(index)
+    if y_text and not pd.isna(y).any():
+        y = y.astype(np.int64) if y_whole and index_whole else y.astype(str)
+    if index_text and y_whole and index_whole:
+        signatures = signatures.set_axis(index.astype(np.int64), axis=0)
+    return y, signatures
+
+
+def is_whole(names: Iterable[Any]) -> bool:
+    """Whether all names are whole numbers, written as such."""
+    return all(
+        isinstance(name, str) and name.lstrip("-").isdecimal() and str(int(name)) == name
+        for name in names
+    )
+
+
+# --------------------------------------------------------------------------------------- files
+
+
+def read_array(path: Path) -> NDArray[Any]:
+    """An array from a NumPy file; Python objects are never loaded."""
+    if path.suffix not in (".npy", ".npz"):
+        raise ValueError(f"{path}: images are given as a .npy file.")
+    try:
+        if path.suffix == ".npy":
+            return np.load(path, mmap_mode="r", allow_pickle=False)
+        with np.load(path, allow_pickle=False) as archive:
+            names = archive.files
+            wanted = names if len(names) == 1 else [n for n in ("X", "features") if n in names]
+            if len(wanted) != 1:
+                raise ValueError(
+                    f"it holds {len(names)} arrays ({name_some(names)}); name one of them X"
+                )
+            return archive[wanted[0]]
+    except FileNotFoundError:
+        raise
+    except (ValueError, OSError, EOFError, SyntaxError, KeyError, zipfile.BadZipFile) as error:
+        reason = str(error).partition("\n")[0]
+        raise ValueError(f"{path}: the array cannot be read ({reason}).") from error
+
+
+def read_table(path: Path, **options: Any) -> pd.DataFrame:
+    """A table from a text or parquet file; `options` are for text."""
+    try:
+        if path.suffix == ".csv":
+            # "NA" and "nan" may be names of classes; only what is empty is missing.
+            return pd.read_csv(path, keep_default_na=False, na_values=[""], **options)
+        if path.suffix == ".parquet":
+            return pd.read_parquet(path)
+    except ImportError as error:
+        raise ImportError(
+            f"Reading {path.name} needs pyarrow, which is not installed. "
+            "Install it with: pip install pyarrow"
+        ) from error
+    except FileNotFoundError:
+        raise
+    # Each parser has its own errors; all of them mean that it is not such a table.
+    except Exception as error:
+        raise ValueError(f"{path}: the table cannot be read ({error}).") from error
+    raise ValueError(f"{path}: files of kind {path.suffix!r} are not read; use .csv or .parquet.")
+
+
+def _headless(path: Path) -> bool:
+    """Whether the first line of a table of features is data already."""
+    if path.suffix != ".csv":
+        return False
+    with open(path, newline="", encoding="utf-8", errors="replace") as file:
+        try:
+            first = next(csv.reader(file), [])
+        except csv.Error:
+            return False
+    try:
+        return bool(first) and all(np.isfinite(float(cell)) for cell in first)
+    except ValueError:
+        return False
+
+
+def non_numeric(table: pd.DataFrame) -> list[str]:
+    """The columns that do not hold numbers."""
+    numeric = pd.api.types.is_numeric_dtype
+    return [str(column) for column in table if not numeric(table[column].dtype)]

@@ -1,0 +1,352 @@
+"""Picture of the accuracy of unseen classes against their distance from the seen ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from zslearn.metrics._accuracy import per_class_accuracy
+from zslearn.metrics._class_signatures import signature_rows
+from zslearn.metrics._plot_tools import BLUE, short_name
+from zslearn.metrics._validation import check_classes, check_labels, unique
+from zslearn.utils import Floats, import_optional
+
+# Where a label may stand, in typographic points from its class; nearer and to the right first.
+_NEXT_TO = 5
+_PLACES = [
+    (radius * dx, radius * dy, ha, va)
+    for radius in (_NEXT_TO, 12, 20)
+    for dx, dy, ha, va in (
+        (1, 0.4, "left", "bottom"),
+        (1, -0.4, "left", "top"),
+        (-1, 0.4, "right", "bottom"),
+        (-1, -0.4, "right", "top"),
+        (0, 1, "center", "bottom"),
+        (0, -1, "center", "top"),
+    )
+]
+
+
+class ClassDistanceDisplay:
+    """Picture of the accuracy in each unseen class against its distance from the seen classes.
+
+    A point is an unseen class: to the right the Euclidean distance from its signature to the
+    nearest one of a seen class, signatures being of unit length; upwards the share of its samples
+    that were recognised. The legend has Spearman's rank correlation of the two. Classes far from
+    the trend are named.
+
+    Use `from_estimator` or `from_predictions` to make one. All parameters are stored as attributes.
+
+    Parameters
+    ----------
+    distance : ndarray of shape (n_classes,)
+        Distance of each unseen class to the nearest seen one.
+    accuracy : ndarray of shape (n_classes,)
+        Accuracy in each class; NaN where it has no sample, and then no point.
+    classes : ndarray of shape (n_classes,)
+        The unseen classes.
+    nearest : ndarray of shape (n_classes,), default=None
+        The seen class that is nearest to each.
+    estimator_name : str, default=None
+        Name in the legend. None: not shown.
+
+    Attributes
+    ----------
+    points_ : matplotlib PathCollection
+        The classes.
+    labels_ : list of matplotlib Annotation
+        Names of classes that are far from the trend.
+    ax_ : matplotlib Axes
+        The axes with the points.
+    figure_ : matplotlib Figure
+        The figure that holds the axes.
+
+    See Also
+    --------
+    zslearn.metrics.UnseenConfusionDisplay : What the classes are taken for.
+    zslearn.metrics.per_class_accuracy : Computes the accuracies.
+
+    Examples
+    --------
+    >>> from zslearn.metrics import ClassDistanceDisplay
+    >>> display = ClassDistanceDisplay.from_predictions(
+    ...     ["emu", "emu", "owl", "owl"],
+    ...     ["emu", "emu", "owl", "emu"],
+    ...     signatures={"cat": [1, 0, 0], "hen": [0, 1, 0], "emu": [0, 3, 1], "owl": [1, 1, 2]},
+    ...     seen_classes=["cat", "hen"],
+    ... )
+    >>> display.distance.round(2)
+    array([0.32, 1.09])
+    >>> display.accuracy
+    array([1. , 0.5])
+    >>> display.nearest.tolist()
+    ['hen', 'cat']
+    """
+
+    points_: Any
+    labels_: list[Any]
+    ax_: Any
+    figure_: Any
+
+    def __init__(
+        self,
+        *,
+        distance: ArrayLike,
+        accuracy: ArrayLike,
+        classes: ArrayLike,
+        nearest: NDArray[Any] | None = None,
+        estimator_name: str | None = None,
+    ) -> None:
+        self.distance: Floats = np.asarray(distance, dtype=np.float64)
+        self.accuracy: Floats = np.asarray(accuracy, dtype=np.float64)
+        self.classes = check_classes(classes)
+        if not len(self.distance) == len(self.accuracy) == len(self.classes):
+            raise ValueError(
+                "distance, accuracy and classes must have one entry per class: got "
+                f"{len(self.distance)}, {len(self.accuracy)} and {len(self.classes)}."
+            )
+        self.nearest = nearest
+        self.estimator_name = estimator_name
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        signatures: Any,
+        classes: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> ClassDistanceDisplay:
+        """Plot the unseen classes of a fitted estimator, which chooses among them.
+
+        Parameters
+        ----------
+        estimator : object
+            Fitted, with `seen_classes_`, `predict(X, classes=...)` and, where `classes` is None,
+            `unseen_classes_`.
+        X : array of shape (n_samples, n_features)
+            Samples of unseen classes.
+        y : array-like of shape (n_samples,)
+            Their labels.
+        signatures : DataFrame, mapping or MultiSignatures
+            What is known of each class, as it was given to `fit`.
+        classes : array-like, default=None
+            The unseen classes to choose among. None: `unseen_classes_`.
+        name : str, default=None
+            Name in the legend. None: the name of the estimator's class.
+        ax : matplotlib Axes, default=None
+            Where to draw. None: a new figure.
+        **kwargs : dict
+            Passed to `plot`.
+
+        Returns
+        -------
+        display : ClassDistanceDisplay
+
+        See Also
+        --------
+        ClassDistanceDisplay.from_predictions : The same from predicted labels.
+        """
+        candidates = estimator.unseen_classes_ if classes is None else classes
+        return cls.from_predictions(
+            y,
+            estimator.predict(X, classes=candidates),
+            signatures=signatures,
+            seen_classes=estimator.seen_classes_,
+            classes=candidates,
+            name=type(estimator).__name__ if name is None else name,
+            ax=ax,
+            **kwargs,
+        )
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_pred: ArrayLike,
+        *,
+        signatures: Any,
+        seen_classes: ArrayLike,
+        classes: ArrayLike | None = None,
+        name: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> ClassDistanceDisplay:
+        """Plot the unseen classes of predicted labels.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n_samples,)
+            True labels of samples of unseen classes.
+        y_pred : array-like of shape (n_samples,)
+            Predicted labels.
+        signatures : DataFrame, mapping or MultiSignatures
+            What is known of each class; it must describe `classes` and `seen_classes`.
+        seen_classes : array-like
+            The classes with training samples.
+        classes : array-like, default=None
+            The unseen classes, which must hold every label of `y_true`. One without a sample has no
+            point. None: those that occur in `y_true`.
+        name : str, default=None
+            Name in the legend. None: only the correlation is shown.
+        ax : matplotlib Axes, default=None
+            Where to draw. None: a new figure.
+        **kwargs : dict
+            Passed to `plot`.
+
+        Returns
+        -------
+        display : ClassDistanceDisplay
+
+        See Also
+        --------
+        ClassDistanceDisplay.from_estimator : The same from an estimator and samples.
+        """
+        unseen = (
+            unique(check_labels(y_true, "y_true")) if classes is None else check_classes(classes)
+        )
+        seen = check_classes(seen_classes, "seen_classes")
+        accuracy = per_class_accuracy(
+            y_true, y_pred, classes=unseen, missing="ignore", average=None
+        )
+        # Imported here because it takes long.
+        from scipy.spatial.distance import cdist
+
+        distances = cdist(signature_rows(signatures, unseen), signature_rows(signatures, seen))
+        display = cls(
+            distance=distances.min(axis=1),
+            accuracy=accuracy,
+            classes=unseen,
+            nearest=seen[distances.argmin(axis=1)],
+            estimator_name=name,
+        )
+        return display.plot(ax=ax, **kwargs)
+
+    @property
+    def correlation(self) -> float:
+        """Spearman's rank correlation; NaN with fewer than 3 classes or without any spread."""
+        shown = ~np.isnan(self.accuracy)
+        # Equal distances may differ by rounding, which must not rank them.
+        distance, accuracy = self.distance[shown].round(12), self.accuracy[shown]
+        if shown.sum() < 3 or np.ptp(distance) == 0 or np.ptp(accuracy) == 0:
+            return float("nan")
+        # Imported here because it takes long.
+        from scipy.stats import spearmanr
+
+        return float(spearmanr(distance, accuracy).statistic)
+
+    def plot(
+        self, ax: Any = None, *, name: str | None = None, n_labels: int = 10, **kwargs: Any
+    ) -> ClassDistanceDisplay:
+        """Draw a point per class and the names of those far from the trend.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw. None: a new figure.
+        name : str, default=None
+            Name in the legend. None: `estimator_name`.
+        n_labels : int, default=10
+            How many classes are named, at most: those whose accuracy is furthest from the line of
+            least squares. A name that finds no room beside its point is left out. Names are placed
+            for the size that the figure has now.
+        **kwargs : dict
+            Passed to matplotlib's `scatter`.
+
+        Returns
+        -------
+        display : ClassDistanceDisplay
+            This object.
+        """
+        pyplot = import_optional("matplotlib.pyplot", "ClassDistanceDisplay")
+        if ax is None:
+            _, ax = pyplot.subplots(layout="constrained")
+        self.ax_, self.figure_ = ax, ax.figure
+
+        shown = np.flatnonzero(~np.isnan(self.accuracy))
+        distance, accuracy = self.distance[shown], self.accuracy[shown]
+        options: dict[str, Any] = {"s": 22, "alpha": 0.8, "linewidths": 0, "zorder": 2}
+        options["label"] = self._label(self.estimator_name if name is None else name)
+        # A second display on the same axes gets a colour of its own.
+        if not ax.collections:
+            options["color"] = BLUE
+        if {"c", "color"} & set(kwargs):
+            options.pop("color", None)
+        self.points_ = ax.scatter(distance, accuracy, **(options | kwargs))
+        ax.set(
+            xlabel="Distance to the nearest seen class (signatures of unit length)",
+            ylabel="Accuracy in the class",
+        )
+        ax.set_ylim(min(-0.05, ax.get_ylim()[0]), max(1.05, ax.get_ylim()[1]))
+        # Above the axes it covers no point.
+        legend = ax.legend(loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+
+        furthest = np.argsort(-np.abs(_residuals(distance, accuracy)), kind="stable")[:n_labels]
+        names = [short_name(self.classes[i]) for i in shown[furthest]]
+        self.labels_ = _place_labels(ax, names, distance[furthest], accuracy[furthest])
+        return self
+
+    def _label(self, name: str | None) -> str:
+        correlation = self.correlation
+        if np.isnan(correlation):
+            text = "rank correlation undefined"
+        else:
+            text = f"rank correlation ρ = {correlation:.2f}".replace("-", "−")
+        return text if name is None else f"{short_name(name)} ({text})"
+
+
+def _residuals(x: Floats, y: Floats) -> Floats:
+    """How far points are above the line of least squares, or above their mean without one."""
+    if len(x) == 0:
+        return np.zeros(0)
+    centred = x - x.mean()
+    spread = float(centred @ centred)
+    slope = float(centred @ y) / spread if spread > 0 else 0.0
+    return y - y.mean() - slope * centred
+
+
+def _place_labels(ax: Any, names: list[str], x: Floats, y: Floats) -> list[Any]:
+    """Write names beside their points where there is room: over no other name and no point."""
+    # Only now are the axes where the figure's layout puts them.
+    ax.figure.draw_without_rendering()
+    frame = ax.get_window_extent()
+    legend = ax.get_legend()
+    taken = [text.get_window_extent() for text in ax.texts]
+    if legend is not None:
+        taken.append(legend.get_window_extent())
+    points = np.concatenate(
+        [ax.transData.transform(np.ma.getdata(c.get_offsets())) for c in ax.collections]
+    )
+    labels = []
+    for name, *point in zip(names, x, y, strict=True):
+        label = ax.annotate(
+            name, point, xytext=(0, 0), textcoords="offset points", fontsize=8, parse_math=False
+        )
+        for dx, dy, ha, va in _PLACES:
+            label.set(position=(dx, dy), ha=ha, va=va)
+            box = label.get_window_extent()
+            inside = frame.x0 <= box.x0 and box.x1 <= frame.x1
+            inside = inside and frame.y0 <= box.y0 and box.y1 <= frame.y1
+            if inside and not box.count_contains(points) and not box.count_overlaps(taken):
+                taken.append(box)
+                labels.append(label)
+                _join(ax, point, (dx, dy))
+                break
+        else:
+            label.remove()
+    return labels
+
+
+def _join(ax: Any, point: list[float], place: tuple[float, float]) -> None:
+    """Draw a line from a point to its name, where this is not next to it."""
+    if max(map(abs, place)) > _NEXT_TO:
+        line = {"arrowstyle": "-", "color": "0.5", "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3}
+        ax.annotate("", point, xytext=place, textcoords="offset points", arrowprops=line, zorder=1)

@@ -1,0 +1,336 @@
+"""Picture of a search: scores over one or two hyper-parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from zslearn.model_selection._landscape import is_number, read_landscape
+from zslearn.model_selection._plot_axes import (
+    axis_kind,
+    cell_borders,
+    middle,
+    positions,
+    set_axis,
+    short,
+    written,
+)
+from zslearn.utils import Floats, import_optional
+
+# Blue and vermilion of Okabe and Ito, which people with any colour vision can tell apart.
+_BLUE, _VERMILION = "#0072B2", "#D55E00"
+# Up to so many cells of a heat map have their score written into them.
+_MOST_VALUES = 100
+# Length of an arrow over an edge of the grid, in typographic points.
+_ARROW = 26
+
+
+class SearchLandscapeDisplay:
+    """Picture of the mean validation score over one or two hyper-parameters of a search.
+
+    One hyper-parameter gives a line, with a band of one standard deviation over the folds; two give
+    a heat map. At each value the other hyper-parameters are at their best there. The chosen setting
+    is marked; an arrow leads away from it where it sits on an edge of the grid, and the legend says
+    in which direction to search on.
+
+    An axis is logarithmic where its values grow by about the same factor. Values that are no
+    numbers, or numbers of neither even steps nor even factors, are placed at equal distances.
+
+    Use `from_search` to make one. All parameters are stored as attributes.
+
+    Parameters
+    ----------
+    x_name : str
+        Hyper-parameter to the right.
+    x_values : sequence of length n_x
+        Its values, in order.
+    mean : ndarray of shape (n_x,) or (n_y, n_x)
+        Mean score; NaN where no setting has one.
+    std : ndarray of the shape of `mean`
+        Standard deviation over the folds.
+    y_name : str, default=None
+        Hyper-parameter upwards. None: there is one hyper-parameter only.
+    y_values : sequence of length n_y, default=None
+        Its values, in order.
+    chosen : tuple of int, default=None
+        Position of the chosen setting: (x,) or (y, x). None: it is not in the picture.
+    chosen_score : float, default=None
+        Its score. None: the one in `mean`.
+    edges : mapping of str to {"smallest", "largest"}, default=None
+        Hyper-parameters whose chosen value is on an edge of the grid.
+    others : sequence of str, default=()
+        Hyper-parameters that are at their best everywhere.
+    score_name : str, default="score"
+        Name of the score.
+
+    Attributes
+    ----------
+    line_ : matplotlib Line2D or None
+        The mean score over one hyper-parameter.
+    band_ : matplotlib PolyCollection, LineCollection or None
+        One standard deviation around it: a band, or lines where values have no order.
+    mesh_ : matplotlib QuadMesh or None
+        The mean score over two hyper-parameters.
+    text_ : list of matplotlib Text
+        Scores in the cells of the heat map.
+    chosen_ : matplotlib Line2D or None
+        The mark of the chosen setting: a diamond on the line, a frame around the cell.
+    arrows_ : dict of str to matplotlib Annotation
+        Arrows that lead over an edge, by hyper-parameter.
+    ax_ : matplotlib Axes
+        The axes with the scores.
+    figure_ : matplotlib Figure
+        The figure that holds the axes.
+
+    See Also
+    --------
+    ZeroShotSearchCV : Searches.
+
+    Examples
+    --------
+    >>> from zslearn.baselines import ESZSL
+    >>> from zslearn.datasets import make_zero_shot
+    >>> from zslearn.model_selection import SearchLandscapeDisplay, ZeroShotSearchCV
+    >>> data = make_zero_shot(random_state=0)
+    >>> grid = {"alpha_features": [1, 10, 100, 1000], "alpha_signatures": [0.01, 0.1, 1]}
+    >>> search = ZeroShotSearchCV(ESZSL(), grid)
+    >>> search = search.fit(data.X_train, data.y_train, signatures=data.signatures)
+    >>> display = SearchLandscapeDisplay.from_search(search, x="alpha_features")
+    >>> display.x_values
+    [1, 10, 100, 1000]
+    >>> display.mean.shape
+    (4,)
+    """
+
+    line_: Any
+    band_: Any
+    mesh_: Any
+    text_: list[Any]
+    chosen_: Any
+    arrows_: dict[str, Any]
+    ax_: Any
+    figure_: Any
+
+    def __init__(
+        self,
+        *,
+        x_name: str,
+        x_values: Sequence[Any],
+        mean: Floats,
+        std: Floats,
+        y_name: str | None = None,
+        y_values: Sequence[Any] | None = None,
+        chosen: tuple[int, ...] | None = None,
+        chosen_score: float | None = None,
+        edges: Mapping[str, str] | None = None,
+        others: Sequence[str] = (),
+        score_name: str = "score",
+    ) -> None:
+        shape = (len(x_values),) if y_values is None else (len(y_values), len(x_values))
+        if np.shape(mean) != shape or np.shape(std) != shape:
+            raise ValueError(
+                f"mean and std must have one entry per value: expected the shape {shape}, got "
+                f"{np.shape(mean)} and {np.shape(std)}."
+            )
+        self.x_name = x_name
+        self.x_values = x_values
+        self.mean: Floats = np.asarray(mean, dtype=np.float64)
+        self.std: Floats = np.asarray(std, dtype=np.float64)
+        self.y_name = y_name
+        self.y_values = y_values
+        self.chosen = chosen
+        self.chosen_score = chosen_score
+        self.edges = edges
+        self.others = others
+        self.score_name = score_name
+
+    @classmethod
+    def from_search(
+        cls,
+        search: Any,
+        x: str | None = None,
+        y: str | None = None,
+        *,
+        score: str | None = None,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> SearchLandscapeDisplay:
+        """Plot the scores of a fitted search.
+
+        Parameters
+        ----------
+        search : ZeroShotSearchCV
+            Fitted; or another search with `cv_results_` and `best_index_`, such as scikit-learn's.
+        x, y : str, default=None
+            Hyper-parameters, to the right and upwards. With `x` alone the picture is a line. With
+            neither they are the ones that the grid varies, if these are one or two.
+        score : str, default=None
+            Name of the score. None: the first, which decided.
+        ax : matplotlib Axes, default=None
+            Where to draw. None: a new figure.
+        **kwargs : dict
+            Passed to matplotlib's `plot` for a line, `pcolormesh` for a heat map.
+
+        Returns
+        -------
+        display : SearchLandscapeDisplay
+        """
+        display = cls(**read_landscape(search, x, y, score))
+        return display.plot(ax=ax, **kwargs)
+
+    def plot(self, ax: Any = None, **kwargs: Any) -> SearchLandscapeDisplay:
+        """Draw the scores and the chosen setting.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw. None: a new figure.
+        **kwargs : dict
+            Passed to matplotlib's `plot` for a line, `pcolormesh` for a heat map.
+
+        Returns
+        -------
+        display : SearchLandscapeDisplay
+            This object.
+        """
+        pyplot = import_optional("matplotlib.pyplot", "SearchLandscapeDisplay")
+        if ax is None:
+            _, ax = pyplot.subplots(layout="constrained")
+        self.ax_, self.figure_ = ax, ax.figure
+        self.line_ = self.band_ = self.mesh_ = self.chosen_ = None
+        self.text_, self.arrows_ = [], {}
+
+        x_kind = axis_kind(self.x_values)
+        x = positions(self.x_values, x_kind)
+        set_axis(ax.xaxis, ax.set_xscale, self.x_name, self.x_values, x_kind)
+        if self.y_values is None:
+            self._draw_line(x, kwargs)
+            if self.chosen is not None:
+                self._mark_point(x[self.chosen[0]])
+        else:
+            y_kind = axis_kind(self.y_values)
+            y = positions(self.y_values, y_kind)
+            set_axis(ax.yaxis, ax.set_yscale, str(self.y_name), self.y_values, y_kind)
+            x_borders, y_borders = cell_borders(x, x_kind), cell_borders(y, y_kind)
+            self._draw_mesh(x_borders, y_borders, kwargs)
+            if self.mean.size <= _MOST_VALUES:
+                self._write_values(x, y)
+            if self.chosen is not None:
+                row, column = self.chosen
+                self._mark_cell(x_borders[column : column + 2], y_borders[row : row + 2])
+        self._explain()
+        return self
+
+    def _draw_line(self, x: Floats, kwargs: dict[str, Any]) -> None:
+        """The mean with the spread over the folds; values without an order are not joined."""
+        options: dict[str, Any] = {"color": _BLUE, "marker": "o", "markersize": 4}
+        options["label"] = "mean over the folds ± 1 standard deviation"
+        if {"c", "color"} & set(kwargs):
+            del options["color"]
+        ordered = all(map(is_number, self.x_values))
+        if not ordered:
+            options["linestyle"] = "none"
+        (self.line_,) = self.ax_.plot(x, self.mean, **(options | kwargs))
+        color, span = self.line_.get_color(), (self.mean - self.std, self.mean + self.std)
+        if ordered:
+            self.band_ = self.ax_.fill_between(x, *span, color=color, alpha=0.2, linewidth=0)
+        else:
+            self.band_ = self.ax_.vlines(x, *span, color=color, alpha=0.4, linewidth=3)
+        # Room for an arrow over an edge of the grid.
+        self.ax_.margins(x=0.12)
+        self.ax_.set_ylabel(f"Validation {short(self.score_name)}", parse_math=False)
+
+    def _draw_mesh(self, x_borders: Floats, y_borders: Floats, kwargs: dict[str, Any]) -> None:
+        """Cells around the values; those without a score are grey."""
+        options = {"cmap": "cividis", "edgecolors": "white", "linewidth": 0.5}
+        scores = np.ma.masked_invalid(self.mean)
+        self.mesh_ = self.ax_.pcolormesh(x_borders, y_borders, scores, **(options | kwargs))
+        self.ax_.set_facecolor("0.85")
+        bar = self.figure_.colorbar(self.mesh_, ax=self.ax_)
+        bar.set_label(f"Mean validation {short(self.score_name)}", parse_math=False)
+
+    def _write_values(self, x: Floats, y: Floats) -> None:
+        """Scores in the cells, in a colour that can be read there."""
+        size = 9 if self.mean.shape[1] <= 8 else 7
+        for (row, column), value in np.ndenumerate(self.mean):
+            if np.isnan(value):
+                text, color = "no score", "0.3"
+            else:
+                red, green, blue, _ = self.mesh_.cmap(self.mesh_.norm(value))
+                dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
+                text, color = f"{value:.3f}", "white" if dark else "black"
+            self.text_.append(
+                self.ax_.text(
+                    x[column], y[row], text, ha="center", va="center", color=color, fontsize=size
+                )
+            )
+
+    def _mark_point(self, x: float) -> None:
+        """Mark the chosen value on the line, with an arrow that leads on where it is on an edge."""
+        score = self._score_of_chosen()
+        (self.chosen_,) = self.ax_.plot(
+            x, score, color=_VERMILION, marker="D", markersize=8, linestyle="none", zorder=3
+        )
+        for name, edge in (self.edges or {}).items():
+            shift = -_ARROW if edge == "smallest" else _ARROW
+            self.arrows_[name] = self._arrow((x, score), (shift, 0), "<|-")
+
+    def _mark_cell(self, x_borders: Floats, y_borders: Floats) -> None:
+        """Frame the chosen cell, with an arrow to the border where it is on an edge."""
+        (left, right), (low, high) = x_borders, y_borders
+        (self.chosen_,) = self.ax_.plot(
+            [left, right, right, left, left], [low, low, high, high, low],
+            color=_VERMILION, linewidth=3, zorder=3, clip_on=False, scalex=False, scaley=False,
+        )  # fmt: skip
+        for name, edge in (self.edges or {}).items():
+            shift = _ARROW if edge == "smallest" else -_ARROW
+            if name == self.x_name:
+                border = left if edge == "smallest" else right
+                point, text = (border, middle(low, high, self.ax_.get_yscale())), (shift, 0)
+            else:
+                border = low if edge == "smallest" else high
+                point, text = (middle(left, right, self.ax_.get_xscale()), border), (0, shift)
+            self.arrows_[name] = self._arrow(point, text, "-|>")
+
+    def _arrow(self, point: tuple[Any, Any], shift: tuple[float, float], style: str) -> Any:
+        arrow = {"arrowstyle": style, "color": _VERMILION, "linewidth": 2, "mutation_scale": 14}
+        arrow |= {"shrinkA": 0, "shrinkB": 0}
+        return self.ax_.annotate(
+            "", point, xytext=shift, textcoords="offset points", arrowprops=arrow, zorder=3
+        )
+
+    def _score_of_chosen(self) -> float:
+        return float(self.mean[self.chosen] if self.chosen_score is None else self.chosen_score)
+
+    def _explain(self) -> None:
+        """Say above the axes, where nothing is covered, what is drawn and what was chosen."""
+        lines = import_optional("matplotlib.lines", "SearchLandscapeDisplay")
+        entries = [] if self.line_ is None else [((self.line_, self.band_), self.line_.get_label())]
+        marks = {"color": _VERMILION, "linestyle": "none", "markersize": 7}
+        if self.chosen is not None:
+            values = [f"{short(self.x_name)} = {written(self.x_values[self.chosen[-1]])}"]
+            frame: dict[str, Any] = {"marker": "D"}
+            if self.y_values is not None:
+                values.append(f"{short(self.y_name)} = {written(self.y_values[self.chosen[0]])}")
+                frame = {"marker": "s", "markerfacecolor": "none", "markeredgewidth": 2}
+            handle = lines.Line2D([], [], **(marks | frame))
+            label = f"chosen: {', '.join(values)} ({self._score_of_chosen():.3f})"
+            entries.append((handle, label))
+        for name in self.arrows_:
+            smaller = (self.edges or {})[name] == "smallest"
+            marker = "v^" if name == self.y_name else "<>"
+            handle = lines.Line2D([], [], marker=marker[0 if smaller else 1], **marks)
+            further = "smaller" if smaller else "larger"
+            entries.append((handle, f"on the edge of the grid: try {further} {short(name)}"))
+        best = f"best over {', '.join(map(short, self.others))}" if self.others else None
+        if not entries:
+            self.ax_.set_title(best or "", fontsize=9, parse_math=False)
+            return
+        legend = self.ax_.legend(
+            *zip(*entries, strict=True), title=best, title_fontsize=9, alignment="left",
+            loc="lower left", bbox_to_anchor=(0, 1), frameon=False, fontsize=9,
+        )  # fmt: skip
+        for text in (*legend.get_texts(), legend.get_title()):
+            text.set_parse_math(False)

@@ -1,0 +1,255 @@
+"""Pipelines of scikit-learn that end in a zero-shot estimator, as zero-shot estimators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from zslearn.base import ZeroShotPredictor
+from zslearn.scoring import ClassScorer, Embedding
+from zslearn.utils import Array, fingerprint
+
+__all__ = ["ZeroShotPipeline", "as_zero_shot"]
+
+
+class ZeroShotPipeline(ZeroShotPredictor, Pipeline):
+    """A pipeline whose last step is a zero-shot estimator, and which is one itself.
+
+    :class:`~zslearn.calibration.CalibratedStacking` and
+    :class:`~zslearn.model_selection.ZeroShotSearchCV` make one of the pipeline that they are given;
+    it is their `estimator_`. Unlike scikit-learn's it takes `signatures` and `classes` without
+    metadata routing, and describes further classes.
+
+    Parameters
+    ----------
+    steps : list of (name, estimator)
+        Transformers, then a zero-shot estimator.
+    transform_input : list of str, optional
+        See :class:`sklearn.pipeline.Pipeline`.
+    memory : str or object, optional
+        Where fitted transformers are kept; see :class:`sklearn.pipeline.Pipeline`.
+    verbose : bool, default=False
+        Whether times of the steps are printed.
+
+    Attributes
+    ----------
+    transformers_ : Pipeline or None
+        The fitted steps before the last; None where there are none.
+    named_steps : Bunch
+        Steps by name.
+    <attributes of every wrapper>
+
+    Examples
+    --------
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from zslearn.baselines import ESZSL
+    >>> from zslearn.datasets import make_zero_shot
+    >>> from zslearn.pipeline import ZeroShotPipeline
+    >>> data = make_zero_shot(random_state=0)
+    >>> model = ZeroShotPipeline([("scale", StandardScaler()), ("method", ESZSL())])
+    >>> model = model.fit(data.X_train, data.y_train, signatures=data.signatures)
+    >>> labels, scores = model.predict_top_k(data.X_test_unseen, k=3)
+    >>> labels.shape
+    (150, 3)
+    """
+
+    steps: list[tuple[str, Any]]
+    transformers_: Pipeline | None
+
+    def fit(self, X: Any, y: Any, *, signatures: Any = None) -> Self:
+        """Fit the transformers, then the last step on what they make of the images.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        signatures : DataFrame, mapping, array or MultiSignatures, optional
+            What is known of each class; see :meth:`ZeroShotClassifier.fit`.
+
+        Returns
+        -------
+        self
+            The fitted pipeline. After an error it is as it was.
+        """
+        fitted = dict(self.fit_grid(X, y, signatures=signatures, settings=[{}]))[0]
+        self.steps, self.transformers_ = fitted.steps, fitted.transformers_
+        return self
+
+    def fit_grid(
+        self, X: Any, y: Any, *, signatures: Any = None, settings: Sequence[Mapping[str, Any]]
+    ) -> Iterator[tuple[int, Self]]:
+        """Fit once for each setting; those that differ in the last step share the transformers.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        signatures : DataFrame, mapping, array or MultiSignatures, optional
+            What is known of each class; see :meth:`fit`.
+        settings : sequence of mappings
+            Hyper-parameters by name, as `set_params` takes them.
+
+        Yields
+        ------
+        index : int
+            Position in `settings`.
+        estimator : ZeroShotPipeline
+            Fitted under that setting.
+        """
+        prefix = f"{self.steps[-1][0]}__"
+        groups: dict[str, list[int]] = {}
+        for index, setting in enumerate(settings):
+            groups.setdefault(fingerprint(_split(setting, prefix)[0]), []).append(index)
+        for indices in groups.values():
+            of_steps, _ = _split(settings[indices[0]], prefix)
+            variant = clone(self).set_params(**of_steps)
+            transformers, rows = variant._fit_transformers(X, y)
+            fitted = variant._last_step().fit_grid(
+                rows,
+                y,
+                signatures=signatures,
+                settings=[_split(settings[index], prefix)[1] for index in indices],
+            )
+            for position, method in fitted:
+                yield indices[position], variant._after(transformers, method)
+                del method
+
+    def add_classes(self, signatures: Any) -> Self:
+        """Describe further classes to the last step.
+
+        Parameters
+        ----------
+        signatures : DataFrame, mapping or MultiSignatures
+            See :meth:`ZeroShotClassifier.add_classes`.
+
+        Returns
+        -------
+        self
+            The pipeline, which now also predicts these classes.
+        """
+        check_is_fitted(self, "class_scorer_")
+        self.steps[-1][1].add_classes(signatures)
+        return self
+
+    def transform_rows(self, X: Any) -> Array:
+        """What the transformers make of features.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Image features.
+
+        Returns
+        -------
+        array of shape (n_samples, n_transformed)
+            What the last step gets.
+        """
+        return X if self.transformers_ is None else _as_array(self.transformers_.transform(X))
+
+    @property
+    def class_scorer_(self) -> ClassScorer:
+        """What predictions work on: the scorer of the last step, after the transformers."""
+        scorer = self.steps[-1][1].class_scorer_
+        if self.transformers_ is None:
+            return scorer
+        return replace(scorer, embedding=Embedding(_After(self.transformers_, scorer.embedding)))
+
+    @property
+    def seen_classes_(self) -> NDArray[Any]:  # type: ignore[override]
+        """The classes of the training data, sorted."""
+        return self.steps[-1][1].seen_classes_
+
+    @property
+    def grids(self) -> dict[str, dict[str, Sequence[Any]]]:
+        """Grids of the last step by name, with its name before the hyper-parameters."""
+        name, method = self.steps[-1]
+        return {
+            grid: {f"{name}__{parameter}": list(values) for parameter, values in content.items()}
+            for grid, content in getattr(method, "grids", {}).items()
+        }
+
+    def _has_temperature(self) -> bool:
+        return hasattr(self.steps[-1][1], "predict_proba")
+
+    def _last_step(self) -> Any:
+        method = self.steps[-1][1]
+        if not hasattr(method, "fit_grid"):
+            raise TypeError(
+                f"The last step of the pipeline must be a zero-shot estimator; got {method!r}."
+            )
+        return method
+
+    def _fit_transformers(self, X: Any, y: Any) -> tuple[Pipeline | None, Any]:
+        """The steps before the last, fitted anew, and what they make of the samples."""
+        before = self.steps[:-1]
+        if not before:
+            return None, X
+        transformers = clone(Pipeline(before, memory=self.memory, verbose=self.verbose))
+        return transformers, _as_array(transformers.fit_transform(X, y))
+
+    def _after(self, transformers: Pipeline | None, method: Any) -> Self:
+        """A fitted pipeline of fitted parts."""
+        before = [] if transformers is None else list(transformers.steps)
+        name = self.steps[-1][0]
+        pipeline = type(self)([*before, (name, method)], memory=self.memory, verbose=self.verbose)
+        pipeline.transformers_ = transformers
+        return pipeline
+
+
+def as_zero_shot(estimator: Any) -> Any:
+    """A clone of an estimator that wrappers can use: a pipeline becomes a ZeroShotPipeline.
+
+    Parameters
+    ----------
+    estimator : zero-shot estimator or Pipeline
+        Not changed.
+
+    Returns
+    -------
+    zero-shot estimator
+        Not fitted.
+    """
+    if not isinstance(estimator, Pipeline) or isinstance(estimator, ZeroShotPipeline):
+        return clone(estimator)
+    pipeline = ZeroShotPipeline(
+        clone(estimator).steps, memory=estimator.memory, verbose=estimator.verbose
+    )
+    pipeline._last_step()
+    return pipeline
+
+
+@dataclass(frozen=True)
+class _After:
+    """Transformers, then the embedding of the last step."""
+
+    transformers: Pipeline
+    embedding: Embedding
+
+    def __call__(self, rows: Array) -> Array:
+        return self.embedding(_as_array(self.transformers.transform(rows)))
+
+
+def _as_array(rows: Any) -> Any:
+    """What transformers gave, which may be a frame (`set_output`), as an array."""
+    return rows.to_numpy() if hasattr(rows, "to_numpy") else rows
+
+
+def _split(setting: Mapping[str, Any], prefix: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Hyper-parameters of the steps, and those of the last one without its name."""
+    of_steps = {name: value for name, value in setting.items() if not name.startswith(prefix)}
+    of_last = {
+        name.removeprefix(prefix): value
+        for name, value in setting.items()
+        if name.startswith(prefix)
+    }
+    return of_steps, of_last

@@ -1,0 +1,251 @@
+import importlib
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from zslearn.baselines import ESZSL
+from zslearn.metrics import ConfusedPair, UnseenConfusionDisplay, per_class_accuracy
+
+TRUE = ["cat"] * 4 + ["emu"] * 4 + ["owl"] * 2
+PRED = ["cat", "cat", "emu", "owl", "emu", "owl", "owl", "owl", "owl", "owl"]
+
+
+@pytest.fixture
+def plt():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    yield pyplot
+    pyplot.close("all")
+
+
+def _plot(true=TRUE, pred=PRED, **kwargs):
+    return UnseenConfusionDisplay.from_predictions(true, pred, **kwargs)
+
+
+def _ticks(axis):
+    return [label.get_text() for label in axis.get_ticklabels()]
+
+
+def _listed(display):
+    return [text.get_text() for text in display.figure_.legends[0].get_texts()]
+
+
+def test_shares_and_worst_pairs(plt):
+    display = _plot(name="mine")
+    expected = [[0.5, 0.25, 0.25], [0, 0.25, 0.75], [0, 0, 1]]
+    np.testing.assert_array_equal(display.shares, expected)
+    np.testing.assert_array_equal(display.im_.get_array(), expected)
+    assert np.diag(display.shares).mean() == per_class_accuracy(TRUE, PRED)
+    # Of the two pairs with the same share the one further left comes first.
+    assert display.worst_pairs() == [
+        ConfusedPair("emu", "owl", 0.75, 3, 4),
+        ConfusedPair("cat", "emu", 0.25, 1, 4),
+        ConfusedPair("cat", "owl", 0.25, 1, 4),
+    ]
+    assert display.worst_pairs(1) == display.worst_pairs()[:1]
+    assert _listed(display) == [
+        "emu → owl: 75 % (3 of 4)",
+        "cat → emu: 25 % (1 of 4)",
+        "cat → owl: 25 % (1 of 4)",
+    ]
+    assert [mark.get_text() for mark in display.marks_] == ["1", "2", "3"]
+    assert display.marks_[0].xy == (2.5, 0.5)  # the corner of the cell in row 1, column 2
+    assert _ticks(display.ax_.yaxis) == _ticks(display.ax_.xaxis) == ["cat", "emu", "owl"]
+    assert display.ax_.get_title() == "mine"
+    texts = [[t and t.get_text() for t in row] for row in display.text_]
+    assert texts == [["50", "25", "25"], [None, "25", "75"], [None, None, "100"]]
+
+
+def test_more_samples_decide_between_equal_shares(plt):
+    display = _plot(["a", "a"] + ["b"] * 4, ["b", "a", "a", "a", "b", "b"])
+    assert [pair.true for pair in display.worst_pairs()] == ["b", "a"]
+
+
+def test_from_estimator(plt, problem):
+    model = ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    X, y = problem.X_test_unseen, problem.y_test_unseen
+    display = UnseenConfusionDisplay.from_estimator(model, X, y)
+    assert display.classes.tolist() == sorted(problem.unseen_classes.tolist())
+    assert display.estimator_name == "ESZSL"
+    assert display.n_other is None
+    score = model.score(X, y, classes=problem.unseen_classes)
+    assert np.diag(display.shares).mean() == pytest.approx(score)
+    # Among all classes most answers are seen ones, which share a column.
+    display = UnseenConfusionDisplay.from_predictions(
+        y, model.predict(X), classes=problem.unseen_classes
+    )
+    assert display.n_other.sum() == np.isin(model.predict(X), model.seen_classes_).sum() > 0
+
+
+def test_predictions_outside_have_a_column(plt):
+    display = _plot(["a", "a", "b"], ["a", "x", "y"])
+    np.testing.assert_array_equal(display.shares, [[0.5, 0], [0, 0]])
+    np.testing.assert_array_equal(display.im_.get_array(), [[0.5, 0, 0.5], [0, 0, 1]])
+    assert _ticks(display.ax_.xaxis) == ["a", "b", "other classes"]
+    assert _ticks(display.ax_.yaxis) == ["a", "b"]
+    assert display.worst_pairs() == []
+    assert display.figure_.legends == []
+
+
+def test_classes_without_samples_have_an_empty_row(plt):
+    display = _plot(["a", "b"], ["c", "b"], classes=["c", "b", "a"])
+    assert display.classes.tolist() == ["a", "b", "c"]
+    assert display.im_.get_array().mask.all(axis=1).tolist() == [False, False, True]
+    assert display.worst_pairs() == [ConfusedPair("a", "c", 1.0, 1, 1)]
+    with pytest.raises(ValueError, match="y_true holds labels that are not in classes: 'b'"):
+        _plot(["a", "b"], ["a", "b"], classes=["a"])
+
+
+def test_one_class(plt):
+    display = _plot([7, 7], [7, 7])
+    np.testing.assert_array_equal(display.shares, [[1.0]])
+    assert display.worst_pairs() == []
+    assert _ticks(display.ax_.xaxis) == ["7"]
+
+
+SIGNATURES = {"a": [1, 0, 0], "b": [0, 0, 1], "c": [5, 0.1, 0], "d": [0, 0.1, 3]}
+
+
+def test_order(plt):
+    true, pred = list("abcd"), list("abdc")
+    display = _plot(true, pred, signatures=SIGNATURES)
+    order = display.classes.tolist()
+    # Lengths do not matter: a is beside c, b beside d.
+    assert abs(order.index("a") - order.index("c")) == abs(order.index("b") - order.index("d")) == 1
+    assert display.counts[order.index("c"), order.index("d")] == 1
+    assert _plot(true, pred, signatures=SIGNATURES, order="name").classes.tolist() == true
+    frame = pd.DataFrame(SIGNATURES).T
+    assert _plot(true, pred, signatures=frame).classes.tolist() == order
+    with pytest.raises(ValueError, match='order="similarity" needs signatures='):
+        _plot(true, pred, order="similarity")
+    with pytest.raises(ValueError, match="order must be"):
+        _plot(true, pred, order="size")
+    with pytest.raises(ValueError, match="signatures do not describe these classes: 'd'"):
+        _plot(true, pred, signatures=frame.drop(index="d"))
+
+
+def _images(n_samples=10):
+    return np.arange(n_samples)[:, None, None] * np.ones((1, 3, 2))
+
+
+def _drawn(row):
+    """Numbers of the samples whose images a row of axes shows."""
+    return [int(ax.images[0].get_array()[0, 0]) if ax.images else None for ax in row]
+
+
+def test_examples(plt):
+    display = _plot(images=_images(), n_examples=2, n_pairs=2, image_kwargs={"cmap": "gray_r"})
+    # Spread over samples 5, 6, 7; then a sample that is recognised as the predicted class.
+    assert [_drawn(row) for row in display.example_axes_] == [[5, 7, 8], [2, None, 4]]
+    assert display.example_axes_[0, 0].images[0].get_cmap().name == "gray_r"
+    titles = [row[0].get_title(loc="left") for row in display.example_axes_]
+    assert titles == ["1  emu → owl: 75 % (3 of 4)", "2  cat → emu: 25 % (1 of 4)"]
+    assert display.figure_.legends == []
+    # Drawn into given axes there is no place for them.
+    figure, ax = plt.subplots()
+    assert display.plot(ax=ax).example_axes_ is None
+    assert display.figure_ is figure
+    assert len(display.marks_) == 3
+
+
+def test_missing_images(plt):
+    images = list(_images())
+    images[5] = images[8] = images[9] = None
+    display = _plot(images=images, n_examples=2, n_pairs=1)
+    assert [_drawn(row) for row in display.example_axes_] == [[None, 7, None]]
+    # More pairs than there are images of: they are named all the same.
+    display.plot(n_pairs=3)
+    assert len(display.example_axes_) == 3
+    assert display.example_axes_[2, 0].get_title(loc="left") == "3  cat → owl: 25 % (1 of 4)"
+
+
+def test_a_predicted_class_without_samples_has_no_example(plt):
+    display = _plot(["a"], ["b"], classes=["a", "b"], images=_images(1))
+    assert [_drawn(row) for row in display.example_axes_] == [[0, None]]
+
+
+def test_wrong_images(plt):
+    with pytest.raises(ValueError, match="got 3 images for 10 labels"):
+        _plot(images=_images(3))
+    with pytest.raises(ValueError, match=r"shape \(height, width\).*got \(12,\)"):
+        _plot(images=np.zeros((len(TRUE), 12)))
+    colour = np.zeros((len(TRUE), 4, 5, 3))
+    assert _plot(images=colour).example_axes_[0, 0].images[0].get_array().shape == (4, 5, 3)
+
+
+STRANGE = ["<script>alert(1)</script>", "$x_", "ä\n" * 40, "_hidden", "ő" * 60]
+
+
+def test_strange_names(plt):
+    pairs = list(itertools.product(STRANGE, STRANGE))
+    display = _plot([t for t, _ in pairs], [p for _, p in pairs], name="$a$ \\frac")
+    display.figure_.canvas.draw()  # unbalanced mathematics would fail here
+    names = _ticks(display.ax_.yaxis)
+    assert "$x_" in names
+    assert "<script>alert(1)</script>"[:23] + "…" in names
+    assert all(len(name) <= 24 and "\n" not in name for name in names)
+    assert len(_listed(display)) == 5
+
+
+@pytest.mark.parametrize("n_classes", [2, 15, 16, 50, 51, 130])
+def test_labels_are_thinned_and_do_not_touch(plt, n_classes):
+    classes = [f"class {i:03d}" for i in range(n_classes)]
+    display = _plot(classes, classes[1:] + classes[:1])
+    shown = _ticks(display.ax_.yaxis)
+    assert shown == classes[:: -(-n_classes // 50)]
+    display.figure_.canvas.draw()
+    boxes = [label.get_window_extent() for label in display.ax_.get_yticklabels()]
+    assert all(b.y1 <= a.y0 for a, b in itertools.pairwise(boxes))
+    boxes = [label.get_window_extent() for label in display.ax_.get_xticklabels()]
+    assert all(a.x1 <= b.x0 for a, b in itertools.pairwise(boxes))
+    assert (display.text_ is not None) == (n_classes <= 15)
+
+
+def test_everything_is_inside_the_figure(plt):
+    display = _plot(images=_images(), name="mine")
+    width, height = display.figure_.get_size_inches()
+    box = display.figure_.get_tightbbox()
+    assert box.x0 >= 0
+    assert box.y0 >= 0
+    assert box.x1 <= width
+    assert box.y1 <= height
+
+
+def test_small_axes_have_fewer_labels(plt):
+    classes = [f"class {i:03d}" for i in range(40)]
+    _, axes = plt.subplots(2, 2, figsize=(4, 4))
+    display = _plot(classes, classes, ax=axes[0, 0])
+    assert 2 <= len(_ticks(display.ax_.yaxis)) < 20
+
+
+def test_constructor(plt):
+    display = UnseenConfusionDisplay(counts=[[1, 1], [0, 0]], classes=["a", "b"], n_other=[2, 0])
+    np.testing.assert_array_equal(display.shares, [[0.25, 0.25], [np.nan, np.nan]])
+    assert display.plot() is display
+    with pytest.raises(ValueError, match="2 classes, and counts has shape"):
+        UnseenConfusionDisplay(counts=np.eye(3), classes=["a", "b"])
+    with pytest.raises(ValueError, match="more than once"):
+        UnseenConfusionDisplay(counts=np.eye(2), classes=["a", "a"])
+
+
+def test_options_of_the_cells(plt):
+    display = _plot(include_values=False, cmap="Greys", vmax=0.5)
+    assert display.text_ is None
+    assert display.im_.get_cmap().name == "Greys"
+    assert display.im_.norm.vmax == 0.5
+
+
+def test_without_matplotlib(monkeypatch):
+    load = importlib.import_module
+
+    def refuse(name, *args):
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return load(name, *args)
+
+    monkeypatch.setattr(importlib, "import_module", refuse)
+    with pytest.raises(ImportError, match="UnseenConfusionDisplay needs matplotlib"):
+        _plot()

@@ -1,0 +1,351 @@
+"""What a person gets wrong without noticing is said: what, where, and what was perhaps meant."""
+
+from __future__ import annotations
+
+import inspect
+import unicodedata
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+
+from zslearn.baselines import ESZSL
+from zslearn.calibration import CalibratedStacking
+from zslearn.experiments import METHODS, find_method
+from zslearn.model_selection import ZeroShotSearchCV
+from zslearn.signatures import MultiSignatures
+from zslearn.synthesis import EXEM
+from zslearn.utils import (
+    InputWarning,
+    did_you_mean,
+    look_alikes,
+    name_near_misses,
+    names_keywords,
+    normal_form,
+    suggest,
+)
+
+NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
+
+
+@pytest.fixture
+def words():
+    """Samples of six named numbers, and signatures of eight."""
+    rng = np.random.RandomState(0)
+    signatures = pd.DataFrame(
+        rng.rand(8, 5), index=NUMBERS, columns=["round", "tall", "open", "dark", "odd"]
+    )
+    y = np.repeat(NUMBERS[:6], 10)
+    X = signatures.loc[y].to_numpy() @ rng.rand(5, 7) + 0.01 * rng.randn(60, 7)
+    return X, y, signatures
+
+
+@pytest.fixture
+def model(words):
+    X, y, signatures = words
+    return ESZSL().fit(X, y, signatures=signatures)
+
+
+WRAPPERS = [
+    ESZSL(),
+    EXEM(),
+    CalibratedStacking(ESZSL(), bias=0.1),
+    ZeroShotSearchCV(ESZSL(), {"center": ["both"]}),
+]
+
+
+# Fitting without signatures
+
+
+def test_the_first_fit_without_signatures_says_what_it_cannot_do(words, monkeypatch):
+    monkeypatch.setattr("zslearn.utils._warnings._SAID", set())
+    X, y, signatures = words
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ESZSL().fit(X, y, signatures=signatures)
+    with pytest.warns(InputWarning, match="class without samples cannot be predicted") as caught:
+        CalibratedStacking(ESZSL()).fit(X, y)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ESZSL().fit(X, y)
+        EXEM().fit(X, y)
+
+
+@pytest.mark.parametrize("estimator", WRAPPERS, ids=lambda e: type(e).__name__)
+def test_labels_that_cannot_be_predicted_have_no_score(words, estimator):
+    X, y, signatures = words
+    fitted = clone(estimator).fit(X, y)
+    strange = np.where(y == "one", "seven", y)
+    with pytest.raises(ValueError, match="not among classes_: 'seven'.*give fit signatures="):
+        fitted.score(X, strange)
+    fitted = clone(estimator).fit(X, y, signatures=signatures)
+    assert 0 <= fitted.score(X, strange) <= 1
+    with pytest.raises(ValueError, match="not among classes_: 'nine'.*describe their classes"):
+        fitted.score(X, np.where(y == "one", "nine", y))
+    with pytest.raises(ValueError, match="not among classes: 'one'.*name their classes"):
+        fitted.score(X, y, classes=NUMBERS[1:])
+    with pytest.raises(ValueError, match="classes_ has 'one', y has 'One'"):
+        fitted.score(X, np.where(y == "one", "One", y))
+    with pytest.raises(TypeError, match="classes= is a keyword"):
+        fitted.score(X, y, NUMBERS)
+
+
+def test_labels_of_any_type_have_a_score(words):
+    X, y, _ = words
+    codes = np.unique(y, return_inverse=True)[1]
+    for labels in (codes, codes.astype(float), codes.tolist(), pd.Series(codes), codes > 2):
+        fitted = ESZSL().fit(X, labels)
+        assert fitted.score(X, labels) > 0.3
+    with pytest.raises(ValueError, match="classes_ has 2, y has '2'"):
+        ESZSL().fit(X, codes).score(X, codes.astype(str))
+
+
+def test_without_signatures_no_class_can_be_added(words):
+    X, y, signatures = words
+    fitted = ESZSL().fit(X, y)
+    with pytest.raises(ValueError, match="fit was given no signatures.*fit again"):
+        fitted.add_classes(signatures.loc[["seven"]])
+
+
+# Labels that are nearly right
+
+DECOMPOSED = unicodedata.normalize("NFD", "größe")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("Six", "signatures has 'six', y has 'Six'"),
+        (" six", "signatures has 'six', y has ' six'"),
+        ("sixx", "signatures has 'six', y has 'sixx'"),
+    ],
+)
+def test_a_label_of_y_that_is_nearly_one_of_signatures(words, wrong, message):
+    X, y, signatures = words
+    with pytest.raises(ValueError, match=f"1 of the 6 classes.*{message}"):
+        ESZSL().fit(X, np.where(y == "six", wrong, y), signatures=signatures)
+
+
+def test_unicode_forms_are_shown_apart(words):
+    X, y, signatures = words
+    y = np.where(y == "six", "größe", y)
+    signatures = signatures.rename(index={"six": DECOMPOSED})
+    with pytest.raises(ValueError, match="no signature") as caught:
+        ESZSL().fit(X, y, signatures=signatures)
+    assert r"signatures has 'gro\u0308\xdfe', y has 'gr\xf6\xdfe'" in str(caught.value)
+
+
+def test_numbered_classes_are_no_near_misses(words):
+    X, y, signatures = words
+    names = {label: f"class {i}" for i, label in enumerate(signatures.index)}
+    signatures = signatures.rename(index=names)
+    y = np.array([names[label] for label in y])
+    with pytest.raises(ValueError, match="Add a row for each") as caught:
+        ESZSL().fit(X, y, signatures=signatures.drop(index="class 3"))
+    assert "signatures has" not in str(caught.value)
+
+
+def test_a_candidate_that_is_nearly_a_class(model, words):
+    X = words[0]
+    with pytest.raises(ValueError, match="'Eight'. classes_ has 'eight', classes has 'Eight'"):
+        model.predict(X, classes=["one", "Eight"])
+    with pytest.raises(ValueError, match="labels are numbers, those of classes_ are strings"):
+        model.predict(X, classes=[1, 2])
+
+
+def test_new_classes_that_look_like_known_ones(model, words):
+    rows = words[2].iloc[:1]
+    for label in ("eight ", "EIGHT"):
+        with pytest.warns(InputWarning, match=f"'{label}' and 'eight'"):
+            clone_of(model, words).add_classes(rows.rename(index={"one": label}))
+    # Where case tells classes apart it is no mistake.
+    letters = clone_of(model, words).add_classes(
+        pd.DataFrame(np.eye(3, 5), ["A", "a", "b"], rows.columns)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        letters.add_classes(pd.DataFrame([[1, 2, 3, 4, 5]], ["B"], rows.columns))
+    with pytest.raises(ValueError, match="Already described: 'eight'"):
+        model.add_classes(rows.rename(index={"one": "eight"}))
+
+
+def clone_of(model, words):
+    X, y, signatures = words
+    return clone(model).fit(X, y, signatures=signatures)
+
+
+def test_attributes_that_are_nearly_right(model, words):
+    row = words[2].iloc[:1].rename(index={"one": "nine"})
+    with pytest.raises(
+        ValueError,
+        match="differ in 'Tall', 'tall'. signatures given to fit has 'tall', the new "
+        "signatures has 'Tall'",
+    ):
+        model.add_classes(row.rename(columns={"tall": "Tall"}))
+    with pytest.raises(ValueError, match="have 4 attributes; .* fit have 5. They differ in 'tall'"):
+        model.add_classes(row.drop(columns="tall"))
+
+
+def test_views_whose_labels_are_nearly_the_same(words):
+    X, y, signatures = words
+    views = MultiSignatures({"a": signatures, "b": signatures.rename(index={"two": "Two"})})
+    with pytest.raises(ValueError, match="the view 'a' has 'two', the view 'b' has 'Two'"):
+        ESZSL().fit(X, y, signatures=views)
+
+
+# Tables the wrong way
+
+
+@pytest.mark.parametrize("estimator", WRAPPERS, ids=lambda e: type(e).__name__)
+def test_a_transposed_table_is_recognised(words, estimator):
+    X, y, signatures = words
+    message = "signatures looks transposed: its columns are the classes; give signatures.T"
+    with pytest.raises(ValueError, match=message):
+        clone(estimator).fit(X, y, signatures=signatures.T)
+    with pytest.raises(ValueError, match=message):
+        clone(estimator).fit(X, y, signatures={"round": signatures["round"]})
+
+
+def test_other_transposed_tables(model, words):
+    X, y, signatures = words
+    codes = np.array([NUMBERS.index(label) for label in y])
+    numbered = signatures.set_axis(range(8))
+    with pytest.raises(ValueError, match="looks transposed: its columns are the classes"):
+        ESZSL().fit(X, codes, signatures=numbered.T)
+    seen = signatures.loc[np.unique(y)]
+    with pytest.raises(ValueError, match="transposed: it has 5 rows and 6 columns"):
+        ESZSL().fit(X, y, signatures=seen.to_numpy().T)
+    both = MultiSignatures({"a": signatures.T, "b": signatures.T})
+    with pytest.raises(ValueError, match="the view 'a' of signatures looks transposed"):
+        ESZSL().fit(X, y, signatures=both)
+    with pytest.raises(ValueError, match="transposed: its rows are the attributes"):
+        model.add_classes(signatures.T)
+
+
+def test_labels_that_are_not_in_the_index(words):
+    X, y, signatures = words
+    with pytest.raises(ValueError, match="only count the rows: put the class labels into the"):
+        ESZSL().fit(X, y, signatures=signatures.reset_index(drop=True))
+    frame = pl.DataFrame({"Class": NUMBERS, "round": signatures["round"].tolist()})
+    with pytest.raises(ValueError, match="has a column 'Class': rename it"):
+        ESZSL().fit(X, y, signatures=frame)
+
+
+# Keywords
+
+
+@pytest.mark.parametrize("estimator", WRAPPERS, ids=lambda e: type(e).__name__)
+def test_arguments_that_are_keywords_are_named(words, estimator):
+    X, y, signatures = words
+    with pytest.raises(TypeError, match=r"^signatures= is a keyword: fit\(X, y, signatures=…\)"):
+        clone(estimator).fit(X, y, signatures)
+    fitted = clone(estimator).fit(X, y, signatures=signatures)
+    for name in ("predict", "decision_function"):
+        with pytest.raises(TypeError, match=rf"^classes= is a keyword: {name}\(X, classes=…\)"):
+            getattr(fitted, name)(X, ["seven"])
+    with pytest.raises(TypeError, match="classes= is a keyword: predict_top_k"):
+        fitted.predict_top_k(X, 2, ["seven"])
+    # What Python itself refuses is refused in its words.
+    with pytest.raises(TypeError, match="unexpected keyword argument 'signature'"):
+        clone(estimator).fit(X, y, signature=signatures)
+    shown = list(inspect.signature(type(estimator).fit).parameters)
+    assert shown == ["self", "X", "y", "signatures"]
+
+
+def test_only_methods_with_keywords_are_changed():
+    class Thing:
+        def plain(self, first):
+            return first
+
+        def free(self, *rest, option=None):
+            return rest
+
+        def strict(self, first, *, option=None):
+            """Say what it got."""
+            return first, option
+
+    before = dict(vars(Thing))
+    assert names_keywords(Thing) is Thing
+    assert Thing.plain is before["plain"]
+    assert Thing.free is before["free"]
+    assert Thing.strict.__doc__ == "Say what it got."
+    assert Thing().strict(1, option=2) == (1, 2)
+    with pytest.raises(TypeError, match=r"option= is a keyword: strict\(first, option=…\)"):
+        Thing().strict(1, 2)
+
+
+# Names of methods
+
+
+@pytest.mark.parametrize(
+    ("typed", "name"),
+    [
+        ("eszsl", "ESZSL"),
+        ("exem-1nns", "EXEM (1NNs)"),
+        ("EXEM(1NN)", "EXEM (1NN)"),
+        ("exem (sync ovo)", "EXEM (SynC o-vs-o)"),
+        ("sync_struct", "SynC struct"),
+        ("cmt*", "CMT*"),
+        ("CMT", "CMT"),
+        ("sae", "SAE"),
+    ],
+)
+def test_the_spelling_of_methods_is_free(typed, name):
+    assert find_method(typed) is METHODS[name]
+
+
+@pytest.mark.parametrize(
+    ("typed", "question"),
+    [
+        ("ESZL", r"Did you mean 'ESZSL'\?"),
+        ("exem 1nnss", r"Did you mean 'EXEM \(1NNs\)' or 'EXEM \(1NN\)'\?"),
+        ("sync", r"Did you mean one of SynC o-vs-o, SynC cs, SynC struct\?"),
+        ("EXEM", r"Did you mean one of EXEM \(ConSE\), .*EXEM \(1NN\), EXEM \(1NNs\)\?"),
+    ],
+)
+def test_methods_that_may_be_meant_are_named(typed, question):
+    with pytest.raises(ValueError, match=f"^Unknown method: '{typed}'.*{question}$"):
+        find_method(typed)
+
+
+def test_nothing_is_suggested_for_nonsense():
+    for name in ("qqqq", "", "()"):
+        with pytest.raises(ValueError, match=r"module:Class\.$"):
+            find_method(name)
+
+
+# The helper
+
+
+def test_suggest():
+    assert suggest("Killer Whale", ["killer_whale", "killer"]) == ["killer_whale"]
+    assert suggest("zebar", ["zebra", "horse"]) == ["zebra"]
+    assert suggest("unicorn", ["zebra", "horse"]) == []
+    assert suggest("7", [7, 8]) == [7]
+    assert len(suggest("aaaa", ["aaab", "aaac", "aaad", "aaae"], limit=2)) == 2
+    assert normal_form("_") == "_"
+    assert did_you_mean("demos", ["demo"]) == " Did you mean 'demo'?"
+    assert did_you_mean("xyz", ["demo"]) == ""
+
+
+def test_near_misses_are_counted():
+    labels = [f"name{'abcde'[i]}" for i in range(5)]
+    text = name_near_misses(
+        [label.upper() for label in labels], labels, unknown_in="y", known_in="classes"
+    )
+    assert text.startswith(" classes has 'namea', y has 'NAMEA'; ")
+    assert text.endswith("; and 2 more.")
+    assert name_near_misses(["x"], ["y"], unknown_in="y", known_in="classes") == ""
+
+
+def test_look_alikes():
+    assert look_alikes(["A "], ["A", "b"]) == [("A ", "A")]
+    assert look_alikes(["a"], ["A", "b"]) == [("a", "A")]
+    assert look_alikes(["B"], ["A", "a", "b"]) == []
+    assert look_alikes([DECOMPOSED], ["größe"]) == [(DECOMPOSED, "größe")]
+    assert look_alikes([1], [2]) == []
