@@ -38,8 +38,8 @@ FLAGS = [
 ]
 
 # Pictures further down load when they come into view; here they shall load at once. Then: does the
-# page scroll sideways, which pictures are missing, which blocks scroll by themselves? The theme lets
-# the article scroll inside the page, so that the page alone would never be found too wide.
+# page scroll sideways, which pictures are missing, which blocks scroll by themselves? The theme
+# lets the article scroll inside the page: the page alone would never be found too wide for it.
 LOOK = """
 async () => {
   const images = Array.from(document.images).filter((image) => image.getAttribute("src"));
