@@ -200,6 +200,7 @@ def main(arguments: list[str] | None = None) -> int:
         for width in options.widths:
             window = {"width": width, "height": HEIGHT}
             tab = browser.new_context(viewport=window, color_scheme=options.scheme).new_page()
+            tab.set_default_timeout(120_000)  # in ms; a busy machine may need more than 30 s
             for page in pages:
                 shot = take(tab, root, page, options.out, width)
                 shots.append(shot)
