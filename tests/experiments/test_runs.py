@@ -152,7 +152,7 @@ def test_killed_fifty_times_and_resumed(tiny, tmp_path, monkeypatch):
                 run_benchmark(tiny, ["ESZSL"], folder, grid="fast")
             finally:
                 os._exit(0)
-        time.sleep(rng.uniform(0, duration / 3))
+        time.sleep(rng.uniform(0, duration))
         os.kill(child, signal.SIGKILL)
         killed += os.WIFSIGNALED(os.waitpid(child, 0)[1])
         # Whatever is there at any moment is whole and right.
