@@ -13,13 +13,16 @@ when classes were described. A wrapper derives from :class:`ZeroShotMetaClassifi
 scorer from that of the estimator inside.
 """
 
-from zslearn.base._classifier import ZeroShotClassifier, fit_together
+from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._meta import ZeroShotMetaClassifier
 from zslearn.base._predictor import ZeroShotPredictor
+from zslearn.base._together import fit_together
 from zslearn.base._training import Training
 from zslearn.base._variants import alike, alike_but_for, with_setting
+from zslearn.base._weights import AcceptsSampleWeight
 
 __all__ = [
+    "AcceptsSampleWeight",
     "Training",
     "ZeroShotClassifier",
     "ZeroShotMetaClassifier",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -14,12 +14,15 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from zslearn.base._locks import lock_of
 from zslearn.base._predictor import ZeroShotPredictor
+from zslearn.base._together import fit_together, not_each_once
 from zslearn.base._training import Training
 from zslearn.base._variants import with_setting
+from zslearn.base._weights import check_weights, refuse_weights
 from zslearn.scoring import ClassScorer, Embedding, FeaturePreparation, ScoreFunction
 from zslearn.signatures import SignatureTable
-from zslearn.utils import Array, checks_parameters, name_some, to_numpy, warn_once
+from zslearn.utils import Array, checks_parameters, name_some, take_rows, to_numpy, warn_once
 
 
 class ZeroShotClassifier(ZeroShotPredictor):
@@ -170,6 +173,10 @@ class ZeroShotClassifier(ZeroShotPredictor):
         self
             The fitted method. After an error it is as it was.
         """
+        return self._fit_once(X, y, signatures)
+
+    def _fit_once(self, X: Any, y: Any, signatures: Any, sample_weight: Any = None) -> Self:
+        """What `fit` does, once the hyper-parameters are checked."""
         if signatures is None:
             # An ordinary classifier is right to do so: whoever knows it hears it once.
             warn_once(
@@ -177,15 +184,18 @@ class ZeroShotClassifier(ZeroShotPredictor):
                 "without samples cannot be predicted. Give signatures= to predict unseen classes."
             )
         with self._anew() as fresh:
-            training = fresh._begin(X, y, signatures)
+            training = fresh._begin(X, y, signatures, sample_weight)
             for _ in self._fit_many(training, [fresh]):
                 fresh._describe(training.table)
             if not hasattr(fresh, "_described"):
-                raise _not_each_once(type(self))
+                raise not_each_once(type(self))
         return self
 
     def add_classes(self, signatures: Any) -> Self:
         """Describe further classes; nothing is learned again.
+
+        Several threads may add classes and predict at the same time: a prediction sees all of the
+        classes that one call adds, or none of them.
 
         Parameters
         ----------
@@ -199,12 +209,20 @@ class ZeroShotClassifier(ZeroShotPredictor):
             The method, which now also predicts these classes. After an error it is as it was.
         """
         check_is_fitted(self, "class_scorer_")
-        table = self._described.table
-        self._describe(table.union(SignatureTable.from_new(signatures, table)))
+        # Threads that add at the same time: each begins with what the one before has left.
+        with lock_of(self):
+            table = self._described.table
+            self._describe(table.union(SignatureTable.from_new(signatures, table)))
         return self
 
     def fit_grid(
-        self, X: Any, y: Any, *, signatures: Any = None, settings: Sequence[Mapping[str, Any]]
+        self,
+        X: Any,
+        y: Any,
+        *,
+        signatures: Any = None,
+        settings: Sequence[Mapping[str, Any]],
+        sample_weight: Any = None,
     ) -> Iterator[tuple[int, Self]]:
         """Fit once for each setting of the hyper-parameters, sharing what they have in common.
 
@@ -218,6 +236,8 @@ class ZeroShotClassifier(ZeroShotPredictor):
             What is known of each class; see :meth:`fit`.
         settings : sequence of mappings
             Hyper-parameters by name; those not named are as they are here.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each sample counts, for a method whose `fit` takes it.
 
         Yields
         ------
@@ -227,7 +247,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
             Fitted under that setting.
         """
         variants = [with_setting(self, setting) for setting in settings]
-        yield from fit_together(variants, X, y, signatures=signatures)
+        yield from fit_together(variants, X, y, signatures=signatures, sample_weight=sample_weight)
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn that non-finite features are replaced unless `feature_norm=None`."""
@@ -237,12 +257,19 @@ class ZeroShotClassifier(ZeroShotPredictor):
 
     # How it is done.
 
-    def _begin(self, X: Any, y: Any, signatures: Any) -> Training:
+    def _begin(self, X: Any, y: Any, signatures: Any, sample_weight: Any = None) -> Training:
         """Check what `fit` was given and make it ready."""
         X, y = self._check_training(X, y)
+        weights = check_weights(sample_weight, X)
+        if weights is not None:
+            refuse_weights(self)
+            if not weights.all():
+                there = np.flatnonzero(weights)
+                X, y, weights = take_rows(X, there), y[there], weights[there]
         seen, codes = np.unique(y, return_inverse=True)
         names = getattr(self, "feature_names_in_", None)
         training = self._describe_training(signatures, seen, self._prepare(X), codes, names)
+        training = replace(training, weights=weights)
         self._begin_with(training)
         return training
 
@@ -321,63 +348,3 @@ class _Described(NamedTuple):
 
     table: SignatureTable
     parameters: Array
-
-
-def fit_together(
-    variants: Sequence[ZeroShotClassifier], X: Any, y: Any, *, signatures: Any = None
-) -> Iterator[tuple[int, Any]]:
-    """Fit estimators on the same data; those of one class share what their method can share.
-
-    Parameters
-    ----------
-    variants : sequence of estimators
-        Not fitted. They are used up.
-    X : array-like of shape (n_samples, n_features)
-        Image features.
-    y : array-like of shape (n_samples,)
-        Class labels.
-    signatures : DataFrame, mapping, array or MultiSignatures, optional
-        What is known of each class; see :meth:`ZeroShotClassifier.fit`.
-
-    Yields
-    ------
-    index : int
-        Position in `variants`; the order is free, every one comes once.
-    estimator : zero-shot estimator
-        Fitted. It is no longer held here once the next is asked for.
-    """
-    # Preparation depends on these; nothing else that is shared does.
-    groups: dict[tuple[Any, ...], dict[int, ZeroShotClassifier]] = {}
-    for index, variant in enumerate(variants):
-        variant._validate_params()
-        key = type(variant), variant.feature_norm, variant.signature_scale
-        groups.setdefault(key, {})[index] = variant
-    for group in groups.values():
-        yield from _fit_group(group, X, y, signatures)
-
-
-def _fit_group(
-    group: dict[int, ZeroShotClassifier], X: Any, y: Any, signatures: Any
-) -> Iterator[tuple[int, Any]]:
-    """Fit estimators of one class that are prepared for alike."""
-    first = next(iter(group.values()))
-    training = first._begin(X, y, signatures)
-    for variant in group.values():
-        variant._begin_with(training)
-    positions = {id(variant): index for index, variant in group.items()}
-    blank = {id(variant): dict(vars(variant)) for variant in group.values()}
-    for variant in type(first)._fit_many(training, list(group.values())):
-        if id(variant) not in positions:
-            raise _not_each_once(type(first))
-        model = copy.copy(variant)
-        # What was learned goes with the copy: whoever holds the variant holds no model.
-        variant.__dict__ = blank[id(variant)]
-        model._describe(training.table)
-        yield positions.pop(id(variant)), model
-        del model
-    if positions:
-        raise _not_each_once(type(first))
-
-
-def _not_each_once(cls: type) -> TypeError:
-    return TypeError(f"{cls.__name__}._fit_many must yield each variant once.")

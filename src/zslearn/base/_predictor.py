@@ -208,7 +208,13 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         return float(per_class_accuracy(to_numpy(y), predicted, sample_weight=sample_weight))
 
     def fit_grid(
-        self, X: Any, y: Any, *, signatures: Any = None, settings: Sequence[Mapping[str, Any]]
+        self,
+        X: Any,
+        y: Any,
+        *,
+        signatures: Any = None,
+        settings: Sequence[Mapping[str, Any]],
+        sample_weight: Any = None,
     ) -> Iterator[tuple[int, Self]]:
         """Fit once for each setting of the hyper-parameters.
 
@@ -225,6 +231,8 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             What is known of each class; see `fit`.
         settings : sequence of mappings
             Hyper-parameters by name; those not named are as they are here.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each sample counts, for a method whose `fit` takes it.
 
         Yields
         ------
@@ -233,8 +241,10 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         estimator : zero-shot estimator
             Fitted under that setting.
         """
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         for index, setting in enumerate(settings):
-            yield index, with_setting(self, setting).fit(X, y, signatures=signatures)
+            model = with_setting(self, setting)
+            yield index, model.fit(X, y, signatures=signatures, **weights)
 
     # How it is done.
 

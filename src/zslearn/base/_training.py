@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zslearn.signatures import Signatures, SignatureTable
-from zslearn.utils import Array, take_rows
+from zslearn.utils import Array, Floats, take_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +34,9 @@ class Training:
         Whether several views stay apart.
     feature_names : ndarray of shape (n_features,) or None
         Names of the features, where there are any.
+    weights : ndarray of shape (n_samples,) or None
+        How much each sample counts, positive; 2.0 is a sample that is there twice. None: all count
+        the same. Only a method that is an :class:`AcceptsSampleWeight` ever meets weights.
     """
 
     X: Array
@@ -44,6 +47,7 @@ class Training:
     signature_scale: tuple[float, ...]
     keep_views: bool = False
     feature_names: NDArray[Any] | None = None
+    weights: Floats | None = None
 
     @property
     def n_seen(self) -> int:
@@ -59,6 +63,11 @@ class Training:
     def counts(self) -> NDArray[np.intp]:
         """Number of samples of each seen class."""
         return np.bincount(self.y, minlength=self.n_seen)
+
+    @property
+    def sizes(self) -> Floats:
+        """Weight of the samples of each seen class; their number where all count the same."""
+        return np.bincount(self.y, weights=self.weights, minlength=self.n_seen).astype(np.float64)
 
     def every_signature(self) -> Signatures:
         """Normalised signatures of every described class, in the order of `table.labels`."""
@@ -84,4 +93,5 @@ class Training:
             y=np.searchsorted(positions, self.y[rows]),
             signatures=self.signatures[positions],
             classes=self.classes[positions],
+            weights=None if self.weights is None else self.weights[rows],
         )

@@ -97,7 +97,9 @@ def class_moments(
     return Moments(gram, sums, mean)
 
 
-def class_means(X: Array, y: NDArray[np.intp], n_classes: int) -> Array:
+def class_means(
+    X: Array, y: NDArray[np.intp], n_classes: int, *, sample_weight: Floats | None = None
+) -> Array:
     """Mean of the samples of each class.
 
     Parameters
@@ -108,6 +110,8 @@ def class_means(X: Array, y: NDArray[np.intp], n_classes: int) -> Array:
         Class positions, from 0 to n_classes - 1.
     n_classes : int
         Number of classes.
+    sample_weight : ndarray of shape (n_samples,), optional
+        How much each sample counts; by default 1.
 
     Returns
     -------
@@ -124,18 +128,24 @@ def class_means(X: Array, y: NDArray[np.intp], n_classes: int) -> Array:
            [3., 2.]])
     """
     xp, device = compat.array_namespace(X), compat.device(X)
-    counts = np.bincount(y, minlength=n_classes)
-    share = xp.asarray(1.0 / np.where(counts > 0, counts, np.nan), device=device)
+    sizes = np.bincount(y, weights=sample_weight, minlength=n_classes)
+    share = xp.asarray(1.0 / np.where(sizes > 0, sizes, np.nan), device=device)
     # Sums around one sample, so that a large common offset does not cost digits.
     shift = xp.astype(X[0:1, :], xp.float64)
     sums = xp.zeros((n_classes, X.shape[1]), dtype=xp.float64, device=device)
-    for rows, members in _member_blocks(X, y, n_classes, width=2 * X.shape[1]):
+    blocks = _member_blocks(X, y, n_classes, width=2 * X.shape[1], sample_weight=sample_weight)
+    for rows, members in blocks:
         sums += members @ (xp.astype(X[rows, :], xp.float64) - shift)
     return sums * share[:, None] + shift
 
 
 def deviation_blocks(
-    X: Array, y: NDArray[np.intp], means: Array, components: Array | None = None
+    X: Array,
+    y: NDArray[np.intp],
+    means: Array,
+    components: Array | None = None,
+    *,
+    sample_weight: Floats | None = None,
 ) -> Iterator[tuple[slice, Array, Array]]:
     """Deviations of the samples from the mean of their class, a block of rows at a time.
 
@@ -149,14 +159,16 @@ def deviation_blocks(
         Mean of each class, as of `class_means`.
     components : array of shape (n_features, n_dims), optional
         Directions as columns; deviations are then along these.
+    sample_weight : ndarray of shape (n_samples,), optional
+        How much each sample counts; by default 1.
 
     Yields
     ------
     rows : slice
         Which samples.
     members : array of shape (n_classes, n_rows)
-        1.0 where the sample is of the class, 0.0 elsewhere: `members @ values` sums the values of
-        each class.
+        The weight of the sample where it is of the class, 0.0 elsewhere: `members @ values` sums
+        the values of each class.
     deviations : array of shape (n_rows, n_features) or (n_rows, n_dims)
         In float64 on the device of `X`.
 
@@ -179,14 +191,20 @@ def deviation_blocks(
     if components is not None:
         components = _double_like(components, X)
         width += 2 * components.shape[1]
-    for rows, members in _member_blocks(X, y, means.shape[0], width=width):
+    blocks = _member_blocks(X, y, means.shape[0], width=width, sample_weight=sample_weight)
+    for rows, members in blocks:
         own = xp.take(means, xp.asarray(y[rows], device=device), axis=0)
         deviations = xp.astype(X[rows, :], xp.float64) - own
         yield rows, members, deviations if components is None else deviations @ components
 
 
 def class_squares(
-    X: Array, y: NDArray[np.intp], means: Array, components: Array | None = None
+    X: Array,
+    y: NDArray[np.intp],
+    means: Array,
+    components: Array | None = None,
+    *,
+    sample_weight: Floats | None = None,
 ) -> Array:
     """Sum of squared deviations of each class from its mean.
 
@@ -200,6 +218,8 @@ def class_squares(
         Mean of each class, as of `class_means`.
     components : array of shape (n_features, n_dims), optional
         Directions as columns; deviations are then along these.
+    sample_weight : ndarray of shape (n_samples,), optional
+        How much each sample counts; by default 1.
 
     Returns
     -------
@@ -219,7 +239,8 @@ def class_squares(
     n_dims = X.shape[1] if components is None else components.shape[1]
     shape = means.shape[0], n_dims
     squares = xp.zeros(shape, dtype=xp.float64, device=compat.device(X))
-    for _, members, deviations in deviation_blocks(X, y, means, components):
+    blocks = deviation_blocks(X, y, means, components, sample_weight=sample_weight)
+    for _, members, deviations in blocks:
         squares += members @ (deviations * deviations)
     return squares
 
@@ -258,14 +279,22 @@ def mean_square_distance(X: Array) -> float:
 
 
 def _member_blocks(
-    X: Array, y: NDArray[np.intp], n_classes: int, *, width: int
+    X: Array,
+    y: NDArray[np.intp],
+    n_classes: int,
+    *,
+    width: int,
+    sample_weight: Floats | None = None,
 ) -> Iterator[tuple[slice, Array]]:
-    """Blocks of rows, `width` numbers per row in use, and which class each row is of."""
+    """Blocks of rows, `width` numbers per row in use, and the weight of each row in its class."""
     xp, device = compat.array_namespace(X), compat.device(X)
     labels = xp.asarray(y, device=device)
     classes = xp.arange(n_classes, device=device)
     for rows in row_blocks(X.shape[0], row_bytes=8 * (width + n_classes)):
-        yield rows, xp.astype(labels[rows][None, :] == classes[:, None], xp.float64)
+        members = xp.astype(labels[rows][None, :] == classes[:, None], xp.float64)
+        if sample_weight is not None:
+            members *= xp.asarray(sample_weight[rows], device=device)[None, :]
+        yield rows, members
 
 
 def _mean(X: Array, weight: Array | None) -> Array:

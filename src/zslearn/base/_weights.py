@@ -1,0 +1,90 @@
+"""Methods whose objective can weigh samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_consistent_length
+
+from zslearn.utils import Floats, checks_parameters, is_foreign, to_numpy
+
+if TYPE_CHECKING:
+    from zslearn.base._classifier import ZeroShotClassifier
+
+    _Method = ZeroShotClassifier
+else:
+    _Method = object
+
+
+class AcceptsSampleWeight(_Method):
+    """Mixin of methods whose `fit` takes `sample_weight`.
+
+    Such a method reads `training.weights` and `training.sizes`. It stands before
+    :class:`ZeroShotClassifier` among the bases.
+    """
+
+    @checks_parameters()
+    def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from images of the seen classes and the signatures of all classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features; see :meth:`ZeroShotClassifier.fit`.
+        y : array-like of shape (n_samples,)
+            Class labels: strings, integers or booleans.
+        signatures : DataFrame, mapping, array or MultiSignatures, optional
+            What is known of each class; see :meth:`ZeroShotClassifier.fit`.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each sample counts. A weight of 2 is a sample that is there twice, and a sample
+            of weight 0 is not there: a class left without samples is not seen.
+
+        Returns
+        -------
+        self
+            The fitted method. After an error it is as it was.
+        """
+        return self._fit_once(X, y, signatures, sample_weight)
+
+
+def check_weights(sample_weight: Any, X: Any) -> Floats | None:
+    """Weights as float64; None where every sample counts once.
+
+    Parameters
+    ----------
+    sample_weight : array-like of shape (n_samples,) or None
+        As `fit` takes it.
+    X : array of shape (n_samples, n_features)
+        The samples.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,) or None
+        None or not negative, with at least one that is positive.
+    """
+    if sample_weight is None:
+        return None
+    values = to_numpy(sample_weight) if is_foreign(sample_weight) else np.asarray(sample_weight)
+    if values.dtype.kind not in "biuf":
+        raise TypeError(f"sample_weight must be numbers; got an array of {values.dtype}.")
+    weights = values.astype(np.float64)
+    if weights.ndim == 0:
+        weights = np.full(X.shape[0], float(weights))
+    if weights.ndim != 1:
+        raise ValueError(f"sample_weight must have one axis; got {weights.ndim}.")
+    check_consistent_length(X, weights)
+    if not np.isfinite(weights).all() or (weights < 0).any():
+        raise ValueError("sample_weight must be finite and not negative.")
+    if not weights.any():
+        raise ValueError("sample_weight is 0 for every sample; none is left to learn from.")
+    return None if (weights == 1).all() else weights
+
+
+def refuse_weights(estimator: ZeroShotClassifier) -> None:
+    """Refuse weights where the method's objective has none."""
+    if not isinstance(estimator, AcceptsSampleWeight):
+        raise TypeError(
+            f"{type(estimator).__name__} cannot weigh samples; leave sample_weight out. Methods "
+            "whose fit has the parameter can."
+        )
