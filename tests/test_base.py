@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 import numpy as np
@@ -17,7 +19,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from zslearn.base import ZeroShotClassifier, alike, alike_but_for
-from zslearn.baselines import ESZSL
+from zslearn.baselines import ESZSL, ConSE
 from zslearn.signatures import MultiSignatures, SignatureViews, side_by_side
 from zslearn.synthesis import EXEM, SynC
 from zslearn.utils import InputWarning
@@ -859,3 +861,71 @@ def test_a_method_that_yields_nothing_says_so(problem):
         Silent().fit(**samples)
     with pytest.raises(TypeError, match=r"Silent._fit_many must yield each variant once"):
         list(Silent().fit_grid(**samples, settings=[{"center": None}, {"center": "both"}]))
+
+
+class Pausing(Prototypes):
+    """Takes so long to make classes that threads meet there."""
+
+    def synthesize(self, signatures, labels=None):
+        time.sleep(0.02)
+        return super().synthesize(signatures, labels)
+
+
+def test_threads_that_add_classes_lose_none(problem):
+    model = Pausing().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    n_described = len(model.classes_)
+    new = problem.signatures.iloc[:1] + 0.01
+
+    def add(number):
+        model.add_classes(new.set_axis([f"new {number}"]) + 0.001 * number)
+        return len(model.predict_top_k(problem.X_test_unseen, 2)[0])
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(add, range(24))) == {len(problem.X_test_unseen)}
+    assert len(model.classes_) == n_described + 24
+
+
+def test_sample_weights_that_cannot_be(problem):
+    samples = {"X": problem.X_train, "y": problem.y_train, "signatures": problem.signatures}
+    n_samples = len(problem.y_train)
+    for wrong, message in [
+        (np.ones(n_samples - 1), "inconsistent numbers of samples"),
+        (np.full(n_samples, -1.0), "finite and not negative"),
+        (np.full(n_samples, np.nan), "finite and not negative"),
+        (np.zeros(n_samples), "zero for every sample"),
+        (np.ones((n_samples, 1)), "one axis"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            EXEM().fit(**samples, sample_weight=wrong)
+    with pytest.raises(TypeError, match="must be numbers"):
+        EXEM().fit(**samples, sample_weight=["much"] * n_samples)
+    with pytest.raises(TypeError, match="sample_weight"):
+        ConSE().fit(**samples, sample_weight=np.ones(n_samples))
+    with pytest.raises(TypeError, match="ConSE cannot weigh samples"):
+        EXEM(estimator=ConSE()).fit(**samples, sample_weight=np.full(n_samples, 2.0))
+
+
+def test_a_class_that_weighs_nothing_is_not_seen(problem):
+    left_out = problem.seen_classes[0]
+    weights = (problem.y_train != left_out).astype(float)
+    model = EXEM().fit(
+        problem.X_train, problem.y_train, signatures=problem.signatures, sample_weight=weights
+    )
+    assert left_out in model.unseen_classes_
+    assert left_out not in model.seen_classes_
+
+
+def test_chunks_of_weighted_samples(problem):
+    X, y, S = problem.X_train, problem.y_train, problem.signatures
+    weights = np.random.default_rng(0).uniform(0.2, 3, len(y))
+    whole = EXEM(n_components=5).fit(X, y, signatures=S, sample_weight=weights)
+    chunks = EXEM(n_components=5)
+    for rows in np.array_split(np.random.default_rng(1).permutation(len(y)), 3):
+        chunks.partial_fit(X[rows], y[rows], signatures=S, sample_weight=weights[rows])
+    np.testing.assert_allclose(
+        chunks.decision_function(problem.X_test_unseen),
+        whole.decision_function(problem.X_test_unseen),
+        atol=1e-5,
+    )
+    plain = EXEM(n_components=5).fit(X, y, signatures=S)
+    assert not np.allclose(plain.exemplars_, whole.exemplars_, atol=1e-4)

@@ -11,11 +11,13 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
 
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
+from zslearn.datasets import make_zero_shot
 from zslearn.experiments import METHODS, find_method
-from zslearn.model_selection import ZeroShotSearchCV
+from zslearn.model_selection import ClassKFold, ZeroShotSearchCV, unseen_accuracy_scorer
 from zslearn.signatures import MultiSignatures
 from zslearn.synthesis import EXEM
 from zslearn.utils import (
@@ -93,6 +95,25 @@ def test_labels_that_cannot_be_predicted_have_no_score(words, estimator):
         fitted.score(X, np.where(y == "one", "One", y))
     with pytest.raises(TypeError, match="classes= is a keyword"):
         fitted.score(X, y, NUMBERS)
+
+
+def test_scoring_unseen_images_against_seen_classes_is_said_once(monkeypatch):
+    monkeypatch.setattr("zslearn.utils._warnings._SAID", set())
+    data = make_zero_shot(random_state=0)
+    options = {"cv": ClassKFold(3), "params": {"signatures": data.signatures}}
+    with pytest.warns(InputWarning, match="unseen_accuracy_scorer") as caught:
+        cross_val_score(ESZSL(), data.X_train, data.y_train, **options)
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cross_val_score(ESZSL(), data.X_train, data.y_train, **options)
+        monkeypatch.setattr("zslearn.utils._warnings._SAID", set())
+        cross_val_score(
+            ESZSL(), data.X_train, data.y_train, scoring=unseen_accuracy_scorer, **options
+        )
+        model = ESZSL().fit(data.X_train, data.y_train, signatures=data.signatures)
+        model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
+        model.score(data.X_test_seen, data.y_test_seen)
 
 
 def test_labels_of_any_type_have_a_score(words):
@@ -254,7 +275,7 @@ def test_arguments_that_are_keywords_are_named(words, estimator):
     with pytest.raises(TypeError, match="unexpected keyword argument 'signature'"):
         clone(estimator).fit(X, y, signature=signatures)
     shown = list(inspect.signature(type(estimator).fit).parameters)
-    assert shown == ["self", "X", "y", "signatures"]
+    assert shown[:4] == ["self", "X", "y", "signatures"]
 
 
 def test_only_methods_with_keywords_are_changed():

@@ -19,10 +19,10 @@ from zslearn.base._predictor import ZeroShotPredictor
 from zslearn.base._together import fit_together, not_each_once
 from zslearn.base._training import Training
 from zslearn.base._variants import with_setting
-from zslearn.base._weights import check_weights, refuse_weights
+from zslearn.base._weights import refuse_weights, weighted_samples
 from zslearn.scoring import ClassScorer, Embedding, FeaturePreparation, ScoreFunction
 from zslearn.signatures import SignatureTable
-from zslearn.utils import Array, checks_parameters, name_some, take_rows, to_numpy, warn_once
+from zslearn.utils import Array, checks_parameters, name_some, to_numpy, warn_once
 
 
 class ZeroShotClassifier(ZeroShotPredictor):
@@ -260,12 +260,9 @@ class ZeroShotClassifier(ZeroShotPredictor):
     def _begin(self, X: Any, y: Any, signatures: Any, sample_weight: Any = None) -> Training:
         """Check what `fit` was given and make it ready."""
         X, y = self._check_training(X, y)
-        weights = check_weights(sample_weight, X)
+        X, y, weights = weighted_samples(X, y, sample_weight)
         if weights is not None:
             refuse_weights(self)
-            if not weights.all():
-                there = np.flatnonzero(weights)
-                X, y, weights = take_rows(X, there), y[there], weights[there]
         seen, codes = np.unique(y, return_inverse=True)
         names = getattr(self, "feature_names_in_", None)
         training = self._describe_training(signatures, seen, self._prepare(X), codes, names)

@@ -34,6 +34,7 @@ from zslearn.utils import (
     names_keywords,
     plain_tensor,
     to_numpy,
+    warn_once,
 )
 
 
@@ -204,6 +205,8 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             raise TypeError(
                 "sample_weight must be numbers. classes= is a keyword: score(X, y, classes=…)."
             )
+        if classes is None:
+            self._warn_of_generalized(to_numpy(y))
         predicted = self.predict(X, classes=classes)
         return float(per_class_accuracy(to_numpy(y), predicted, sample_weight=sample_weight))
 
@@ -285,6 +288,17 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         raise ValueError(
             f"y holds labels that are not among {among}: {name_some(outside)}.{near}{advice}"
         )
+
+    def _warn_of_generalized(self, y: NDArray[Any]) -> None:
+        """Say once that unseen images are scored against seen classes too."""
+        seen = set(self.seen_classes_.tolist())
+        if y.size and seen.isdisjoint(y.ravel().tolist()):
+            # Right in the generalized setting; whoever leaves out classes rarely means it.
+            warn_once(
+                "score: every label is of an unseen class, and seen classes are among the "
+                "candidates, which is the generalized setting. For the conventional one give "
+                "classes=, or scoring=unseen_accuracy_scorer to cross_val_score."
+            )
 
     def _checked_scorer(self) -> ClassScorer:
         check_is_fitted(self, "class_scorer_")

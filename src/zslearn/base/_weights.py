@@ -5,9 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_consistent_length
 
-from zslearn.utils import Floats, checks_parameters, is_foreign, to_numpy
+from zslearn.utils import (
+    Floats,
+    checks_parameters,
+    is_foreign,
+    names_keywords,
+    take_rows,
+    to_numpy,
+)
 
 if TYPE_CHECKING:
     from zslearn.base._classifier import ZeroShotClassifier
@@ -17,6 +25,7 @@ else:
     _Method = object
 
 
+@names_keywords
 class AcceptsSampleWeight(_Method):
     """Mixin of methods whose `fit` takes `sample_weight`.
 
@@ -48,23 +57,40 @@ class AcceptsSampleWeight(_Method):
         return self._fit_once(X, y, signatures, sample_weight)
 
 
-def check_weights(sample_weight: Any, X: Any) -> Floats | None:
-    """Weights as float64; None where every sample counts once.
+def weighted_samples(
+    X: Any, y: NDArray[Any], sample_weight: Any
+) -> tuple[Any, NDArray[Any], Floats | None]:
+    """Check the weights of samples, and leave out those that weigh nothing.
 
     Parameters
     ----------
-    sample_weight : array-like of shape (n_samples,) or None
-        As `fit` takes it.
     X : array of shape (n_samples, n_features)
         The samples.
+    y : ndarray of shape (n_samples,)
+        Their labels.
+    sample_weight : array-like of shape (n_samples,), float or None
+        As `fit` takes it.
 
     Returns
     -------
-    ndarray of shape (n_samples,) or None
-        None or not negative, with at least one that is positive.
+    X, y
+        Of the samples that count.
+    weights : ndarray of float64 or None
+        All positive; None where every sample counts once.
     """
     if sample_weight is None:
-        return None
+        return X, y, None
+    weights = _check_weights(sample_weight, X)
+    if (weights == 1).all():
+        return X, y, None
+    if not weights.all():
+        there = np.flatnonzero(weights)
+        X, y, weights = take_rows(X, there), y[there], weights[there]
+    return X, y, weights
+
+
+def _check_weights(sample_weight: Any, X: Any) -> Floats:
+    """Weights as float64, not negative, at least one of them positive."""
     values = to_numpy(sample_weight) if is_foreign(sample_weight) else np.asarray(sample_weight)
     if values.dtype.kind not in "biuf":
         raise TypeError(f"sample_weight must be numbers; got an array of {values.dtype}.")
@@ -77,8 +103,8 @@ def check_weights(sample_weight: Any, X: Any) -> Floats | None:
     if not np.isfinite(weights).all() or (weights < 0).any():
         raise ValueError("sample_weight must be finite and not negative.")
     if not weights.any():
-        raise ValueError("sample_weight is 0 for every sample; none is left to learn from.")
-    return None if (weights == 1).all() else weights
+        raise ValueError("sample_weight is zero for every sample; none is left to learn from.")
+    return weights
 
 
 def refuse_weights(estimator: ZeroShotClassifier) -> None:

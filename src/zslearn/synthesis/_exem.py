@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from zslearn.base import Training, ZeroShotClassifier
+from zslearn.base import AcceptsSampleWeight, Training, ZeroShotClassifier
 from zslearn.scoring import ClassScorer, ScoreFunction
 from zslearn.signatures import Signatures, SignatureTable, SignatureViews, labels_in_order
 from zslearn.synthesis._exem_chunks import LearnsFromChunks
@@ -37,7 +37,7 @@ from zslearn.synthesis._statistics import ClassStatistics
 from zslearn.utils import Array, Floats
 
 
-class EXEM(LearnsFromChunks):
+class EXEM(AcceptsSampleWeight, LearnsFromChunks):
     """Predict the exemplar of each class from its signature; compare samples with it.
 
     `EXEM()` is the paper's EXEM (1NN), `EXEM(distance="standardized")` its EXEM (1NNs), and
@@ -203,7 +203,7 @@ class EXEM(LearnsFromChunks):
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Statistics, projection, kernels and starts of the ν-SVR are shared; then exemplars."""
         statistics = ClassStatistics.of_prepared(
-            training.X, training.y, training.classes, factors=False
+            training.X, training.y, training.classes, factors=False, weights=training.weights
         )
         yield from cls._learn(training, statistics, variants)
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
-from zslearn.base import ZeroShotClassifier
+from zslearn.base import ZeroShotClassifier, weighted_samples
 from zslearn.signatures import SignatureTable, label_array
 from zslearn.synthesis._statistics import ClassStatistics
 from zslearn.utils import name_some, warn_user
@@ -61,7 +61,15 @@ class LearnsFromChunks(ZeroShotClassifier):
         return self
 
     @available_if(_keeps_no_samples)
-    def partial_fit(self, X: Any, y: Any, *, signatures: Any = None, classes: Any = None) -> Self:
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        signatures: Any = None,
+        classes: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
         """Learn from one more chunk of samples; only their statistics are kept.
 
         The model is made anew from all chunks at every call. For many chunks it is cheaper to add
@@ -80,6 +88,8 @@ class LearnsFromChunks(ZeroShotClassifier):
         classes : array-like of labels, optional
             In place of `signatures` at the first call: every class there will be, each described by
             its own indicator.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each sample counts; see :meth:`fit`.
 
         Returns
         -------
@@ -97,11 +107,12 @@ class LearnsFromChunks(ZeroShotClassifier):
             self._check_features(X)
         with self._anew() as fresh:
             X, labels = fresh._check_training(X, y)
+            X, labels, weights = weighted_samples(X, labels, sample_weight)
             names = getattr(fresh if known is None else self, "feature_names_in_", None)
             chunk, codes = np.unique(label_array(labels, "y"), return_inverse=True)
             factors = self.distance == "standardized" and self.n_components is not None
             statistics = ClassStatistics.of_prepared(
-                self._prepare(X), codes, chunk, factors=factors
+                self._prepare(X), codes, chunk, factors=factors, weights=weights
             )
             table = self._chunk_signatures(signatures, classes, chunk, first=known is None)
             total = statistics if known is None else known + statistics

@@ -87,7 +87,13 @@ class InnerMethod:
         # Exemplars of unseen classes count for a scale over all classes, and for nothing else.
         every = any(method.signature_scale == "all" for method in inner)
         described = _as_table(exemplars, training, every=every)
-        fitted = fit_together(inner, training.X, training.labels, signatures=described)
+        fitted = fit_together(
+            inner,
+            training.X,
+            training.labels,
+            signatures=described,
+            sample_weight=training.weights,
+        )
         for index, method in fitted:
             models[index].estimator_ = method
             yield models[index]

@@ -157,10 +157,14 @@ class ExemplarSpaces:
         if components is None or not self.training.X.shape[0]:
             return self.statistics.standard_deviations(components)
         squares = class_squares(
-            self.training.X, self.training.y, self.statistics.means, components.T
+            self.training.X,
+            self.training.y,
+            self.statistics.means,
+            components.T,
+            sample_weight=self.training.weights,
         )
-        counts = self.statistics.counts
-        return np.sqrt(to_numpy(squares) / np.where(counts > 1, counts - 1, np.nan)[:, None])
+        sizes = self.statistics.sizes
+        return np.sqrt(to_numpy(squares) / np.where(sizes > 1, sizes - 1, np.nan)[:, None])
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
+from zslearn.base import weighted_samples
 from zslearn.scoring import FeaturePreparation
 from zslearn.signatures import label_array, label_kind
 from zslearn.solvers import class_means, deviation_blocks
@@ -46,6 +47,8 @@ class ClassStatistics:
         For each class a matrix F with FᵀF the scatter of that class alone. Only these give the
         deviation of a class along any direction, as the standardised distance after PCA needs;
         they take up to min(samples, features) rows per class.
+    weights : ndarray of shape (n_classes,), optional
+        Weight of the samples of each class, where they do not all count the same.
 
     Examples
     --------
@@ -69,10 +72,17 @@ class ClassStatistics:
     squares: Floats
     scatter: Floats
     factors: tuple[Floats, ...] | None = None
+    weights: Floats | None = None
 
     @classmethod
     def from_samples(
-        cls, X: Any, y: Any, *, feature_norm: str | None = "l2", factors: bool = False
+        cls,
+        X: Any,
+        y: Any,
+        *,
+        feature_norm: str | None = "l2",
+        factors: bool = False,
+        sample_weight: Any = None,
     ) -> Self:
         """Take the statistics of samples.
 
@@ -86,6 +96,8 @@ class ClassStatistics:
             Whether each sample is brought to unit norm first, and NaN and infinity to 0.
         factors : bool, default=False
             Whether the scatter of each class is kept.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each sample counts; 2 is a sample that is there twice, 0 one that is not.
 
         Returns
         -------
@@ -96,15 +108,22 @@ class ClassStatistics:
             X = check_array(X, ensure_all_finite=False, input_name="X")
         labels = label_array(to_numpy(y) if is_foreign(y) else column_or_1d(y), "y")
         check_consistent_length(X, labels)
+        X, labels, weights = weighted_samples(X, labels, sample_weight)
         prepare = FeaturePreparation(feature_norm)
         prepared = prepare(X)
         prepare.warn()
         classes, codes = np.unique(labels, return_inverse=True)
-        return cls.of_prepared(prepared, codes, classes, factors=factors)
+        return cls.of_prepared(prepared, codes, classes, factors=factors, weights=weights)
 
     @classmethod
     def of_prepared(
-        cls, X: Array, codes: NDArray[np.intp], classes: NDArray[Any], *, factors: bool
+        cls,
+        X: Array,
+        codes: NDArray[np.intp],
+        classes: NDArray[Any],
+        *,
+        factors: bool,
+        weights: Floats | None = None,
     ) -> Self:
         """Take the statistics of prepared features, in two passes over blocks of rows.
 
@@ -118,6 +137,8 @@ class ClassStatistics:
             Labels, sorted.
         factors : bool
             Whether the scatter of each class is kept.
+        weights : ndarray of shape (n_samples,), optional
+            How much each sample counts, positive.
 
         Returns
         -------
@@ -125,12 +146,15 @@ class ClassStatistics:
             Of these classes.
         """
         xp = compat.array_namespace(X)
-        means = class_means(X, codes, len(classes))
+        means = class_means(X, codes, len(classes), sample_weight=weights)
         squares = xp.zeros_like(means)
         n_features = X.shape[1]
         scatter = xp.zeros((n_features, n_features), dtype=xp.float64, device=compat.device(X))
         kept: list[list[Floats]] = [[] for _ in classes]
         for rows, members, deviations in deviation_blocks(X, codes, means):
+            if weights is not None:
+                roots = xp.asarray(np.sqrt(weights[rows]), device=compat.device(X))
+                deviations = deviations * roots[:, None]
             squares = squares + members @ (deviations * deviations)
             scatter = scatter + xp.matrix_transpose(deviations) @ deviations
             if factors:
@@ -144,7 +168,13 @@ class ClassStatistics:
             to_numpy(squares),
             to_numpy(scatter),
             tuple(_compact(np.concatenate(parts)) for parts in kept) if factors else None,
+            None if weights is None else np.bincount(codes, weights, minlength=len(classes)),
         )
+
+    @property
+    def sizes(self) -> Floats:
+        """Weight of each class; the number of its samples where all count the same."""
+        return self.counts.astype(np.float64) if self.weights is None else self.weights
 
     @property
     def n_samples(self) -> int:
@@ -159,12 +189,12 @@ class ClassStatistics:
     @property
     def mean(self) -> Floats:
         """Mean of all samples."""
-        return np.asarray(self.counts @ self.means / self.n_samples, dtype=np.float64)
+        return np.asarray(self.sizes @ self.means / self.sizes.sum(), dtype=np.float64)
 
     @property
     def total_scatter(self) -> Floats:
         """Products of deviations from the mean of all samples, summed over them."""
-        between = np.sqrt(self.counts)[:, None] * (self.means - self.mean)
+        between = np.sqrt(self.sizes)[:, None] * (self.means - self.mean)
         return self.scatter + between.T @ between
 
     def standard_deviations(self, components: Floats | None = None) -> Floats:
@@ -189,7 +219,7 @@ class ClassStatistics:
             )
         else:
             squares = np.stack([((f @ components.T) ** 2).sum(axis=0) for f in self.factors])
-        freedom = np.where(self.counts > 1, self.counts - 1, np.nan)
+        freedom = np.where(self.sizes > 1, self.sizes - 1, np.nan)
         return np.sqrt(squares / freedom[:, None])
 
     def principal_components(self, n_components: int) -> tuple[Floats, Floats]:
@@ -218,7 +248,8 @@ class ClassStatistics:
         components = components[:rank]
         largest = np.abs(components).argmax(axis=1)
         components = components * np.sign(components[np.arange(rank), largest])[:, None]
-        return components, np.maximum(values[:rank], 0.0) / max(self.n_samples - 1, 1)
+        total = float(self.sizes.sum())
+        return components, np.maximum(values[:rank], 0.0) / (total - 1 if total > 1 else 1)
 
     def __add__(self, other: object) -> ClassStatistics:
         if not isinstance(other, ClassStatistics):
@@ -236,10 +267,9 @@ class ClassStatistics:
             raise ValueError("Only one side holds the scatter of each class: take both alike.")
         classes = np.union1d(self.classes, other.classes)
         a, b = self._spread(classes), other._spread(classes)
-        counts = a.counts + b.counts
-        share = b.counts / counts
+        share = b.sizes / (a.sizes + b.sizes)
         delta = b.means - a.means
-        weight = (a.counts * share)[:, None]
+        weight = (a.sizes * share)[:, None]
         correction = np.sqrt(weight) * delta
         factors = None
         if a.factors is not None and b.factors is not None:
@@ -249,11 +279,12 @@ class ClassStatistics:
             )
         return ClassStatistics(
             classes,
-            counts,
+            a.counts + b.counts,
             a.means + share[:, None] * delta,
             a.squares + b.squares + weight * delta**2,
             a.scatter + b.scatter + correction.T @ correction,
             factors,
+            None if a.weights is None and b.weights is None else a.sizes + b.sizes,
         )
 
     def __radd__(self, other: object) -> ClassStatistics:
@@ -278,7 +309,13 @@ class ClassStatistics:
                 spread[row] = factor
             factors = tuple(spread)
         return ClassStatistics(
-            classes, wide(self.counts), wide(self.means), wide(self.squares), self.scatter, factors
+            classes,
+            wide(self.counts),
+            wide(self.means),
+            wide(self.squares),
+            self.scatter,
+            factors,
+            None if self.weights is None else wide(self.weights),
         )
 
 

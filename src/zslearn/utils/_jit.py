@@ -10,6 +10,8 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from zslearn.utils._jit_cache import enable_cache
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _logger = logging.getLogger("zslearn")
@@ -22,8 +24,8 @@ _FAST = {"nnan", "nsz", "contract", "reassoc", "arcp"}
 def jit(what: str | None = None, *, fast: bool = False) -> Callable[[_Function], _Function]:
     """Decorate a function that Python calls, to be compiled at its first call.
 
-    What is compiled is kept in Numba's cache; where no folder for one can be written, it is
-    compiled anew in every process.
+    What is compiled is kept in Numba's cache; where there is no folder for one that can be written,
+    and by nobody else, it is compiled anew in every process.
 
     Parameters
     ----------
@@ -47,12 +49,11 @@ def jit(what: str | None = None, *, fast: bool = False) -> Callable[[_Function],
         import numba
 
         dispatcher = numba.njit(**_options(fast))(function)
-        try:
-            dispatcher.enable_caching()
+        reason = enable_cache(dispatcher)
+        if reason is None:
             how_often = "once on this machine"
-        except RuntimeError:
-            # "cannot cache function …: no locator available".
-            how_often = "in every process, as no cache folder can be written (see NUMBA_CACHE_DIR)"
+        else:
+            how_often = f"in every process, as {reason} (see NUMBA_CACHE_DIR)"
         if what is not None:
             _announce(dispatcher, f"Compiling {what}: some seconds, {how_often}.")
         return dispatcher

@@ -53,6 +53,10 @@ from zslearn.utils.estimator_checks._running import (
     parametrize_with_checks,
     zero_shot_checks,
 )
+from zslearn.utils.estimator_checks._weights import (
+    check_classes_from_threads,
+    check_sample_weight,
+)
 from zslearn.utils.estimator_checks._wrappers import (
     check_inside_calibrated_stacking,
     check_inside_exem,
@@ -64,6 +68,7 @@ __all__ = [
     "check_attributes_name_every_class",
     "check_better_than_chance",
     "check_candidates",
+    "check_classes_from_threads",
     "check_described_later",
     "check_documentation",
     "check_error_leaves_the_model",
@@ -84,6 +89,7 @@ __all__ = [
     "check_renamed_labels",
     "check_repeatable",
     "check_rows_embedded_once",
+    "check_sample_weight",
     "check_scikit_learn",
     "check_several_views",
     "check_small_blocks",

@@ -15,6 +15,7 @@ from zslearn.utils.estimator_checks import (
     _descriptions,
     _grids,
     _predictions,
+    _weights,
     _wrappers,
 )
 
@@ -49,6 +50,8 @@ _CHECKS: tuple[Check, ...] = (
     _grids.check_grid_holds_one_model,
     _grids.check_rows_embedded_once,
     _conventions.check_refit_forgets,
+    _weights.check_sample_weight,
+    _weights.check_classes_from_threads,
     _wrappers.check_inside_exem,
     _wrappers.check_inside_calibrated_stacking,
     _wrappers.check_inside_search,

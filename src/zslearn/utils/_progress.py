@@ -1,0 +1,130 @@
+"""A bar that shows how far long work is: in a terminal, or below the cell of a notebook."""
+
+from __future__ import annotations
+
+import html
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+# A notebook is drawn in no more often than this, in seconds.
+_NOTEBOOK_PAUSE = 0.2
+
+
+@contextmanager
+def progress_bar(shown: bool, total: int, what: str) -> Iterator[Callable[[int], None]]:
+    """Show how much of long work is done, and the time it took and will take.
+
+    Parameters
+    ----------
+    shown : bool
+        Whether to show it at all. Then it is a line on standard error where that is a terminal, and
+        a line below the cell in a notebook; anywhere else nothing is written.
+    total : int
+        Number of steps.
+    what : str
+        What is counted, in words.
+
+    Yields
+    ------
+    callable
+        To be called with the number of steps that were finished.
+    """
+    display = _notebook_display() if shown else None
+    if display is not None:
+        with _notebook_bar(display, total, what) as advance:
+            yield advance
+        return
+    if shown:
+        from rich.console import Console
+
+        console = Console(stderr=True)
+        if console.is_terminal:
+            with _terminal_bar(console, total, what) as advance:
+                yield advance
+            return
+    yield lambda amount: None
+
+
+@contextmanager
+def _terminal_bar(console: Any, total: int, what: str) -> Iterator[Callable[[int], None]]:
+    """A bar that goes when the work is done."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda amount: bar.advance(task, amount)
+
+
+def _notebook_display() -> Any:
+    """IPython's `display` inside a notebook, else None."""
+    try:
+        from IPython.core.getipython import get_ipython
+        from IPython.display import display
+    except ImportError:
+        return None
+    shell = get_ipython()
+    # A terminal of IPython draws what a terminal draws; only a kernel has a page to draw on.
+    return display if shell is not None and hasattr(shell, "kernel") else None
+
+
+@contextmanager
+def _notebook_bar(display: Any, total: int, what: str) -> Iterator[Callable[[int], None]]:
+    """A line below the cell; it stays, with the time that the work took."""
+    start = time.monotonic()
+    done, drawn = 0, 0.0
+    handle = display(_Line(what, 0, total, 0.0), display_id=True)
+
+    def advance(amount: int) -> None:
+        nonlocal done, drawn
+        done += amount
+        now = time.monotonic()
+        if now - drawn >= _NOTEBOOK_PAUSE or done >= total:
+            drawn = now
+            handle.update(_Line(what, done, total, now - start))
+
+    try:
+        yield advance
+    finally:
+        handle.update(_Line(what, done, total, time.monotonic() - start))
+
+
+class _Line:
+    """What a notebook shows, as a page and as text."""
+
+    def __init__(self, what: str, done: int, total: int, seconds: float) -> None:
+        self.what, self.done, self.total = what, done, total
+        self.times = f"{_clock(seconds)}"
+        if 0 < done < total:
+            self.times += f", left {_clock(seconds / done * (total - done))}"
+
+    def __repr__(self) -> str:
+        return f"{self.what}: {self.done} of {self.total}, {self.times}"
+
+    def _repr_html_(self) -> str:
+        bar = f'<progress value="{self.done}" max="{max(self.total, 1)}"></progress>'
+        count = f"{self.done} of {self.total}"
+        return f"<div>{html.escape(self.what)} {bar} {count}, {html.escape(self.times)}</div>"
+
+
+def _clock(seconds: float) -> str:
+    """Hours, minutes and seconds."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}"
