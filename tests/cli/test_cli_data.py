@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import argparse
 import hashlib
 import zipfile
 
 import numpy as np
 import pytest
+from scipy.io import savemat
 
-from xlsa17_files import write_data_set
-from zslearn.cli import main
-from zslearn.datasets import _fetch
+from xlsa17_files import write_data_set, write_standard_split
+from zslearn.cli import _data, main
+from zslearn.datasets import ZeroShotDataset, _fetch, make_zero_shot
 
 
 @pytest.fixture
@@ -38,6 +40,111 @@ def test_show(home, capsys):
     err = capsys.readouterr().err
     assert "mine.mat" in err
     assert err.count("\n") == 1
+
+
+def arguments_of(*words):
+    """Parse the words of `zslearn data show`."""
+    parser = argparse.ArgumentParser()
+    _data.add_data_options(parser)
+    return parser.parse_args(words)
+
+
+def test_several_splits(home):
+    write_data_set(home / "xlsa17", "CUB")
+    options = ["--class-splits", "random", "--hold-out", "0.2"]
+    data = _data.load_named(arguments_of("CUB", "--split", "ns", "ss", *options))
+    assert list(data.splits) == ["ns", "ss-1", "ss-2", "ss-3", "ss-4"]
+    assert data.split == "ns"
+    assert data.splits["ss-3"].version.startswith("xlsa17/ss-3/random-seed0/hold-out 0.2/")
+    assert all(split.test_seen.size for split in data.splits.values())
+    # Without a hold-out there is nothing to measure the generalized setting on.
+    data = _data.load_named(arguments_of("CUB", "--split", "ss-2", "--class-splits", "random"))
+    assert list(data.splits) == ["ss-2"]
+    assert data.X_test_seen.shape == (0, 5)
+
+
+def test_class_splits_from_a_file(home):
+    write_data_set(home / "xlsa17", "CUB")
+    (home / "mine.json").write_text('{"ss-1": ["bee"]}')
+    words = ["CUB", "--split", "ss-1", "--class-splits", str(home / "mine.json")]
+    assert _data.load_named(arguments_of(*words)).unseen_classes.tolist() == ["bee"]
+
+
+def test_authors_hold_out(home):
+    write_data_set(home / "xlsa17", "AWA1")
+    write_standard_split(home, "AWA1")
+    (home / "authors").mkdir()
+    held = np.array([1, 2, 11, 12, 21, 22])
+    path = home / "authors" / "AWA1_SS_GZSL_inform.mat"
+    savemat(path, {"tr_hold_ind": held})
+    for word in ("authors", str(path)):
+        data = _data.load_named(arguments_of("AWA1", "--split", "ss", "--hold-out", word))
+        assert data.active_split.test_seen.tolist() == (held - 1).tolist()
+
+
+def test_version(home, capsys):
+    write_data_set(home / "xlsa17", "CUB")
+    assert main(["data", "show", "CUB", "--version", "PS2"]) == 0
+    assert "version xlsa17/ns/PS2/" in capsys.readouterr().out
+    write_data_set(home / "xlsa17", "CUB", train_loc=np.arange(1, 11), val_loc=np.arange(11, 21))
+    assert main(["data", "show", "CUB", "--version", "PS2"]) == 1
+    assert "but this is PS1" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["data", "show", "CUB", "--version", "PS3"])
+    assert "PS3" in capsys.readouterr().err
+
+
+def test_show_describes_each_split(home, capsys):
+    write_data_set(home / "xlsa17", "CUB")
+    (home / "mine.json").write_text('{"ss-1": ["bee"]}')
+    words = ["--split", "ns", "ss-1", "--class-splits", str(home / "mine.json")]
+    assert main(["data", "show", "CUB", *words]) == 0
+    out = capsys.readouterr().out
+    assert "split ns, version xlsa17/ns/unknown/" in out
+    assert "split ss-1, version xlsa17/ss-1/" in out
+    assert out.count("unseen classes  ") == 2
+
+
+def test_glyphs_have_class_splits(monkeypatch):
+    small = make_zero_shot(n_seen=4, n_unseen=2, random_state=0)
+    names = ("ns", "ss-1", "ss-2")
+    data = ZeroShotDataset(
+        small.X, small.y, small.signatures, dict.fromkeys(names, small.active_split), "ns",
+        "glyphs", "pixels",
+    )  # fmt: skip
+    monkeypatch.setattr(_data, "load_glyphs", lambda progress: data)
+    for words, wanted in (
+        ([], ["ns"]),
+        (["--split", "ss"], ["ss-1", "ss-2"]),
+        (["--split", "ss-2", "ns"], ["ss-2", "ns"]),
+    ):
+        loaded = _data.load_named(arguments_of("glyphs", *words))
+        assert list(loaded.splits) == wanted
+        assert loaded.split == wanted[0]
+    for words in (["--hold-out", "0.2"], ["--version", "PS1"], ["--features", "x.mat"]):
+        with pytest.raises(ValueError, match=f"{words[0]} is not for glyphs"):
+            _data.load_named(arguments_of("glyphs", *words))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--split", "ns", "CUB"], "CUB was read as a split; write it before --split"),
+        (["CUB", "--hold-out", "0.2"], "'ns' has its own"),
+        (["CUB", "--split", "ss"], "class_splits='random' draws"),
+        (["CUB", "--split", "ss-1", "--class-splits", "x.json"], "x.json"),
+        (["CUB", "--split", "ss0", "--hold-out", "x.mat"], "standard_split"),
+        (["CUB", "--split", "ss-1", "--class-splits", "random", "--hold-out", "x.mat"], "x.mat"),
+        (["CUB", "--unseen", "cat"], "--unseen is for your own data, not for CUB"),
+        (["--version", "PS1"], "--version is for a data set with a name"),
+        ([".", "--class-splits", "random"], "--class-splits is for a data set with a name"),
+        ([".", "--hold-out", "x.mat"], "--hold-out x.mat: for your own data this is a share"),
+    ],
+)
+def test_words_that_do_not_fit(home, capsys, words, message):
+    write_data_set(home / "xlsa17", "CUB")
+    assert main(["data", "show", *words]) == 1
+    assert message in capsys.readouterr().err
 
 
 def test_check(home, capsys):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from xlsa17_files import features, write_data_set, write_standard_split
-from zslearn.datasets import check_data
+from xlsa17_files import features, splits, write_data_set, write_standard_split
+from zslearn.datasets import check_data, load_xlsa17
 
 
 def test_what_is_there(tmp_path):
@@ -36,6 +36,7 @@ def test_what_is_there(tmp_path):
         "NaN": "0",
     }
     assert report.table.loc["xlsa17/data/AWA1", "seen"] == "-"
+    assert any("AWA1: there is no file of features" in note for note in report.notes)
     assert report.table.loc["standard_split/AWA1", "version"] == "SS"
     assert any("published are (7057, 1764, 2967)" in note for note in report.notes)
 
@@ -88,6 +89,61 @@ def test_problems(tmp_path, changes, message):
     assert len(report.table) == 1
 
 
+@pytest.mark.parametrize("variable", [*splits(), *features(), "train_loc", "val_loc"])
+def test_what_loading_refuses_is_a_problem(tmp_path, variable):
+    """Each variable is left out in turn."""
+    changes = {"train_loc": np.arange(1, 11), "val_loc": np.arange(11, 21), variable: None}
+    if variable in ("train_loc", "val_loc"):
+        del changes[variable]  # which the small data set does not have anyway
+    write_data_set(tmp_path, **changes)
+    try:
+        data = load_xlsa17("CUB", folder=tmp_path)
+    except ValueError as error:
+        data, refusal = None, str(error)
+    report = check_data(tmp_path)
+    assert bool(report.problems) == (data is None)
+    if data is None:
+        assert variable in " ".join(report.problems)
+        assert variable in refusal
+    else:
+        assert variable in ("att", "allclasses_names", "train_loc", "val_loc")
+
+
+def test_neither_features_nor_labels(tmp_path):
+    write_data_set(tmp_path, features=None, labels=None)
+    with pytest.raises(ValueError, match="neither features nor labels"):
+        load_xlsa17("CUB", folder=tmp_path)
+    assert any("neither features nor labels" in text for text in check_data(tmp_path).problems)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"test_unseen_loc": column(21, 31, 9)}, "share 1 samples"),
+        ({"trainval_loc": column(1, 2)}, "classes without training samples"),
+        ({"original_att": np.ones((3, 2))}, "for 4 classes"),
+        ({"allclasses_names": np.array(["a", "a", "b", "c"], dtype=object)}, "repeated names"),
+    ],
+)
+def test_check_and_loading_agree(tmp_path, changes, message):
+    write_data_set(tmp_path, **changes)
+    with pytest.raises(ValueError):  # noqa: PT011 - in words of its own
+        load_xlsa17("CUB", folder=tmp_path)
+    assert any(message in problem for problem in check_data(tmp_path).problems)
+
+
+def test_the_other_splits_are_checked_against_the_labels(tmp_path):
+    write_data_set(tmp_path / "xlsa17", "AWA1")
+    path = write_standard_split(tmp_path, "AWA1")
+    assert check_data(tmp_path).problems == []
+    savemat(path, {"trainval_loc": column(1, 11, 31), "test_unseen_loc": column(32, 33)})
+    assert any("'dog'" in problem for problem in check_data(tmp_path).problems)
+    home = write_data_set(tmp_path / "b", "CUB")
+    (home / "class_splits.json").write_text('{"ss-1": ["emu"], "ss-2": ["ant"]}')
+    (problem,) = check_data(tmp_path / "b").problems  # there need not be a list for every split
+    assert "class split 'ss-1': there is no class 'emu'" in problem
+
+
 def test_damaged_files_are_problems(tmp_path):
     home = write_data_set(tmp_path)
     path = home / "att_splits.mat"
@@ -129,5 +185,7 @@ def test_real_data(data_folder):
     report = check_data(data_folder / "xlsa17")
     assert report.problems == []
     # Sentence embeddings lie beside the features; they are no features.
-    assert all("sent_splits.mat" in note for note in report.notes)
+    without = "there is no file of features"
+    assert all("sent_splits.mat" in note or without in note for note in report.notes)
+    assert set(report.table.filter(like="CUB", axis=0)["version"]) <= {"PS1"}
     assert {name.split()[0] for name in report.table.index} <= {"APY", "AWA1", "AWA2", "CUB", "SUN"}

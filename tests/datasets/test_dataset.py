@@ -90,6 +90,23 @@ def test_with_split_shares_the_data():
     assert switched.signatures is data.signatures
 
 
+def test_with_splits_keeps_some():
+    splits = {name: make_split(version=name) for name in ("a", "b", "c")}
+    data = make_data(splits=splits, split="a")
+    some = data.with_splits(["c", "b"])
+    assert list(some.splits) == ["c", "b"]
+    assert some.split == some.version == "c"
+    assert some.X is data.X
+    assert list(data.splits) == ["a", "b", "c"]
+    with pytest.raises(ValueError, match="no split 'a'; choose one of 'c', 'b'"):
+        some.with_split("a")
+    with pytest.raises(ValueError, match="no split 'd'"):
+        data.with_splits(["a", "d"])
+    for names in ([], "a"):
+        with pytest.raises(ValueError, match="takes a list of names, at least one"):
+            data.with_splits(names)
+
+
 def test_immutable_in_spirit():
     data = make_data()
     with pytest.raises(AttributeError):

@@ -18,8 +18,10 @@ from xlsa17_files import (
     write_data_set,
     write_standard_split,
 )
-from zslearn.datasets import load_xlsa17
+from zslearn.datasets import _xlsa17_versions, load_xlsa17
 from zslearn.datasets._mat import MatFileError, read_mat
+from zslearn.datasets._xlsa17_classes import random_class_splits
+from zslearn.datasets._xlsa17_files import PART_VARIABLES, read_parts
 
 NAMES = ("AWA1", "AWA2", "CUB", "SUN", "APY")
 
@@ -118,17 +120,58 @@ def test_version_is_unknown_unless_told(tmp_path):
         load_xlsa17("CUB", folder=tmp_path, version="PS3")
 
 
-def test_first_version_is_known_by_its_leak(tmp_path):
-    """In PS1 the parts for tuning hold the test images of seen classes."""
+def test_versions_are_known_by_the_parts_for_tuning(tmp_path):
+    """In PS1 they hold the test images of seen classes; mended, they are the training images."""
     tuning = {"train_loc": np.arange(1, 11)[:, None], "val_loc": np.arange(11, 21)[:, None]}
     write_data_set(tmp_path, **tuning)
     assert "/PS1/" in load_xlsa17("CUB", folder=tmp_path).version
     assert "/PS1/" in load_xlsa17("CUB", folder=tmp_path, version="PS1").version
-    with pytest.raises(ValueError, match=r"version='PS2' was given, but .* only PS1"):
+    with pytest.raises(ValueError, match=r"version='PS2' was given, but this is PS1: train_loc"):
         load_xlsa17("CUB", folder=tmp_path, version="PS2")
-    clean = {"train_loc": np.arange(1, 9)[:, None], "val_loc": np.arange(11, 19)[:, None]}
-    write_data_set(tmp_path, **clean)
-    assert "/unknown/" in load_xlsa17("CUB", folder=tmp_path).version
+    mended = {"train_loc": np.arange(1, 9)[:, None], "val_loc": np.arange(11, 19)[:, None]}
+    write_data_set(tmp_path, **mended)
+    assert "/PS2/" in load_xlsa17("CUB", folder=tmp_path).version
+    with pytest.raises(ValueError, match=r"this is PS2: .* together are trainval_loc; pass"):
+        load_xlsa17("CUB", folder=tmp_path, version="PS1")
+    for unclear in (
+        {**mended, "val_loc": np.arange(11, 18)[:, None]},  # a training image is missing
+        {**mended, "val_loc": np.arange(11, 20)[:, None]},  # one test image leaks
+        {"train_loc": np.arange(1, 21)[:, None]},  # half of the evidence
+    ):
+        write_data_set(tmp_path, **unclear)
+        assert "/unknown/" in load_xlsa17("CUB", folder=tmp_path).version
+        assert "/PS1/" in load_xlsa17("CUB", folder=tmp_path, version="PS1").version
+
+
+def test_a_known_split_is_recognised_without_them(tmp_path, monkeypatch):
+    write_data_set(tmp_path)
+    parts = {
+        part: splits()[variable].ravel().astype(int) - 1
+        for part, variable in PART_VARIABLES.items()
+    }
+    checksum = _xlsa17_versions.parts_checksum(parts)
+    monkeypatch.setitem(_xlsa17_versions._KNOWN_SPLITS, checksum, "PS1")
+    assert load_xlsa17("CUB", folder=tmp_path).version == f"xlsa17/ns/PS1/{checksum[:8]}"
+    with pytest.raises(ValueError, match=r"this is PS1: its parts are those of a published file"):
+        load_xlsa17("CUB", folder=tmp_path, version="PS2")
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        ("AWA1", "PS2"),
+        ("AWA2", "unknown"),
+        ("CUB", "PS1"),
+        ("SUN", "PS1"),
+        ("APY", "unknown"),
+    ],
+)
+def test_versions_of_the_real_files(data_folder, name, version):
+    path = data_folder / "xlsa17" / name / "att_splits.mat"
+    if not path.exists():
+        pytest.skip(f"there is no {name}")
+    parts = read_parts(path, PART_VARIABLES, None)
+    assert _xlsa17_versions.found_version(path, parts)[0] == version
 
 
 # -------------------------------------------------------------------------- the other splits
@@ -161,10 +204,29 @@ def test_seeded_hold_out(tmp_path):
     assert again.version == data.version
     other = load_xlsa17("CUB", folder=tmp_path, split="ss0", hold_out=0.2, random_state=1)
     assert other.version != data.version
-    with pytest.raises(ValueError, match=r"hold_out=1.5"):
-        load_xlsa17("CUB", folder=tmp_path, split="ss0", hold_out=1.5)
+    for bad in (1.5, 0, True, np.nan):
+        with pytest.raises(ValueError, match=rf"hold_out={bad}; give a share"):
+            load_xlsa17("CUB", folder=tmp_path, split="ss0", hold_out=bad)
+    with pytest.raises(FileNotFoundError, match=r"hold_out='0,2': there is no such file. Give a"):
+        load_xlsa17("CUB", folder=tmp_path, split="ss0", hold_out="0,2")
     with pytest.raises(ValueError, match=r"'ns' has its own"):
         load_xlsa17("CUB", folder=tmp_path, hold_out=0.2)
+
+
+def test_hold_out_is_for_the_splits_that_need_it(tmp_path):
+    write_data_set(tmp_path, "CUB")
+    given = {"ss-1": ["bee"], "ss-2": ["ant"]}
+    options = {"folder": tmp_path, "class_splits": given, "hold_out": 0.2}
+    data = load_xlsa17("CUB", split=["ns", "ss-1", "ss-2"], **options)
+    assert data.version == load_xlsa17("CUB", folder=tmp_path).version
+    assert data.active_split.test_seen.tolist() == [8, 9, 18, 19]
+    for name in ("ss-1", "ss-2"):
+        split = data.splits[name]
+        assert split.test_seen.size == 6
+        assert split.version.startswith(f"xlsa17/{name}/hold-out 0.2/")
+        # A split is the same whether it is loaded alone or with others.
+        alone = load_xlsa17("CUB", split=name, **options)
+        assert alone.version == split.version
 
 
 def cells(*vectors):
@@ -196,6 +258,31 @@ def test_authors_hold_out(tmp_path):
     savemat(path, {"CV_hold_ind": held[:, None]})
     with pytest.raises(ValueError, match=r"there is no tr_hold_ind"):
         load_xlsa17("AWA1", folder=tmp_path, split="ss", hold_out=path)
+    savemat(path, {"x": 1})
+    with pytest.raises(ValueError, match=r"no file of the authors' hold-outs"):
+        load_xlsa17("AWA1", folder=tmp_path, split="ss", hold_out=path)
+    savemat(path, {"tr_hold_ind": held[:, None], "CV_hold_loc": np.eye(3)})
+    with pytest.raises(ValueError, match=r"CV_hold_loc is no cell array"):
+        load_xlsa17("AWA1", folder=tmp_path, split="ss", hold_out=path)
+    savemat(path, {"tr_hold_ind": held[:, None] + 30})
+    with pytest.raises(ValueError, match=r"made for samples in another order"):
+        load_xlsa17("AWA1", folder=tmp_path, split="ss", hold_out=path)
+
+
+@pytest.mark.parametrize("place", ["authors", "authors/GZSL_info"])
+def test_authors_hold_out_by_its_name(tmp_path, place, monkeypatch):
+    write_data_set(tmp_path / "xlsa17", "AWA1")
+    write_standard_split(tmp_path, "AWA1")
+    monkeypatch.setenv("ZSLEARN_DATA", str(tmp_path / "elsewhere"))
+    with pytest.raises(FileNotFoundError, match=r"no AWA1_SS_GZSL_inform.mat in .*authors"):
+        load_xlsa17("AWA1", folder=tmp_path, split="ss", hold_out="authors")
+    (tmp_path / place).mkdir(parents=True)
+    held = np.array([1, 2, 11, 12, 21, 22])
+    savemat(tmp_path / place / "AWA1_SS_GZSL_inform.mat", {"tr_hold_ind": held[:, None]})
+    for options in ({"folder": tmp_path}, {}):
+        data = load_xlsa17("AWA1", split=["ns", "ss"], hold_out="authors", **options)
+        assert data.splits["ss"].test_seen.tolist() == (held - 1).tolist()
+        monkeypatch.setenv("ZSLEARN_DATA", str(tmp_path))
 
 
 def test_class_splits(tmp_path):
@@ -217,15 +304,98 @@ def test_class_splits(tmp_path):
     savemat(path, {"tr_hold_ind": cells([1, 2, 11, 12, 21, 22], [1, 2, 11, 12])})
     data = load_xlsa17("CUB", folder=tmp_path, split="ss-2", hold_out=path)
     assert data.active_split.test_seen.tolist() == [0, 1, 10, 11]
+    # One row of cells per class split, filled up with empty ones.
+    rows = np.empty((2, 3), dtype=object)
+    for at in np.ndindex(rows.shape):
+        rows[at] = np.zeros((0, 0))
+    for k, cell in enumerate(([1, 2], [9, 10])):
+        rows[1, k] = np.array(cell)
+    rows[0] = rows[1][[1, 0, 2]]
+    both = {"tr_hold_ind": cells([1, 2, 11, 12, 21, 22], [1, 2, 11, 12]), "CV_hold_loc": rows}
+    savemat(path, both)
+    again = load_xlsa17("CUB", folder=tmp_path, split="ss-2", hold_out=path)
+    assert again.version == data.version
+    with pytest.raises(ValueError, match=r"made for samples in another order"):
+        load_xlsa17("CUB", folder=tmp_path, split="ss-1", hold_out=path)
     with pytest.raises(ValueError, match=r"for 2 class splits, not for 'ss-3'"):
         load_xlsa17(
             "CUB", folder=tmp_path, split="ss-3", hold_out=path, class_splits={"ss-3": ["ant"]}
         )
 
 
+def test_all_class_splits(tmp_path):
+    write_data_set(tmp_path, "CUB")
+    given = {f"ss-{k}": [k] for k in range(1, 5)}
+    data = load_xlsa17("CUB", folder=tmp_path, split="ss", class_splits=given)
+    assert list(data.splits) == ["ss-1", "ss-2", "ss-3", "ss-4"]
+    assert data.split == "ss-1"
+    assert [data.with_split(name).unseen_classes.tolist() for name in data.splits] == [
+        ["ant"], ["bee"], ["cat"], ["dog"],
+    ]  # fmt: skip
+    both = load_xlsa17("CUB", folder=tmp_path, split=["ns", "ss-2", "ss"], class_splits=given)
+    assert list(both.splits) == ["ns", "ss-2", "ss-1", "ss-3", "ss-4"]
+
+
+def test_random_class_splits(tmp_path):
+    home = write_data_set(tmp_path, "CUB")
+    # Even where there are published lists.
+    (home / "class_splits.json").write_text(json.dumps({"ss-1": ["ant"]}))
+    data = load_xlsa17("CUB", folder=tmp_path, split="ss", class_splits="random")
+    unseen = [data.splits[name].unseen_classes.tolist() for name in data.splits]
+    assert (
+        sorted(name for names in unseen for name in names) == CLASSES
+    )  # each class is unseen once
+    for name, split in data.splits.items():
+        assert split.version.startswith(f"xlsa17/{name}/random-seed0/")
+    last = load_xlsa17("CUB", folder=tmp_path, split="ss-4", class_splits="random", hold_out=0.2)
+    assert last.unseen_classes.tolist() == unseen[3]
+    assert last.version.startswith("xlsa17/ss-4/random-seed0/hold-out 0.2/")
+    others = [
+        load_xlsa17(
+            "CUB", folder=tmp_path, split="ss", class_splits="random", random_state=seed
+        ).splits["ss-1"]
+        for seed in range(1, 6)
+    ]
+    assert {tuple(split.unseen_classes) for split in others} != {tuple(unseen[0])}
+    assert others[0].version.startswith("xlsa17/ss-1/random-seed1/")
+    unnamed = load_xlsa17(
+        "CUB",
+        folder=tmp_path,
+        split="ss-1",
+        class_splits="random",
+        random_state=np.random.RandomState(0),
+    )
+    assert unnamed.version.startswith("xlsa17/ss-1/random/")
+    write_data_set(tmp_path, "SUN")
+    with pytest.raises(ValueError, match=r"4 classes cannot be dealt to 10 class splits"):
+        load_xlsa17("SUN", folder=tmp_path, split="ss", class_splits="random")
+
+
+@pytest.mark.parametrize(
+    ("n_splits", "n_classes", "sizes"),
+    [(4, 200, [50] * 4), (10, 717, [72] * 7 + [71] * 3)],
+    ids=["CUB", "SUN"],
+)
+def test_random_class_splits_are_as_large_as_the_published(n_splits, n_classes, sizes):
+    drawn = random_class_splits(n_splits, n_classes, 0)
+    assert [len(numbers) for numbers in drawn.values()] == sizes
+    assert np.array_equal(
+        np.sort(np.concatenate(list(drawn.values()))), np.arange(1, n_classes + 1)
+    )
+    assert drawn["ss-1"].tolist() != list(range(1, sizes[0] + 1))
+
+
+def test_missing_class_lists_say_what_can_be_done(tmp_path):
+    write_data_set(tmp_path, "CUB")
+    with pytest.raises(FileNotFoundError, match=r"class_splits.json. class_splits='random' draws"):
+        load_xlsa17("CUB", folder=tmp_path, split="ss")
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
+        ({"ss-1": "bee"}, r"must be a list of classes"),
+        ({"ss-1": 3}, r"must be a list of classes"),
         ({"ss-2": ["bee"]}, r"has no 'ss-1', only 'ss-2'"),
         ({"ss-1": ["emu"]}, r"there is no class 'emu'"),
         ({"ss-1": [5]}, r"class number 5 is out of range"),
@@ -253,11 +423,16 @@ def test_class_splits_that_are_no_json(tmp_path):
 @pytest.mark.parametrize(
     ("name", "split", "message"),
     [
-        ("CUB", "ss", r"CUB has no split 'ss'; choose one of ns, ss0, ss-1, ss-2, ss-3, ss-4"),
-        ("CUB", "ss-5", r"no split 'ss-5'"),
-        ("AWA1", "ss0", r"AWA1 has no split 'ss0'; choose one of ns, ss\."),
+        (
+            "CUB",
+            "ss-5",
+            r"CUB has no split 'ss-5'; choose from ns, ss0, ss-1, ss-2, ss-3, ss-4, or 'ss' for "
+            r"all of ss-1 … ss-4\.",
+        ),
+        ("CUB", ["ns", "ps"], r"no split 'ps'"),
+        ("AWA1", "ss0", r"AWA1 has no split 'ss0'; choose from ns, ss\."),
         ("SUN", "ss-11", r"ss-10\."),
-        ("FLO", "ss", r"choose one of ns\."),
+        ("FLO", "ss", r"choose from ns\."),
         ("BIRDS", "ns", r"no data set 'BIRDS'. There are: AWA1"),
         ("awa2", "ns", r"no data set 'awa2'. Did you mean 'AWA2'\? There are: AWA1"),
         ("CUBS", "ns", r"Did you mean 'CUB'\?"),

@@ -35,9 +35,16 @@ _OWN = (
     "signatures_file",
     "label_column",
     "unseen",
-    "hold_out",
     "drop",
 )
+#: Options for a data set with a name, and the options as they are written.
+_NAMED = {
+    "split": "--split",
+    "features": "--features",
+    "signatures": "--signatures",
+    "proposed_version": "--version",
+    "class_splits": "--class-splits",
+}
 
 
 def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -83,7 +90,13 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
         help=f"the data set: {', '.join(_NAMES)}; or your own: a folder with files features, "
         "labels, signatures and unseen.txt, or one table (.csv, .parquet) of features and labels",
     )
-    parser.add_argument("--split", default=None, help="the split of a named data set (default: ns)")
+    parser.add_argument(
+        "--split",
+        nargs="+",
+        default=None,
+        metavar="SPLIT",
+        help="the splits of a named data set; ss means all of ss-1, ss-2, … (default: ns)",
+    )
     parser.add_argument(
         "--features",
         default=None,
@@ -96,6 +109,29 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="the variable with the signatures of a named data set, except for glyphs (default: "
         "original_att)",
+    )
+    parser.add_argument(
+        "--version",
+        dest="proposed_version",
+        choices=["PS1", "PS2"],
+        default=None,
+        help="which publication of the split ns the file holds, where you know it",
+    )
+    parser.add_argument(
+        "--class-splits",
+        default=None,
+        metavar="FILE|random",
+        help="the unseen classes of ss-1, ss-2, … of CUB and SUN: a JSON file, or drawn at random, "
+        "which the records then say (default: class_splits.json beside the data)",
+    )
+    parser.add_argument(
+        "--hold-out",
+        type=_hold_out,
+        default=None,
+        metavar="SHARE|FILE",
+        help="test images of seen classes, where a split has none: the share of each class, the "
+        "authors' file, or 'authors' for the one among the data (default: none; for your own "
+        "data 0.2)",
     )
     own = parser.add_argument_group("your own data")
     for word, what in (
@@ -118,13 +154,6 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
         help="the unseen classes, or a text file with one per line",
     )
     own.add_argument(
-        "--hold-out",
-        type=float,
-        default=None,
-        metavar="SHARE",
-        help="the share of each seen class to test on (default: 0.2)",
-    )
-    own.add_argument(
         "--drop", nargs="+", default=None, metavar="COLUMN", help="columns that are no features"
     )
 
@@ -139,6 +168,14 @@ def _data_set(word: str) -> str:
     raise argparse.ArgumentTypeError(
         f"{unknown_data_set(word, _NAMES)}; or name a folder or a table of your own"
     )
+
+
+def _hold_out(word: str) -> float | str:
+    """A share where it is a number, else the name of a file."""
+    try:
+        return float(word)
+    except ValueError:
+        return word
 
 
 def _add_fetch(verbs: Any, common: argparse.ArgumentParser) -> None:
@@ -189,24 +226,47 @@ def _is_here(name: str) -> str:
 
 
 def load_named(arguments: argparse.Namespace) -> ZeroShotDataset:
-    """Load the data set that the words of `add_data_options` name."""
-    named = {name: getattr(arguments, name) for name in ("split", "features", "signatures")}
-    own = {name: getattr(arguments, name) for name in _OWN}
-    unfit = named if arguments.name not in _NAMES else own
-    if words := [name for name, value in unfit.items() if value is not None]:
-        option = f"--{words[0].replace('_', '-')}"
-        which = "a data set with a name" if unfit is named else "your own data"
-        raise ValueError(f"{option} is for {which}, not for {arguments.name or 'your own data'}.")
-    if arguments.name not in _NAMES:
+    """Load the data set that the words of `add_data_options` name, with the splits that they name.
+
+    The first of them is active. A split without test images of seen classes has none in the
+    result, either, unless --hold-out makes some.
+    """
+    if arguments.name is None and arguments.split and arguments.split[-1] in _NAMES:
+        name = arguments.split[-1]
+        raise ValueError(f"{name} was read as a split; write it before --split.")
+    is_named = arguments.name in _NAMES
+    options = {name: f"--{name.replace('_', '-')}" for name in _OWN} if is_named else _NAMED
+    for name, option in options.items():
+        if getattr(arguments, name) is not None:
+            which = "your own data" if is_named else "a data set with a name"
+            whose = arguments.name or "your own data"
+            raise ValueError(f"{option} is for {which}, not for {whose}.")
+    if not is_named:
         return _load_own(arguments)
     if arguments.name == "glyphs":
-        return load_glyphs(arguments.split or "ns", progress=True)
+        return _load_glyphs(arguments)
     return load_xlsa17(
         arguments.name,
         features=arguments.features or "res101.mat",
         split=arguments.split or "ns",
         signatures=arguments.signatures or "original_att",
+        version=arguments.proposed_version,
+        class_splits=arguments.class_splits,
+        hold_out=arguments.hold_out,
     )
+
+
+def _load_glyphs(arguments: argparse.Namespace) -> ZeroShotDataset:
+    """Load the glyphs with the splits that are asked for."""
+    for name, option in {**_NAMED, "hold_out": "--hold-out"}.items():
+        if name != "split" and getattr(arguments, name) is not None:
+            raise ValueError(f"{option} is not for glyphs, whose files and splits are fixed.")
+    data = load_glyphs(progress=True)
+    class_splits = [name for name in data.splits if name.startswith("ss-")]
+    chosen: list[str] = []
+    for name in arguments.split or ["ns"]:
+        chosen += class_splits if name == "ss" else [name]
+    return data.with_splits(list(dict.fromkeys(chosen)))
 
 
 def _load_own(arguments: argparse.Namespace) -> ZeroShotDataset:
@@ -219,6 +279,11 @@ def _load_own(arguments: argparse.Namespace) -> ZeroShotDataset:
         )
     if arguments.name is not None and arguments.features_file is not None:
         raise ValueError(f"Features are named twice: {arguments.name}, {arguments.features_file}.")
+    hold_out = 0.2 if arguments.hold_out is None else arguments.hold_out
+    if isinstance(hold_out, str):
+        raise ValueError(
+            f"--hold-out {hold_out}: for your own data this is a share between 0 and 1, as 0.2."
+        )
     unseen = arguments.unseen
     return load_table(
         source,
@@ -227,7 +292,7 @@ def _load_own(arguments: argparse.Namespace) -> ZeroShotDataset:
         label=arguments.label_column,
         # One word may be a file.
         unseen_classes=unseen[0] if unseen and len(unseen) == 1 else unseen,
-        hold_out=0.2 if arguments.hold_out is None else arguments.hold_out,
+        hold_out=hold_out,
         drop=arguments.drop or (),
     )
 
@@ -235,9 +300,11 @@ def _load_own(arguments: argparse.Namespace) -> ZeroShotDataset:
 def run_show(arguments: argparse.Namespace) -> int:
     """Print the summary of a data set and its classes."""
     data = load_named(arguments)
-    print(data)
-    print(f"seen classes    {' '.join(map(str, data.seen_classes))}")
-    print(f"unseen classes  {' '.join(map(str, data.unseen_classes))}")
+    for split in data.splits:
+        shown = data.with_split(split)
+        print(shown)
+        print(f"seen classes    {' '.join(map(str, shown.seen_classes))}")
+        print(f"unseen classes  {' '.join(map(str, shown.unseen_classes))}")
     return 0
 
 

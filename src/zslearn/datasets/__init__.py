@@ -1,5 +1,6 @@
 """Data sets for zero-shot learning, with splits that are checked for leaks."""
 
+from zslearn.datasets._authors import AuthorsProtocol, load_authors_protocol
 from zslearn.datasets._check import FolderReport, check_data
 from zslearn.datasets._class_split import ClassSplit
 from zslearn.datasets._dataset import ZeroShotDataset
@@ -19,12 +20,14 @@ from zslearn.datasets._xlsa17_files import find_data_set as find_data_set
 # Names with "as" are for other rooms of the library, not for users.
 
 __all__ = [
+    "AuthorsProtocol",
     "ClassSplit",
     "FolderReport",
     "GeneratingModel",
     "ZeroShotDataset",
     "check_data",
     "fetch_archive",
+    "load_authors_protocol",
     "load_glyphs",
     "load_table",
     "load_xlsa17",

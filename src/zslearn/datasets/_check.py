@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 
 from zslearn.datasets._home import data_home
 from zslearn.datasets._mat import read_mat
-from zslearn.datasets._xlsa17 import PUBLISHED_SIZES
+from zslearn.datasets._xlsa17 import (
+    DEFAULT_FEATURES,
+    DEFAULT_SIGNATURES,
+    PUBLISHED_SIZES,
+    SplitReader,
+    data_set,
+    split_names,
+)
+from zslearn.datasets._xlsa17_classes import NoClassListError
 from zslearn.datasets._xlsa17_files import (
     PART_VARIABLES,
     SPLIT_FILE,
@@ -26,7 +34,7 @@ from zslearn.datasets._xlsa17_files import (
     read_features,
     read_parts,
 )
-from zslearn.datasets._xlsa17_splits import found_version, tuning_leak
+from zslearn.datasets._xlsa17_versions import found_version, tuning_leak
 from zslearn.utils import name_some
 
 _DEPTH = 3
@@ -60,7 +68,8 @@ def check_data(folder: str | os.PathLike[str] | None = None) -> FolderReport:
 
     Every ``att_splits.mat`` in the folder or up to three levels below it is read, with the files
     of features beside it. Checked are: that the files can be read, that parts do not overlap and
-    fit the labels, that no unseen class is trained on, that every class is described.
+    fit the labels, that no unseen class is trained on, that every class is described; and that
+    :func:`load_xlsa17` with its defaults takes the data set, with each split whose files are there.
 
     Parameters
     ----------
@@ -102,7 +111,8 @@ def check_data(folder: str | os.PathLike[str] | None = None) -> FolderReport:
     rows: dict[str, dict[str, Any]] = {}
     for home in homes:
         relative = home.relative_to(root).as_posix()
-        rows.update(_check_data_set(home, home.name if relative == "." else relative, report))
+        title = home.name if relative == "." else relative
+        rows.update(_check_data_set(home, root, title, report))
     cells = [[str(row.get(column, "-")) for column in _COLUMNS] for row in rows.values()]
     table = pd.DataFrame(cells, index=pd.Index(list(rows), name="data set"), columns=_COLUMNS)
     return FolderReport(table, report.problems, report.notes)
@@ -120,7 +130,9 @@ def _data_sets(root: Path) -> list[Path]:
     return found
 
 
-def _check_data_set(home: Path, title: str, report: FolderReport) -> dict[str, dict[str, Any]]:
+def _check_data_set(
+    home: Path, root: Path, title: str, report: FolderReport
+) -> dict[str, dict[str, Any]]:
     """The rows of one data set; what is wrong goes into the report."""
 
     def tried(read: Callable[[], Any]) -> Any:
@@ -135,7 +147,7 @@ def _check_data_set(home: Path, title: str, report: FolderReport) -> dict[str, d
 
     path = home / SPLIT_FILE
     standard = "standard_split" in path.parts  # which may come without attributes
-    classes = tried(lambda: _any_classes(home, needed=not standard))
+    classes = tried(lambda: _classes(home, needed=not standard))
     parts = tried(lambda: read_parts(path, _parts_in(path), None))
     row: dict[str, Any] = {"version": "-"}
     if classes is not None:
@@ -149,25 +161,57 @@ def _check_data_set(home: Path, title: str, report: FolderReport) -> dict[str, d
         if standard:
             row["version"] = "SS"
         elif set(parts) == set(PART_VARIABLES):
-            row["version"] = tried(lambda: found_version(path, parts)) or "?"
+            version = tried(lambda: found_version(path, parts))
+            row["version"] = "?" if version is None else version[0]
             _note_version(home, title, parts, report)
     rows = {}
     for file in feature_files(home):
-        features = tried(partial(read_features, home, file))
+        features = tried(partial(_features, home, file))
         if features is not None:
             X, numbers = features
-            rows[f"{title} {file}"] = row | _describe_features(
+            where = f"{title} {file}"
+            before = len(report.problems)
+            rows[where] = row | _describe_features(
                 title, home / file, X, numbers, classes, parts, report
             )
+            if len(report.problems) == before and classes is not None and not standard:
+                reader = SplitReader(home.name, home, root, numbers, classes.names)
+                refusals = _refusals(reader, X, classes, file)
+                report.problems.extend(f"{where}: {message}" for message in refusals)
+    if not rows and not standard:
+        report.notes.append(f"{title}: there is no file of features; it cannot be loaded yet.")
     return rows or {title: row}
 
 
-def _any_classes(home: Path, *, needed: bool) -> Classes | None:
-    """Classes by raw attributes, or by others where there are no raw ones."""
-    found = read_mat(home / SPLIT_FILE, {"original_att", "att"})
-    if not found and not needed:
+def _features(home: Path, file: str) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Features and class numbers; the file that is loaded by default must hold them."""
+    try:
+        return read_features(home, file)
+    except NoFeaturesError as error:
+        if file == DEFAULT_FEATURES:
+            raise ValueError(str(error)) from error
+        raise
+
+
+def _refusals(reader: SplitReader, X: NDArray[Any], classes: Classes, file: str) -> list[str]:
+    """Why loading would refuse this file of features: each split that has its files is made."""
+    messages = []
+    for split in split_names(reader.name):
+        try:
+            data_set(reader.name, X, reader.numbers, classes, {split: reader.read(split)}, file)
+        except (FileNotFoundError, NoClassListError):
+            continue  # the standard split and the lists of class splits need not be there
+        except (ValueError, OSError, ImportError) as error:
+            messages.append(str(error))
+    return messages
+
+
+def _classes(home: Path, *, needed: bool) -> Classes | None:
+    """Classes by the signatures that are loaded by default, or for FLO by those it has."""
+    signatures = "att" if home.name == "FLO" else DEFAULT_SIGNATURES
+    if not needed and not read_mat(home / SPLIT_FILE, {signatures}):
         return None
-    return read_classes(home, "original_att" if "original_att" in found or not found else "att")
+    return read_classes(home, signatures)
 
 
 def _parts_in(path: Path) -> list[str]:

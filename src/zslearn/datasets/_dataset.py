@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -138,6 +138,27 @@ class ZeroShotDataset:
         self._check_split_name(name)
         other = copy.copy(self)
         object.__setattr__(other, "split", name)
+        return other
+
+    def with_splits(self, names: Sequence[str]) -> ZeroShotDataset:
+        """Return the same data with some of its splits only.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Keys of ``splits``; the first becomes the active one.
+
+        Returns
+        -------
+        ZeroShotDataset
+            It shares every array with this one.
+        """
+        if isinstance(names, str) or not names:
+            raise ValueError(f"with_splits takes a list of names, at least one; got {names!r}.")
+        for name in names:
+            self._check_split_name(name)
+        other = self.with_split(names[0])
+        object.__setattr__(other, "splits", {name: self.splits[name] for name in names})
         return other
 
     def features_from(self, table: Any) -> NDArray[Any]:

@@ -10,26 +10,34 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from zslearn.datasets._authors_files import AUTHORS, authors_file
+from zslearn.datasets._class_split import ClassSplit
 from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.datasets._home import data_home
+from zslearn.datasets._xlsa17_classes import (
+    RANDOM,
+    random_class_splits,
+    random_version,
+    read_unseen_classes,
+)
 from zslearn.datasets._xlsa17_files import (
+    Classes,
     find_data_set,
     find_standard_split,
     read_classes,
     read_features,
     read_parts,
 )
-from zslearn.datasets._xlsa17_splits import (
-    parts_of_classes,
-    proposed_split,
-    read_unseen_classes,
-    with_hold_out,
-)
+from zslearn.datasets._xlsa17_splits import HoldOut, parts_of_classes, proposed_split
 from zslearn.utils import did_you_mean, warn_user
 
 _P = ParamSpec("_P")
@@ -44,6 +52,8 @@ XLSA17 = {
     "APY": "aPascal and aYahoo: 15,339 images, 32 classes, 64 attributes",
     "FLO": "Oxford Flowers: 8,189 images, 102 classes, sentences instead of attributes",
 }
+DEFAULT_FEATURES = "res101.mat"
+DEFAULT_SIGNATURES = "original_att"
 #: How many class splits "ss-1", "ss-2", … the field averages over.
 N_CLASS_SPLITS = {"CUB": 4, "SUN": 10}
 #: Published sizes of trainval, test_seen and test_unseen; PS1 and PS2 do not differ in them.
@@ -90,9 +100,9 @@ def load_xlsa17(
     name: str,
     *,
     folder: str | os.PathLike[str] | None = None,
-    features: str = "res101.mat",
+    features: str = DEFAULT_FEATURES,
     split: str | Sequence[str] = "ns",
-    signatures: str = "original_att",
+    signatures: str = DEFAULT_SIGNATURES,
     version: str | None = None,
     class_splits: Mapping[str, Iterable[Any]] | str | os.PathLike[str] | None = None,
     hold_out: float | str | os.PathLike[str] | None = None,
@@ -116,25 +126,28 @@ def load_xlsa17(
         - "ns": the proposed split, with its own test images of seen classes.
         - "ss" (AWA1, AWA2, APY) or "ss0" (CUB, SUN): the standard split, read from
           ``standard_split/NAME/att_splits.mat`` in or beside `folder`.
-        - "ss-1", "ss-2", …: class splits as given by `class_splits`. Results of the four of CUB
-          and of the ten of SUN are to be averaged.
+        - "ss-1", "ss-2", … (CUB, SUN): class splits as given by `class_splits`. Results of the
+          four of CUB and of the ten of SUN are to be averaged; "ss" means all of them.
     signatures : str, default="original_att"
         The variable of ``att_splits.mat`` that describes the classes: "original_att" (raw),
         "att" (each class divided by its norm), or another one of your own. FLO has "att" only.
     version : {"PS1", "PS2"} or None, default=None
         Which publication of the proposed split the file holds. With None it is found from the
-        file where that is certain, and recorded as "unknown" where it is not; see Notes.
-    class_splits : mapping, path or None, default=None
+        file where it tells, and recorded as "unknown" where it does not; see Notes.
+    class_splits : mapping, path, "random" or None, default=None
         Unseen classes of each class split, by name or by number from 1:
         ``{"ss-1": ["cat", …], …}``; or a JSON file with the same. By default the file
-        ``class_splits.json`` in the data set's folder.
-    hold_out : float, path or None, default=None
-        Test images of seen classes for the splits that have none of their own: a share of each
+        ``class_splits.json`` in the data set's folder. "random" deals the classes to the splits
+        with `random_state`, as many to each as were published (CUB 50, SUN 72 or 71); the version
+        then says so, for example ``"xlsa17/ss-1/random-seed0/…"``.
+    hold_out : float, path, "authors" or None, default=None
+        Test images of seen classes for those splits that have none of their own: a share of each
         class, drawn with `random_state` (the field takes 0.2), or the authors' file
-        (``NAME_SS_GZSL_inform.mat``). None: all images of seen classes train, and ``X_test_seen``
-        is empty, which is the conventional setting.
+        (``NAME_SS_GZSL_inform.mat``); "authors" finds it in the folder ``authors`` in `folder`.
+        None: all images of seen classes train, and ``X_test_seen`` is empty, which is the
+        conventional setting.
     random_state : int, RandomState or None, default=0
-        Seed of the hold-out.
+        Seed of the hold-out, and of random class splits.
 
     Returns
     -------
@@ -154,12 +167,14 @@ def load_xlsa17(
 
     Notes
     -----
-    The proposed split was published twice: PS1 (2017) and PS2 (2020), where test images of seen
-    classes changed. Their sizes agree, so that sizes cannot tell them apart. What can: files of
-    PS1 carry ``train_loc`` and ``val_loc``, which together hold the test images of seen classes
-    as well (never tune on these). Such a file is PS1 for certain, and is refused as PS2. Any other
-    is "unknown" unless `version` says what it is. The version also holds the first digits of the
-    split's checksum, so that two runs can always tell whether they used the same split.
+    The proposed split was published twice: PS1 (2017) and PS2 (2020). Sizes of its parts agree, so
+    that they cannot tell the two apart. What can are ``train_loc`` and ``val_loc``: in PS1 they
+    together hold the test images of seen classes as well (never tune on these); where they are
+    ``trainval_loc`` together, that has been mended, as in PS2. A file without them is recognised
+    if its parts are those of a published file that has them, and is else "unknown", unless
+    `version` says what it is. A `version` that the file contradicts is refused. The version also
+    holds the first digits of the split's checksum, so that two runs can always tell whether they
+    used the same split.
 
     Missing attribute values of AWA are −1 in the files and stay so, as in the authors' program.
 
@@ -192,56 +207,165 @@ def load_xlsa17(
     """
     if name not in XLSA17:
         raise ValueError(f"{unknown_data_set(name, XLSA17)}.")
-    names = (split,) if isinstance(split, str) else tuple(split)
-    _check_splits(names, name, hold_out)
+    names = _chosen_splits((split,) if isinstance(split, str) else tuple(split), name)
+    _check_hold_out(names, hold_out)
     if version not in (None, "PS1", "PS2"):
         raise ValueError(f"version={version!r}; give 'PS1', 'PS2' or None.")
     home = find_data_set(folder, name)
     classes = read_classes(home, signatures)
     X, numbers = read_features(home, features)
     classes.check_labels(numbers, home / features)
-    labels = np.asarray(classes.names)
-    splits = {}
-    for split_name in names:
-        if split_name == "ns":
-            splits[split_name] = proposed_split(home, numbers, labels, version)
-            continue
-        if split_name in ("ss", "ss0"):
-            file = find_standard_split(folder, home, name)
-            parts = read_parts(file, ("train", "test_unseen"), len(numbers))
+    reader = SplitReader(
+        name, home, folder, numbers, classes.names, class_splits, hold_out, random_state
+    )
+    splits = {split_name: reader.read(split_name, version) for split_name in names}
+    return data_set(name, X, numbers, classes, splits, features)
+
+
+@dataclass
+class SplitReader:
+    """Makes the splits of one data set.
+
+    Parameters
+    ----------
+    name : str
+        Name of the data set.
+    home : Path
+        Its folder.
+    folder : str, path or None
+        Where the data lies, as in :func:`load_xlsa17`.
+    numbers : ndarray of int
+        Class numbers of all samples, from 1.
+    class_names : list
+        Names of all classes.
+    class_splits, hold_out, random_state : object
+        As in :func:`load_xlsa17`.
+    """
+
+    name: str
+    home: Path
+    folder: str | os.PathLike[str] | None
+    numbers: NDArray[np.intp]
+    class_names: list[Any]
+    class_splits: Any = None
+    hold_out: Any = None
+    random_state: Any = 0
+
+    def read(self, split: str, version: str | None = None) -> ClassSplit:
+        """Read or make one split.
+
+        Parameters
+        ----------
+        split : str
+            Its name.
+        version : str or None, default=None
+            The version of the proposed split, if it is known.
+
+        Returns
+        -------
+        ClassSplit
+            The split.
+        """
+        labels = np.asarray(self.class_names)
+        if split == "ns":
+            return proposed_split(self.home, self.numbers, labels, version)
+        made = ""
+        if split in ("ss", "ss0"):
+            file = find_standard_split(self.folder, self.home, self.name)
+            parts = read_parts(file, ("train", "test_unseen"), len(self.numbers))
         else:
-            unseen = read_unseen_classes(class_splits, home, split_name, classes.names)
-            parts = parts_of_classes(numbers, unseen)
-        splits[split_name] = with_hold_out(
-            split_name, parts, numbers, labels, hold_out, random_state
-        )
+            unseen, made = self._unseen_classes(split)
+            parts = parts_of_classes(self.numbers, unseen)
+        hold_out = HoldOut(self._hold_out_amount(split), self.random_state)
+        return hold_out.apply(split, parts, self.numbers, labels, made=made)
+
+    @functools.cached_property
+    def _drawn(self) -> dict[str, NDArray[np.intp]]:
+        n_splits = N_CLASS_SPLITS[self.name]
+        return random_class_splits(n_splits, len(self.class_names), self.random_state)
+
+    def _unseen_classes(self, split: str) -> tuple[NDArray[np.intp], str]:
+        """Numbers of the unseen classes, and what the version says of them."""
+        if isinstance(self.class_splits, str) and self.class_splits == RANDOM:
+            return self._drawn[split], random_version(self.random_state)
+        return read_unseen_classes(self.class_splits, self.home, split, self.class_names), ""
+
+    def _hold_out_amount(self, split: str) -> float | Path | None:
+        """A share, or the file of the authors' hold-outs."""
+        amount = self.hold_out
+        if isinstance(amount, str) and amount == AUTHORS:
+            beside = data_home(self.folder) / AUTHORS
+            return authors_file(self.name, split, "GZSL_inform", [beside, None])
+        if isinstance(amount, str | os.PathLike):
+            if not Path(amount).is_file():
+                raise FileNotFoundError(
+                    f"hold_out={str(amount)!r}: there is no such file. Give a share such as 0.2, "
+                    "'authors', or one of the authors' files."
+                )
+            return Path(amount)
+        return amount
+
+
+def data_set(
+    name: str,
+    X: NDArray[Any],
+    numbers: NDArray[np.intp],
+    classes: Classes,
+    splits: Mapping[str, ClassSplit],
+    features: str,
+) -> ZeroShotDataset:
+    """Put together what was read; the first split is active."""
     return ZeroShotDataset(
         X=X,
-        y=labels[numbers - 1],
+        y=np.asarray(classes.names)[numbers - 1],
         signatures=pd.DataFrame(classes.signatures, index=pd.Index(classes.names)),
         splits=splits,
-        split=names[0],
+        split=next(iter(splits)),
         name=name,
         features=Path(features).stem,
     )
 
 
-def _check_splits(splits: Sequence[str], name: str, hold_out: Any) -> None:
-    """Refuse splits that the data set does not have, and a hold-out for one that has its own."""
+def _chosen_splits(splits: Sequence[str], name: str) -> list[str]:
+    """The splits that are meant, each once; refuse those that the data set does not have."""
     if not splits:
         raise ValueError("split is empty; name at least one split, for example 'ns'.")
-    known = _split_names(name)
+    known = split_names(name)
+    class_splits = [split for split in known if split.startswith("ss-")]
+    chosen: list[str] = []
     for split in splits:
-        if split not in known:
-            raise ValueError(f"{name} has no split {split!r}; choose one of {', '.join(known)}.")
-    if "ns" in splits and hold_out is not None:
+        if split == "ss" and class_splits:
+            chosen += class_splits
+        elif split in known:
+            chosen.append(split)
+        else:
+            every = f", or 'ss' for all of ss-1 … {class_splits[-1]}" if class_splits else ""
+            raise ValueError(
+                f"{name} has no split {split!r}; choose from {', '.join(known)}{every}."
+            )
+    return list(dict.fromkeys(chosen))
+
+
+def _check_hold_out(splits: Sequence[str], hold_out: Any) -> None:
+    """Refuse what is no share, and a hold-out where every split has its own."""
+    if hold_out is None:
+        return
+    if set(splits) == {"ns"}:
         raise ValueError(
             "hold_out is for the splits without test images of seen classes; 'ns' has its own. "
             "Leave it None."
         )
+    if isinstance(hold_out, str | os.PathLike):
+        return
+    is_number = isinstance(hold_out, Real) and not isinstance(hold_out, bool)
+    if not is_number or not 0 < float(hold_out) < 1:
+        raise ValueError(
+            f"hold_out={hold_out!r}; give a share between 0 and 1, 'authors', or one of the "
+            "authors' files."
+        )
 
 
-def _split_names(name: str) -> list[str]:
+def split_names(name: str) -> list[str]:
     """The splits a data set can have."""
     if name in N_CLASS_SPLITS:
         return ["ns", "ss0", *(f"ss-{k}" for k in range(1, N_CLASS_SPLITS[name] + 1))]

@@ -12,6 +12,7 @@ from zslearn.utils._array import (
     unit_rows,
 )
 from zslearn.utils._blocks import block_length, row_blocks
+from zslearn.utils._checked_json import DamagedFileError, read_checked_json, write_checked_json
 from zslearn.utils._docs import fill_docstring
 from zslearn.utils._files import replacing
 from zslearn.utils._fingerprint import fingerprint
@@ -20,6 +21,7 @@ from zslearn.utils._jit import jit, jit_inner
 from zslearn.utils._keywords import names_keywords
 from zslearn.utils._optional import import_optional
 from zslearn.utils._processes import end_with_parent
+from zslearn.utils._progress import progress_bar
 from zslearn.utils._sklearn import checks_arguments, checks_parameters
 from zslearn.utils._split import ClassKFold, GeneralizedClassKFold
 from zslearn.utils._suggest import (
@@ -32,11 +34,13 @@ from zslearn.utils._suggest import (
 )
 from zslearn.utils._text import name_some
 from zslearn.utils._threads import one_blas_thread
+from zslearn.utils._twins import refuse_twins
 from zslearn.utils._warnings import InputWarning, warn_once, warn_user
 
 __all__ = [
     "Array",
     "ClassKFold",
+    "DamagedFileError",
     "Floats",
     "GeneralizedClassKFold",
     "InputWarning",
@@ -63,6 +67,9 @@ __all__ = [
     "normal_form",
     "one_blas_thread",
     "plain_tensor",
+    "progress_bar",
+    "read_checked_json",
+    "refuse_twins",
     "replacing",
     "row_blocks",
     "suggest",
@@ -71,4 +78,5 @@ __all__ = [
     "unit_rows",
     "warn_once",
     "warn_user",
+    "write_checked_json",
 ]
