@@ -12,13 +12,29 @@ comma := ,
 stamp = $(VENV)/.installed-$(subst $(comma),-,$(1))
 TEST_EXTRAS := dev$(if $(EXTRAS),$(comma)$(EXTRAS))
 
-.PHONY: demo test lint docs docs-shots bench clean
+.PHONY: demo test test-lowest fuzz lint docs docs-shots bench clean
 
 demo: $(call stamp,plot)
 	$(BIN)/zslearn demo
 
 test: $(call stamp,$(TEST_EXTRAS))
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+# The oldest versions of everything that pyproject.toml allows.
+test-lowest:
+	$(PYTHON) -m venv $(VENV)-lowest
+	$(VENV)-lowest/bin/python -m pip install --quiet uv
+	$(VENV)-lowest/bin/uv pip compile --quiet --resolution lowest-direct --extra dev,plot,matlab \
+		pyproject.toml --output-file $(VENV)-lowest/lowest.txt
+	$(VENV)-lowest/bin/uv pip install --quiet --python $(VENV)-lowest/bin/python \
+		--requirement $(VENV)-lowest/lowest.txt --editable .
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(VENV)-lowest/bin/python -m pytest -q -n 2 \
+		--dist worksteal -m "not slow"
+
+# Damaged and hostile files for so many minutes in all, beyond the cases that `make test` tries.
+MINUTES ?= 5
+fuzz: $(call stamp,$(TEST_EXTRAS))
+	ZSLEARN_FUZZ_MINUTES=$(MINUTES) $(BIN)/python -m pytest -q -n 2 --dist worksteal tests/fuzz
 
 lint: $(call stamp,dev)
 	$(BIN)/ruff check .
