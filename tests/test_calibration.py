@@ -7,8 +7,8 @@ import pytest
 from sklearn.base import clone
 
 from estimators import SETTINGS, all_estimators
-from zslearn.baselines import ESZSL
-from zslearn.calibration import CalibratedStacking
+from zslearn.baselines import ESZSL, ConSE
+from zslearn.calibration import CalibratedStacking, rescaled, spread
 from zslearn.metrics import expected_calibration_error, generalized_accuracy, harmonic_mean
 from zslearn.model_selection import ClassKFold, GeneralizedClassKFold, ZeroShotSearchCV
 from zslearn.scoring import best_temperature, mean_temperature, softmax
@@ -50,12 +50,75 @@ def test_the_factor_is_found_without_the_test_data(problem):
         problem.X_train, problem.y_train, signatures=problem.signatures
     )
     assert model.fold_biases_.shape == (5,)
-    assert model.bias_ == pytest.approx(model.fold_biases_.mean())
+    plain = CalibratedStacking(ESZSL(), rescale_bias=False).fit(
+        problem.X_train, problem.y_train, signatures=problem.signatures
+    )
+    assert plain.bias_ == pytest.approx(model.fold_biases_.mean())
+    assert model.bias_ != plain.bias_
     # Signatures of the unseen classes do not enter.
     seen_only = CalibratedStacking(ESZSL()).fit(
         problem.X_train, problem.y_train, signatures=problem.signatures.loc[problem.seen_classes]
     )
     assert seen_only.bias_ == pytest.approx(model.bias_, rel=1e-12)
+
+
+class Shrinking(ESZSL):
+    """Scores that the number of classes divides, as those of one against all others are."""
+
+    def _combine(self, by_class, signatures):
+        super()._combine(by_class, signatures)
+        self.coef_ = self.coef_ / len(signatures) ** 3
+
+
+def test_the_factor_is_in_units_of_the_final_scores(problem):
+    samples = {"X": problem.X_train, "y": problem.y_train, "signatures": problem.signatures}
+    truth = CalibratedStacking(ESZSL()).fit(**samples)
+    shrunk = CalibratedStacking(Shrinking()).fit(**samples)
+    n_seen = len(problem.seen_classes)
+    assert shrunk.bias_ == pytest.approx(truth.bias_ / n_seen**3, rel=1e-9)
+    np.testing.assert_array_equal(
+        shrunk.predict(problem.X_test_unseen), truth.predict(problem.X_test_unseen)
+    )
+    plain = CalibratedStacking(Shrinking(), rescale_bias=False).fit(**samples)
+    assert plain.bias_ > 1.5 * shrunk.bias_
+    search = ZeroShotSearchCV(
+        Shrinking(), {"center": ["both"]}, setting="gzsl", cv=GeneralizedClassKFold(5)
+    )
+    assert search.fit(**samples).bias_ == pytest.approx(shrunk.bias_, rel=1e-9)
+
+
+def test_factors_without_a_scale_stay_as_they_are():
+    np.testing.assert_allclose(rescaled([1.0, 2.0, 3.0], [0.5, 0.0, np.nan], 0.25), [0.5, 2, 3])
+    np.testing.assert_allclose(rescaled([1.0, 2.0], [0.5, 1.0], 0.0), [1, 2])
+
+
+def test_spread_is_that_of_an_image_over_classes():
+    scores = np.array([[0.0, 2.0], [5.0, 9.0], [1.0, 7.0]])
+    assert spread(scores) == 2.0
+
+
+def test_weights_reach_the_estimator_in_every_fold(problem):
+    samples = {"X": problem.X_train, "y": problem.y_train, "signatures": problem.signatures}
+    weights = np.random.default_rng(0).uniform(0.1, 2, len(problem.y_train))
+    seen = []
+
+    class Watching(ESZSL):
+        @classmethod
+        def _fit_many(cls, training, variants):
+            seen.append(training.weights)
+            yield from super()._fit_many(training, variants)
+
+    CalibratedStacking(Watching(), cv=3).fit(**samples, sample_weight=weights)
+    assert len(seen) == 4
+    assert np.array_equal(seen[0], weights)
+    assert all(len(part) < len(weights) and np.isin(part, weights).all() for part in seen[1:])
+    seen.clear()
+    grid = {"alpha_features": [1.0, 10.0]}
+    ZeroShotSearchCV(Watching(), grid, cv=3).fit(**samples, sample_weight=weights)
+    assert len(seen) == 4
+    assert np.array_equal(seen[-1], weights)
+    with pytest.raises(TypeError, match="ConSE cannot weigh samples"):
+        CalibratedStacking(ConSE()).fit(**samples, sample_weight=weights)
 
 
 def test_calibration_helps_the_harmonic_mean(problem):

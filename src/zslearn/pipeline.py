@@ -62,7 +62,7 @@ class ZeroShotPipeline(ZeroShotPredictor, Pipeline):
     steps: list[tuple[str, Any]]
     transformers_: Pipeline | None
 
-    def fit(self, X: Any, y: Any, *, signatures: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
         """Fit the transformers, then the last step on what they make of the images.
 
         Parameters
@@ -73,18 +73,30 @@ class ZeroShotPipeline(ZeroShotPredictor, Pipeline):
             Class labels.
         signatures : DataFrame, mapping, array or MultiSignatures, optional
             What is known of each class; see :meth:`ZeroShotClassifier.fit`.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each sample counts for the last step, where its `fit` takes it. Transformers
+            do not see weights.
 
         Returns
         -------
         self
             The fitted pipeline. After an error it is as it was.
         """
-        fitted = dict(self.fit_grid(X, y, signatures=signatures, settings=[{}]))[0]
+        grid = self.fit_grid(
+            X, y, signatures=signatures, settings=[{}], sample_weight=sample_weight
+        )
+        fitted = dict(grid)[0]
         self.steps, self.transformers_ = fitted.steps, fitted.transformers_
         return self
 
     def fit_grid(
-        self, X: Any, y: Any, *, signatures: Any = None, settings: Sequence[Mapping[str, Any]]
+        self,
+        X: Any,
+        y: Any,
+        *,
+        signatures: Any = None,
+        settings: Sequence[Mapping[str, Any]],
+        sample_weight: Any = None,
     ) -> Iterator[tuple[int, Self]]:
         """Fit once for each setting; those that differ in the last step share the transformers.
 
@@ -98,6 +110,8 @@ class ZeroShotPipeline(ZeroShotPredictor, Pipeline):
             What is known of each class; see :meth:`fit`.
         settings : sequence of mappings
             Hyper-parameters by name, as `set_params` takes them.
+        sample_weight : array-like of shape (n_samples,), optional
+            See :meth:`fit`.
 
         Yields
         ------
@@ -119,6 +133,7 @@ class ZeroShotPipeline(ZeroShotPredictor, Pipeline):
                 y,
                 signatures=signatures,
                 settings=[_split(settings[index], prefix)[1] for index in indices],
+                **({} if sample_weight is None else {"sample_weight": sample_weight}),
             )
             for position, method in fitted:
                 yield indices[position], variant._after(transformers, method)

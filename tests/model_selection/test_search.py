@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -61,6 +62,7 @@ def test_generalized_search_by_hand(problem):
             setting="gzsl",
             cv=splitter,
             scoring=["ausuc", "harmonic_mean", "accuracy"],
+            rescale_bias=False,
         ),
         problem,
     )
@@ -99,6 +101,43 @@ def test_of_equally_good_settings_the_first_is_taken(problem):
     # The order of the mapping: its last hyper-parameter changes fastest.
     first, second = search.cv_results_["params"][:2]
     assert first["alpha_signatures"] == second["alpha_signatures"]
+
+
+class _Silent(ESZSL):
+    """Under some penalties every class gets the same classifier."""
+
+    def synthesize(self, signatures, labels=None):
+        parameters = super().synthesize(signatures, labels)
+        return 0 * parameters if self.alpha_features > 100 else parameters
+
+
+@pytest.mark.parametrize("setting", ["zsl", "gzsl"])
+def test_says_where_all_classes_score_alike(problem, setting, tmp_path):
+    grid = {"alpha_features": [0.1, 10.0, 1000.0]}
+    search = ZeroShotSearchCV(_Silent(), grid, setting=setting, cv=3, checkpoint=tmp_path)
+    for _ in range(2):  # the second time from what is on disk
+        with pytest.warns(InputWarning, match="all classes score alike on every image") as said:
+            _fit(search, problem)
+        (message,) = [str(w.message) for w in said if "score alike" in str(w.message)]
+        assert "In fold 0, 1, 2" in message
+        assert "1000.0" in message
+        assert "10.0}" not in message
+
+
+def test_says_where_no_setting_is_better(problem):
+    # The scale of W changes no prediction.
+    grid = {"alpha_signatures": [1e6, 1e7], "alpha_features": [1e7, 1e6]}
+    with pytest.warns(InputWarning, match="In fold .*all 4 settings have the same accuracy"):
+        _fit(ZeroShotSearchCV(ESZSL(), grid, cv=3), problem)
+
+
+def test_says_nothing_where_settings_differ(problem):
+    grid = {"alpha_features": [1e-3, 10.0, 1e6], "center": [None, "both"]}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "In fold", InputWarning)
+        search = _fit(ZeroShotSearchCV(ESZSL(), grid, cv=3), problem)
+    for i in range(3):
+        assert np.unique(search.cv_results_[f"split{i}_test_accuracy"]).size > 1
 
 
 def test_shared_work_gives_what_single_fits_give(problem):
@@ -643,3 +682,26 @@ def test_what_was_finished_before_ctrl_c_is_kept(problem, tmp_path):
         _fit(search, problem)
     (path,) = tmp_path.glob("fold-0-*.json")
     assert len(json.loads(path.read_text())["done"]) == 2
+
+
+def test_what_a_search_says(problem, capsys, caplog):
+    search = ZeroShotSearchCV(ESZSL(), {"alpha_features": [1.0, 10.0, 100.0]}, cv=2)
+    with caplog.at_level("DEBUG", "zslearn"):
+        _fit(search, problem)
+    assert capsys.readouterr().out == ""
+    choice = next(r for r in caplog.records if "chose" in r.getMessage())
+    assert choice.levelname == "INFO"
+    assert re.fullmatch(
+        r"ESZSL: chose alpha_features=\d+\.0; score 0\.\d{3} in 2 folds; "
+        r"search \d+\.\d s, refit \d+\.\d s",
+        choice.getMessage(),
+    )
+    assert search.refit_time_ > 0
+    _fit(clone(search).set_params(verbose=1), problem)
+    assert len(capsys.readouterr().out.splitlines()) == 1
+    _fit(clone(search).set_params(verbose=2), problem)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 * 3 + 1
+    assert re.fullmatch(
+        r"\[fold 1/2\] alpha_features=1\.0: accuracy=\d\.\d{3}, \d+\.\d\d s", lines[0]
+    )

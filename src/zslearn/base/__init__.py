@@ -19,7 +19,7 @@ from zslearn.base._predictor import ZeroShotPredictor
 from zslearn.base._together import fit_together
 from zslearn.base._training import Training
 from zslearn.base._variants import alike, alike_but_for, with_setting
-from zslearn.base._weights import AcceptsSampleWeight, weighted_samples
+from zslearn.base._weights import AcceptsSampleWeight, fit_weighted, weighted_samples
 
 __all__ = [
     "AcceptsSampleWeight",
@@ -30,6 +30,7 @@ __all__ = [
     "alike",
     "alike_but_for",
     "fit_together",
+    "fit_weighted",
     "weighted_samples",
     "with_setting",
 ]

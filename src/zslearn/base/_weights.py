@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_consistent_length
+from sklearn.utils.validation import check_consistent_length, has_fit_parameter
 
 from zslearn.utils import (
     Floats,
@@ -89,6 +89,32 @@ def weighted_samples(
     return X, y, weights
 
 
+def fit_weighted(
+    estimator: Any, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None
+) -> Any:
+    """Fit an estimator, with weights where there are any.
+
+    Parameters
+    ----------
+    estimator : zero-shot estimator
+        Whatever its `fit` takes.
+    X, y, signatures
+        As `fit` takes them.
+    weights : ndarray of shape (n_samples,) or None
+        As of :func:`weighted_samples`.
+
+    Returns
+    -------
+    estimator
+        Fitted.
+    """
+    if weights is None:
+        return estimator.fit(X, y, signatures=signatures)
+    if not has_fit_parameter(estimator, "sample_weight"):
+        raise _no_weights(estimator)
+    return estimator.fit(X, y, signatures=signatures, sample_weight=weights)
+
+
 def _check_weights(sample_weight: Any, X: Any) -> Floats:
     """Weights as float64, not negative, at least one of them positive."""
     values = to_numpy(sample_weight) if is_foreign(sample_weight) else np.asarray(sample_weight)
@@ -110,7 +136,11 @@ def _check_weights(sample_weight: Any, X: Any) -> Floats:
 def refuse_weights(estimator: ZeroShotClassifier) -> None:
     """Refuse weights where the method's objective has none."""
     if not isinstance(estimator, AcceptsSampleWeight):
-        raise TypeError(
-            f"{type(estimator).__name__} cannot weigh samples; leave sample_weight out. Methods "
-            "whose fit has the parameter can."
-        )
+        raise _no_weights(estimator)
+
+
+def _no_weights(estimator: Any) -> TypeError:
+    return TypeError(
+        f"{type(estimator).__name__} cannot weigh samples; leave sample_weight out. Methods whose "
+        "fit has the parameter can."
+    )

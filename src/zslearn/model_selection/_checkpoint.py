@@ -1,17 +1,30 @@
-"""What a search has finished, on disk: whole files that only the same search reads."""
+"""What a search has finished, on disk: whole files that only the same search reads.
+
+A file carries a checksum. One that is damaged or was edited, or whose scores cannot be scores, is
+passed over with a warning, and what it held is computed again.
+"""
 
 from __future__ import annotations
 
-import json
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from zslearn.utils import Floats, replacing
+from zslearn.utils import (
+    DamagedFileError,
+    Floats,
+    read_checked_json,
+    warn_user,
+    write_checked_json,
+)
 
 _SECONDS = 5.0
+# An area by the trapezoid rule may end this far above 1.
+_ROUNDING = 1e-9
 
 
 class Checkpoint:
@@ -25,25 +38,69 @@ class Checkpoint:
         Number of the fold.
     key : str
         Fingerprint of the search. A file of another search counts as absent.
+    n_settings : int
+        How many settings the search has.
+    names : iterable of str
+        What every setting must have a number of.
+    fractions : iterable of str
+        Those of them that lie between 0 and 1.
     """
 
-    def __init__(self, folder: Path | None, fold: int, key: str) -> None:
+    def __init__(
+        self,
+        folder: Path | None,
+        fold: int,
+        key: str,
+        *,
+        n_settings: int,
+        names: Iterable[str],
+        fractions: Iterable[str] = (),
+    ) -> None:
         self.path = None if folder is None else folder / f"fold-{fold}-{key[:16]}.json"
         self.key = key
         self.done: dict[int, dict[str, float]] = {}
+        self._n_settings = n_settings
+        self._names, self._fractions = frozenset(names), frozenset(fractions)
         self._written = time.monotonic()
         if self.path is not None and self.path.exists():
             self.done = self._read(self.path)
 
     def _read(self, path: Path) -> dict[int, dict[str, float]]:
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            if content["key"] != self.key:
+            content = read_checked_json(path)
+            if content.get("key") != self.key:
                 return {}
-            return {int(index): dict(scores) for index, scores in content["done"].items()}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            # Not ours, or damaged: what it may have held is computed again.
+            return self._checked(content.get("done"))
+        except (OSError, DamagedFileError) as error:
+            warn_user(f"Passed over the checkpoint {path}: {error}. Its scores are computed again.")
             return {}
+
+    def _checked(self, done: Any) -> dict[int, dict[str, float]]:
+        """Scores by setting, each in its range; DamagedFileError where they are not."""
+        if not isinstance(done, dict):
+            raise DamagedFileError("'done' is not an object")
+        checked: dict[int, dict[str, float]] = {}
+        settings = {str(index) for index in range(self._n_settings)}
+        for word, scores in done.items():
+            if word not in settings:
+                raise DamagedFileError(f"there is no setting {word[:20]!r}")
+            if not isinstance(scores, dict) or not scores.keys() >= self._names:
+                raise DamagedFileError(f"setting {word} lacks scores")
+            checked[int(word)] = {name: self._number(name, v) for name, v in scores.items()}
+        return checked
+
+    def _number(self, name: str, value: Any) -> float:
+        """A score; what was NaN is written as null."""
+        if value is None:
+            return math.nan
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise DamagedFileError(f"{name!r} is {value!r}, not a number")
+        if name in self._fractions and not -_ROUNDING <= value <= 1 + _ROUNDING:
+            raise DamagedFileError(f"{name!r} is {value!r}, not between 0 and 1")
+        try:
+            return float(value)
+        except OverflowError:
+            raise DamagedFileError(f"{name!r} is too large a number") from None
 
     def add(self, index: int, scores: dict[str, float]) -> None:
         """Keep what a setting gave; written now and then."""
@@ -55,9 +112,11 @@ class Checkpoint:
         """Write all that is finished."""
         if self.path is None:
             return
-        with replacing(self.path) as temporary:
-            content = {"key": self.key, "done": {str(i): s for i, s in self.done.items()}}
-            temporary.write_text(json.dumps(content), encoding="utf-8")
+        done = {
+            str(index): {name: None if math.isnan(v) else v for name, v in scores.items()}
+            for index, scores in self.done.items()
+        }
+        write_checked_json(self.path, {"key": self.key, "done": done})
         self._written = time.monotonic()
 
     def table(self, n_settings: int, names: Sequence[str]) -> dict[str, Floats]:

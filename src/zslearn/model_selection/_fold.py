@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn.calibration import Fold
+from zslearn.calibration import Fold, some_rows, spread
 from zslearn.metrics import ausuc, best_harmonic_mean, per_class_accuracy
 from zslearn.model_selection._checkpoint import Checkpoint
 from zslearn.pipeline import ZeroShotPipeline
@@ -23,6 +23,8 @@ Advance = Callable[[int], None]
 
 #: Seconds that are kept of each setting beside its scores.
 TIMES = ("fit_time", "score_time")
+#: 1 where all classes score alike on every image, beside the scores of each setting.
+TIED = "tied"
 # So many settings fail alone in the same way, none succeeds: the others are not tried.
 _SAME_FAILURES = 3
 
@@ -34,7 +36,7 @@ class FoldResult:
     Parameters
     ----------
     scores : dict of str to ndarray of shape (n_settings,)
-        By name, those in `TIMES` too; NaN where a setting failed.
+        By name, those in `TIMES` and `TIED` too; NaN where a setting failed.
     failures : dict of int to str
         Settings that failed, with the reason.
     """
@@ -53,6 +55,8 @@ class FoldTask:
         Not fitted.
     X, y : arrays
         All samples and their labels.
+    weights : ndarray of shape (n_samples,) or None
+        How much each sample counts in training.
     table : SignatureTable
         Signatures of the seen classes.
     fold : (train, test)
@@ -62,8 +66,8 @@ class FoldTask:
     scorers : mapping of str to (callable or None)
         Scores by name; None for those of the library.
     names : sequence of str
-        What is kept of each setting: the scores, in the generalized setting also "bias", and
-        "temperature" where one is wanted.
+        What is kept of each setting: the scores, in the generalized setting also "bias" and the
+        "spread" that its unit is, and "temperature" where one is wanted.
     checkpoint : Checkpoint
         What was finished before.
     raise_errors : bool
@@ -75,6 +79,7 @@ class FoldTask:
     estimator: Any
     X: Any
     y: NDArray[Any]
+    weights: Floats | None
     table: SignatureTable
     fold: Fold
     settings: Sequence[Mapping[str, Any]]
@@ -112,7 +117,7 @@ class FoldTask:
                 # Also after Ctrl-C: what is finished is not lost.
                 if left:
                     self.checkpoint.write()
-        kept = [*self.names, *TIMES]
+        kept = [*self.names, *TIMES, TIED]
         return FoldResult(self.checkpoint.table(len(self.settings), kept), failures)
 
     def _fit_or_halve(
@@ -146,7 +151,8 @@ class FoldTask:
     def _validation(self) -> Validation:
         train, test = self.fold
         unseen = np.setdiff1d(self.table.labels, self.y[train])
-        return Validation(take_rows(self.X, test), self.y[test], unseen)
+        trained = take_rows(self.X, train[some_rows(len(train))])
+        return Validation(take_rows(self.X, test), self.y[test], unseen, trained)
 
     def _fit_and_score(self, left: list[int], validation: Validation, advance: Advance) -> None:
         """Fit some settings together; what each gave is kept at once.
@@ -163,6 +169,7 @@ class FoldTask:
             self.y[train],
             signatures=self.table.as_user(),
             settings=[self.settings[i] for i in left],
+            **({} if self.weights is None else {"sample_weight": self.weights[train]}),
         )
         for position, model in fitted:
             is_fitted = time.perf_counter()
@@ -184,42 +191,35 @@ class Validation:
         Their labels.
     unseen : ndarray of shape (n_unseen,)
         The classes left out.
+    trained : array of shape (n_trained, n_features)
+        Some of the images that estimators are trained on.
     """
 
-    def __init__(self, X: Any, y: NDArray[Any], unseen: NDArray[Any]) -> None:
+    def __init__(self, X: Any, y: NDArray[Any], unseen: NDArray[Any], trained: Any) -> None:
         self.X, self.y, self.unseen = X, y, unseen
         self.is_unseen = np.isin(y, unseen)
-        # Estimators of one grid often embed images in the same way.
-        self.rows = EmbeddedRows(X)
-        # Pipelines of one grid often share their transformers.
-        self._transformed: tuple[Any, EmbeddedRows] | None = None
+        self._images, self._trained = _Images(X), _Images(trained)
 
     def measure(
         self, model: Any, scorers: Mapping[str, Any], names: Sequence[str]
     ) -> dict[str, float]:
-        """The scores of a fitted estimator, by name."""
-        rows, scorer = self._meeting(model)
+        """The scores of a fitted estimator, by name, and whether all classes score alike."""
+        rows, scorer = self._images.meet(model)
         generalized = "bias" in names
         found: dict[str, float] = {}
         if "accuracy" in scorers or ("temperature" in names and not generalized):
             found |= self._conventional(rows, scorer, "temperature" in names)
         if generalized:
             found |= self._generalized(rows, scorer, model.seen_classes_, "temperature" in names)
+        if "spread" in names:
+            rows, scorer = self._trained.meet(model)
+            found["spread"] = spread(scorer.scores(rows, model.seen_classes_))
         for name, function in scorers.items():
             if callable(function):
                 unseen_rows = take_rows(self.X, np.flatnonzero(self.is_unseen))
                 labels = self.y[self.is_unseen]
                 found[name] = float(function(model, unseen_rows, labels, self.unseen))
-        return {name: found[name] for name in names}
-
-    def _meeting(self, model: Any) -> tuple[EmbeddedRows, ClassScorer]:
-        """The images and the scorer that they meet; of a pipeline, after its transformers."""
-        if not isinstance(model, ZeroShotPipeline):
-            return self.rows, model.class_scorer_
-        transformers = model.transformers_
-        if self._transformed is None or self._transformed[0] is not transformers:
-            self._transformed = transformers, EmbeddedRows(model.transform_rows(self.X))
-        return self._transformed[1], model.steps[-1][1].class_scorer_
+        return {name: found[name] for name in names} | {TIED: found.get(TIED, float("nan"))}
 
     def _conventional(
         self, rows: EmbeddedRows, scorer: ClassScorer, with_temperature: bool
@@ -228,7 +228,7 @@ class Validation:
         scores = to_numpy(scorer.scores(rows, self.unseen))[self.is_unseen]
         labels = self.y[self.is_unseen]
         predicted = self.unseen[scores.argmax(axis=1)]
-        found = {"accuracy": float(per_class_accuracy(labels, predicted))}
+        found = {"accuracy": float(per_class_accuracy(labels, predicted)), TIED: _tied(scores)}
         if with_temperature:
             found["temperature"] = best_temperature(scores, np.searchsorted(self.unseen, labels))
         return found
@@ -254,8 +254,43 @@ class Validation:
             "ausuc": float(ausuc(**problem)),
             "harmonic_mean": float(best),
             "bias": float(factor),
+            TIED: _tied(scores),
         }
         if with_temperature:
             lowered = scores - factor * np.isin(scorer.labels, seen)
             found["temperature"] = best_temperature(lowered, np.searchsorted(scorer.labels, self.y))
         return found
+
+
+class _Images:
+    """Images that the estimators of a fold meet one after another.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Their features.
+    """
+
+    def __init__(self, X: Any) -> None:
+        self._X = X
+        # Estimators of one grid often embed images in the same way.
+        self._rows = EmbeddedRows(X)
+        # Pipelines of one grid often share their transformers.
+        self._transformed: tuple[Any, EmbeddedRows] | None = None
+
+    def meet(self, model: Any) -> tuple[EmbeddedRows, ClassScorer]:
+        """The images and the scorer that they meet; of a pipeline, after its transformers."""
+        if not isinstance(model, ZeroShotPipeline):
+            return self._rows, model.class_scorer_
+        transformers = model.transformers_
+        if self._transformed is None or self._transformed[0] is not transformers:
+            self._transformed = transformers, EmbeddedRows(model.transform_rows(self._X))
+        return self._transformed[1], model.steps[-1][1].class_scorer_
+
+
+def _tied(scores: Floats) -> float:
+    """1 where two or more classes score alike on every image, but for rounding, else 0."""
+    if scores.shape[1] < 2:
+        return 0.0
+    rounding = 4 * np.finfo(scores.dtype).eps * np.abs(scores).max(initial=0.0)
+    return float((np.ptp(scores, axis=1) <= rounding).all())

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn.model_selection._fold import TIMES, FoldResult
-from zslearn.utils import Floats
+from zslearn.model_selection._fold import TIED, TIMES, FoldResult
+from zslearn.utils import Floats, InputWarning, name_some, warn_user
 
 # What is no score has no "test" in its name and no rank.
-_NO_SCORES = ("bias", "temperature")
+_NO_SCORES = ("bias", "spread", "temperature")
 
 
 def parameter_columns(settings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -79,6 +79,42 @@ def collect(
         table |= _summary(f"test_{name}", values)
         table[f"rank_test_{name}"] = _ranks(table[f"mean_test_{name}"])
     return table
+
+
+def warn_of_equal_scores(
+    results: Sequence[FoldResult], settings: Sequence[Mapping[str, Any]], name: str
+) -> None:
+    """Say where a fold tells nothing: all classes score alike, or all settings do.
+
+    Parameters
+    ----------
+    results : sequence of FoldResult
+        One per fold.
+    settings : sequence of mappings
+        Hyper-parameters.
+    name : str
+        The score that is maximised.
+    """
+    tied = np.stack([result.scores[TIED] == 1 for result in results])
+    if tied.any():
+        which = [dict(settings[i]) for i in np.flatnonzero(tied.any(axis=0)).tolist()]
+        folds = name_some(np.flatnonzero(tied.any(axis=1)).tolist())
+        warn_user(
+            f"In fold {folds} all classes score alike on every image under {name_some(which)}: "
+            f"{name} is that of a guess there.",
+            InputWarning,
+        )
+    values = np.stack([result.scores[name] for result in results])
+    # Two settings may well be equally good.
+    if len(settings) > 2:
+        equal = np.flatnonzero((values == values[:, :1]).all(axis=1))
+        if equal.size:
+            warn_user(
+                f"In fold {name_some(equal.tolist())} all {len(settings)} settings have the same "
+                f"{name}, {name_some(np.unique(values[equal, 0]).round(4).tolist())}: they are not "
+                "told apart there.",
+                InputWarning,
+            )
 
 
 def _summary(label: str, values: Floats) -> dict[str, Floats]:

@@ -1,7 +1,8 @@
-"""Scores for scikit-learn's own cross-validation."""
+"""Scores by name, for a search; and one for scikit-learn's own cross-validation."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -72,3 +73,31 @@ def unseen_accuracy_scorer(estimator: Any, X: Any, y: Any) -> float:
         rows = np.flatnonzero(np.isin(labels, unseen))
         X, labels = _safe_indexing(X, rows), labels[rows]
     return estimator.score(X, labels, classes=unseen)
+
+
+def known_scorers(scoring: Any, setting: str) -> dict[str, Any]:
+    """Scores by name; those of the library by None, others by their callable."""
+    if scoring is None:
+        scoring = "accuracy" if setting == "zsl" else "ausuc"
+    if isinstance(scoring, Mapping):
+        chosen = dict(scoring)
+    elif callable(scoring):
+        chosen = {"score": scoring}
+    else:
+        words = [scoring] if isinstance(scoring, str) else list(scoring)
+        chosen = {word if isinstance(word, str) else word.__name__: word for word in words}
+    known = ("accuracy",) if setting == "zsl" else ("accuracy", "ausuc", "harmonic_mean")
+    out: dict[str, Any] = {}
+    for name, scorer in chosen.items():
+        if callable(scorer):
+            out[name] = scorer
+        elif scorer in known:
+            out[scorer] = None
+        else:
+            raise ValueError(
+                f"scoring={scorer!r} is not known in the setting {setting!r}; use one of "
+                f"{', '.join(known)}, or a callable (estimator, X, y, classes) → float."
+            )
+    if not out:
+        raise ValueError("scoring is empty.")
+    return out

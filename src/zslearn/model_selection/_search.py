@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
@@ -13,29 +15,43 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from sklearn.exceptions import FitFailedWarning
 from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from zslearn._version import __version__
-from zslearn.base import ZeroShotMetaClassifier, with_setting
+from zslearn.base import (
+    ZeroShotMetaClassifier,
+    fit_weighted,
+    weighted_samples,
+    with_setting,
+)
 from zslearn.calibration import (
     FEWEST_CLASSES,
     Fold,
     checked_folds,
     chosen_temperature,
     mean_factor,
+    rescaled,
+    score_spread,
 )
 from zslearn.model_selection._checkpoint import Checkpoint
 from zslearn.model_selection._edges import Edge, find_edges, warn_of_edges
 from zslearn.model_selection._fold import FoldResult, FoldTask
 from zslearn.model_selection._grid import Grid, expand
-from zslearn.model_selection._progress import progress_bar
-from zslearn.model_selection._results import collect, parameter_columns
+from zslearn.model_selection._results import collect, parameter_columns, warn_of_equal_scores
+from zslearn.model_selection._saying import say_choice, say_fold, warn_of_failures
+from zslearn.model_selection._scorers import known_scorers
 from zslearn.pipeline import as_zero_shot
 from zslearn.scoring import ClassScorer
 from zslearn.signatures import SignatureTable
-from zslearn.utils import Floats, checks_parameters, fingerprint, to_numpy, warn_user
+from zslearn.utils import (
+    Floats,
+    checks_parameters,
+    fingerprint,
+    progress_bar,
+    to_numpy,
+    warn_user,
+)
 
 Setting = Literal["zsl", "gzsl"]
 
@@ -74,7 +90,12 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         A folder where finished settings are kept. A search that was stopped, even by force, goes
         on from there; another search does not read them.
     progress : bool, default=False
-        Whether a bar shows how far the search is, and the time left.
+        Whether a bar shows how far the search is, and the time left: in a terminal, or below the
+        cell of a notebook.
+    verbose : int, default=0
+        As in scikit-learn: 1 shows the bar and says what was chosen; 2 also prints what each
+        setting scored and how long it took. The logger "zslearn" has the first at level INFO and
+        the second at DEBUG, whatever this is.
     error_score : "raise" or float, default=nan
         What a setting scores in a fold where fitting or scoring it fails. A warning names the
         setting, the fold and the reason, and the setting is not chosen if this is NaN. "raise" ends
@@ -85,6 +106,10 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         setting those of the classes left out, among these; in the generalized setting all, at the
         fold's factor), and the geometric mean over the folds at the chosen hyper-parameters. It is
         found for every setting and takes time. With None there is no `predict_proba`.
+    rescale_bias : bool, default=True
+        Whether the calibration factor of a fold is multiplied by the ratio of the spreads of the
+        scores: after training on all classes, and in the fold. See
+        :class:`~zslearn.calibration.CalibratedStacking`.
 
     Attributes
     ----------
@@ -106,9 +131,10 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         "param_<name>" for each hyper-parameter; for each score "split<i>_test_<name>",
         "mean_test_<name>", "std_test_<name>" and "rank_test_<name>"; "mean_fit_time",
         "std_fit_time", "mean_score_time" and "std_score_time" in seconds; in the generalized
-        setting also "split<i>_bias", "mean_bias" and "std_bias", with `temperature="cv"` the same
-        of "temperature". What settings share is in the time of the first that needs it, so that
-        times are right in sum and one setting's may be near 0.
+        setting also "split<i>_bias", "mean_bias" and "std_bias", and the same of "spread", the
+        scale of the scores; with `temperature="cv"` the same of "temperature". What settings share
+        is in the time of the first that needs it, so that times are right in sum and one setting's
+        may be near 0.
     edges_ : dict of str to {"smallest", "largest"}
         Hyper-parameters whose chosen value is the smallest or the largest of three or more numbers
         in the grid, unless a value further inside is as good or the method takes none beyond. A
@@ -119,6 +145,8 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         Temperature of the probabilities; 1 where it is wanted and nothing was searched.
     n_splits_ : int
         Number of folds.
+    refit_time_ : float
+        Seconds to fit `estimator_`.
     <attributes of every wrapper>
 
     See Also
@@ -149,8 +177,10 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         "n_jobs": [Integral, None],
         "checkpoint": [str, PathLike, None],
         "progress": ["boolean"],
+        "verbose": ["verbose"],
         "error_score": [StrOptions({"raise"}), Real],
         "temperature": [StrOptions({"cv"}), Interval(Real, 0, None, closed="neither"), None],
+        "rescale_bias": ["boolean"],
     }
 
     def __init__(
@@ -164,8 +194,10 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         n_jobs: int | None = None,
         checkpoint: str | PathLike[str] | None = None,
         progress: bool = False,
+        verbose: int = 0,
         error_score: str | float = np.nan,
         temperature: str | float | None = None,
+        rescale_bias: bool = True,
     ) -> None:
         self.estimator = estimator
         self.grid = grid
@@ -175,8 +207,10 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         self.n_jobs = n_jobs
         self.checkpoint = checkpoint
         self.progress = progress
+        self.verbose = verbose
         self.error_score = error_score
         self.temperature = temperature
+        self.rescale_bias = rescale_bias
 
     @property
     def best_estimator_(self) -> Any:
@@ -184,7 +218,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         return self.estimator_
 
     @checks_parameters(also_of_inner=True)
-    def fit(self, X: Any, y: Any, *, signatures: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
         """Search, then fit the method on all of the training data.
 
         Parameters
@@ -196,6 +230,9 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         signatures : DataFrame, mapping, array or MultiSignatures, optional
             What is known of each class; see :meth:`ZeroShotClassifier.fit`. Without signatures no
             class can be left out and still be described: the first setting is taken.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each sample counts in training, for a method whose `fit` takes it. Images that
+            validate all count the same, as in scikit-learn.
 
         Returns
         -------
@@ -204,16 +241,33 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         """
         with self._anew() as fresh:
             X, y = fresh._check_training(X, y)
-            fresh._choose(X, y, signatures)
+            X, y, weights = weighted_samples(X, y, sample_weight)
+            start = time.perf_counter()
+            fresh._choose(X, y, signatures, weights)
+            chosen = time.perf_counter()
             best = with_setting(as_zero_shot(self.estimator), fresh.best_params_)
-            fresh.estimator_ = best.fit(X, y, signatures=signatures)
+            fresh.estimator_ = fit_weighted(best, X, y, signatures, weights)
+            fresh.refit_time_ = time.perf_counter() - chosen
+            fresh._rescale(X)
+        say_choice(self, chosen - start)
         warn_of_edges(self.best_params_, self.edges_)
         return self
 
-    def _choose(self, X: Any, y: NDArray[Any], signatures: Any) -> None:
+    def _rescale(self, X: Any) -> None:
+        """Bring the factor of the folds to the scale of the final scores."""
+        if self.setting == "gzsl" and self.rescale_bias and self.n_splits_:
+            columns, index = self.cv_results_, self.best_index_
+            biases, spreads = (
+                [columns[f"split{k}_{name}"][index] for k in range(self.n_splits_)]
+                for name in ("bias", "spread")
+            )
+            final = score_spread(self.estimator_, X)
+            self.bias_ = mean_factor(rescaled(biases, spreads, final))
+
+    def _choose(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> None:
         """Choose a setting, by searching where classes can be left out."""
         settings = expand(as_zero_shot(self.estimator), self.grid)
-        scorers = _scorers(self.scoring, self.setting)
+        scorers = known_scorers(self.scoring, self.setting)
         seen = np.unique(y)
         self.bias_ = 0.0
         self.temperature_ = chosen_temperature(self.temperature, ())
@@ -231,24 +285,27 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
             self.best_score_ = float("nan")
         else:
             table = SignatureTable.from_user(signatures, seen)
-            self._search(X, y, table.subset(table.positions(seen)), settings, scorers)
+            table = table.subset(table.positions(seen))
+            self._search(X, y, weights, table, settings, scorers)
         self.best_params_ = dict(settings[self.best_index_])
 
     def _search(
         self,
         X: Any,
         y: NDArray[Any],
+        weights: Floats | None,
         table: SignatureTable,
         settings: list[dict[str, Any]],
         scorers: dict[str, Any],
     ) -> None:
         folds = checked_folds(self.cv, X, y, generalized=self.setting == "gzsl")
         self.n_splits_ = len(folds)
-        names = [*scorers, "bias"] if self.setting == "gzsl" else list(scorers)
+        names = [*scorers, "bias", "spread"] if self.setting == "gzsl" else list(scorers)
         if self.temperature == "cv":
             names.append("temperature")
-        results = self._run_folds(X, y, table, folds, settings, scorers, names)
-        self._warn_of_failures(results, settings)
+        results = self._run_folds(X, y, weights, table, folds, settings, scorers, names)
+        name = type(self.estimator).__name__
+        warn_of_failures(name, results, settings, self.error_score)
         score = np.nan if self.error_score == "raise" else float(self.error_score)
         self.cv_results_ = collect(results, settings, names, score)
         mean: Floats = self.cv_results_[f"mean_test_{next(iter(scorers))}"]
@@ -256,6 +313,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
             reasons = {reason for result in results for reason in result.failures.values()}
             because = f" Why: {'; '.join(sorted(reasons)[:3])}" if reasons else ""
             raise ValueError(f"Every setting of the grid gave NaN as its score.{because}")
+        warn_of_equal_scores(results, settings, next(iter(scorers)))
         self.best_index_ = int(np.nanargmax(mean))
         self.best_score_ = float(mean[self.best_index_])
         if self.setting == "gzsl":
@@ -269,6 +327,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         self,
         X: Any,
         y: NDArray[Any],
+        weights: Floats | None,
         table: SignatureTable,
         folds: list[Fold],
         settings: list[dict[str, Any]],
@@ -283,25 +342,36 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
                 to_numpy(X), y, table.labels, *table.arrays, table.weights, folds,
                 self.estimator, settings, scorers, self.setting, __version__,
                 *(["temperature"] if "temperature" in names else []),
+                *([] if weights is None else [weights]),
             )  # fmt: skip
+        # A callable of the user's may give any number.
+        fractions = [name for name, scorer in scorers.items() if scorer is None]
         tasks = [
             FoldTask(
                 as_zero_shot(self.estimator),
                 X,
                 y,
+                weights,
                 table,
                 fold,
                 settings,
                 scorers,
                 names,
-                Checkpoint(folder, number, key),
+                Checkpoint(
+                    folder,
+                    number,
+                    key,
+                    n_settings=len(settings),
+                    names=names,
+                    fractions=fractions,
+                ),
                 self.error_score == "raise",
                 os.getpid(),
             )
             for number, fold in enumerate(folds)
         ]
         with (
-            progress_bar(self.progress, len(folds) * len(settings)) as advance,
+            self._bar(len(folds) * len(settings)) as advance,
             warnings.catch_warnings(),
         ):
             # joblib renews a worker whose memory grew, loses nothing by it, and warns.
@@ -313,29 +383,16 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
             )
             results = []
             for result in running:
+                say_fold(
+                    len(results), len(folds), result, settings, next(iter(scorers)), self.verbose
+                )
                 results.append(result)
                 if together:
                     advance(len(settings))
         return results
 
-    def _warn_of_failures(
-        self, results: Sequence[FoldResult], settings: Sequence[Mapping[str, Any]]
-    ) -> None:
-        """One warning for each setting that failed, with the folds and the reason."""
-        for index, setting in enumerate(settings):
-            reasons = {
-                fold: result.failures[index]
-                for fold, result in enumerate(results)
-                if index in result.failures
-            }
-            if reasons:
-                folds = ", ".join(map(str, reasons))
-                warn_user(
-                    f"{type(self.estimator).__name__} failed with {dict(setting)} in fold "
-                    f"{folds} and scores {self.error_score} there. "
-                    f"{next(iter(reasons.values()))}",
-                    FitFailedWarning,
-                )
+    def _bar(self, total: int) -> AbstractContextManager[Callable[[int], None]]:
+        return progress_bar(self.progress or self.verbose > 0, total, "settings × folds")
 
     def _has_temperature(self) -> bool:
         return self.temperature is not None or hasattr(self.estimator, "predict_proba")
@@ -344,31 +401,3 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         if self.setting == "gzsl":
             scorer = scorer.holding_back(self.seen_classes_, self.bias_)
         return scorer if self.temperature_ is None else scorer.at_temperature(self.temperature_)
-
-
-def _scorers(scoring: Any, setting: Setting) -> dict[str, Any]:
-    """Scores by name; those of the library by None, others by their callable."""
-    if scoring is None:
-        scoring = "accuracy" if setting == "zsl" else "ausuc"
-    if isinstance(scoring, Mapping):
-        chosen = dict(scoring)
-    elif callable(scoring):
-        chosen = {"score": scoring}
-    else:
-        words = [scoring] if isinstance(scoring, str) else list(scoring)
-        chosen = {word if isinstance(word, str) else word.__name__: word for word in words}
-    known = ("accuracy",) if setting == "zsl" else ("accuracy", "ausuc", "harmonic_mean")
-    out: dict[str, Any] = {}
-    for name, scorer in chosen.items():
-        if callable(scorer):
-            out[name] = scorer
-        elif scorer in known:
-            out[scorer] = None
-        else:
-            raise ValueError(
-                f"scoring={scorer!r} is not known in the setting {setting!r}; use one of "
-                f"{', '.join(known)}, or a callable (estimator, X, y, classes) → float."
-            )
-    if not out:
-        raise ValueError("scoring is empty.")
-    return out

@@ -34,7 +34,19 @@ def replacing(path: Path) -> Iterator[Path]:
         with open(temporary, "r+b") as file:
             os.fsync(file.fileno())
         os.replace(temporary, path)
+        _sync_folder(path.parent)
     except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name in a folder last, as `fsync` of the file makes its content last."""
+    # Some systems open or sync no folders: the name is then as safe as they make it.
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

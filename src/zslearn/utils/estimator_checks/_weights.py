@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.base import clone
-from sklearn.utils.validation import has_fit_parameter
 
+from zslearn.base import AcceptsSampleWeight
 from zslearn.utils.estimator_checks._problem import (
     SOLVER_TOLERANCE,
     fitted,
@@ -30,9 +30,10 @@ _THREADS, _CLASSES = 4, 5
 def check_sample_weight(estimator: Any) -> None:
     """Where `fit` takes `sample_weight`, a weight of 2 is a sample that is there twice.
 
-    And a sample of weight 0 is not there. Of an estimator without the parameter nothing is asked.
+    And a sample of weight 0 is not there. Of a method without the parameter nothing is asked, nor
+    of wrappers, whose folds deal samples.
     """
-    if not has_fit_parameter(estimator, "sample_weight"):
+    if not isinstance(estimator, AcceptsSampleWeight):
         return
     data = training_data("small")
     weights = np.random.default_rng(0).integers(0, 4, len(data.y))

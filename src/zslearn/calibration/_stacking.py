@@ -1,13 +1,9 @@
-"""Calibrated stacking: how far seen classes are held back in the generalized setting.
-
-The folds that find the factor also find the temperature of probabilities.
-"""
+"""The estimator that holds seen classes back by a factor."""
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -18,121 +14,21 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from zslearn.base import ZeroShotMetaClassifier
+from zslearn.base import ZeroShotMetaClassifier, fit_weighted, weighted_samples
+from zslearn.calibration._folds import FEWEST_CLASSES, Fold, checked_folds
+from zslearn.calibration._units import chosen_temperature, mean_factor, rescaled, score_spread
 from zslearn.metrics import best_harmonic_mean
 from zslearn.pipeline import as_zero_shot
-from zslearn.scoring import ClassScorer, best_temperature, mean_temperature
+from zslearn.scoring import ClassScorer, best_temperature
 from zslearn.signatures import SignatureTable
 from zslearn.utils import (
-    ClassKFold,
     Floats,
-    GeneralizedClassKFold,
     InputWarning,
     checks_parameters,
     take_rows,
     to_numpy,
     warn_user,
 )
-
-__all__ = [
-    "FEWEST_CLASSES",
-    "CalibratedStacking",
-    "Fold",
-    "checked_folds",
-    "chosen_temperature",
-    "mean_factor",
-]
-
-#: With fewer seen classes none can be left out: a fold leaves out two and trains on two.
-FEWEST_CLASSES = 4
-
-#: Rows to train on and rows to validate on.
-Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
-
-
-def checked_folds(
-    cv: Any, X: Any, y: NDArray[Any], *, generalized: bool, **options: Any
-) -> list[Fold]:
-    """The folds over the seen classes by which hyper-parameters and the factor are found.
-
-    Parameters
-    ----------
-    cv : int, splitter or list of (train, test)
-        Number of folds, no more than leaves two classes to each; or a splitter; or the rows.
-    X : array of shape (n_samples, n_features)
-        Samples, for the splitter.
-    y : ndarray of shape (n_samples,)
-        Class labels.
-    generalized : bool
-        Whether images of the classes that a fold trains on are validated, too.
-    **options : dict
-        Passed to the splitter that a number stands for.
-
-    Returns
-    -------
-    list of (train, test)
-        Each fold leaves out whole classes and trains on two or more.
-    """
-    splitter = GeneralizedClassKFold if generalized else ClassKFold
-    if isinstance(cv, Integral):
-        # At least two classes are left out in a fold: among one there is nothing to choose.
-        cv = splitter(min(int(cv), len(np.unique(y)) // 2), **options)
-    folds = cv.split(X, y) if hasattr(cv, "split") else cv
-    checked = [(np.asarray(train), np.asarray(test)) for train, test in folds]
-    for number, (train, test) in enumerate(checked):
-        kept, tested = np.unique(y[train]), np.unique(y[test])
-        left_out = np.setdiff1d(tested, kept)
-        if len(kept) < 2 or len(left_out) == 0:
-            raise ValueError(
-                f"Fold {number} of cv trains on {len(kept)} classes and leaves out "
-                f"{len(left_out)}; it must train on two or more and leave out whole classes. "
-                f"Use {splitter.__name__}."
-            )
-        if generalized and len(left_out) == len(tested):
-            raise ValueError(
-                f"Fold {number} of cv validates no image of a class that it trains on, which "
-                f"the generalized setting needs. Use {splitter.__name__}."
-            )
-        if not generalized and len(left_out) == 1:
-            warn_user(f"Fold {number} of cv leaves out one class: it tells nothing.")
-    return checked
-
-
-def mean_factor(factors: Sequence[float] | Floats) -> float:
-    """The calibration factor of all folds: the mean of theirs, 0 without any.
-
-    Parameters
-    ----------
-    factors : sequence of float
-        The factor with the best harmonic mean in each fold; NaN or infinite where there is none.
-
-    Returns
-    -------
-    float
-        The factor.
-    """
-    finite = [factor for factor in factors if np.isfinite(factor)]
-    return float(np.mean(finite)) if finite else 0.0
-
-
-def chosen_temperature(wanted: str | float | None, temperatures: Sequence[float] | Floats) -> Any:
-    """The temperature that a wrapper predicts with.
-
-    Parameters
-    ----------
-    wanted : "cv", float or None
-        The wrapper's hyper-parameter.
-    temperatures : sequence of float
-        The best temperature in each fold.
-
-    Returns
-    -------
-    float or None
-        None where none is wanted.
-    """
-    if wanted == "cv":
-        return mean_temperature(temperatures)
-    return None if wanted is None else float(wanted)
 
 
 class CalibratedStacking(ZeroShotMetaClassifier):
@@ -144,7 +40,8 @@ class CalibratedStacking(ZeroShotMetaClassifier):
     that. It is found on the training data alone, by leaving out whole classes: a share of the
     images of every seen class is held aside; in each fold some seen classes play the unseen ones.
     The fold's factor is the one with the best harmonic mean of the accuracies on the images of the
-    left-out classes and on the images held aside; b is the mean over the folds.
+    left-out classes and on the images held aside; b is the mean over the folds, each brought to the
+    scale of the scores after training on all classes.
 
     Parameters
     ----------
@@ -164,6 +61,9 @@ class CalibratedStacking(ZeroShotMetaClassifier):
         folds finds the same factor.
     held_out : float, default=0.2
         Share of the images of each seen class that is held aside, where `cv` is a number.
+    rescale_bias : bool, default=True
+        Whether the factor of a fold is multiplied by the ratio of the spreads of the scores: after
+        training on all classes, and in the fold. The authors' program does not do so.
     n_jobs : int, optional
         Folds that are fitted at the same time, as in scikit-learn.
     random_state : int, RandomState or None, default=0
@@ -178,7 +78,8 @@ class CalibratedStacking(ZeroShotMetaClassifier):
         The factor. Without signatures, where no class can be left out and still be described, and
         with fewer than four seen classes, it is 0.
     fold_biases_ : ndarray of shape (n_folds,)
-        The factor of each fold, NaN or infinite where it has none; empty when none was searched.
+        The factor of each fold, as it was found there, NaN or infinite where it has none; empty
+        when none was searched.
     temperature_ : float or None
         The temperature; 1 where no class can be left out.
     fold_temperatures_ : ndarray of shape (n_folds,)
@@ -223,6 +124,7 @@ class CalibratedStacking(ZeroShotMetaClassifier):
         "temperature": [StrOptions({"cv"}), Interval(Real, 0, None, closed="neither"), None],
         "cv": [Interval(Integral, 2, None, closed="left"), HasMethods(["split"]), list],
         "held_out": [Interval(Real, 0, 1, closed="neither")],
+        "rescale_bias": ["boolean"],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     }
@@ -235,6 +137,7 @@ class CalibratedStacking(ZeroShotMetaClassifier):
         temperature: str | float | None = None,
         cv: Any = 5,
         held_out: float = 0.2,
+        rescale_bias: bool = True,
         n_jobs: int | None = None,
         random_state: Any = 0,
     ) -> None:
@@ -243,11 +146,12 @@ class CalibratedStacking(ZeroShotMetaClassifier):
         self.temperature = temperature
         self.cv = cv
         self.held_out = held_out
+        self.rescale_bias = rescale_bias
         self.n_jobs = n_jobs
         self.random_state = random_state
 
     @checks_parameters(also_of_inner=True)
-    def fit(self, X: Any, y: Any, *, signatures: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
         """Fit the estimator, and find the factor and the temperature.
 
         Parameters
@@ -258,6 +162,8 @@ class CalibratedStacking(ZeroShotMetaClassifier):
             Class labels.
         signatures : DataFrame, mapping, array or MultiSignatures, optional
             What is known of each class; see :meth:`ZeroShotClassifier.fit`.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each sample counts in training, for an estimator whose `fit` takes it.
 
         Returns
         -------
@@ -266,22 +172,32 @@ class CalibratedStacking(ZeroShotMetaClassifier):
         """
         with self._anew() as fresh:
             X, y = fresh._check_training(X, y)
+            X, y, weights = weighted_samples(X, y, sample_weight)
             start = time.perf_counter()
-            fresh.estimator_ = as_zero_shot(self.estimator).fit(X, y, signatures=signatures)
+            estimator = as_zero_shot(self.estimator)
+            fresh.estimator_ = fit_weighted(estimator, X, y, signatures, weights)
             fresh.refit_time_ = time.perf_counter() - start
-            factors = temperatures = np.empty(0)
+            factors = temperatures = spreads = np.empty(0)
             if "cv" in (self.bias, self.temperature):
-                factors, temperatures = self._search(X, y, signatures)
+                factors, temperatures, spreads = self._search(X, y, signatures, weights)
             fresh.fold_biases_ = factors if self.bias == "cv" else np.empty(0)
-            fresh.bias_ = mean_factor(factors) if self.bias == "cv" else float(self.bias)
+            if self.bias != "cv":
+                fresh.bias_ = float(self.bias)
+            elif self.rescale_bias and len(factors):
+                final = score_spread(fresh.estimator_, X)
+                fresh.bias_ = mean_factor(rescaled(factors, spreads, final))
+            else:
+                fresh.bias_ = mean_factor(factors)
             fresh.fold_temperatures_ = temperatures if self.temperature == "cv" else np.empty(0)
             fresh.temperature_ = chosen_temperature(self.temperature, temperatures)
         return self
 
-    def _search(self, X: Any, y: NDArray[Any], signatures: Any) -> tuple[Floats, Floats]:
-        """The best factor of each fold over the seen classes, and the best temperature."""
+    def _search(
+        self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None
+    ) -> tuple[Floats, Floats, Floats]:
+        """The best factor of each fold, the best temperature, and the spread of the scores."""
         seen = np.unique(y)
-        nothing = np.empty(0), np.empty(0)
+        nothing = np.empty(0), np.empty(0), np.empty(0)
         if signatures is None:
             return nothing
         if len(seen) < FEWEST_CLASSES:
@@ -298,23 +214,31 @@ class CalibratedStacking(ZeroShotMetaClassifier):
         # A clone: workers need nothing of what an earlier fit has left here.
         blank = clone(self)
         found = Parallel(n_jobs=self.n_jobs)(
-            delayed(blank._calibrate)(X, y, fold, table) for fold in folds
+            delayed(blank._calibrate)(X, y, weights, fold, table) for fold in folds
         )
-        factors, temperatures = np.asarray(found, dtype=np.float64).T
-        return factors, temperatures
+        factors, temperatures, spreads = np.asarray(found, dtype=np.float64).T
+        return factors, temperatures, spreads
 
     def _calibrate(
-        self, X: Any, y: NDArray[Any], fold: Fold, table: SignatureTable
-    ) -> tuple[float, float]:
-        """Fit without the classes left out; the best factor and temperature on the rest."""
+        self,
+        X: Any,
+        y: NDArray[Any],
+        weights: Floats | None,
+        fold: Fold,
+        table: SignatureTable,
+    ) -> tuple[float, float, float]:
+        """Fit without the classes left out; the best factor and temperature, and the spread."""
         train, test = fold
         estimator = as_zero_shot(self.estimator)
         with warnings.catch_warnings():
             # Said already when the estimator was fitted on all of the data.
             warnings.simplefilter("ignore", InputWarning)
-            estimator.fit(take_rows(X, train), y[train], signatures=table.as_user())
+            trained = take_rows(X, train)
+            part = None if weights is None else weights[train]
+            fit_weighted(estimator, trained, y[train], table.as_user(), part)
             scores = estimator.decision_function(take_rows(X, test), classes=table.labels)
         scores = to_numpy(scores)
+        scale = score_spread(estimator, trained) if self.rescale_bias else float("nan")
         if self.bias == "cv":
             _, factor = best_harmonic_mean(
                 y[test],
@@ -326,9 +250,9 @@ class CalibratedStacking(ZeroShotMetaClassifier):
         else:
             factor = float(self.bias)
         if self.temperature != "cv":
-            return float(factor), float("nan")
+            return float(factor), float("nan"), scale
         lowered = scores - factor * np.isin(table.labels, estimator.seen_classes_)
-        return float(factor), best_temperature(lowered, table.positions(y[test]))
+        return float(factor), best_temperature(lowered, table.positions(y[test])), scale
 
     def _has_temperature(self) -> bool:
         return self.temperature is not None or hasattr(self.estimator, "predict_proba")

@@ -1,0 +1,132 @@
+"""Checkpoints: what is finished is read, what is damaged or edited is computed again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from zslearn.baselines import ESZSL
+from zslearn.datasets import make_zero_shot
+from zslearn.model_selection import ZeroShotSearchCV
+from zslearn.model_selection._checkpoint import Checkpoint
+from zslearn.utils import InputWarning, read_checked_json, write_checked_json
+
+GRID = {"alpha_features": [0.1, 1.0, 10.0]}
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return make_zero_shot(
+        n_seen=6, n_unseen=2, n_features=5, n_attributes=4, samples_per_class=6, random_state=2
+    )
+
+
+def _fit(search, problem):
+    fitted = clone(search).fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    return fitted.cv_results_["mean_test_accuracy"]
+
+
+def _sign(content):
+    """The checksum as documented, computed apart from the library."""
+    plain = {name: value for name, value in content.items() if name != "checksum"}
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"))
+    return plain | {"checksum": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def _edit(change, *, signed=False):
+    """A damage that edits the scores of the first setting, with or without a new checksum."""
+
+    def damage(text):
+        content = json.loads(text)
+        content["done"]["0"] = change(content["done"]["0"])
+        return json.dumps(_sign(content) if signed else content).encode()
+
+    return damage
+
+
+DAMAGES = {
+    "nothing": lambda text: b"",
+    "truncated": lambda text: text[:-10].encode(),
+    "one more bracket": lambda text: b"{" + text.encode(),
+    "nested without end": lambda text: b"[" * 200_000,
+    "nested objects": lambda text: b'{"a":' * 200_000,
+    "other bytes": lambda text: bytes(range(256)) * 20,
+    "another JSON": lambda text: b"[1, 2]",
+    "no checksum": lambda text: json.dumps(
+        {k: v for k, v in json.loads(text).items() if k != "checksum"}
+    ).encode(),
+    "accuracy of 9": _edit(lambda scores: scores | {"accuracy": 9.0}),
+    "accuracy a little better": _edit(lambda scores: scores | {"accuracy": 1.0}),
+    "no scores": _edit(lambda scores: {}),
+    "signed accuracy of 9": _edit(lambda scores: scores | {"accuracy": 9.0}, signed=True),
+    "signed without scores": _edit(lambda scores: {}, signed=True),
+    "signed words": _edit(lambda scores: scores | {"accuracy": "0.5"}, signed=True),
+    "signed list": _edit(lambda scores: [1], signed=True),
+    "signed huge time": _edit(lambda scores: scores | {"fit_time": 10**400}, signed=True),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_what_is_damaged_is_computed_again(problem, tmp_path, name):
+    search = ZeroShotSearchCV(ESZSL(), GRID, cv=3, checkpoint=tmp_path)
+    expected = _fit(search, problem)
+    path = sorted(tmp_path.iterdir())[0]
+    path.write_bytes(DAMAGES[name](path.read_text()))
+    with pytest.warns(InputWarning, match="Passed over the checkpoint .*computed again") as caught:
+        again = _fit(search, problem)
+    assert len([w for w in caught if "checkpoint" in str(w.message)]) == 1
+    np.testing.assert_array_equal(again, expected)
+    # What was written in its place is whole.
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "Passed over", InputWarning)
+        np.testing.assert_array_equal(_fit(search, problem), expected)
+
+
+@pytest.mark.parametrize("word", ["3", "-1", "00", "١", "x", "9" * 5000])
+def test_settings_that_there_are_not(tmp_path, word):
+    write_checked_json(tmp_path / "fold-0-k.json", {"key": "k", "done": {word: {"accuracy": 0.5}}})
+    with pytest.warns(InputWarning, match="there is no setting"):
+        checkpoint = Checkpoint(tmp_path, 0, "k", n_settings=3, names=["accuracy"])
+    assert checkpoint.done == {}
+
+
+def test_what_is_kept_comes_back(tmp_path):
+    """NaN too, and any number of a score of the user's own."""
+    options = {"n_settings": 3, "names": ["accuracy", "own"], "fractions": ["accuracy"]}
+    checkpoint = Checkpoint(tmp_path, 0, "k", **options)
+    checkpoint.add(0, {"accuracy": 0.5, "own": -7.0})
+    checkpoint.add(2, {"accuracy": float("nan"), "own": float("inf")})
+    checkpoint.write()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table = Checkpoint(tmp_path, 0, "k", **options).table(3, ["accuracy", "own"])
+        assert Checkpoint(tmp_path, 0, "another", **options).done == {}
+    np.testing.assert_array_equal(table["accuracy"], [0.5, np.nan, np.nan])
+    np.testing.assert_array_equal(table["own"], [-7.0, np.nan, np.inf])
+
+
+def test_an_area_that_rounding_lifts_above_one_is_kept(tmp_path):
+    options = {"n_settings": 1, "names": ["ausuc"], "fractions": ["ausuc"]}
+    checkpoint = Checkpoint(tmp_path, 0, "k", **options)
+    checkpoint.add(0, {"ausuc": 1 + 1e-15})
+    checkpoint.write()
+    assert Checkpoint(tmp_path, 0, "k", **options).done == {0: {"ausuc": 1 + 1e-15}}
+
+
+def test_the_checksum_is_of_the_content(tmp_path):
+    """Spaces and the order of keys do not matter; every value does."""
+    path = tmp_path / "deep" / "a.json"
+    content = {"b": [1, 2.5, None, float("nan")], "a": {"é": "x\n"}, 3: (True,)}
+    write_checked_json(path, content)
+    read = read_checked_json(path)
+    assert list(read) == ["b", "a", "3"]
+    assert read["3"] == [True]
+    written = json.loads(path.read_text())
+    assert written["checksum"] == _sign(written)["checksum"]
+    path.write_text(json.dumps(dict(reversed(written.items())), indent=3))
+    assert read_checked_json(path)["a"] == {"é": "x\n"}
