@@ -1,6 +1,9 @@
+import hashlib
 import os
 import threading
 import time
+import tracemalloc
+import warnings
 import zipfile
 
 import numpy as np
@@ -9,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from zslearn.datasets import _glyphs
 from zslearn.datasets._cache import DamagedCacheError, cache_folder, read_arrays, write_arrays
 
 ARRAYS = {"images": np.arange(300, dtype=np.uint8).reshape(3, 10, 10), "other": np.eye(2)}
@@ -59,21 +63,114 @@ def test_flipped_bytes_never_give_other_arrays(tmp_path_factory, data):
     position = data.draw(st.integers(0, len(whole) - 1))
     whole[position] ^= data.draw(st.integers(1, 255))
     path.write_bytes(whole)
-    try:
-        arrays = read_arrays(path)
-    except DamagedCacheError:
-        return
-    assert same(arrays)  # the byte was one that says nothing, such as a time stamp
+    with pytest.raises(DamagedCacheError):
+        read_arrays(path)
+
+
+def sign(path):
+    """Give a file the checksum that the library would give it, as whoever plants one can."""
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.comment = bytes(64)
+    body = path.read_bytes()[:-64]
+    digest = hashlib.sha256(f"{path.name}\n".encode() + body).hexdigest()
+    path.write_bytes(body + digest.encode())
 
 
 def test_flipped_pixel_with_valid_zip_checksum(path):
     """Altered data in an intact archive: only our own checksum can tell."""
     arrays = read_arrays(path)
-    with np.load(path) as archive:
-        checksum = archive["sha256"]
+    digest = path.read_bytes()[-64:]
     arrays["images"][0, 0, 0] ^= 1
-    np.savez(path, sha256=checksum, **arrays)
+    np.savez(path, **arrays)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.comment = digest
     with pytest.raises(DamagedCacheError, match="checksum"):
+        read_arrays(path)
+    sign(path)
+    assert read_arrays(path)["images"][0, 0, 0] == 1
+
+
+def test_the_file_is_an_ordinary_npz(path):
+    with np.load(path) as archive:
+        assert same(dict(archive))
+
+
+def peak_of(call):
+    tracemalloc.start()
+    try:
+        with pytest.raises(DamagedCacheError) as caught:
+            call()
+        return str(caught.value), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_checksum_comes_before_content(path):
+    """Forty megabytes of zeros in a small file: nothing of it is unfolded."""
+    np.savez_compressed(path, images=np.zeros(40_000_000, np.uint8))
+    reason, peak = peak_of(lambda: read_arrays(path))
+    assert reason == "the checksum does not match"
+    assert peak < 4e6
+    sign(path)
+    reason, peak = peak_of(lambda: read_arrays(path))
+    assert reason == "it is compressed"
+    assert peak < 4e6
+
+
+def test_size_comes_before_content(path):
+    np.savez(path, images=np.zeros(40_000_000, np.uint8))
+    sign(path)
+    reason, peak = peak_of(lambda: read_arrays(path, max_bytes=10_000_000))
+    assert "bytes" in reason
+    assert peak < 4e6
+    assert read_arrays(path)["images"].size == 40_000_000
+
+
+def test_shapes_that_cannot_be(path):
+    with zipfile.ZipFile(path, "w") as archive, archive.open("images.npy", "w") as file:
+        np.lib.format.write_array_header_1_0(
+            file, {"descr": "|u1", "fortran_order": False, "shape": (40_000_000,)}
+        )
+    sign(path)
+    reason, peak = peak_of(lambda: read_arrays(path))
+    assert "more than it can" in reason
+    assert peak < 4e6
+
+
+def test_members_that_share_their_bytes(path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with zipfile.ZipFile(path, "w") as archive:
+            with archive.open("images.npy", "w") as file:
+                np.save(file, np.zeros(1_000_000, np.uint8))
+            archive.filelist.extend([archive.filelist[0]] * 40)
+    sign(path)
+    reason, peak = peak_of(lambda: read_arrays(path))
+    assert "more than it can" in reason
+    assert peak < 4e6
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"other": np.zeros(3)},
+        {"images": np.zeros((10800, 32, 32), bool)},
+        {"images": np.zeros((10799, 32, 32), np.uint8)},
+        {"images": np.zeros((10800, 32, 64), np.uint8)},
+    ],
+    ids=["name", "kind", "shape", "size"],
+)
+def test_other_arrays_are_no_glyphs(path, arrays):
+    write_arrays(path, arrays)
+    with pytest.raises(DamagedCacheError, match=r"other arrays|it has \d+ bytes"):
+        _glyphs._read_images(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
+def test_a_pipe_is_not_waited_for(path):
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(DamagedCacheError, match="no file"):
         read_arrays(path)
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import functools
 import hashlib
 import io
 import os
@@ -12,126 +11,27 @@ import sys
 import tarfile
 import threading
 import time
+import unicodedata
 import warnings
 import zipfile
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
 
-from zslearn.datasets import _fetch, fetch_archive
-from zslearn.datasets._fetch import Archive, FetchError, archives, fetch, find_archive
+from loopback import CERTIFICATE, NOISE, PAYLOAD, Server, assert_whole, zipped
+from zslearn.datasets import _download, fetch_archive
+from zslearn.datasets._fetch import FetchError, archives, fetch, find_archive
+from zslearn.datasets._lock import locked
+from zslearn.datasets._provenance import Provenance, provenance_of, write_record
 from zslearn.datasets._unpack import ArchiveError, unpack
 from zslearn.utils import InputWarning
-
-NOISE = np.random.default_rng(0).bytes(300_000)
-
-
-def zipped(members=(("data/CUB/res101.mat", NOISE), ("data/README.txt", b"hello"))):
-    """A zip archive with one folder that holds everything."""
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        for name, content in members:
-            archive.writestr(f"top/{name}", content)
-    return file.getvalue()
-
-
-PAYLOAD = zipped()
-
-
-class Server:
-    """A server on loopback whose manners can be changed; it remembers what it was asked."""
-
-    def __init__(self):
-        self.payload = PAYLOAD
-        self.ranges = True  # whether it can continue
-        self.length = True  # whether it tells the length
-        self.etag = '"one"'
-        self.cuts = []  # after how many bytes the next connections break
-        self.pause = 0.0  # seconds between pieces
-        self.status = None
-        self.redirects = {}
-        self.asked = []  # (path, Range)
-        self.answered = []
-        handler = functools.partial(Handler, self)
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self.http.daemon_threads = True
-        self.thread = threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True)
-        self.thread.start()
-
-    def url(self, path="/xlsa17.zip"):
-        return f"http://127.0.0.1:{self.http.server_port}{path}"
-
-    def archive(self, **changes):
-        values = {
-            "name": "xlsa17",
-            "file": "xlsa17.zip",
-            "urls": (self.url(),),
-            "size": len(self.payload),
-            "sha256": hashlib.sha256(self.payload).hexdigest(),
-            "data_sets": ("CUB",),
-        }
-        return Archive(**{**values, **changes})
-
-    def close(self):
-        self.http.shutdown()
-        self.http.server_close()
-        self.thread.join(5)
-
-
-class Handler(BaseHTTPRequestHandler):
-    def __init__(self, server, *arguments):
-        self.manners = server
-        super().__init__(*arguments)
-
-    def log_message(self, *arguments):
-        pass
-
-    def do_GET(self):
-        m = self.manners
-        wanted = self.headers.get("Range")
-        m.asked.append((self.path, wanted))
-        if self.path in m.redirects:
-            self.send_response(302)
-            self.send_header("Location", m.redirects[self.path])
-            self.end_headers()
-            return
-        if m.status:
-            self.send_error(m.status)
-            return
-        start, status = 0, 200
-        same = self.headers.get("If-Range") in (None, m.etag)
-        if wanted and m.ranges and same:
-            start, status = int(wanted.removeprefix("bytes=").removesuffix("-")), 206
-        if start >= len(m.payload):
-            self.send_response(416)
-            self.send_header("Content-Range", f"bytes */{len(m.payload)}")
-            self.end_headers()
-            return
-        m.answered.append(status)
-        self.send_response(status)
-        if m.etag:
-            self.send_header("ETag", m.etag)
-        if status == 206:
-            last = len(m.payload) - 1
-            self.send_header("Content-Range", f"bytes {start}-{last}/{len(m.payload)}")
-        if m.length:
-            self.send_header("Content-Length", str(len(m.payload) - start))
-        self.end_headers()
-        end = start + m.cuts.pop(0) if m.cuts else len(m.payload)
-        for at in range(start, min(end, len(m.payload)), 16384):
-            try:
-                self.wfile.write(m.payload[at : min(at + 16384, end)])
-            except OSError:
-                return
-            time.sleep(m.pause)
-        self.close_connection = True
 
 
 @pytest.fixture
 def server(monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr(_fetch, "_WAIT", 0.01)
+    monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+    monkeypatch.setattr(_download, "_WAIT", 0.01)
     server = Server()
     yield server
     server.close()
@@ -141,14 +41,6 @@ def bring(archive, folder):
     said = []
     target = fetch(archive, folder, progress=False, say=said.append)
     return target, said
-
-
-def assert_whole(folder):
-    target = folder / "xlsa17"
-    assert (target / "data" / "CUB" / "res101.mat").read_bytes() == NOISE
-    assert (target / "data" / "README.txt").read_bytes() == b"hello"
-    # Neither the archive nor anything temporary is left.
-    assert [path.name for path in folder.iterdir()] == ["xlsa17"]
 
 
 # -------------------------------------------------------------------------------- the transfer
@@ -198,7 +90,7 @@ def test_a_file_that_changed_meanwhile_starts_anew(server, tmp_path):
     server.payload = zipped([("other.txt", NOISE)])
     server.etag = '"two"'
     server.answered.clear()
-    with pytest.warns(InputWarning, match="could not be verified"):
+    with pytest.warns(InputWarning, match="it is unverified"):
         bring(server.archive(sha256=None, size=None), tmp_path)
     assert server.answered == [200]
     assert (tmp_path / "xlsa17" / "other.txt").read_bytes() == NOISE
@@ -270,10 +162,74 @@ def test_redirects_that_lead_nowhere(server, tmp_path, where):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_redirect_from_encrypted_to_plain():
-    request = _fetch.urllib.request.Request("https://example.org/x.zip")
-    with pytest.raises(_fetch.urllib.error.URLError, match="not encrypted"):
-        _fetch._Redirects().redirect_request(request, None, 302, "", {}, "http://example.org/x")
+@pytest.fixture
+def plain_server():
+    server = Server(encrypted=False)
+    yield server
+    server.close()
+
+
+def test_no_plain_address_is_asked(plain_server, tmp_path, monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with pytest.raises(FetchError, match=r"is not encrypted \(https\)"):
+        bring(plain_server.archive(), tmp_path)
+    assert plain_server.asked == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_redirect_from_encrypted_to_plain(server, plain_server, tmp_path):
+    server.redirects = {"/old": plain_server.url()}
+    with pytest.raises(FetchError, match=r"is not encrypted \(https\)"):
+        bring(server.archive(urls=(server.url("/old"),)), tmp_path)
+    assert [path for path, _ in server.asked] == ["/old"]
+    assert plain_server.asked == []
+
+
+def test_certificates_are_checked(server, tmp_path, monkeypatch):
+    monkeypatch.delenv("SSL_CERT_FILE")
+    with pytest.raises(FetchError, match="certificate"):
+        bring(server.archive(), tmp_path)
+    assert server.asked == []
+
+
+ESCAPE = "\x1b]0;gotcha\x07\x1b[2J\x9b31m"
+
+
+@pytest.mark.parametrize(
+    "manners",
+    [
+        {"status": 404, "reason": ESCAPE},
+        {"status": 500, "reason": ESCAPE},
+        {"redirects": {"/xlsa17.zip": f"https://{ESCAPE}/"}},
+        {"redirects": {"/xlsa17.zip": f"http://127.0.0.1/{ESCAPE}"}},
+        {"redirects": {"/xlsa17.zip": f"gopher:{ESCAPE}"}},
+        {"redirects": {"/xlsa17.zip": "https://[::1"}},
+        {"headers": {"Content-Length": "9" * 5000}, "payload": b"x"},
+        {"headers": {"Content-Length": ESCAPE}, "payload": b"x"},
+    ],
+)
+def test_what_a_server_says_is_written_plainly(server, tmp_path, manners, capfd):
+    vars(server).update(manners)
+    said = []
+    with pytest.raises((FetchError, ArchiveError)) as caught:
+        fetch(server.archive(size=None), tmp_path, progress=True, say=said.append)
+    printed = capfd.readouterr()
+    for text in (str(caught.value), *said, printed.out, printed.err):
+        assert not any(unicodedata.category(letter) == "Cc" for letter in text)
+    assert len(str(caught.value)) < 1000
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("manners", [{"piece": 1, "pause": 0.05}, {"header_pause": 0.05}])
+def test_a_server_that_trickles_meets_the_deadline(server, tmp_path, manners):
+    """Each byte is in time, but all of them would take hours."""
+    vars(server).update(manners)
+    start = time.monotonic()
+    with pytest.raises(FetchError, match="the limit of 1 seconds is over") as caught:
+        fetch(server.archive(), tmp_path, progress=False, say=lambda text: None, deadline=1)
+    assert time.monotonic() - start < 5
+    kept = [path for path in tmp_path.iterdir() if path.name.endswith(".part")]
+    assert ("run it again to continue" in str(caught.value)) == bool(kept)
 
 
 def test_not_found(server, tmp_path):
@@ -329,9 +285,73 @@ def test_more_than_announced(server, tmp_path):
 
 def test_unknown_checksum_is_computed_and_told(server, tmp_path):
     digest = hashlib.sha256(PAYLOAD).hexdigest()
-    with pytest.warns(InputWarning, match=rf"could not be verified. Its sha256 is {digest}"):
+    with pytest.warns(InputWarning, match=rf"it is unverified. Its sha256 is {digest}"):
         bring(server.archive(sha256=None), tmp_path)
-    assert_whole(tmp_path)
+    assert_whole(tmp_path, "xlsa17.fetched.json")
+    expected = Provenance(server.url(), digest, len(PAYLOAD), "first use")
+    assert provenance_of(tmp_path / "xlsa17") == expected
+    assert provenance_of(tmp_path / "xlsa17" / "data" / "CUB") == expected
+    _, said = bring(server.archive(sha256=None), tmp_path)
+    assert f"unverified, sha256 {digest}" in said[0]
+
+
+def test_first_use_is_remembered(server, tmp_path):
+    """What came first is what comes ever after, also when the folder was moved away."""
+    with pytest.warns(InputWarning, match="it is unverified"):
+        bring(server.archive(sha256=None, size=None), tmp_path)
+    shutil.rmtree(tmp_path / "xlsa17")
+    with pytest.warns(InputWarning, match="the same as at the first time"):
+        bring(server.archive(sha256=None, size=None), tmp_path)
+    shutil.rmtree(tmp_path / "xlsa17")
+    server.payload = zipped([("other.txt", NOISE)])
+    with pytest.raises(ArchiveError, match=r"but had [0-9a-f]{64} when it was first") as caught:
+        bring(server.archive(sha256=None, size=None), tmp_path)
+    assert "The download was removed." in str(caught.value)
+    memory = tmp_path / "xlsa17.fetched.json"
+    assert list(tmp_path.iterdir()) == [memory]
+    # An archive brought by other means must be the same, too.
+    (tmp_path / "xlsa17.zip").write_bytes(server.payload)
+    with pytest.raises(ArchiveError, match=r"when it was first fetched"):
+        bring(server.archive(sha256=None, size=None), tmp_path)
+    (tmp_path / "xlsa17.zip").unlink()
+    # A memory that is damaged is not the same as none.
+    text = memory.read_text()
+    memory.write_text(text.replace('"size": 3', '"size": 4'))
+    with pytest.raises(ArchiveError, match=r"is damaged .*Delete it if you trust"):
+        bring(server.archive(sha256=None, size=None), tmp_path)
+    memory.unlink()
+    with pytest.warns(InputWarning, match="it is unverified"):
+        bring(server.archive(sha256=None, size=None), tmp_path)
+    assert (tmp_path / "xlsa17" / "other.txt").read_bytes() == NOISE
+
+
+def test_verified_is_recorded_as_such(server, tmp_path):
+    bring(server.archive(), tmp_path)
+    provenance = provenance_of(tmp_path / "xlsa17" / "data")
+    assert provenance.is_verified
+    assert provenance.source == server.url()
+
+
+def test_what_an_archive_says_of_itself_does_not_count(server, tmp_path):
+    lie = Provenance("https://example.org", "0" * 64, 1, "verified")
+    write_record(tmp_path / "lie.json", lie)
+    text = (tmp_path / "lie.json").read_bytes()
+    server.payload = zipped([("a.mat", b"a"), ("zslearn-fetched.json", text)])
+    with pytest.warns(InputWarning, match="it is unverified"):
+        bring(server.archive(sha256=None), tmp_path / "in")
+    provenance = provenance_of(tmp_path / "in" / "xlsa17")
+    assert not provenance.is_verified
+    assert provenance.sha256 == hashlib.sha256(server.payload).hexdigest()
+    server.payload = zipped([("a.mat", b"a"), ("zslearn-fetched.json/x", b"")])
+    with pytest.raises(ArchiveError, match="holds a folder zslearn-fetched.json"):
+        bring(server.archive(sha256=None), tmp_path / "b")
+    assert list((tmp_path / "b").iterdir()) == []
+
+
+@pytest.mark.parametrize("content", ["", "[" * 200_000, "{}", '{"trust": "verified"}', "x" * 10**6])
+def test_records_that_are_damaged_say_nothing(tmp_path, content):
+    (tmp_path / "zslearn-fetched.json").write_text(content)
+    assert provenance_of(tmp_path) is None
 
 
 def test_known_checksum_gives_no_warning(server, tmp_path):
@@ -341,10 +361,15 @@ def test_known_checksum_gives_no_warning(server, tmp_path):
 
 
 def test_a_page_instead_of_an_archive(server, tmp_path):
+    """It is removed, so that the next fetch can succeed."""
     server.payload = b"<html>please log in</html>"
-    with pytest.raises(ArchiveError, match=r"neither a zip nor a tar archive"):
-        bring(server.archive(), tmp_path)
-    assert not (tmp_path / "xlsa17").exists()
+    with pytest.raises(ArchiveError, match=r"neither a zip nor a tar .*download was removed"):
+        bring(server.archive(size=None, sha256=None), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    server.payload = PAYLOAD
+    with pytest.warns(InputWarning):
+        bring(server.archive(size=None, sha256=None), tmp_path)
+    assert_whole(tmp_path, "xlsa17.fetched.json")
 
 
 SCRIPT = """
@@ -379,6 +404,87 @@ def test_ctrl_c_leaves_a_part_that_continues(server, tmp_path):
     bring(server.archive(), tmp_path)
     assert server.asked[-1] == ("/xlsa17.zip", f"bytes={kept}-")
     assert_whole(tmp_path)
+
+
+# --------------------------------------------------------------------------- several processes
+
+
+def test_two_fetches_at_once(server, tmp_path):
+    """One downloads, the other waits and finds it there."""
+    server.pause = 0.02
+    said, failures = [], []
+
+    def work():
+        try:
+            fetch(server.archive(), tmp_path, progress=False, say=said.append)
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert len(server.asked) == 1
+    assert sum(text.startswith("another process is fetching xlsa17") for text in said) == 2
+    assert sum(text.startswith("already there") for text in said) == 2
+    assert_whole(tmp_path)
+
+
+def test_waiting_has_an_end(server, tmp_path):
+    with (
+        locked(tmp_path / ".xlsa17.lock", limit=0, waiting=lambda: None),
+        pytest.raises(FetchError, match=r"another process has held .*for 0 s. Run it again later"),
+    ):
+        fetch(server.archive(), tmp_path, progress=False, say=lambda text: None, deadline=0.3)
+    assert server.asked == []
+    bring(server.archive(), tmp_path)
+    assert_whole(tmp_path)
+
+
+def test_a_lock_is_held_by_one_at_a_time(tmp_path):
+    inside, overlaps = [], []
+
+    def work():
+        for _ in range(20):
+            with locked(tmp_path / "lock", limit=60, waiting=lambda: None) as is_held:
+                inside.append(1)
+                if len(inside) > 1 or not is_held:
+                    overlaps.append(1)
+                time.sleep(0.001)
+                inside.pop()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert overlaps == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_leftovers_are_removed(server, tmp_path):
+    """Also folders so deep that a recursive removal fails."""
+    deep = tmp_path / ".xlsa17.123-abcd.tmp"
+    deep.mkdir()
+    path = os.fspath(deep)
+    for _ in range(1050):
+        path += "/a"
+        os.mkdir(path)
+    (tmp_path / ".xlsa17.fetched.12-ab.tmp.json").write_text("half")
+    (tmp_path / ".xlsa17.lock").write_text("")
+    other = tmp_path / ".standard_split.123-abcd.tmp"
+    other.mkdir()
+    bring(server.archive(), tmp_path)
+    assert_whole(tmp_path, other.name)
+    # What is left by one that was killed in its last step.
+    deep.mkdir()
+    (tmp_path / "xlsa17.zip.part").write_bytes(PAYLOAD)
+    (tmp_path / "xlsa17.zip.part.json").write_bytes(b"{}")
+    bring(server.archive(), tmp_path)
+    assert_whole(tmp_path, other.name)
 
 
 # ----------------------------------------------------------------------------- what is hostile
@@ -435,9 +541,9 @@ def test_hostile_archives(server, tmp_path, payload, message):
     server.payload = payload
     with pytest.raises(ArchiveError, match=message):
         bring(server.archive(), tmp_path / "in")
-    # The archive itself stays, for whoever wants to look; nothing of it was written.
+    # Nothing of it is left, inside or outside.
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
-    assert [path.name for path in (tmp_path / "in").iterdir()] == ["xlsa17.zip"]
+    assert list((tmp_path / "in").iterdir()) == []
 
 
 def test_honest_tar(server, tmp_path):
@@ -510,8 +616,7 @@ def test_the_list_of_archives():
     for name, archive in archives().items():
         assert archive.file == f"{name}.zip"
         assert archive.urls
-        assert all(url.startswith(("https://", "http://")) for url in archive.urls)
-        assert archive.urls[0].startswith("https://")
+        assert all(url.startswith("https://") for url in archive.urls)
         assert archive.sha256 is None or len(archive.sha256) == 64
     assert find_archive("CUB").name == "xlsa17"
     assert find_archive("FLO").name == "cvpr18xian"

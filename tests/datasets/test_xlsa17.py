@@ -20,6 +20,7 @@ from xlsa17_files import (
 )
 from zslearn.datasets import _xlsa17_versions, load_xlsa17
 from zslearn.datasets._mat import MatFileError, read_mat
+from zslearn.datasets._provenance import RECORD, Provenance, write_record
 from zslearn.datasets._xlsa17_classes import random_class_splits
 from zslearn.datasets._xlsa17_files import PART_VARIABLES, read_parts
 
@@ -175,6 +176,17 @@ def test_versions_of_the_real_files(data_folder, name, version):
 
 
 # -------------------------------------------------------------------------- the other splits
+
+
+@pytest.mark.parametrize(
+    ("trust", "ending"), [("first use", "/unverified-abababab"), ("verified", "")]
+)
+def test_a_version_says_when_nobody_could_check_the_archive(tmp_path, trust, ending):
+    write_data_set(tmp_path)
+    plain = load_xlsa17("CUB", folder=tmp_path).version
+    assert "unverified" not in plain
+    write_record(tmp_path / RECORD, Provenance("https://x", "ab" * 32, 7, trust))
+    assert load_xlsa17("CUB", folder=tmp_path).version == plain + ending
 
 
 def test_standard_split(tmp_path):

@@ -1,48 +1,41 @@
-"""Downloading the archives of data sets.
+"""Fetching the archives of data sets.
 
-Their addresses, sizes and checksums are data, in ``_archives.json``.
+Their addresses, sizes and checksums are data, in ``_archives.json``. Pooch, which other libraries
+use for this, has the checksums, but neither trust on first use, nor transfers that continue, nor a
+limit on time, nor a lock between processes, nor limits on what is unpacked; those would remain
+here, and it would be one more dependency.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import http.client
 import json
 import os
-import re
-import time
-import urllib.error
-import urllib.request
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
-
+from zslearn.datasets._archive_members import ArchiveError
+from zslearn.datasets._download import FetchError, Wanted, download, forget, parts_of
 from zslearn.datasets._home import data_home
-from zslearn.datasets._unpack import MAX_BYTES, unpack
-from zslearn.utils import InputWarning
+from zslearn.datasets._lock import locked
+from zslearn.datasets._provenance import (
+    FIRST_USE,
+    RECORD,
+    VERIFIED,
+    Provenance,
+    provenance_of,
+    read_record,
+    write_record,
+)
+from zslearn.datasets._unpack import remove_tree, unpack
+from zslearn.utils import DamagedFileError, warn_user
 
-_CHUNK = 1 << 18  # bytes
-_TIMEOUT = 30.0  # seconds without a byte
-_TRIES = 4
-_WAIT = 1.0  # seconds before the second try; doubled each time
-
-
-class FetchError(OSError):
-    """A download did not succeed; what has come is kept if it can be continued."""
+#: Seconds for one download, and for waiting until another process has done its own.
+DEADLINE = 6 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -91,11 +84,15 @@ def fetch_archive(
     *,
     progress: bool = False,
     say: Callable[[str], None] | None = None,
+    deadline: float = DEADLINE,
 ) -> Path:
     """Download and unpack an archive of data sets, unless it is there already.
 
-    A transfer that was interrupted is continued by the next call. The size and the checksum are
-    compared where they are known; where no checksum is known, a warning says what was computed.
+    A transfer that was interrupted is continued by the next call. The archive is compared with
+    the size and checksum that are known of it. Where none are known it is unverified: a warning
+    says so, the checksum is recorded, and from then on only the same archive is taken. A file
+    ``zslearn-fetched.json`` in the folder says where it came from. Only encrypted addresses are
+    asked. Of several processes that fetch the same archive one does it, and the others wait.
 
     Parameters
     ----------
@@ -109,6 +106,8 @@ def fetch_archive(
         Show a progress bar if standard error is a terminal.
     say : callable, optional
         Called with a few words on what is being done.
+    deadline : float, default=21600
+        How many seconds the download may take in all. What has come until then is kept.
 
     Returns
     -------
@@ -118,9 +117,11 @@ def fetch_archive(
     Raises
     ------
     FetchError
-        The download failed; what has come is kept in a file ``.part``.
+        The download failed; what has come is kept in a file ``.part``. Or it cannot be written,
+        or another process did not end in time.
     ValueError
-        The archive is not the expected one, or is one that must not be unpacked.
+        The archive is not the expected one, or is one that must not be unpacked. A download is
+        then removed, an archive that you brought is left as it is.
 
     See Also
     --------
@@ -134,229 +135,216 @@ def fetch_archive(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     (Path(folder) / "xlsa17" / "data").mkdir(parents=True)  # as if it had been fetched
     ...     fetch_archive("CUB", folder, say=print).name
-    already there: ...xlsa17 (move it away to fetch it anew)
+    already there: ...xlsa17 (of unknown origin; move it away to fetch it anew)
     'xlsa17'
     """
-    return fetch(find_archive(name), data_home(folder), progress=progress, say=say or _silent)
+    return fetch(
+        find_archive(name),
+        data_home(folder),
+        progress=progress,
+        say=say or _silent,
+        deadline=deadline,
+    )
 
 
 def _silent(text: str) -> None:
     """Say nothing."""
 
 
-def fetch(archive: Archive, folder: Path, *, progress: bool, say: Callable[[str], None]) -> Path:
+def fetch(
+    archive: Archive,
+    folder: Path,
+    *,
+    progress: bool,
+    say: Callable[[str], None],
+    deadline: float = DEADLINE,
+) -> Path:
     """Bring an archive into a folder and unpack it there."""
     target = folder / archive.name
-    if target.is_dir() and any(target.iterdir()):
-        say(f"already there: {target} (move it away to fetch it anew)")
+    if _is_there(target):
+        say(_already_there(target))
+        # What a process left that was killed in its last step; it may not be ours to remove.
+        if _leftovers(archive, folder):
+            with contextlib.suppress(OSError), locked(_lock(target), limit=0, waiting=_nothing):
+                _clean_up(archive, folder)
         return target
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / archive.file
-    part = path.with_name(f"{path.name}.part")
-    if path.is_file():
-        say(f"found {path}, checking it")
-        _verify(path, archive)
-    else:
-        say(f"downloading {archive.urls[0]}")
-        try:
-            _download(archive, part, progress)
-            say("checking the download")
-            _verify(part, archive)
-        except ValueError:
-            # It cannot be continued to the right file.
-            _forget(part)
-            raise
-        os.replace(part, path)
-        _forget(part)
-    say(f"unpacking to {target}")
-    if target.is_dir():
-        target.rmdir()  # it is empty
-    unpack(path, target)
-    path.unlink()
+
+    def waiting() -> None:
+        say(f"another process is fetching {archive.name}; waiting for it")
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(_lock(target), limit=deadline, waiting=waiting) as is_alone:
+            if is_alone:
+                _clean_up(archive, folder)
+            if _is_there(target):
+                say(_already_there(target))
+            else:
+                _bring(archive, folder, progress, say, deadline)
+    except FetchError:
+        raise
+    except TimeoutError as error:
+        raise FetchError(f"Could not fetch {archive.name}: {error}. Run it again later.") from error
+    except OSError as error:
+        reason = error.strerror or error
+        raise FetchError(
+            f"Could not fetch {archive.name} into {folder} ({reason}"
+            + (f": {error.filename}" if error.filename else "")
+            + "). Nothing was unpacked; make room or choose another folder, and run it again."
+        ) from error
     return target
 
 
-def _verify(path: Path, archive: Archive) -> None:
-    """Compare size and checksum with those known."""
+def _bring(
+    archive: Archive, folder: Path, progress: bool, say: Callable[[str], None], deadline: float
+) -> None:
+    """Download, prove and unpack; a download that is not right is removed."""
+    target, path = folder / archive.name, folder / archive.file
+    if target.is_symlink() or (target.exists() and not target.is_dir()):
+        raise FetchError(f"{target} is no folder; move it away to fetch {archive.name}.")
+    first_use = _first_use(archive, folder)
+    if path.is_file():
+        say(f"found {path}, checking it")
+        try:
+            _check_and_unpack(path, str(path), archive, target, first_use, say)
+        except ArchiveError as error:
+            raise ArchiveError(f"{error} Delete {path} to have it downloaded.") from error
+        with contextlib.suppress(OSError):
+            path.unlink()
+        return
+    known = archive.sha256 or (first_use.sha256 if first_use else None)
+    wanted = Wanted(archive.file, archive.urls, archive.size, known)
+    part = path.with_name(f"{path.name}.part")
+    say(f"downloading {archive.urls[0]}")
+    try:
+        source = download(wanted, part, progress=progress, deadline=deadline)
+        say("checking the download")
+        _check_and_unpack(part, source, archive, target, first_use, say)
+    except ArchiveError as error:
+        # It cannot be continued to the right file.
+        forget(part)
+        raise ArchiveError(f"{error} The download was removed.") from error
+    with contextlib.suppress(OSError):
+        forget(part)
+
+
+def _check_and_unpack(
+    path: Path,
+    source: str,
+    archive: Archive,
+    target: Path,
+    first_use: Provenance | None,
+    say: Callable[[str], None],
+) -> None:
+    provenance = _verified(path, source, archive, target, first_use)
+    say(f"unpacking to {target}")
+    if target.is_dir():
+        target.rmdir()  # it is empty
+    unpack(path, target, finish=lambda unpacked: _record(unpacked, target, provenance))
+    if not provenance.is_verified:
+        same = " It is the same as at the first time." if first_use else ""
+        warn_user(
+            f"No checksum of {archive.file} is known, so it is unverified. Its sha256 is "
+            f"{provenance.sha256} ({provenance.size} bytes).{same}"
+        )
+
+
+def _verified(
+    path: Path, source: str, archive: Archive, target: Path, first_use: Provenance | None
+) -> Provenance:
+    """Compare size and checksum with those known, or with those of the first time."""
     size = path.stat().st_size
     if archive.size is not None and size != archive.size:
-        raise ValueError(
-            f"{path.name} has {size} bytes instead of {archive.size}; it is not the archive that "
-            "was expected. Delete it and fetch it again."
+        raise ArchiveError(
+            f"{archive.file} has {size} bytes instead of {archive.size}; it is not the archive "
+            "that was expected."
         )
     with open(path, "rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    if archive.sha256 is None:
-        warnings.warn(
-            f"No checksum of {path.name} is known, so that it could not be verified. Its sha256 "
-            f"is {digest} ({size} bytes).",
-            InputWarning,
-            stacklevel=2,
-        )
-    elif digest != archive.sha256:
-        raise ValueError(
-            f"{path.name} has the sha256 {digest} instead of {archive.sha256}; it was damaged or "
-            "exchanged on its way. Fetch it again."
-        )
-
-
-# ------------------------------------------------------------------------------- the transfer
-
-
-def _info_path(part: Path) -> Path:
-    return part.with_name(f"{part.name}.json")
-
-
-def _forget(part: Path) -> None:
-    part.unlink(missing_ok=True)
-    _info_path(part).unlink(missing_ok=True)
-
-
-class _Interrupted(Exception):
-    """The connection ended early; it may be continued."""
-
-
-def _download(archive: Archive, part: Path, progress: bool) -> None:
-    """Try the addresses in their order, each several times as long as it can be continued."""
-    failures: list[str] = []
-    for url in archive.urls:
-        wait = _WAIT
-        for attempt in range(_TRIES):
-            if attempt:
-                time.sleep(wait)
-                wait *= 2
-            try:
-                _transfer(url, part, archive, progress)
-                return
-            except _Interrupted as error:
-                failure = str(error)
-            except urllib.error.HTTPError as error:
-                error.close()
-                failure = f"the server answers {error.code} {error.reason}"
-                if error.code < 500:
-                    break
-            except (OSError, http.client.HTTPException) as error:
-                failure = str(getattr(error, "reason", error)) or type(error).__name__
-                break
-        failures.append(f"{url}: {failure}")
-    kept = part.stat().st_size if part.is_file() else 0
-    raise FetchError(
-        f"Could not download {archive.file} ({'; '.join(failures)})."
-        + (f" {kept} bytes are kept; run it again to continue." if kept else "")
-    )
-
-
-class _Redirects(urllib.request.HTTPRedirectHandler):
-    """Follow redirects, but not from an encrypted address to one that is not."""
-
-    def redirect_request(
-        self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str
-    ) -> urllib.request.Request | None:
-        if urlsplit(req.full_url).scheme == "https" and urlsplit(newurl).scheme != "https":
-            raise urllib.error.URLError(f"a redirect to {newurl}, which is not encrypted")
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
-def _open(url: str, headers: dict[str, str]) -> Any:
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise ValueError(f"{url} is no address on the web.")
-    opener = urllib.request.build_opener(_Redirects)
-    request = urllib.request.Request(url, headers={"User-Agent": "zslearn", **headers})
-    return opener.open(request, timeout=_TIMEOUT)
-
-
-def _resume_headers(part: Path, archive: Archive) -> dict[str, str]:
-    """Ask for the rest of the same file, if it can be told that it is the same."""
-    if not part.is_file() or not part.stat().st_size:
-        return {}
-    headers = {"Range": f"bytes={part.stat().st_size}-"}
-    try:
-        mark = json.loads(_info_path(part).read_text("utf-8"))["mark"]
-    except (OSError, ValueError, KeyError, TypeError):
-        mark = None
-    if isinstance(mark, str) and mark.isprintable():
-        return {**headers, "If-Range": mark}
-    return headers if archive.sha256 else {}
-
-
-def _transfer(url: str, part: Path, archive: Archive, progress: bool) -> None:
-    """One connection: start at what is there and write until the end."""
-    asked = _resume_headers(part, archive)
-    try:
-        response = _open(url, asked)
-    except urllib.error.HTTPError as error:
-        if error.code != 416 or not asked:
-            raise
-        error.close()
-        total = re.fullmatch(r"bytes \*/(\d+)", error.headers.get("Content-Range", ""))
-        if total and int(total[1]) == part.stat().st_size:
-            return  # everything was there
-        _forget(part)
-        raise _Interrupted("what was there does not fit the file on the server") from None
-    with response:
-        start, total_size = _placement(response, part, asked)
-        expected = archive.size or total_size
-        if expected is not None and expected > MAX_BYTES:
-            raise ValueError(f"{url} claims {expected} bytes, which is too much.")
-        if archive.size is not None and total_size not in (None, archive.size):
-            raise ValueError(
-                f"{url} has {total_size} bytes instead of {archive.size}; it is not the archive "
-                "that was expected."
+    if archive.sha256 is not None:
+        if digest != archive.sha256:
+            raise ArchiveError(
+                f"{archive.file} has the sha256 {digest} instead of {archive.sha256}; it was "
+                "damaged or exchanged on its way."
             )
-        if not start:
-            mark = response.headers.get("ETag") or response.headers.get("Last-Modified")
-            if mark and mark.startswith("W/"):
-                mark = response.headers.get("Last-Modified")
-            _info_path(part).write_text(json.dumps({"url": url, "mark": mark}), "utf-8")
-        _receive(response, part, start, expected, archive.file, progress)
-    arrived = part.stat().st_size
-    if total_size is not None and arrived != total_size:
-        raise _Interrupted(f"the connection ended after {arrived} of {total_size} bytes")
+        return Provenance(source, digest, size, VERIFIED)
+    if first_use is not None and digest != first_use.sha256:
+        raise ArchiveError(
+            f"{archive.file} has the sha256 {digest}, but had {first_use.sha256} when it was "
+            f"first fetched; it was damaged or exchanged. If you know of a new version, delete "
+            f"{_memory(target)} and fetch it again."
+        )
+    return Provenance(source, digest, size, FIRST_USE)
 
 
-def _placement(response: Any, part: Path, asked: dict[str, str]) -> tuple[int, int | None]:
-    """Where what comes belongs, and the size of the whole."""
-    if response.status == 206 and asked:
-        here = part.stat().st_size
-        found = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", ""))
-        if not found or int(found[1]) != here:
-            _forget(part)
-            raise _Interrupted("the server continued at another place")
-        return here, None if found[2] == "*" else int(found[2])
-    if response.status != 200:
-        raise FetchError(f"the server answers {response.status}")
-    length = response.headers.get("Content-Length", "")
-    return 0, int(length) if length.isascii() and length.isdigit() else None
+# --------------------------------------------------------------------- what lies in the folder
 
 
-def _receive(
-    response: Any, part: Path, start: int, expected: int | None, title: str, progress: bool
-) -> None:
-    """Write what comes, and show it."""
-    console = Console(stderr=True)
-    columns: Sequence[Any] = (
-        "{task.description}",
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    shown = Progress(*columns, console=console, disable=not (progress and console.is_terminal))
-    limit = MAX_BYTES if expected is None else expected
-    with open(part, "r+b" if start else "wb") as file, shown:
-        file.seek(start)
-        file.truncate()
-        task = shown.add_task(title, total=expected, completed=start)
-        arrived = start
-        while True:
-            try:
-                chunk = response.read1(_CHUNK)
-            except (OSError, http.client.HTTPException) as error:
-                raise _Interrupted(f"the connection broke after {arrived} bytes") from error
-            if not chunk:
-                return
-            arrived += len(chunk)
-            if arrived > limit:
-                raise ValueError(f"{title} is longer than the {limit} bytes that were announced.")
-            file.write(chunk)
-            shown.advance(task, len(chunk))
+def _is_there(target: Path) -> bool:
+    return target.is_dir() and any(target.iterdir())
+
+
+def _already_there(target: Path) -> str:
+    provenance = provenance_of(target)
+    if provenance is None:
+        origin = "of unknown origin"
+    elif provenance.is_verified:
+        origin = "verified"
+    else:
+        origin = f"unverified, sha256 {provenance.sha256}"
+    return f"already there: {target} ({origin}; move it away to fetch it anew)"
+
+
+def _memory(target: Path) -> Path:
+    """Where the checksum of the first use is kept, also when the folder is moved away."""
+    return target.with_name(f"{target.name}.fetched.json")
+
+
+def _first_use(archive: Archive, folder: Path) -> Provenance | None:
+    """What was recorded when an archive without a known checksum was first fetched."""
+    path = _memory(folder / archive.name)
+    try:
+        return read_record(path)
+    except FileNotFoundError:
+        return None
+    except DamagedFileError as error:
+        raise ArchiveError(
+            f"{path} holds the checksum of {archive.file} from its first fetch, and is damaged "
+            f"({error}). Delete it if you trust the server today."
+        ) from error
+
+
+def _record(unpacked: Path, target: Path, provenance: Provenance) -> None:
+    """Say in a folder where it came from; what an archive says of itself does not count."""
+    record = unpacked / RECORD
+    if record.is_dir():
+        raise ArchiveError(f"The archive holds a folder {RECORD}; nothing was unpacked.")
+    write_record(record, provenance)
+    if not provenance.is_verified:
+        write_record(_memory(target), provenance)
+
+
+def _lock(target: Path) -> Path:
+    return target.with_name(f".{target.name}.lock")
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+def _leftovers(archive: Archive, folder: Path) -> list[Path]:
+    """What killed processes left; a part of a download only where it is not needed any more."""
+    left = list(folder.glob(f".{archive.name}.*.tmp*"))
+    if _is_there(folder / archive.name):
+        left += parts_of(folder / f"{archive.file}.part")
+    return left
+
+
+def _clean_up(archive: Archive, folder: Path) -> None:
+    """Remove leftovers. Call it with the lock held, so that they belong to nobody."""
+    for path in _leftovers(archive, folder):
+        if path.is_dir() and not path.is_symlink():
+            remove_tree(path)
+        else:
+            with contextlib.suppress(OSError):
+                path.unlink()

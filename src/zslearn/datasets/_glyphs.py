@@ -7,6 +7,7 @@ own FreeType, so that nothing is downloaded.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import string
 import sys
@@ -72,6 +73,9 @@ N_UNSEEN = 50
 N_HELD_OUT_FACES = 3  # of each seen class: 9 of its 48 images, 19 %
 STANDARD_SPLITS = ("ss-1", "ss-2", "ss-3", "ss-4")
 SPLITS = ("ns", *STANDARD_SPLITS)
+
+# What the cache file holds beside the pixels.
+_CACHE_OVERHEAD = 1 << 16  # bytes
 
 _IMAGE_SEED, _NOISE_SEED, _NS_SEED, _SS_SEED, _FACES_SEED = 1, 2, 3, 4, 5
 
@@ -152,7 +156,7 @@ def load_glyphs(
 
     path = cache_folder(data_home) / _cache_name(matplotlib, ft2font, fonts)
     try:
-        images = read_arrays(path)["images"]
+        images = _read_images(path)
     except (FileNotFoundError, DamagedCacheError) as error:
         if isinstance(error, DamagedCacheError):
             warnings.warn(
@@ -287,6 +291,16 @@ def _cache_name(matplotlib: Any, ft2font: Any, fonts: Path) -> str:
         f"{VERSION}_matplotlib-{matplotlib.__version__}_freetype-{ft2font.__freetype_version__}"
         f"_fonts-{_fonts_digest(fonts)[:8]}.npz"
     )
+
+
+def _read_images(path: Path) -> NDArray[np.uint8]:
+    """Read the rendered images, if the file can hold nothing else."""
+    shape = (len(CLASSES) * len(FACES) * N_VARIANTS, SIDE, SIDE)
+    arrays = read_arrays(path, max_bytes=math.prod(shape) + _CACHE_OVERHEAD)
+    images = arrays.get("images")
+    if images is None or images.shape != shape or images.dtype != np.uint8:
+        raise DamagedCacheError("it holds other arrays")
+    return images
 
 
 def _render(ft2font: Any, fonts: Path, *, progress: bool = False) -> NDArray[np.uint8]:

@@ -5,18 +5,20 @@ Only plain files and folders below the target are written. The target appears wh
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
-import shutil
-import stat
-import tarfile
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
-from typing import IO
+from collections.abc import Callable
+from pathlib import Path
+
+from zslearn.datasets._archive_members import (
+    ArchiveError,
+    Member,
+    Members,
+    damaged,
+    tar_members,
+    zip_members,
+)
 
 MAX_BYTES = 32 * 2**30
 MAX_MEMBERS = 200_000
@@ -25,21 +27,17 @@ _CHUNK = 1 << 20  # bytes
 _RUBBISH = {"__MACOSX", ".DS_Store"}
 
 
-class ArchiveError(ValueError):
-    """An archive is damaged, or holds what is not unpacked."""
-
-
-@dataclass(frozen=True)
-class _Member:
-    name: PurePosixPath
-    size: int
-    open: Callable[[], IO[bytes]] | None  # None for a folder
-
-
-def unpack(path: Path, target: Path, *, max_bytes: int = MAX_BYTES) -> None:
+def unpack(
+    path: Path,
+    target: Path,
+    *,
+    max_bytes: int = MAX_BYTES,
+    finish: Callable[[Path], None] | None = None,
+) -> None:
     """Unpack a zip or tar archive so that `target` is whole or not there.
 
-    A single folder that holds everything in the archive becomes `target` itself.
+    A single folder that holds everything in the archive becomes `target` itself. An archive is
+    read to its end, so that its checksums count; only a tar file without compression has none.
 
     Parameters
     ----------
@@ -49,14 +47,18 @@ def unpack(path: Path, target: Path, *, max_bytes: int = MAX_BYTES) -> None:
         The folder to make. It must not exist.
     max_bytes : int
         Refuse archives that hold more.
+    finish : callable, optional
+        Called with the folder before it gets its name, to add to it.
 
     Raises
     ------
     ArchiveError
-        The archive is damaged or too large, or a member has an absolute name, leads out of the
-        target, or is a link, a device or encrypted.
+        The archive is damaged, empty or too large, or a member has an absolute or overlong name,
+        leads out of the target, or is a link, a device or encrypted.
     FileExistsError
         There is a `target` already.
+    OSError
+        It cannot be written.
     """
     if target.exists() or target.is_symlink():
         raise FileExistsError(f"{target} exists already; nothing was unpacked.")
@@ -64,114 +66,89 @@ def unpack(path: Path, target: Path, *, max_bytes: int = MAX_BYTES) -> None:
     temporary = target.with_name(f".{target.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     temporary.mkdir()
     try:
-        try:
-            with _members(path, max_bytes) as members:
-                _write(members, temporary, max_bytes)
-        except ArchiveError as error:
-            raise ArchiveError(f"{path.name}: {error} Nothing was unpacked.") from None
-        except (zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError) as error:
-            raise ArchiveError(
-                f"{path.name}: the archive is damaged ({error}). Nothing was unpacked."
-            ) from error
-        except (NotImplementedError, RuntimeError, ValueError) as error:
-            raise ArchiveError(
-                f"{path.name}: the archive cannot be read ({error}). Nothing was unpacked."
-            ) from error
+        _unpack_into(path, temporary, max_bytes)
         inside = list(temporary.iterdir())
         whole = inside[0] if len(inside) == 1 and inside[0].is_dir() else temporary
+        if finish is not None:
+            finish(whole)
         os.rename(whole, target)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        remove_tree(temporary)
 
 
-@contextmanager
-def _members(path: Path, max_bytes: int) -> Iterator[list[_Member]]:
-    """The members of an archive, all of them checked."""
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            yield [_zip_member(archive, info) for info in archive.infolist()]
-    elif tarfile.is_tarfile(path):
-        with tarfile.open(path) as tar:
-            members: list[_Member] = []
-            # One by one: to go past a member of a compressed archive takes time with its size.
-            for info in tar:
-                members.append(_tar_member(tar, info))
-                if len(members) > MAX_MEMBERS or members[-1].size > max_bytes:
-                    break
-            yield members
-    else:
-        raise ArchiveError("this is neither a zip nor a tar archive.")
+def _unpack_into(path: Path, folder: Path, max_bytes: int) -> None:
+    title = path.name.removesuffix(".part")
+    try:
+        with open(path, "rb") as file:
+            start = file.read(4)
+            file.seek(0)
+            is_zip = start in (b"PK\3\4", b"PK\5\6")
+            members = zip_members(file) if is_zip else tar_members(file, max_bytes)
+            _write(members, folder, max_bytes)
+    except ArchiveError as error:
+        raise ArchiveError(f"{title}: {error} Nothing was unpacked.") from None
+    except Exception as error:
+        # Of the disk. Some decompressors raise OSError, too, but without a number.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        # A damaged archive can raise nearly anything, and the answer is always the same.
+        raise ArchiveError(f"{title}: {damaged(error)} Nothing was unpacked.") from error
 
 
-def _checked_name(name: str) -> PurePosixPath:
-    pure = PurePosixPath(name)
-    if (
-        not name.strip("/")
-        or name.startswith("/")
-        or "\\" in name
-        or "\0" in name
-        or ":" in pure.parts[0]
-    ):
-        raise ArchiveError(f"member {name!r} has an absolute or foreign name.")
-    if ".." in pure.parts:
-        raise ArchiveError(f"member {name!r} leads out of the folder.")
-    return pure
+def remove_tree(folder: Path) -> None:
+    """Remove a folder of any depth as far as possible, without an error that hides another one.
+
+    `shutil.rmtree` ends with a RecursionError in some hundred levels.
+    """
+    folders = [os.fspath(folder)]
+    for place in folders:  # grows meanwhile
+        with contextlib.suppress(OSError), os.scandir(place) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                else:
+                    with contextlib.suppress(OSError):
+                        os.unlink(entry.path)
+    for place in reversed(folders):
+        with contextlib.suppress(OSError):
+            os.rmdir(place)
 
 
-def _zip_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Member:
-    name = _checked_name(info.orig_filename)
-    kind = stat.S_IFMT(info.external_attr >> 16)
-    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-        raise ArchiveError(f"member {info.filename!r} is a link or a device.")
-    if info.flag_bits & 0x1:
-        raise ArchiveError(f"member {info.filename!r} is encrypted.")
-    if info.is_dir() or kind == stat.S_IFDIR:
-        return _Member(name, 0, None)
-    return _Member(name, info.file_size, lambda: archive.open(info))
-
-
-def _tar_member(archive: tarfile.TarFile, info: tarfile.TarInfo) -> _Member:
-    name = _checked_name(info.name)
-    if info.isdir():
-        return _Member(name, 0, None)
-    if not info.isreg():
-        raise ArchiveError(f"member {info.name!r} is a link or a device.")
-
-    def opened() -> IO[bytes]:
-        file = archive.extractfile(info)
-        assert file is not None  # a regular file
-        return file
-
-    return _Member(name, info.size, opened)
-
-
-def _write(members: list[_Member], folder: Path, max_bytes: int) -> None:
-    if len(members) > MAX_MEMBERS:
-        raise ArchiveError(f"there are more than {MAX_MEMBERS} members.")
-    declared = sum(member.size for member in members)
-    if declared > max_bytes:
-        raise ArchiveError(f"it holds {declared} bytes, more than the {max_bytes} expected.")
-    for member in members:
+def _write(members: Members, folder: Path, max_bytes: int) -> None:
+    """Write the members one after the other, as they come."""
+    declared = n_files = 0
+    for number, member in enumerate(members, 1):
+        declared += member.size
+        if number > MAX_MEMBERS:
+            raise ArchiveError(f"there are more than {MAX_MEMBERS} members.")
+        if declared > max_bytes:
+            raise ArchiveError(
+                f"it holds at least {declared} bytes, more than the {max_bytes} expected."
+            )
         if _RUBBISH.intersection(member.name.parts):
-            continue
-        path = folder.joinpath(*member.name.parts)
-        try:
-            if member.open is None:
-                path.mkdir(parents=True, exist_ok=True)
+            with member.open():
                 continue
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with open(path, "xb") as file, member.open() as source:
-                written = _copy(source, file, member.size)
-        except (FileExistsError, NotADirectoryError):
-            raise ArchiveError(f"member {str(member.name)!r} occurs twice.") from None
-        if written != member.size:
-            raise ArchiveError(f"member {str(member.name)!r} is not as long as declared.")
+        _write_member(member, folder.joinpath(*member.name.parts))
+        n_files += not member.is_folder
+    if not n_files:
+        raise ArchiveError("there are no files in it.")
 
 
-def _copy(source: IO[bytes], file: IO[bytes], size: int) -> int:
-    """Copy, but little more than was declared, which may be a lie."""
+def _write_member(member: Member, path: Path) -> None:
+    try:
+        if member.is_folder:
+            path.mkdir(parents=True, exist_ok=True)
+            with member.open():
+                return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = open(path, "xb")  # noqa: SIM115
+    except (FileExistsError, NotADirectoryError):
+        raise ArchiveError(f"member {str(member.name)!r} occurs twice.") from None
     written = 0
-    while written <= size and (chunk := source.read(_CHUNK)):
-        file.write(chunk)
-        written += len(chunk)
-    return written
+    with file, member.open() as source:
+        # Little more than was declared, which may be a lie.
+        while written <= member.size and (chunk := source.read(_CHUNK)):
+            file.write(chunk)
+            written += len(chunk)
+    if written != member.size:
+        raise ArchiveError(f"member {str(member.name)!r} is not as long as declared.")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -23,6 +23,7 @@ from zslearn.datasets._authors_files import AUTHORS, authors_file
 from zslearn.datasets._class_split import ClassSplit
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.datasets._home import data_home
+from zslearn.datasets._provenance import provenance_of
 from zslearn.datasets._xlsa17_classes import (
     RANDOM,
     random_class_splits,
@@ -174,7 +175,8 @@ def load_xlsa17(
     if its parts are those of a published file that has them, and is else "unknown", unless
     `version` says what it is. A `version` that the file contradicts is refused. The version also
     holds the first digits of the split's checksum, so that two runs can always tell whether they
-    used the same split.
+    used the same split. It ends in "unverified" and the checksum of the archive where the files
+    were fetched and nobody could tell beforehand what they should be.
 
     Missing attribute values of AWA are −1 in the files and stay so, as in the authors' program.
 
@@ -219,7 +221,21 @@ def load_xlsa17(
         name, home, folder, numbers, classes.names, class_splits, hold_out, random_state
     )
     splits = {split_name: reader.read(split_name, version) for split_name in names}
+    unproved = _unproved(home)
+    if unproved:
+        splits = {
+            split_name: replace(made, version=made.version + unproved)
+            for split_name, made in splits.items()
+        }
     return data_set(name, X, numbers, classes, splits, features)
+
+
+def _unproved(home: Path) -> str:
+    """What the version says of files whose archive nobody could check."""
+    provenance = provenance_of(home)
+    if provenance is None or provenance.is_verified:
+        return ""
+    return f"/unverified-{provenance.sha256[:8]}"
 
 
 @dataclass

@@ -1,0 +1,89 @@
+"""What the tests of faults run in processes of their own.
+
+Run as a program it imports the library once, and forks a process for each line that it reads: a
+JSON list of the job's name, a file for its result, its options and its arguments.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from zslearn.datasets import _download, _fetch, _unpack
+from zslearn.datasets._cache import write_arrays
+
+
+class SlowFile:
+    """A file on a slow disk."""
+
+    def __init__(self, file, pause):
+        self.file, self.pause = file, pause
+
+    def write(self, data):
+        time.sleep(self.pause)
+        return self.file.write(data)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.file.close()
+
+
+def fetch(url, folder, sha256, pause):
+    """Fetch an archive; its members are written slowly, so that a kill can meet that part, too."""
+
+    def slow_open(path, mode):
+        file = open(path, mode)  # noqa: SIM115
+        return SlowFile(file, pause) if mode == "xb" else file
+
+    _unpack._CHUNK = 4096
+    _unpack.open = slow_open
+    _download._WAIT = 0.01
+    archive = _fetch.Archive("xlsa17", "xlsa17.zip", (url,), None, sha256, ())
+    _fetch.fetch(archive, Path(folder), progress=False, say=lambda text: None)
+
+
+def cache(path, n_writes):
+    """Write a cache file again and again, each time with another content."""
+    for number in range(n_writes):
+        write_arrays(Path(path), {"images": np.full(3_000_000, number % 251, np.uint8)})
+
+
+def run(name, result, options, arguments):
+    """Do one job, and write "done" or the error to a file."""
+    # Opened now, for the options may forbid it later.
+    with open(result, "w") as file:
+        _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (options.get("file_size", most), most))
+        if "user" in options:
+            os.setuid(options["user"])
+        text = "done"
+        try:
+            {"fetch": fetch, "cache": cache}[name](*arguments)
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        file.write(text)
+
+
+def main():
+    """Fork for every line."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the ended leave nothing to wait for
+    for line in sys.stdin:
+        pid = os.fork()
+        if not pid:
+            run(*json.loads(line))
+            os._exit(0)
+        print(pid, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,233 @@
+"""Downloads and caches under faults: killed processes, full disks, folders that go away."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from loopback import PAYLOAD, assert_whole
+from zslearn.datasets._cache import read_arrays, write_arrays
+from zslearn.datasets._fetch import FetchError, fetch
+
+pytestmark = [
+    pytest.mark.skipif(os.name == "nt", reason="signals and limits of POSIX"),
+    pytest.mark.slow,
+]
+
+DIGEST = hashlib.sha256(PAYLOAD).hexdigest()
+
+
+def wait_for(condition):
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+# -------------------------------------------------------------------------------------- kills
+
+
+@pytest.mark.parametrize("digest", [DIGEST, None], ids=["verified", "unverified"])
+def test_kills_at_random_moments(start, server, tmp_path, digest):
+    """After each there is a whole target or none; one fetch later all is clean."""
+    rng = np.random.default_rng(5)
+    server.pause = 0.01
+    for _ in range(20):
+        job = start("fetch", server.url(), tmp_path, digest, 0.004)
+        time.sleep(rng.uniform(0, 0.9))
+        job.kill()
+        target = tmp_path / "xlsa17"
+        if target.exists():
+            assert (target / "data" / "README.txt").read_bytes() == b"hello"
+            assert (target / "zslearn-fetched.json").exists()
+            shutil.rmtree(target)
+    server.pause = 0
+    assert start("fetch", server.url(), tmp_path, digest, 0).result() == "done"
+    assert_whole(tmp_path, *([] if digest else ["xlsa17.fetched.json"]))
+
+
+def test_kills_while_unpacking_leave_nothing(start, server, tmp_path):
+    for _ in range(6):
+        job = start("fetch", server.url(), tmp_path, DIGEST, 0.1)
+        # What the former left is removed first.
+        wait_for(lambda job=job: list(tmp_path.glob(f".xlsa17.{job.pid}-*.tmp/*")))
+        job.kill()
+        assert len(list(tmp_path.glob(".xlsa17.*.tmp"))) == 1
+    assert start("fetch", server.url(), tmp_path, DIGEST, 0).result() == "done"
+    assert_whole(tmp_path)
+
+
+def test_kills_while_a_cache_is_written(start, tmp_path):
+    rng = np.random.default_rng(6)
+    path = tmp_path / "data-1.npz"
+    for _ in range(15):
+        job = start("cache", path, 10**6)
+        time.sleep(rng.uniform(0, 0.3))
+        job.kill()
+        if path.exists():
+            images = read_arrays(path)["images"]
+            assert images.shape == (3_000_000,)
+            assert np.all(images == images[0])
+    write_arrays(path, {"images": np.zeros(3)})
+    assert read_arrays(path)["images"].tolist() == [0, 0, 0]
+
+
+# ------------------------------------------------------------------------------ two at a time
+
+
+def test_two_processes_fetch(start, server, tmp_path):
+    server.pause = 0.02
+    jobs = [start("fetch", server.url(), tmp_path, DIGEST, 0.001) for _ in range(3)]
+    assert [job.result() for job in jobs] == ["done"] * 3
+    assert len(server.asked) == 1
+    assert_whole(tmp_path)
+
+
+def test_a_killed_holder_does_not_keep_the_lock(start, server, tmp_path):
+    server.pause = 0.1
+    first = start("fetch", server.url(), tmp_path, DIGEST, 0)
+    wait_for(lambda: server.asked)
+    second = start("fetch", server.url(), tmp_path, DIGEST, 0)
+    time.sleep(0.3)
+    assert second.is_running()
+    assert len(server.asked) == 1
+    server.pause = 0
+    first.kill()
+    assert second.result() == "done"
+    assert_whole(tmp_path)
+
+
+def test_two_processes_write_a_cache(start, tmp_path):
+    path = tmp_path / "data-1.npz"
+    jobs = [start("cache", path, 20) for _ in range(2)]
+    wait_for(path.exists)
+    while any(job.is_running() for job in jobs):
+        images = read_arrays(path)["images"]
+        assert images.shape == (3_000_000,)
+        assert np.all(images == images[0])
+    assert [job.result() for job in jobs] == ["done"] * 2
+    assert os.listdir(tmp_path) == [path.name]
+
+
+# ----------------------------------------------------------------------------------- no room
+
+
+@pytest.mark.parametrize("size", [0, 100, 50_000, 299_000, 300_262])
+def test_no_room(start, server, tmp_path, size):
+    """No file may grow beyond a size, which meets another step each time."""
+    text = start("fetch", server.url(), tmp_path, DIGEST, 0, file_size=size).result()
+    assert text.startswith("FetchError: Could not ")
+    assert "File too large" in text
+    assert not (tmp_path / "xlsa17").exists()
+    kept = {"xlsa17.zip.part", "xlsa17.zip.part.json"}
+    assert {path.name for path in tmp_path.iterdir()} <= kept
+    assert start("fetch", server.url(), tmp_path, DIGEST, 0).result() == "done"
+    assert_whole(tmp_path)
+
+
+def test_no_room_to_unpack(start, server, tmp_path):
+    """A small archive with a large file in it: the download is kept, for when there is room."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("zeros", bytes(1_000_000))
+    server.payload = file.getvalue()
+    text = start("fetch", server.url(), tmp_path, None, 0, file_size=500_000).result()
+    assert text.startswith("FetchError: Could not fetch xlsa17 into")
+    assert "File too large" in text
+    assert "Nothing was unpacked" in text
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "xlsa17.zip.part",
+        "xlsa17.zip.part.json",
+    }
+    assert start("fetch", server.url(), tmp_path, None, 0).result() == "done"
+    assert (tmp_path / "xlsa17" / "zeros").stat().st_size == 1_000_000
+
+
+@pytest.mark.skipif(not shutil.which("mount") or os.name == "nt", reason="needs mount")
+def test_a_full_disk(start, server, tmp_path):
+    """A disk of 1 MiB, half of it taken: there is room for the archive but not for its files."""
+    if os.getuid() != 0:
+        pytest.skip("only root can mount a disk")
+    words = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(tmp_path)]
+    if subprocess.run(words, capture_output=True).returncode:
+        pytest.skip("no disk can be mounted here")
+    try:
+        (tmp_path / "taken").write_bytes(bytes(500_000))
+        text = start("fetch", server.url(), tmp_path, DIGEST, 0).result()
+        assert text.startswith("FetchError: Could not fetch xlsa17 into")
+        assert "No space left on device" in text
+        assert not (tmp_path / "xlsa17").exists()
+        (tmp_path / "taken").unlink()
+        assert start("fetch", server.url(), tmp_path, DIGEST, 0).result() == "done"
+        assert_whole(tmp_path)
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+def test_no_room_for_a_cache(start, tmp_path):
+    path = tmp_path / "data-1.npz"
+    write_arrays(path, {"images": np.arange(10)})
+    assert "File too large" in start("cache", path, 1, file_size=1_000_000).result()
+    assert os.listdir(tmp_path) == [path.name]
+    assert read_arrays(path)["images"].tolist() == list(range(10))
+
+
+# ---------------------------------------------------------------- folders that cannot be used
+
+
+@pytest.fixture
+def open_folder():
+    """A folder that every user can reach."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_a_folder_that_is_read_only(start, server, open_folder):
+    home = open_folder / "home"
+    home.mkdir(mode=0o555)
+    # No mode stops root.
+    options = {"user": 65534} if os.getuid() == 0 else {}
+    text = start("fetch", server.url(), home, DIGEST, 0, **options).result()
+    assert text.startswith(f"FetchError: Could not fetch xlsa17 into {home} (Permission denied")
+    assert server.asked == []
+
+
+def test_a_folder_that_vanishes(start, server, tmp_path):
+    """While it is downloaded to: one error, and the next fetch succeeds."""
+    home = tmp_path / "home"
+    server.pause = 0.05
+    job = start("fetch", server.url(), home, DIGEST, 0)
+    wait_for((home / "xlsa17.zip.part").exists)
+    home.rename(tmp_path / "away")
+    assert job.result().startswith("FetchError: Could not ")
+    server.pause = 0
+    assert start("fetch", server.url(), home, DIGEST, 0).result() == "done"
+    assert_whole(home)
+
+
+@pytest.mark.parametrize("what", ["home", "target", "link"])
+def test_something_else_in_the_place(server, tmp_path, trusting, what):
+    home = tmp_path / "home"
+    if what == "home":
+        home.write_text("a file")
+    else:
+        home.mkdir()
+        if what == "target":
+            (home / "xlsa17").write_text("a file")
+        else:
+            (home / "xlsa17").symlink_to("nowhere")
+    with pytest.raises(FetchError, match="xlsa17"):
+        fetch(server.archive(), home, progress=False, say=lambda text: None)
+    assert server.asked == []
