@@ -9,7 +9,7 @@ import pytest
 
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
-from zslearn.datasets import ZeroShotDataset, load_table, make_zero_shot
+from zslearn.datasets import ZeroShotDataset, _table_reading, load_table, make_zero_shot
 
 X = np.arange(24.0).reshape(12, 2)
 Y = np.repeat(["ant", "bee", "cat"], 4)
@@ -303,7 +303,9 @@ def test_whole_numbers_stay_whole_numbers(tmp_path, monkeypatch):
         assert data.y.dtype.kind == "i"
     assert load_one(*files, unseen_classes="10").unseen_classes.tolist() == [10]
     # Parquet keeps types; what the file's reader gives is not turned into text.
-    monkeypatch.setattr(pd, "read_parquet", lambda path: table if path.stem == "t" else classes)
+    monkeypatch.setattr(
+        _table_reading, "read_parquet", lambda path: table if path.stem == "t" else classes
+    )
     data = load_one(tmp_path / "t.parquet", tmp_path / "c.parquet", unseen_classes=10)
     assert data.y.dtype.kind == "i"
     with pytest.raises(ValueError, match=r"names 3, of which .* labels are of type str"):

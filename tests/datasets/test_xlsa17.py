@@ -189,6 +189,13 @@ def test_a_version_says_when_nobody_could_check_the_archive(tmp_path, trust, end
     assert load_xlsa17("CUB", folder=tmp_path).version == plain + ending
 
 
+def test_reading_takes_no_more_than_is_allowed(tmp_path):
+    write_data_set(tmp_path)
+    load_xlsa17("CUB", folder=tmp_path, max_bytes=100_000)
+    with pytest.raises(ValueError, match=r"mat.*ZSLEARN_MAX_BYTES|max_bytes"):
+        load_xlsa17("CUB", folder=tmp_path, max_bytes=100)
+
+
 def test_standard_split(tmp_path):
     write_data_set(tmp_path / "xlsa17" / "data", "AWA1")
     write_standard_split(tmp_path, "AWA1")

@@ -10,19 +10,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from zslearn.datasets._array_files import read_array
 from zslearn.datasets._class_split import ClassSplit
 from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.datasets._limits import limit_reading
 from zslearn.datasets._table_reading import (
     File,
     Samples,
     find_files,
     is_file,
     match_types,
-    read_array,
     read_samples,
     read_signatures,
 )
 from zslearn.datasets._table_splits import read_unseen, split_by_classes, split_by_parts
+from zslearn.utils import refuse_twins
 
 
 def load_table(
@@ -39,6 +41,7 @@ def load_table(
     images: File | ArrayLike | None = None,
     name: str | None = None,
     version: str | None = None,
+    max_bytes: int | None = None,
 ) -> ZeroShotDataset:
     r"""Load a person's own data from tables and arrays.
 
@@ -83,6 +86,10 @@ def load_table(
         Name of the data set; by default that of the folder or file of features, else "table".
     version : str or None, default=None
         Version of the split; by default made of `name` and the way the split is given.
+    max_bytes : int or None, default=None
+        The most memory that reading one of the files may take, in bytes. None: what the
+        environment variable ``ZSLEARN_MAX_BYTES`` says, else 64 times the size of the file and
+        64 MiB. What is larger is refused before it is read. A memory map takes none.
 
     Returns
     -------
@@ -93,8 +100,12 @@ def load_table(
     Raises
     ------
     ValueError
-        A file is damaged or of an unknown kind, the parts do not fit together, or a column is no
-        feature: text, a saved pandas index, or a column that counts the rows.
+        A file is damaged or of an unknown kind, would take too much memory or has rows of
+        different lengths, the parts do not fit together, or a column is no feature: text, a saved
+        pandas index, or a column that counts the rows. Two classes have one name in two Unicode
+        forms.
+    OSError
+        A file cannot be opened.
     ImportError
         A parquet file is given and pyarrow is not installed.
 
@@ -142,12 +153,15 @@ def load_table(
         )
     if name is None:
         name = Path(features).stem if is_file(features) else "table"
-    samples = read_samples(features, labels, label, part, drop)
-    described, index_text = read_signatures(signatures, label)
-    y, described = match_types(samples.y, samples.is_text, described, index_text)
-    split = _split(
-        samples, y, described, part, unseen_classes, hold_out, random_state, name, version
-    )
+    with limit_reading(max_bytes):
+        samples = read_samples(features, labels, label, part, drop)
+        described, index_text = read_signatures(signatures, label)
+        pictures = _read_images(images)
+        y, described = match_types(samples.y, samples.is_text, described, index_text)
+        refuse_twins([*y.tolist(), *getattr(described, "index", ())], f"{name}: y or signatures")
+        split = _split(
+            samples, y, described, part, unseen_classes, hold_out, random_state, name, version
+        )
     return ZeroShotDataset(
         X=samples.X,
         y=y,
@@ -156,7 +170,7 @@ def load_table(
         split="own",
         name=name,
         features=_kind(features, samples),
-        images=read_array(Path(images)) if is_file(images) else _maybe_array(images),
+        images=pictures,
         feature_names=samples.feature_names,
     )
 
@@ -178,7 +192,7 @@ def _split(
             f"{name}: the split is given twice, by parts and by unseen_classes; leave out one."
         )
     if samples.parts is not None:
-        return split_by_parts(samples.parts, y, signatures, version or f"{name}/parts")
+        return split_by_parts(samples.parts, y, signatures, version or f"{name}/parts", name)
     if unseen_classes is None:
         raise ValueError(
             f"{name}: no split is given; add a column {part!r} to the labels (train, test_seen, "
@@ -187,7 +201,7 @@ def _split(
     how = f"hold-out {hold_out:g}" if hold_out is not None else "conventional"
     unseen = read_unseen(unseen_classes, y)
     return split_by_classes(
-        unseen, y, signatures, hold_out, random_state, version or f"{name}/{how}"
+        unseen, y, signatures, hold_out, random_state, version or f"{name}/{how}", name
     )
 
 
@@ -198,5 +212,11 @@ def _kind(features: Any, samples: Samples) -> str:
     return "table" if samples.feature_names is not None else "array"
 
 
-def _maybe_array(value: Any) -> Any:
-    return None if value is None else np.asarray(value)
+def _read_images(source: Any) -> Any:
+    """Images, from a file or as they are."""
+    if source is None:
+        return None
+    images = read_array(Path(source)) if is_file(source) else np.asarray(source)
+    if not images.ndim:
+        raise ValueError("images holds a single number; give one image per sample.")
+    return images

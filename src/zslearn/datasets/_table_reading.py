@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
-import zipfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -15,6 +13,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from zslearn.datasets._array_files import read_array
+from zslearn.datasets._parquet_files import read_parquet
+from zslearn.datasets._text_tables import read_csv
 from zslearn.utils import name_some
 
 File = str | os.PathLike[str]
@@ -32,6 +33,8 @@ _FOLDER = {
 }
 #: Names that pandas gives to an index that was saved with a table.
 _SAVED_INDEX = re.compile(r"Unnamed: \d+|__index_level_\d+__")
+#: A whole number as str() writes it, with no more digits than one of 64 bits has.
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
 #: So few rows may count up by chance.
 _FEWEST_ROWS = 5
 
@@ -129,8 +132,8 @@ def _features_table(
     if path.suffix in (".npy", ".npz"):
         return None, False, str(path)
     text = dict.fromkeys([label, *([part] if part else [])], str)
-    options: dict[str, Any] = {"header": None} if _headless(path) else {"dtype": text}
-    return read_table(path, **options), path.suffix == ".csv", str(path)
+    table = read_table(path, lambda row: {"header": None} if _is_data(row) else {"dtype": text})
+    return table, path.suffix == ".csv", str(path)
 
 
 def as_pandas(frame: Any) -> pd.DataFrame:
@@ -210,11 +213,11 @@ def _read_labels(source: Any, label: str | None, part: str | None) -> tuple[Any,
     if is_frame(source):
         return *_columns_of_labels(as_pandas(source), label, part, "labels"), False
     if not is_file(source):
-        return plain_labels(source), None, False
+        return plain_labels(source, "labels"), None, False
     path = Path(source)
     if path.suffix == ".npy":
-        return np.array(read_array(path)), None, False
-    y, parts = _columns_of_labels(read_table(path, dtype=str), label, part, str(path))
+        return plain_labels(np.array(read_array(path)), str(path)), None, False
+    y, parts = _columns_of_labels(read_table(path), label, part, str(path))
     return y, parts, path.suffix == ".csv"
 
 
@@ -222,6 +225,13 @@ def _columns_of_labels(
     table: pd.DataFrame, label: str | None, part: str | None, where: str
 ) -> tuple[NDArray[Any], Any]:
     """The column of labels, and that of parts where there is one."""
+    label = _label_column(table, label, part, where)
+    parts = table[part].to_numpy(dtype=object) if part in table.columns else None
+    return plain_labels(table[label], where), parts
+
+
+def _label_column(table: pd.DataFrame, label: str | None, part: str | None, where: str) -> str:
+    """Name of the column of labels."""
     if label is None:
         others = [column for column in table.columns if column != part]
         label = others[0] if len(others) == 1 else LABEL
@@ -230,16 +240,34 @@ def _columns_of_labels(
             f"{where}: there is no column {label!r}; it has {name_some(table.columns)}. "
             "Name the column of labels with label=."
         )
-    parts = table[part].to_numpy(dtype=object) if part in table.columns else None
-    return plain_labels(table[label]), parts
+    return label
 
 
-def plain_labels(labels: Any) -> NDArray[Any]:
+def plain_labels(labels: Any, where: str) -> NDArray[Any]:
     """Labels as an array: whole numbers stay whole numbers, text is text."""
     y = np.asarray(labels)
+    if y.ndim != 1:
+        raise ValueError(
+            f"{where}: the labels have shape {y.shape}; give one label per sample, in an array of "
+            "one dimension."
+        )
+    if y.dtype.kind not in "biufUO":
+        raise ValueError(
+            f"{where}: the labels are of dtype {y.dtype}; labels are text or whole numbers."
+        )
+    if (missing := pd.isna(y)).any():
+        raise ValueError(
+            f"{where}: there are {int(missing.sum())} missing labels, the first in row "
+            f"{int(np.argmax(missing)) + 1}; remove these samples or label them."
+        )
     if y.dtype != object or not y.size:
         return y
     kind = pd.api.types.infer_dtype(y, skipna=False)
+    if kind == "integer" and not all(map(_fits, y.tolist())):
+        raise ValueError(
+            f"{where}: labels such as {max(y.tolist(), key=abs)} do not fit into 64 bits; give "
+            "them as text."
+        )
     return y.astype({"string": str, "integer": np.int64}.get(kind, object))
 
 
@@ -266,8 +294,9 @@ def _read_parts(source: Any) -> Any:
     path = Path(source)
     if path.suffix == ".npy":
         return np.array(read_array(path))
-    table = read_table(path, dtype=str)
-    return _columns_of_labels(table, "part" if "part" in table else None, None, str(path))[0]
+    table = read_table(path)
+    column = _label_column(table, "part" if "part" in table else None, None, str(path))
+    return table[column].to_numpy(dtype=object)
 
 
 # ---------------------------------------------------------------------------------- signatures
@@ -280,9 +309,9 @@ def read_signatures(source: Any, label: str | None) -> tuple[Any, bool]:
             source = source.set_index(label)
         return source, False
     path = Path(source)
-    named = path.suffix == ".csv" and _has(read_table(path, nrows=0), label)
-    table = read_table(path, dtype={label if named else 0: str})
-    if isinstance(table.index, pd.RangeIndex):  # a parquet file may keep the labels as an index
+    table = read_table(path, lambda row: {"dtype": {label if label in row else 0: str}})
+    # A parquet file may keep the labels as an index; one with a name was meant.
+    if isinstance(table.index, pd.RangeIndex) and table.index.name is None:
         if table.shape[1] < 2:
             raise ValueError(
                 f"{path}: there are {table.shape[1]} columns; the first holds the labels, the "
@@ -323,70 +352,35 @@ def match_types(
 
 
 def is_whole(names: Iterable[Any]) -> bool:
-    """Whether all names are whole numbers, written as such."""
+    """Whether all names are whole numbers of 64 bits, written as such."""
     return all(
-        isinstance(name, str) and name.lstrip("-").isdecimal() and str(int(name)) == name
+        isinstance(name, str) and _WHOLE.fullmatch(name) is not None and _fits(int(name))
         for name in names
     )
+
+
+def _fits(number: int) -> bool:
+    return -(2**63) <= number < 2**63
 
 
 # --------------------------------------------------------------------------------------- files
 
 
-def read_array(path: Path) -> NDArray[Any]:
-    """An array from a NumPy file; Python objects are never loaded."""
-    if path.suffix not in (".npy", ".npz"):
-        raise ValueError(f"{path}: images are given as a .npy file.")
-    try:
-        if path.suffix == ".npy":
-            return np.load(path, mmap_mode="r", allow_pickle=False)
-        with np.load(path, allow_pickle=False) as archive:
-            names = archive.files
-            wanted = names if len(names) == 1 else [n for n in ("X", "features") if n in names]
-            if len(wanted) != 1:
-                raise ValueError(
-                    f"it holds {len(names)} arrays ({name_some(names)}); name one of them X"
-                )
-            return archive[wanted[0]]
-    except FileNotFoundError:
-        raise
-    except (ValueError, OSError, EOFError, SyntaxError, KeyError, zipfile.BadZipFile) as error:
-        reason = str(error).partition("\n")[0]
-        raise ValueError(f"{path}: the array cannot be read ({reason}).") from error
-
-
-def read_table(path: Path, **options: Any) -> pd.DataFrame:
-    """A table from a text or parquet file; `options` are for text."""
-    try:
-        if path.suffix == ".csv":
-            # "NA" and "nan" may be names of classes; only what is empty is missing.
-            return pd.read_csv(path, keep_default_na=False, na_values=[""], **options)
-        if path.suffix == ".parquet":
-            return pd.read_parquet(path)
-    except ImportError as error:
-        raise ImportError(
-            f"Reading {path.name} needs pyarrow, which is not installed. "
-            "Install it with: pip install pyarrow"
-        ) from error
-    except FileNotFoundError:
-        raise
-    # Each parser has its own errors; all of them mean that it is not such a table.
-    except Exception as error:
-        raise ValueError(f"{path}: the table cannot be read ({error}).") from error
+def read_table(
+    path: Path, options: Callable[[list[str]], dict[str, Any]] = lambda first: {"dtype": str}
+) -> pd.DataFrame:
+    """A table from a text or parquet file; `options` take the first row of text into arguments."""
+    if path.suffix == ".csv":
+        return read_csv(path, options)
+    if path.suffix == ".parquet":
+        return read_parquet(path)
     raise ValueError(f"{path}: files of kind {path.suffix!r} are not read; use .csv or .parquet.")
 
 
-def _headless(path: Path) -> bool:
-    """Whether the first line of a table of features is data already."""
-    if path.suffix != ".csv":
-        return False
-    with open(path, newline="", encoding="utf-8", errors="replace") as file:
-        try:
-            first = next(csv.reader(file), [])
-        except csv.Error:
-            return False
+def _is_data(first: list[str]) -> bool:
+    """Whether the first row of a table of features is data already."""
     try:
-        return bool(first) and all(np.isfinite(float(cell)) for cell in first)
+        return all(np.isfinite(float(cell)) for cell in first)
     except ValueError:
         return False
 

@@ -13,14 +13,14 @@ from sklearn.utils import check_random_state
 
 from zslearn.datasets._class_split import PARTS, ClassSplit
 from zslearn.datasets._table_reading import is_whole
+from zslearn.datasets._text_tables import read_lines
 from zslearn.utils import did_you_mean, hold_out_per_class, name_some
 
 
 def read_unseen(source: Any, y: NDArray[Any]) -> list[Any]:
     """The unseen classes, as they stand in y: one label, several, or a file with one per line."""
     if isinstance(source, os.PathLike) or (isinstance(source, str) and Path(source).is_file()):
-        lines = Path(source).read_text(encoding="utf-8").split("\n")
-        names = [line.strip() for line in lines if line.strip()]
+        names = list(read_lines(Path(source)))
     elif isinstance(source, str) or not hasattr(source, "__iter__"):
         names = [source]
     else:
@@ -29,17 +29,22 @@ def read_unseen(source: Any, y: NDArray[Any]) -> list[Any]:
 
 
 def split_by_parts(
-    parts: Any, y: NDArray[Any], signatures: pd.DataFrame, version: str
+    parts: Any, y: NDArray[Any], signatures: pd.DataFrame, version: str, where: str
 ) -> ClassSplit:
     """The split that says of each sample where it belongs."""
     parts = np.asarray(parts, dtype=object)
     if parts.shape != y.shape:
-        raise ValueError(f"part has {parts.size} entries for {y.size} labels; give one per sample.")
+        shape = "" if parts.ndim == 1 else f", in an array of shape {parts.shape},"
+        raise ValueError(
+            f"{where}: part has {parts.size} entries{shape} for {y.size} labels; give one per "
+            "sample."
+        )
     used = ~pd.isna(parts) & (parts != "")
     unknown = sorted({str(part) for part in parts[used]} - set(PARTS))
     if unknown:
         raise ValueError(
-            f"part holds {name_some(unknown)}; it may be train, test_seen, test_unseen or empty."
+            f"{where}: part holds {name_some(unknown)}; it may be train, test_seen, test_unseen or "
+            "empty."
         )
     indices = {part: np.flatnonzero(used & (parts == part)) for part in PARTS}
     seen, unseen = (set(y[indices[part]].tolist()) for part in ("train", "test_unseen"))
@@ -58,21 +63,24 @@ def split_by_classes(
     hold_out: float | None,
     random_state: Any,
     version: str,
+    where: str,
 ) -> ClassSplit:
     """The split with these unseen classes, and a share of each other one held out."""
     present = set(y.tolist())
     if missing := [label for label in unseen if label not in present]:
         kind = type(next(iter(present), None)).__name__
         raise ValueError(
-            f"unseen_classes names {name_some(missing)}, of which there are no samples; labels are "
-            f"of type {kind}.{did_you_mean(missing[0], present)}"
+            f"{where}: unseen_classes names {name_some(missing)}, of which there are no samples; "
+            f"labels are of type {kind}.{did_you_mean(missing[0], present)}"
         )
     is_unseen = np.isin(y, np.asarray(unseen))
     train = np.flatnonzero(~is_unseen)
     test_seen = np.empty(0, dtype=np.intp)
     if hold_out is not None:
         if not 0 < hold_out < 1:
-            raise ValueError(f"hold_out={hold_out}; give a share between 0 and 1, or None.")
+            raise ValueError(
+                f"{where}: hold_out={hold_out}; give a share between 0 and 1, or None."
+            )
         codes = pd.factorize(y[train])[0]
         held = hold_out_per_class(codes, float(hold_out), check_random_state(random_state))
         train, test_seen = train[~held], train[held]

@@ -23,6 +23,7 @@ from zslearn.datasets._authors_files import AUTHORS, authors_file
 from zslearn.datasets._class_split import ClassSplit
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.datasets._home import data_home
+from zslearn.datasets._limits import limit_reading
 from zslearn.datasets._provenance import provenance_of
 from zslearn.datasets._xlsa17_classes import (
     RANDOM,
@@ -108,6 +109,7 @@ def load_xlsa17(
     class_splits: Mapping[str, Iterable[Any]] | str | os.PathLike[str] | None = None,
     hold_out: float | str | os.PathLike[str] | None = None,
     random_state: int | np.random.RandomState | None = 0,
+    max_bytes: int | None = None,
 ) -> ZeroShotDataset:
     """Load one of the field's benchmarks from files in the layout of Xian et al.
 
@@ -149,6 +151,10 @@ def load_xlsa17(
         conventional setting.
     random_state : int, RandomState or None, default=0
         Seed of the hold-out, and of random class splits.
+    max_bytes : int or None, default=None
+        The most memory that reading one file may take. None means the environment variable
+        ``ZSLEARN_MAX_BYTES``, else 64 times the file's size and 64 MiB more: a file that declares
+        more than that is refused before memory is taken for it.
 
     Returns
     -------
@@ -214,13 +220,14 @@ def load_xlsa17(
     if version not in (None, "PS1", "PS2"):
         raise ValueError(f"version={version!r}; give 'PS1', 'PS2' or None.")
     home = find_data_set(folder, name)
-    classes = read_classes(home, signatures)
-    X, numbers = read_features(home, features)
-    classes.check_labels(numbers, home / features)
-    reader = SplitReader(
-        name, home, folder, numbers, classes.names, class_splits, hold_out, random_state
-    )
-    splits = {split_name: reader.read(split_name, version) for split_name in names}
+    with limit_reading(max_bytes):
+        classes = read_classes(home, signatures)
+        X, numbers = read_features(home, features)
+        classes.check_labels(numbers, home / features)
+        reader = SplitReader(
+            name, home, folder, numbers, classes.names, class_splits, hold_out, random_state
+        )
+        splits = {split_name: reader.read(split_name, version) for split_name in names}
     unproved = _unproved(home)
     if unproved:
         splits = {

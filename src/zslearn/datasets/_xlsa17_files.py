@@ -6,6 +6,7 @@ Indices in these files count from 1, samples and classes are columns.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,13 +115,13 @@ def _class_names(raw: Any, home: Path) -> list[Any] | None:
             return None
         where = str(text)
         # Some lists number their lines.
-        lines = text.read_text(encoding="utf-8", errors="replace").split("\n")
+        lines = text.read_text(encoding="utf-8-sig", errors="replace").split("\n")
         raw = [line.split()[-1] for line in lines if line.strip()]
     if not isinstance(raw, list) or not all(isinstance(name, str) for name in raw):
         raise MatFileError(f"{where} is not a list of strings.")
     names = [name.strip() for name in raw]
     if len(set(names)) != len(names) or not all(names):
-        repeated = sorted({name for name in names if names.count(name) > 1})
+        repeated = sorted(name for name, count in Counter(names).items() if count > 1)
         raise ValueError(f"{where} has empty or repeated names ({name_some(repeated)}).")
     return names
 

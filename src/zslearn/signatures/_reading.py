@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from zslearn.signatures._views import MultiSignatures
-from zslearn.utils import Floats, is_foreign, name_some, suggest, to_numpy, warn_user
+from zslearn.utils import Floats, is_foreign, name_some, refuse_twins, suggest, to_numpy, warn_user
 
 #: The column of a polars frame, which has no index, that holds the class labels.
 LABEL_COLUMN = "class"
@@ -115,6 +115,7 @@ def labels_and_rows(
 
 
 def sorted_without_duplicates(labels: NDArray[Any], where: str) -> NDArray[np.intp]:
+    """The order of labels, none of which may occur twice, nor in two Unicode forms."""
     order = np.argsort(labels, kind="stable")
     ordered = labels[order]
     twice = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
@@ -123,6 +124,8 @@ def sorted_without_duplicates(labels: NDArray[Any], where: str) -> NDArray[np.in
             f"{where} describes a class more than once: {name_some(twice.tolist())}. "
             "Keep one row per class."
         )
+    if labels.dtype.kind == "U":
+        refuse_twins(labels.tolist(), where)
     return order
 
 

@@ -24,6 +24,7 @@ from zslearn.utils import (
     name_pairs,
     name_some,
     normal_form,
+    refuse_twins,
     unit_rows,
     warn_user,
 )
@@ -124,6 +125,9 @@ class SignatureTable:
                 f"Already described: {name_some(again)}. add_classes takes new classes only; "
                 "fit again to change a signature."
             )
+        refuse_twins(
+            [*known.labels.tolist(), *table.labels.tolist()], "signatures, with the fitted classes,"
+        )
         pairs = look_alikes(table.labels.tolist(), known.labels.tolist())
         if pairs:
             warn_user(
@@ -331,7 +335,8 @@ def _column_order(new: tuple[Any, ...] | None, old: tuple[Any, ...] | None) -> l
     if new is None or old is None or new == old:
         return slice(None)
     if set(new) == set(old):
-        return [new.index(name) for name in old]
+        places = {name: place for place, name in enumerate(new)}
+        return [places[name] for name in old]
     if list(new) == list(range(len(new))) or list(old) == list(range(len(old))):
         return slice(None)
     raise ValueError(
@@ -344,8 +349,9 @@ def _differing_columns(new: tuple[Any, ...] | None, old: tuple[Any, ...] | None)
     """Say in which attributes two tables differ, where both name them."""
     if new is None or old is None:
         return ""
-    only_new = [name for name in new if name not in set(old)]
-    only_old = [name for name in old if name not in set(new)]
+    in_new, in_old = set(new), set(old)
+    only_new = [name for name in new if name not in in_old]
+    only_old = [name for name in old if name not in in_new]
     near = name_near_misses(
         only_new, only_old, unknown_in="the new signatures", known_in="signatures given to fit"
     )

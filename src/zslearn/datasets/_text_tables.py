@@ -1,0 +1,166 @@
+"""Tables in text files ``.csv``: one header or none, and rows of one length.
+
+pandas reads the numbers. What it forgives is refused before: where it meets a row with a field
+too many it takes the first column for an index and moves all others by one place, and it pads
+short rows and renames repeated columns without a word.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+import pandas as pd
+
+from zslearn.datasets._limits import Budget, reason
+from zslearn.utils import name_some
+
+#: What pandas takes for a column besides its cells, and for a cell, in bytes.
+_COLUMN_BYTES = 3072
+_CELL_BYTES = 64
+_OTHER_ENCODINGS = {
+    b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x00\x00\xfe\xff": "UTF-32",
+}  # fmt: skip
+_BYTE_ORDER_MARK = "\ufeff"
+
+
+@dataclass(frozen=True)
+class _Scan:
+    """First row of a text table, and the number of its rows in all."""
+
+    first: list[str]
+    n_rows: int
+
+
+def read_csv(path: Path, options: Callable[[list[str]], dict[str, Any]]) -> pd.DataFrame:
+    """Read a table from a text file.
+
+    Parameters
+    ----------
+    path : Path
+        The file, in UTF-8.
+    options : callable
+        Takes the cells of the first row into arguments of :func:`pandas.read_csv`.
+
+    Returns
+    -------
+    DataFrame
+        Empty cells are missing values; all others are what they are, "NA" and "nan" too.
+
+    Raises
+    ------
+    ValueError
+        The file is no table of rows of one length; the line is named. Or it would take too much
+        memory.
+    """
+    budget = Budget(path)
+    scan = _scan(path)
+    arguments = options(scan.first)
+    n_columns, has_header = len(scan.first), "header" not in arguments
+    if has_header:
+        _refuse_repeated(scan.first, path)
+    budget.take(n_columns * (_COLUMN_BYTES + _CELL_BYTES * scan.n_rows) + 2 * budget.file_size)
+    try:
+        # "NA" and "nan" may be names of classes; only what is empty is missing.
+        table = pd.read_csv(
+            path, index_col=False, keep_default_na=False, na_values=[""], **arguments
+        )
+    # The parsers of single cells have errors of their own.
+    except Exception as error:
+        raise ValueError(f"{path}: the table cannot be read ({reason(error)}).") from error
+    if table.shape != (scan.n_rows - has_header, n_columns):
+        raise ValueError(
+            f"{path}: the table cannot be read: by its quotes and ends of line it has "
+            f"{scan.n_rows - has_header} rows or {len(table)}. Write it anew, for example with "
+            "pandas."
+        )
+    return table
+
+
+def _scan(path: Path) -> _Scan:
+    """Go through all rows; refuse the first that is not as long as the others."""
+    first: list[str] | None = None
+    n_rows = 0
+    _refuse_other_encodings(path)
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        reader = csv.reader(_checked_lines(file, path))
+        try:
+            for row in reader:
+                if not row or (len(row) == 1 and row[0] and not row[0].strip(" \t")):
+                    continue  # a blank line
+                first = row if first is None else first
+                if len(row) != len(first):
+                    raise ValueError(_wrong_length(row, first, f"{path}: line {reader.line_num}"))
+                n_rows += 1
+        except csv.Error as error:
+            raise ValueError(
+                f"{path}: line {reader.line_num}: the table cannot be read ({error})."
+            ) from error
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{path}: behind line {reader.line_num} there is text that is not UTF-8 "
+                f"({error.reason}); save the table as UTF-8."
+            ) from error
+    if first is None:
+        raise ValueError(f"{path}: the table cannot be read: the file is empty.")
+    return _Scan(first, n_rows)
+
+
+def _refuse_other_encodings(path: Path) -> None:
+    with open(path, "rb") as file:
+        start = file.read(4)
+    for mark, encoding in _OTHER_ENCODINGS.items():
+        if start.startswith(mark):
+            raise ValueError(f"{path}: the text is in {encoding}; save the table as UTF-8.")
+
+
+def _checked_lines(file: TextIO, path: Path) -> Iterator[str]:
+    """The lines of a file; invisible characters that would become part of a name are refused."""
+    for number, line in enumerate(file, 1):
+        if _BYTE_ORDER_MARK in line:
+            raise ValueError(
+                f"{path}: line {number} has a byte order mark (U+FEFF) within the text, as files "
+                "that were put together have; remove it."
+            )
+        if "\0" in line:
+            raise ValueError(
+                f"{path}: line {number} has a zero byte; the file is damaged, or not in UTF-8."
+            )
+        yield line
+
+
+def _wrong_length(row: list[str], first: list[str], where: str) -> str:
+    problem = f"{where} has {len(row)} fields and the first line {len(first)}"
+    if len(row) == len(first) + 1 and not row[-1]:
+        return f"{problem}: it ends in a comma. Remove the comma."
+    return f"{problem}; give every line one field per column, and quote fields with commas."
+
+
+def _refuse_repeated(header: list[str], path: Path) -> None:
+    places: dict[str, int] = {}
+    repeated: dict[str, None] = {}
+    for place, name in enumerate(header):
+        if name and places.setdefault(name, place) != place:
+            repeated[name] = None
+    if repeated:
+        raise ValueError(
+            f"{path}: the header names {name_some(repeated)} more than once; give each column its "
+            "own name."
+        )
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a text file that are not blank, without space around them."""
+    _refuse_other_encodings(path)
+    Budget(path).take(32 * path.stat().st_size)
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            lines = [line.strip() for line in _checked_lines(file, path)]
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path}: the text is not UTF-8 ({error.reason}); save it as UTF-8."
+        ) from error
+    return [line for line in lines if line]

@@ -1,0 +1,106 @@
+"""How much memory a MATLAB file may take, and that real ones stay below."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+import pytest
+from scipy.io import savemat
+
+from zslearn.datasets._limits import Budget, FileLimitError, limit_reading
+from zslearn.datasets._mat import MatFileError, read_mat
+from zslearn.datasets._xlsa17_files import read_classes
+
+
+@pytest.mark.slow
+def test_the_limit_can_be_raised(tmp_path, monkeypatch):
+    path = tmp_path / "x.mat"
+    savemat(path, {"x": np.zeros((1000, 6_000))}, do_compression=True)
+    with pytest.raises(
+        FileLimitError, match=r"x\.mat: .*takes about .* MiB.*max_bytes=\d+, or the"
+    ):
+        read_mat(path, {"x"})
+    assert read_mat(path, {"x"}, max_bytes=10**9)["x"].shape == (1000, 6_000)
+    with limit_reading(10**9):
+        assert not read_mat(path, {"x"})["x"].any()
+    monkeypatch.setenv("ZSLEARN_MAX_BYTES", str(10**9))
+    assert not read_mat(path, {"x"})["x"].any()
+    with pytest.raises(FileLimitError, match=r"more than the 1000 bytes"):
+        read_mat(path, {"x"}, max_bytes=1000)
+
+
+def test_what_is_not_asked_for_does_not_count(tmp_path):
+    path = tmp_path / "x.mat"
+    for compressed in (True, False):
+        savemat(path, {"x": np.zeros((1000, 2000)), "y": np.eye(3)}, do_compression=compressed)
+        assert np.array_equal(read_mat(path, {"y"}, max_bytes=10_000)["y"], np.eye(3))
+
+
+@pytest.mark.parametrize("options", [
+    {"compression": "gzip"},
+    {"compression": "gzip", "shuffle": True, "fletcher32": True},
+    {"compression": "lzf"},
+    {"chunks": (200, 500)},
+    {},
+])  # fmt: skip
+@pytest.mark.parametrize("dense", [True, False])
+def test_hdf5_with_each_filter(tmp_path, options, dense):
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "x.mat"
+    x = np.random.default_rng(0).normal(size=(200, 500)) * (1 if dense else 0)
+    with h5py.File(path, "w") as file:
+        file.create_dataset("x", data=x, **options)
+    assert np.array_equal(read_mat(path, {"x"})["x"], x.T)
+    # Little is left besides the array itself: chunks are looked into before the library does.
+    assert np.array_equal(read_mat(path, {"x"}, max_bytes=6 * x.nbytes)["x"], x.T)
+    with pytest.raises(FileLimitError):
+        read_mat(path, {"x"}, max_bytes=x.nbytes - 1)
+
+
+def test_a_chunk_that_was_left_uncompressed(tmp_path):
+    """A writer keeps a chunk as it is where compression does not pay."""
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "x.mat"
+    x = np.random.default_rng(0).normal(size=(16, 16))
+    with h5py.File(path, "w") as file:
+        item = file.create_dataset("x", (16, 16), "f8", chunks=(8, 16), compression="gzip")
+        item.id.write_direct_chunk((0, 0), x[:8].tobytes(), filter_mask=1)
+        item.id.write_direct_chunk((8, 0), zlib.compress(x[8:].tobytes()))
+    assert np.array_equal(read_mat(path, {"x"}, max_bytes=30_000)["x"], x.T)
+    with h5py.File(path, "a") as file:
+        file["x"].id.write_direct_chunk((8, 0), zlib.compress(bytes(2000) + x[8:].tobytes()))
+    with pytest.raises(MatFileError, match=r"'x' has a chunk that is too long"):
+        read_mat(path, {"x"}, max_bytes=30_000)
+
+
+def test_hdf5_attributes_are_single_values(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "x.mat"
+    with h5py.File(path, "w") as file:
+        file["x"] = np.eye(2)
+        file["x"].attrs["MATLAB_class"] = np.array([b"double"] * 900)
+    with pytest.raises(MatFileError, match=r"odd attribute MATLAB_class"):
+        read_mat(path, {"x"})
+
+
+def test_many_names_one_of_them_repeated(tmp_path):
+    """Names are counted once: 60,000 of them took a minute when each was looked for in all."""
+    names = [f"class {i}" for i in range(60_000)]
+    savemat(tmp_path / "att_splits.mat", {"att": np.ones((1, 60_000))})
+    (tmp_path / "allclasses.txt").write_text("\ufeff" + "\n".join(n.split()[1] for n in names))
+    assert read_classes(tmp_path, "att").names[0] == "0"  # and not a byte order mark
+    (tmp_path / "allclasses.txt").write_text("\n".join([*names, "class 7"]))
+    with pytest.raises(ValueError, match=r"empty or repeated names \('7'\)"):
+        read_classes(tmp_path, "att")
+
+
+@pytest.mark.parametrize("name", ["APY", "AWA1", "AWA2", "CUB", "SUN"])
+def test_real_files_stay_far_below_the_limit(data_folder, name):
+    home = data_folder / "xlsa17" / name
+    if not home.exists():
+        pytest.skip(f"there is no {name}")
+    for path in sorted(home.glob("*.mat")):
+        wanted = {"att", "original_att", "allclasses_names", "features", "labels", "trainval_loc"}
+        limit = Budget(path).limit
+        assert read_mat(path, wanted, max_bytes=limit // 2)

@@ -1,0 +1,108 @@
+"""Damaged and hostile files: what is read is right, and what is not is refused in one sentence.
+
+Files are read in another process, under a limit, many in each: a crash, an endless loop or too
+much memory is a failure of the test and not of the machine.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import select
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent
+FORMATS = ("v5", "v7", "v7.3", "npy", "npz", "csv", "labels", "classes", "unseen", "parquet")
+NEEDED = {"v7.3": "h5py", "v73": "h5py", "parquet": "pyarrow"}
+SECONDS = 60
+
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/clear_refs").exists(), reason="the peak of memory is read from Linux"
+)
+
+
+def corpus():
+    """Names of the cases; the module itself is for the other process."""
+    tree = ast.parse((FOLDER / "reader_corpus.py").read_text(encoding="utf-8"))
+    table = next(
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "CASES"
+    )
+    return [key.value for key in table.keys]
+
+
+class Worker:
+    """The process that reads; a new one takes its place when it dies."""
+
+    def __init__(self):
+        self.process = None
+
+    def ask(self, kind, seed=0):
+        if self.process is None:
+            self.process = subprocess.Popen(
+                [sys.executable, "-W", "ignore", FOLDER / "reader_worker.py"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        self.process.stdin.write(f"{kind} {seed}\n")
+        self.process.stdin.flush()
+        ready, _, _ = select.select([self.process.stdout], [], [], SECONDS)
+        line = self.process.stdout.readline() if ready else ""
+        if not line:
+            if not ready:
+                self.process.kill()
+            code = self.stop()
+            how = f"died with {code}" if ready else f"took more than {SECONDS} s"
+            return "fault", f"the reader {how}"
+        answer = json.loads(line)
+        return answer["outcome"], answer["detail"]
+
+    def stop(self):
+        process, self.process = self.process, None
+        if process is None:
+            return 0
+        process.stdin.close()
+        code = process.wait(SECONDS)
+        process.stdout.close()
+        return code
+
+
+@pytest.fixture(scope="module")
+def worker():
+    worker = Worker()
+    yield worker
+    worker.stop()
+
+
+def need(kind):
+    module = NEEDED.get(kind) or NEEDED.get(kind.partition("_")[0])
+    if module and importlib.util.find_spec(module) is None:
+        pytest.skip(f"there is no {module}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", FORMATS)
+def test_damaged_files(worker, cases, kind):
+    need(kind)
+    outcomes = {"read": 0, "refused": 0}
+    for seed in cases(80):
+        outcome, detail = worker.ask(kind, seed)
+        assert outcome in outcomes, f"{kind}, seed {seed}: {detail}"
+        outcomes[outcome] += 1
+    # Damage that is never noticed, or always, would test nothing.
+    assert sum(outcomes.values()) < 50 or min(outcomes.values()) > 0, outcomes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", corpus())
+def test_hostile_files(worker, kind):
+    need(kind)
+    outcome, detail = worker.ask(kind)
+    assert outcome == "refused", detail
