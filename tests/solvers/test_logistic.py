@@ -189,6 +189,23 @@ def test_single_precision_rows(rows, monkeypatch):
         np.testing.assert_allclose(single.coef, double.coef, atol=1e-3)
 
 
+@pytest.mark.parametrize("single", [False, True])
+def test_many_classes_need_no_inverse(rows, single, monkeypatch):
+    """Intercepts by conjugate gradients, as where classes are many; one class has one row."""
+    X, _, y = rows
+    y = np.append(y[:-1], 5)
+    expected = softmax_path(X, y, alphas=ALPHAS, tol=1e-9)
+    monkeypatch.setattr("zslearn.solvers._logistic_losses._INVERTED", 0)
+    if single:
+        monkeypatch.setattr("zslearn.solvers._svm_rows._SMALL", 0)
+    for found, exact in zip(softmax_path(X, y, alphas=ALPHAS, tol=1e-9), expected, strict=True):
+        assert found.converged
+        np.testing.assert_allclose(found.objective, exact.objective, rtol=1e-8)
+        scale = np.abs(exact.coef).max()
+        np.testing.assert_allclose(found.coef, exact.coef, atol=1e-3 * scale)
+        np.testing.assert_allclose(found.intercept, exact.intercept, atol=2e-3 * scale)
+
+
 def test_blocks_of_columns_change_nothing(rows, monkeypatch):
     X, Y, _ = rows
     whole = logistic_path(X, Y, alphas=ALPHAS, tol=1e-10)

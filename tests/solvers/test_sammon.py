@@ -57,6 +57,75 @@ def test_gradient_and_certificate_by_finite_differences():
         assert short.gradient[i] == pytest.approx(expected, abs=1e-5)
 
 
+def _joint_error(flat, landmarks, distances, among):
+    points = flat.reshape(len(distances), -1)
+    upper = np.triu_indices(len(points), 1)
+    to_landmarks = np.sum((distances - cdist(points, landmarks)) ** 2 / distances)
+    return to_landmarks + np.sum((among[upper] - cdist(points, points)[upper]) ** 2 / among[upper])
+
+
+def _joint_problem(noise, **sizes):
+    landmarks, points, distances = _problem(noise=noise, **sizes)
+    wrong = np.exp(noise * np.random.default_rng(1).normal(size=(len(points), len(points))))
+    return landmarks, points, distances, cdist(points, points) * np.sqrt(wrong * wrong.T)
+
+
+def test_true_distances_give_the_points_together_too():
+    landmarks, points, distances, among = _joint_problem(noise=0.0)
+    result = place_by_distances(landmarks, distances, among=among)
+    np.testing.assert_allclose(result.points, points, atol=1e-6)
+    assert result.error.max() < 1e-12
+
+
+@pytest.mark.parametrize("n_dims", [2, 5, 11])
+def test_together_as_good_as_scipy_from_the_points_placed_alone(n_dims):
+    landmarks, _, distances, among = _joint_problem(noise=0.5, n_dims=n_dims)
+    alone = place_by_distances(landmarks, distances)
+    result = place_by_distances(landmarks, distances, among=among)
+    arguments = landmarks, distances, among
+    assert result.error.sum() == pytest.approx(_joint_error(result.points, *arguments))
+    found = minimize(_joint_error, alone.points.ravel(), args=arguments)
+    assert result.error.sum() <= found.fun + 1e-6
+    assert result.error.sum() < _joint_error(alone.points, *arguments) - 1e-3
+    assert result.gradient.max() <= 1e-7
+    numeric = approx_fprime(result.points.ravel(), _joint_error, 1e-7, *arguments)
+    assert np.abs(numeric).max() < 1e-4
+
+
+def test_points_together_in_blocks_and_in_other_units(monkeypatch):
+    landmarks, _, distances, among = _joint_problem(noise=0.3)
+    whole = place_by_distances(landmarks, distances, among=among)
+    large = place_by_distances(1e6 * landmarks, 1e6 * distances, among=1e6 * among)
+    np.testing.assert_allclose(large.points, 1e6 * whole.points, rtol=1e-5, atol=1)
+    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 2000)
+    parts = place_by_distances(landmarks, distances, among=among)
+    np.testing.assert_allclose(parts.points, whole.points, atol=1e-6)
+
+
+def test_points_together_that_are_nearly_one():
+    """Their weight is bounded, and the other points are placed as well as without the second."""
+    landmarks, _, distances, among = _joint_problem(noise=0.3)
+    distances[1], among[1], among[:, 1] = distances[0], among[0], among[:, 0]
+    among[0, 1] = among[1, 0] = 1e-12
+    result = place_by_distances(landmarks, distances, among=among)
+    assert np.linalg.norm(result.points[0] - result.points[1]) < 1e-6
+    assert result.gradient.max() < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("among", "message"),
+    [
+        (np.ones((2, 2)), "one row and one column per point"),
+        (np.triu(np.ones((7, 7))) + 0.5, "symmetric"),
+        (np.zeros((7, 7)), "positive but on the diagonal"),
+    ],
+)
+def test_wrong_distances_among_points(among, message):
+    landmarks, _, distances = _problem()
+    with pytest.raises(ValueError, match=message):
+        place_by_distances(landmarks, distances, among=among)
+
+
 def test_minimum_in_every_direction():
     landmarks, _, distances = _problem(n_landmarks=20, n_dims=6, noise=0.6, seed=4)
     result = place_by_distances(landmarks, distances)

@@ -12,9 +12,6 @@ from zslearn.base import Training
 from zslearn.solvers import LogisticResult, mean_square_distance, softmax_path
 from zslearn.utils import Array, move_like
 
-# Beyond this, squares of features times a small penalty overflow, or vanish below its inverse.
-_LARGEST = 1e100
-
 
 def seen_path(
     training: Training, alphas: Sequence[float], *, tol: float, soften: bool = False
@@ -62,11 +59,4 @@ def spread(X: Array) -> float:
 
     One where all rows are equal but for rounding.
     """
-    xp = compat.array_namespace(X)
-    largest = max(abs(float(xp.max(X))), abs(float(xp.min(X))))
-    if largest > 0 and not 1 / _LARGEST < largest < _LARGEST:
-        raise ValueError(
-            f"The largest feature is {largest:.0e}: its square cannot be computed with. "
-            'Rescale X, or use feature_norm="l2".'
-        )
     return mean_square_distance(X) or 1.0

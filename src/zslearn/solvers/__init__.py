@@ -18,6 +18,7 @@ from zslearn.solvers._multiclass_svm import (
 )
 from zslearn.solvers._nu_svr import NuSVRResult, nu_svr, nu_svr_path
 from zslearn.solvers._platt import platt_scaling, platt_targets
+from zslearn.solvers._pseudo_inverse import pseudo_inverse
 from zslearn.solvers._ranking import AnyFloats, hinge_of_all, rank_weights
 from zslearn.solvers._ranking_descent import BilinearDescent, LatentDescent, WorstViolatorDescent
 from zslearn.solvers._sammon import PlacementResult, place_by_distances
@@ -55,6 +56,7 @@ __all__ = [
     "platt_scaling",
     "platt_targets",
     "project_to_simplex",
+    "pseudo_inverse",
     "rank_weights",
     "simplex_least_squares",
     "softmax_path",

@@ -13,7 +13,7 @@ that of f in W at the best b, and whose Hessian is a Schur complement. Newton di
 conjugate gradients in the eigenvectors of the rows' covariance, where the fixed part of the Hessian
 is diagonal and serves as preconditioner; all problems share each product with the rows. F is
 :math:`\alpha`-strongly convex, so that :math:`F - \min F \le \|\nabla F\|^2 / 2\alpha`: this gap is
-the certificate.
+the certificate. It is measured against the objective and against what training gains; see `_gain`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ class LogisticResult:
     n_iter : int
         Newton steps.
     converged : bool
-        Whether every gap is within `tol` of its objective.
+        Whether every gap is within `tol`, or nothing but rounding.
+    gain : ndarray of shape (n_problems,)
+        The minimum is at least this far below the objective at zero coefficients.
     """
 
     coef: Array = field(repr=False)
@@ -67,6 +69,7 @@ class LogisticResult:
     gap: Floats = field(repr=False)
     n_iter: int
     converged: bool
+    gain: Floats = field(repr=False)
 
 
 def logistic_path(
@@ -90,7 +93,8 @@ def logistic_path(
         Weights of the penalty ½‖w‖², in any order; the largest is solved first, and each solution
         starts from the one before.
     tol : float, default=1e-6
-        Gap to reach, as a share of the objective of each problem.
+        Gap to reach, as a share of the objective of each problem and of what training gains: of
+        the objective at zero coefficients, with the best intercept, less the minimum.
     max_iter : int, default=100
         Largest number of Newton steps for each penalty.
     sample_weight : array-like of shape (n_samples,) or (n_samples, n_problems), optional
@@ -162,7 +166,8 @@ def softmax_path(
     alphas : sequence of float
         Weights of the penalty ½‖W‖², in any order; see :func:`logistic_path`.
     tol : float, default=1e-6
-        Gap to reach, as a share of the objective.
+        Gap to reach, as a share of the objective and of what training gains; see
+        :func:`logistic_path`.
     max_iter : int, default=100
         Largest number of Newton steps for each penalty.
     sample_weight : array-like of shape (n_samples,), optional
@@ -236,7 +241,9 @@ def _result(newton: Newton, solution: Solution) -> LogisticResult:
     intercept = solution.intercept - newton.mean @ rows.xp.matrix_transpose(coef)
     if solution.objective.shape != intercept.shape:  # the classes of one problem
         intercept = intercept - rows.xp.mean(intercept)
-    objective, gap = to_numpy(solution.objective)[0], to_numpy(solution.gap)[0]
+    objective, gap, gain, wanted = (
+        to_numpy(x)[0] for x in (solution.objective, solution.gap, solution.gain, solution.wanted)
+    )
     return LogisticResult(
         rows.xp.asarray(rows.full(coef), copy=True),
         intercept[0, :],
@@ -244,7 +251,8 @@ def _result(newton: Newton, solution: Solution) -> LogisticResult:
         objective,
         gap,
         solution.n_iter,
-        bool((gap <= newton.tol * objective).all()),
+        bool((gap <= wanted).all()),
+        gain,
     )
 
 
@@ -252,11 +260,13 @@ def _with_warning(results: list[LogisticResult]) -> list[LogisticResult]:
     """The results; one warning for all that did not converge."""
     loose = [result for result in results if not result.converged]
     if loose:
-        worst = max(float((result.gap / result.objective).max()) for result in loose)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = [result.gap / np.minimum(result.objective, result.gain) for result in loose]
+        worst = max(float(np.nanmax(share)) for share in shares)
         warnings.warn(
             f"Logistic regression did not converge for alpha in "
-            f"{name_some([result.alpha for result in loose])}: the relative gap is up to "
-            f"{worst:.1e}. "
+            f"{name_some([result.alpha for result in loose])}: the gap is up to {worst:.1e} of the "
+            "objective, or of what training gains. "
             "Use a larger alpha, a larger tol or more iterations.",
             ConvergenceWarning,
             stacklevel=3,

@@ -16,6 +16,13 @@ from numpy.typing import NDArray
 
 from zslearn.utils import Array
 
+# Up to so many classes the Hessian in the intercepts is inverted, which takes their third power.
+_INVERTED = 1000
+# Beyond, conjugate gradients reduce the residual to this share and end here at the latest: Newton's
+# method and its line search make up for what is left.
+_RESIDUAL = 1e-5
+_MAX_CG = 100
+
 
 def take_columns(x: Array, columns: NDArray[np.intp]) -> Array:
     """Columns of an array of any library, by position."""
@@ -72,6 +79,17 @@ class Loss(ABC):
     def start(self) -> Array:
         """The best intercepts where all coefficients are zero, as a row."""
 
+    @cached_property
+    def at_zero(self) -> Array:
+        """The loss of each problem at zero coefficients with the best intercepts, as a row."""
+        xp, intercept = self.xp, self.start()
+        share = xp.sum(self.weights * self.targets, axis=0, keepdims=True)
+        return self._mean_loss(intercept, share)
+
+    @abstractmethod
+    def _mean_loss(self, intercept: Array, share: Array) -> Array:
+        """The loss where all rows score alike, of which these shares belong to the columns."""
+
     @abstractmethod
     def values(self, scores: Array) -> tuple[Array, Array]:
         """The loss of each problem, as a row, and the probabilities."""
@@ -107,6 +125,11 @@ class BinaryLoss(Loss):
         """Log-odds of the mean targets."""
         mean = self.xp.sum(self.weights * self.targets, axis=0, keepdims=True)
         return self.xp.log(mean) - self.xp.log1p(-mean)
+
+    def _mean_loss(self, intercept: Array, share: Array) -> Array:
+        xp = self.xp
+        softplus = xp.log1p(xp.exp(-xp.abs(intercept))) + xp.clip(intercept, min=0.0)
+        return softplus - share * intercept
 
     def values(self, scores: Array) -> tuple[Array, Array]:
         """See :meth:`Loss.values`."""
@@ -147,6 +170,12 @@ class SoftmaxLoss(Loss):
         logs = self.xp.log(share)
         return logs - self.xp.mean(logs)
 
+    def _mean_loss(self, intercept: Array, share: Array) -> Array:
+        xp = self.xp
+        top = xp.max(intercept)
+        total = xp.log(xp.sum(xp.exp(intercept - top))) + top
+        return xp.reshape(total - xp.sum(share * intercept), (1, 1))
+
     def values(self, scores: Array) -> tuple[Array, Array]:
         """See :meth:`Loss.values`."""
         xp = self.xp
@@ -174,8 +203,45 @@ class _SoftmaxHessian(Hessian):
 
     def intercept_solve(self, slope: Array) -> Array:
         xp = self.xp
-        solution = xp.matrix_transpose(self._inverse @ xp.matrix_transpose(slope))
+        if slope.shape[1] > _INVERTED:
+            solution = self._by_gradients(slope)
+        else:
+            solution = xp.matrix_transpose(self._inverse @ xp.matrix_transpose(slope))
         return solution - xp.mean(solution)
+
+    def _by_gradients(self, slope: Array) -> Array:
+        """The same by conjugate gradients, with the diagonal Σκp as preconditioner.
+
+        The matrix does not see a shift of all intercepts, and a slope has no part along it.
+        """
+        xp, probabilities = self.xp, self.probabilities
+        ridge = 1e-7 / slope.shape[1]
+        diagonal = self._diagonal + ridge
+        residual = slope - xp.mean(slope)
+        solution, guided = xp.zeros_like(residual), residual / diagonal
+        search = guided
+        power = first = float(xp.sum(residual * guided))
+        for _ in range(_MAX_CG):
+            if power <= _RESIDUAL**2 * first:
+                break
+            mean = self.weights * (probabilities @ xp.matrix_transpose(search))
+            product = diagonal * search - xp.matrix_transpose(mean) @ probabilities
+            curved = float(xp.sum(search * product))
+            if curved <= 0:
+                break
+            length = power / curved
+            solution = solution + length * search
+            residual = residual - length * product
+            guided = residual / diagonal
+            renewed = float(xp.sum(residual * guided))
+            search = guided + (renewed / power) * search
+            power = renewed
+        return solution
+
+    @cached_property
+    def _diagonal(self) -> Array:
+        """Σκp of each class, as a row."""
+        return self.xp.matrix_transpose(self.weights) @ self.probabilities
 
     @cached_property
     def _inverse(self) -> Array:

@@ -10,6 +10,7 @@ import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
+from zslearn.solvers._gain import Goal
 from zslearn.solvers._logistic_losses import Loss, nonzero, take_columns
 from zslearn.solvers._svm_rows import TrainingRows
 from zslearn.utils import Array, one_blas_thread, take_rows, to_numpy
@@ -32,6 +33,8 @@ class Solution(NamedTuple):
     alpha: float
     objective: Array  # (1, n_problems)
     gap: Array  # (1, n_problems)
+    gain: Array  # (1, n_problems), at least
+    wanted: Array  # (1, n_problems), the gap that is small enough
     n_iter: int
 
 
@@ -45,6 +48,8 @@ class _Point(NamedTuple):
     gradient: Array
     objective: Array  # (1, n_problems)
     gap: Array
+    gain: Array  # at least
+    wanted: Array  # the gap that is small enough
 
     def part(self, columns: NDArray[np.intp]) -> _Point:
         """Some of the problems."""
@@ -109,24 +114,25 @@ class Newton:
         done: list[tuple[NDArray[np.intp], Solution]] = []
         n_iter = 0
         while n_iter < self.max_iter:
-            wanted = to_numpy(point.gap > self.tol * point.objective)[0] & (stalled < 3)
-            if not wanted.any():
+            left = to_numpy(point.gap > point.wanted)[0] & (stalled < 3)
+            if not left.any():
                 break
-            if loss.separate and not wanted.all():
-                rest, keep = np.flatnonzero(~wanted), np.flatnonzero(wanted)
+            if loss.separate and not left.all():
+                rest, keep = np.flatnonzero(~left), np.flatnonzero(left)
                 done.append((open_[rest], _solution(point.part(rest), alpha, n_iter)))
                 loss, point = loss.take(keep), point.part(keep)
                 open_, stalled = open_[keep], stalled[keep]
-            previous = point.objective
+            previous = point
             step, moved, shift = self._direction(loss, alpha, point)
             length = self._length(loss, alpha, point, step, moved)
             point = self._evaluate(
                 loss, alpha, point.coef + length.T * step, point.intercept + length * shift
             )
             n_iter += 1
-            # Rounding has the last word where the objective no longer moves.
-            still = to_numpy(point.objective >= previous * (1 - 1e-14))[0]
-            stalled = np.where(still, stalled + 1, 0)
+            # Rounding has the last word where neither the objective nor the gap moves.
+            still = point.objective >= previous.objective * (1 - 1e-14)
+            still = still & (point.gap > 0.5 * previous.gap)
+            stalled = np.where(to_numpy(still)[0], stalled + 1, 0)
         done.append((open_, _solution(point, alpha, n_iter)))
         order = np.argsort(np.concatenate([columns for columns, _ in done]))
         return side_by_side([solution for _, solution in done], order)
@@ -152,11 +158,28 @@ class Newton:
             intercept, value, probabilities = _descended(
                 loss, raw, intercept, change, value, probabilities
             )
-        gradient = self._combine(loss.residual(probabilities)) + alpha * coef
+        residual = loss.residual(probabilities)
+        gradient = self._combine(residual) + alpha * coef
         gap = loss.over_features(gradient * gradient).T / (2 * alpha)
+        noise = (self._rounding * loss.over_samples(xp.abs(residual))) ** 2 / (2 * alpha)
+        goal = Goal(self.tol, to_numpy(loss.at_zero), to_numpy(noise))
+        state = tuple(map(to_numpy, (value + penalty, gap, penalty)))
         return _Point(
-            coef, intercept, raw + intercept, probabilities, gradient, value + penalty, gap
+            coef,
+            intercept,
+            raw + intercept,
+            probabilities,
+            gradient,
+            value + penalty,
+            gap,
+            self.rows.asarray(goal.gain(*state)),
+            self.rows.asarray(goal.wanted(*state)),
         )
+
+    @cached_property
+    def _rounding(self) -> float:
+        """The rounding of a sum of rows under weights that add up to one."""
+        return float(np.finfo(np.float64).eps * (self.rows.shape[0] * self.rows.mean_square) ** 0.5)
 
     def _direction(self, loss: Loss, alpha: float, point: _Point) -> tuple[Array, Array, Array]:
         """A Newton direction, what it does to the scores, and to the intercepts.
@@ -180,7 +203,8 @@ class Newton:
             product = xp.matrix_transpose(hessian.times(scores)) @ Z
             return product + alpha * direction, scores, shift
 
-        excess = point.gap / point.objective
+        goal = Goal(self.tol, to_numpy(loss.at_zero))
+        excess = self.rows.asarray(goal.excess(to_numpy(point.objective), to_numpy(point.gap)))
         # The last step need not be more exact than the tolerance asks.
         forcing = xp.clip(xp.sqrt(excess), min=0.0, max=_FORCING) ** 2
         forcing = xp.maximum(forcing, xp.clip(0.1 * self.tol / excess, min=0.0, max=_FORCING**2))
@@ -250,7 +274,16 @@ def _descended(
 
 
 def _solution(point: _Point, alpha: float, n_iter: int) -> Solution:
-    return Solution(point.coef, point.intercept, alpha, point.objective, point.gap, n_iter)
+    return Solution(
+        point.coef,
+        point.intercept,
+        alpha,
+        point.objective,
+        point.gap,
+        point.gain,
+        point.wanted,
+        n_iter,
+    )
 
 
 def side_by_side(solutions: Sequence[Solution], order: NDArray[np.intp] | None = None) -> Solution:
@@ -260,12 +293,12 @@ def side_by_side(solutions: Sequence[Solution], order: NDArray[np.intp] | None =
         return first
     xp = compat.array_namespace(first.coef)
     coef = xp.concat([solution.coef for solution in solutions], axis=0)
-    intercept, objective, gap = (
-        xp.concat([getattr(solution, name) for solution in solutions], axis=1)
-        for name in ("intercept", "objective", "gap")
-    )
+    by_column = {
+        name: xp.concat([getattr(solution, name) for solution in solutions], axis=1)
+        for name in ("intercept", "objective", "gap", "gain", "wanted")
+    }
     if order is not None:
         coef = take_rows(coef, order)
-        intercept, objective, gap = (take_columns(x, order) for x in (intercept, objective, gap))
+        by_column = {name: take_columns(x, order) for name, x in by_column.items()}
     n_iter = max(solution.n_iter for solution in solutions)
-    return Solution(coef, intercept, first.alpha, objective, gap, n_iter)
+    return Solution(coef=coef, alpha=first.alpha, n_iter=n_iter, **by_column)

@@ -13,6 +13,7 @@ With a mixing matrix M the classifiers are :math:`W = M U` and the penalty is on
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,10 +23,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from zslearn.solvers._svm_crammer_singer import crammer_singer
+from zslearn.solvers._svm_crammer_singer import AscentResult, crammer_singer
 from zslearn.solvers._svm_losses import SVMLoss, checked_margins, loss_and_slope
 from zslearn.solvers._svm_rows import TrainingRows
-from zslearn.solvers._svm_squared_hinge import squared_hinge
+from zslearn.solvers._svm_squared_hinge import NewtonResult, squared_hinge
 from zslearn.utils import Array, Floats, to_numpy
 
 RandomState = int | np.random.RandomState | None
@@ -50,9 +51,11 @@ class SVMResult:
     n_iter : int
         Newton steps for the squared hinge, passes over the rows for Crammer–Singer.
     converged : bool
-        Whether the relative gap is within the tolerance.
+        Whether the relative gap is within the tolerance, or nothing but rounding.
     dual : ndarray of shape (n_samples, n_classes) or None
         Dual points of the Crammer–Singer loss: each row is non-negative and sums to one.
+    gain : float
+        The minimum is at least this far below the objective at zero coefficients.
     """
 
     coef: Array = field(repr=False)
@@ -63,11 +66,13 @@ class SVMResult:
     n_iter: int
     converged: bool
     dual: Floats | None = field(default=None, repr=False)
+    gain: float = math.inf
 
     @property
     def relative_gap(self) -> float:
-        """The duality gap as a share of the objective."""
-        return self.dual_gap / self.objective if self.objective > 0 else 0.0
+        """The duality gap as a share of the objective, or of the gain where that is smaller."""
+        least = min(self.objective, self.gain)
+        return self.dual_gap / least if least > 0 else math.inf if self.dual_gap > 0 else 0.0
 
 
 def multiclass_svm(
@@ -79,6 +84,7 @@ def multiclass_svm(
     margins: Any = None,
     mixing: Any = None,
     n_classes: int | None = None,
+    sample_weight: Any = None,
     tol: float = 1e-6,
     max_iter: int = 4000,
     warm_start: SVMResult | None = None,
@@ -104,8 +110,12 @@ def multiclass_svm(
         Matrix M of the classifiers W = M U; the penalty is then ½‖U‖².
     n_classes : int, optional
         By default the largest label plus one, or the rows of `mixing`.
+    sample_weight : array-like of shape (n_samples,), optional
+        How much each row counts, not negative: a whole number counts it that many times, and N is
+        the sum of the weights. By default each counts once.
     tol : float, default=1e-6
-        Relative duality gap to reach.
+        Duality gap to reach, as a share of the objective and of what training gains: of the
+        objective at zero coefficients less the minimum.
     max_iter : int, default=4000
         Largest number of Newton steps or passes over the rows, however often Crammer–Singer
         begins anew.
@@ -145,7 +155,7 @@ def multiclass_svm(
     >>> result.dual_gap <= 1e-6 * result.objective
     True
     """
-    rows = TrainingRows(X, y, _class_count(n_classes, mixing, margins))
+    rows = TrainingRows(X, y, _class_count(n_classes, mixing, margins), sample_weight=sample_weight)
     return train_multiclass_svm(
         rows,
         alpha=alpha,
@@ -168,6 +178,7 @@ def multiclass_svm_path(
     margins: Any = None,
     mixing: Any = None,
     n_classes: int | None = None,
+    sample_weight: Any = None,
     tol: float = 1e-6,
     max_iter: int = 4000,
     random_state: RandomState = None,
@@ -192,8 +203,11 @@ def multiclass_svm_path(
         Matrix M of the classifiers W = M U.
     n_classes : int, optional
         Number of classes.
+    sample_weight : array-like of shape (n_samples,), optional
+        How much each row counts.
     tol : float, default=1e-6
-        Relative duality gap to reach.
+        Duality gap to reach, as a share of the objective and of what training gains: of the
+        objective at zero coefficients less the minimum.
     max_iter : int, default=4000
         Largest number of Newton steps or passes over the rows, for each value.
     random_state : int, RandomState instance or None, default=None
@@ -213,7 +227,7 @@ def multiclass_svm_path(
     >>> [round(result.objective, 3) for result in path]
     [0.008, 0.081, 0.579]
     """
-    rows = TrainingRows(X, y, _class_count(n_classes, mixing, margins))
+    rows = TrainingRows(X, y, _class_count(n_classes, mixing, margins), sample_weight=sample_weight)
     rng = check_random_state(random_state)
     results: dict[int, SVMResult] = {}
     last: SVMResult | None = None
@@ -240,6 +254,7 @@ def multiclass_svm_objective(
     alpha: float,
     loss: SVMLoss = "squared_hinge",
     margins: Any = None,
+    sample_weight: Any = None,
 ) -> float:
     """Value of the objective that :func:`multiclass_svm` minimises, without mixing.
 
@@ -257,6 +272,8 @@ def multiclass_svm_objective(
         The loss.
     margins : array-like of shape (n_classes, n_classes), optional
         Margins of Crammer–Singer.
+    sample_weight : array-like of shape (n_samples,), optional
+        How much each row counts.
 
     Returns
     -------
@@ -270,11 +287,12 @@ def multiclass_svm_objective(
     >>> multiclass_svm_objective(np.eye(2), [0, 1], np.zeros((2, 2)), alpha=0.1)
     1.0
     """
-    rows = TrainingRows(X, y, coef.shape[0])
+    rows = TrainingRows(X, y, coef.shape[0], sample_weight=sample_weight)
     coef = rows.asarray(coef)
     penalty = 0.5 * alpha * float(rows.xp.sum(coef * coef))
     scores = to_numpy(rows.scores(rows.rotated(coef)))
-    return loss_and_slope(scores, rows.y, loss, margins)[0] + penalty
+    weights = rows.sample_weight
+    return loss_and_slope(scores, rows.y, loss, margins, sample_weight=weights)[0] + penalty
 
 
 def train_multiclass_svm(
@@ -294,7 +312,7 @@ def train_multiclass_svm(
     Parameters
     ----------
     rows : TrainingRows
-        Features and labels.
+        Features, labels and how much each row counts.
     alpha, loss, margins, mixing, tol, max_iter, warm_start, random_state : object
         See :func:`multiclass_svm`.
 
@@ -324,12 +342,12 @@ def train_multiclass_svm(
     if loss == "squared_hinge":
         mixing = None if mixing is None else rows.asarray(mixing)
         start = None if warm_start is None else rows.rotated(warm_start.base)
-        base, objective, gap, n_iter = squared_hinge(
+        found: NewtonResult | AscentResult = squared_hinge(
             rows, alpha=alpha, mixing=mixing, tol=tol, max_iter=max_iter, start=start
         )
-        dual = None
+        base, dual = found.base, None
     else:
-        base, dual, objective, gap, n_iter = crammer_singer(
+        found = crammer_singer(
             rows,
             margins=checked_margins(margins, rows.n_classes),
             alpha=alpha,
@@ -339,28 +357,29 @@ def train_multiclass_svm(
             start=None if warm_start is None else warm_start.dual,
             rng=check_random_state(random_state),
         )
-        base = rows.asarray(base)
+        base, dual = rows.asarray(found.base), found.dual
         mixing = None if mixing is None else rows.asarray(mixing)
     base = rows.full(base)
-    converged = gap <= tol * objective
-    if not converged:
-        warnings.warn(
-            f"The relative duality gap is {gap / objective:.1e} after {n_iter} iterations at "
-            f"alpha={alpha:.3g}, above tol={tol:.1e}. Raise max_iter={max_iter} or alpha, or "
-            "accept a larger tol.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-    return SVMResult(
+    result = SVMResult(
         coef=base if mixing is None else mixing @ base,
         base=base,
         alpha=float(alpha),
-        objective=objective,
-        dual_gap=gap,
-        n_iter=n_iter,
-        converged=converged,
+        objective=found.objective,
+        dual_gap=found.gap,
+        n_iter=found.n_iter,
+        converged=found.converged,
         dual=dual,
+        gain=found.gain,
     )
+    if not result.converged:
+        warnings.warn(
+            f"The duality gap is {result.relative_gap:.1e} of the objective, or of what training "
+            f"gains, after {result.n_iter} iterations at alpha={alpha:.3g}, above tol={tol:.1e}. "
+            f"Raise max_iter={max_iter} or alpha, or accept a larger tol.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return result
 
 
 def _class_count(n_classes: int | None, mixing: Any, margins: Any) -> int | None:

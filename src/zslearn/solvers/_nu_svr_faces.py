@@ -22,9 +22,11 @@ def dot(a: Floats, b: Floats, n: int) -> float:
 
 
 @jit_inner()
-def _factor(K: Floats, free: Ints, n_free: int, ridge: float, L: Floats) -> None:
+def _factor(K: Floats, free: Ints, n_free: int, ridge: float, L: Floats, stop: Ints) -> None:
     """Cholesky factor of the kernel of the free coefficients; a lost pivot becomes the ridge."""
     for a in range(n_free):
+        if stop[0] != 0:
+            return
         row = K[free[a]]
         for b in range(a):
             L[a, b] = (row[free[b]] - dot(L[a], L[b], b)) / L[b, b]
@@ -54,6 +56,7 @@ def face_step(
     L: Floats,
     free: Ints,
     work: Floats,
+    stop: Ints,
 ) -> float:
     """Move the free coefficients to the optimum of their face, or to where they leave it.
 
@@ -74,6 +77,8 @@ def face_step(
         What is added to the diagonal of the kernel.
     L, free, work : ndarray of shape (n_points, n_points), (n_points,) and (4, n_points)
         Memory to work in.
+    stop : ndarray of shape (1,)
+        Not 0 where the result is no longer wanted.
 
     Returns
     -------
@@ -86,7 +91,7 @@ def face_step(
     if n_free < 2:
         return slack
     p, direction = work[0], work[3]
-    if not _newton_direction(K, beta, r, tight, ridge, L, free, n_free, work):
+    if not _newton_direction(K, beta, r, tight, ridge, L, free, n_free, work, stop):
         return slack
     for k in range(n):
         direction[k] = 0.0
@@ -137,6 +142,7 @@ def _newton_direction(
     free: Ints,
     n_free: int,
     work: Floats,
+    stop: Ints,
 ) -> bool:
     """Newton's direction of the free coefficients that keeps their sums, into `work[0]`.
 
@@ -152,7 +158,7 @@ def _newton_direction(
         first[a] = 1.0 if in_first else 0.0
         second[a] = 0.0 if in_first else 1.0
         n_first += in_first
-    _factor(K, free, n_free, ridge, L)
+    _factor(K, free, n_free, ridge, L, stop)
     _solve(L, n_free, p)
     _solve(L, n_free, first)
     _solve(L, n_free, second)

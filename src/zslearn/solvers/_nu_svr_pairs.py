@@ -114,6 +114,7 @@ def pair_steps(
     masks: Ints,
     gain: Floats,
     gain_bits: Ints,
+    stop: Ints,
 ) -> tuple[float, int, float]:
     """Move pairs until the violation is at most `tol`.
 
@@ -137,6 +138,8 @@ def pair_steps(
         Bits of a key that hold the index.
     masks, gain, gain_bits : ndarray of shape (4, n_points), (n_points,) and (n_points,)
         Memory to work in; the last is that of `gain`, as integers.
+    stop : ndarray of shape (1,)
+        Not 0 where the result is no longer wanted.
 
     Returns
     -------
@@ -175,7 +178,7 @@ def pair_steps(
                     i = up_negative & low
                     fall = 3
                     violation = other
-        if violation <= tol or n_iter >= max_iter:
+        if violation <= tol or n_iter >= max_iter or stop[0] != 0:
             break
         n_iter += 1
         j = _partner(r, r[i], inverse_curvature[i], masks[fall], gain, gain_bits, low)

@@ -52,7 +52,10 @@ class PairSolver:
         floor = 1e-12 * (float(diagonal.max()) or 1.0)
         curvature = diagonal[:, None] + diagonal[None, :] - 2 * K
         self.inverse_curvature = 1 / np.maximum(curvature, floor)
-        self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
+        # Compiled code hears no signal: even one thread is not the one that waits for Ctrl-C.
+        self._pool = ThreadPoolExecutor(n_threads)
+        self._n_threads = n_threads
+        self._stop = np.zeros(1, dtype=np.int64)
 
     def __enter__(self) -> Self:
         return self
@@ -63,8 +66,8 @@ class PairSolver:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
+        self._stop[0] = kind is not None
+        self._pool.shutdown(cancel_futures=True)
 
     def solve(
         self,
@@ -137,16 +140,15 @@ class PairSolver:
                 np.empty(n_points, dtype=np.int64),
                 np.empty((4, n_points)),
                 np.empty((n_points, n_points)),
+                self._stop,
             )
 
-        if self._pool is None:
-            solve(0, n_targets)
-        else:
-            tasks = [
-                self._pool.submit(partial(solve, first, min(first + _TARGETS_PER_TASK, n_targets)))
-                for first in range(0, n_targets, _TARGETS_PER_TASK)
-            ]
-            for task in tasks:
-                task.result()
+        together = max(n_targets, 1) if self._n_threads == 1 else _TARGETS_PER_TASK
+        tasks = [
+            self._pool.submit(partial(solve, first, min(first + together, n_targets)))
+            for first in range(0, n_targets, together)
+        ]
+        for task in tasks:
+            task.result()
         intercept, epsilon, violation = numbers
         return intercept, epsilon, violation, n_iter

@@ -117,6 +117,7 @@ def solve_targets(
     free: Ints,
     work: Floats,
     L: Floats,
+    stop: Ints,
 ) -> None:
     """Solve the targets `first` … `last`−1, rows of Y, into rows of `beta` and `r`.
 
@@ -125,7 +126,8 @@ def solve_targets(
 
     `r_bits` and `gain_bits` are the memory of `r` and `gain`, seen as integers. The rows of
     `numbers` are intercepts, half-widths and violations. From `masks` on all is memory to work in:
-    what makes arrays and views takes long to compile, so that they come from Python.
+    what makes arrays and views takes long to compile, so that they come from Python. What is found
+    once `stop` is no longer 0 is not to be used.
     """
     n = K.shape[0]
     low = np.int64(1)
@@ -157,7 +159,10 @@ def solve_targets(
                 masks,
                 gain,
                 gain_bits,
+                stop,
             )
+            if stop[0] != 0:
+                return
             total += done
             fresh = fresh and done == 0
             if reached <= tol or total >= max_iter:
@@ -167,7 +172,7 @@ def solve_targets(
             else:
                 for power in range(3):
                     slack = face_step(
-                        K, beta[j], r[j], slack, C, ridge * 100.0**power, L, free, work
+                        K, beta[j], r[j], slack, C, ridge * 100.0**power, L, free, work, stop
                     )
                     total += 1
             _residual(K, Y[j], beta[j], r[j])

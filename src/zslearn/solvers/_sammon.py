@@ -20,6 +20,15 @@ affine span of the landmarks: outside of it the error could not tell a point fro
 E is not convex. Two starts are tried, and the better end is kept: the weighted mean of the
 landmarks, and the triangulation that solves the equations of the squared distances by least
 squares.
+
+Points may also be placed together, with given distances among them as well,
+
+.. math:: E(b_1, \dots, b_n) = \sum_i E(b_i) + \sum_{i < k}
+          \frac{(\delta_{ik} - \|b_i - b_k\|)^2}{\delta_{ik}}.
+
+The descent starts where each lies on its own, and goes by L-BFGS in the variables
+:math:`b_i \sqrt{m_i}`, with :math:`m_i` the sum of the weights of a point: in these a step of the
+majorisation has the same length for all points.
 """
 
 from __future__ import annotations
@@ -28,6 +37,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_array
 
@@ -38,6 +48,9 @@ _HALVINGS = 12
 _ARMIJO = 1e-4
 # The least that a may be, as a share of Σ 1/δ.
 _CURVATURE = 1e-3
+# The weight 1/δ between two points placed together is at most that of this share of their mean
+# distance: nearly equal points would hold each other fast.
+_NEAREST = 1e-3
 
 
 class PlacementResult(NamedTuple):
@@ -48,12 +61,13 @@ class PlacementResult(NamedTuple):
     points : ndarray of shape (n_points, n_dims)
         Where they are.
     error : ndarray of shape (n_points,)
-        Sammon's error of each.
+        Sammon's error of each; the error between two points placed together is divided equally
+        between them.
     gradient : ndarray of shape (n_points,)
         Norm of its gradient over 2 Σ 1/δ and the root mean square distance of the landmarks from
         their mean: how far a step of the majorisation would still move the point.
     n_iter : int
-        Newton steps.
+        Newton steps, and steps of L-BFGS for points placed together.
     """
 
     points: Floats
@@ -63,7 +77,12 @@ class PlacementResult(NamedTuple):
 
 
 def place_by_distances(
-    landmarks: ArrayLike, distances: ArrayLike, *, tol: float = 1e-8, max_iter: int = 200
+    landmarks: ArrayLike,
+    distances: ArrayLike,
+    *,
+    among: ArrayLike | None = None,
+    tol: float = 1e-8,
+    max_iter: int = 200,
 ) -> PlacementResult:
     """Place points so that their distances to fixed landmarks are as given; see the module.
 
@@ -73,10 +92,14 @@ def place_by_distances(
         Fixed points.
     distances : array-like of shape (n_points, n_landmarks)
         What the distances should be, positive.
+    among : array-like of shape (n_points, n_points), optional
+        What the distances of the points among themselves should be, symmetric and positive but on
+        the diagonal, which is not looked at. Points are then placed together; by default each is
+        placed on its own.
     tol : float, default=1e-8
         A point is left when its `gradient` is below this.
     max_iter : int, default=200
-        Newton steps at most.
+        Newton steps at most; ten times as many steps of L-BFGS for points placed together.
 
     Returns
     -------
@@ -101,11 +124,12 @@ def place_by_distances(
         raise ValueError(
             "distances must be positive: a point at distance zero is the landmark itself."
         )
+    between = None if among is None else _checked_among(among, len(wanted))
     center = fixed.mean(axis=0)
     left, sizes, axes = np.linalg.svd(fixed - center, full_matrices=False)
     rank = int(np.sum(sizes > 1e-10 * max(sizes[0], 1e-300)))
     if rank == 0:
-        error = np.sum(wanted, axis=1)
+        error = np.sum(wanted, axis=1) + (0 if between is None else between.sum(axis=1) / 2)
         return PlacementResult(np.repeat(center[None], len(error), 0), error, 0 * error, 0)
     # In units of the landmarks' size, nothing over- or underflows.
     size = float(np.sqrt(np.sum(sizes[:rank] ** 2) / len(fixed)))
@@ -118,7 +142,29 @@ def place_by_distances(
     ]
     points, error, gradient = (np.concatenate([part[k] for part in parts]) for k in range(3))
     n_iter = max(part.n_iter for part in parts)
+    if between is not None and len(points) > 1:
+        stress = _JointStress(flat, wanted / size, between / size)
+        points, error, gradient, steps = stress.descend(points, tol, 10 * max_iter)
+        n_iter += steps
     return PlacementResult(center + size * points @ axes[:rank], size * error, gradient, n_iter)
+
+
+def _checked_among(among: ArrayLike, n_points: int) -> Floats:
+    """Distances among the points, with zeros on the diagonal."""
+    between: Floats = check_array(among, dtype=np.float64, input_name="among", copy=True)
+    if between.shape != (n_points, n_points):
+        raise ValueError(
+            f"among has the shape {between.shape} for {n_points} points: there must be one row and "
+            "one column per point."
+        )
+    np.fill_diagonal(between, 0.0)
+    apart = ~np.eye(n_points, dtype=bool)
+    if not (between[apart] > 0).all() or not np.allclose(between, between.T, rtol=1e-9, atol=0):
+        raise ValueError(
+            "among must be symmetric, and positive but on the diagonal: points at distance zero "
+            "are one point."
+        )
+    return between
 
 
 def _place(landmarks: Floats, distances: Floats, tol: float, max_iter: int) -> PlacementResult:
@@ -213,3 +259,60 @@ def _search(
         moved[todo[good]], lower[todo[good]] = trial[good], value[good]
         length /= 2
     return moved, lower
+
+
+class _JointStress:
+    """Sammon's error of points placed together, and its descent; see the module."""
+
+    def __init__(self, landmarks: Floats, distances: Floats, among: Floats) -> None:
+        n_points = len(distances)
+        self.landmarks, self.distances, self.among = landmarks, distances, among
+        self.weights = 1 / distances
+        nearest = _NEAREST * among.sum() / (n_points * (n_points - 1))
+        self.among_weights = 1 / np.maximum(among, nearest)
+        np.fill_diagonal(self.among_weights, 0.0)
+        self.mass = self.weights.sum(axis=1) + self.among_weights.sum(axis=1)
+
+    def value_and_slope(self, points: Floats) -> tuple[Floats, Floats]:
+        """The error of each point, and the gradient of their sum."""
+        error, slope = np.empty(len(points)), np.empty_like(points)
+        row_bytes = 8 * 4 * (len(self.landmarks) + len(points))
+        for rows in row_blocks(len(points), row_bytes=row_bytes):
+            block = points[rows]
+            error[rows], slope[rows] = _pull(
+                block, self.landmarks, self.distances[rows], self.weights[rows]
+            )
+            shared, pull = _pull(block, points, self.among[rows], self.among_weights[rows])
+            error[rows] += shared / 2
+            slope[rows] += pull
+        return error, slope
+
+    def descend(self, points: Floats, tol: float, max_iter: int) -> PlacementResult:
+        """L-BFGS until no point would move by more than `tol` in a step of the majorisation."""
+        root = np.sqrt(self.mass)[:, None]
+
+        def scaled(flat: Floats) -> tuple[float, Floats]:
+            error, slope = self.value_and_slope(flat.reshape(points.shape) / root)
+            return float(error.sum()), (slope / root).ravel()
+
+        # Where every entry of the scaled gradient is this small, the step of every point is.
+        least = 2 * tol * float(root.min()) / np.sqrt(points.shape[1])
+        found = minimize(
+            scaled,
+            (points * root).ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": max_iter, "maxfun": 2 * max_iter, "ftol": 0.0, "gtol": least},
+        )
+        placed = found.x.reshape(points.shape) / root
+        error, slope = self.value_and_slope(placed)
+        gradient = np.linalg.norm(slope, axis=1) / (2 * self.mass)
+        return PlacementResult(placed, error, gradient, int(found.nit))
+
+
+def _pull(points: Floats, others: Floats, wanted: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Σ w (δ − d)² for each point, and its gradient."""
+    between = np.maximum(cdist(points, others), 1e-12)
+    pull = weights * (1 - wanted / between)
+    slope = 2 * (pull.sum(axis=1)[:, None] * points - pull @ others)
+    return np.sum(weights * (wanted - between) ** 2, axis=1), slope

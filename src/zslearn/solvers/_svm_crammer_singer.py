@@ -23,7 +23,9 @@ single precision until its rounding holds up the gap, then in double; the looks 
 
 From U = 0 a small :math:`\alpha` can take very many passes where classes overlap. An ascent that is
 too slow to arrive is given up, and the rest of the passes comes down from larger :math:`\alpha`,
-each solution the start of the next.
+each solution the start of the next. The gap is measured against the objective and against what
+training gains; see `_gain`. Where rows are weighted, N is the sum of the weights and each term
+counts by its row's.
 """
 
 from __future__ import annotations
@@ -35,11 +37,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from zslearn.solvers._gain import Goal
 from zslearn.solvers._svm_rows import TrainingRows
 from zslearn.utils import Floats, one_blas_thread, row_blocks
 
-# Rows that are visited together: their inner products must stay cheap beside their scores.
+# Rows that are visited together: their inner products must stay cheap beside their scores, and what
+# is compiled must return within about a second, which for very many classes takes fewer rows.
 _VISITED_TOGETHER = 128
+_OPERATIONS = 1 << 29
 # Visits to each row of a block while its scores are at hand.
 _SWEEPS = 3
 # Passes over the open rows between two looks at all rows.
@@ -57,15 +62,19 @@ _EASY = 2.0**-10
 _TRIAL = 1 / 8
 _STRIDE = 16.0
 _LOOSE = 1e-2
+# A gap that is this share of the objective at zero is as good as none.
+_ROUNDING = 1e-12
 
 
 class AscentResult(NamedTuple):
-    """Where the ascent ended: U, the dual points, objective, duality gap, passes over the rows."""
+    """Where the ascent ended: U, the dual points, the certificate, passes over the rows."""
 
     base: Floats
     dual: Floats
     objective: float
     gap: float
+    gain: float
+    converged: bool
     n_iter: int
 
 
@@ -93,7 +102,7 @@ def crammer_singer(
     mixing : ndarray of shape (n_classes, n_base), optional
         The matrix M; by default the identity.
     tol : float
-        Relative duality gap to reach.
+        Duality gap to reach, as a share of the objective and of the gain.
     max_iter : int
         Largest number of passes over the rows, all attempts together.
     start : ndarray of shape (n_samples, n_classes), optional
@@ -111,19 +120,30 @@ def crammer_singer(
     hard = start is None and alpha < easy
     found = ascend(alpha=alpha, tol=tol, max_iter=max_iter, start=start, may_give_up=hard)
     left = max_iter - found.n_iter
-    if not hard or left == 0 or found.gap <= tol * found.objective:
+    if not hard or left == 0 or found.converged:
         return found
     again = _come_down(ascend, alpha=alpha, easy=easy, tol=tol, max_iter=left)
     better = min(found, again, key=lambda result: result.objective)
     tighter = max(found, again, key=lambda result: result.objective - result.gap)
     bound = tighter.objective - tighter.gap
+    gap = max(0.0, min(better.gap, better.objective - bound))
+    penalty = 0.5 * alpha * float(np.sum(better.base**2))
+    goal = _goal(rows, margins, tol)
+    state = better.objective, gap, penalty
     return AscentResult(
         better.base,
         tighter.dual,
-        better.objective,
-        max(0.0, min(better.gap, better.objective - bound)),
+        *state[:2],
+        float(goal.gain(*state)),
+        gap <= float(goal.wanted(*state)),
         found.n_iter + again.n_iter,
     )
+
+
+def _goal(rows: TrainingRows, margins: Floats, tol: float) -> Goal:
+    """The gap to reach. At U = 0 the objective is the mean of the rows' largest margins."""
+    at_zero = float(np.average(margins.max(axis=1)[rows.y], weights=rows.sample_weight))
+    return Goal(tol, at_zero, _ROUNDING * at_zero)
 
 
 def _come_down(
@@ -158,10 +178,11 @@ def _ascend(
     """Ascend from one start until the gap is reached, the passes are used up, or it is given up."""
     single = tol >= _SINGLE and _IN_RANGE[0] < rows.mean_square < _IN_RANGE[1]
     ascent = _Ascent(rows, margins, alpha, mixing, start, single=single)
+    goal = _goal(rows, margins, tol)
     # Two looks after the first are the least that a rate can be told from.
     judged_at = max(2, round(_TRIAL * max_iter / _PASSES)) if may_give_up else None
     n_iter = 0
-    best: tuple[float, Floats] | None = None
+    best: tuple[float, float, Floats] | None = None
     before = np.inf
     gaps: list[float] = []
     while True:
@@ -171,15 +192,21 @@ def _ascend(
             ascent.widen()
         before = look.gap
         if best is None or look.objective < best[0]:
-            best = look.objective, ascent.base.copy()
+            best = look.objective, look.penalty, ascent.base.copy()
         gap = min(look.gap, best[0] - look.dual_value) if best[0] < look.objective else look.gap
+        gap = max(gap, 0.0)
         gaps.append(gap)
-        done = gap <= tol * best[0] or n_iter >= max_iter
+        state = best[0], gap, best[1]
+        wanted = float(goal.wanted(*state))
+        done = gap <= wanted or n_iter >= max_iter
         if not done and len(gaps) - 1 == judged_at:
-            done = _predicted(gaps, (max_iter - n_iter) / _PASSES) > tol * best[0]
+            done = _predicted(gaps, (max_iter - n_iter) / _PASSES) > wanted
         if done:
-            return AscentResult(best[1], ascent.dual, best[0], max(gap, 0.0), n_iter)
-        open_rows = ascent.open_rows(look, tol)
+            gain = float(goal.gain(*state))
+            return AscentResult(best[2], ascent.dual, *state[:2], gain, gap <= wanted, n_iter)
+        # More than can be gained, as the bound says so far, need not be known exactly.
+        least = min(look.objective, float(goal.at_zero) - look.dual_value)
+        open_rows = ascent.open_rows(look, max(tol * least, wanted))
         with one_blas_thread():
             for _ in range(min(_PASSES, max_iter - n_iter)):
                 ascent.visit(rng.permutation(open_rows))
@@ -200,6 +227,7 @@ class _Look(NamedTuple):
     dual_value: float
     gap: float
     row_gaps: Floats
+    penalty: float
 
 
 class _Ascent:
@@ -221,6 +249,7 @@ class _Ascent:
         self.length = float(np.sqrt(rows.mean_square))
         self.alpha, self.margins, self.mixing = alpha, margins, mixing
         self.kernel = np.zeros((0, 0)) if mixing is None else mixing @ mixing.T
+        self.weights = rows.sample_weight
         self.target = np.eye(rows.n_classes)
         self.scale = 1.0 / (alpha * len(self.y))
         if start is None:
@@ -236,8 +265,13 @@ class _Ascent:
         it stay as they are, with their zeros.
         """
         base = self._make_base()
-        linear = sum(
-            float(np.sum(self.dual[rows] * self.margins[self.y[rows]])) for rows in self._blocks()
+        linear = self._sum(
+            np.concatenate(
+                [
+                    np.einsum("nc,nc->n", self.dual[rows], self.margins[self.y[rows]])
+                    for rows in self._blocks()
+                ]
+            )
         ) / len(self.y)
         quadratic = 0.5 * self.alpha * float(np.sum(base * base))
         if linear < 1.5 * quadratic:
@@ -249,7 +283,8 @@ class _Ascent:
         """U(p), afresh."""
         total = np.zeros((len(self.target), self.X.shape[1]))
         for rows in self._blocks():
-            total += (self.target[self.y[rows]] - self.dual[rows]).T @ self._block(rows)
+            pull = self._weigh(self.target[self.y[rows]] - self.dual[rows], rows)
+            total += pull.T @ self._block(rows)
         return self.scale * self._unmix(total)
 
     def _blocks(self) -> list[slice]:
@@ -263,6 +298,14 @@ class _Ascent:
     def _coefficients(self) -> Floats:
         return self.base if self.mixing is None else self.mixing @ self.base
 
+    def _weigh(self, table: Floats, rows: slice | NDArray[np.intp]) -> Floats:
+        """What belongs to some rows, times how much they count."""
+        return table if self.weights is None else table * self.weights[rows, None]
+
+    def _sum(self, by_row: Floats) -> float:
+        """The sum over rows, each as often as it counts."""
+        return float(np.sum(by_row) if self.weights is None else self.weights @ by_row)
+
     def _block(self, rows: slice | NDArray[np.intp]) -> Floats:
         return self.X[rows].astype(np.float64, copy=False)
 
@@ -270,8 +313,7 @@ class _Ascent:
         """Objective and gap at U(p), which is made afresh: rounding does not pile up."""
         self.base = self._make_base()
         coefficients = self._coefficients()
-        loss = linear = 0.0
-        row_gaps = np.empty(len(self.y))
+        row_gaps, losses, linear = (np.empty(len(self.y)) for _ in range(3))
         for rows in self._blocks():
             labels = self.y[rows]
             margins = self.margins[labels]
@@ -280,12 +322,17 @@ class _Ascent:
             scores += margins
             top = scores.max(axis=1)
             row_gaps[rows] = top - np.einsum("nc,nc->n", self.dual[rows], scores)
-            loss += float(np.sum(top - own))
-            linear += float(np.sum(self.dual[rows] * margins))
+            losses[rows] = top - own
+            linear[rows] = np.einsum("nc,nc->n", self.dual[rows], margins)
         n = len(self.y)
         penalty = 0.5 * self.alpha * float(np.sum(self.base * self.base))
-        gap = float(np.sum(np.maximum(row_gaps, 0))) / n
-        return _Look(loss / n + penalty, linear / n - penalty, gap, row_gaps)
+        return _Look(
+            self._sum(losses) / n + penalty,
+            self._sum(linear) / n - penalty,
+            self._sum(np.maximum(row_gaps, 0)) / n,
+            row_gaps,
+            penalty,
+        )
 
     def rounding(self) -> float:
         """How far the scores of a visit may be off, were all classifiers as long as the longest."""
@@ -298,9 +345,9 @@ class _Ascent:
         """Compute in double precision from now on."""
         self.visited, self.dtype = self.X, np.dtype(np.float64)
 
-    def open_rows(self, look: _Look, tol: float) -> NDArray[np.intp]:
+    def open_rows(self, look: _Look, wanted: float) -> NDArray[np.intp]:
         """Rows that are not at their optimum, or between classes, where others move them."""
-        bound = 0.1 * min(tol * look.objective, look.gap)
+        bound = 0.1 * min(wanted, look.gap)
         between = self.dual.max(axis=1) < 1
         return np.flatnonzero(between | (look.row_gaps > bound))
 
@@ -311,15 +358,17 @@ class _Ascent:
         dtype = self.dtype
         mixing = None if self.mixing is None else self.mixing.astype(dtype)
         base = self.base.astype(dtype)
-        for start in range(0, len(order), _VISITED_TOGETHER):
-            rows = order[start : start + _VISITED_TOGETHER]
+        affordable = int((_OPERATIONS / (_SWEEPS * len(self.target))) ** 0.5)
+        together = min(_VISITED_TOGETHER, max(affordable, 1))
+        for start in range(0, len(order), together):
+            rows = order[start : start + together]
             block = self.visited[rows].astype(dtype, copy=False)
             scores = block @ (base if mixing is None else mixing @ base).T
             dual = self.dual[rows]
-            gram = self.scale * (block @ block.T).astype(np.float64)
+            gram = self._weigh(self.scale * (block @ block.T).astype(np.float64), rows)
             margins = self.margins[self.y[rows]]
             improve_dual(scores.astype(np.float64), gram, dual, margins, self.kernel, _SWEEPS)
-            change = (self.dual[rows] - dual).astype(dtype)
+            change = self._weigh(self.dual[rows] - dual, rows).astype(dtype)
             self.dual[rows] = dual
             moved = change.T @ block
             base += self.scale * (moved if mixing is None else mixing.T @ moved)

@@ -19,7 +19,8 @@ def improve_dual(
 ) -> None:
     """Improve the dual points of a block in place, row after row.
 
-    `scores` are kept up to date; `gram` holds inner products of the rows over αN. Without `kernel`
+    `scores` are kept up to date; `gram` holds inner products of the rows over αN, each row of it
+    times how much that row counts. Without `kernel`
     (of no size) the best point of a row is a projection onto the simplex; with it, pairs of classes
     exchange weight.
     """

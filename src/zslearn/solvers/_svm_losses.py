@@ -13,7 +13,12 @@ SVMLoss = Literal["squared_hinge", "crammer_singer"]
 
 
 def loss_and_slope(
-    scores: Floats, y: NDArray[np.intp], loss: SVMLoss, margins: Any = None
+    scores: Floats,
+    y: NDArray[np.intp],
+    loss: SVMLoss,
+    margins: Any = None,
+    *,
+    sample_weight: Floats | None = None,
 ) -> tuple[float, Floats]:
     """The loss part of the objective, and its (sub)gradient with respect to the scores.
 
@@ -27,6 +32,8 @@ def loss_and_slope(
         The loss.
     margins : array-like of shape (n_classes, n_classes), optional
         Margins of Crammer–Singer.
+    sample_weight : ndarray of shape (n_samples,), optional
+        How much each row counts; by default once.
 
     Returns
     -------
@@ -48,17 +55,20 @@ def loss_and_slope(
     """
     n_samples, n_classes = scores.shape
     every = np.arange(n_samples)
+    weights = np.ones(n_samples) if sample_weight is None else sample_weight
+    weights = weights / weights.sum()
     if loss == "squared_hinge":
         # −s·max(0, 1 − s·score): negative where the true class should score higher.
         slope = np.maximum(1 + scores, 0)
         slope[every, y] = -np.maximum(1 - scores[every, y], 0)
-        return float(np.mean(slope**2)), slope * (2 / slope.size)
+        value = weights @ np.einsum("nc,nc->n", slope, slope) / n_classes
+        return float(value), slope * (2 / n_classes * weights)[:, None]
     violations = scores + checked_margins(margins, n_classes)[y] - scores[every, y][:, None]
     worst = violations.argmax(axis=1)
     slope = np.zeros_like(scores)
-    slope[every, worst] += 1 / n_samples
-    slope[every, y] -= 1 / n_samples
-    return float(np.mean(violations[every, worst])), slope
+    slope[every, worst] += weights
+    slope[every, y] -= weights
+    return float(weights @ violations[every, worst]), slope
 
 
 def checked_margins(margins: Any, n_classes: int) -> Floats:

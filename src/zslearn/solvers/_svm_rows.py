@@ -10,7 +10,7 @@ import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn.utils import Array, floating, one_blas_thread, row_blocks, to_numpy
+from zslearn.utils import Array, Floats, floating, one_blas_thread, row_blocks, to_numpy
 
 # Below this many numbers a copy in single precision is not worth its making.
 _SMALL = 1 << 20
@@ -31,6 +31,9 @@ class TrainingRows:
         Class of each row, from 0 to n_classes − 1.
     n_classes : int, optional
         By default the largest label plus one.
+    sample_weight : array-like of shape (n_samples,), optional
+        How much each row counts, not negative: a whole number counts it that many times. By default
+        each counts once.
 
     Attributes
     ----------
@@ -40,6 +43,8 @@ class TrainingRows:
         Class of each row.
     n_classes : int
         Number of classes.
+    sample_weight : ndarray of shape (n_samples,) or None
+        How much each row counts, with a mean of one; None where all count alike.
     n_features : int
         Number of columns before the rotation.
     basis : array of shape (n_features, width) or None
@@ -56,7 +61,9 @@ class TrainingRows:
     ((2, 2), 5)
     """
 
-    def __init__(self, X: Any, y: Any, n_classes: int | None = None) -> None:
+    def __init__(
+        self, X: Any, y: Any, n_classes: int | None = None, *, sample_weight: Any = None
+    ) -> None:
         X = floating(X if compat.is_array_api_obj(X) else np.asarray(X))
         labels = np.asarray(to_numpy(y))
         if len(X.shape) != 2 or 0 in X.shape:
@@ -75,6 +82,7 @@ class TrainingRows:
             )
         self.y: NDArray[np.intp] = labels.astype(np.intp)
         self.n_classes = n_classes
+        self.sample_weight = checked_weights(sample_weight, len(labels))
         self.xp = xp = compat.array_namespace(X)
         self.device = compat.device(X)
         self.n_features = X.shape[1]
@@ -92,8 +100,32 @@ class TrainingRows:
     @cached_property
     def mean_square(self) -> float:
         """Mean of the rows' squared norms."""
-        total = sum(float(np.sum(self.host[rows] ** 2.0)) for rows in self._row_blocks())
+        total = 0.0
+        for rows, block in self.blocks():
+            squares = block * block
+            if self.sample_weight is not None:
+                squares = self.weigh(squares, rows)
+            total += float(self.xp.sum(squares))
         return total / self.shape[0]
+
+    def weigh(self, table: Array, rows: slice = slice(None)) -> Array:
+        """Multiply what belongs to rows by how much they count.
+
+        Parameters
+        ----------
+        table : array of shape (n_rows, n_columns)
+            In float64, beside the rows.
+        rows : slice, optional
+            Which rows; by default all.
+
+        Returns
+        -------
+        array of shape (n_rows, n_columns)
+            The table itself where all rows count alike.
+        """
+        if self.sample_weight is None:
+            return table
+        return table * self.asarray(self.sample_weight[rows])[:, None]
 
     def full(self, coefficients: Array) -> Array:
         """Take coefficients back to the original features.
@@ -231,3 +263,32 @@ class TrainingRows:
     def host_single(self) -> NDArray[Any]:
         """Rows in the memory of the host, in single precision where they are many."""
         return np.ascontiguousarray(to_numpy(self.single))
+
+
+def checked_weights(sample_weight: Any, n_samples: int) -> Floats | None:
+    """Weights of rows with a mean of one; None where all rows count alike.
+
+    Parameters
+    ----------
+    sample_weight : array-like of shape (n_samples,) or None
+        How much each row counts.
+    n_samples : int
+        Number of rows.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,) or None
+        The weights.
+    """
+    if sample_weight is None:
+        return None
+    weights = np.asarray(to_numpy(sample_weight), dtype=np.float64)
+    if weights.shape != (n_samples,):
+        raise ValueError(
+            f"sample_weight must have one number per row, {n_samples} in all; "
+            f"got shape {weights.shape}."
+        )
+    mean = float(weights.mean())
+    if not (np.isfinite(mean) and mean > 0 and (weights >= 0).all()):
+        raise ValueError("sample_weight must be non-negative, with a positive sum.")
+    return None if (weights == weights[0]).all() else weights / mean

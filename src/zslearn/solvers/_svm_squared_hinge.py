@@ -14,7 +14,8 @@ equation is solved directly, in the space of its violating rows.
 
 The certificate is a duality gap. The residuals :math:`h = \max(0, 1 - s\, x^\top w)` make the dual
 point :math:`2h / NC`, whose gap is :math:`\|g\|^2 / 2\alpha` with the gradient g; the best multiple
-of that point is taken.
+of that point is taken. It is measured against the objective and against what training gains; see
+`_gain`. Where rows are weighted, N is the sum of the weights and each term counts by its row's.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from zslearn.solvers._gain import Goal
 from zslearn.solvers._svm_rows import TrainingRows
 from zslearn.utils import Array, one_blas_thread, take_rows, to_numpy
 
@@ -36,11 +38,13 @@ _SINGLE_NOISE = 1e-7
 
 
 class NewtonResult(NamedTuple):
-    """Where the Newton method ended: U, the objective there, its duality gap, and the steps."""
+    """Where the Newton method ended: U, the objective there, its certificate, and the steps."""
 
     base: Array
     objective: float
     gap: float
+    gain: float
+    converged: bool
     n_iter: int
 
 
@@ -64,7 +68,7 @@ def squared_hinge(
     mixing : array of shape (n_classes, n_base), optional
         The matrix M, beside the rows, in float64; by default the identity.
     tol : float
-        Relative duality gap to reach.
+        Duality gap to reach, as a share of the objective and of the gain.
     max_iter : int
         Largest number of Newton steps.
     start : array of shape (n_base, width of the rows), optional
@@ -81,15 +85,17 @@ def squared_hinge(
     base = rows.asarray(xp.zeros((n_base, rows.shape[1]))) if start is None else start
     point = problem.evaluate(base)
     n_iter = stalled = 0
-    while point.gap > tol * point.objective and n_iter < max_iter and stalled < 3:
+    while point.gap > point.wanted and n_iter < max_iter and stalled < 3:
         step, scores = problem.direction(point)
         length = problem.line_search(point, step, scores)
-        previous = point.objective
+        previous = point
         point = problem.evaluate(point.base + _column(length) * step)
         n_iter += 1
-        # Rounding has the last word where the objective no longer moves.
-        stalled = stalled + 1 if point.objective >= previous * (1 - 1e-14) else 0
-    return NewtonResult(point.base, point.objective, point.gap, n_iter)
+        # Rounding has the last word where neither the objective nor the gap moves.
+        still = point.objective >= previous.objective * (1 - 1e-14)
+        stalled = stalled + 1 if still and point.gap > 0.5 * previous.gap else 0
+    converged = point.gap <= point.wanted
+    return NewtonResult(point.base, point.objective, point.gap, point.gain, converged, n_iter)
 
 
 class _Point(NamedTuple):
@@ -102,6 +108,8 @@ class _Point(NamedTuple):
     gaps: Array  # of each problem, (1, n_problems)
     objective: float
     gap: float
+    gain: float  # at least
+    wanted: float  # the gap that is small enough
 
 
 class _Problem:
@@ -114,6 +122,8 @@ class _Problem:
         classes = xp.arange(rows.n_classes, device=rows.device)
         positive = rows.asarray(1.0)
         self.signs = xp.where(labels[:, None] == classes[None, :], positive, -positive)
+        # The rounding of a sum of rows under weights that add up to one.
+        self.rounding = float(np.finfo(np.float64).eps * (rows.shape[0] * rows.mean_square) ** 0.5)
 
     def evaluate(self, base: Array) -> _Point:
         """Objective, gradient and certificate."""
@@ -122,28 +132,35 @@ class _Problem:
         scores = self.rows.scores(coefficients)
         residuals = 1 - self.signs * scores
         residuals = xp.where(residuals > 0, residuals, xp.zeros_like(residuals))
-        pull = self.weight * self.rows.combine(self.signs * residuals)
+        weighted = self.rows.weigh(residuals)
+        pull = self.weight * self.rows.combine(self.signs * weighted)
         if self.mixing is not None:
             pull = xp.matrix_transpose(self.mixing) @ pull
         gradient = alpha * base - pull
         # Per problem: the loss, the penalty, and the dual value b t − a t² at its best t.
-        loss = 0.5 * self.weight * self._over_samples(residuals * residuals)
-        objective = loss + 0.5 * alpha * _row(self._over_features(base * base))
+        loss = 0.5 * self.weight * self._over_samples(weighted * residuals)
+        penalty = 0.5 * alpha * _row(self._over_features(base * base))
+        objective = loss + penalty
         gap = _row(self._over_features(gradient * gradient)) / (2 * alpha)
-        linear = self.weight * self._over_samples(residuals)
+        linear = self.weight * self._over_samples(weighted)
         quadratic = loss + _row(self._over_features(pull * pull)) / (2 * alpha)
         tiny = xp.finfo(xp.float64).smallest_normal
         best = objective - linear * linear / (4 * xp.where(quadratic > tiny, quadratic, tiny))
         # The difference of two equal numbers is noise; there the gradient says more.
         gap = xp.where((best < gap) & (best > 1e-12 * objective), best, gap)
+        noise = float(xp.sum((self.rounding * linear) ** 2)) / (2 * alpha)
+        # At zero each of the C residuals of a row is one, and the loss their mean.
+        goal = Goal(self.tol, 1.0, noise)
+        state = float(xp.sum(objective)), float(xp.sum(gap)), float(xp.sum(penalty))
         return _Point(
             base,
             self.signs * residuals,
             scores,
             gradient,
             gap,
-            float(xp.sum(objective)),
-            float(xp.sum(gap)),
+            *state[:2],
+            float(goal.gain(*state)),
+            float(goal.wanted(*state)),
         )
 
     def direction(self, point: _Point) -> tuple[Array, Array]:
@@ -174,7 +191,7 @@ class _Problem:
         xp, rows = self.xp, self.rows
         ridge = self.alpha / self.weight
         violating = to_numpy(point.violations != 0)
-        open_ = to_numpy(point.gaps)[0] > 0.1 * self.tol * point.objective / rows.n_classes
+        open_ = to_numpy(point.gaps)[0] > 0.1 * point.wanted / rows.n_classes
         steps = []
         for c in range(rows.n_classes):
             here = point.base[c, :]
@@ -185,6 +202,9 @@ class _Problem:
             active = np.flatnonzero(violating[:, c])
             X = xp.astype(take_rows(rows.X, active), xp.float64, copy=False)
             signs = take_rows(self.signs[:, c], active)
+            if rows.sample_weight is not None:
+                roots = rows.asarray(np.sqrt(rows.sample_weight[active]))
+                X, signs = X * roots[:, None], signs * roots
             by_row = X.shape[0] <= X.shape[1]
             gram = X @ X.T if by_row else X.T @ X
             gram = gram + ridge * rows.asarray(xp.eye(gram.shape[0]))
@@ -206,7 +226,7 @@ class _Problem:
         inverse = xp.astype(1 / (self._levels(active, values) + self.alpha), dtype)
         vectors = xp.astype(vectors, dtype)
         mixing = None if self.mixing is None else xp.astype(self.mixing, dtype)
-        curvature = self.weight * active
+        curvature = xp.astype(self.weight * self.rows.weigh(active), dtype, copy=False)
 
         def precondition(residual: Array) -> Array:
             return ((residual @ vectors) * inverse) @ xp.matrix_transpose(vectors)
@@ -219,7 +239,8 @@ class _Problem:
                 product = xp.matrix_transpose(mixing) @ product
             return scores, product + self.alpha * direction
 
-        forcing = min(_FORCING, max(point.gap / point.objective, 0.1 * self.tol) ** 0.5) ** 2
+        excess = float(Goal(self.tol, 1.0).excess(point.objective, point.gap))
+        forcing = min(_FORCING, max(excess, 0.1 * self.tol) ** 0.5) ** 2
         residual = xp.astype(-point.gradient, dtype)
         guided = precondition(residual)
         search, step, moved = guided, xp.zeros_like(residual), xp.zeros_like(active)
@@ -248,15 +269,16 @@ class _Problem:
         xp, alpha = self.xp, self.alpha
         along = self.signs * moved
         residuals = 1 - self.signs * point.scores
+        weighted = self.rows.weigh(along)
         slope = alpha * _row(self._over_features(point.base * step))
         square = alpha * _row(self._over_features(step * step))
         length = xp.ones_like(slope)
         low, high = xp.zeros_like(slope), xp.full_like(slope, xp.inf)
         for _ in range(30):
             left = residuals - length * along
-            active = xp.astype(left > 0, xp.float64) * along
+            active = xp.astype(left > 0, xp.float64) * weighted
             first = slope + length * square - self.weight * self._over_samples(active * left)
-            second = square + self.weight * self._over_samples(active * active)
+            second = square + self.weight * self._over_samples(active * along)
             low = xp.where(first < 0, length, low)
             high = xp.where(first > 0, length, high)
             # Newton's method on the derivative may run in a circle; the bracket may not.
@@ -271,7 +293,7 @@ class _Problem:
     def _levels(self, active: Array, values: Array) -> Array:
         """Curvature of the loss in each eigenvector of XᵀX, as if its active rows were typical."""
         xp = self.xp
-        share = xp.astype(xp.mean(active, axis=0), xp.float64)[:, None]
+        share = xp.astype(xp.mean(self.rows.weigh(active), axis=0), xp.float64)[:, None]
         if self.mixing is not None:
             share = xp.matrix_transpose(self.mixing**2) @ share
         return self.weight * share * values[None, :]
