@@ -127,6 +127,74 @@ def test_unseen_landmarks_minimise_sammons_error(problem):
         assert (error(placed + step) > best - 1e-12).all()
 
 
+def _unseen(model, problem):
+    scale = model.signature_scale_[0]
+    return [
+        normalize_signatures(problem.signatures.loc[labels], scale=scale)
+        for labels in (model.seen_classes_, model.unseen_classes_)
+    ]
+
+
+def test_joint_placement_minimises_the_error_of_all_pairs(problem):
+    model = _fit(BiDiLEL(5, placement="joint"), problem)
+    A, B = _unseen(model, problem)
+    to_seen, among = (model.distance_scale_ * cdist(B, other) for other in (A, B))
+    upper = np.triu_indices(len(B), 1)
+
+    def error(points):
+        return np.sum((cdist(points, model.landmarks_) - to_seen) ** 2 / to_seen) + np.sum(
+            (cdist(points, points)[upper] - among[upper]) ** 2 / among[upper]
+        )
+
+    placed = model.synthesize(B)
+    alone = _fit(BiDiLEL(5), problem).synthesize(B)
+    assert error(placed) < error(alone)
+    best, rng = error(placed), np.random.default_rng(0)
+    for _ in range(50):
+        assert error(placed + 1e-3 * rng.normal(size=placed.shape)) > best
+
+
+def test_joint_placement_does_not_depend_on_the_order_nor_on_when(problem):
+    model = _fit(BiDiLEL(placement="joint"), problem)
+    X = problem.X_test_unseen
+    expected = model.decision_function(X)
+    late = model.unseen_classes_[1:3]
+    fewer = _fit(
+        BiDiLEL(placement="joint"), problem, signatures=problem.signatures.drop(index=late)
+    )
+    left = fewer.classes_
+    before = fewer.decision_function(X)
+    fewer.add_classes(problem.signatures.loc[late])
+    np.testing.assert_array_equal(fewer.decision_function(X), expected)
+    # The classes that were there have moved; the seen ones have not.
+    now = fewer.decision_function(X, classes=left)
+    seen = np.isin(left, model.seen_classes_)
+    np.testing.assert_allclose(now[:, seen], before[:, seen], rtol=1e-12)
+    assert np.abs(now[:, ~seen] - before[:, ~seen]).max() > 1e-3
+
+
+def test_twins_placed_jointly_share_a_landmark(problem):
+    signatures = problem.signatures.copy()
+    first, second = np.sort(problem.unseen_classes)[:2]
+    signatures.loc[second] = signatures.loc[first]
+    with pytest.warns(InputWarning):
+        model = _fit(BiDiLEL(placement="joint"), problem, signatures=signatures)
+    scores = model.decision_function(problem.X_test_unseen, classes=[first, second])
+    np.testing.assert_array_equal(scores[:, 0], scores[:, 1])
+    assert np.isfinite(scores).all()
+
+
+def test_one_unseen_class_is_placed_jointly_as_alone(problem):
+    kept = [*problem.seen_classes, problem.unseen_classes[0]]
+    scores = [
+        _fit(
+            BiDiLEL(placement=placement), problem, signatures=problem.signatures.loc[kept]
+        ).decision_function(problem.X_test_unseen)
+        for placement in ("joint", "alone")
+    ]
+    np.testing.assert_array_equal(*scores)
+
+
 @pytest.mark.filterwarnings("error")
 def test_settings_of_one_width_share_the_projection(problem):
     settings = [

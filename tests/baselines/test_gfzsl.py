@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
 from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
@@ -42,7 +43,9 @@ def _log_densities(model, X, signatures):
 @pytest.mark.parametrize("n_components", [None, 6])
 @pytest.mark.parametrize("kernel", ["quadratic", "linear", "rbf"])
 def test_scores_differ_as_scipys_log_densities(problem, kernel, n_components):
-    model = _fit(problem, kernel=kernel, n_components=n_components, alpha_variance=0.01)
+    model = _fit(
+        problem, covariance="class", kernel=kernel, n_components=n_components, alpha_variance=0.01
+    )
     scale = model.signature_scale_[0]
     A = normalize_signatures(problem.signatures.loc[model.classes_], scale=scale)
     _, variances = model._gaussians(A)
@@ -54,7 +57,7 @@ def test_scores_differ_as_scipys_log_densities(problem, kernel, n_components):
 
 def test_statistics_of_the_seen_classes(problem):
     """Means, pooled deviation and shrunk variances, class by class."""
-    model = _fit(problem, variance_prior=7.0)
+    model = _fit(problem, covariance="class", variance_prior=7.0)
     X = _unit(problem.X_train)
     groups = [X[problem.y_train == label] for label in model.seen_classes_]
     pooled = sum(((g - g.mean(axis=0)) ** 2).sum(axis=0) for g in groups)
@@ -79,7 +82,7 @@ def _explicit(kernel, A):
 @pytest.mark.parametrize("kernel", ["quadratic", "linear"])
 def test_regression_is_ridge_on_explicit_features(problem, kernel):
     """With an intercept that is not penalised, for the means and for the log variances."""
-    model = _fit(problem, alpha_mean=0.3, alpha_variance=2.0, kernel=kernel)
+    model = _fit(problem, covariance="class", alpha_mean=0.3, alpha_variance=2.0, kernel=kernel)
     scale = model.signature_scale_[0]
     seen, unseen = (
         _explicit(kernel, normalize_signatures(problem.signatures.loc[classes], scale=scale))
@@ -111,8 +114,56 @@ def test_rbf_regression_is_a_direct_solve(problem):
     np.testing.assert_allclose(model._gaussians(A)[0], expected, atol=1e-9)
 
 
+@pytest.mark.parametrize("n_components", [None, 6])
+def test_isotropic_is_the_nearest_predicted_mean(problem, n_components):
+    """Scores are minus half the squared distances, but for the factor and the row's constant."""
+    model = _fit(problem, n_components=n_components)
+    scale = model.signature_scale_[0]
+    A = normalize_signatures(problem.signatures.loc[model.classes_], scale=scale)
+    means = model._gaussians(A)[0] * model.std_
+    rows = _unit(problem.X_test_unseen) - model.mean_
+    if n_components is not None:
+        rows = rows @ model.components_
+    distances = cdist(rows, means, "sqeuclidean")
+    assert np.ptp(model.std_) == 0
+    expected = -distances / (2 * model.std_[0] ** 2)
+    scores = model.decision_function(problem.X_test_unseen)
+    np.testing.assert_allclose(scores - scores[:, :1], expected - expected[:, :1], atol=1e-9)
+    np.testing.assert_array_equal(
+        model.predict(problem.X_test_unseen), model.classes_[distances.argmin(axis=1)]
+    )
+
+
+def test_isotropic_is_the_original_under_its_penalty(problem):
+    """Log variances that ridge regression without an intercept shrinks to 0 by λ₂ = 1e7."""
+    A = normalize_signatures(problem.signatures)
+    seen = np.unique(problem.y_train)
+    S = A[problem.signatures.index.get_indexer(seen)]
+    X = _unit(problem.X_train)
+    variances = np.stack([X[problem.y_train == c].var(axis=0, ddof=1) for c in seen])
+    K, k = (1 + S @ S.T) ** 2, (1 + A @ S.T) ** 2
+    predicted = np.exp(k @ np.linalg.solve(K + 1e7 * np.eye(len(S)), np.log(variances + 1e-4)))
+    np.testing.assert_allclose(predicted + 0.05, 1.05, atol=1e-2)
+
+
+def test_pooled_variances_are_those_of_the_seen_classes(problem):
+    model = _fit(problem, covariance="pooled")
+    scale = model.signature_scale_[0]
+    A = normalize_signatures(problem.signatures.loc[model.classes_], scale=scale)
+    X = _unit(problem.X_train)
+    groups = [X[problem.y_train == label] for label in model.seen_classes_]
+    squares = sum(((g - g.mean(axis=0)) ** 2).sum(axis=0) for g in groups)
+    std = np.sqrt(squares / (len(X) - len(groups)))
+    means = model.mean_ + model._gaussians(A)[0] * model.std_
+    expected = np.stack(
+        [norm.logpdf(_unit(problem.X_test_unseen), m, std).sum(1) for m in means], 1
+    )
+    scores = model.decision_function(problem.X_test_unseen)
+    np.testing.assert_allclose(scores - scores[:, :1], expected - expected[:, :1], atol=1e-9)
+
+
 def test_large_penalties_give_one_gaussian(problem):
-    model = _fit(problem, alpha_mean=1e12, alpha_variance=1e12)
+    model = _fit(problem, covariance="class", alpha_mean=1e12, alpha_variance=1e12)
     scores = model.decision_function(problem.X_test_unseen)
     np.testing.assert_allclose(scores - scores[:, :1], 0, atol=1e-6)
 
@@ -127,8 +178,8 @@ def test_blocks_of_rows_change_nothing(problem, monkeypatch):
 def test_a_grid_over_components_is_as_if_each_was_fitted_alone(problem):
     """Features themselves, some of their components, and more than there are."""
     listed = [
-        {"variance_prior": prior, "kernel": kernel, "n_components": n}
-        for prior in (0.0, 10.0)
+        {"covariance": kind, "variance_prior": prior, "kernel": kernel, "n_components": n}
+        for prior, kind in ((0.0, "class"), (10.0, "isotropic"), (10.0, "class"), (0.0, "pooled"))
         for kernel in ("quadratic", "rbf")
         for n in (5, None, 500)
     ]
@@ -140,10 +191,11 @@ def test_a_grid_over_components_is_as_if_each_was_fitted_alone(problem):
         np.testing.assert_array_equal(model.decision_function(problem.X_test_unseen), alone)
 
 
+@pytest.mark.parametrize("covariance", ["class", "isotropic"])
 @pytest.mark.parametrize("n_components", [None, 8])
-def test_units_and_origin_change_nothing(problem, n_components):
+def test_units_and_origin_change_nothing(problem, n_components, covariance):
     def scores(features, signatures=1.0, origin=0.0):
-        model = GFZSL(feature_norm=None, n_components=n_components).fit(
+        model = GFZSL(feature_norm=None, n_components=n_components, covariance=covariance).fit(
             features * problem.X_train + origin,
             problem.y_train,
             signatures=signatures * problem.signatures,
@@ -162,8 +214,8 @@ def test_single_precision_at_many_features():
         40, 10, n_features=1280, samples_per_class=8, noise=0.3, random_state=0, dtype=np.float32
     )
     given_data = {"y": data.y_train, "signatures": data.signatures}
-    single = GFZSL().fit(data.X_train, **given_data)
-    double = GFZSL().fit(data.X_train.astype(np.float64), **given_data)
+    single = GFZSL(covariance="class").fit(data.X_train, **given_data)
+    double = GFZSL(covariance="class").fit(data.X_train.astype(np.float64), **given_data)
     X = data.X_test_unseen
     expected = double.decision_function(X.astype(np.float64))
     scores = single.decision_function(X)
@@ -177,7 +229,9 @@ def test_single_precision_at_many_features():
 
 def test_a_variance_never_leaves_its_bounds(problem):
     """A signature far from all others does not make a Gaussian without width."""
-    model = _fit(problem, alpha_mean=1e-6, alpha_variance=1e-6, variance_prior=0.0)
+    model = _fit(
+        problem, covariance="class", alpha_mean=1e-6, alpha_variance=1e-6, variance_prior=0.0
+    )
     far = 50 * model.signatures_[:2]
     _, variances = model._gaussians(far)
     assert variances.min() >= 1e-2 - 1e-12
@@ -189,7 +243,9 @@ def test_one_sample_per_class_and_a_constant_feature(n_components):
     """No spread within the classes is known: that between them stands in for it."""
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.standard_normal((6, 4)), np.full((6, 1), 0.1)], axis=1)
-    model = GFZSL(feature_norm=None, n_components=n_components, variance_prior=0.0)
+    model = GFZSL(
+        feature_norm=None, covariance="class", n_components=n_components, variance_prior=0.0
+    )
     model.fit(X, np.arange(6), signatures=pd.DataFrame(rng.standard_normal((8, 3))))
     assert np.isfinite(model.decision_function(X)).all()
 
@@ -203,13 +259,16 @@ def test_one_sample_per_class_and_a_constant_feature(n_components):
     st.integers(1, 6),
     st.sampled_from([None, 2]),
     st.sampled_from(["quadratic", "linear", "rbf"]),
+    st.sampled_from(["class", "pooled", "isotropic"]),
 )
-def test_any_small_problem_has_finite_scores(seed, n_classes, d, n_features, n_components, kernel):
+def test_any_small_problem_has_finite_scores(
+    seed, n_classes, d, n_features, n_components, kernel, covariance
+):
     rng = np.random.default_rng(seed)
     y = np.concatenate([np.arange(n_classes), rng.integers(n_classes, size=10)])
     signatures = rng.integers(-1, 2, size=(n_classes, d)).astype(float)
     X = rng.integers(-1, 2, size=(len(y), n_features)).astype(float)
-    model = GFZSL(kernel=kernel, n_components=n_components)
+    model = GFZSL(kernel=kernel, n_components=n_components, covariance=covariance)
     model.fit(X, y, signatures=pd.DataFrame(signatures, index=range(n_classes)))
     assert np.isfinite(model.decision_function(X)).all()
 
@@ -229,13 +288,14 @@ def test_recovers_the_generating_model(seed):
         random_state=seed,
         return_truth=True,
     )
-    model = GFZSL(alpha_variance=0.1, kernel="linear", feature_norm=None)
+    model = GFZSL(alpha_variance=0.1, covariance="class", kernel="linear", feature_norm=None)
     model.fit(data.X_train, data.y_train, signatures=data.signatures)
     test = data.X_test_unseen, data.y_test_unseen
     best = truth.score(*test, classes=data.unseen_classes)
     assert 0.7 < best < 0.98
     assert model.score(*test, classes=data.unseen_classes) >= 0.9 * best
     # And not by the means alone.
-    equal = clone(model).set_params(alpha_variance=1e6)
-    equal.fit(data.X_train, data.y_train, signatures=data.signatures)
-    assert equal.score(*test, classes=data.unseen_classes) < 0.6 * best
+    for setting in ({"alpha_variance": 1e6}, {"covariance": "pooled"}):
+        equal = clone(model).set_params(**setting)
+        equal.fit(data.X_train, data.y_train, signatures=data.signatures)
+        assert equal.score(*test, classes=data.unseen_classes) < 0.6 * best

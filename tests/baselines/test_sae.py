@@ -6,6 +6,7 @@ import pytest
 import scipy.linalg
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.linear_model import Ridge
 
 from zslearn.baselines import SAE
 from zslearn.signatures import normalize_signatures
@@ -45,6 +46,41 @@ def test_solves_the_sylvester_equation(problem, center, alpha):
     )
     expected = scipy.linalg.solve_sylvester(S @ S.T, lam * X @ X.T, right)
     np.testing.assert_allclose(W, expected, atol=1e-8 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("center", [None, "both"])
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_reduced_features_are_ridge_scores_of_the_seen_classes(problem, direction, center):
+    """As if scikit-learn's ridge regression of the indicators had made the features."""
+    model = _fit(problem, direction=direction, center=center, alpha_reduction=2.0)
+    seen = np.unique(problem.y_train)
+    unit = [
+        X / np.linalg.norm(X, axis=1, keepdims=True) for X in (problem.X_train, problem.X_test_seen)
+    ]
+    indicators = (problem.y_train[:, None] == seen).astype(float)
+    ridge = Ridge(alpha=2.0, fit_intercept=False, solver="cholesky").fit(unit[0], indicators)
+    train, test = (ridge.predict(X) for X in unit)
+    np.testing.assert_allclose(model.reduction_, ridge.coef_.T, atol=1e-10)
+    expected = SAE(direction=direction, center=center, feature_norm=None).fit(
+        train, problem.y_train, signatures=problem.signatures
+    )
+    np.testing.assert_allclose(
+        model.decision_function(problem.X_test_seen), expected.decision_function(test), atol=1e-8
+    )
+
+
+def test_a_grid_over_the_reduction_is_as_if_each_was_fitted_alone(problem):
+    listed = [
+        {"alpha_reduction": ridge, "direction": direction}
+        for ridge in (None, 1.0, 50.0)
+        for direction in DIRECTIONS
+    ]
+    fitted = SAE().fit_grid(
+        problem.X_train, problem.y_train, signatures=problem.signatures, settings=listed
+    )
+    for i, model in fitted:
+        alone = _fit(problem, **listed[i]).decision_function(problem.X_test_unseen)
+        np.testing.assert_array_equal(model.decision_function(problem.X_test_unseen), alone)
 
 
 def test_is_the_minimum_of_its_objective(problem):
@@ -110,13 +146,16 @@ def test_units_change_nothing(problem, direction):
     st.integers(1, 6),
     st.sampled_from([None, "both"]),
     st.sampled_from(DIRECTIONS),
+    st.sampled_from([None, 0.1]),
 )
-def test_any_small_problem_has_finite_scores(seed, n_classes, d, n_features, center, direction):
+def test_any_small_problem_has_finite_scores(
+    seed, n_classes, d, n_features, center, direction, reduction
+):
     rng = np.random.default_rng(seed)
     y = np.concatenate([np.arange(n_classes), rng.integers(n_classes, size=10)])
     signatures = rng.integers(-1, 2, size=(n_classes, d)).astype(float)  # twins, zeros, constants
     X = rng.integers(-1, 2, size=(len(y), n_features)).astype(float)
-    model = SAE(center=center, direction=direction)
+    model = SAE(center=center, direction=direction, alpha_reduction=reduction)
     model.fit(X, y, signatures=pd.DataFrame(signatures, index=range(n_classes)))
     assert np.isfinite(model.decision_function(X)).all()
 

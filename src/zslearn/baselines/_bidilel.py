@@ -15,7 +15,8 @@ with signature a is placed where its distances to the landmarks are those of the
 .. math:: b(a) = \arg\min_b \sum_c \frac{(\delta_c - \|b - b_c\|)^2}{\delta_c}, \qquad
           \delta_c = \kappa\, \|a - a_c\|,
 
-and a sample belongs to the class of the nearest landmark.
+on its own or together with all classes that have no landmark, whose distances to one another then
+count likewise, and a sample belongs to the class of the nearest landmark.
 """
 
 from __future__ import annotations
@@ -65,6 +66,13 @@ class BiDiLEL(ZeroShotClassifier):
     latent_norm : {"l2"} or None, default="l2"
         Whether projected samples are brought to unit norm before landmarks are made and compared.
         In one dimension they never are: nothing but a sign would be left.
+    placement : {"alone", "joint"}, default="alone"
+        How classes that are described and have no samples are placed. "alone": each by its
+        distances to the seen classes, so that describing another class never moves it. "joint": all
+        of them together, as in the original, so that their distances to one another count too:
+        another description of one moves all. Classes of `add_classes` are placed together with
+        those that were described before, as if all had been described at `fit`. It costs time and
+        memory that grow with the square of their number.
     tol : float, default=1e-8
         A placement ends when the gradient of Sammon's error, relative to the sum of its weights
         and to the size of the configuration, is below this.
@@ -90,11 +98,12 @@ class BiDiLEL(ZeroShotClassifier):
     nothing else has a finite error. Seen classes that share a signature share the mean of their
     landmarks.
 
-    What differs from the original: each class is placed on its own, while the original places all
-    unseen classes together and also matches the distances between them; so describing another
-    class never moves the others. Samples are centred with the weights D. The width h is the root
-    mean square distance of two samples of a class and κ puts both kinds of distances into one unit,
-    so that no scale of features or signatures matters. There is no self-training on test samples.
+    What differs from the original: each class is placed on its own by default, see `placement`. The
+    graph of the projection joins all samples of a class, where that of the original (supervised
+    locality preserving projection on a graph of nearest neighbours) joins a sample to its nearest
+    neighbours in the class. Samples are centred with the weights D. The width h is the root mean
+    square distance of two samples of a class and κ puts both kinds of distances into one unit, so
+    that no scale of features or signatures matters. There is no self-training on test samples.
 
     Learning costs two products of samples × features² and one decomposition; placing a class costs
     about ten solutions of a system in as many unknowns as the latent space has dimensions, at most
@@ -122,16 +131,19 @@ class BiDiLEL(ZeroShotClassifier):
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "latent_norm": [StrOptions({"l2"}), None],
+        "placement": [StrOptions({"alone", "joint"})],
         "tol": [Interval(Real, 0, None, closed="neither")],
     }
 
     grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
         "paper": {
+            "placement": ["alone", "joint"],
             "latent_norm": ["l2", None],
             "alpha": [10.0**k for k in range(-3, 5)],
             "n_components": [10, 25, 50, 75, 100, 150, 200, 300, 500],
         },
         "fast": {
+            "placement": ["alone", "joint"],
             "latent_norm": ["l2"],
             "alpha": [10.0**k for k in range(-1, 3)],
             "n_components": [25, 50, 100, 200],
@@ -144,6 +156,7 @@ class BiDiLEL(ZeroShotClassifier):
         alpha: float = 1.0,
         *,
         latent_norm: str | None = "l2",
+        placement: str = "alone",
         tol: float = 1e-8,
         feature_norm: str | None = "l2",
         signature_scale: str | float = "seen",
@@ -151,6 +164,7 @@ class BiDiLEL(ZeroShotClassifier):
         self.n_components = n_components
         self.alpha = alpha
         self.latent_norm = latent_norm
+        self.placement = placement
         self.tol = tol
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
@@ -230,9 +244,19 @@ class BiDiLEL(ZeroShotClassifier):
         landmarks = np.empty((len(signatures), self.landmarks_.shape[1]))
         landmarks[known] = shares @ self.landmarks_
         if not known.all():
-            targets = self.distance_scale_ * distances[~known]
-            landmarks[~known] = place_by_distances(self.landmarks_, targets, tol=self.tol).points
+            landmarks[~known] = self._place(signatures[~known])
         return landmarks
+
+    def _place(self, signatures: Floats) -> Floats:
+        """Landmarks of classes without samples, by Sammon's mapping."""
+        # Twins are one point, and the order of the classes is not to matter.
+        signatures, which = np.unique(signatures, axis=0, return_inverse=True)
+        to_seen = self.distance_scale_ * cdist(signatures, self._seen_signatures)
+        among = None
+        if self.placement == "joint":
+            among = self.distance_scale_ * cdist(signatures, signatures)
+        placed = place_by_distances(self.landmarks_, to_seen, among=among, tol=self.tol)
+        return placed.points[which.ravel()]
 
 
 def _scatters(training: Training) -> tuple[Floats, Floats, Floats]:

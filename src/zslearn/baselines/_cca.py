@@ -26,14 +26,14 @@ import array_api_compat as compat
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from zslearn.base import Training, ZeroShotClassifier, alike
+from zslearn.base import AcceptsSampleWeight, Training, ZeroShotClassifier, alike
 from zslearn.baselines._spectra import eigenbasis, weighted_rows
 from zslearn.scoring import ScoreFunction
 from zslearn.solvers import class_moments
 from zslearn.utils import Array, Floats, move_like, to_numpy
 
 
-class CCA(ZeroShotClassifier):
+class CCA(AcceptsSampleWeight, ZeroShotClassifier):
     """Regularised canonical correlation analysis between features and signatures.
 
     Parameters
@@ -205,13 +205,14 @@ class _Covariances:
     """Covariances of features and signatures in their eigenvectors."""
 
     def __init__(self, training: Training) -> None:
-        n_samples, signatures = len(training.y), training.signatures
-        moments = class_moments(training.X, training.y, training.n_seen, center=True)
+        sizes, signatures = training.sizes, training.signatures
+        n_samples = float(sizes.sum())
+        moments = class_moments(
+            training.X, training.y, training.n_seen, center=True, sample_weight=training.weights
+        )
         self.mean = moments.mean
         self.x, self.X, self.x_unit = eigenbasis(moments.gram / n_samples)
-        values, vectors, self.signature_mean = weighted_rows(
-            signatures, training.counts, center=True
-        )
+        values, vectors, self.signature_mean = weighted_rows(signatures, sizes, center=True)
         self.a_unit = float(values.mean()) / n_samples or 1.0
         self.a, self.A = move_like(values / n_samples, self.X), move_like(vectors, self.X)
         right = move_like((signatures - self.signature_mean) @ vectors, self.X)

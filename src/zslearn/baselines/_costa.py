@@ -24,14 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn.base import Training, ZeroShotClassifier, alike
+from zslearn.base import AcceptsSampleWeight, Training, ZeroShotClassifier, alike
 from zslearn.baselines._spectra import eigenbasis
 from zslearn.signatures import normalized_similarity
 from zslearn.solvers import class_moments
 from zslearn.utils import Array, Floats, move_like, unit_rows
 
 
-class COSTA(ZeroShotClassifier):
+class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
     """Classifiers of the seen classes, summed by the similarity of signatures.
 
     Parameters
@@ -64,7 +64,8 @@ class COSTA(ZeroShotClassifier):
     Notes
     -----
     What differs from the original: similarity is that of signatures, where the original counts how
-    often labels occur together; the classifiers are least squares in place of support vector
+    often labels occur together; what the original adds to such counts, learned weights and negative
+    co-occurrences, is left out; the classifiers are least squares in place of support vector
     machines, so that one eigendecomposition of G serves every setting of a grid; and a seen class
     is weighted as any other, so that what a class is predicted by depends on its signature alone.
     A seen class whose signature is far from the others has nearly its own classifier.
@@ -164,11 +165,13 @@ class _Scatter:
 
     def __init__(self, training: Training) -> None:
         n_seen = training.n_seen
-        weight = (1.0 / training.counts)[training.y]
+        weight = (1.0 / training.sizes)[training.y]
+        if training.weights is not None:
+            weight = weight * training.weights
         moments = class_moments(training.X, training.y, n_seen, center=True, sample_weight=weight)
         self.mean = moments.mean
         self.values, self.vectors, self.unit = eigenbasis(moments.gram / n_seen)
-        # Sums of samples that weigh 1/N_c are the means of their classes, here less m̄.
+        # Weights that sum to one in each class make the sums the means of the classes, less m̄.
         self.means = moments.class_sums @ self.vectors
 
     def solve(self, alpha: float) -> Array:

@@ -8,8 +8,9 @@ and log variances of the seen classes two kernel ridge regressions learn those o
 
 with the rows of M and R the seen classes' means and log variances, bars their means over the
 classes, and :math:`k` a kernel between signatures, centred in its own space:
-:math:`(1 + a^\top a')^2` in the original. The score is the log density of a class over that of a
-Gaussian that stands for all classes, which is linear in :math:`(z^2, z, 1)`.
+:math:`(1 + a^\top a')^2` in the original. Or only the means are regressed, and all classes share
+their variances. The score is the log density of a class over that of a Gaussian that stands for all
+classes, which is linear in :math:`(z^2, z, 1)`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn.base import Training, ZeroShotClassifier, alike
+from zslearn.base import AcceptsSampleWeight, Training, ZeroShotClassifier, alike
 from zslearn.baselines._spectra import eigenbasis
 from zslearn.signatures import rbf_similarity
 from zslearn.solvers import class_means, class_moments, class_squares
@@ -40,7 +41,7 @@ _FLOOR = 1e-3
 _POOLED_FLOOR = (1e-3, 1e-8)
 
 
-class GFZSL(ZeroShotClassifier):
+class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
     """Gaussian class densities whose means and variances are regressed from signatures.
 
     Parameters
@@ -49,12 +50,16 @@ class GFZSL(ZeroShotClassifier):
         Penalty of the regression of the means, in units of the mean of the eigenvalues of the
         centred kernel that are not zero.
     alpha_variance : float, default=10.0
-        Penalty of the regression of the log variances, in the same unit. From about 1000 on all
-        classes have the same variances.
+        Penalty of the regression of the log variances, in the same unit, for covariances of each
+        class. From about 1000 on all classes have the same.
     kernel : {"quadratic", "linear", "rbf"}, default="quadratic"
         Between signatures: (1 + aᵀa′)², aᵀa′ or exp(−gamma ‖a − a′‖²).
     gamma : float, default=0.5
         For "rbf", in units of the median distance of signatures.
+    covariance : {"class", "pooled", "isotropic"}, default="isotropic"
+        "class": each class has the variances that its signature predicts. "pooled": all classes
+        have those within the seen classes, one for each feature. "isotropic": one variance for
+        all classes and features, so that an image belongs to the nearest predicted mean.
     variance_prior : float, default=10.0
         How many samples the pooled variance of all classes counts for in that of each class.
     n_components : int or None, default=None
@@ -69,12 +74,13 @@ class GFZSL(ZeroShotClassifier):
     components_ : array of shape (n_features, n_components) or None
         Principal components as columns.
     std_ : ndarray of shape (n_features or n_components,)
-        Pooled standard deviation within the classes.
+        Pooled standard deviation within the classes; for "isotropic" the root mean square of these.
     class_means_ : ndarray of shape (n_seen, n_features or n_components)
         Means of the seen classes: what the regression learns from. Here and below in units of
         `std_` around `mean_`.
     class_log_variances_ : ndarray of shape (n_seen, n_features or n_components)
-        Log variances of the seen classes, shrunk towards 0, the pooled one.
+        Log variances of the seen classes, shrunk towards 0, the pooled one; zeros where all classes
+        have the same.
     mean_coef_ : ndarray of shape (n_seen, n_features or n_components)
         Dual coefficients of the means.
     variance_coef_ : ndarray of shape (n_seen, n_features or n_components)
@@ -89,12 +95,17 @@ class GFZSL(ZeroShotClassifier):
 
     Notes
     -----
-    What differs from the original: the mean over the classes is not penalised; variances of the
-    classes are shrunk towards the pooled one, and predicted ones stay within a hundredfold of it;
-    penalties are relative; principal components may be taken first; and the Gaussian of a seen
-    class is predicted as that of any other, so that what a class is predicted by depends on its
-    signature alone. One eigendecomposition of the kernel serves both regressions and every penalty
-    of a grid.
+    The original predicts log variances too, but the penalty that its authors' program for CUB puts
+    on them, 10⁷ in the units of the kernel, shrinks all of them to 0: every variance is then 1, to
+    which 0.05 is added, and an image belongs to the nearest predicted mean. That is
+    `covariance="isotropic"`; with "class" the variances of the classes count.
+
+    What differs from the original: the mean over the classes is not penalised; measured variances
+    of the classes are shrunk towards the pooled one, and predicted ones stay within a hundredfold
+    of it; penalties are relative; principal components may be taken first; and the Gaussian of a
+    seen class is predicted as that of any other, so that what a class is predicted by depends on
+    its signature alone. One eigendecomposition of the kernel serves both regressions and every
+    penalty of a grid.
 
     References
     ----------
@@ -117,6 +128,7 @@ class GFZSL(ZeroShotClassifier):
         "alpha_variance": [Interval(Real, 0, None, closed="neither")],
         "kernel": [StrOptions({"quadratic", "linear", "rbf"})],
         "gamma": [Interval(Real, 0, None, closed="neither")],
+        "covariance": [StrOptions({"class", "pooled", "isotropic"})],
         "variance_prior": [Interval(Real, 0, None, closed="left")],
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
     }
@@ -124,6 +136,7 @@ class GFZSL(ZeroShotClassifier):
     grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
         "paper": {
             "n_components": [None, 50, 100, 200, 400],
+            "covariance": ["isotropic", "class"],
             "kernel": ["linear", "quadratic"],
             "variance_prior": [10.0, 100.0],
             "alpha_variance": [10.0**k for k in range(-3, 5)],
@@ -131,6 +144,7 @@ class GFZSL(ZeroShotClassifier):
         },
         "fast": {
             "n_components": [None, 100, 300],
+            "covariance": ["isotropic", "class"],
             "alpha_variance": [10.0**k for k in range(-2, 3)],
             "alpha_mean": [0.03, 0.1, 0.3, 1.0],
         },
@@ -143,6 +157,7 @@ class GFZSL(ZeroShotClassifier):
         *,
         kernel: str = "quadratic",
         gamma: float = 0.5,
+        covariance: str = "isotropic",
         variance_prior: float = 10.0,
         n_components: int | None = None,
         feature_norm: str | None = "l2",
@@ -152,6 +167,7 @@ class GFZSL(ZeroShotClassifier):
         self.alpha_variance = alpha_variance
         self.kernel = kernel
         self.gamma = gamma
+        self.covariance = covariance
         self.variance_prior = variance_prior
         self.n_components = n_components
         self.feature_norm = feature_norm
@@ -165,19 +181,24 @@ class GFZSL(ZeroShotClassifier):
         for same_width in alike(variants, "n_components"):
             n_components = same_width[0].n_components
             seen = statistics(n_components is not None).first(n_components)
-            for variant in same_width:
-                variant.mean_, variant.std_ = seen.mean, seen.std
-                variant.components_ = seen.components
+            one_unit = seen.in_one_unit()
+            # Those that embed alike follow one another, and share what they embed by.
+            for variant in sorted(same_width, key=lambda variant: variant.covariance):
+                own = one_unit if variant.covariance == "isotropic" else seen
+                variant.mean_, variant.std_ = own.mean, own.std
+                variant.components_ = own.components
                 variant.signatures_ = training.signatures
-                variant._regress(seen, training.counts, spectrum(variant.kernel, variant.gamma))
+                variant._regress(own, training.sizes, spectrum(variant.kernel, variant.gamma))
                 yield variant
 
-    def _regress(self, seen: _Statistics, counts: NDArray[np.intp], kernel: _Spectrum) -> None:
+    def _regress(self, seen: _Statistics, sizes: Floats, kernel: _Spectrum) -> None:
         """Learn the means and log variances of any class from those of the seen ones."""
-        prior = self.variance_prior
-        variances = (seen.squares + prior) / (counts[:, None] + prior)
         self.class_means_ = seen.means
-        self.class_log_variances_ = np.log(np.maximum(variances, _FLOOR))
+        self.class_log_variances_ = np.zeros_like(seen.means)
+        if self.covariance == "class":
+            prior = self.variance_prior
+            variances = (seen.squares + prior) / (sizes[:, None] + prior)
+            self.class_log_variances_ = np.log(np.maximum(variances, _FLOOR))
         self.mean_coef_ = kernel.solve(self.class_means_, self.alpha_mean)
         self.variance_coef_ = kernel.solve(self.class_log_variances_, self.alpha_variance)
         self._kernel_mean = kernel.row_mean
@@ -245,28 +266,39 @@ class _Statistics(NamedTuple):
             self.squares[:, :n_components],
         )
 
+    def in_one_unit(self) -> _Statistics:
+        """The same in units of the root mean square of the pooled deviations."""
+        unit = np.full_like(self.std, np.sqrt(np.mean(self.std**2)))
+        factor = self.std / unit
+        return _Statistics(
+            self.mean, self.components, unit, self.means * factor, self.squares * factor**2
+        )
+
 
 def _class_statistics(training: Training, pca: bool) -> _Statistics:
     """Statistics of the features, or of all their principal components."""
-    X, y, counts = training.X, training.y, training.counts
-    n_samples, n_seen = len(y), training.n_seen
+    X, y, weights = training.X, training.y, training.weights
+    sizes, n_seen = training.sizes, training.n_seen
+    n_samples = float(sizes.sum())
     components = _components(training) if pca else None
-    means = class_means(X, y, n_seen)
-    squares = to_numpy(class_squares(X, y, means, components))
-    mean = move_like(counts / n_samples, means) @ means
+    means = class_means(X, y, n_seen, sample_weight=weights)
+    squares = to_numpy(class_squares(X, y, means, components, sample_weight=weights))
+    mean = move_like(sizes / n_samples, means) @ means
     means = means - mean[None, :]
     if components is not None:
         means = means @ components
     means = to_numpy(means)
     pooled = squares.sum(axis=0) / max(n_samples - n_seen, 1)
-    total = (squares.sum(axis=0) + counts @ means**2) / n_samples
+    total = (squares.sum(axis=0) + sizes @ means**2) / n_samples
     std = np.sqrt(_floored(pooled, total))
     return _Statistics(mean, components, std, means / std, squares / std**2)
 
 
 def _components(training: Training) -> Array:
     """Principal components as columns, largest variance first; those of none are left out."""
-    moments = class_moments(training.X, training.y, training.n_seen, center=True)
+    moments = class_moments(
+        training.X, training.y, training.n_seen, center=True, sample_weight=training.weights
+    )
     values, vectors, _ = eigenbasis(moments.gram)
     xp = compat.array_namespace(vectors)
     rank = max(1, int(xp.sum(xp.astype(values > 0, xp.int64))))

@@ -90,7 +90,7 @@ class HAT(ZeroShotClassifier):
     The original learns support vector machines, gives an inner node the attributes of the classes
     below, and chooses for each attribute the level that it is taken from. Here the classifiers are
     regularised least squares, which have a closed form for all attributes of a node at once, and
-    the levels are weighted by `depth_weight`.
+    the levels are weighted by `depth_weight`. It could not be checked against another program.
 
     References
     ----------

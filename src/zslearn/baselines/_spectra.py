@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import array_api_compat as compat
 import numpy as np
-from numpy.typing import NDArray
 
 from zslearn.utils import Array, Floats
 
@@ -36,7 +35,7 @@ def eigenbasis(gram: Array) -> tuple[Array, Array, float]:
 
 
 def weighted_rows(
-    signatures: Floats, counts: NDArray[np.intp], *, center: bool
+    signatures: Floats, sizes: Floats, *, center: bool
 ) -> tuple[Floats, Floats, Floats]:
     """Spectrum of the signatures as the samples carry them, without a row for each sample.
 
@@ -47,8 +46,8 @@ def weighted_rows(
     ----------
     signatures : ndarray of shape (n_classes, n_attributes)
         Normalised signatures.
-    counts : ndarray of shape (n_classes,)
-        Samples of each class.
+    sizes : ndarray of shape (n_classes,)
+        Weight of the samples of each class; their number where all count the same.
     center : bool
         Whether the mean over the samples is taken from the signatures first.
 
@@ -63,11 +62,11 @@ def weighted_rows(
     """
     mean = np.zeros(signatures.shape[1])
     if center:
-        mean = counts @ signatures / counts.sum()
-    root = np.sqrt(counts)[:, None] * (signatures - mean)
+        mean = sizes @ signatures / sizes.sum()
+    root = np.sqrt(sizes)[:, None] * (signatures - mean)
     _, values, rows = np.linalg.svd(root, full_matrices=False)
     # Centring leaves rounding of the size of what was taken.
-    size = np.sqrt(counts.sum()) * float(np.abs(signatures).max())
+    size = np.sqrt(sizes.sum()) * float(np.abs(signatures).max())
     resolution = max(root.shape) * np.finfo(float).eps * max(float(values[0]), size)
     rank = max(1, int((values > resolution).sum()))
     kept = np.where(values[:rank] > resolution, values[:rank], 0.0)
