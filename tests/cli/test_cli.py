@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -59,7 +60,7 @@ def test_version(capsys):
         (
             ["bench", "glyphs", "--grid", "Fast"],
             "zslearn bench: error: --grid cannot be 'Fast'. Did you mean 'fast'? "
-            "There are: fast, paper. (see zslearn bench --help)",
+            "There are: fast, paper, paper-googlenet. (see zslearn bench --help)",
         ),
     ],
 )
@@ -260,7 +261,9 @@ def test_bench_goes_on_after_a_failure_and_tries_again(
     assert columns.split() == ["accuracy", "H", "S", "cal.", "U", "cal.", "H", "cal.", "AUSUC"]
     assert [row.split()[0] for row in rows[:2]] == ["ConSE", "ESZSL"]
     assert all(0 <= float(cell) <= 1 for row in rows[:2] for cell in row.split()[1:])
-    assert again.err.splitlines() == [
+    # What a search chose and what lies at the edge of a grid is said too, and tested elsewhere.
+    kept = ("tuning …", "before …", f"zslearn table {runs}")
+    assert [line for line in again.err.splitlines() if line.endswith(kept)] == [
         "ConSE, zsl: finished before …",
         "ESZSL, zsl: tuning …",
         "ConSE, gzsl: finished before …",
@@ -285,3 +288,71 @@ def test_bench_stops_at_ctrl_c(bench, tmp_path, capsys, monkeypatch):
     assert bench("--setting", "zsl") == 130
     assert capsys.readouterr().err.endswith("zslearn: stopped\n")
     assert not list((tmp_path / "runs").glob("*ESZSL*.json"))
+
+
+def test_bench_shows_mean_and_spread_over_seeds(bench, tmp_path, capsys):
+    assert bench("--setting", "zsl", "--seeds", "0", "1") == 0
+    printed = capsys.readouterr()
+    title, _, _, *rows = printed.out.splitlines()
+    assert title.endswith(", mean ± standard deviation over 2 seeds")
+    assert [row.split()[0] for row in rows[:2]] == ["ConSE", "ESZSL"]
+    assert all(" ± 0." in row for row in rows[:2])
+    assert "ESZSL, zsl, seed 1: tuning …" in printed.err
+    assert len(list((tmp_path / "runs").glob("*.json"))) == 4
+    assert main(["table", str(tmp_path / "runs"), "--like", "zsl", "--format", "rst"]) == 0
+    table = capsys.readouterr().out
+    assert ".. csv-table::" in table
+    assert "(2 seeds)" in table
+    assert bench("--setting", "zsl", "--seed", "0") == 0
+    alone = capsys.readouterr()
+    assert "±" not in alone.out
+    assert "ESZSL, zsl: finished before …" in alone.err
+
+
+def test_bench_names_what_lies_at_the_edge_of_a_grid(bench, capsys, monkeypatch):
+    def tune(*given):
+        search = METHODS["ConSE"].tune(*given)
+        search.edges_ = {"alpha_features": "largest", "alpha_signatures": "smallest"}
+        search.best_params_ = {"alpha_features": 100.0, "alpha_signatures": 0.1}
+        return search
+
+    monkeypatch.setitem(METHODS, "ESZSL", replace(METHODS["ESZSL"], tune=tune))
+    assert bench("--setting", "zsl", "--methods", "ESZSL", "--seeds", "0", "3") == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "edge" in line]
+    edges = (
+        "alpha_features=100.0 (largest; try larger), alpha_signatures=0.1 (smallest; try smaller)"
+    )
+    assert lines == [
+        f"zslearn: at the edge of its grid: ESZSL, zsl, seed {seed}: {edges}" for seed in (0, 3)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--authors", "x"], "--authors is for --protocol authors"),
+        (["--protocol", "authors"], "make_zero_shot"),
+        (["--split", "ss"], "no class splits"),
+        (["--seeds", "-1"], "seeds are whole numbers"),
+    ],
+)
+def test_bench_refuses_before_it_tunes(bench, tmp_path, capsys, words, message):
+    assert bench(*words) == 1
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_record_edited_by_hand_is_named_and_computed_again(bench, tmp_path, capsys):
+    assert bench("--setting", "zsl", "--methods", "ESZSL") == 0
+    (path,) = (tmp_path / "runs").glob("*.json")
+    whole = capsys.readouterr().out
+    edited = re.sub(r'("per_class_accuracy": )[0-9.]+', r"\g<1>0.99", path.read_text())
+    path.write_text(edited)
+    with pytest.warns(UserWarning, match="Skipped .*does not match"):
+        assert main(["table", str(tmp_path / "runs"), "--like", "zsl"]) == 1
+    assert "There are no records" in capsys.readouterr().err
+    with pytest.warns(UserWarning, match="computed again: changed after it was written"):
+        assert bench("--setting", "zsl", "--methods", "ESZSL") == 0
+    assert capsys.readouterr().out == whole

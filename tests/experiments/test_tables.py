@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import warnings
@@ -10,12 +11,13 @@ import pytest
 
 from zslearn.experiments._names import canonical_method
 from zslearn.experiments._published import TABLES, load_published
-from zslearn.experiments._records import read_records, summarize_runs
+from zslearn.experiments._records import read_records, write_record
 from zslearn.experiments._render import render, save_table_plot
+from zslearn.experiments._summary import summarize_runs
 from zslearn.experiments._tables import build_table
 from zslearn.utils import InputWarning
 
-FORMATS = ("terminal", "markdown", "csv", "latex")
+FORMATS = ("terminal", "markdown", "csv", "latex", "rst")
 
 
 def _record(method="ESZSL", value=0.5, **changes):
@@ -194,7 +196,12 @@ def test_several_records_give_their_mean():
     records = _frame(*(_record(value=v, seed=i) for i, v in enumerate((0.5, 0.6, 0.4001))))
     table = build_table(records)
     assert table.ours.loc["ESZSL", "CUB NS accuracy"] == 50.0
-    assert "Ours are means over several records – CUB NS accuracy: 3." in table.notes
+    assert "Spread – mean ± standard deviation over 3 seeds." in table.notes
+    assert table.spread.loc["ESZSL", "CUB NS accuracy"] == pytest.approx(10.0, abs=0.01)
+    # One run that stands in two files.
+    table = build_table(_frame(_record(), _record()))
+    note = "Ours are means over several records of one run – CUB NS accuracy: 2."
+    assert note in table.notes
 
 
 def test_class_splits_give_their_mean():
@@ -205,7 +212,8 @@ def test_class_splits_give_their_mean():
     values = (0.5, 0.6, 0.7, 0.6)
     table = build_table(_frame(*(one(k, v) for k, v in enumerate(values, start=1))), "zsl")
     assert table.ours.loc["ESZSL"].dropna().to_dict() == {"CUB SS G": 60.0}
-    assert not any("class splits" in note for note in table.notes)
+    assert "Means over class splits – CUB SS G: ss-1, ss-2, ss-3, ss-4." in table.notes
+    assert not any("Not all class splits" in note for note in table.notes)
     table = build_table(_frame(one(1, 0.5), one(2, 0.6), one(1, 0.5, "ALE")), "zsl")
     assert "Not all class splits – CUB SS G: some methods 1 of 4." in table.notes
 
@@ -347,12 +355,17 @@ def _written(**changes):
     }
 
 
+def _signed(**changes):
+    """The text of a record with its checksum, as the documentation of the files says."""
+    record = _written(**changes)
+    plain = json.dumps(record, sort_keys=True, separators=(",", ":"))
+    return json.dumps(record | {"checksum": hashlib.sha256(plain.encode()).hexdigest()}, indent=2)
+
+
 def test_records_are_read(tmp_path):
     (tmp_path / "deep").mkdir()
-    (tmp_path / "deep" / "a.json").write_text(json.dumps(_written()))
-    (tmp_path / "b.json").write_text(
-        json.dumps(_written(method="ALE", seed=None, semantic="attributes"))
-    )
+    (tmp_path / "deep" / "a.json").write_text(_signed())
+    write_record(_written(method="ALE", seed=None, semantic="attributes"), tmp_path / "b.json")
     (tmp_path / ".c.12.tmp.json").write_text("{")
     (tmp_path / ".blocks").mkdir()
     (tmp_path / ".blocks" / "d.json").write_text("{")
@@ -374,27 +387,38 @@ def test_records_are_read(tmp_path):
     ("text", "reason"),
     [
         ("", "Expecting value"),
-        (json.dumps(_written())[:-20], "Expecting|Unterminated|delimiter"),
+        (_signed()[:-20], "Expecting|Unterminated|delimiter"),
         ("\xff", "decode"),
-        ("[" * 100_000, "recursion"),
-        ("[1, 2]", "not a record"),
-        ('{"a": 1}', "not a record"),
-        (json.dumps(_written(schema=2)), "schema 2; this version reads 1"),
-        (json.dumps(_written(method=None)), "'method' is None"),
-        (json.dumps(_written(dataset=" ")), "'dataset' is empty"),
-        (json.dumps(_written(method="\x1b[31mred")), "'method' is"),
-        (json.dumps(_written(seed="0")), "'seed' is '0'"),
-        (json.dumps(_written(metrics=[1])), "'metrics' is not an object"),
-        (json.dumps(_written(metrics={"ausuc": "0.5"})), "'ausuc' is not a number"),
-        (json.dumps(_written(metrics={"ausuc": True})), "'ausuc' is not a number"),
-        (json.dumps(_written(metrics={"per_class_accuracy": 63.4})), "63.4, not a fraction"),
-        (json.dumps(_written(metrics={"flat_hit_at_5": -1})), "not a fraction"),
-        (json.dumps(_written(metrics={"bias": float("inf")})), "'bias' is inf"),
-        (json.dumps(_written(metrics={"bias": 10**400})), "too large"),
+        ("[" * 200_000, "recursion"),
+        ("[1, 2]", "not an object"),
+        ('{"a": 1}', "without a checksum"),
+        (json.dumps(_written()), "without a checksum.*run it again"),
+        (_signed().replace("0.5", "9.0"), "checksum does not match"),
+        (_signed().replace("0.5", "0.6"), "checksum does not match"),
+        (_signed(checksum="other").replace("CUB", "SUN"), "checksum does not match"),
+        (json.dumps({"checksum": [], "schema": 1}), "checksum does not match"),
+        (_signed(schema=2), "schema 2; this version reads 1"),
+        (_signed(method=None), "'method' is None"),
+        (_signed(dataset=" "), "'dataset' is empty"),
+        (_signed(method="\x1b[31mred"), "'method' is"),
+        (_signed(seed="0"), "'seed' is '0'"),
+        (_signed(metrics=[1]), "'metrics' is not an object"),
+        (_signed(metrics={"ausuc": "0.5"}), "'ausuc' is not a number"),
+        (_signed(metrics={"ausuc": True}), "'ausuc' is not a number"),
+        (_signed(metrics={"per_class_accuracy": 63.4}), "63.4, not a fraction"),
+        (_signed(metrics={"per_class_accuracy": 9.0}), "9.0, not a fraction"),
+        (_signed(metrics={"flat_hit_at_5": -1}), "not a fraction"),
+        (_signed(per_class={"wren": 1.5}), "'per_class' is not"),
+        (_signed(curve={"acc_unseen": [0.5], "acc_seen": [0.5, 1]}), "'curve' is not"),
+        (_signed(cross_validation={"params": [{}, {}], "mean": [0.1]}), "lists of one length"),
+        (_signed(edges={"alpha": "left"}), "edge of 'alpha' is 'left'"),
+        (_signed(protocol=3), "'protocol' is 3"),
+        (_signed(metrics={"bias": float("inf")}), "'bias' is inf"),
+        (_signed(metrics={"bias": 10**400}), "too large"),
     ],
 )
 def test_what_is_no_record_is_skipped_with_a_warning(tmp_path, text, reason):
-    (tmp_path / "good.json").write_text(json.dumps(_written()))
+    (tmp_path / "good.json").write_text(_signed())
     (tmp_path / "odd.json").write_bytes(text.encode("latin-1"))
     with pytest.warns(InputWarning, match=f"(?s)odd.json.*({reason})") as caught:
         records = read_records(tmp_path)

@@ -8,6 +8,7 @@ import shutil
 import sys
 import textwrap
 import warnings
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,17 +18,24 @@ from sklearn.exceptions import FitFailedWarning
 
 from zslearn.cli._data import add_data_options, load_named
 from zslearn.cli._output import print_table, say
+from zslearn.datasets import ZeroShotDataset
 from zslearn.experiments import (
+    ALIKE,
+    FORMATS,
+    GRIDS,
     METHODS,
+    PROTOCOLS,
     TABLES,
     build_table,
+    compare_runs,
+    default_methods,
     failed_runs,
+    grid_edges,
     read_records,
     render,
     run_benchmark,
     save_critical_difference,
     save_table_plot,
-    summarize_runs,
 )
 
 #: What the columns of the results are.
@@ -38,8 +46,6 @@ _MEANINGS = {
     "U cal.": "unseen",
     "H cal.": "their harmonic mean, calibrated",
 }
-
-FORMATS = ("terminal", "markdown", "csv", "latex")
 
 
 def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -57,10 +63,10 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     bench.add_argument(
         "--methods",
         nargs="+",
-        default=list(METHODS),
+        default=None,
         metavar="METHOD",
-        help="which methods (default: all): "
-        + ", ".join(METHODS)
+        help=f"which methods (default: {', '.join(default_methods())}); there are also: "
+        + ", ".join(name for name, method in METHODS.items() if not method.in_default)
         + "; or classes of your own, as module:Class",
     )
     bench.add_argument(
@@ -70,9 +76,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
         default=["zsl", "gzsl"],
         help="conventional, generalized, or both (default: both)",
     )
-    bench.add_argument(
-        "--grid", choices=["fast", "paper"], default="fast", help="(default: %(default)s)"
-    )
+    _add_protocol(bench)
     bench.add_argument(
         "--out",
         type=Path,
@@ -80,7 +84,16 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="where records are written (default: %(default)s)",
     )
-    bench.add_argument("--seed", type=int, default=0, help="decides the folds (default: 0)")
+    bench.add_argument(
+        "--seeds",
+        "--seed",
+        nargs="+",
+        type=int,
+        default=[0],
+        metavar="SEED",
+        help="each decides the folds and what a method leaves to chance; with several, the table "
+        "shows mean and spread (default: 0)",
+    )
     bench.add_argument(
         "--jobs",
         type=int,
@@ -96,6 +109,36 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     bench.set_defaults(run=run_bench)
 
+    _add_table(commands, common)
+
+
+def _add_protocol(bench: argparse.ArgumentParser) -> None:
+    """Add the words that say how methods are tuned."""
+    bench.add_argument(
+        "--protocol",
+        choices=PROTOCOLS,
+        default="default",
+        help="how methods are tuned: ours, or as in the authors' program, with their class orders "
+        "and images held aside (default: %(default)s)",
+    )
+    bench.add_argument(
+        "--authors",
+        type=Path,
+        default=None,
+        metavar="FOLDER",
+        help="where the authors' files are, for --protocol authors (default: authors in the "
+        "folder named by ZSLEARN_DATA)",
+    )
+    bench.add_argument(
+        "--grid",
+        choices=GRIDS,
+        default=None,
+        help="the values to search; paper is for ResNet's features, paper-googlenet for "
+        "GoogLeNet's (default: fast; with --protocol authors, paper)",
+    )
+
+
+def _add_table(commands: Any, common: argparse.ArgumentParser) -> None:
     table = commands.add_parser(
         "table",
         parents=[common],
@@ -112,6 +155,8 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     table.add_argument(
         "--split-version", default=None, metavar="VERSION", help="only this version of a split"
     )
+    table.add_argument("--protocol", default=None, metavar="NAME", help="only this protocol")
+    table.add_argument("--grid", default=None, metavar="NAME", help="only what was tuned on this")
     table.add_argument("--all", action="store_true", help="also rows and columns that we lack")
     table.add_argument(
         "--picture",
@@ -128,58 +173,98 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run_bench(arguments: argparse.Namespace) -> int:
     """Run the benchmark, print its results, and say where the records are and what failed."""
-    if any(":" in name for name in arguments.methods):
+    methods = default_methods() if arguments.methods is None else arguments.methods
+    if any(":" in name for name in methods):
         # A module of one's own lies where the command is given.
         sys.path.insert(0, os.getcwd())
+    if arguments.authors is not None and arguments.protocol != "authors":
+        raise ValueError("--authors is for --protocol authors.")
     data = load_named(arguments)
     with warnings.catch_warnings():
         # Said below, with the reasons.
         warnings.filterwarnings("ignore", "Runs failed", FitFailedWarning)
         paths = run_benchmark(
             data,
-            arguments.methods,
+            methods,
             arguments.out,
             settings=arguments.setting,
+            splits=arguments.split,
+            seeds=arguments.seeds,
+            protocol=arguments.protocol,
+            authors=arguments.authors,
             grid=arguments.grid,
-            seed=arguments.seed,
             resume=arguments.resume,
             n_jobs=arguments.jobs,
             progress=True,
             say=say,
         )
     failed = failed_runs(paths)
-    _print_results(read_records(paths), f"Results on {data.name}, version {data.version}")
+    records = read_records(paths)
+    _print_results(records, data)
+    _name_edges(grid_edges(paths), records)
     n_records = len(paths) - len(failed)
     print(
         f"zslearn: {n_records} record{'' if n_records == 1 else 's'} in {arguments.out}; "
         f"see also: zslearn table {arguments.out}",
         file=sys.stderr,
     )
-    _name_failures(failed, len(paths), tracebacks=getattr(arguments, "debug", False))
+    _name_failures(failed, paths, tracebacks=getattr(arguments, "debug", False))
     return 0 if failed.empty else 1
 
 
-def _print_results(records: pd.DataFrame, title: str) -> None:
+def _print_results(records: pd.DataFrame, data: ZeroShotDataset) -> None:
     """Print a row per method; on standard output, for a person or a pipe."""
     if records.empty:
         return
-    results = summarize_runs(records)
-    shown = results.map(lambda value: "–" if pd.isna(value) else f"{value:.3f}")
-    print_table(shown, title=title)
-    meanings = [f"{name}: {meaning}" for name, meaning in _MEANINGS.items() if name in results]
+    summary = compare_runs(records)
+    splits = records["split"].unique()
+    of_split = f"version {records['split_version'].iloc[0]}" if len(splits) == 1 else ""
+    protocol = [f"protocol {name}" for name in records["protocol"].unique() if name != "default"]
+    parts = [data.name, of_split, *protocol, summary.runs]
+    print_table(summary.cells(), title=f"Results on {', '.join(part for part in parts if part)}")
+    shown = summary.mean.columns
+    meanings = [f"{name}: {meaning}" for name, meaning in _MEANINGS.items() if name in shown]
     print(textwrap.fill(f"{'; '.join(meanings)}.", 80))
+    if summary.alike.any(axis=None):
+        print(textwrap.fill(ALIKE, 80))
 
 
-def _name_failures(failed: pd.DataFrame, n_runs: int, *, tracebacks: bool) -> None:
+def _label(run: dict[Hashable, Any], several: Sequence[str]) -> str:
+    """Which run, as far as runs differ."""
+    where = [f"seed {run[name]}" if name == "seed" else run[name] for name in several]
+    return ", ".join([run["method"], run["setting"], *where])
+
+
+def _several(runs: pd.DataFrame) -> list[str]:
+    """What tells runs of one method and setting apart."""
+    return [name for name in ("split", "seed") if runs[name].nunique() > 1]
+
+
+def _name_edges(edges: pd.DataFrame, records: pd.DataFrame) -> None:
+    """Print which hyper-parameters ended at the edge of a grid, a line per run."""
+    further = {"smallest": "smaller", "largest": "larger"}
+    for _, run in edges.groupby("file", sort=False):
+        rows = run.to_dict("records")
+        at = [
+            f"{row['hyper_parameter']}={row['value']} ({row['edge']}; try {further[row['edge']]})"
+            for row in rows
+        ]
+        label = _label(rows[0], _several(records))
+        print(f"zslearn: at the edge of its grid: {label}: {', '.join(at)}", file=sys.stderr)
+
+
+def _name_failures(failed: pd.DataFrame, paths: Sequence[Path], *, tracebacks: bool) -> None:
     """Print what failed, on standard error."""
+    several = _several(failed)
     for run in failed.to_dict("records"):
         if tracebacks:
             print(run["traceback"], file=sys.stderr)
-        line = f"{run['method']}, {run['setting']}: {run['type']}: {run['reason']}"
+        line = f"{_label(run, several)}: {run['type']}: {run['reason']}"
         print(f"zslearn: failed: {line}", file=sys.stderr)
     if len(failed):
         print(
-            f"zslearn: {len(failed)} of {n_runs} runs failed; the same command tries them again",
+            f"zslearn: {len(failed)} of {len(paths)} runs failed; the same command tries them "
+            "again",
             file=sys.stderr,
         )
 
@@ -197,6 +282,8 @@ def run_table(arguments: argparse.Namespace) -> int:
         arguments.like,
         features=arguments.features,
         split_version=arguments.split_version,
+        protocol=arguments.protocol,
+        grid=arguments.grid,
         rows=shown,
         columns=shown,
     )

@@ -8,14 +8,8 @@ from zslearn.experiments._evaluate import (
     measure_conventional,
 )
 from zslearn.experiments._figures import save_curves, save_predictions
-from zslearn.experiments._methods import (
-    METHODS,
-    Method,
-    TuningOptions,
-    find_method,
-    tune_at_once,
-    tune_on_exemplars,
-)
+from zslearn.experiments._methods import METHODS, Method, default_methods, find_method
+from zslearn.experiments._protocol import GRIDS, PROTOCOLS, Protocol, authors_protocol
 from zslearn.experiments._published import TABLES, load_published, published_value
 from zslearn.experiments._ranks import (
     Ranking,
@@ -24,26 +18,43 @@ from zslearn.experiments._ranks import (
     save_critical_difference,
     save_rank_counts,
 )
-from zslearn.experiments._records import failed_runs, read_records, summarize_runs
-from zslearn.experiments._render import render, save_table_plot
+from zslearn.experiments._records import failed_runs, grid_edges, read_records, write_record
+from zslearn.experiments._render import FORMATS, render, save_table_plot
 from zslearn.experiments._runs import run_benchmark
+from zslearn.experiments._spread import ALIKE as ALIKE
+from zslearn.experiments._summary import RunSummary, compare_runs, summarize_runs
 from zslearn.experiments._tables import ResultTable, build_table
+from zslearn.experiments._tuning import (
+    TuningOptions,
+    tune_at_once,
+    tune_in_two_steps,
+    tune_on_exemplars,
+)
 
 __all__ = [
+    "FORMATS",
+    "GRIDS",
     "METHODS",
+    "PROTOCOLS",
     "TABLES",
     "Demo",
     "Evaluation",
     "GeneralizedScores",
     "Method",
+    "Protocol",
     "Ranking",
     "ResultTable",
+    "RunSummary",
     "TuningOptions",
+    "authors_protocol",
     "build_table",
+    "compare_runs",
     "critical_difference",
+    "default_methods",
     "evaluate",
     "failed_runs",
     "find_method",
+    "grid_edges",
     "load_published",
     "measure_conventional",
     "published_value",
@@ -59,5 +70,7 @@ __all__ = [
     "save_table_plot",
     "summarize_runs",
     "tune_at_once",
+    "tune_in_two_steps",
     "tune_on_exemplars",
+    "write_record",
 ]

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from importlib.metadata import entry_points
-from pathlib import Path
 from typing import Any
-
-from sklearn.base import clone
 
 from zslearn.baselines import (
     ALE,
@@ -32,74 +29,18 @@ from zslearn.baselines import (
     LatEm,
 )
 from zslearn.datasets import ZeroShotDataset
-from zslearn.experiments._names import _squeeze
-from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
-from zslearn.synthesis import EXEM, SynC, exemplar_distance_score
+from zslearn.experiments._names import LEARNED, _squeeze
+from zslearn.experiments._tuning import (
+    TuningOptions,
+    tune_at_once,
+    tune_in_two_steps,
+    tune_on_exemplars,
+    tune_without,
+)
+from zslearn.model_selection import ZeroShotSearchCV
+from zslearn.signatures import binary_kind, refuse_mixed_signatures
+from zslearn.synthesis import EXEM, SynC
 from zslearn.utils import did_you_mean
-
-
-@dataclass(frozen=True)
-class TuningOptions:
-    """What a run asks of every search.
-
-    Parameters
-    ----------
-    setting : str
-        "zsl" or "gzsl".
-    grid : str
-        "paper" or "fast".
-    cv : splitter
-        Folds over the seen classes.
-    checkpoint : Path or None
-        Where finished settings are kept.
-    shared : Path or None
-        Where searches that several methods have in common keep theirs.
-    n_jobs : int or None
-        Folds at the same time.
-    progress : bool
-        Whether a bar is drawn.
-    """
-
-    setting: str
-    grid: str
-    cv: Any
-    checkpoint: Path | None = None
-    shared: Path | None = None
-    n_jobs: int | None = None
-    progress: bool = False
-
-    def search(self, estimator: Any, grid: Any, **options: Any) -> ZeroShotSearchCV:
-        """A search under these options."""
-        defaults: dict[str, Any] = {
-            "setting": self.setting,
-            "cv": self.cv,
-            "checkpoint": self.checkpoint,
-            "n_jobs": self.n_jobs,
-            "progress": self.progress,
-        }
-        return ZeroShotSearchCV(estimator, grid, **(defaults | options))
-
-
-def tune_at_once(estimator: Any, data: ZeroShotDataset, options: TuningOptions) -> ZeroShotSearchCV:
-    """Search the method's own grid.
-
-    Parameters
-    ----------
-    estimator : zero-shot estimator
-        The method.
-    data : ZeroShotDataset
-        Of which the training part is used.
-    options : TuningOptions
-        Setting, grid and folds.
-
-    Returns
-    -------
-    ZeroShotSearchCV
-        Fitted on the training part.
-    """
-    return options.search(estimator, options.grid).fit(
-        data.X_train, data.y_train, signatures=data.signatures
-    )
 
 
 @dataclass(frozen=True)
@@ -117,12 +58,19 @@ class Method:
         :func:`tune_at_once`.
     in_demo : bool, default=False
         Whether the demo, which must end within a minute, runs it.
+    in_default : bool, default=True
+        Whether it is run where no methods are named. The other ones are found by their name.
+    check : callable, optional
+        Takes the data and raises a ValueError where the method cannot be measured on it, which is
+        then said before anything is tuned.
     """
 
     name: str
     make: Callable[[], Any]
     tune: Callable[[Any, ZeroShotDataset, TuningOptions], ZeroShotSearchCV] = tune_at_once
     in_demo: bool = False
+    in_default: bool = True
+    check: Callable[[ZeroShotDataset], None] | None = None
 
     def definition(self) -> list[Any]:
         """What a result depends on: the hyper-parameters and grids, those of an inner method too.
@@ -141,53 +89,14 @@ class Method:
         ]
 
 
-def tune_on_exemplars(
-    estimator: Any, data: ZeroShotDataset, options: TuningOptions
-) -> ZeroShotSearchCV:
-    """Tune EXEM under another method in the paper's two steps.
-
-    First the regressors, by the distance between predicted and real exemplars of classes left out;
-    then the other method on the exemplars that they predict. The first step is the same for every
-    other method and setting: it is computed once where `options.shared` keeps it.
-
-    Parameters
-    ----------
-    estimator : EXEM
-        With another method as its `estimator`.
-    data : ZeroShotDataset
-        Of which the training part is used.
-    options : TuningOptions
-        Setting, grid and folds.
-
-    Returns
-    -------
-    ZeroShotSearchCV
-        The second search, fitted on the training part.
-    """
-    inner = estimator.estimator
-    grid = {name: v for name, v in estimator.grids[options.grid].items() if name != "n_components"}
-    regressors = options.search(
-        clone(estimator).set_params(estimator=None),
-        grid,
-        setting="zsl",
-        checkpoint=options.shared or options.checkpoint,
-        cv=ClassKFold(options.cv.get_n_splits(), random_state=options.cv.random_state),
-        scoring={"exemplar_distance": exemplar_distance_score},
-    ).fit(data.X_train, data.y_train, signatures=data.signatures)
-    chosen = clone(estimator).set_params(**regressors.best_params_)
-    inner_grid = {f"estimator__{name}": v for name, v in inner.grids[options.grid].items()}
-    search = options.search(chosen, inner_grid).fit(
-        data.X_train, data.y_train, signatures=data.signatures
-    )
-    search.best_params_ = regressors.best_params_ | search.best_params_
-    search.edges_ = regressors.edges_ | search.edges_
-    return search
+_LOSSES = {"SynC o-vs-o": "ovo", "SynC cs": "cs", "SynC struct": "struct"}
 
 
 def _methods() -> Iterator[Method]:
-    yield Method("DAP", DAP)
-    yield Method("IAP", IAP)
-    yield Method("HAT", partial(HAT, "cluster"))
+    """Rows of the benchmark. Variants beside a method's usual form: see `_variants`."""
+    yield Method("DAP", DAP, check=partial(_check_attributes, "DAP"))
+    yield Method("IAP", IAP, check=partial(_check_attributes, "IAP"))
+    yield Method("HAT", partial(HAT, "cluster"), check=partial(_check_attributes, "HAT"))
     yield Method("CMT", CMT)
     yield Method("CMT*", CMTStar)
     yield Method("DeViSE", DeViSE)
@@ -203,20 +112,52 @@ def _methods() -> Iterator[Method]:
     yield Method("BiDiLEL", BiDiLEL)
     yield Method("CCA", CCA)
     yield Method("COSTA", COSTA)
-    losses = {"SynC o-vs-o": "ovo", "SynC cs": "cs", "SynC struct": "struct"}
-    for name, loss in losses.items():
+    for name, loss in _LOSSES.items():
         yield Method(name, partial(_sync, loss), in_demo=loss == "ovo")
     yield Method("EXEM (ConSE)", partial(_exem_of, ConSE), tune_on_exemplars)
     yield Method("EXEM (ESZSL)", partial(_exem_of, ESZSL), tune_on_exemplars, in_demo=True)
-    for name, loss in losses.items():
+    for name, loss in _LOSSES.items():
         yield Method(f"EXEM ({name})", partial(_exem_of, partial(_sync, loss)), tune_on_exemplars)
     yield Method("EXEM (1NN)", _exem, in_demo=True)
     yield Method("EXEM (1NNs)", partial(_exem, distance="standardized"))
 
 
-def _sync(loss: str) -> SynC:
+def _variants() -> Iterator[Method]:
+    """Methods in another form, which are run when they are named."""
+    for name, loss in _LOSSES.items():
+        for training, label in (
+            ("exact", LEARNED),
+            ("truncated", " (learned phantoms, truncated)"),
+        ):
+            make = partial(_sync, loss, learn_phantoms=True, phantom_training=training)
+            yield Method(f"{name}{label}", make, tune_in_two_steps, in_default=False)
+
+
+def _original_forms() -> Iterator[Method]:
+    """Methods as their own papers have them, where a choice of ours moves them in a table."""
+    forms: list[tuple[str, Callable[[], Any], list[str]]] = [
+        ("SAE (original)", SAE, ["center", "alpha_reduction"]),
+        (
+            "SAE (feature to semantic, original)",
+            partial(SAE, direction="feature_to_semantic", feature_norm=None, alpha_reduction=50.0),
+            ["center", "alpha_reduction"],
+        ),
+        (
+            "GFZSL (original)",
+            GFZSL,
+            ["covariance", "n_components", "alpha_variance", "variance_prior", "kernel"],
+        ),
+        ("BiDiLEL (original)", partial(BiDiLEL, placement="joint"), ["placement"]),
+        ("IAP (SVM, Platt)", partial(IAP, probabilities="platt"), []),
+        ("CMT* (common cutoff)", partial(CMTStar, threshold="common"), []),
+    ]
+    for name, make, kept in forms:
+        yield Method(name, make, tune_without(*kept), in_default=False)
+
+
+def _sync(loss: str, **options: Any) -> SynC:
     # A gap of three thousandths is far below what accuracies can tell.
-    return SynC(loss=loss, tol=3e-3)
+    return SynC(loss=loss, tol=3e-3, **options)
 
 
 def _exem(**options: Any) -> EXEM:
@@ -228,8 +169,29 @@ def _exem_of(make: Callable[[], Any]) -> EXEM:
     return _exem(estimator=make())
 
 
-#: Methods by name, in the order of the paper's tables.
-METHODS: dict[str, Method] = {method.name: method for method in _methods()}
+def _check_attributes(name: str, data: ZeroShotDataset) -> None:
+    """Refuse signatures that are binary for some classes and not for others."""
+    signatures = data.signatures.to_numpy(dtype=float)
+    kind = binary_kind(data.signatures.loc[data.seen_classes].to_numpy(dtype=float))
+    refuse_mixed_signatures(signatures, kind, data.signatures.index.to_numpy(), name)
+
+
+#: Methods by name, in the order of the paper's tables; then those with ``in_default=False``.
+METHODS: dict[str, Method] = {
+    method.name: method for method in (*_methods(), *_original_forms(), *_variants())
+}
+
+
+def default_methods() -> list[str]:
+    """The names of the methods that are run where none are named.
+
+    Returns
+    -------
+    list of str
+        Keys of `METHODS`, in its order.
+    """
+    return [name for name, method in METHODS.items() if method.in_default]
+
 
 #: Packages that bring methods name them under this entry point: a name and "module:Class".
 ENTRY_POINTS = "zslearn.methods"

@@ -6,6 +6,8 @@ import re
 
 from zslearn.experiments._published import load_published
 
+#: What the name of a method that learns its phantoms ends with.
+LEARNED = " (learned phantoms)"
 DATASET_LABELS = {"AWA1": "AwA", "AWA2": "AwA2"}
 FEATURE_LABELS = {"GoogLeNet": "G", "ResNet-101": "R"}
 METRIC_LABELS = {
@@ -82,6 +84,11 @@ def short_version(version: str) -> str:
     if found:
         return found[0]
     return "unknown" if not version or "unknown" in version else version
+
+
+def is_drawn(version: str) -> bool:
+    """Whether a split version says that the unseen classes were drawn at random."""
+    return "/random" in version
 
 
 def same_features(first: str, second: str) -> bool:

@@ -1,37 +1,30 @@
-"""Records of runs, read from their files."""
+"""Records of runs, written and read."""
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from zslearn.experiments._names import is_fraction, metric_label
-from zslearn.utils import warn_user
-
-#: Version of the record files.
-RECORD_SCHEMA = 1
-
-REQUIRED = ("dataset", "split", "split_version", "features", "method", "setting")
-OPTIONAL = ("subset", "semantic", "variant")
-_COLUMNS = (*REQUIRED, *OPTIONAL, "seed", "metric", "value", "file")
-
-#: The metrics of a summary, in its order.
-SUMMARY = (
-    "per_class_accuracy",
-    "harmonic",
-    "calibrated_seen",
-    "calibrated_unseen",
-    "calibrated_harmonic",
-    "ausuc",
+from zslearn.experiments._record_checks import (
+    FAILURE,
+    OPTIONAL,
+    REQUIRED,
+    check_record,
+    checked_edges,
+    checked_failure,
+    checked_metrics,
+    checked_origin,
 )
+from zslearn.utils import DamagedFileError, read_checked_json, warn_user, write_checked_json
 
-_FAILURE = ("type", "reason", "traceback")
-_FAILED_COLUMNS = ("dataset", "split", "features", "method", "setting", "seed", *_FAILURE, "file")
+_ORIGIN = (*REQUIRED, *OPTIONAL, "seed")
+_COLUMNS = (*_ORIGIN, "metric", "value", "file")
+_RUN = ("dataset", "split", "features", "method", "setting", "protocol", "seed")
+_FAILED_COLUMNS = (*_RUN, *FAILURE, "file")
+_EDGE_COLUMNS = (*_RUN, "hyper_parameter", "value", "edge", "file")
 
 Rows = list[dict[str, Any]]
 
@@ -45,7 +38,8 @@ def read_records(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
     - ``"dataset"``, ``"split"``, ``"split_version"``, ``"features"``, ``"method"``,
       ``"setting"`` (``"zsl"`` or ``"gzsl"``: what the hyper-parameters were tuned for): text;
     - optionally ``"subset"`` (part of the unseen classes), ``"semantic"`` (kind of signatures),
-      ``"variant"`` (``name=value`` joined by ``;``): text;
+      ``"variant"`` (``name=value`` joined by ``;``), ``"protocol"`` (how it was tuned; without it
+      ``"default"``) and ``"grid"`` (which of the method's grids): text;
     - ``"seed"``: whole number or null;
     - ``"metrics"``: name → number. All numbers are fractions between 0 and 1. Names are those of
       the published numbers: ``per_class_accuracy``, ``per_sample_accuracy``, ``ausuc``,
@@ -56,13 +50,17 @@ def read_records(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
     - only where the run failed, ``"failed"``: an object with the ``"type"`` of the error, its
       ``"reason"`` in one line and its ``"traceback"``. Such a record has no rows here;
       :func:`failed_runs` lists it;
+    - ``"checksum"``: SHA-256 of the rest as JSON with sorted keys and without spaces.
+      :func:`write_record` computes it;
     - whatever else the run wants to keep: ``"hyper_parameters"``, ``"times"``, … Tables do not
       look at it.
 
     Class splits are records with the splits ``"ss-1"``, ``"ss-2"``, …; tables show their mean.
 
     Files and folders whose name begins with a dot are passed over, so a record that is just being
-    written is not seen. A file that is no record is skipped with a warning that names it.
+    written is not seen. A file that is no record, that was changed after it was written, or that
+    has no checksum is skipped with a warning that names it; :func:`run_benchmark` computes such a
+    record again.
 
     Parameters
     ----------
@@ -74,49 +72,63 @@ def read_records(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
     -------
     DataFrame
         One row per number, with the columns `dataset`, `split`, `split_version`, `features`,
-        `method`, `setting`, `subset`, `semantic`, `variant`, `seed`, `metric`, `value`, `file`.
+        `method`, `setting`, `subset`, `semantic`, `variant`, `protocol`, `grid`, `seed`, `metric`,
+        `value`, `file`.
 
     See Also
     --------
     run_benchmark : Writes records.
+    write_record : Writes a record of one's own.
     failed_runs : What failed.
     """
     return pd.DataFrame(_read(_files(folder), _metric_rows), columns=list(_COLUMNS))
 
 
-def summarize_runs(records: pd.DataFrame) -> pd.DataFrame:
-    """Put the main numbers of records into one table: a row per method, a column per metric.
+def write_record(record: Mapping[str, Any], path: Path | str) -> None:
+    """Write a record of a run of one's own, with its checksum.
 
     Parameters
     ----------
-    records : DataFrame
-        As :func:`read_records` gives it. Several data sets, splits or seeds are not mixed: each
-        is a row of its own.
+    record : mapping
+        As :func:`read_records` describes it. A checksum that it has is replaced.
+    path : Path or str
+        The file; it is written whole or not at all. Its folder is made.
+
+    Raises
+    ------
+    ValueError
+        It is no record; the message says why.
+    """
+    check_record(dict(record))
+    write_checked_json(Path(path), record, indent=1)
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Read one record, whole and checked.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
 
     Returns
     -------
-    DataFrame
-        Fractions, NaN where there is none. "accuracy" is that of the conventional setting, per
-        class; "H" the harmonic mean without calibration, of a method tuned for the conventional
-        setting where there is one; "S cal.", "U cal." and "H cal." the accuracies on images of
-        seen and unseen classes and their harmonic mean, with calibration; and "AUSUC".
+    dict
+        Its content, without the checksum.
 
-    See Also
-    --------
-    build_table : Records in the layout of the paper's tables.
+    Raises
+    ------
+    ValueError
+        It is damaged, was changed after it was written, or is no record.
+    OSError
+        It cannot be read.
     """
-    origin = ["dataset", "split", "features", "method", "seed"]
-    # The first of two that give the same number: conventional before generalized.
-    ordered = records.sort_values("setting", ascending=False, kind="stable")
-    several = [name for name in origin if name == "method" or records[name].nunique() > 1]
-    wide = ordered.drop_duplicates([*origin, "metric"]).pivot(
-        index=several, columns="metric", values="value"
-    )
-    order = list(dict.fromkeys(records[several].itertuples(index=False, name=None)))
-    rows = [key if len(several) > 1 else key[0] for key in order]
-    wide = wide.loc[rows]
-    shown = [name for name in SUMMARY if name in wide.columns]
-    return wide[shown].rename(columns=metric_label).rename_axis(columns=None)
+    try:
+        record = read_checked_json(path)
+        check_record(record)
+    except OverflowError as error:
+        raise DamagedFileError(f"damaged record: a number is too large ({error})") from None
+    return record
 
 
 def failed_runs(records: Path | str | Iterable[Path | str]) -> pd.DataFrame:
@@ -135,13 +147,36 @@ def failed_runs(records: Path | str | Iterable[Path | str]) -> pd.DataFrame:
     -------
     DataFrame
         One row per failed run, with the columns `dataset`, `split`, `features`, `method`,
-        `setting`, `seed`, `type` (of the error), `reason` (one line), `traceback`, `file`.
+        `setting`, `protocol`, `seed`, `type` (of the error), `reason` (one line), `traceback`,
+        `file`.
 
     See Also
     --------
     read_records : The numbers of the runs that did not fail.
     """
     return pd.DataFrame(_read(_files(records), _failed_rows), columns=list(_FAILED_COLUMNS))
+
+
+def grid_edges(records: Path | str | Iterable[Path | str]) -> pd.DataFrame:
+    """List the hyper-parameters whose chosen value is at the edge of its grid.
+
+    Parameters
+    ----------
+    records : path or iterable of paths
+        A folder, or the files of records; see :func:`failed_runs`.
+
+    Returns
+    -------
+    DataFrame
+        One row per hyper-parameter of a run, with the columns `dataset`, `split`, `features`,
+        `method`, `setting`, `protocol`, `seed`, `hyper_parameter`, `value`, `edge` ("smallest" or
+        "largest") and `file`.
+
+    See Also
+    --------
+    zslearn.model_selection.GridEdgeWarning : The same, said by a search.
+    """
+    return pd.DataFrame(_read(_files(records), _edge_rows), columns=list(_EDGE_COLUMNS))
 
 
 def _files(records: Path | str | Iterable[Path | str]) -> list[tuple[Path, str]]:
@@ -159,82 +194,41 @@ def _files(records: Path | str | Iterable[Path | str]) -> list[tuple[Path, str]]
     ]
 
 
-def _read(files: list[tuple[Path, str]], rows_of: Callable[[Any, str], Rows]) -> Rows:
+def _read(files: list[tuple[Path, str]], rows_of: Callable[[Any], Rows]) -> Rows:
     """Rows of all records; a file that is none is skipped with a warning."""
     rows: Rows = []
     for path, name in files:
         try:
-            rows += rows_of(json.loads(path.read_bytes()), name)
-        except (ValueError, OSError, OverflowError, RecursionError) as error:
+            record = read_record(path)
+            rows += [{**row, "file": name} for row in rows_of(record)]
+        except (ValueError, OSError) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
-            warn_user(f"Skipped {path}: {reason}")
+            # Whatever it is, no table shows a number that nothing vouches for.
+            warn_user(f"Skipped {path}: {reason}. If it is a record, run it again (zslearn bench).")
     return rows
 
 
-def _metric_rows(record: Any, file: str) -> Rows:
+def _metric_rows(record: Any) -> Rows:
     """One row per number of a record; none where the run failed."""
-    origin = _checked_origin(record)
-    metrics = record.get("metrics")
-    if not isinstance(metrics, dict):
-        raise ValueError("damaged record: 'metrics' is not an object of numbers")
-    if _failure(record) is not None:
+    if checked_failure(record) is not None:
         return []
-    rows = []
-    for metric, value in metrics.items():
-        if value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ValueError(f"damaged record: metric {metric!r} is not a number")
-        if is_fraction(metric) and not (math.isnan(value) or 0 <= value <= 1):
-            raise ValueError(f"damaged record: metric {metric!r} is {value!r}, not a fraction")
-        if not metric.isprintable() or math.isinf(value):
-            raise ValueError(f"damaged record: metric {metric!r} is {value!r}")
-        if not math.isnan(value):
-            rows.append({**origin, "metric": metric, "value": float(value), "file": file})
-    return rows
+    origin = checked_origin(record)
+    return [
+        {**origin, "metric": metric, "value": value}
+        for metric, value in checked_metrics(record).items()
+    ]
 
 
-def _failed_rows(record: Any, file: str) -> Rows:
+def _failed_rows(record: Any) -> Rows:
     """One row where the run failed, else none."""
-    origin = _checked_origin(record)
-    failure = _failure(record)
-    return [] if failure is None else [{**origin, **failure, "file": file}]
+    failure = checked_failure(record)
+    return [] if failure is None else [{**checked_origin(record), **failure}]
 
 
-def _checked_origin(record: Any) -> dict[str, Any]:
-    """Which run a record is of; ValueError when it is no record."""
-    if not isinstance(record, dict) or "schema" not in record:
-        raise ValueError("not a record of a run")
-    schema = record["schema"]
-    if isinstance(schema, bool) or schema != RECORD_SCHEMA:
-        raise ValueError(f"a record of schema {schema!r}; this version reads {RECORD_SCHEMA}")
-    origin: dict[str, Any] = {}
-    for name in (*REQUIRED, *OPTIONAL):
-        text = record.get(name, "" if name in OPTIONAL else None)
-        # Unprintable text could drive the terminal it is shown on.
-        if not isinstance(text, str) or not text.isprintable():
-            raise ValueError(f"damaged record: {name!r} is {text!r}")
-        if name in ("dataset", "method", "setting") and not text.strip():
-            raise ValueError(f"damaged record: {name!r} is empty")
-        origin[name] = text
-    seed = record.get("seed")
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-        raise ValueError(f"damaged record: 'seed' is {seed!r}")
-    return {**origin, "seed": seed}
-
-
-def _failure(record: dict[str, Any]) -> dict[str, str] | None:
-    """What a failed record says of the error; None where the run did not fail."""
-    if "failed" not in record:
-        return None
-    failed = record["failed"]
-    if not isinstance(failed, dict):
-        raise ValueError("damaged record: 'failed' is not an object")
-    failure: dict[str, str] = {}
-    for name in _FAILURE:
-        text = failed.get(name)
-        # Only a traceback has lines.
-        if not isinstance(text, str) or not (name == "traceback" or text.isprintable()):
-            raise ValueError(f"damaged record: {name!r} of 'failed' is {text!r}")
-        failure[name] = text
-    return failure
+def _edge_rows(record: Any) -> Rows:
+    """One row per hyper-parameter at an edge."""
+    origin = checked_origin(record)
+    return [
+        {**origin, "hyper_parameter": name, "value": value, "edge": edge}
+        for name, (value, edge) in checked_edges(record).items()
+    ]

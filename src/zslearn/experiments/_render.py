@@ -1,4 +1,4 @@
-"""Tables as text, for a terminal, Markdown, CSV and LaTeX, and as a picture."""
+"""Tables as text, for a terminal, Markdown, CSV, LaTeX and reStructuredText, and as a picture."""
 
 from __future__ import annotations
 
@@ -15,11 +15,17 @@ import numpy as np
 
 from zslearn.experiments._figures import new_figure, save_figure
 from zslearn.experiments._names import metric_label, same_features
+from zslearn.experiments._spread import ALIKE, seeds_text
+from zslearn.experiments._table_layouts import TableColumn
 from zslearn.experiments._tables import ResultTable
 
+#: How a table may be written.
+FORMATS = ("terminal", "markdown", "csv", "latex", "rst")
 _MISSING = "–"
 
-_Cell = tuple[str, str]  # text, mark
+#: Text and mark: "best", "second" or nothing, with ≈ behind it where it applies.
+_Cell = tuple[str, str]
+_ALIKE_SIGN = "≈"
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,7 @@ class _Drawn:
 
 def render(
     table: ResultTable,
-    format: Literal["terminal", "markdown", "csv", "latex"] = "terminal",
+    format: Literal["terminal", "markdown", "csv", "latex", "rst"] = "terminal",
     *,
     width: int | None = None,
 ) -> str:
@@ -48,9 +54,11 @@ def render(
     ----------
     table : ResultTable
         From `build_table`.
-    format : {"terminal", "markdown", "csv", "latex"}
+    format : {"terminal", "markdown", "csv", "latex", "rst"}
         The best and second best of a column are marked ``**`` and ``*`` on a terminal, bold and
-        italic in Markdown, bold and underlined in LaTeX. CSV holds plain numbers.
+        italic in Markdown and reStructuredText, bold and underlined in LaTeX; those that do not
+        differ from the best are marked ``≈``. CSV holds plain numbers, spreads in columns of their
+        own.
     width : int, optional
         On a terminal: how wide a line may be; the columns that do not fit follow below.
 
@@ -64,6 +72,7 @@ def render(
         "markdown": lambda: _markdown(table),
         "csv": lambda: _csv(table),
         "latex": lambda: _latex(table),
+        "rst": lambda: _rst(table),
     }
     if format not in writers:
         raise ValueError(f"Tables are written as {', '.join(writers)}; not as {format!r}.")
@@ -78,22 +87,22 @@ def _number(value: float, decimals: int, mark: str = "", *, sign: bool = False) 
     return f"{rounded:{'+' if sign else ''}.{decimals}f}", mark
 
 
-def _drawn(table: ResultTable) -> list[_Drawn]:
+def _drawn(table: ResultTable, *, plain: bool = False) -> list[_Drawn]:
+    """The columns as text; with `plain` numbers stand alone, spreads beside them."""
     drawn = []
     difference = table.difference
     for column in table.columns:
         name, digits = column.name, column.decimals
         sides: dict[str, list[_Cell]] = {}
-        same = [digits] * len(table.ours)
-        printed = table.published_decimals[name]
-        for side, values, decimals, marks in (
-            ("ours", table.ours[name], same, table.marks_ours[name]),
-            ("published", table.published[name], printed, table.marks_published[name]),
-        ):
-            if values.notna().any():
-                cells = zip(values, decimals, marks, strict=True)
-                sides[side] = [_number(*cell) for cell in cells]
-        if len(sides) == 2:
+        if table.ours[name].notna().any():
+            sides |= _our_sides(table, column, plain=plain)
+        published = table.published[name]
+        if published.notna().any():
+            cells = zip(
+                published, table.published_decimals[name], table.marks_published[name], strict=True
+            )
+            sides["published"] = [_number(*cell) for cell in cells]
+        if len(sides) > 1 and "published" in sides:
             sides["Δ"] = [_number(value, digits, sign=True) for value in difference[name]]
         sides = sides or {"published": [(_MISSING, "")] * len(table.ours)}
         drawn.append(_Drawn.of(name, sides))
@@ -107,16 +116,44 @@ def _drawn(table: ResultTable) -> list[_Drawn]:
     return drawn
 
 
-def _joined(cells: Sequence[_Cell], marked: Callable[[str, str], str]) -> str:
+def _our_sides(table: ResultTable, column: TableColumn, *, plain: bool) -> dict[str, list[_Cell]]:
+    """Our numbers of one column, with their spread where there are several seeds."""
+    name, digits = column.name, column.decimals
+    seeds = seeds_text(table.n_seeds[name].tolist())
+    head = f"ours ({seeds})" if seeds else "ours"
+    marks = table.marks_ours[name] + table.alike[name].map({True: _ALIKE_SIGN, False: ""})
+    numbers = [_number(v, digits, mark) for v, mark in zip(table.ours[name], marks, strict=True)]
+    if not seeds:
+        return {head: numbers}
+    spreads = [_number(value, digits)[0] for value in table.spread[name]]
+    if plain:
+        return {head: numbers, "±": [(spread, "") for spread in spreads]}
+    both = zip(numbers, spreads, strict=True)
+    return {head: [(t if s == _MISSING else f"{t} ± {s}", mark) for (t, mark), s in both]}
+
+
+def _marked(cell: _Cell, emphasize: Callable[[str, str], str]) -> str:
+    """A cell with its marks; `emphasize` takes the text and "best", "second" or nothing."""
+    text, mark = cell
+    plain = emphasize(text, mark.removesuffix(_ALIKE_SIGN))
+    return f"{plain} {_ALIKE_SIGN}" if mark.endswith(_ALIKE_SIGN) else plain
+
+
+def _joined(cells: Sequence[_Cell], emphasize: Callable[[str, str], str]) -> str:
     """The parts of a cell in one; a cell without any number is one dash."""
     if all(text == _MISSING for text, _ in cells):
         return _MISSING
-    return " / ".join(marked(text, mark) for text, mark in cells)
+    return " / ".join(_marked(cell, emphasize) for cell in cells)
+
+
+def _notes(table: ResultTable) -> list[str]:
+    """The notes of a table, and what its signs mean."""
+    return [*table.notes, ALIKE] if table.alike.any(axis=None) else list(table.notes)
 
 
 def _compares(columns: Sequence[_Drawn]) -> bool:
     """Whether anything published stands in a table; else "ours" says nothing above a column."""
-    return any(column.parts != ("ours",) for column in columns)
+    return any(not (part.startswith("ours") or part == "±") for c in columns for part in c.parts)
 
 
 def _terminal(table: ResultTable, width: int | None) -> str:
@@ -124,7 +161,7 @@ def _terminal(table: ResultTable, width: int | None) -> str:
         return text + {"best": "**", "second": "*"}.get(mark, "")
 
     columns = _drawn(table)
-    n_heads = 2 if _compares(columns) else 1
+    n_heads = 2 if _compares(columns) or table.spread.notna().any(axis=None) else 1
     stub = _padded(["", table.corner, *map(str, table.ours.index)][2 - n_heads :], right=False)
     blocks: list[list[list[str]]] = [[]]
     used = len(stub[0])
@@ -138,7 +175,7 @@ def _terminal(table: ResultTable, width: int | None) -> str:
         blocks[-1].append(padded)
         used += 2 + len(padded[0])
     legend = f"** best, * second best of its {table.best_of}."
-    lines = [table.title, *table.notes, legend, ""]
+    lines = [table.title, *_notes(table), legend, ""]
     for block in blocks:
         drawn = ["  ".join(parts).rstrip() for parts in zip(stub, *block, strict=True)]
         rule = "-" * max(len(line) for line in drawn)
@@ -161,7 +198,7 @@ def _markdown(table: ResultTable) -> str:
 
     columns = _drawn(table)
     head = [escaped(table.corner)]
-    compares = _compares(columns)
+    compares = _compares(columns) or table.spread.notna().any(axis=None)
     for column in columns:
         sides = f"<br>{' / '.join(column.parts)}" if compares else ""
         head.append(f"{escaped(column.name)}{sides}")
@@ -170,7 +207,7 @@ def _markdown(table: ResultTable) -> str:
         cells = [_joined(column.cells[i], marked) for column in columns]
         rows.append([escaped(str(label)), *cells])
     lines = [f"**{escaped(table.title)}**", ""]
-    lines += [f"- {escaped(note)}" for note in table.notes]
+    lines += [f"- {escaped(note)}" for note in _notes(table)]
     lines += [f"- **Best** and *second best* of a {table.best_of}.", ""]
     lines += [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join(lines) + "\n"
@@ -183,13 +220,13 @@ def _csv(table: ResultTable) -> str:
         for column in table.columns
         if column.features and not same_features(column.features, column.published_features)
     }
-    columns = _drawn(table)
+    columns = _drawn(table, plain=True)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     head = [table.corner]
     for column in columns:
         for part in column.parts:
-            own = features.get(column.name, "") if part == "ours" else ""
+            own = features.get(column.name, "") if part.startswith("ours") else ""
             head.append(f"{column.name} {part}{own}")
     writer.writerow(head)
     for i, label in enumerate(table.ours.index):
@@ -207,6 +244,8 @@ _LATEX = {
     "Δ": r"$\Delta$",
     "χ²": r"$\chi^2$",
     "·": r"$\cdot$",
+    "±": r"$\pm$",
+    "≈": r"$\approx$",
 }
 _LATEX_SIGNS = re.compile("|".join(re.escape(sign) for sign in _LATEX))
 
@@ -228,16 +267,53 @@ def _latex(table: ResultTable) -> str:
     lines = [
         r"\begin{table}",
         r"\centering",
-        rf"\caption{{{escaped(' '.join([table.title + '.', *table.notes]))}}}",
+        rf"\caption{{{escaped(' '.join([table.title + '.', *_notes(table)]))}}}",
         r"\begin{tabular}{l" + "".join("|" + "r" * len(c.parts) for c in columns) + "}",
         " & ".join(["", *names]) + r" \\",
         " & ".join([escaped(table.corner), *parts]) + r" \\ \hline",
     ]
     for i, label in enumerate(table.ours.index):
-        cells = [marked(*cell) for column in columns for cell in column.cells[i]]
+        cells = [_marked(cell, marked) for column in columns for cell in column.cells[i]]
+        cells = [cell.replace(_ALIKE_SIGN, _LATEX[_ALIKE_SIGN]) for cell in cells]
         lines.append(" & ".join([escaped(str(label)), *cells]) + r" \\")
     lines += [r"\hline", r"\end{tabular}", r"\end{table}"]
     return "\n".join(lines) + "\n"
+
+
+def _rst(table: ResultTable) -> str:
+    """The notes as a list, and a csv-table directive."""
+
+    def escaped(text: str) -> str:
+        return re.sub(r"([\\*`|_])", r"\\\1", text)
+
+    def emphasize(text: str, mark: str) -> str:
+        sign = {"best": "**", "second": "*"}.get(mark, "")
+        # A true minus, which does not look like the dash of a missing number.
+        return f"{sign}{text.replace('-', '−')}{sign}"
+
+    def line(cells: Sequence[str]) -> str:
+        quoted = [
+            f'"{c.replace(chr(34), 2 * chr(34))}"' if set(c) & {";", '"'} else c for c in cells
+        ]
+        return f"   {'; '.join(quoted)}"
+
+    columns = _drawn(table)
+    head = [escaped(table.corner)]
+    for column in columns:
+        first, *others = column.parts
+        head += [f"{escaped(column.name)}, {first}", *others]
+    lines = [f"- {escaped(note)}" for note in _notes(table)]
+    lines += [f"- **Best** and *second best* of a {table.best_of}.", ""]
+    lines += [".. csv-table::", "   :header-rows: 1", "   :class: numbers", "   :delim: ;", ""]
+    lines.append(line(head))
+    for i, label in enumerate(table.ours.index):
+        cells = [_marked(cell, emphasize) for column in columns for cell in column.cells[i]]
+        lines.append(line([escaped(str(label)), *cells]))
+    best = f"**Best** and *second best* of a {table.best_of}."
+    return (
+        "\n".join([*lines, "", *(f"- {escaped(note)}" for note in _notes(table)), f"- {best}"])
+        + "\n"
+    )
 
 
 def save_table_plot(table: ResultTable, path: Path, *, most_columns: int = 4) -> None:

@@ -4,38 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-import platform
-import re
 import shutil
-import time
 import traceback
-import warnings
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
-from importlib.metadata import version
-from itertools import product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from sklearn.exceptions import FitFailedWarning
 
-from zslearn._version import __version__
 from zslearn.datasets import ZeroShotDataset
-from zslearn.experiments._evaluate import GeneralizedScores, measure_conventional
-from zslearn.experiments._methods import Method, TuningOptions, find_method
-from zslearn.experiments._records import RECORD_SCHEMA
-from zslearn.metrics import per_class_accuracy, seen_unseen_curve
-from zslearn.model_selection import (
-    ClassKFold,
-    GeneralizedClassKFold,
-    GridEdgeWarning,
-    ZeroShotSearchCV,
-)
-from zslearn.utils import fingerprint, name_some, replacing, to_numpy, warn_user
+from zslearn.experiments._measure import circumstances, tune_and_measure
+from zslearn.experiments._methods import Method, find_method
+from zslearn.experiments._plan import Run, check_measurable, chosen_splits, plan_runs
+from zslearn.experiments._protocol import Protocol
+from zslearn.experiments._record_checks import check_record
+from zslearn.experiments._records import write_record
+from zslearn.experiments._tuning import TuningOptions
+from zslearn.utils import name_some, warn_user
 
-_GRIDS = ("fast", "paper")
-_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pandas")
 _SETTINGS = ("zsl", "gzsl")
 
 Say = Callable[[str], None]
@@ -47,9 +33,13 @@ def run_benchmark(
     out: str | os.PathLike[str],
     *,
     settings: Sequence[str] = ("zsl", "gzsl"),
-    grid: str = "fast",
-    n_splits: int = 5,
-    seed: int = 0,
+    splits: str | Sequence[str] | None = None,
+    seeds: int | Sequence[int] = (0,),
+    protocol: str | Protocol = "default",
+    grid: str | None = None,
+    n_splits: int | None = None,
+    seed: int | None = None,
+    authors: str | os.PathLike[str] | None = None,
     resume: bool = True,
     n_jobs: int | None = None,
     progress: bool = False,
@@ -58,13 +48,15 @@ def run_benchmark(
     """Tune, fit and measure methods on a data set, and write one record for each.
 
     Every method is tuned by leaving out seen classes of the training part, fitted on all of that
-    part, and then measured on the test parts. A record is written when it is finished, whole or not
-    at all. A finished one is not computed again, and inside an unfinished one the search goes on
-    where it was stopped.
+    part, and then measured on the test parts: once for each split, seed and setting. A record is
+    written when it is finished, whole or not at all. A finished one is not computed again, and
+    inside an unfinished one the search goes on where it was stopped. A record that is damaged, or
+    that was changed after it was written, is computed again with a warning.
 
     A method that fails does not end the run: a record that says why takes the place of its record,
     the others go on, and a `FitFailedWarning` at the end names what failed. The next run with
-    `resume` tries it again. See :func:`failed_runs`.
+    `resume` tries it again. See :func:`failed_runs`. What is known beforehand to fail is said
+    before anything is tuned.
 
     Parameters
     ----------
@@ -76,12 +68,22 @@ def run_benchmark(
         Folder of the records; it is made.
     settings : sequence of {"zsl", "gzsl"}
         Conventional, generalized, or both. Each is tuned for itself.
-    grid : {"fast", "paper"}
-        Which of the methods' grids.
-    n_splits : int
-        Folds over the seen classes.
-    seed : int
-        Decides the folds, and what a method leaves to chance.
+    splits : str or sequence of str, optional
+        Names of splits of the data set; by default its active one. "ss" is all of "ss-1", "ss-2",
+        … where there is no split of that name.
+    seeds : int or sequence of int
+        Each decides the folds, and what a method leaves to chance.
+    protocol : {"default", "authors"} or Protocol
+        How methods are tuned; see :class:`Protocol` and :func:`authors_protocol`.
+    grid : {"fast", "paper", "paper-googlenet"}, optional
+        Which of the methods' grids; by default that of the protocol: "fast", or "paper" for
+        "authors".
+    n_splits : int, optional
+        Folds over the seen classes; by default those of the protocol, five.
+    seed : int, optional
+        The same as `seeds` with one seed.
+    authors : str or path, optional
+        Folder of the authors' files, for the protocol "authors".
     resume : bool
         Whether what is finished is kept.
     n_jobs : int, optional
@@ -94,232 +96,141 @@ def run_benchmark(
     Returns
     -------
     list of Path
-        The records, in the order of settings and methods; those of failed runs too.
+        The records, in the order of splits, seeds, settings and methods; those of failed runs too.
+
+    Raises
+    ------
+    ValueError
+        A name is unknown, the protocol has nothing for the data, or the generalized setting is
+        asked for on a split without test images of seen classes: before anything is computed.
 
     See Also
     --------
     read_records : What the records say.
     summarize_runs : The results as one table.
     failed_runs : Which runs failed, and why.
+    grid_edges : Where a search ended on the edge of its grid.
     """
-    _check_names(settings, grid)
-    out = Path(out)
-    named: dict[str, Method] = {}
-    for name in [methods] if isinstance(methods, str) else methods:
-        method = find_method(name)
-        # Two spellings are one method; classes of two modules may share their name.
-        named[name if ":" in name else method.name] = method
-    split = data.active_split
-    data_key = fingerprint(
-        to_numpy(data.X), data.y, data.signatures, split.train, split.test_seen, split.test_unseen
+    _check_settings(settings)
+    seeds = _as_seeds(seeds, seed)
+    named = _named_methods(methods)
+    parts = [data.with_split(name) for name in chosen_splits(data, splits)]
+    for part in parts:
+        check_measurable(part, settings)
+    runs = list(
+        plan_runs(parts, named, settings, seeds, Path(out), protocol, grid, n_splits, authors)
     )
-    # Not that of another run into the same folder, which may end before this one.
-    shared = out / f".parts-shared-{fingerprint(data_key, list(named), grid, seed)[:12]}"
     if not resume:
-        shutil.rmtree(shared, ignore_errors=True)
-    paths: list[Path] = []
-    failed: list[str] = []
-    for setting, name in product(settings, named):
-        run = f"{name}, {setting}"
-        slug = _slug(data.name, data.split, data.features, name, setting, grid, seed)
-        path, parts = out / f"{slug}.json", out / f".parts-{slug}"
-        paths.append(path)
-        identity = (data_key, setting, grid, n_splits, seed, __version__)
-        if resume and _is_finished(path, named[name], identity):
-            say(f"{run}: finished before")
+        for folder in {folder for run in runs for folder in (run.parts, run.shared)}:
+            shutil.rmtree(folder, ignore_errors=True)
+    failed = _refuse_early(runs, say)
+    for run in runs:
+        if run in failed:
             continue
-        say(f"{run}: tuning")
-        if not resume and parts.exists():
-            shutil.rmtree(parts)
-        splitter = ClassKFold if setting == "zsl" else GeneralizedClassKFold
+        if resume and run.is_finished():
+            say(f"{run.label}: finished before")
+            continue
+        say(f"{run.label}: tuning")
         options = TuningOptions(
-            setting=setting,
-            grid=grid,
-            cv=splitter(min(n_splits, len(data.seen_classes) // 2), random_state=seed),
-            checkpoint=parts,
-            shared=shared,
+            setting=run.setting,
+            grid=run.grid,
+            cv=run.protocol.folds(run.setting, len(run.data.seen_classes), run.seed),
+            checkpoint=run.parts,
+            shared=run.shared,
             n_jobs=n_jobs,
             progress=progress,
+            rescale_bias=run.protocol.rescale_bias,
         )
-        text, reason = _record_text(named[name], data, options, seed, identity)
-        with replacing(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        reason = _write(run, options)
         if reason is None:
-            shutil.rmtree(parts, ignore_errors=True)
+            shutil.rmtree(run.parts, ignore_errors=True)
         else:
             failed.append(run)
-            say(f"{run}: failed ({reason}); going on")
+            say(f"{run.label}: failed ({reason}); going on")
+    for folder in {run.shared for run in runs} - {run.shared for run in failed}:
+        shutil.rmtree(folder, ignore_errors=True)
     if failed:
         warn_user(
-            f"Runs failed: {name_some(failed)}. Their records say why, see failed_runs; running "
-            "again with resume tries them again.",
+            f"Runs failed: {name_some([run.label for run in failed])}. Their records say why, see "
+            "failed_runs; running again with resume tries them again.",
             FitFailedWarning,
         )
-    else:
-        shutil.rmtree(shared, ignore_errors=True)
-    return paths
+    return [run.path for run in runs]
 
 
-def _check_names(settings: Sequence[str], grid: str) -> None:
-    """Refuse what is no setting or grid before anything is computed."""
+def _check_settings(settings: Sequence[str]) -> None:
     unknown = [name for name in settings if name not in _SETTINGS]
     if unknown:
         raise ValueError(
             f"Unknown settings: {name_some(unknown)}. There are: {', '.join(_SETTINGS)}."
         )
-    if grid not in _GRIDS:
-        raise ValueError(f"There is no grid named {grid!r}; there are: {', '.join(_GRIDS)}.")
 
 
-def _record_text(
-    method: Method,
-    data: ZeroShotDataset,
-    options: TuningOptions,
-    seed: int,
-    identity: tuple[Any, ...],
-) -> tuple[str, str | None]:
-    """Run a method; the text of its record, and the reason where it failed."""
-    origin = {
-        "schema": RECORD_SCHEMA,
-        "dataset": data.name,
-        "split": data.split,
-        "split_version": data.version,
-        "features": data.features,
-        "method": method.name,
-        "setting": options.setting,
-        "seed": seed,
-        "grid": options.grid,
-    }
+def _as_seeds(seeds: int | Sequence[int], seed: int | None) -> list[int]:
+    """Seeds, each once; one alone may be called `seed`."""
+    if seed is not None:
+        if seeds not in ((0,), [0]):
+            raise ValueError("Give seeds or seed, not both.")
+        seeds = seed
+    found = [seeds] if isinstance(seeds, int) else list(dict.fromkeys(seeds))
+    if not found or not all(
+        isinstance(s, int) and not isinstance(s, bool) and s >= 0 for s in found
+    ):
+        raise ValueError(f"seeds are whole numbers, 0 or larger; got {seeds!r}.")
+    return found
+
+
+def _named_methods(methods: str | Sequence[str]) -> dict[str, Method]:
+    named: dict[str, Method] = {}
+    for name in [methods] if isinstance(methods, str) else methods:
+        method = find_method(name)
+        # Two spellings are one method; classes of two modules may share their name.
+        named[name if ":" in name else method.name] = method
+    return named
+
+
+def _refuse_early(runs: Sequence[Run], say: Say) -> list[Run]:
+    """Write records of runs that must fail, before anything is tuned."""
+    refused: list[Run] = []
+    for run in runs:
+        try:
+            run.check()
+        except Exception as error:
+            write_record(run.origin() | _failure(error) | circumstances(), run.path)
+            say(f"{run.label}: failed ({_one_line(error)}); going on")
+            refused.append(run)
+    return refused
+
+
+def _write(run: Run, options: TuningOptions) -> str | None:
+    """Run a method and write its record; the reason where it failed."""
     reason = None
     try:
         # First: a key that cannot be made costs nothing then.
-        key = _key(method, identity)
-        results = _run(method, data, options, seed)
-        text = json.dumps(origin | results | _circumstances() | {"key": key}, indent=1)
+        key = run.key()
+        estimator = run.protocol.prepare(run.method.make(), run.seed)
+        results = tune_and_measure(run.method, estimator, run.data, options)
+        record = json.loads(json.dumps(run.origin() | results | circumstances() | {"key": key}))
+        check_record(record)
     except Exception as error:
         reason = _one_line(error)
-        failure = {
-            "type": type(error).__name__,
-            "reason": reason,
-            "traceback": "".join(traceback.format_exception(error)),
-        }
         # Without a key: no version of the program can take it for a finished one.
-        record = origin | {"metrics": {}, "failed": failure} | _circumstances()
-        text = json.dumps(record, indent=1)
-    return text + "\n", reason
+        record = run.origin() | _failure(error) | circumstances()
+    write_record(record, run.path)
+    return reason
 
 
-def _run(
-    method: Method, data: ZeroShotDataset, options: TuningOptions, seed: int
-) -> dict[str, Any]:
-    """Tune and measure one method: the results for its record."""
-    estimator = method.make()
-    # Those of an inner method too.
-    names = [n for n in estimator.get_params() if n.split("__")[-1] == "random_state"]
-    estimator.set_params(**dict.fromkeys(names, seed))
-    start = time.perf_counter()
-    with warnings.catch_warnings():
-        # The record says so.
-        warnings.simplefilter("ignore", GridEdgeWarning)
-        search = method.tune(estimator, data, options)
-    tuned = time.perf_counter()
-    model = search.estimator_
-    results: dict[str, Any] = {
-        "hyper_parameters": _plain(search.best_params_),
-        "edges": dict(getattr(search, "edges_", {})),
+def _failure(error: Exception) -> dict[str, Any]:
+    """What a record says of an error."""
+    failure = {
+        "type": type(error).__name__,
+        "reason": _one_line(error),
+        "traceback": "".join(traceback.format_exception(error)),
     }
-    if options.setting == "zsl":
-        results["metrics"] = measure_conventional(model, data)
-        if len(data.y_test_seen):
-            # The paper's harmonic mean without calibration is of methods tuned for this setting.
-            found = GeneralizedScores.of(model, data).measure(bias=0.0)
-            results["metrics"] |= {name: found[name] for name in ("seen", "unseen", "harmonic")}
-        classes = data.unseen_classes
-        predicted = model.predict(data.X_test_unseen, classes=classes)
-        results["per_class"] = _per_class(data.y_test_unseen, predicted, classes)
-    else:
-        generalized = GeneralizedScores.of(model, data)
-        results["metrics"] = generalized.measure(search.bias_)
-        results["calibration_factor"] = search.bias_
-        calibrated = search.predict(np.concatenate([data.X_test_seen, data.X_test_unseen]))
-        results["per_class"] = _per_class(generalized.y_true, calibrated, model.classes_)
-        unseen, seen, _ = seen_unseen_curve(**vars(generalized))
-        results["curve"] = {"acc_unseen": unseen.tolist(), "acc_seen": seen.tolist()}
-    results["cross_validation"] = _cross_validation(search)
-    results["times"] = {"tune_and_fit": tuned - start, "measure": time.perf_counter() - tuned}
-    return results
-
-
-def _circumstances() -> dict[str, Any]:
-    """When, with what and where a record was made."""
-    return {
-        "written": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {"zslearn": __version__, **{name: version(name) for name in _PACKAGES}},
-        "machine": {
-            "python": platform.python_version(),
-            "system": platform.platform(),
-            "cores": os.cpu_count(),
-        },
-    }
+    return {"metrics": {}, "failed": failure}
 
 
 def _one_line(error: Exception) -> str:
     """What an error says, in one line that is safe to show on a terminal."""
     line = " ".join(str(error).split()) or type(error).__name__
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
-
-
-def _per_class(y_true: Any, predicted: Any, classes: Any) -> dict[str, float]:
-    accuracies = per_class_accuracy(
-        y_true, predicted, classes=classes, missing="ignore", average=None
-    )
-    return {
-        str(label): float(accuracy)
-        for label, accuracy in zip(classes.tolist(), accuracies, strict=True)
-        if np.isfinite(accuracy)
-    }
-
-
-def _cross_validation(search: ZeroShotSearchCV) -> dict[str, Any]:
-    """The whole grid: settings and what each gave in each fold."""
-    results: dict[str, Any] = dict(search.cv_results_)
-    settings = [_plain(setting) for setting in results.pop("params")]
-    # The columns "param_…" say once more what "params" says; times would make every record differ.
-    columns = {
-        name: values.tolist()
-        for name, values in results.items()
-        if not name.startswith("param_") and not name.endswith("_time")
-    }
-    return {"params": settings, **columns}
-
-
-def _plain(setting: dict[str, Any]) -> dict[str, Any]:
-    """Hyper-parameters as JSON can hold them."""
-    plain: dict[str, Any] = {}
-    for name, value in setting.items():
-        if isinstance(value, np.generic):
-            value = value.item()
-        is_plain = value is None or isinstance(value, (str, bool, int, float))
-        plain[name] = value if is_plain else repr(value)
-    return plain
-
-
-def _key(method: Method, identity: tuple[Any, ...]) -> str:
-    """A digest of all that a record depends on."""
-    data_key, *rest = identity
-    return fingerprint(data_key, method.definition(), *rest)
-
-
-def _is_finished(path: Path, method: Method, identity: tuple[Any, ...]) -> bool:
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        return "failed" not in record and record["key"] == _key(method, identity)
-    except Exception:
-        # No record, a damaged one, or a method that cannot be made: its run will say why.
-        return False
-
-
-def _slug(*parts: Any) -> str:
-    """A file name that tells the parts and differs when they do."""
-    plain = "_".join(re.sub(r"[^A-Za-z0-9.-]+", "-", str(part)).strip("-") for part in parts)
-    return plain if plain == "_".join(map(str, parts)) else f"{plain}_{fingerprint(*parts)[:6]}"

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+import pandas as pd
+
 from zslearn.datasets import N_CLASS_SPLITS
-from zslearn.experiments._names import metric_label, same_features, short_version
+from zslearn.experiments._names import is_drawn, metric_label, same_features, short_version
 from zslearn.experiments._ranks import Ranking
+from zslearn.experiments._record_checks import DEFAULT_PROTOCOL
+from zslearn.experiments._spread import seeds_text
 from zslearn.experiments._table_layouts import Column, Key, TableColumn
 from zslearn.experiments._table_places import UNCALIBRATED, OwnNumber
 
@@ -64,37 +69,63 @@ def version_notes(
     ]
 
 
+def protocol_notes(own_numbers: Iterable[OwnNumber], *, of_paper: bool = True) -> list[str]:
+    """Say how ours were tuned, where that is not the default."""
+    names = sorted({number.protocol for number in own_numbers} - {DEFAULT_PROTOCOL})
+    of_ours = "ours: " if of_paper else ""
+    return [f"Protocol – {of_ours}{', '.join(names)}."] if names else []
+
+
 def count_notes(
     names: Sequence[str],
     columns: Iterable[Key],
-    ours: Mapping[tuple[Key, Key], Sequence[float]],
+    own_numbers: Iterable[OwnNumber],
+    n_seeds: pd.DataFrame,
 ) -> list[str]:
-    """Say over how many records the numbers are means."""
-    counts = []
+    """Say over how many seeds, class splits and further records the numbers are means."""
+    numbers = list(own_numbers)
+    notes = []
+    if seeds_text(n_seeds.to_numpy().ravel().tolist()):
+        of_columns = {name: seeds_text(n_seeds[name].tolist()) for name in names}
+        kinds = sorted(set(of_columns.values()) - {""})
+        several = "; ".join(f"{name}: {text}" for name, text in of_columns.items() if text)
+        over = kinds[0] if len(kinds) == 1 else f"several seeds ({several})"
+        notes.append(f"Spread – mean ± standard deviation over {over}.")
+    repeated = []
     for name, key in zip(names, columns, strict=True):
-        sizes = sorted({len(values) for (_, column), values in ours.items() if column == key})
+        places = Counter((n.row, n.seed, n.class_split) for n in numbers if n.column == key)
+        sizes = sorted(set(places.values()))
         if sizes and sizes[-1] > 1:
             span = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-            counts.append(f"{name}: {span}")
-    return [f"Ours are means over several records – {'; '.join(counts)}."] if counts else []
+            repeated.append(f"{name}: {span}")
+    if repeated:
+        notes.append(f"Ours are means over several records of one run – {'; '.join(repeated)}.")
+    return notes
 
 
 def class_split_notes(
     names: Sequence[str], columns: Mapping[Key, Column], own_numbers: Iterable[OwnNumber]
 ) -> list[str]:
-    """Say where a mean is over fewer class splits than the paper's."""
+    """Say over which class splits a mean is, and where these are fewer than the paper's."""
+    own_numbers = list(own_numbers)
     behind: dict[Key, dict[Key, set[str]]] = {}
     for number in own_numbers:
         if number.class_split:
             of_column = behind.setdefault(number.column, {})
             of_column.setdefault(number.row, set()).add(number.class_split)
-    partial = []
+    partial, averaged = [], []
     for name, (key, column) in zip(names, columns.items(), strict=True):
+        if splits := sorted(set().union(*behind.get(key, {}).values())):
+            averaged.append(f"{name}: {', '.join(splits)}")
         fewest = min((len(splits) for splits in behind.get(key, {}).values()), default=0)
         wanted = N_CLASS_SPLITS.get(column.keys.get("dataset", ""), 0)
         if 0 < fewest < wanted:
             partial.append(f"{name}: some methods {fewest} of {wanted}")
-    return [f"Not all class splits – {'; '.join(partial)}."] if partial else []
+    notes = [f"Means over class splits – {'; '.join(averaged)}."] if averaged else []
+    drawn = {number.column for number in own_numbers if is_drawn(number.split_version)}
+    if where := [name for name, key in zip(names, columns, strict=True) if key in drawn]:
+        notes.append(f"Class splits drawn at random, not the published ones – {', '.join(where)}.")
+    return [*notes, f"Not all class splits – {'; '.join(partial)}."] if partial else notes
 
 
 def tuning_notes(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +10,16 @@ import pandas as pd
 
 from zslearn.datasets import N_CLASS_SPLITS
 from zslearn.experiments._names import (
+    LEARNED,
     canonical_dataset,
     canonical_features,
     canonical_method,
     same_features,
     short_version,
 )
-from zslearn.experiments._records import OPTIONAL
+from zslearn.experiments._record_checks import DEFAULT_PROTOCOL, OPTIONAL
+from zslearn.experiments._spread import Runs
+from zslearn.experiments._summary import is_class_split
 from zslearn.experiments._table_layouts import Column, Key
 from zslearn.utils import name_some
 
@@ -36,31 +38,44 @@ class OwnNumber:
     class_split: str
     value: float
     tuned_for: str
+    seed: Hashable
+    protocol: str
+    grid: str
 
 
 def comparable_records(
-    records: pd.DataFrame, features: str | None, split_version: str | None, like: str
+    records: pd.DataFrame,
+    like: str,
+    *,
+    features: str | None,
+    split_version: str | None,
+    protocol: str | None,
+    grid: str | None,
 ) -> Iterable[dict[str, Any]]:
-    """Records with these features and this version, under the published tables' names of things."""
+    """Records with these features and so on, under the published tables' names of things."""
     methods: dict[str, str] = {}
+    averaged = _averaged_splits(records)
     for cells in records.dropna(subset=["value"]).to_dict("records"):
         record = {str(name): value for name, value in cells.items()}
+        for name in OPTIONAL:
+            if not isinstance(record.get(name), str):
+                record[name] = ""
+        record["protocol"] = record["protocol"] or DEFAULT_PROTOCOL
         if features is not None and not same_features(record["features"], features):
             continue
         version = str(record["split_version"])
         if split_version not in (None, version, short_version(version)):
             continue
+        if protocol not in (None, record["protocol"]) or grid not in (None, record["grid"]):
+            continue
         if record["method"] not in methods:
             methods[record["method"]] = canonical_method(record["method"])
         record["method"] = methods[record["method"]]
+        record["class_split"] = ""
+        if (record["dataset"], record["split"]) in averaged:
+            record["class_split"], record["split"] = record["split"].casefold(), "ss"
         record["split"] = str(record["split"]).casefold()
         record["dataset"] = canonical_dataset(record["dataset"], own=record["split"] == "own")
-        record["class_split"] = ""
-        if record["dataset"] in N_CLASS_SPLITS and re.fullmatch(r"ss-\d+", record["split"]):
-            record["class_split"], record["split"] = record["split"], "ss"
-        for name in OPTIONAL:
-            if not isinstance(record.get(name), str):
-                record[name] = ""
         if record["dataset"] == "ImageNet":
             record["subset"] = record["subset"] or "all"
             record["split"] = record["split"] or "ss"
@@ -68,7 +83,27 @@ def comparable_records(
         if like == "harmonic" and record["metric"] in UNCALIBRATED:
             # The paper tunes the uncalibrated harmonic mean as in the conventional setting.
             record["setting"] = "gzsl"
+        if like == "learned_phantoms" and not record["variant"]:
+            # The paper compares two forms of one method; runs call the second by a name of its own.
+            plain = record["method"].removesuffix(LEARNED)
+            record["variant"] = f"learn_phantoms={plain != record['method']}"
+            record["method"] = plain
         yield record
+
+
+def _averaged_splits(records: pd.DataFrame) -> set[tuple[str, str]]:
+    """Data sets and splits whose mean is shown: those of the field, and others of several."""
+    pairs = records[["dataset", "split"]].drop_duplicates().itertuples(index=False, name=None)
+    found: dict[str, list[str]] = {}
+    for dataset, split in pairs:
+        if is_class_split(str(split).casefold()):
+            found.setdefault(dataset, []).append(split)
+    return {
+        (dataset, split)
+        for dataset, splits in found.items()
+        for split in splits
+        if len(splits) > 1 or canonical_dataset(dataset) in N_CLASS_SPLITS
+    }
 
 
 def place_records(
@@ -150,6 +185,9 @@ def _place(
         class_split=str(record["class_split"]),
         value=float(record["value"]) * (100 if percent else 1),
         tuned_for=str(record["tuned_for"]),
+        seed=None if pd.isna(record.get("seed")) else record["seed"],
+        protocol=record["protocol"],
+        grid=record["grid"],
     )
 
 
@@ -183,20 +221,40 @@ def prefer_conventional(own_numbers: list[OwnNumber]) -> list[OwnNumber]:
     ]
 
 
+def runs_by_place(own_numbers: Iterable[OwnNumber]) -> dict[tuple[Key, Key], Runs]:
+    """Our numbers by row and column, each by seed and class split; the mean of several of one."""
+    values: dict[tuple[Key, Key], dict[tuple[Hashable, str], list[float]]] = {}
+    for number in own_numbers:
+        runs = values.setdefault((number.row, number.column), {})
+        runs.setdefault((number.seed, number.class_split), []).append(number.value)
+    return {
+        place: {run: sum(found) / len(found) for run, found in runs.items()}
+        for place, runs in values.items()
+    }
+
+
 def refuse_mixtures(
     own_numbers: Iterable[OwnNumber], columns: Mapping[Key, Column], *, by_row: bool
 ) -> None:
-    """One column compares like with like: one kind of features, one version of the split."""
+    """One column compares like with like: features, version of the split, protocol.
+
+    Methods may differ in their grids; the numbers behind one mean may not.
+    """
     features: dict[tuple[Key, Key], dict[str, str]] = {}
-    versions: dict[Key, set[str]] = {}
+    versions: dict[tuple[Key, str], set[str]] = {}
+    protocols: dict[Key, set[str]] = {}
+    grids: dict[tuple[Key, Key], set[str]] = {}
     for number in own_numbers:
         place = (number.column, number.row if by_row else ())
         features.setdefault(place, {})[canonical_features(number.features)] = number.features
-        # Class splits are different by intention.
-        version = number.split_version if not number.class_split else "class splits"
-        versions.setdefault(number.column, set()).add(version)
+        # Class splits differ by intention, each from the others.
+        versions.setdefault((number.column, number.class_split), set()).add(number.split_version)
+        protocols.setdefault(number.column, set()).add(number.protocol)
+        grids.setdefault((number.column, number.row), set()).add(number.grid)
     kinds = [(column, "features", list(names.values())) for (column, _), names in features.items()]
-    kinds += [(column, "split_version", sorted(names)) for column, names in versions.items()]
+    kinds += [(column, "split_version", sorted(names)) for (column, _), names in versions.items()]
+    kinds += [(column, "protocol", sorted(names)) for column, names in protocols.items()]
+    kinds += [(column, "grid", sorted(names)) for (column, _), names in grids.items()]
     for column, what, names in kinds:
         if len(names) > 1:
             keys = columns[column].keys

@@ -15,7 +15,8 @@ import pandas as pd
 
 from zslearn.experiments._published import KEYS, TABLES, load_published
 from zslearn.experiments._ranks import Ranking, rank_methods
-from zslearn.experiments._records import REQUIRED
+from zslearn.experiments._record_checks import REQUIRED
+from zslearn.experiments._spread import Runs, Spread, alike_to_best
 from zslearn.experiments._table_layouts import (
     LAYOUTS,
     Column,
@@ -32,6 +33,7 @@ from zslearn.experiments._table_notes import (
     class_split_notes,
     count_notes,
     feature_notes,
+    protocol_notes,
     rank_notes,
     tuning_notes,
     version_notes,
@@ -42,6 +44,7 @@ from zslearn.experiments._table_places import (
     place_records,
     prefer_conventional,
     refuse_mixtures,
+    runs_by_place,
 )
 from zslearn.utils import name_some
 
@@ -67,6 +70,14 @@ class ResultTable:
     marks_ours, marks_published : DataFrame of shape (n_rows, n_columns)
         ``"best"``, ``"second"`` or nothing. Ours are compared among themselves; the published ones
         are as the paper marks them.
+    spread : DataFrame of shape (n_rows, n_columns)
+        Standard deviation of our numbers over the seeds, each the mean over class splits; NaN with
+        one seed.
+    n_seeds : DataFrame of shape (n_rows, n_columns)
+        Over how many seeds ours are means; 0 without a number.
+    alike : DataFrame of bool of shape (n_rows, n_columns)
+        Whether our number does not differ from our best one: 0 lies in the 95 % t interval of the
+        paired differences, over class splits where there are several, else over seeds.
     best_of : {"column", "row"}
         What the marks compare.
     rankings : dict
@@ -84,6 +95,9 @@ class ResultTable:
     published_decimals: pd.DataFrame
     marks_ours: pd.DataFrame
     marks_published: pd.DataFrame
+    spread: pd.DataFrame
+    n_seeds: pd.DataFrame
+    alike: pd.DataFrame
     best_of: Literal["column", "row"]
     rankings: dict[tuple[str, str], Ranking]
     notes: tuple[str, ...]
@@ -100,14 +114,17 @@ def build_table(
     *,
     features: str | None = None,
     split_version: str | None = None,
+    protocol: str | None = None,
+    grid: str | None = None,
     rows: Literal["all", "ours"] = "all",
     columns: Literal["all", "ours"] = "all",
 ) -> ResultTable:
     """Put records into the layout of one of the paper's tables, beside its numbers.
 
     Methods and data sets that the paper's table lacks come after its own; a table of nothing but
-    data sets of one's own does not name the paper. Several records with one
-    place (seeds, class splits) are averaged, and a note says so.
+    data sets of one's own does not name the paper. Several records with one place (seeds, class
+    splits) give their mean; with several seeds also the spread, and a mark for each method that
+    does not differ from the best.
 
     Parameters
     ----------
@@ -120,6 +137,10 @@ def build_table(
         Take only records with these features. Needed when records of one column have several.
     split_version : str, optional
         Take only records with this version of the split, whole or as ``"PS1"``, ``"PS2"``.
+    protocol : str, optional
+        Take only records of this protocol. Needed when records of one column have several.
+    grid : str, optional
+        Take only records tuned on this grid. Needed when records of one place have several.
     rows : {"all", "ours"}
         Whether rows without a number of ours are shown.
     columns : {"all", "ours"}
@@ -133,7 +154,8 @@ def build_table(
     Raises
     ------
     ValueError
-        When the layout is unknown, or a column would mix features or versions of a split.
+        When the layout is unknown, or a column would mix features, versions of a split or
+        protocols.
     """
     if like not in LAYOUTS:
         raise ValueError(f"There is no layout {like!r}. There are: {', '.join(LAYOUTS)}.")
@@ -152,7 +174,14 @@ def build_table(
     table_rows = {row: None for row, _ in published}
     table_columns = paper_columns(published, column_keys)
 
-    candidates = comparable_records(records, features, split_version, like)
+    candidates = comparable_records(
+        records,
+        like,
+        features=features,
+        split_version=split_version,
+        protocol=protocol,
+        grid=grid,
+    )
     own_numbers, left_out = place_records(
         candidates, row_keys, column_keys, table_rows, table_columns
     )
@@ -195,17 +224,22 @@ def _assemble(
     layout = LAYOUTS[like]
     names = [all_names[key] for key in columns]
     labels = [row_label(layout, row) for row in rows]
-    ours: dict[tuple[Key, Key], list[float]] = {}
-    for number in own_numbers:
-        ours.setdefault((number.row, number.column), []).append(number.value)
+    ours = runs_by_place(own_numbers)
+    measured = {place: Spread.of(runs) for place, runs in ours.items()}
+    nothing = Spread.of({})
 
     def frame(cell: Callable[[Key, Key, Column], Any]) -> pd.DataFrame:
         body = [[cell(row, key, column) for key, column in columns.items()] for row in rows]
         return pd.DataFrame(body, index=labels, columns=names)
 
     def our_mean(row: Key, key: Key, column: Column) -> float:
-        values = ours.get((row, key), [])
-        return round(sum(values) / len(values), column.decimals) if values else math.nan
+        return round(measured.get((row, key), nothing).mean, column.decimals)
+
+    def our_spread(row: Key, key: Key, _: Column) -> float:
+        return measured.get((row, key), nothing).deviation
+
+    def our_seeds(row: Key, key: Key, _: Column) -> int:
+        return measured.get((row, key), nothing).n_seeds
 
     def printed(row: Key, key: Key, _: Column) -> float:
         return published[row, key]["value"] if (row, key) in published else math.nan
@@ -224,6 +258,7 @@ def _assemble(
     if not of_paper:
         # A rank on one data set of one's own is its number once more.
         rankings = {key: ranking for key, ranking in rankings.items() if ranking.n_columns > 1}
+    n_seeds = frame(our_seeds)
     title = f"{TABLES[like].title} (Table {TABLES[like].number} of the paper)"
     return ResultTable(
         layout=like,
@@ -235,12 +270,16 @@ def _assemble(
         published_decimals=frame(printed_decimals),
         marks_ours=_marks(layout, rows, our_frame),
         marks_published=frame(printed_mark),
+        spread=frame(our_spread).astype(float),
+        n_seeds=n_seeds,
+        alike=_alike(layout, rows, columns, ours, labels, names),
         best_of=layout.best,
         rankings=rankings,
         notes=(
             *feature_notes(table_columns, of_paper=of_paper),
             *version_notes(table_columns, columns, own_numbers),
-            *count_notes(names, columns, ours),
+            *protocol_notes(own_numbers, of_paper=of_paper),
+            *count_notes(names, columns, own_numbers, n_seeds),
             *class_split_notes(names, columns, own_numbers),
             *tuning_notes(columns, own_numbers, of_paper=of_paper),
             *rank_notes(rankings),
@@ -277,6 +316,29 @@ def _marks(layout: Layout, rows: Iterable[Key], ours: pd.DataFrame) -> pd.DataFr
         return _best(ours.T, [""] * ours.shape[1]).T
     block = layout.block
     return _best(ours, [row[layout.rows.index(block)] if block else "" for row in rows])
+
+
+def _alike(
+    layout: Layout,
+    rows: Iterable[Key],
+    columns: Iterable[Key],
+    ours: Mapping[tuple[Key, Key], Runs],
+    labels: list[str],
+    names: list[str],
+) -> pd.DataFrame:
+    """Which of our numbers do not differ from the best that they are compared with."""
+    rows, columns = list(rows), list(columns)
+    alike = [[False] * len(columns) for _ in rows]
+    groups: dict[Any, list[tuple[int, int]]] = {}
+    for i, row in enumerate(rows):
+        block = row[layout.rows.index(layout.block)] if layout.block else ""
+        for j in range(len(columns)):
+            groups.setdefault(i if layout.best == "row" else (block, j), []).append((i, j))
+    for places in groups.values():
+        marks = alike_to_best(ours.get((rows[i], columns[j]), {}) for i, j in places)
+        for (i, j), mark in zip(places, marks, strict=True):
+            alike[i][j] = mark
+    return pd.DataFrame(alike, index=labels, columns=names, dtype=bool)
 
 
 def _best(values: pd.DataFrame, blocks: Sequence[str]) -> pd.DataFrame:

@@ -105,9 +105,9 @@ def warn_of_equal_scores(
             InputWarning,
         )
     values = np.stack([result.scores[name] for result in results])
-    # Two settings may well be equally good.
+    # Two settings may well be equally good, and all of them perfect.
     if len(settings) > 2:
-        equal = np.flatnonzero((values == values[:, :1]).all(axis=1))
+        equal = np.flatnonzero(((values == values[:, :1]) & (values != 1.0)).all(axis=1))
         if equal.size:
             warn_user(
                 f"In fold {name_some(equal.tolist())} all {len(settings)} settings have the same "

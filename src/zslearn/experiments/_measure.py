@@ -1,0 +1,131 @@
+"""One run: a method tuned on the training part, measured on the test parts, as a record says it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+import warnings
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from zslearn._version import __version__
+from zslearn.datasets import ZeroShotDataset
+from zslearn.experiments._evaluate import GeneralizedScores, measure_conventional
+from zslearn.experiments._methods import Method
+from zslearn.experiments._tuning import TuningOptions
+from zslearn.metrics import per_class_accuracy, seen_unseen_curve
+from zslearn.model_selection import GridEdgeWarning, ZeroShotSearchCV
+
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pandas")
+
+
+def tune_and_measure(
+    method: Method, estimator: Any, data: ZeroShotDataset, options: TuningOptions
+) -> dict[str, Any]:
+    """Tune and measure one method.
+
+    Parameters
+    ----------
+    method : Method
+        Which says how it is tuned.
+    estimator : zero-shot estimator
+        As the method made it, with the seed.
+    data : ZeroShotDataset
+        With its active split.
+    options : TuningOptions
+        Setting, grid and folds.
+
+    Returns
+    -------
+    dict
+        The results for its record.
+    """
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        # The record says so.
+        warnings.simplefilter("ignore", GridEdgeWarning)
+        search = method.tune(estimator, data, options)
+    tuned = time.perf_counter()
+    model = search.estimator_
+    results: dict[str, Any] = {
+        "hyper_parameters": _plain(search.best_params_),
+        "edges": dict(getattr(search, "edges_", {})),
+    }
+    if options.setting == "zsl":
+        results["metrics"] = measure_conventional(model, data)
+        if len(data.y_test_seen) and not untested_classes(data):
+            # The paper's harmonic mean without calibration is of methods tuned for this setting.
+            found = GeneralizedScores.of(model, data).measure(bias=0.0)
+            results["metrics"] |= {name: found[name] for name in ("seen", "unseen", "harmonic")}
+        classes = data.unseen_classes
+        predicted = model.predict(data.X_test_unseen, classes=classes)
+        results["per_class"] = _per_class(data.y_test_unseen, predicted, classes)
+    else:
+        generalized = GeneralizedScores.of(model, data)
+        results["metrics"] = generalized.measure(search.bias_)
+        results["calibration_factor"] = search.bias_
+        calibrated = search.predict(np.concatenate([data.X_test_seen, data.X_test_unseen]))
+        results["per_class"] = _per_class(generalized.y_true, calibrated, model.classes_)
+        unseen, seen, _ = seen_unseen_curve(**vars(generalized))
+        results["curve"] = {"acc_unseen": unseen.tolist(), "acc_seen": seen.tolist()}
+    results["cross_validation"] = _cross_validation(search)
+    results["times"] = {"tune_and_fit": tuned - start, "measure": time.perf_counter() - tuned}
+    return results
+
+
+def untested_classes(data: ZeroShotDataset) -> list[Any]:
+    """Described classes without a test image: the generalized setting has no accuracy of them."""
+    tested = {*data.y_test_seen.tolist(), *data.y_test_unseen.tolist()}
+    return [label for label in data.signatures.index.tolist() if label not in tested]
+
+
+def circumstances() -> dict[str, Any]:
+    """When, with what and where a record was made."""
+    return {
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {"zslearn": __version__, **{name: version(name) for name in _PACKAGES}},
+        "machine": {
+            "python": platform.python_version(),
+            "system": platform.platform(),
+            "cores": os.cpu_count(),
+        },
+    }
+
+
+def _per_class(y_true: Any, predicted: Any, classes: Any) -> dict[str, float]:
+    accuracies = per_class_accuracy(
+        y_true, predicted, classes=classes, missing="ignore", average=None
+    )
+    return {
+        str(label): float(accuracy)
+        for label, accuracy in zip(classes.tolist(), accuracies, strict=True)
+        if np.isfinite(accuracy)
+    }
+
+
+def _cross_validation(search: ZeroShotSearchCV) -> dict[str, Any]:
+    """The whole grid: settings and what each gave in each fold."""
+    results: dict[str, Any] = dict(search.cv_results_)
+    settings = [_plain(setting) for setting in results.pop("params")]
+    # The columns "param_…" say once more what "params" says; times would make every record differ.
+    columns = {
+        name: values.tolist()
+        for name, values in results.items()
+        if not name.startswith("param_") and not name.endswith("_time")
+    }
+    return {"params": settings, **columns}
+
+
+def _plain(setting: dict[str, Any]) -> dict[str, Any]:
+    """Hyper-parameters as JSON can hold them."""
+    plain: dict[str, Any] = {}
+    for name, value in setting.items():
+        if isinstance(value, np.generic):
+            value = value.item()
+        is_plain = value is None or isinstance(value, (str, bool, int, float))
+        plain[name] = value if is_plain else repr(value)
+    return plain

@@ -1,0 +1,209 @@
+"""Protocols: how a run tunes a method, beside the data and the seed.
+
+The default is ours: random folds that use every seen class, and median distances of signatures
+taken over the seen classes. "authors" is that of the authors' program: their orders of classes and
+images held aside, folds of equal size (the classes that are left over are never validated), median
+distances over all classes, calibration factors as the folds give them, and the grids of the paper.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from zslearn.datasets import ZeroShotDataset, load_authors_protocol
+from zslearn.model_selection import ClassKFold, GeneralizedClassKFold
+from zslearn.synthesis import EXEM, SynC
+
+#: Grids that runs know by name. A method of one's own may have further ones.
+GRIDS = ("fast", "paper", "paper-googlenet")
+#: Protocols that runs know by name.
+PROTOCOLS = ("default", "authors")
+
+# The paper's grids for GoogLeNet's features, where they are not those for ResNet's.
+_GOOGLENET: dict[type, dict[str, list[Any]]] = {
+    SynC: {"alpha": [2.0**k for k in range(-24, -8)]},
+    EXEM: {"n_components": [500], "C": [2.0**k for k in range(-3, 4)]},
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Protocol:
+    """How methods are tuned on one split of a data set.
+
+    Parameters
+    ----------
+    name : str
+        What records and tables call it. Records of two protocols are never mixed.
+    n_splits : int, default=5
+        Folds over the seen classes, no more than leaves two classes to each.
+    remainder : {"spread", "drop"}, default="spread"
+        See :class:`~zslearn.model_selection.ClassKFold`.
+    class_order : array-like of int, optional
+        Positions in the sorted labels of the seen classes, in the order in which they are dealt to
+        the folds; by default the seed decides.
+    held_out : float, int or array-like of int, default=0.2
+        What is held aside in the generalized setting: a share or a number of images of each class,
+        or row numbers of the training part. See
+        :class:`~zslearn.model_selection.GeneralizedClassKFold`.
+    signature_scale : "seen", "all", float or None, default=None
+        Given to every method, and to the method under EXEM; None leaves the method's own.
+    grid : str, default="fast"
+        Which of the methods' grids, unless a run names another.
+    rescale_bias : bool, default=True
+        Whether calibration factors of folds are brought to the scale of the final scores; see
+        :class:`~zslearn.calibration.CalibratedStacking`.
+
+    See Also
+    --------
+    authors_protocol : That of the authors' program.
+
+    Examples
+    --------
+    >>> from zslearn.experiments import Protocol
+    >>> Protocol("three folds", n_splits=3).folds("zsl", n_seen=8, seed=1)
+    ClassKFold(n_splits=3, remainder='spread', class_order=None, random_state=1)
+    """
+
+    name: str
+    n_splits: int = 5
+    remainder: Literal["spread", "drop"] = "spread"
+    class_order: ArrayLike | None = None
+    held_out: float | int | ArrayLike = 0.2
+    signature_scale: str | float | None = None
+    grid: str = "fast"
+    rescale_bias: bool = True
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.name, str) and self.name.strip() and self.name.isprintable()):
+            raise ValueError(f"A protocol needs a name that can be printed; got {self.name!r}.")
+
+    def folds(self, setting: str, n_seen: int, seed: int) -> ClassKFold:
+        """Folds over the seen classes.
+
+        Parameters
+        ----------
+        setting : {"zsl", "gzsl"}
+            Conventional or generalized.
+        n_seen : int
+            Number of seen classes.
+        seed : int
+            Decides what the protocol leaves open.
+
+        Returns
+        -------
+        ClassKFold
+            In the generalized setting a GeneralizedClassKFold.
+        """
+        n_splits = min(self.n_splits, n_seen // 2)
+        options: dict[str, Any] = {
+            "remainder": self.remainder,
+            "class_order": self.class_order,
+            "random_state": seed,
+        }
+        if setting == "zsl":
+            return ClassKFold(n_splits, **options)
+        return GeneralizedClassKFold(n_splits, held_out=self.held_out, **options)
+
+    def prepare(self, estimator: Any, seed: int) -> Any:
+        """Give a method the seed and the scale of signatures; its inner method too.
+
+        Parameters
+        ----------
+        estimator : zero-shot estimator
+            Not fitted; it is changed.
+        seed : int
+            What the method leaves to chance.
+
+        Returns
+        -------
+        estimator
+            The same.
+        """
+        values: dict[str, Any] = {"random_state": seed}
+        if self.signature_scale is not None:
+            values["signature_scale"] = self.signature_scale
+        for name in list(estimator.get_params()):
+            last = name.rpartition("__")[-1]
+            if last in values:
+                estimator.set_params(**{name: values[last]})
+        return estimator
+
+    def definition(self, setting: str) -> list[Any]:
+        """All that a result in a setting depends on, for :func:`~zslearn.utils.fingerprint`."""
+        # The conventional setting holds nothing aside.
+        held_out = None if setting == "zsl" else np.asarray(self.held_out)
+        order = None if self.class_order is None else np.asarray(self.class_order)
+        rescale = None if setting == "zsl" else self.rescale_bias
+        folds = [self.n_splits, self.remainder, order, held_out]
+        return [self.name, *folds, self.signature_scale, rescale]
+
+
+def authors_protocol(
+    data: ZeroShotDataset,
+    folder: str | os.PathLike[str] | None = None,
+    *,
+    hold_out: bool = True,
+) -> Protocol:
+    """The protocol of the authors' program for the active split of a data set.
+
+    Parameters
+    ----------
+    data : ZeroShotDataset
+        One of the paper's.
+    folder : str or path, optional
+        Where the authors' files are; see :func:`~zslearn.datasets.load_authors_protocol`.
+    hold_out : bool, default=True
+        Whether the images held aside are read, too, which only the generalized setting needs.
+
+    Returns
+    -------
+    Protocol
+        With the authors' order of classes and images held aside, and the paper's grids.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        There is none for this data set and split.
+    """
+    found = load_authors_protocol(data, folder, hold_out=hold_out)
+    return Protocol(
+        "authors",
+        remainder="drop",
+        class_order=found.class_order,
+        held_out=0.2 if found.held_out is None else found.held_out,
+        signature_scale="all",
+        grid="paper",
+        rescale_bias=False,
+    )
+
+
+def named_grid(estimator: Any, name: str) -> Mapping[str, Sequence[Any]]:
+    """One of a method's grids by name.
+
+    Parameters
+    ----------
+    estimator : zero-shot estimator
+        Its `grids` has the named ones.
+    name : str
+        Such as "fast" or "paper". "paper-googlenet" is what the paper searched on GoogLeNet's
+        features; methods for which it does not say so have their grid "paper" there.
+
+    Returns
+    -------
+    mapping
+        Hyper-parameters with their values.
+    """
+    grids = getattr(estimator, "grids", {})
+    if name in grids:
+        return grids[name]
+    if name == "paper-googlenet" and "paper" in grids:
+        changes = [v for kind, v in _GOOGLENET.items() if isinstance(estimator, kind)]
+        return {**grids["paper"], **(changes[0] if changes else {})}
+    there = ", ".join(repr(known) for known in grids) or "none"
+    raise ValueError(f"{type(estimator).__name__} has no grid named {name!r}; there are: {there}.")

@@ -1,0 +1,142 @@
+"""What a record must be: which fields, of which kind, in which range.
+
+A checksum tells whether a file is as it was written; these checks tell whether what was written can
+be a record. What fails either is never trusted: tables skip it, and runs compute it again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from zslearn.experiments._names import is_fraction
+
+#: Version of the record files.
+RECORD_SCHEMA = 1
+
+REQUIRED = ("dataset", "split", "split_version", "features", "method", "setting")
+OPTIONAL = ("subset", "semantic", "variant", "protocol", "grid")
+FAILURE = ("type", "reason", "traceback")
+#: The protocol of a record that names none.
+DEFAULT_PROTOCOL = "default"
+
+# An area by the trapezoid rule may end this far above 1.
+_ROUNDING = 1e-9
+
+
+def check_record(record: Any) -> None:
+    """Refuse what is no record, whole and in range.
+
+    Parameters
+    ----------
+    record : object
+        The content of a file.
+
+    Raises
+    ------
+    ValueError
+        What is wrong.
+    """
+    checked_origin(record)
+    checked_metrics(record)
+    checked_failure(record)
+    checked_edges(record)
+    _check_details(record)
+
+
+def checked_origin(record: Any) -> dict[str, Any]:
+    """Which run a record is of; ValueError when it is no record."""
+    if not isinstance(record, dict) or "schema" not in record:
+        raise ValueError("not a record of a run")
+    schema = record["schema"]
+    if isinstance(schema, bool) or schema != RECORD_SCHEMA:
+        raise ValueError(f"a record of schema {schema!r}; this version reads {RECORD_SCHEMA}")
+    origin: dict[str, Any] = {}
+    for name in (*REQUIRED, *OPTIONAL):
+        text = record.get(name, "" if name in OPTIONAL else None)
+        # Unprintable text could drive the terminal it is shown on.
+        if not isinstance(text, str) or not text.isprintable():
+            raise ValueError(f"damaged record: {name!r} is {text!r}")
+        if name in ("dataset", "method", "setting") and not text.strip():
+            raise ValueError(f"damaged record: {name!r} is empty")
+        origin[name] = text
+    origin["protocol"] = origin["protocol"] or DEFAULT_PROTOCOL
+    seed = record.get("seed")
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+        raise ValueError(f"damaged record: 'seed' is {seed!r}")
+    return {**origin, "seed": seed}
+
+
+def checked_metrics(record: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers of a record, without those that are not measured."""
+    metrics = record.get("metrics")
+    if not isinstance(metrics, dict):
+        raise ValueError("damaged record: 'metrics' is not an object of numbers")
+    found: dict[str, float] = {}
+    for metric, value in metrics.items():
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"damaged record: metric {metric!r} is not a number")
+        if math.isnan(value):
+            continue
+        if is_fraction(metric) and not _is_share(value):
+            raise ValueError(f"damaged record: metric {metric!r} is {value!r}, not a fraction")
+        if not metric.isprintable() or math.isinf(value):
+            raise ValueError(f"damaged record: metric {metric!r} is {value!r}")
+        found[metric] = float(value)
+    return found
+
+
+def checked_failure(record: Mapping[str, Any]) -> dict[str, str] | None:
+    """What a failed record says of the error; None where the run did not fail."""
+    if "failed" not in record:
+        return None
+    failed = record["failed"]
+    if not isinstance(failed, dict):
+        raise ValueError("damaged record: 'failed' is not an object")
+    failure: dict[str, str] = {}
+    for name in FAILURE:
+        text = failed.get(name)
+        # Only a traceback has lines.
+        if not isinstance(text, str) or not (name == "traceback" or text.isprintable()):
+            raise ValueError(f"damaged record: {name!r} of 'failed' is {text!r}")
+        failure[name] = text
+    return failure
+
+
+def checked_edges(record: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
+    """Hyper-parameters at the edge of a grid: the chosen value and which edge."""
+    edges, chosen = record.get("edges", {}), record.get("hyper_parameters", {})
+    if not isinstance(edges, dict) or not isinstance(chosen, dict):
+        raise ValueError("damaged record: 'edges' or 'hyper_parameters' is not an object")
+    found: dict[str, tuple[Any, str]] = {}
+    for name, edge in edges.items():
+        if edge not in ("smallest", "largest") or not name.isprintable():
+            raise ValueError(f"damaged record: the edge of {name!r} is {edge!r}")
+        found[name] = (chosen.get(name), edge)
+    return found
+
+
+def _check_details(record: Mapping[str, Any]) -> None:
+    """Accuracies by class, the curve and the whole grid, where a record has them."""
+    per_class = record.get("per_class", {})
+    if not isinstance(per_class, dict) or not all(map(_is_share, per_class.values())):
+        raise ValueError("damaged record: 'per_class' is not an object of fractions")
+    curve = record.get("curve", {"acc_unseen": [], "acc_seen": []})
+    sides = [curve.get(n) for n in ("acc_unseen", "acc_seen")] if isinstance(curve, dict) else []
+    lists = [side for side in sides if isinstance(side, list) and all(map(_is_share, side))]
+    if len(lists) != 2 or len(lists[0]) != len(lists[1]):
+        raise ValueError("damaged record: 'curve' is not two lists of fractions of one length")
+    table = record.get("cross_validation", {})
+    if not isinstance(table, dict):
+        raise ValueError("damaged record: 'cross_validation' is not an object")
+    sizes = {len(column) if isinstance(column, list) else -1 for column in table.values()}
+    if len(sizes) > 1 or -1 in sizes:
+        raise ValueError("damaged record: 'cross_validation' is not lists of one length")
+
+
+def _is_share(value: Any) -> bool:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and -_ROUNDING <= value <= 1 + _ROUNDING

@@ -1,0 +1,199 @@
+"""How a method is tuned: its grid at once, or in the paper's two steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sklearn.base import clone
+
+from zslearn.datasets import ZeroShotDataset
+from zslearn.experiments._protocol import named_grid
+from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
+from zslearn.synthesis import exemplar_distance_score
+
+
+@dataclass(frozen=True)
+class TuningOptions:
+    """What a run asks of every search.
+
+    Parameters
+    ----------
+    setting : str
+        "zsl" or "gzsl".
+    grid : str
+        "fast", "paper" or "paper-googlenet".
+    cv : splitter
+        Folds over the seen classes.
+    checkpoint : Path or None
+        Where finished settings are kept.
+    shared : Path or None
+        Where searches that several methods have in common keep theirs.
+    n_jobs : int or None
+        Folds at the same time.
+    progress : bool
+        Whether a bar is drawn.
+    rescale_bias : bool
+        Whether calibration factors of folds are brought to the scale of the final scores.
+    """
+
+    setting: str
+    grid: str
+    cv: Any
+    checkpoint: Path | None = None
+    shared: Path | None = None
+    n_jobs: int | None = None
+    progress: bool = False
+    rescale_bias: bool = True
+
+    def search(self, estimator: Any, grid: Any, **options: Any) -> ZeroShotSearchCV:
+        """A search under these options."""
+        defaults: dict[str, Any] = {
+            "setting": self.setting,
+            "cv": self.cv,
+            "checkpoint": self.checkpoint,
+            "n_jobs": self.n_jobs,
+            "progress": self.progress,
+            "rescale_bias": self.rescale_bias,
+        }
+        return ZeroShotSearchCV(estimator, grid, **(defaults | options))
+
+    def grid_of(self, estimator: Any) -> Mapping[str, Sequence[Any]]:
+        """The values of an estimator's hyper-parameters to search."""
+        return named_grid(estimator, self.grid)
+
+
+def tune_at_once(estimator: Any, data: ZeroShotDataset, options: TuningOptions) -> ZeroShotSearchCV:
+    """Search the method's own grid.
+
+    Parameters
+    ----------
+    estimator : zero-shot estimator
+        The method.
+    data : ZeroShotDataset
+        Of which the training part is used.
+    options : TuningOptions
+        Setting, grid and folds.
+
+    Returns
+    -------
+    ZeroShotSearchCV
+        Fitted on the training part.
+    """
+    return _fit(options.search(estimator, options.grid_of(estimator)), data)
+
+
+def tune_without(
+    *names: str,
+) -> Callable[[Any, ZeroShotDataset, TuningOptions], ZeroShotSearchCV]:
+    """Search a method's own grid, but leave some hyper-parameters as they are.
+
+    Parameters
+    ----------
+    *names : str
+        Hyper-parameters.
+
+    Returns
+    -------
+    callable
+        For `tune` of :class:`Method`.
+    """
+
+    def tune(estimator: Any, data: ZeroShotDataset, options: TuningOptions) -> ZeroShotSearchCV:
+        grid = {n: v for n, v in options.grid_of(estimator).items() if n not in names}
+        return _fit(options.search(estimator, grid), data)
+
+    return tune
+
+
+def tune_on_exemplars(
+    estimator: Any, data: ZeroShotDataset, options: TuningOptions
+) -> ZeroShotSearchCV:
+    """Tune EXEM under another method in the paper's two steps.
+
+    First the regressors, by the distance between predicted and real exemplars of classes left out;
+    then the other method on the exemplars that they predict. The first step is the same for every
+    other method and setting: it is computed once where `options.shared` keeps it.
+
+    Parameters
+    ----------
+    estimator : EXEM
+        With another method as its `estimator`.
+    data : ZeroShotDataset
+        Of which the training part is used.
+    options : TuningOptions
+        Setting, grid and folds.
+
+    Returns
+    -------
+    ZeroShotSearchCV
+        The second search, fitted on the training part.
+    """
+    inner = estimator.estimator
+    grid = {n: v for n, v in options.grid_of(estimator).items() if n != "n_components"}
+    regressors = _fit(
+        options.search(
+            clone(estimator).set_params(estimator=None),
+            grid,
+            setting="zsl",
+            checkpoint=options.shared or options.checkpoint,
+            cv=_conventional(options.cv),
+            scoring={"exemplar_distance": exemplar_distance_score},
+        ),
+        data,
+    )
+    chosen = clone(estimator).set_params(**regressors.best_params_)
+    inner_grid = {f"estimator__{name}": v for name, v in options.grid_of(inner).items()}
+    return _joined(regressors, _fit(options.search(chosen, inner_grid), data))
+
+
+def tune_in_two_steps(
+    estimator: Any, data: ZeroShotDataset, options: TuningOptions
+) -> ZeroShotSearchCV:
+    """Tune SynC with learned phantoms in the paper's two steps.
+
+    First λ and σ (`alpha`, `gamma`) with the phantoms fixed; then the weights η and γ of learning
+    the phantoms (`eta`, `norm_penalty`), at the λ and σ that were found.
+
+    Parameters
+    ----------
+    estimator : SynC
+        With ``learn_phantoms=True``. Its grid "phantoms" is that of the second step.
+    data : ZeroShotDataset
+        Of which the training part is used.
+    options : TuningOptions
+        Setting, grid and folds.
+
+    Returns
+    -------
+    ZeroShotSearchCV
+        The second search, fitted on the training part; its `best_params_` and `edges_` are those of
+        both.
+    """
+    fixed = clone(estimator).set_params(learn_phantoms=False)
+    first = _fit(options.search(fixed, options.grid_of(fixed)), data)
+    chosen = clone(estimator).set_params(**first.best_params_)
+    return _joined(first, _fit(options.search(chosen, named_grid(estimator, "phantoms")), data))
+
+
+def _fit(search: ZeroShotSearchCV, data: ZeroShotDataset) -> ZeroShotSearchCV:
+    return search.fit(data.X_train, data.y_train, signatures=data.signatures)
+
+
+def _joined(first: ZeroShotSearchCV, second: ZeroShotSearchCV) -> ZeroShotSearchCV:
+    """The second search, with the choices of both."""
+    second.best_params_ = first.best_params_ | second.best_params_
+    second.edges_ = first.edges_ | second.edges_
+    return second
+
+
+def _conventional(cv: ClassKFold) -> ClassKFold:
+    """The same folds of classes, with no images held aside."""
+    return ClassKFold(
+        cv.get_n_splits(),
+        remainder=cv.remainder,
+        class_order=cv.class_order,
+        random_state=cv.random_state,
+    )

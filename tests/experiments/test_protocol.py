@@ -1,0 +1,464 @@
+"""Protocols, several splits and seeds, and what is refused before anything is tuned."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import warnings
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.io import savemat
+from sklearn.exceptions import FitFailedWarning
+
+from zslearn.baselines import ALE, ESZSL
+from zslearn.datasets import ClassSplit, make_zero_shot
+from zslearn.experiments import (
+    METHODS,
+    Method,
+    Protocol,
+    TuningOptions,
+    authors_protocol,
+    build_table,
+    default_methods,
+    failed_runs,
+    grid_edges,
+    read_records,
+    run_benchmark,
+    summarize_runs,
+    tune_at_once,
+    tune_in_two_steps,
+)
+from zslearn.experiments._protocol import named_grid
+from zslearn.model_selection import ClassKFold
+from zslearn.synthesis import EXEM, SynC
+from zslearn.utils import InputWarning, write_checked_json
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    return make_zero_shot(
+        n_seen=8, n_unseen=3, n_features=6, n_attributes=5, samples_per_class=6, random_state=1
+    )
+
+
+def _with_splits(data, **splits):
+    """The same data with further splits, and another name."""
+    other = copy.copy(data)
+    object.__setattr__(other, "splits", {**data.splits, **splits})
+    return other
+
+
+def _class_split(data, unseen, *, hold_out=True):
+    """A split with other unseen classes; two images of each seen class are tested on."""
+    labels = np.unique(data.y)
+    is_unseen = np.isin(data.y, unseen)
+    rank = pd.Series(data.y).groupby(data.y).cumcount().to_numpy()
+    held = ~is_unseen & (rank < 2) & hold_out
+    return ClassSplit(
+        train=np.flatnonzero(~is_unseen & ~held),
+        test_seen=np.flatnonzero(held),
+        test_unseen=np.flatnonzero(is_unseen),
+        seen_classes=labels[~np.isin(labels, unseen)],
+        unseen_classes=np.asarray(unseen),
+        version=f"made-{'-'.join(map(str, unseen))}",
+    )
+
+
+@pytest.fixture(scope="module")
+def several(tiny):
+    labels = np.unique(tiny.y)
+    splits = {f"ss-{i}": _class_split(tiny, labels[3 * i : 3 * i + 3]) for i in range(1, 3)}
+    return _with_splits(tiny, **splits)
+
+
+# Several splits and seeds
+
+
+def test_every_split_and_seed_has_a_record(several, tmp_path):
+    said = []
+    paths = run_benchmark(
+        several, "ESZSL", tmp_path, splits="ss", seeds=[3, 4], settings=["zsl"], say=said.append
+    )
+    assert said == [
+        "ESZSL, zsl, ss-1, seed 3: tuning",
+        "ESZSL, zsl, ss-1, seed 4: tuning",
+        "ESZSL, zsl, ss-2, seed 3: tuning",
+        "ESZSL, zsl, ss-2, seed 4: tuning",
+    ]
+    found = [json.loads(path.read_text()) for path in paths]
+    assert [(r["split"], r["seed"]) for r in found] == [
+        ("ss-1", 3), ("ss-1", 4), ("ss-2", 3), ("ss-2", 4)
+    ]  # fmt: skip
+    assert found[0]["split_version"] == several.splits["ss-1"].version
+    # Each is the record that a run of its own gives.
+    alone = run_benchmark(
+        several.with_split("ss-2"), "ESZSL", tmp_path / "alone", settings=["zsl"], seed=4
+    )
+    single = json.loads(alone[0].read_text())
+    for name in ("metrics", "hyper_parameters", "per_class", "cross_validation", "key"):
+        assert single[name] == found[-1][name]
+    values = np.array([r["metrics"]["per_class_accuracy"] for r in found]).reshape(2, 2)
+    summary = summarize_runs(read_records(tmp_path).query("file.str.contains('alone') == False"))
+    assert summary.loc["ESZSL", "accuracy"] == pytest.approx(values.mean())
+    assert summary.loc["ESZSL", "accuracy ±"] == pytest.approx(values.mean(axis=0).std(ddof=1))
+
+
+def test_words_for_splits_and_seeds(several, tiny, tmp_path):
+    def splits(data, words):
+        paths = run_benchmark(data, "ESZSL", tmp_path, splits=words, settings=["zsl"])
+        return [json.loads(path.read_text())["split"] for path in paths]
+
+    assert splits(several, None) == ["ns"]
+    assert splits(several, ["ns", "ss-2", "ns"]) == ["ns", "ss-2"]
+    with pytest.raises(ValueError, match="no split 'ss-9'"):
+        splits(several, ["ss-9"])
+    with pytest.raises(ValueError, match="no class splits; it has ns"):
+        splits(tiny, "ss")
+    for wrong in ([], [-1], ["1"], [True]):
+        with pytest.raises(ValueError, match="seeds are whole numbers"):
+            run_benchmark(tiny, "ESZSL", tmp_path, seeds=wrong)
+    with pytest.raises(ValueError, match="seeds or seed, not both"):
+        run_benchmark(tiny, "ESZSL", tmp_path, seeds=[1, 2], seed=3)
+
+
+def test_a_split_of_that_name_is_taken_itself(several, tmp_path):
+    data = _with_splits(several, ss=several.splits["ss-2"])
+    (path,) = run_benchmark(data, "ESZSL", tmp_path, splits="ss", settings=["zsl"])
+    assert json.loads(path.read_text())["split"] == "ss"
+
+
+# What is known beforehand
+
+
+def _never(*given):
+    raise AssertionError("tuned")
+
+
+def test_the_generalized_setting_needs_test_images_of_seen_classes(tiny, tmp_path, monkeypatch):
+    labels = np.unique(tiny.y)
+    data = _with_splits(tiny, **{"ss-1": _class_split(tiny, labels[:3], hold_out=False)})
+    monkeypatch.setitem(METHODS, "ESZSL", Method("ESZSL", ESZSL, _never))
+    for settings in (["gzsl"], ["zsl", "gzsl"]):
+        with pytest.raises(ValueError, match=r"split 'ss-1', has no test images.*--hold-out 0\.2"):
+            run_benchmark(data, "ESZSL", tmp_path, splits=["ns", "ss-1"], settings=settings)
+    assert not list(tmp_path.iterdir())
+    monkeypatch.undo()
+    (path,) = run_benchmark(data, "ESZSL", tmp_path, splits="ss-1", settings=["zsl"])
+    assert "harmonic" not in json.loads(path.read_text())["metrics"]
+
+
+def test_the_generalized_setting_needs_images_of_every_class(tiny, tmp_path):
+    """Without the test images of one seen class."""
+    split = tiny.active_split
+    kept = split.test_seen[tiny.y_test_seen != tiny.seen_classes[0]]
+    data = _with_splits(tiny, fewer=dataclasses.replace(split, test_seen=kept))
+    message = f"no test images of these classes: '{tiny.seen_classes[0]}'"
+    with pytest.raises(ValueError, match=message):
+        run_benchmark(data, "ESZSL", tmp_path, splits="fewer")
+    assert not list(tmp_path.iterdir())
+    (path,) = run_benchmark(data, "ESZSL", tmp_path, splits="fewer", settings=["zsl"])
+    metrics = json.loads(path.read_text())["metrics"]
+    assert "per_class_accuracy" in metrics
+    assert "harmonic" not in metrics
+
+
+def test_methods_that_need_binary_attributes_are_refused_first(tiny, tmp_path):
+    data = copy.copy(tiny)
+    binary = (tiny.signatures > tiny.signatures.median()).astype(float)
+    binary.iloc[:, 0] = 1.0
+    binary.loc[tiny.unseen_classes[0]] = np.linspace(0.1, 0.9, binary.shape[1])
+    object.__setattr__(data, "signatures", binary)
+    said = []
+    with pytest.warns(FitFailedWarning, match="'DAP, zsl', 'HAT, zsl'"):
+        paths = run_benchmark(
+            data, ["ESZSL", "DAP", "HAT"], tmp_path, settings=["zsl"], say=said.append
+        )
+    assert [line.partition(" (")[0] for line in said] == [
+        "DAP, zsl: failed",
+        "HAT, zsl: failed",
+        "ESZSL, zsl: tuning",
+    ]
+    failed = failed_runs(paths)
+    assert failed["reason"].str.contains("make them so with zslearn.signatures").all()
+    # What is refused is what fitting refuses.
+    with pytest.raises(ValueError, match="needs all of them binary"):
+        METHODS["DAP"].make().fit(data.X_train, data.y_train, signatures=data.signatures)
+
+
+def test_a_grid_that_a_method_lacks_is_said_first(tiny, tmp_path, monkeypatch):
+    class Own(ESZSL):
+        grids: ClassVar = {"fast": {"alpha_features": [1.0]}}
+
+    monkeypatch.setitem(METHODS, "Own", Method("Own", Own))
+    said = []
+    with pytest.warns(FitFailedWarning):
+        run_benchmark(tiny, "Own", tmp_path, settings=["zsl"], grid="paper", say=said.append)
+    assert said == [
+        "Own, zsl: failed (Own has no grid named 'paper'; there are: 'fast'.); going on"
+    ]
+
+
+# Protocols
+
+
+def test_folds_of_a_protocol(tiny):
+    order = [7, 0, 6, 1, 5, 2, 4, 3]
+    protocol = Protocol("mine", n_splits=3, remainder="drop", class_order=order, held_out=2)
+    folds = protocol.folds("zsl", 8, seed=5)
+    expected = ClassKFold(3, remainder="drop", class_order=order)
+    for found, wanted in zip(
+        folds.split(None, tiny.y_train), expected.split(None, tiny.y_train), strict=True
+    ):
+        np.testing.assert_array_equal(found[1], wanted[1])
+    generalized = protocol.folds("gzsl", 8, seed=5)
+    assert (generalized.held_out, generalized.remainder) == (2, "drop")
+    assert protocol.folds("zsl", 5, seed=0).n_splits == 2
+    with pytest.raises(ValueError, match="needs a name"):
+        Protocol(" ")
+
+
+def test_a_protocol_prepares_inner_methods_too():
+    estimator = EXEM(estimator=SynC(loss="cs"))
+    Protocol("mine", signature_scale="all").prepare(estimator, 7)
+    assert (estimator.signature_scale, estimator.estimator.signature_scale) == ("all", "all")
+    assert (estimator.random_state, estimator.estimator.random_state) == (7, 7)
+    kept = Protocol("mine").prepare(ALE(signature_scale=2.0), 7)
+    assert kept.signature_scale == 2.0
+
+
+def test_the_papers_grids():
+    """REFERENCE: the two kinds of features that the paper has."""
+    sync, exem = SynC(), EXEM()
+    assert named_grid(sync, "paper")["alpha"] == [2.0**k for k in range(-30, -7, 2)]
+    googlenet = named_grid(sync, "paper-googlenet")
+    assert googlenet["alpha"] == [2.0**k for k in range(-24, -8)]
+    assert googlenet["gamma"] == named_grid(sync, "paper")["gamma"]
+    googlenet = named_grid(exem, "paper-googlenet")
+    assert googlenet["C"] == [2.0**k for k in range(-3, 4)]
+    assert googlenet["n_components"] == [500]
+    assert list(googlenet) == list(named_grid(exem, "paper"))
+    assert named_grid(ESZSL(), "paper-googlenet") == ESZSL.grids["paper"]
+
+
+def test_a_protocol_of_ones_own(tiny, tmp_path):
+    mine = Protocol("mine", n_splits=2, signature_scale="all")
+    paths = run_benchmark(tiny, "ESZSL", tmp_path, protocol=mine, settings=["zsl"])
+    record = json.loads(paths[0].read_text())
+    assert record["protocol"] == "mine"
+    assert paths[0].stem.split("_")[-2] == "mine"
+    assert "split1_test_accuracy" in record["cross_validation"]
+    assert "split2_test_accuracy" not in record["cross_validation"]
+    default = run_benchmark(tiny, "ESZSL", tmp_path, settings=["zsl"])
+    assert json.loads(default[0].read_text())["protocol"] == "default"
+    records = read_records(tmp_path)
+    assert sorted(records["protocol"].unique()) == ["default", "mine"]
+    with pytest.raises(ValueError, match="differ in protocol"):
+        build_table(records, "zsl", rows="ours", columns="ours")
+    # Another protocol under the same name is another run.
+    said = []
+    other = Protocol("mine", n_splits=2, signature_scale="seen")
+    run_benchmark(tiny, "ESZSL", tmp_path, protocol=other, settings=["zsl"], say=said.append)
+    assert said == ["ESZSL, zsl: tuning"]
+    with pytest.raises(ValueError, match="'default' is taken"):
+        run_benchmark(tiny, "ESZSL", tmp_path, protocol=Protocol("default", n_splits=2))
+    with pytest.raises(ValueError, match="no protocol 'theirs'; there are: default, authors"):
+        run_benchmark(tiny, "ESZSL", tmp_path, protocol="theirs")
+    with pytest.raises(ValueError, match="n_splits is not for it"):
+        run_benchmark(tiny, "ESZSL", tmp_path, protocol=mine, n_splits=3)
+
+
+@pytest.fixture
+def authors(tiny, tmp_path):
+    """Data that are called CUB, and the authors' files for it."""
+    data = copy.copy(tiny)
+    object.__setattr__(data, "name", "CUB")
+    numbered = [c for c in data.signatures.index if c in set(data.seen_classes.tolist())]
+    held = [np.flatnonzero(data.y_train == label)[:1] + 1 for label in numbered]
+    cells = np.empty((1, len(held)), dtype=object)
+    cells[0] = [rows[:, None] for rows in held]
+    folder = tmp_path / "authors"
+    folder.mkdir()
+    order = np.array([[3, 1, 2, 8, 7, 6, 5, 4]])
+    savemat(folder / "CUB_PS_class_info.mat", {"class_order": order})
+    savemat(
+        folder / "CUB_PS_GZSL_inform.mat",
+        {"CV_hold_ind": np.sort(np.concatenate(held))[:, None], "CV_hold_loc": cells},
+    )
+    return data, folder
+
+
+def test_the_authors_protocol(authors, tmp_path):
+    data, folder = authors
+    protocol = authors_protocol(data, folder)
+    assert (protocol.remainder, protocol.signature_scale, protocol.grid) == ("drop", "all", "paper")
+    sorted_labels = np.unique(data.y_train)
+    numbered = [c for c in data.signatures.index if c in set(sorted_labels.tolist())]
+    assert sorted_labels[protocol.class_order].tolist() == [
+        numbered[i - 1] for i in (3, 1, 2, 8, 7, 6, 5, 4)
+    ]
+    assert len(protocol.held_out) == 8
+    paths = run_benchmark(
+        data, "ESZSL", tmp_path / "runs", protocol="authors", authors=folder, grid="fast"
+    )
+    for path, setting in zip(paths, ("zsl", "gzsl"), strict=True):
+        record = json.loads(path.read_text())
+        assert record["protocol"] == "authors"
+        # The search under the same conditions, put together by hand.
+        search = TuningOptions(setting, "fast", protocol.folds(setting, 8, 0)).search(
+            ESZSL(signature_scale="all"), "fast"
+        )
+        search.fit(data.X_train, data.y_train, signatures=data.signatures)
+        name = "mean_test_accuracy" if setting == "zsl" else "mean_test_ausuc"
+        assert record["cross_validation"][name] == search.cv_results_[name].tolist()
+
+
+def test_the_authors_protocol_is_refused_where_there_is_none(tiny, authors, tmp_path):
+    data, folder = authors
+    for wrong, message in ((tiny, "make_zero_shot"), (data, "CUB_PS_class_info.mat")):
+        with pytest.raises((ValueError, FileNotFoundError), match=message):
+            run_benchmark(
+                wrong, "ESZSL", tmp_path / "runs", protocol="authors", authors=tmp_path / "none"
+            )
+    with pytest.raises(ValueError, match="five folds"):
+        run_benchmark(data, "ESZSL", tmp_path / "r", protocol="authors", authors=folder, n_splits=3)
+
+
+def test_the_conventional_setting_needs_no_hold_out(authors, tmp_path):
+    data, folder = authors
+    (folder / "CUB_PS_GZSL_inform.mat").unlink()
+    options = {"protocol": "authors", "authors": folder, "grid": "fast"}
+    (path,) = run_benchmark(data, "ESZSL", tmp_path / "runs", settings=["zsl"], **options)
+    assert json.loads(path.read_text())["protocol"] == "authors"
+    with pytest.raises(FileNotFoundError, match="GZSL_inform"):
+        run_benchmark(data, "ESZSL", tmp_path / "runs", settings=["gzsl"], **options)
+
+
+def test_a_conventional_run_is_the_same_beside_a_generalized_one(authors, tmp_path):
+    data, folder = authors
+    options = {"protocol": "authors", "authors": folder, "grid": "fast"}
+    run_benchmark(data, "ESZSL", tmp_path / "runs", settings=["zsl"], **options)
+    said = []
+    run_benchmark(data, "ESZSL", tmp_path / "runs", say=said.append, **options)
+    assert said == ["ESZSL, zsl: finished before", "ESZSL, gzsl: tuning"]
+
+
+# The two steps of learned phantoms
+
+
+class Learning(SynC):
+    """SynC with small grids."""
+
+    grids: ClassVar = {
+        "fast": {"gamma": [0.5, 1.0], "alpha": [2.0**-12, 2.0**-8]},
+        "phantoms": {"eta": [1e-4, 1e-2], "norm_penalty": [1e-3, 1e-1]},
+    }
+
+
+def test_two_steps(tiny):
+    """λ and σ with fixed phantoms; then η and γ at these."""
+    options = TuningOptions("zsl", "fast", ClassKFold(2))
+    estimator = Learning(learn_phantoms=True, tol=1e-2)
+    search = tune_in_two_steps(estimator, tiny, options)
+    fixed = tune_at_once(Learning(tol=1e-2), tiny, options)
+    assert {n: search.best_params_[n] for n in fixed.best_params_} == fixed.best_params_
+    assert set(search.best_params_) == {"gamma", "alpha", "eta", "norm_penalty"}
+    assert search.estimator_.learn_phantoms
+    for name, value in search.best_params_.items():
+        assert getattr(search.estimator_, name) == value
+    second = options.search(
+        Learning(learn_phantoms=True, tol=1e-2, **fixed.best_params_), Learning.grids["phantoms"]
+    ).fit(tiny.X_train, tiny.y_train, signatures=tiny.signatures)
+    np.testing.assert_array_equal(
+        search.cv_results_["mean_test_accuracy"], second.cv_results_["mean_test_accuracy"]
+    )
+    with pytest.raises(ValueError, match="no grid named 'phantoms'"):
+        tune_in_two_steps(
+            type("Bare", (SynC,), {"grids": {"fast": {"gamma": [1.0]}}})(), tiny, options
+        )
+
+
+def test_variants_are_found_and_not_run_by_default():
+    default = default_methods()
+    assert len(default) == 28
+    variant = METHODS["SynC cs (learned phantoms)"]
+    assert variant.name not in default
+    assert variant.make().learn_phantoms
+    assert variant.tune is tune_in_two_steps
+    assert (
+        METHODS["SynC o-vs-o (learned phantoms, truncated)"].make().phantom_training == "truncated"
+    )
+    assert [name for name in METHODS if name in default] == default
+
+
+# Records that cannot be trusted
+
+
+def _edited(path, **changes):
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def _rewritten(path, **changes):
+    """A record that carries a right checksum and cannot be one."""
+    record = {k: v for k, v in json.loads(path.read_text()).items() if k != "checksum"}
+    write_checked_json(path, record | changes)
+
+
+DAMAGES = {
+    "accuracy of 9": lambda path: _edited(path, metrics={"per_class_accuracy": 9.0}),
+    "accuracy of 0.99": lambda path: _edited(path, metrics={"per_class_accuracy": 0.99}),
+    "no metrics": lambda path: _edited(path, metrics={}),
+    "other choice": lambda path: _edited(path, hyper_parameters={}),
+    "signed accuracy of 9": lambda path: _rewritten(path, metrics={"per_class_accuracy": 9.0}),
+    "signed list": lambda path: _rewritten(path, metrics=[1]),
+    "signed curve": lambda path: _rewritten(path, curve=3),
+    "nested without end": lambda path: path.write_text("[" * 200_000),
+    "truncated": lambda path: path.write_text(path.read_text()[:-100]),
+    "other bytes": lambda path: path.write_bytes(bytes(range(256))),
+    "empty": lambda path: path.write_text(""),
+    "no checksum": lambda path: path.write_text(
+        json.dumps({k: v for k, v in json.loads(path.read_text()).items() if k != "checksum"})
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_record_that_cannot_be_trusted_is_computed_again(tiny, tmp_path, name, monkeypatch):
+    monkeypatch.setitem(ESZSL.grids, "fast", {"alpha_features": [1.0, 10.0]})
+    (path,) = run_benchmark(tiny, "ESZSL", tmp_path, settings=["zsl"], n_splits=2)
+    whole = json.loads(path.read_text())
+    DAMAGES[name](path)
+    with pytest.warns(InputWarning, match="Skipped .*run it again"):
+        assert read_records(tmp_path).empty
+    said = []
+    with pytest.warns(InputWarning, match="is computed again") as caught:
+        run_benchmark(tiny, "ESZSL", tmp_path, settings=["zsl"], n_splits=2, say=said.append)
+    assert said == ["ESZSL, zsl: tuning"]
+    assert any(w.filename == __file__ for w in caught)
+    again = json.loads(path.read_text())
+    for field in ("metrics", "hyper_parameters", "cross_validation", "key"):
+        assert again[field] == whole[field]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(read_records(tmp_path)) == len(again["metrics"])
+        run_benchmark(tiny, "ESZSL", tmp_path, settings=["zsl"], n_splits=2, say=said.append)
+    assert said[-1] == "ESZSL, zsl: finished before"
+
+
+def test_edges_are_listed(tiny, tmp_path, monkeypatch):
+    def tune(*given):
+        search = tune_at_once(*given)
+        search.best_params_ = {"alpha_features": 100.0, "alpha_signatures": 1.0}
+        search.edges_ = {"alpha_features": "largest"}
+        return search
+
+    monkeypatch.setitem(METHODS, "ESZSL", Method("ESZSL", ESZSL, tune))
+    monkeypatch.setitem(ESZSL.grids, "fast", {"alpha_features": [1.0]})
+    paths = run_benchmark(tiny, ["ESZSL", "ConSE"], tmp_path, settings=["zsl"], n_splits=2)
+    edges = grid_edges(paths).query("method == 'ESZSL'")
+    shown = edges[["seed", "hyper_parameter", "value", "edge"]].to_numpy().tolist()
+    assert shown == [[0, "alpha_features", 100.0, "largest"]]
+    assert edges["file"].tolist() == [str(paths[0])]

@@ -1,0 +1,264 @@
+"""Several seeds and class splits: means, spreads, and which methods do not differ."""
+
+from __future__ import annotations
+
+import csv
+import io
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from zslearn.experiments import build_table, compare_runs, render, summarize_runs
+from zslearn.experiments._spread import Spread, alike_to_best, do_not_differ, seeds_text
+
+RNG = np.random.RandomState(0)
+
+
+def _record(method, value, **changes):
+    return {
+        "method": method,
+        "dataset": "CUB",
+        "split": "ns",
+        "split_version": "PS1",
+        "features": "res101",
+        "setting": "zsl",
+        "metric": "per_class_accuracy",
+        "value": value,
+        "seed": 0,
+        **changes,
+    }
+
+
+def test_mean_and_spread():
+    """The spread is over seeds, of means over class splits."""
+    values = RNG.rand(5, 4)
+    runs = {(i, f"ss-{j}"): values[i, j] for i, j in product(range(5), range(4))}
+    found = Spread.of(runs)
+    assert found.mean == pytest.approx(values.mean())
+    assert found.deviation == pytest.approx(values.mean(axis=1).std(ddof=1))
+    assert found.n_seeds == 5
+    single = Spread.of({(0, ""): 0.5})
+    assert (single.mean, single.n_seeds) == (0.5, 1)
+    assert np.isnan(single.deviation)
+    assert np.isnan(Spread.of({}).mean)
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.01, 0.02, 0.05, -0.02])
+@pytest.mark.parametrize("n", [2, 5, 12])
+def test_the_rule_is_the_paired_t_test(shift, n):
+    first = RNG.normal(0.5, 0.05, n)
+    second = first + shift + RNG.normal(0, 0.01, n)
+    over_seeds = [{(i, ""): v for i, v in enumerate(values)} for values in (first, second)]
+    p = stats.ttest_rel(first, second).pvalue
+    assert do_not_differ(*over_seeds) == (p >= 0.05)
+    over_splits = [{(0, f"ss-{i}"): v for i, v in enumerate(values)} for values in (first, second)]
+    assert do_not_differ(*over_splits) == (p >= 0.05)
+
+
+def test_class_splits_are_the_pairs_where_there_are_several():
+    """Twenty seeds on two splits are two problems, not forty."""
+    gaps = {"ss-1": 0.1, "ss-2": 0.01}
+    first = {(i, s): 0.5 + RNG.normal(0, 1e-3) for i, s in product(range(20), gaps)}
+    second = {(i, s): value + gaps[s] for (i, s), value in first.items()}
+    assert do_not_differ(first, second)
+    on_one = [{run: v for run, v in runs.items() if run[1] == "ss-2"} for runs in (first, second)]
+    assert not do_not_differ(*on_one)
+
+
+def test_what_cannot_be_told_is_not_marked():
+    assert not do_not_differ({(0, ""): 0.5}, {(0, ""): 0.5})
+    # Only runs that both have are compared.
+    assert not do_not_differ({(0, ""): 0.5, (1, ""): 0.6}, {(2, ""): 0.5, (3, ""): 0.6})
+    same = {(0, ""): 0.5, (1, ""): 0.6}
+    assert do_not_differ(same, dict(same))
+    assert alike_to_best([{}, same, dict(same)]) == [False, False, True]
+    assert alike_to_best([{}, {}]) == [False, False]
+
+
+def test_words_for_seeds():
+    assert [seeds_text(c) for c in ([], [0, 1], [5, 5, 0], [3, 5])] == [
+        "",
+        "",
+        "5 seeds",
+        "3 to 5 seeds",
+    ]
+
+
+def _five_seeds():
+    """One best method, one that does not differ from it, one that does."""
+    noise = [0.01, -0.02, 0.015, -0.01, 0.005]
+    rows = []
+    for seed, e in enumerate(noise):
+        rows += [
+            _record("ESZSL", 0.6 + e, seed=seed),
+            _record("ALE", 0.598 - e, seed=seed),
+            _record("ConSE", 0.3 + e / 10, seed=seed),
+        ]
+    return pd.DataFrame(rows)
+
+
+def test_a_summary_of_several_seeds():
+    records = _five_seeds()
+    summary = compare_runs(records)
+    by_method = records.groupby("method")["value"]
+    for method in ("ESZSL", "ALE", "ConSE"):
+        values = by_method.get_group(method)
+        assert summary.mean.loc[method, "accuracy"] == pytest.approx(values.mean())
+        assert summary.spread.loc[method, "accuracy"] == pytest.approx(values.std(ddof=1))
+    assert summary.alike["accuracy"].to_dict() == {"ESZSL": False, "ALE": True, "ConSE": False}
+    assert summary.runs == "mean ± standard deviation over 5 seeds"
+    assert summary.cells()["accuracy"].tolist() == [
+        "0.600 ± 0.015",
+        "0.598 ± 0.015 ≈",
+        "0.300 ± 0.001",
+    ]
+    table = summarize_runs(records)
+    assert table.columns.tolist() == ["accuracy", "accuracy ±"]
+    pd.testing.assert_series_equal(
+        table["accuracy ±"], summary.spread["accuracy"], check_names=False
+    )
+    single = records[records["seed"] == 0]
+    assert summarize_runs(single).columns.tolist() == ["accuracy"]
+    assert compare_runs(single).runs == ""
+    assert compare_runs(single).cells()["accuracy"].tolist() == ["0.610", "0.588", "0.301"]
+
+
+def test_a_summary_of_class_splits():
+    splits = [_record("ESZSL", v, split=f"ss-{i}") for i, v in enumerate((0.5, 0.7), start=1)]
+    summary = compare_runs(pd.DataFrame(splits))
+    assert summary.mean.loc["ESZSL", "accuracy"] == pytest.approx(0.6)
+    assert summary.runs == "mean over ss-1, ss-2"
+    both = compare_runs(pd.DataFrame([*splits, _record("ESZSL", 0.4)]))
+    assert both.mean["accuracy"].to_dict() == {("ss", "ESZSL"): 0.6, ("ns", "ESZSL"): 0.4}
+    alone = compare_runs(pd.DataFrame(splits[:1]))
+    assert alone.runs == ""
+
+
+def test_class_splits_that_were_drawn_are_named():
+    def record(k, value, kind):
+        return _record("ESZSL", value, split=f"ss-{k}", split_version=f"xlsa17/ss-{k}/{kind}/0a")
+
+    drawn = pd.DataFrame([record(1, 0.5, "random-seed0"), record(2, 0.7, "random-seed0")])
+    assert compare_runs(drawn).runs == "mean over ss-1, ss-2, drawn at random"
+    table = build_table(drawn, "zsl", columns="ours")
+    assert "Class splits drawn at random, not the published ones – CUB SS G." in table.notes
+    other = pd.DataFrame([record(1, 0.5, "random-seed1") | {"seed": 1}])
+    with pytest.raises(ValueError, match="differ in split_version"):
+        build_table(pd.concat([drawn, other]), "zsl")
+
+
+def test_a_summary_does_not_mix_protocols_or_grids():
+    records = pd.DataFrame(
+        [
+            _record("ESZSL", 0.5, protocol="default", grid="fast"),
+            _record("ESZSL", 0.7, protocol="authors", grid="fast", seed=1),
+        ]
+    )
+    assert compare_runs(records).mean["accuracy"].to_dict() == {
+        ("default", "ESZSL"): 0.5,
+        ("authors", "ESZSL"): 0.7,
+    }
+    grids = records.assign(protocol="default", grid=["fast", "paper"])
+    assert len(compare_runs(grids).mean) == 2
+
+
+def test_tables_of_several_seeds():
+    table = build_table(_five_seeds(), rows="ours", columns="ours")
+    column = "CUB NS accuracy"
+    assert table.ours[column].to_dict() == {"ConSE": 30.0, "ALE": 59.8, "ESZSL": 60.0}
+    assert table.alike[column].to_dict() == {"ConSE": False, "ALE": True, "ESZSL": False}
+    text = render(table)
+    assert "ours (5 seeds) / published" in text
+    assert "Spread – mean ± standard deviation over 5 seeds." in text
+    assert "≈ – does not differ from the best" in text
+    assert "60.0 ± 1.5** / 53.9" in text
+    assert "59.8 ± 1.5* ≈ / 54.9" in text
+    assert "**60.0 ± 1.5** / 53.9" in render(table, "markdown")
+    assert r"\underline{59.8 $\pm$ 1.5} $\approx$ & 54.9" in render(table, "latex")
+    rows = list(csv.DictReader(io.StringIO(render(table, "csv"))))
+    assert rows[1]["CUB NS accuracy ours (5 seeds)"] == "59.8"
+    assert rows[1]["CUB NS accuracy ±"] == "1.5"
+    fewer = build_table(_five_seeds().query("method != 'ALE' or seed < 3"), rows="ours")
+    assert "ours (3 to 5 seeds)" in render(fewer)
+
+
+def test_one_seed_is_shown_without_a_spread():
+    table = build_table(_five_seeds().query("seed == 0"), rows="ours", columns="ours")
+    for format in ("terminal", "markdown", "csv", "latex", "rst"):
+        text = render(table, format)
+        assert not set("±≈") & set(text)
+        assert "pm" not in text
+        assert "seed" not in text
+
+
+def test_tables_as_restructured_text():
+    docutils = pytest.importorskip("docutils.core")
+    records = pd.concat(
+        [
+            _five_seeds(),
+            pd.DataFrame([_record('CMT*; "own"_', 0.1 + i / 100, seed=i) for i in (0, 1)]),
+        ]
+    )
+    table = build_table(records, rows="ours", columns="ours")
+    text = render(table, "rst")
+    lines = text.splitlines()
+    assert ".. csv-table::" in lines
+    assert "   :delim: ;" in lines
+    assert "   ALE; *59.8 ± 1.5* ≈; 54.9; +4.9; 2.0; 1.0" in lines
+    assert "   ConSE; 30.0 ± 0.1; 34.3; −4.3; 3.0; 3.0" in lines
+    tree = docutils.publish_doctree(text, settings_overrides={"report_level": 1})
+    assert "system_message" not in str(tree)
+    cells = [[entry.astext() for entry in row] for row in tree.findall() if row.tagname == "row"]
+    assert cells[0][:2] == ["method", "CUB NS accuracy, ours (2 to 5 seeds)"]
+    assert cells[-1][:2] == ['CMT*; "own"_', "10.5 ± 0.7"]
+    assert len({len(row) for row in cells}) == 1
+
+
+def test_records_of_two_protocols_cannot_share_a_column():
+    records = pd.DataFrame(
+        [_record("ESZSL", 0.5), _record("ALE", 0.6, protocol="authors", grid="paper")]
+    )
+    with pytest.raises(ValueError, match="differ in protocol: 'authors', 'default'.*protocol="):
+        build_table(records)
+    table = build_table(records, protocol="authors", rows="ours")
+    assert table.ours["CUB NS accuracy"].to_dict() == {"ALE": 60.0}
+    assert "Protocol – ours: authors." in table.notes
+    default = build_table(records, protocol="default")
+    assert not any("Protocol" in note for note in default.notes)
+    grids = pd.DataFrame([_record("ALE", 0.5, grid="fast"), _record("ALE", 0.6, grid="paper")])
+    with pytest.raises(ValueError, match="differ in grid: 'fast', 'paper'.*grid="):
+        build_table(grids)
+    assert build_table(grids, grid="paper").ours["CUB NS accuracy"].dropna().tolist() == [60.0]
+
+
+def test_class_splits_of_other_data_sets():
+    """Their mean where there are several; one alone keeps its name."""
+    glyphs = {"dataset": "glyphs", "split_version": "1", "features": "hog"}
+    records = pd.DataFrame(
+        [_record("ESZSL", v, split=f"ss-{i}", **glyphs) for i, v in ((1, 0.5), (2, 0.7))]
+    )
+    table = build_table(records, "zsl", rows="ours", columns="ours")
+    assert table.ours.loc["ESZSL"].to_dict() == {"glyphs SS": 60.0}
+    assert "Means over class splits – glyphs SS: ss-1, ss-2." in table.notes
+    alone = build_table(records[:1], "zsl", rows="ours", columns="ours")
+    assert alone.ours.loc["ESZSL"].to_dict() == {"glyphs ss-1": 50.0}
+
+
+def test_learned_phantoms_stand_in_their_table():
+    ss = {"split": "ss", "features": "GoogLeNet"}
+    records = pd.DataFrame(
+        [
+            _record("SynC o-vs-o", 0.5, **ss),
+            _record("SynC o-vs-o (learned phantoms)", 0.6, **ss),
+        ]
+    )
+    table = build_table(records, "learned_phantoms", rows="ours")
+    assert table.ours.loc["CUB"].to_dict() == {
+        "learn_phantoms=False": 50.0,
+        "learn_phantoms=True": 60.0,
+    }
+    plain = build_table(records, "zsl", rows="ours")
+    assert list(plain.ours.index) == ["SynC o-vs-o", "SynC o-vs-o (learned phantoms)"]
