@@ -6,8 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit, logit, softmax
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
 
 from zslearn.baselines import IAP
 from zslearn.datasets import make_zero_shot
@@ -83,6 +86,97 @@ def test_sigmoids_come_from_classes_held_out(problem):
         slope = (residual * (f - f.mean())).mean() / f.std()
         assert abs(slope) < 1e-3 or (model.slope_[m] == 0 and slope > 0)
     assert (model.slope_ > 0).any()
+
+
+class _Given(ClassifierMixin, BaseEstimator):
+    """A classifier whose scores are its features."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def decision_function(self, X):
+        return X
+
+    def predict(self, X):
+        return self.classes_[X.argmax(axis=1)]
+
+
+def _svm_scores(X, y, rows, alpha, to):
+    """scikit-learn's linear machines, one class against the others, trained on some rows."""
+    mean = X.mean(axis=0)
+    unit = np.sqrt(((X - mean) ** 2).sum(axis=1).mean())
+    Z, T = (X - mean) / unit, (to - mean) / unit
+    scores = np.empty((len(to), y.max() + 1))
+    for c in range(y.max() + 1):
+        machine = LinearSVC(C=1 / (alpha * len(rows)), tol=1e-8, max_iter=100_000, dual=False)
+        scores[:, c] = machine.fit(Z[rows], y[rows] == c).decision_function(T)
+    return scores
+
+
+def test_sigmoids_of_the_seen_classes_are_those_of_scikit_learn(problem):
+    binary = binarize_signatures(problem.signatures, classes=problem.seen_classes)
+    model = _fit(IAP(0.01, probabilities="platt", tol=1e-9), problem, signatures=binary)
+    X, rows = unit_rows(problem.X_train), unit_rows(problem.X_test_unseen)
+    seen, y = np.unique(problem.y_train, return_inverse=True)
+    # Each class is held out by thirds: a permutation, ordered by class, dealt out in turn.
+    order = np.random.RandomState(0).permutation(len(y))
+    order = order[np.argsort(y[order], kind="stable")]
+    held_out = np.empty((len(y), len(seen)))
+    for part in range(3):
+        held = order[part::3]
+        rest = np.setdiff1d(order, held)
+        held_out[held] = _svm_scores(X, y, rest, 0.01, X[held])
+    calibrated = CalibratedClassifierCV(FrozenEstimator(_Given().fit(held_out, y)))
+    calibrated.fit(held_out, y)
+    p = calibrated.predict_proba(_svm_scores(X, y, np.arange(len(y)), 0.01, rows))
+    has = binary.loc[seen].to_numpy() == 1
+    expected = logit(p @ has) - logit(has.mean(axis=0))
+    np.testing.assert_allclose(model.embed(rows), expected, atol=5e-3, rtol=5e-3)
+    assert np.ptp(expected, axis=0).min() > 0.5
+
+
+def test_a_class_of_one_sample_takes_the_sigmoid_of_the_others(problem):
+    last = problem.seen_classes[-1]
+    rows = np.r_[
+        np.flatnonzero(problem.y_train != last), np.flatnonzero(problem.y_train == last)[:1]
+    ]
+    X, y = problem.X_train[rows], problem.y_train[rows]
+    model = IAP(probabilities="platt").fit(X, y, signatures=problem.signatures)
+    # Its log-odds are as low as those of the others where it is not.
+    odds = unit_rows(X) @ model.coef_.T + model.intercept_
+    others = odds[y != last]
+    assert others[:, -1].mean() < -1
+    assert model.predict(X[-1:], classes=problem.seen_classes)[0] == last
+
+
+def test_few_samples_of_each_class():
+    X = np.eye(4)
+    for n_samples in (2, 3, 4):
+        y = np.arange(4) % 2 if n_samples == 4 else np.r_[0, np.ones(n_samples - 1, dtype=int)]
+        model = IAP(probabilities="platt").fit(
+            X[:n_samples], y, signatures=np.array([[1, 0], [0, 1]])
+        )
+        assert np.isfinite(model.decision_function(X)).all()
+
+
+@pytest.mark.parametrize("calibration", ["classes", None])
+def test_a_path_of_sigmoids_serves_all_penalties(problem, calibration):
+    base = IAP(calibration=calibration, tol=1e-8)
+    settings = [
+        {"alpha": alpha, "probabilities": kind}
+        for kind in ("platt", "softmax")
+        for alpha in (1e-2, 1e-1)
+    ]
+    models = dict(
+        base.fit_grid(
+            problem.X_train, problem.y_train, signatures=problem.signatures, settings=settings
+        )
+    )
+    for i, setting in enumerate(settings):
+        alone = _fit(clone(base).set_params(**setting), problem)
+        scale = np.abs(alone.coef_).max()
+        np.testing.assert_allclose(models[i].coef_, alone.coef_, atol=2e-3 * scale)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

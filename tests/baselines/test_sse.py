@@ -23,7 +23,9 @@ def _fit(model, problem, **changes):
     return model.fit(**(data | changes))
 
 
-def _objective(dtype=np.float64, n_samples=23, n_classes=4, n_features=6, alpha=0.02, n_jobs=1):
+def _objective(
+    dtype=np.float64, n_samples=23, n_classes=4, n_features=6, alpha=0.02, n_jobs=1, **weights
+):
     """A small problem of any kind, with unequal classes in no order."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n_samples, n_features)).astype(dtype)
@@ -32,12 +34,12 @@ def _objective(dtype=np.float64, n_samples=23, n_classes=4, n_features=6, alpha=
     objective = MarginObjective(X, y, n_jobs)
     patterns = project_to_simplex(rng.normal(size=(n_classes, n_classes)))
     margins = cdist(*[rng.normal(size=(n_classes, 3))] * 2)
-    objective.describe(patterns, margins, alpha)
+    objective.describe(patterns, margins, alpha, **weights)
     w, V = rng.normal(size=n_features), rng.normal(size=(n_classes, n_features))
     return objective, X, y, patterns, margins, w, V
 
 
-def _by_loops(X, y, patterns, margins, alpha, w, V):
+def _by_loops(X, y, patterns, margins, alpha, w, V, alignment=1.0, reference_alpha=0.0):
     """The objective, one constraint after another."""
     n_classes = len(V)
 
@@ -50,10 +52,12 @@ def _by_loops(X, y, patterns, margins, alpha, w, V):
         mean = scores.mean(axis=0)
         for s in range(n_classes):
             if s != c:
-                total += 0.5 * max(0, margins[c, s] + mean[s] - mean[c]) ** 2
+                total += alignment * 0.5 * max(0, margins[c, s] + mean[s] - mean[c]) ** 2
                 short = np.maximum(0, margins[c, s] + scores[:, s] - scores[:, c])
                 total += 0.5 * np.mean(short**2)
-    return total / (n_classes * (n_classes - 1)) + 0.5 * alpha * np.sum(w**2)
+    penalty = 0.5 * alpha * np.sum(w**2)
+    penalty += 0.5 * reference_alpha * np.mean([np.sum(v**2) for v in V])
+    return total / (n_classes * (n_classes - 1)) + penalty
 
 
 @pytest.mark.parametrize("n_samples", [1, 3, 4, 9])
@@ -68,16 +72,21 @@ def test_responses_by_a_loop(n_samples, dtype):
     np.testing.assert_allclose(found, expected, atol=1e-5 if dtype == np.float32 else 1e-12)
 
 
-def test_objective_by_loops():
-    objective, X, y, patterns, margins, w, V = _objective()
-    expected = _by_loops(X, y, patterns, margins, 0.02, w, V)
+WEIGHTS = [{}, {"alignment": 0.0}, {"alignment": 3.0, "reference_alpha": 0.4}]
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_objective_by_loops(weights):
+    objective, X, y, patterns, margins, w, V = _objective(**weights)
+    expected = _by_loops(X, y, patterns, margins, 0.02, w, V, **weights)
     assert objective.value(w, V)[0] == pytest.approx(expected, rel=1e-12)
-    narrow = _objective(np.float32)[0]
+    narrow = _objective(np.float32, **weights)[0]
     assert narrow.value(w, V)[0] == pytest.approx(expected, rel=1e-5)
 
 
-def test_gradients_by_finite_differences():
-    objective, *_, w, V = _objective()
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_gradients_by_finite_differences(weights):
+    objective, *_, w, V = _objective(**weights)
     _, G = objective.value(w, V)
     numeric = approx_fprime(w, lambda w: objective.value(w, V)[0], 1e-7)
     np.testing.assert_allclose(objective.slope_in_w(w, V, G), numeric, atol=1e-5)
@@ -138,8 +147,9 @@ def test_references_stay_within_the_features(problem):
     assert ((low == last.V) | (high == last.V)).any()
 
 
-def test_the_objective_of_a_model_is_as_stated(problem):
-    model = _fit(SSE(0.5, 1e-3, max_iter=2), problem)
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_the_objective_of_a_model_is_as_stated(problem, weights):
+    model = _fit(SSE(0.5, 1e-3, max_iter=2, **weights), problem)
     X = problem.X_train / np.linalg.norm(problem.X_train, axis=1, keepdims=True)
     assert model.feature_scale_ == pytest.approx(1.0)
     signatures = normalize_signatures(problem.signatures.loc[model.seen_classes_])
@@ -147,8 +157,28 @@ def test_the_objective_of_a_model_is_as_stated(problem):
     np.testing.assert_allclose(model.patterns_, patterns, atol=1e-12)
     margins = cdist(signatures, signatures) ** 2
     y = np.searchsorted(model.seen_classes_, problem.y_train)
-    expected = _by_loops(X, y, patterns, margins, 1e-3, model.coef_, model.references_)
+    expected = _by_loops(X, y, patterns, margins, 1e-3, model.coef_, model.references_, **weights)
     assert model.objective_ == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_penalty_on_the_references_shortens_them(problem):
+    norms = [
+        np.linalg.norm(_fit(SSE(max_iter=12, reference_alpha=rho), problem).references_)
+        for rho in (0.0, 1.0, 100.0)
+    ]
+    assert norms[0] > norms[1] > norms[2]
+
+
+def test_settings_of_the_penalties_share_no_descent(problem):
+    settings = [{"alignment": 0.0}, {"alignment": 2.0}, {"reference_alpha": 1.0}]
+    models = dict(
+        SSE(max_iter=2).fit_grid(
+            problem.X_train, problem.y_train, signatures=problem.signatures, settings=settings
+        )
+    )
+    for i, setting in enumerate(settings):
+        assert models[i].history_ == _fit(SSE(max_iter=2, **setting), problem).history_
+    assert len({model.objective_ for model in models.values()}) == 3
 
 
 @pytest.mark.parametrize("kernel", ["int", "relu"])

@@ -20,7 +20,13 @@ from zslearn.base._together import fit_together, not_each_once
 from zslearn.base._training import Training
 from zslearn.base._variants import with_setting
 from zslearn.base._weights import refuse_weights, weighted_samples
-from zslearn.scoring import ClassScorer, Embedding, FeaturePreparation, ScoreFunction
+from zslearn.scoring import (
+    ClassScorer,
+    Embedding,
+    FeaturePreparation,
+    ScoreFunction,
+    refuse_extreme_features,
+)
 from zslearn.signatures import SignatureTable
 from zslearn.utils import Array, checks_parameters, name_some, to_numpy, warn_once
 
@@ -306,6 +312,8 @@ class ZeroShotClassifier(ZeroShotPredictor):
         prepare = FeaturePreparation(self.feature_norm)
         prepared = prepare(X)
         prepare.warn()
+        if self.feature_norm is None:
+            refuse_extreme_features(prepared)
         return prepared
 
     def _describe(self, table: SignatureTable) -> None:

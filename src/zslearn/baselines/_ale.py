@@ -45,9 +45,11 @@ class ALE(OneMapRanking):
 
     Notes
     -----
-    The original draws violators at random until one is found and estimates the rank from the number
-    of draws; here the scores of a batch are there, and the rank is counted. The weight β/k jumps
-    where k does, and is taken as given in the slope.
+    The original takes a step after each sample, draws violators at random until one is found and
+    estimates the rank from the number of draws; here the scores of a batch are there, the rank is
+    counted and all violators take part. The weight β/k jumps where k does, and is taken as given in
+    the slope. W starts at random in the original and at 0 here; features are centred unless
+    `scaling=None`.
     <notes of ranking by one map>
 
     References

@@ -28,6 +28,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn.base import Training, ZeroShotClassifier, alike
 from zslearn.baselines._seen_probabilities import linear_scores
+from zslearn.baselines._seen_sigmoids import SeenLogOdds
 from zslearn.signatures import (
     BinaryKind,
     Signatures,
@@ -52,14 +53,17 @@ class AttributeClassifier(ZeroShotClassifier):
     """
 
     keep_views: ClassVar[bool] = True
+    #: Hyper-parameters on which variants must agree for one path of penalties to serve them.
+    _one_path: ClassVar[tuple[str, ...]] = ("calibration", "tol", "random_state")
 
     _doc_parts: ClassVar[Mapping[str, str]] = {
         **ZeroShotClassifier._doc_parts,
         "parameters of attribute methods": """
             tol : float, default=1e-4
-                Relative optimality gap of the logistic regression.
+                Relative optimality gap of the linear models.
             random_state : int, RandomState instance or None, default=0
-                Which classes are held out together for `calibration="classes"`.
+                Which classes are held out together for `calibration="classes"`; whatever else is
+                random in a method comes from it, too.
             """,
         "attributes of attribute methods": """
             slope_, offset_ : ndarray of shape (n_kept,)
@@ -102,7 +106,7 @@ class AttributeClassifier(ZeroShotClassifier):
     @abstractmethod
     def _path(
         self, training: Training, alphas: Sequence[float], *, soften: bool
-    ) -> list[LogisticResult]:
+    ) -> Sequence[LogisticResult | SeenLogOdds]:
         """Train linear models for several penalties.
 
         The signatures of `training` are boolean: which attributes each class has. `soften` asks for
@@ -123,7 +127,7 @@ class AttributeClassifier(ZeroShotClassifier):
             variant._learn_attributes(training.signatures)
         # From here on the attributes of the classes take the place of their signatures.
         training = replace(training, signatures=variants[0]._seen_binary)
-        for group in alike(variants, "calibration", "tol", "random_state"):
+        for group in alike(variants, *cls._one_path):
             first, alphas = group[0], [variant.alpha for variant in group]
             results = first._path(training, alphas, soften=first.calibration == "targets")
             sigmoids = first._sigmoids(training, alphas)

@@ -33,8 +33,8 @@ power_t : float, default=0.0
     Epoch t takes steps of ``learning_rate / t**power_t``; 0 keeps the step constant.
 scaling : {{"center", "zscore"}} or None, default="center"
     What is done to the prepared features: the mean is taken off; that, and each feature is
-    brought to unit variance and all are divided by the largest absolute value; nothing. An offset
-    that all images share slows training down.
+    brought to unit variance and all are divided by the largest value; nothing. An offset that all
+    images share slows training down.
 {_early_stopping.PARAMETERS.strip()}
 n_iter_no_change : int, default=10
     Epochs with a lower accuracy than the best after which `early_stopping` looks no further.
@@ -120,7 +120,8 @@ class Scaling(NamedTuple):
             norm = float(np.linalg.norm(std))
             return cls(mean, np.full(n_features, 1 / norm if varies.any() else 1.0))
         weights = np.where(varies, 1 / np.where(varies, std, 1.0), 0.0)
-        largest = float(np.max(np.maximum(mean - low, high - mean) * weights))
+        # Of centred features the largest is positive.
+        largest = float(np.max((high - mean) * weights))
         return cls(mean, weights / largest if largest > 0 else weights)
 
     def __call__(self, X: Array) -> Array:

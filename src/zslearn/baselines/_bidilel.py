@@ -50,6 +50,8 @@ from zslearn.utils import (
 # Nearer than this to a seen class, in units of the seen classes' mean distance, a signature is
 # that class's.
 _SAME = 1e-9
+# A scatter that is a smaller share of the sum of squares is rounding.
+_ROUNDING = 1e-12
 
 
 class BiDiLEL(ZeroShotClassifier):
@@ -283,10 +285,14 @@ def _scatters(training: Training) -> tuple[Floats, Floats, Floats]:
             mean += xp.sum(weighted, axis=0)
             weight += float(xp.sum(degrees))
     mean = mean / weight
+    rounding = _ROUNDING * float(xp.linalg.trace(total))
     local = total - smooth
     # Σ d_i (x_i − m)(x_i − m)ᵀ; L does not change when all samples move.
     total = total - weight * mean[:, None] * mean[None, :]
-    return to_numpy(total), to_numpy(local), to_numpy(mean)
+    # Where no two samples differ, or no two of a class, rounding is all that is left.
+    scatters = (to_numpy(total), to_numpy(local))
+    total, local = (s if np.trace(s) > rounding else np.zeros_like(s) for s in scatters)
+    return total, local, to_numpy(mean)
 
 
 def _squared_width(X: Array, classes: list[NDArray[np.intp]]) -> float:
@@ -312,10 +318,8 @@ def _squared_distances(a: Array, b: Array) -> Array:
 def _leading(total: Floats, local: Floats, alpha: float, n: int) -> tuple[Floats, Floats]:
     """The n leading solutions of XᵀDX p = λ (XᵀLX + αI) p, the signs fixed."""
     size = len(total)
-    unit = np.trace(local) / size
-    if unit <= 1e-12 * np.trace(total) / size:
-        # No two samples of a class differ: any penalty gives the same directions.
-        unit = max(np.trace(total) / size, 1e-300)
+    # Where no two samples of a class differ, any penalty gives the same directions.
+    unit = np.trace(local) / size or np.trace(total) / size or 1.0
     penalized = local + alpha * unit * np.eye(size)
     try:
         values, vectors = scipy.linalg.eigh(

@@ -30,6 +30,9 @@ hidden_size : int, default=100
     Hidden units.
 alpha : float, default=1e-4
     Weight decay, in units of features and signatures of unit root mean square norm.
+fit_intercept : bool, default=False
+    Whether each layer has an intercept of its own. Without, it has what centring of features and
+    of signatures comes to.
 max_iter : int, default=40
     Steps of L-BFGS at most. Stopping early regularises; a search trains once for all values.
 {_early_stopping.PARAMETERS.strip()}
@@ -43,7 +46,7 @@ _ATTRIBUTES = f"""
 coefs_ : tuple of ndarray
     θ₁ᵀ of shape (n_features, hidden_size), θ₂ᵀ of shape (hidden_size, n_attributes).
 intercepts_ : tuple of ndarray
-    What centring of features and of signatures comes to, in each layer.
+    Of each layer: what centring comes to, and with `fit_intercept` what was learned besides.
 n_iter_ : int
     Steps of L-BFGS.
 {_early_stopping.ATTRIBUTES.strip()}
@@ -69,9 +72,11 @@ class CMT(ZeroShotClassifier):
 
     Notes
     -----
-    The original minimises a sum without weight decay and has no intercepts; here features and
-    signatures are centred, which gives each layer an intercept, though not a free one. θ₂ is solved
-    for exactly in each step of L-BFGS; the original searches both layers.
+    The paper states the sum of squared errors alone. The authors' program
+    (github.com/mganjoo/zslearning) adds weight decay of 1e-4, of features and word vectors in its
+    own units, intercepts in both layers (here `fit_intercept=True`; there decayed, too, here not),
+    and a penalty that keeps the mean activation of the hidden units at a given level, which is left
+    out here. θ₂ is solved for exactly in each step of L-BFGS; the program searches both layers.
 
     References
     ----------
@@ -100,6 +105,7 @@ class CMT(ZeroShotClassifier):
         **ZeroShotClassifier._parameter_constraints,
         "hidden_size": [Interval(Integral, 1, None, closed="left")],
         "alpha": [Interval(Real, 0, None, closed="neither")],
+        "fit_intercept": ["boolean"],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "early_stopping": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
@@ -126,6 +132,7 @@ class CMT(ZeroShotClassifier):
         hidden_size: int = 100,
         alpha: float = 1e-4,
         *,
+        fit_intercept: bool = False,
         max_iter: int = 40,
         early_stopping: bool = False,
         validation_fraction: float = 0.2,
@@ -136,6 +143,7 @@ class CMT(ZeroShotClassifier):
     ) -> None:
         self.hidden_size = hidden_size
         self.alpha = alpha
+        self.fit_intercept = fit_intercept
         self.max_iter = max_iter
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
@@ -167,7 +175,13 @@ class CMT(ZeroShotClassifier):
         watch: Callable[[Network], None] | None = None,
     ) -> dict[int, Network]:
         """Networks after some numbers of steps, along one path of training."""
-        problem = NetworkProblem(training.X, training.y, training.signatures, self.alpha)
+        problem = NetworkProblem(
+            training.X,
+            training.y,
+            training.signatures,
+            self.alpha,
+            fit_intercept=self.fit_intercept,
+        )
         start = problem.start(self.hidden_size, np.random.RandomState(seed))
         return train(problem, start, stops, self.tol, watch)
 

@@ -14,6 +14,10 @@ For a given :math:`\theta_1` the best :math:`\theta_2` is a ridge regression on 
 so that L-BFGS need only search :math:`\theta_1` (variable projection). The gradient there is that
 of J at the best :math:`\theta_2`. Only HᵀH, the sums of H over each class and the signatures of the
 classes enter, so that the number of attributes hardly counts.
+
+With intercepts the network is :math:`\theta_2 \tanh(\theta_1 x + b_1) + b_2`; they are not
+penalised. The best :math:`b_2` brings the mean output to the mean target, which comes to centring H
+and :math:`A_y` over the samples; :math:`b_1` is searched as one more column of :math:`\theta_1`.
 """
 
 from __future__ import annotations
@@ -72,11 +76,22 @@ class NetworkProblem:
         Normalised signatures of the seen classes.
     alpha : float
         Weight decay.
+    fit_intercept : bool, default=False
+        Whether each layer has an intercept.
     """
 
-    def __init__(self, X: Array, y: NDArray[np.intp], signatures: Floats, alpha: float) -> None:
+    def __init__(
+        self,
+        X: Array,
+        y: NDArray[np.intp],
+        signatures: Floats,
+        alpha: float,
+        *,
+        fit_intercept: bool = False,
+    ) -> None:
         self.X = X
         self.alpha = alpha
+        self.fit_intercept = fit_intercept
         self.n_samples, self.n_features = X.shape
         # A row in float64 with what is computed from it, and which class it is of.
         self._blocks = row_blocks(self.n_samples, 8 * (2 * self.n_features + len(signatures)))
@@ -89,19 +104,17 @@ class NetworkProblem:
         centered = signatures - self.signature_mean
         self.signature_scale = _positive(float(np.sqrt((centered**2).sum(axis=1).mean())))
         self.targets = centered / self.signature_scale
-        self._target_norm = float(self.counts @ (self.targets**2).sum(axis=1)) / self.n_samples
+        shares = self.counts / self.n_samples
+        # What the outputs are measured from: their own mean, where b₂ is free.
+        self._target_mean = shares @ self.targets * fit_intercept
+        self._target_norm = float(shares @ (self.targets**2).sum(axis=1))
+        self._target_norm -= float(self._target_mean @ self._target_mean)
 
     def _feature_units(self) -> tuple[Floats, float]:
         """Mean of the features, and root mean square distance from it."""
         xp = compat.array_namespace(self.X)
         mean = xp.sum(self.X, axis=0, dtype=xp.float64) / self.n_samples
-        square = mean_square_distance(self.X)
-        if not np.isfinite(square):
-            raise ValueError(
-                "The squares of X overflow. Divide X by its largest entry, or use "
-                'feature_norm="l2".'
-            )
-        return to_numpy(mean), _positive(float(np.sqrt(square)))
+        return to_numpy(mean), _positive(float(np.sqrt(mean_square_distance(self.X))))
 
     def _block(self, rows: slice) -> Array:
         return compat.array_namespace(self.X).astype(self.X[rows, :], self._dtype, copy=False)
@@ -111,14 +124,17 @@ class NetworkProblem:
         return compat.array_namespace(self.X).float64
 
     def start(self, n_hidden: int, rng: np.random.RandomState) -> Floats:
-        """Random first weights; their rows have about unit norm."""
-        return rng.normal(size=(n_hidden, self.n_features)) / np.sqrt(self.n_features)
+        """Random first weights; their rows have about unit norm. Intercepts begin at zero."""
+        weights = rng.normal(size=(n_hidden, self.n_features)) / np.sqrt(self.n_features)
+        return np.pad(weights, [(0, 0), (0, int(self.fit_intercept))])
 
     def hidden(self, theta: Floats) -> tuple[list[Array], Floats, Floats]:
         """H, block by block, with HᵀH and the sums of H over each class on the host."""
-        first, offset = self._first_layer(theta)
+        xp, device = compat.array_namespace(self.X), compat.device(self.X)
+        first, offset = (
+            xp.asarray(part, dtype=self._dtype, device=device) for part in self._first_layer(theta)
+        )
         blocks, gram, sums = [], 0.0, 0.0
-        xp = compat.array_namespace(self.X)
         for rows in self._blocks:
             block = xp.tanh(self._block(rows) @ xp.matrix_transpose(first) + offset[None, :])
             member = self._labels[rows][None, :] == self._classes[:, None]
@@ -127,42 +143,53 @@ class NetworkProblem:
             blocks.append(block)
         return blocks, to_numpy(gram), to_numpy(sums)
 
-    def _first_layer(self, theta: Floats) -> tuple[Array, Array]:
-        """θ₁ in the units of X, and what centring adds, on the device of X."""
-        xp, device = compat.array_namespace(self.X), compat.device(self.X)
-        first = theta / self.scale
+    def _first_layer(self, theta: Floats) -> tuple[Floats, Floats]:
+        """θ₁ in the units of X, and the intercept with what centring adds."""
+        first = theta[:, : self.n_features] / self.scale
         offset = -first @ self.mean
-        return (
-            xp.asarray(first, dtype=self._dtype, device=device),
-            xp.asarray(offset, dtype=self._dtype, device=device),
-        )
+        return first, offset + theta[:, self.n_features] if self.fit_intercept else offset
 
     def second_layer(self, gram: Floats, sums: Floats) -> Floats:
-        """θ₂ᵀ = (HᵀH/N + αI)⁻¹ HᵀA/N, of shape (n_hidden, n_attributes)."""
-        ridge = gram / self.n_samples
+        """θ₂ᵀ = (HᵀH/N + αI)⁻¹ HᵀA/N, of shape (n_hidden, n_attributes); H centred where b₂ is."""
+        mean = self._hidden_mean(sums)
+        ridge = gram / self.n_samples - np.outer(mean, mean)
         ridge[np.diag_indices_from(ridge)] += self.alpha
-        right = sums.T @ self.targets / self.n_samples
-        return scipy.linalg.solve(ridge, right, assume_a="pos")
+        return scipy.linalg.solve(ridge, self._right_side(sums), assume_a="pos")
+
+    def second_intercept(self, sums: Floats, second: Floats) -> Floats:
+        """b₂, of shape (n_attributes,); zero where there are no intercepts."""
+        return self._target_mean - self._hidden_mean(sums) @ second
+
+    def _hidden_mean(self, sums: Floats) -> Floats:
+        """What H is measured from."""
+        return sums.sum(axis=0) / self.n_samples * self.fit_intercept
+
+    def _right_side(self, sums: Floats) -> Floats:
+        """HᵀA/N, of what H and A are beyond their means."""
+        products = sums.T @ self.targets / self.n_samples
+        return products - np.outer(self._hidden_mean(sums), self._target_mean)
 
     def value_and_gradient(self, flat: Floats) -> tuple[float, Floats]:
         """J at the best θ₂, and its gradient for θ₁."""
-        theta = flat.reshape(-1, self.n_features)
+        theta = flat.reshape(-1, self.n_features + self.fit_intercept)
         blocks, gram, sums = self.hidden(theta)
         second = self.second_layer(gram, sums)
         # At the best θ₂ the error and its penalty are ‖A_y‖²/N − ⟨θ₂ᵀ, HᵀA_y/N⟩.
-        explained = float(np.sum(second * (sums.T @ self.targets))) / self.n_samples
-        value = self._target_norm - explained + self.alpha * float(np.sum(theta**2))
-        return value, (self._slope(blocks, second) + 2 * self.alpha * theta).ravel()
+        explained = float(np.sum(second * self._right_side(sums)))
+        decayed = theta * (np.arange(theta.shape[1]) < self.n_features)
+        value = self._target_norm - explained + self.alpha * float(np.sum(decayed**2))
+        slope = self._slope(blocks, second, self.second_intercept(sums, second))
+        return value, (slope + 2 * self.alpha * decayed).ravel()
 
-    def _slope(self, blocks: list[Array], second: Floats) -> Floats:
-        r"""Gradient of the mean squared error for θ₁.
+    def _slope(self, blocks: list[Array], second: Floats, intercept: Floats) -> Floats:
+        r"""Gradient of the mean squared error for θ₁, and for b₁ beside it.
 
-        It is 2/N (E θ₂ ∘ (1 − H²))ᵀ X with E = H θ₂ᵀ − A_y.
+        It is 2/N (E θ₂ ∘ (1 − H²))ᵀ X with E = H θ₂ᵀ + b₂ − A_y.
         """
         xp, device = compat.array_namespace(self.X), compat.device(self.X)
         outer, wanted = (
             xp.asarray(part, dtype=self._dtype, device=device)
-            for part in (second @ second.T, self.targets @ second.T)
+            for part in (second @ second.T, (self.targets - intercept) @ second.T)
         )
         slope, total = 0.0, 0.0
         for rows, block in zip(self._blocks, blocks, strict=True):
@@ -170,15 +197,18 @@ class NetworkProblem:
             back = back * (1 - block * block)
             slope = slope + xp.matrix_transpose(back) @ self._block(rows)
             total = total + xp.sum(back, axis=0)
-        centered = to_numpy(slope) - to_numpy(total)[:, None] * self.mean
-        return centered * (2 / (self.n_samples * self.scale))
+        sums = to_numpy(total)[:, None]
+        for_weights = (to_numpy(slope) - sums * self.mean) / self.scale
+        parts = [for_weights, sums] if self.fit_intercept else [for_weights]
+        return np.hstack(parts) * (2 / self.n_samples)
 
     def network(self, theta: Floats, n_iter: int) -> Network:
         """The network of these first weights, with its best second ones."""
         _, gram, sums = self.hidden(theta)
-        first = theta / self.scale
-        second = self.second_layer(gram, sums) * self.signature_scale
-        return Network((first.T, second), (-first @ self.mean, self.signature_mean), n_iter)
+        first, inner = self._first_layer(theta)
+        second = self.second_layer(gram, sums)
+        outer = self.signature_mean + self.signature_scale * self.second_intercept(sums, second)
+        return Network((first.T, second * self.signature_scale), (inner, outer), n_iter)
 
 
 def train(

@@ -1,11 +1,17 @@
 r"""CMT*: CMT behind a gate that tells novel images from images of seen classes.
 
 Each seen class has an isometric Gaussian around its signature, :math:`N(a_y, \sigma_y^2 I)`, in the
-space that CMT maps images into. An image is novel if its density falls below the threshold of every
-seen class. The threshold of a class lets a given share of its own training images pass; since the
-Gaussian is isometric, that is a radius :math:`r_y` whatever :math:`\sigma_y` is:
+space that CMT maps images into. In the paper an image is novel if its density falls below the
+threshold of every seen class. The threshold of a class lets a given share of its own training
+images pass; since the Gaussian is isometric, that is a radius :math:`r_y` whatever
+:math:`\sigma_y` is:
 
 .. math:: x \text{ is novel} \iff \forall y: \|e(x) - a_y\| > r_y.
+
+In the authors' program one cutoff serves all: with :math:`\pi_y` the share of the training images
+that are of class y,
+
+.. math:: x \text{ is novel} \iff \log \sum_y \pi_y N(e(x) | a_y, \sigma_y^2 I) < t.
 
 An image that is not novel is compared with seen classes only, a novel one with unseen ones only.
 Both are one inner product: up to a term of x alone
@@ -26,7 +32,7 @@ from typing import Any, ClassVar
 import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from zslearn.base import Training
@@ -38,6 +44,8 @@ from zslearn.utils import Array, Floats, move_like, row_blocks, to_numpy
 
 # Signatures that differ by no more than this share of the longest are those of one class.
 _SAME = 1e-6
+# The least variance of a class, as a share of the largest.
+_LEAST_VARIANCE = 1e-6
 
 
 class CMTStar(CMT):
@@ -47,14 +55,24 @@ class CMTStar(CMT):
     ----------
     <parameters of CMT>
     seen_share : float, default=0.8
-        Share of the training images of each seen class that its threshold lets pass. The smaller,
-        the more images are novel.
+        Share of the training images of each seen class that its threshold lets pass, or of all
+        that the common one does. The smaller, the more images are novel.
+    threshold : {"class", "common"}, default="class"
+        Whether each seen class has a threshold of its own, as in the paper, or one cutoff holds for
+        the density of all of them together, as in the authors' program.
     <parameters of every method>
 
     Attributes
     ----------
     radii_ : ndarray of shape (n_seen,)
-        Within this distance of its signature a class takes an image for one of its own.
+        With `threshold="class"`: within this distance of its signature a class takes an image for
+        one of its own.
+    variances_ : ndarray of shape (n_seen,)
+        With `threshold="common"`: the variance σ² of each seen class in every dimension.
+    shares_ : ndarray of shape (n_seen,)
+        With `threshold="common"`: the share π of each seen class in the training images.
+    cutoff_ : float
+        With `threshold="common"`: t, the log-density below which an image is novel.
     gate_ : float
         G, what scores are divided by.
     <attributes of CMT>
@@ -68,7 +86,9 @@ class CMTStar(CMT):
     Notes
     -----
     The original classifies images that are not novel by a softmax regression on the features; here
-    they go to the nearest seen signature. `synthesize` without labels takes a class for a seen one
+    they go to the nearest seen signature. The program divides the squared distances within a class
+    by the number of all training images, which makes σ² too small by the share of the class; here
+    it is their mean. `synthesize` without labels takes a class for a seen one
     by its signature.
 
     Training images lie nearer to their signatures than others do, so that fewer than `seen_share`
@@ -97,6 +117,7 @@ class CMTStar(CMT):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **CMT._parameter_constraints,
         "seen_share": [Interval(Real, 0, 1, closed="both")],
+        "threshold": [StrOptions({"class", "common"})],
     }
 
     grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
@@ -110,25 +131,28 @@ class CMTStar(CMT):
             "seen_share": [0.2, 0.5, 0.8],
         },
     }
-    _beside_network: ClassVar[tuple[str, ...]] = ("seen_share",)
+    _beside_network: ClassVar[tuple[str, ...]] = ("seen_share", "threshold")
 
     def __init__(
         self,
         hidden_size: int = 100,
         alpha: float = 1e-4,
         *,
+        fit_intercept: bool = False,
         max_iter: int = 40,
         early_stopping: bool = False,
         validation_fraction: float = 0.2,
         tol: float = 1e-6,
         random_state: int | np.random.RandomState | None = 0,
         seen_share: float = 0.8,
+        threshold: str = "class",
         feature_norm: str | None = "l2",
         signature_scale: str | float = "seen",
     ) -> None:
         super().__init__(
             hidden_size,
             alpha,
+            fit_intercept=fit_intercept,
             max_iter=max_iter,
             early_stopping=early_stopping,
             validation_fraction=validation_fraction,
@@ -138,19 +162,49 @@ class CMTStar(CMT):
             signature_scale=signature_scale,
         )
         self.seen_share = seen_share
+        self.threshold = threshold
 
     def _take(self, network: Network, training: Training) -> None:
         super()._take(network, training)
         self._seen_signatures: Floats = training.signatures
-        distances = _own_distances(network, training)
-        self.radii_ = np.asarray(
-            [
-                _radius(distances[training.y == code], self.seen_share)
-                for code in range(training.n_seen)
-            ]
-        )
+        own = _own_distances(network, training)
+        if self.threshold == "class":
+            self.radii_ = np.asarray(
+                [
+                    _radius(own[training.y == code], self.seen_share)
+                    for code in range(training.n_seen)
+                ]
+            )
+        else:
+            self._learn_density(network, training, own)
         longest = float(np.sqrt((self._seen_signatures**2).sum(axis=1).max()))
         self.gate_ = _gate(network, longest)
+
+    def _learn_density(self, network: Network, training: Training, own: Floats) -> None:
+        """Learn the variances of the seen classes, and the cutoff of their common density."""
+        n_attributes = training.signatures.shape[1]
+        squares = np.bincount(training.y, weights=own**2, minlength=training.n_seen)
+        variances = squares / (training.counts * n_attributes)
+        # A class that is met exactly would take no image but its own.
+        least = _LEAST_VARIANCE * variances.max() or 1.0
+        self.variances_ = np.maximum(variances, least)
+        self.shares_ = training.counts / len(training.y)
+        width = 8 * (training.X.shape[1] + n_attributes + 4 * training.n_seen)
+        densities = [
+            to_numpy(self._log_density(network.embed(training.X[rows, :])))
+            for rows in row_blocks(len(training.y), width)
+        ]
+        self.cutoff_ = _cutoff(np.concatenate(densities).astype(np.float64), self.seen_share)
+
+    def _log_density(self, mapped: Array) -> Array:
+        """The logarithm of Σ_y π_y N(e | a_y, σ_y² I), but for a constant."""
+        xp = compat.array_namespace(mapped)
+        distances = class_scores(mapped, self._seen_signatures, score="euclidean")
+        variances = move_like(self.variances_, distances)[None, :]
+        terms = -0.5 * (distances**2 / variances + mapped.shape[1] * xp.log(variances))
+        terms = terms + move_like(np.log(self.shares_), distances)[None, :]
+        largest = xp.max(terms, axis=1, keepdims=True)
+        return xp.log(xp.sum(xp.exp(terms - largest), axis=1)) + largest[:, 0]
 
     def is_novel(self, X: Any) -> NDArray[np.bool_]:
         """Tell images that no seen class takes for one of its own.
@@ -179,8 +233,10 @@ class CMTStar(CMT):
         return np.concatenate(novel)
 
     def _passes(self, mapped: Array) -> Array:
-        """Whether a mapped image lies within the radius of some seen class."""
+        """Whether a mapped image is near a seen class: within its radius, or above the cutoff."""
         xp = compat.array_namespace(mapped)
+        if self.threshold == "common":
+            return self._log_density(mapped) >= self.cutoff_
         distances = -class_scores(mapped, self._seen_signatures, score="euclidean")
         return xp.any(distances <= move_like(self.radii_, distances)[None, :], axis=1)
 
@@ -242,6 +298,17 @@ def _radius(distances: Floats, share: float) -> float:
     beyond = distances[distances > inside]
     outside = float(beyond.min()) if beyond.size else inside
     return max((inside + outside) / 2, inside * (1 + 1e-6))
+
+
+def _cutoff(densities: Floats, share: float) -> float:
+    """A cutoff that at least this share of the log-densities reaches.
+
+    It lies half way to the next one, as a radius does.
+    """
+    inside = float(np.quantile(densities, 1 - share, method="lower"))
+    beyond = densities[densities < inside]
+    outside = float(beyond.max()) if beyond.size else inside
+    return min((inside + outside) / 2, inside - 1e-6 * abs(inside))
 
 
 def _gate(network: Network, longest: float) -> float:

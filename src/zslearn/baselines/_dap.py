@@ -64,9 +64,10 @@ class DAP(AttributeClassifier):
     the weights of :class:`~zslearn.signatures.MultiSignatures` are not used. Nor does
     `signature_scale` change which attributes are present.
 
-    The original has kernel support vector machines with Platt scaling on held-out samples; here it
-    is linear logistic regression. Where a sigmoid is fitted, classes are held out for it and not
-    samples, as it is to classes that attributes carry over.
+    The original has support vector machines, with a sum of χ² kernels of several features, and
+    Platt scaling on held-out samples; here it is linear logistic regression. Where a sigmoid is
+    fitted, classes are held out for it and not samples, as it is to classes that attributes carry
+    over.
 
     References
     ----------

@@ -38,9 +38,10 @@ class DeViSE(OneMapRanking):
 
     Notes
     -----
-    The original learns the image network as well, draws violators at random until the first is
-    found, and takes adaptive steps. Here the features are given, all violators count, as in later
-    comparisons, and steps are constant.
+    The original learns the image network as well, brings signatures to unit norm, draws violators
+    at random until the first is found, has a margin of 0.1, and takes adaptive steps. Here the
+    features are given and centred, all violators count, as in later comparisons, and steps are
+    constant; the margin only scales W.
     <notes of ranking by one map>
 
     References

@@ -204,7 +204,20 @@ def _signature_side(signatures: Floats, alpha: float) -> Floats:
     """A (AᵀA + λI)⁻¹ = (AAᵀ + λI)⁻¹ A, by the smaller of the two matrices."""
     n_classes, n_attributes = signatures.shape
     if n_attributes <= n_classes:
-        gram = signatures.T @ signatures + alpha * np.eye(n_attributes)
+        gram = signatures.T @ signatures
+    else:
+        gram = signatures @ signatures.T
+    if alpha <= _resolution(gram, float(np.trace(gram))):
+        return _in_singular_vectors(signatures, alpha)
+    gram += alpha * np.eye(len(gram))
+    if n_attributes <= n_classes:
         return scipy.linalg.solve(gram, signatures.T, assume_a="pos").T
-    gram = signatures @ signatures.T + alpha * np.eye(n_classes)
     return scipy.linalg.solve(gram, signatures, assume_a="pos")
+
+
+def _in_singular_vectors(signatures: Floats, alpha: float) -> Floats:
+    """The same for a penalty below the rounding of AᵀA: with A = U s Vᵀ, U s/(s² + λ) Vᵀ."""
+    left, values, right = np.linalg.svd(signatures, full_matrices=False)
+    there = values > max(signatures.shape) * np.finfo(float).eps * values[0]
+    factors = np.divide(values, values**2 + alpha, out=np.zeros_like(values), where=there)
+    return (left * factors) @ right

@@ -1,16 +1,19 @@
 r"""IAP: indirect attribute prediction.
 
-A softmax regression gives the probabilities of the seen classes, and these those of the attributes,
+Classifiers give the probabilities of the seen classes, and these those of the attributes,
 
 .. math:: p(a_m | x) = \sum_y p(a_m | y)\, p(y | x), \qquad p(a_m | y) \in \{0, 1\},
 
 from which on a class is scored as in DAP,
-:math:`p(c | x) \propto \prod_m p(a_m^c | x) / p(a_m^c)`. The regression minimises
+:math:`p(c | x) \propto \prod_m p(a_m^c | x) / p(a_m^c)`. Of the classifiers there are two kinds. A
+softmax regression of all classes minimises
 
 .. math:: \frac{1}{N} \sum_n \log \sum_y e^{f_{ny}} - f_{n y_n}
           + \frac{\alpha v}{2} \|W\|_F^2, \qquad f_{ny} = w_y^\top x_n + b_y,
 
-with v the features' mean squared distance from their mean.
+with v the features' mean squared distance from their mean. Or each class has a support vector
+machine of its own under a sigmoid; see :mod:`zslearn.baselines._seen_sigmoids`. Their probabilities
+are divided by their sum, which the odds of an attribute do not depend on.
 """
 
 from __future__ import annotations
@@ -21,10 +24,12 @@ from typing import Any, ClassVar
 import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils._param_validation import StrOptions
 
 from zslearn.base import Training
 from zslearn.baselines._base_attributes import AttributeClassifier
 from zslearn.baselines._seen_probabilities import seen_path
+from zslearn.baselines._seen_sigmoids import SeenLogOdds, sigmoid_path
 from zslearn.solvers import LogisticResult
 from zslearn.utils import Array, move_like
 
@@ -35,20 +40,24 @@ class IAP(AttributeClassifier):
     Parameters
     ----------
     alpha : float, default=1e-4
-        Penalty of the seen classes' softmax regression, in units of the features' spread.
+        Penalty of the seen classes' classifiers, in units of the features' spread.
+    probabilities : {"softmax", "platt"}, default="softmax"
+        Where the probabilities of the seen classes come from: one softmax regression, or a linear
+        support vector machine for each class against the others, with Platt's sigmoid, which is
+        fitted to samples that were held out; this takes several times as long.
     calibration : {"targets", "classes"} or None, default="targets"
         How probabilities are kept from being too sure. "targets": the regression is trained on
         softened targets, as if two more samples of each class were spread evenly over all classes
-        (Platt's targets where there are two). "classes": Platt's sigmoid is fitted to the
-        attributes' log-odds of seen classes that were held out in turn; see :class:`DAP`. None:
-        neither.
+        (Platt's targets where there are two); the sigmoids of "platt" are fitted to Platt's targets
+        in any case. "classes": Platt's sigmoid is fitted to the attributes' log-odds of seen
+        classes that were held out in turn; see :class:`DAP`. None: neither.
     <parameters of attribute methods>
     <parameters of every method>
 
     Attributes
     ----------
     coef_ : array of shape (n_seen, n_features)
-        Coefficients of the seen classes.
+        Coefficients of the seen classes' logits, or of their log-odds under the sigmoids.
     intercept_ : array of shape (n_seen,)
         Their intercepts.
     <attributes of attribute methods>
@@ -61,13 +70,22 @@ class IAP(AttributeClassifier):
 
     Notes
     -----
-    The original fits neither targets nor a sigmoid to the seen classes' probabilities; that is
-    `calibration=None`. Probabilities below 1e-307 of the largest count as that.
+    The paper of 2009 has a softmax regression, without softened targets or sigmoids: that is
+    `calibration=None`. The one of 2014 has a support vector machine for each class against the
+    others, with Platt's sigmoids: that is `probabilities="platt"`, though its kernel is a sum of χ²
+    kernels of several features and its hinge is not squared, where here machines are linear.
+    Probabilities below 1e-307 of the largest count as that.
 
     References
     ----------
+    C. H. Lampert, H. Nickisch and S. Harmeling, "Learning to detect unseen object classes by
+    between-class attribute transfer", CVPR 2009.
+
     C. H. Lampert, H. Nickisch and S. Harmeling, "Attribute-based classification for zero-shot
     visual object categorization", IEEE TPAMI 36(3), 2014.
+
+    J. Platt, "Probabilistic outputs for support vector machines and comparisons to regularized
+    likelihood methods", Advances in Large Margin Classifiers, 1999.
 
     Examples
     --------
@@ -90,16 +108,49 @@ class IAP(AttributeClassifier):
         },
     }
 
+    _one_path: ClassVar[tuple[str, ...]] = (*AttributeClassifier._one_path, "probabilities")
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **AttributeClassifier._parameter_constraints,
+        "probabilities": [StrOptions({"softmax", "platt"})],
+    }
+
+    def __init__(
+        self,
+        alpha: float = 1e-4,
+        *,
+        probabilities: str = "softmax",
+        calibration: str | None = "targets",
+        tol: float = 1e-4,
+        random_state: Any = 0,
+        feature_norm: str | None = "l2",
+        signature_scale: str | float = "seen",
+    ) -> None:
+        super().__init__(
+            alpha,
+            calibration=calibration,
+            tol=tol,
+            random_state=random_state,
+            feature_norm=feature_norm,
+            signature_scale=signature_scale,
+        )
+        self.probabilities = probabilities
+
     def _path(
         self, training: Training, alphas: Sequence[float], *, soften: bool
-    ) -> list[LogisticResult]:
-        """One softmax regression of the seen classes."""
+    ) -> Sequence[LogisticResult | SeenLogOdds]:
+        """One softmax regression of the seen classes, or one machine for each."""
+        if self.probabilities == "platt":
+            return sigmoid_path(training, alphas, tol=self.tol, random_state=self.random_state)
         return seen_path(training, alphas, tol=self.tol, soften=soften)
 
     def _log_odds(self, scores: Array, has: NDArray[np.bool_]) -> Array:
         """Sum p(y|x) over the classes with the attribute and over the others, in logarithms."""
         xp = compat.array_namespace(scores)
         wide = xp.astype(scores, xp.float64)
+        if self.probabilities == "platt":
+            # log p = −log(1 + e^−f)
+            wide = xp.clip(wide, max=0) - xp.log1p(xp.exp(-xp.abs(wide)))
         shares = xp.exp(wide - xp.max(wide, axis=1, keepdims=True))
         tiny = float(xp.finfo(xp.float64).smallest_normal)
         with_it = move_like(has.astype(np.float64), shares)

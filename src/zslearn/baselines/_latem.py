@@ -35,8 +35,8 @@ class LatEm(RankingClassifier):
     learning_rate : float, default=0.4
         Length of the steps. At 1 a sample moves the scores of its class and of its negative by
         about the margin: units of 1 / (mean ‖x‖² · mean ‖a‖²).
-    max_iter : int, default=64
-        Number of epochs.
+    max_iter : int, default=128
+        Number of epochs. The original takes 150.
     init_scale : float, default=0.1
         Standard deviation of the scores under the first maps, which are random, in units of the
         margin.
@@ -58,7 +58,12 @@ class LatEm(RankingClassifier):
     -----
     The original takes a step after each sample and may prune maps that win too rarely; here steps
     are taken by batches, and the number of maps is searched. Features are scaled as in the
-    original. There is no other penalty than the end of training.
+    original, to z-scores that are divided by the largest of them; as steps are measured in units of
+    the features' size, that number changes nothing. There is no other penalty than the end of
+    training.
+
+    The first maps and the negatives are random, and accuracy varies with `random_state`: on CUB
+    with a standard deviation of 1.6 points over five seeds. Compare several.
 
     The margin is 1: another one would only scale the maps. Unlike methods of one map, this one
     depends on the origin of the signatures: centre those that have a large offset in common.
@@ -99,14 +104,14 @@ class LatEm(RankingClassifier):
             "scaling": ["zscore"],
             "n_maps": [2, 4, 6, 8, 10],
             "learning_rate": [4.0**k for k in range(-4, 3)],
-            "max_iter": [8, 16, 32, 64, 128],
+            "max_iter": [8, 16, 32, 64, 128, 192],
         },
         "fast": {
             "early_stopping": [False],
             "scaling": ["zscore"],
             "n_maps": [2, 4],
             "learning_rate": [0.4, 1.6, 6.4],
-            "max_iter": [16, 32, 64],
+            "max_iter": [50, 100, 150],
         },
     }
 
@@ -114,7 +119,7 @@ class LatEm(RankingClassifier):
         self,
         n_maps: int = 2,
         learning_rate: float = 0.4,
-        max_iter: int = 64,
+        max_iter: int = 128,
         *,
         init_scale: float = 0.1,
         batch_size: int = 64,

@@ -40,8 +40,10 @@ class SJE(OneMapRanking):
 
     Notes
     -----
-    The original also learns weights of several kinds of signatures; here several views are put side
-    by side.
+    For several kinds of signatures the original learns a map each and adds their scores up with
+    weights α_k, which it searches on validation classes. Here several views are put side by side
+    under one map, and the weights of :class:`~zslearn.signatures.MultiSignatures` take the place of
+    α_k; `with_weights` gives others to try. The original takes a step after each sample.
     <notes of ranking by one map>
 
     References

@@ -15,12 +15,14 @@ and its score for a class is :math:`f(x, a) = \sum_c z_c(a) \langle w, \phi(x, v
 weights w and the references V have a large margin: with :math:`\Delta_{ys} = \|a_y - a_s\|^2`,
 
 .. math:: \min_{w, V} \frac{\alpha}{2} \|w\|^2
-    + \underset{y \ne s}{\mathrm{mean}}\ \tfrac12 [\Delta_{ys} - \bar f_y(a_y) + \bar f_y(a_s)]_+^2
+    + \frac{\rho}{2}\, \underset{c}{\mathrm{mean}}\, \|v_c\|^2
+    + \lambda\, \underset{y \ne s}{\mathrm{mean}}\ \tfrac12
+      [\Delta_{ys} - \bar f_y(a_y) + \bar f_y(a_s)]_+^2
     + \underset{n,\, s \ne y_n}{\mathrm{mean}}\ \tfrac12
       [\Delta_{y_n s} - f(x_n, a_{y_n}) + f(x_n, a_s)]_+^2,
 
-where :math:`\bar f_y` is the mean score over the samples of class y. The first sum aligns the
-classes, the second classifies the samples; w and V are optimised in turn.
+where :math:`\bar f_y` is the mean score over the samples of class y. The first mean of hinges
+aligns the classes, the second classifies the samples; w and V are optimised in turn.
 """
 
 from __future__ import annotations
@@ -59,6 +61,11 @@ class SSE(ZeroShotClassifier):
     alpha : float, default=1e-5
         Weight of ‖w‖², for features of unit mean square norm. Below some 1e-5 it hardly acts:
         the number of steps then limits w.
+    alignment : float, default=1.0
+        Weight λ of the classes' hinges, beside 1 for those of the samples; 0 leaves them out.
+    reference_alpha : float, default=0.0
+        Weight ρ of the references' mean square norm, for features of unit mean square norm. 0:
+        the number of steps alone limits V.
     kernel : {"int", "relu"}, default="int"
         How images meet the references: the intersection min(x, v), meant for non-negative
         features such as histograms or the outputs of rectified units, though it is defined for
@@ -100,10 +107,14 @@ class SSE(ZeroShotClassifier):
     "relu" under w is that of "int" under −w plus ⟨w, x⟩, which is the same for all classes. So the
     two kernels are one model, trained once; only the embedding is written differently.
 
-    What differs from the original: the hinges are squared, and each class counts alike however
-    many samples it has; V is not penalised but takes few steps and stays within the range of the
-    features (so that it is non-negative where these are), by projected gradients instead of the
-    concave–convex procedure; margins are squared distances of the signatures.
+    What differs from the original: its hinges are not squared, and it sums them with weights λ₂
+    (classes) and λ₃ (samples) against ½‖w‖². Here they are means, in which each class counts alike
+    however many samples it has, and λ₃ corresponds to 1 / `alpha`, λ₂ to `alignment` / `alpha`. Its
+    penalty λ₁ on V is `reference_alpha`, 0 by default, as V takes few steps. V stays within the
+    range of the features, in the original it is non-negative, which is the same bound from below
+    where the least feature is 0. Margins are squared distances of the signatures: of those with
+    unit norm the original's 1 − ⟨a, a′⟩, but for the scale. Like the original's Algorithm 1 this
+    one takes projected subgradient steps in V, but none that raises the objective.
 
     Training passes a few dozen times over all (sample, seen class, feature) triples.
 
@@ -125,6 +136,8 @@ class SSE(ZeroShotClassifier):
         **ZeroShotClassifier._parameter_constraints,
         "gamma": [Interval(Real, 0, None, closed="neither")],
         "alpha": [Interval(Real, 0, None, closed="neither")],
+        "alignment": [Interval(Real, 0, None, closed="left")],
+        "reference_alpha": [Interval(Real, 0, None, closed="left")],
         "kernel": [StrOptions({"int", "relu"})],
         "max_iter": [Interval(Integral, 0, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
@@ -149,6 +162,8 @@ class SSE(ZeroShotClassifier):
         gamma: float = 1.0,
         alpha: float = 1e-5,
         *,
+        alignment: float = 1.0,
+        reference_alpha: float = 0.0,
         kernel: str = "int",
         max_iter: int = 8,
         tol: float = 1e-3,
@@ -158,6 +173,8 @@ class SSE(ZeroShotClassifier):
     ) -> None:
         self.gamma = gamma
         self.alpha = alpha
+        self.alignment = alignment
+        self.reference_alpha = reference_alpha
         self.kernel = kernel
         self.max_iter = max_iter
         self.tol = tol
@@ -181,8 +198,13 @@ class SSE(ZeroShotClassifier):
         for same_gamma in alike(variants, "gamma"):
             gamma = same_gamma[0].gamma
             patterns = simplex_least_squares(signatures, signatures, gamma=gamma).weights
-            for group in alike(same_gamma, "alpha", "tol", "n_jobs"):
-                objective.describe(patterns, margins, group[0].alpha)
+            for group in alike(
+                same_gamma, "alpha", "alignment", "reference_alpha", "tol", "n_jobs"
+            ):
+                first = group[0]
+                objective.describe(
+                    patterns, margins, first.alpha, first.alignment, first.reference_alpha
+                )
                 for variant in _along_descent(objective, group):
                     variant.feature_scale_, variant.patterns_ = scale, patterns
                     variant._seen_signatures = signatures

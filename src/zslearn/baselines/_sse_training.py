@@ -4,13 +4,13 @@ With the mixture patterns of the seen classes as rows of Z, the responses
 :math:`e_{nc} = \langle w, \min(x_n, v_c) \rangle`, the scores :math:`F = E Z^\top`, the mean scores
 :math:`\bar F_{ys}` of class y's samples for class s, and the margins :math:`\Delta_{ys}`,
 
-.. math:: J(w, V) = \frac{\alpha}{2} \|w\|^2
-    + \frac{1}{2S(S-1)} \sum_{y \ne s} [\Delta_{ys} + \bar F_{ys} - \bar F_{yy}]_+^2
+.. math:: J(w, V) = \frac{\alpha}{2} \|w\|^2 + \frac{\rho}{2S} \sum_c \|v_c\|^2
+    + \frac{\lambda}{2S(S-1)} \sum_{y \ne s} [\Delta_{ys} + \bar F_{ys} - \bar F_{yy}]_+^2
     + \frac{1}{2S(S-1)} \sum_y \frac{1}{N_y} \sum_{n \in y} \sum_{s \ne y}
       [\Delta_{ys} + F_{ns} - F_{ny}]_+^2.
 
 J is convex in w: a limited-memory quasi-Newton method descends. In V it is not even smooth; a
-projected gradient step is taken if it lowers J, else none. So J never rises.
+projected subgradient step is taken if it lowers J, else none. So J never rises.
 
 A pass over all (sample, class, feature) triples is all the cost there is. Four samples at a
 time share what is loaded of a class, and nothing larger than samples × classes is kept.
@@ -102,9 +102,17 @@ class MarginObjective:
         self.means: Floats = class_means(X, y, len(self.counts))
         self.low, self.high = X.min(axis=0).astype(float), X.max(axis=0).astype(float)
 
-    def describe(self, patterns: Floats, margins: Floats, alpha: float) -> None:
-        """Take the mixture patterns Z, the margins Δ and the weight of the penalty."""
-        self.patterns, self.margins, self.alpha = patterns, margins, alpha
+    def describe(
+        self,
+        patterns: Floats,
+        margins: Floats,
+        alpha: float,
+        alignment: float = 1.0,
+        reference_alpha: float = 0.0,
+    ) -> None:
+        """Take the mixture patterns Z, the margins Δ and the weights α, λ and ρ."""
+        self.patterns, self.margins = patterns, margins
+        self.alpha, self.alignment, self.reference_alpha = alpha, alignment, reference_alpha
 
     def value(self, w: Floats, V: Floats) -> tuple[float, NDArray[Any]]:
         """J, and its derivative in the responses E."""
@@ -119,12 +127,14 @@ class MarginObjective:
         of_means, slope_of_means = _hinge(means, self.margins, np.arange(n_classes))
         each, slope = _hinge(F, self.margins[self.y], self.y)
         share = 1 / self.counts[self.y]
-        slope += slope_of_means[self.y]
+        slope += self.alignment * slope_of_means[self.y]
         slope *= share[:, None]
         pairs = n_classes * (n_classes - 1)
         G = np.zeros_like(E)
         G[: len(self.y)] = slope @ (self.patterns / pairs)
-        return float((of_means.sum() + each @ share) / pairs + 0.5 * self.alpha * (w @ w)), G
+        loss = (self.alignment * of_means.sum() + each @ share) / pairs
+        penalty = self.alpha * (w @ w) + self.reference_alpha * np.sum(V * V) / n_classes
+        return float(loss + 0.5 * penalty), G
 
     def slope_in_w(self, w: Floats, V: Floats, G: NDArray[Any]) -> Floats:
         """∂J/∂w from the derivative in the responses."""
@@ -136,7 +146,7 @@ class MarginObjective:
         """∂J/∂V from the derivative in the responses."""
         from zslearn.baselines._sse_kernels import slope_in_v
 
-        return self._sum(slope_in_v, V, G, V.shape) * w
+        return self._sum(slope_in_v, V, G, V.shape) * w + self.reference_alpha / len(V) * V
 
     def _map(self, function: Callable[[slice], Any]) -> list[Any]:
         """Call for every part of the rows; the results come in the order of the parts."""
@@ -286,7 +296,7 @@ def _inverse_hessian(pairs: list[tuple[Floats, Floats]], slope: Floats) -> Float
 def _step_in_v(
     objective: MarginObjective, w: Floats, V: Floats, value: float, G: NDArray[Any], length: float
 ) -> tuple[Floats, float, NDArray[Any], float] | None:
-    """A projected gradient step in V, halved until J falls; None where it does not."""
+    """A projected subgradient step in V, halved until J falls; None where it does not."""
     slope = objective.slope_in_v(w, V, G)
     steepness = float(np.linalg.norm(slope))
     if steepness == 0:

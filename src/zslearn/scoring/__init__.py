@@ -2,6 +2,7 @@
 
 from zslearn.scoring._blocks import ScoreFunction, class_scores, top_k
 from zslearn.scoring._embedding import EmbeddedRows, Embedding, FeaturePreparation
+from zslearn.scoring._feature_range import refuse_extreme_features
 from zslearn.scoring._probabilities import best_temperature, mean_temperature, softmax
 from zslearn.scoring._scorer import ClassScorer, find_classes
 
@@ -15,6 +16,7 @@ __all__ = [
     "class_scores",
     "find_classes",
     "mean_temperature",
+    "refuse_extreme_features",
     "softmax",
     "top_k",
 ]

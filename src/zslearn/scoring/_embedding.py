@@ -16,6 +16,7 @@ from typing import Any
 
 import array_api_compat as compat
 
+from zslearn.scoring._feature_range import refuse_extreme_features
 from zslearn.utils import Array, InputWarning, floating, unit_rows, warn_user
 
 
@@ -23,7 +24,8 @@ class FeaturePreparation:
     """Features as the authors' program has them: non-finite → 0, each sample to unit ℓ2 norm.
 
     Blocks are prepared one after another; `warn` then says once how many numbers were replaced.
-    With `norm=None` features stay as they are, and a non-finite number is an error.
+    With `norm=None` features stay as they are, and a number that is not finite, or too large to be
+    computed with, is an error.
 
     Parameters
     ----------
@@ -48,7 +50,10 @@ class FeaturePreparation:
                 )
             self.replaced += int(xp.sum(xp.astype(~finite, xp.int64)))
             rows = xp.where(finite, rows, xp.zeros_like(rows))
-        return rows if self.norm is None else unit_rows(rows)
+        if self.norm is None:
+            refuse_extreme_features(rows, only_large=True)
+            return rows
+        return unit_rows(rows)
 
     def warn(self) -> None:
         """Warn once if anything was replaced."""

@@ -1,0 +1,109 @@
+"""Features and signatures of any scale: finite scores, or one clear error."""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+from zslearn.baselines import ALE, CMT, DAP, IAP, SJE, SSE, CMTStar, DeViSE, LatEm
+from zslearn.datasets import make_zero_shot
+from zslearn.scoring import refuse_extreme_features
+
+RANKING = [
+    method(max_iter=2, scaling=scaling)
+    for method in (ALE, DeViSE, SJE, LatEm)
+    for scaling in ("center", "zscore", None)
+]
+METHODS = [
+    *RANKING,
+    DAP(1e-2),
+    IAP(1e-2),
+    IAP(1e-2, probabilities="platt"),
+    CMT(5, max_iter=3),
+    CMT(5, max_iter=3, fit_intercept=True),
+    CMTStar(5, max_iter=3),
+    CMTStar(5, max_iter=3, threshold="common"),
+    SSE(max_iter=1, n_jobs=1),
+]
+every_method = pytest.mark.parametrize("method", METHODS, ids=repr)
+
+
+@pytest.fixture(scope="module")
+def small():
+    return make_zero_shot(
+        n_seen=8, n_unseen=3, n_features=10, n_attributes=6, samples_per_class=6, random_state=0
+    )
+
+
+def _scores(method, data, scale, dtype=np.float64, **parameters):
+    """Scores of a model whose features are scaled; a numerical warning is an error."""
+    model = clone(method).set_params(**parameters)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        X = (scale * data.X_train).astype(dtype)
+        model.fit(X, data.y_train, signatures=data.signatures)
+        return model.decision_function((scale * data.X_test_unseen).astype(dtype))
+
+
+def _is_refused_or_finite(method, data, power, dtype, largest_power):
+    """Within the powers of ten up to one the scores are finite and differ; beyond, an error."""
+    scale = float(f"1e{power}")
+    if abs(power) > largest_power:
+        with pytest.raises(ValueError, match="its square cannot be computed with. Rescale X"):
+            _scores(method, data, scale, dtype, feature_norm=None)
+        return
+    scores = _scores(method, data, scale, dtype, feature_norm=None)
+    assert np.isfinite(scores).all()
+    assert np.ptp(scores, axis=1).max() > 0
+
+
+@every_method
+@settings(max_examples=6, deadline=None)
+@given(power=st.integers(-320, 300).filter(lambda power: not 97 <= abs(power) <= 101))
+def test_scores_are_finite_or_the_features_are_refused(small, method, power):
+    _is_refused_or_finite(method, small, power, np.float64, 97)
+
+
+@every_method
+@pytest.mark.parametrize("power", [-45, -20, -14, 14, 20, 37])
+def test_single_precision(small, method, power):
+    _is_refused_or_finite(method, small, power, np.float32, 14)
+
+
+@every_method
+@pytest.mark.parametrize("power", [-300, 300])
+def test_unit_norm_takes_every_scale_out(small, method, power):
+    expected = _scores(method, small, 1.0)
+    np.testing.assert_allclose(
+        _scores(method, small, float(f"1e{power}")), expected, rtol=1e-4, atol=1e-6
+    )
+
+
+@every_method
+@pytest.mark.parametrize("power", [-300, -150, 150, 300])
+def test_signatures_of_any_scale(small, method, power):
+    model = clone(method)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        model.fit(small.X_train, small.y_train, signatures=small.signatures * float(f"1e{power}"))
+        assert np.isfinite(model.decision_function(small.X_test_unseen)).all()
+
+
+@pytest.mark.parametrize("largest", [1e-320, 1e-101, 1e101, 1e300])
+def test_the_error_names_the_largest_feature(largest):
+    X = np.zeros((3, 2))
+    X[1, 1] = -largest
+    with pytest.raises(ValueError, match=re.escape(f"feature is {largest:.0e}:")):
+        refuse_extreme_features(X)
+
+
+def test_zeros_and_usual_features_pass():
+    refuse_extreme_features(np.zeros((3, 2)))
+    refuse_extreme_features(np.ones((3, 2), dtype=np.float32))
+    refuse_extreme_features(np.full((3, 2), 1e-90))
