@@ -64,10 +64,12 @@ axes.set_axis_off()
 # --------------
 #
 # With fewer phantoms than seen classes they are the centroids of clusters. There are fewer base
-# classifiers to learn, and the classifiers of the seen classes are no longer free.
+# classifiers to learn, and the classifiers of the seen classes are no longer free. A float is a
+# share of the seen classes.
 
-for n_phantoms in (30, 90):
-    fewer = SynC(gamma=4.0, n_phantoms=n_phantoms, random_state=0)
+for share in (0.2, 0.6):
+    fewer = SynC(gamma=4.0, n_phantoms=share, random_state=0)
     fewer.fit(data.X_train, data.y_train, signatures=data.signatures)
     accuracy = fewer.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
+    n_phantoms = len(fewer.phantoms_)
     print(f"{n_phantoms} phantoms: objective {fewer.objective_:.5f}, accuracy {accuracy:.0%}")

@@ -12,14 +12,16 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from zslearn.base import Training
 from zslearn.datasets import make_zero_shot
 from zslearn.metrics import ausuc, best_harmonic_mean, per_class_accuracy
-from zslearn.model_selection import GeneralizedClassKFold
-from zslearn.signatures import MultiSignatures, normalized_similarity
+from zslearn.model_selection import ClassKFold, GeneralizedClassKFold, ZeroShotSearchCV
+from zslearn.model_selection._grid import expand
+from zslearn.signatures import MultiSignatures, SignatureTable, normalized_similarity
 from zslearn.solvers import multiclass_svm, multiclass_svm_objective, train_multiclass_svm
 from zslearn.solvers._multiclass_svm import loss_and_slope
 from zslearn.synthesis import SynC
-from zslearn.synthesis._sync_training import Synthesis
+from zslearn.synthesis._sync_training import SynCProblem, Synthesis
 from zslearn.utils import to_numpy
 
 LOSSES = ["ovo", "cs", "struct"]
@@ -563,8 +565,8 @@ def test_arrays_stay_in_their_library(problem, loss, library, variant):
         ({"loss": "hinge"}, "'loss' parameter"),
         ({"penalize": "b"}, "'penalize' parameter"),
         ({"eta": -1.0}, "'eta' parameter"),
-        ({"n_phantoms": 13, "phantom_init": "kmeans"}, 'needs phantom_init="random"'),
-        ({"n_phantoms": 13, "phantom_init": "seen"}, 'needs phantom_init="random"'),
+        ({"n_phantoms": 13, "phantom_init": "kmeans"}, 'use phantom_init="random"'),
+        ({"n_phantoms": 13, "phantom_init": "seen"}, 'use phantom_init="random"'),
         ({"metric": np.eye(3)}, "8 × 8"),
         ({"metric": -np.eye(8)}, "positive semi-definite"),
         ({"metric": np.arange(64.0).reshape(8, 8)}, "symmetric"),
@@ -598,7 +600,59 @@ def test_default_is_repeatable_and_quiet():
 def test_grids_follow_the_loss():
     """The class itself has those of the default loss, as every method's class has its grids."""
     assert SynC.grids == SynC().grids
-    assert set(SynC.grids) == {"paper", "fast"}
+    assert set(SynC.grids) == {"paper", "fast", "phantoms"}
     smallest = {loss: min(SynC(loss).grids["fast"]["alpha"]) for loss in ("ovo", "cs", "struct")}
     assert smallest == {"ovo": 2.0**-20, "cs": 2.0**-14, "struct": 2.0**-14}
     assert "grids" not in SynC().get_params()
+
+
+@every_loss
+def test_grids_follow_the_penalty(loss):
+    on_v = SynC(loss, penalize="v").grids
+    assert min(on_v["fast"]["alpha"]) == 2.0**-40
+    assert max(on_v["fast"]["alpha"]) == 2.0**-8
+    assert len(expand(SynC(loss, penalize="v"), "fast")) <= 60
+    assert set(on_v["fast"]["gamma"]) <= set(on_v["paper"]["gamma"])
+    assert set(on_v["fast"]["alpha"]) <= set(on_v["paper"]["alpha"])
+
+
+def test_grid_of_learned_phantoms_is_the_second_step():
+    grid = SynC(learn_phantoms=True).grids["phantoms"]
+    assert list(grid) == ["eta", "norm_penalty"]
+    assert len(expand(SynC(), "phantoms")) <= 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("random_state", [0, 1])
+def test_the_grid_of_v_holds_the_best_alpha(random_state):
+    """The best setting by held-out classes lies inside, where the grid of w ends."""
+    data = make_zero_shot(n_seen=30, random_state=random_state)
+    search = ZeroShotSearchCV(SynC(penalize="v", tol=1e-3), "fast", cv=ClassKFold(5))
+    search.fit(data.X_train, data.y_train, signatures=data.signatures)
+    assert 2.0**-40 < search.best_params_["alpha"] < 2.0**-8
+
+
+@every_loss
+@pytest.mark.parametrize(
+    "variant", [{}, {"penalize": "v"}, {"n_phantoms": 0.5, "learn_phantoms": True}], ids=str
+)
+def test_weights_are_repetitions(problem, loss, variant):
+    """An integer weight of a sample is as many samples."""
+    weights = np.random.default_rng(0).integers(1, 4, len(problem.y_train))
+    codes = np.unique(problem.y_train, return_inverse=True)[1]
+    repeated = np.repeat(np.arange(len(codes)), weights)
+    seen = np.unique(problem.y_train)
+    table = SignatureTable.from_user(problem.signatures, seen)
+    scale = table.scales(table.positions(seen))
+    A = table.subset(table.positions(seen)).normalized(scale, keep_views=True)
+    X = unit(problem.X_train)
+    model = SynC(loss, tol=1e-8, max_iter=20_000, random_state=0, **variant)
+    weighted = Training(X, codes, A, seen, table, scale, weights=weights.astype(float))
+    longer = Training(X[repeated], codes[repeated], A, seen, table, scale)
+    plain = Training(X, codes, A, seen, table, scale)
+    objectives = [
+        SynCProblem(training, model).learn(2.0**-8, 1.0, None).objective
+        for training in (weighted, longer, plain)
+    ]
+    assert objectives[0] == pytest.approx(objectives[1], rel=1e-6 if not variant else 2e-3)
+    assert abs(objectives[2] - objectives[1]) > 10 * abs(objectives[0] - objectives[1])

@@ -40,7 +40,7 @@ class ConSE(ZeroShotClassifier):
     alpha : float, default=1e-4
         Penalty of the seen classes' softmax regression, in units of the features' spread.
     tol : float, default=1e-4
-        Relative optimality gap of the regression.
+        Optimality gap of the regression, as a share of its objective and of what training gains.
     <parameters of every method>
 
     Attributes

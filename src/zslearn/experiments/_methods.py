@@ -247,6 +247,9 @@ def _known_name(name: str, known: list[str]) -> str:
     if len(same) == 1:
         return same[0]
     begin_so = [candidate for candidate in known if form and _squeeze(candidate).startswith(form)]
+    # Other forms of a method are named only where its usual one is not.
+    usual = [name for name in begin_so if name not in METHODS or METHODS[name].in_default]
+    begin_so = usual or begin_so
     if same or begin_so:
         question = f" Did you mean one of {', '.join(same or begin_so)}?"
     else:

@@ -51,20 +51,20 @@ def checked_origin(record: Any) -> dict[str, Any]:
         raise ValueError("not a record of a run")
     schema = record["schema"]
     if isinstance(schema, bool) or schema != RECORD_SCHEMA:
-        raise ValueError(f"a record of schema {schema!r}; this version reads {RECORD_SCHEMA}")
+        raise ValueError(f"a record of schema {schema!r:.60}; this version reads {RECORD_SCHEMA}")
     origin: dict[str, Any] = {}
     for name in (*REQUIRED, *OPTIONAL):
         text = record.get(name, "" if name in OPTIONAL else None)
         # Unprintable text could drive the terminal it is shown on.
         if not isinstance(text, str) or not text.isprintable():
-            raise ValueError(f"damaged record: {name!r} is {text!r}")
+            raise ValueError(f"damaged record: {name!r:.60} is {text!r:.60}")
         if name in ("dataset", "method", "setting") and not text.strip():
-            raise ValueError(f"damaged record: {name!r} is empty")
+            raise ValueError(f"damaged record: {name!r:.60} is empty")
         origin[name] = text
     origin["protocol"] = origin["protocol"] or DEFAULT_PROTOCOL
     seed = record.get("seed")
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-        raise ValueError(f"damaged record: 'seed' is {seed!r}")
+        raise ValueError(f"damaged record: 'seed' is {seed!r:.60}")
     return {**origin, "seed": seed}
 
 
@@ -78,13 +78,13 @@ def checked_metrics(record: Mapping[str, Any]) -> dict[str, float]:
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ValueError(f"damaged record: metric {metric!r} is not a number")
+            raise ValueError(f"damaged record: metric {metric!r:.60} is not a number")
         if math.isnan(value):
             continue
         if is_fraction(metric) and not _is_share(value):
-            raise ValueError(f"damaged record: metric {metric!r} is {value!r}, not a fraction")
+            raise ValueError(f"damaged record: metric {metric!r:.60} is {value!r:.60}, not a fraction")
         if not metric.isprintable() or math.isinf(value):
-            raise ValueError(f"damaged record: metric {metric!r} is {value!r}")
+            raise ValueError(f"damaged record: metric {metric!r:.60} is {value!r:.60}")
         found[metric] = float(value)
     return found
 
@@ -101,7 +101,7 @@ def checked_failure(record: Mapping[str, Any]) -> dict[str, str] | None:
         text = failed.get(name)
         # Only a traceback has lines.
         if not isinstance(text, str) or not (name == "traceback" or text.isprintable()):
-            raise ValueError(f"damaged record: {name!r} of 'failed' is {text!r}")
+            raise ValueError(f"damaged record: {name!r:.60} of 'failed' is {text!r:.60}")
         failure[name] = text
     return failure
 
@@ -114,7 +114,7 @@ def checked_edges(record: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
     found: dict[str, tuple[Any, str]] = {}
     for name, edge in edges.items():
         if edge not in ("smallest", "largest") or not name.isprintable():
-            raise ValueError(f"damaged record: the edge of {name!r} is {edge!r}")
+            raise ValueError(f"damaged record: the edge of {name!r:.60} is {edge!r:.60}")
         found[name] = (chosen.get(name), edge)
     return found
 

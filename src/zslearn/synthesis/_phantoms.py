@@ -1,35 +1,149 @@
-r"""Phantom classes: where they start, and how their signatures are learned.
+r"""Phantom classes: how many there are, and where their signatures start.
 
-A phantom class is a linear combination of the seen classes, :math:`b_r = \sum_c \beta_{rc} a_c`.
-Signatures of several views have one table of coefficients per view.
+A phantom class is a linear combination of the seen classes, :math:`b_r = \sum_c \beta_{rc} a_c`,
+or has a signature that the user gives. Signatures of several views have one table of coefficients
+per view.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import cdist
+import pandas as pd
 
-from zslearn.signatures import Signatures, side_by_side, view_arrays, with_arrays
-from zslearn.utils import Floats
+from zslearn.signatures import (
+    MultiSignatures,
+    Signatures,
+    SignatureTable,
+    side_by_side,
+    view_arrays,
+    with_arrays,
+)
+from zslearn.utils import Floats, to_numpy
 
 #: One array per view.
 Views = tuple[Floats, ...]
 
-# Steps of the proximal method between two solves for the base classifiers.
-_STEPS = 30
-# Halvings of a step before the method gives up.
-_HALVINGS = 30
+# Weights of the two classes of a random phantom: neither is nearly a phantom of its own.
+_LEAST_SHARE = 0.25
+# A given phantom counts as a combination of the seen classes up to this share of its norm.
+_SPAN_TOLERANCE = 1e-6
 
 
-def signature_norms(signatures: Signatures) -> tuple[float, ...]:
-    """The norm h of the signatures of each view; all are equal but for zero rows."""
-    return tuple(
-        float(np.linalg.norm(array, axis=1).max(initial=0.0)) for array in view_arrays(signatures)
-    )
+def phantom_count(n_phantoms: float | None, n_seen: int) -> int:
+    """How many phantoms there are.
+
+    Parameters
+    ----------
+    n_phantoms : int, float or None
+        A number, a share of the seen classes, or None for one phantom for each of them.
+    n_seen : int
+        Number of seen classes.
+
+    Returns
+    -------
+    int
+        At least one.
+    """
+    if n_phantoms is None:
+        return n_seen
+    if isinstance(n_phantoms, Integral):
+        return int(n_phantoms)
+    return max(1, round(float(n_phantoms) * n_seen))
+
+
+def is_given(init: Any) -> bool:
+    """Whether `phantom_init` is signatures, and not the name of a choice."""
+    return not isinstance(init, str)
+
+
+def given_phantoms(
+    init: Any, n_phantoms: float | None, table: SignatureTable, scales: tuple[float, ...]
+) -> Signatures:
+    """Signatures of phantoms that the user gives, normalised as those of the classes.
+
+    Parameters
+    ----------
+    init : array-like, DataFrame or mapping
+        One row per phantom, in the units of the signatures given to `fit`; with several views a
+        mapping of each view's name to its rows.
+    n_phantoms : int, float or None
+        If not None, it must be the number of rows.
+    table : SignatureTable
+        What `fit` was given.
+    scales : tuple of float
+        What the signatures of each view are divided by.
+
+    Returns
+    -------
+    ndarray or SignatureViews
+        Normalised signatures, in the order given.
+    """
+    several = table.names != ("",)
+    if isinstance(init, Mapping) != several:
+        raise ValueError(
+            f"The signatures have the views {list(table.names)}: phantom_init must map each of "
+            "them to its rows."
+            if several
+            else "The signatures have one view: phantom_init must be one table of rows."
+        )
+    views = {name: _numbered(rows) for name, rows in init.items()} if several else None
+    signatures = _numbered(init) if views is None else MultiSignatures(views)
+    try:
+        phantoms = SignatureTable.read(signatures, None, where="phantom_init").aligned_with(table)
+    except ValueError as error:
+        raise ValueError(f"phantom_init cannot be used as signatures: {error}") from error
+    count = len(phantoms.labels)
+    if n_phantoms is not None and not (isinstance(n_phantoms, Integral) and n_phantoms == count):
+        raise ValueError(
+            f"phantom_init gives {count} phantoms, n_phantoms={n_phantoms} asks for another "
+            "number: leave n_phantoms out."
+        )
+    return phantoms.normalized(scales, keep_views=True)
+
+
+def _numbered(rows: Any) -> pd.DataFrame:
+    """Rows under their numbers, so that they stay in order."""
+    if isinstance(rows, pd.DataFrame):
+        return rows.reset_index(drop=True)
+    array = np.asarray(to_numpy(rows))
+    if array.ndim != 2 or 0 in array.shape:
+        raise ValueError(
+            f"phantom_init must be a table with one row per phantom; got shape {array.shape}."
+        )
+    return pd.DataFrame(array)
+
+
+def combinations_of(phantoms: Signatures, signatures: Signatures) -> Views:
+    """Coefficients β of given phantoms in the seen classes' signatures.
+
+    Parameters
+    ----------
+    phantoms : ndarray of shape (n_phantoms, n_attributes) or SignatureViews
+        Normalised signatures of the phantoms.
+    signatures : ndarray of shape (n_seen, n_attributes) or SignatureViews
+        Normalised signatures of the seen classes.
+
+    Returns
+    -------
+    tuple of ndarray of shape (n_phantoms, n_seen)
+        The smallest coefficients, one table per view.
+    """
+    tables: list[Floats] = []
+    for rows, array in zip(view_arrays(phantoms), view_arrays(signatures), strict=True):
+        beta: Floats = np.linalg.lstsq(array.T, rows.T, rcond=None)[0].T.astype(np.float64)
+        missed = np.linalg.norm(beta @ array - rows, axis=1)
+        n_outside = int(np.sum(missed > _SPAN_TOLERANCE * np.linalg.norm(rows, axis=1)))
+        if n_outside:
+            raise ValueError(
+                "learn_phantoms=True learns phantoms as combinations of the seen classes; "
+                f"{n_outside} of the {len(rows)} rows of phantom_init are no such combination."
+            )
+        tables.append(beta)
+    return tuple(tables)
 
 
 def initial_combinations(
@@ -48,7 +162,7 @@ def initial_combinations(
         How many phantoms, R.
     init : {"auto", "seen", "kmeans", "random"}
         "seen" are the seen classes, or R of them chosen at random; "kmeans" the centroids of R
-        clusters of them; "random" convex combinations with random weights, and where R > S the
+        clusters of them; "random" convex combinations of two classes each, and where R > S the
         seen classes come first. "auto" is the paper's choice: "seen" for R = S, "kmeans" for
         R < S, "random" for R > S.
     rng : numpy.random.RandomState
@@ -65,7 +179,7 @@ def initial_combinations(
     if init != "random" and n_phantoms > n_seen:
         raise ValueError(
             f'phantom_init="{init}" makes at most one phantom for each of the {n_seen} seen '
-            f'classes; n_phantoms={n_phantoms} needs phantom_init="random".'
+            f'classes; for {n_phantoms} phantoms use phantom_init="random".'
         )
     everyone = np.eye(n_seen)
     if n_phantoms == n_seen and init != "random":
@@ -73,19 +187,40 @@ def initial_combinations(
     if init == "seen":
         mixture = everyone[np.sort(rng.permutation(n_seen)[:n_phantoms])]
     elif init == "kmeans":
-        from sklearn.cluster import KMeans
-
-        means = KMeans(n_phantoms, n_init=10, random_state=rng).fit(side_by_side(signatures))
-        member = means.labels_ == np.arange(n_phantoms)[:, None]
-        # Classes with equal signatures leave clusters empty: these take a seen class at random.
-        empty = np.flatnonzero(~member.any(axis=1))
-        member[empty, rng.permutation(n_seen)[: len(empty)]] = True
-        mixture = member / member.sum(axis=1, keepdims=True)
+        mixture = _cluster_means(side_by_side(signatures), n_phantoms, rng)
     else:
         n_kept = n_seen if n_phantoms > n_seen else 0
-        drawn = rng.dirichlet(np.ones(n_seen), size=n_phantoms - n_kept)
-        mixture = np.vstack([everyone[:n_kept], drawn])
+        mixture = np.vstack([everyone[:n_kept], _pairs(n_seen, n_phantoms - n_kept, rng)])
     return tuple(_to_norm(mixture, array) for array in view_arrays(signatures))
+
+
+def _cluster_means(vectors: Floats, n_clusters: int, rng: np.random.RandomState) -> Floats:
+    """Each row averages the classes of one cluster."""
+    from sklearn.cluster import KMeans
+
+    labels = KMeans(n_clusters, n_init=10, random_state=rng).fit(vectors).labels_
+    member = labels == np.arange(n_clusters)[:, None]
+    # Classes with equal signatures leave clusters empty: these take a seen class at random.
+    empty = np.flatnonzero(~member.any(axis=1))
+    member[empty, rng.permutation(len(vectors))[: len(empty)]] = True
+    return member / member.sum(axis=1, keepdims=True)
+
+
+def _pairs(n_seen: int, n_rows: int, rng: np.random.RandomState) -> Floats:
+    """Random convex combinations of two classes each.
+
+    Combinations of all classes would all lie near their mean. Each round goes once round a random
+    circle of the classes, so that all of them are used alike.
+    """
+    mixture = np.zeros((n_rows, n_seen))
+    for first in range(0, n_rows, n_seen):
+        circle = rng.permutation(n_seen)
+        share = rng.uniform(_LEAST_SHARE, 1 - _LEAST_SHARE, size=n_seen)
+        rows = np.arange(first, min(first + n_seen, n_rows))
+        place = rows - first
+        mixture[rows, circle[place]] += share[place]
+        mixture[rows, np.roll(circle, 1)[place]] += 1 - share[place]
+    return mixture
 
 
 def _to_norm(mixture: Floats, array: Floats) -> Floats:
@@ -102,181 +237,8 @@ def combine(betas: Views, signatures: Signatures) -> Signatures:
     return with_arrays(arrays, signatures)
 
 
-@dataclass(frozen=True)
-class PhantomObjective:
-    r"""The paper's objective (eSynCSemObj) as a function of β, the base classifiers fixed.
-
-    .. math:: F(\beta) + \eta \sum |\beta_{rc}|, \quad
-              F(\beta) = g(S(\beta)) + \frac{\nu}{2} \sum_r (\|b_r\|^2 - h^2)^2
-
-    Parameters
-    ----------
-    signatures : ndarray or SignatureViews
-        Normalised signatures of the seen classes, A.
-    factors : tuple of ndarray
-        L of each view, where the distance is :math:`\gamma \|(a - b) L\|^2`.
-    gamma : float
-        The paper's 1/σ².
-    eta : float
-        Weight of the ℓ1 norm.
-    norm_penalty : float
-        ν here, γ in the paper.
-    loss : callable
-        g: similarities S (n_seen, n_phantoms) → value, and its gradient with respect to S.
-    """
-
-    signatures: Signatures
-    factors: Views
-    gamma: float
-    eta: float
-    norm_penalty: float
-    loss: Callable[[Floats], tuple[float, Floats]]
-
-    def similarities(self, betas: Views) -> tuple[Floats, Views]:
-        """S, and the share of each view in it (eSynCSimForm)."""
-        weights = getattr(self.signatures, "weights", (1.0,))
-        exponents = []
-        for weight, beta, array, factor in zip(
-            weights, betas, view_arrays(self.signatures), self.factors, strict=True
-        ):
-            classes, phantoms = array @ factor, beta @ array @ factor
-            squares = cdist(classes, phantoms, "sqeuclidean")
-            with np.errstate(divide="ignore"):
-                exponents.append(np.log(weight) - self.gamma * squares)
-        largest = np.max(exponents, axis=(0, 2))[:, None]
-        parts = [np.exp(exponent - largest) for exponent in exponents]
-        total = np.sum(parts, axis=(0, 2))[:, None]
-        shares = tuple(part / total for part in parts)
-        return np.sum(shares, axis=0), shares
-
-    def smooth(self, betas: Views) -> tuple[float, Views]:
-        """F and its gradient with respect to each β."""
-        similarities, shares = self.similarities(betas)
-        value, slope = self.loss(similarities)
-        # ∂S_cr / ∂(−d_cr) through the normalised exponentials, without the view's own share.
-        slope = slope - np.sum(similarities * slope, axis=1, keepdims=True)
-        gradients = []
-        for share, beta, array, factor, norm in zip(
-            shares,
-            betas,
-            view_arrays(self.signatures),
-            self.factors,
-            signature_norms(self.signatures),
-            strict=True,
-        ):
-            phantoms = beta @ array
-            flow = share * slope
-            # Σ_c flow_cr · 2γ (a_c − b_r) L Lᵀ
-            pull = flow.T @ array - np.sum(flow, axis=0)[:, None] * phantoms
-            gradient = 2 * self.gamma * (pull @ factor) @ factor.T
-            excess = np.sum(phantoms**2, axis=1, keepdims=True) - norm**2
-            value += 0.5 * self.norm_penalty * float(np.sum(excess**2))
-            gradient += 2 * self.norm_penalty * excess * phantoms
-            gradients.append(gradient @ array.T)
-        return value, tuple(gradients)
-
-    def sparsity(self, betas: Views) -> float:
-        """The ℓ1 part."""
-        return self.eta * float(sum(np.sum(np.abs(beta)) for beta in betas))
-
-    def penalties(self, betas: Views) -> float:
-        """What β costs beside the loss: the ℓ1 part and the norms."""
-        arrays, norms = view_arrays(self.signatures), signature_norms(self.signatures)
-        excess = [
-            np.sum((beta @ array) ** 2, axis=1) - norm**2
-            for beta, array, norm in zip(betas, arrays, norms, strict=True)
-        ]
-        norm_part = 0.5 * self.norm_penalty * float(sum(np.sum(e**2) for e in excess))
-        return norm_part + self.sparsity(betas)
-
-    def descend(self, betas: Views, steps: int = _STEPS) -> tuple[Views, float]:
-        """Lower the objective by proximal gradient steps; it never rises.
-
-        The length of a step is halved until the objective falls, and grows again after.
-
-        Parameters
-        ----------
-        betas : tuple of ndarray
-            Where to start.
-        steps : int
-            Largest number of steps.
-
-        Returns
-        -------
-        betas : tuple of ndarray
-            Where the steps ended.
-        value : float
-            The objective there.
-        """
-        value, gradients = self.smooth(betas)
-        value += self.sparsity(betas)
-        largest = max(float(np.abs(gradient).max()) for gradient in gradients)
-        length = 0.1 / largest if largest > 0 else 1.0
-        for _ in range(steps):
-            for _ in range(_HALVINGS):
-                trial = tuple(
-                    soft_threshold(beta - length * gradient, length * self.eta)
-                    for beta, gradient in zip(betas, gradients, strict=True)
-                )
-                new_value, new_gradients = self.smooth(trial)
-                new_value += self.sparsity(trial)
-                if new_value < value:
-                    break
-                length /= 2
-            else:
-                return betas, value
-            fallen = value - new_value
-            betas, value, gradients = trial, new_value, new_gradients
-            length *= 2
-            if fallen <= 1e-6 * abs(value):
-                break
-        return betas, value
-
-
-def soft_threshold(x: Floats, threshold: float) -> Floats:
-    """The proximal map of the ℓ1 norm."""
-    return np.sign(x) * np.maximum(np.abs(x) - threshold, 0)
-
-
-def metric_factor(metric: Any, array: Floats) -> Floats:
-    r"""L with :math:`\Sigma^{-1} = L L^\top`, the metric of the signatures of one view (eSynCDist).
-
-    Parameters
-    ----------
-    metric : None, "diag" or array-like of shape (n_attributes, n_attributes)
-        The identity; inverse variances over the seen classes, in units that keep their mean squared
-        distance; or a symmetric positive semi-definite matrix.
-    array : ndarray of shape (n_seen, n_attributes)
-        Normalised signatures of the seen classes.
-
-    Returns
-    -------
-    ndarray of shape (n_attributes, rank)
-        The factor.
-    """
-    n_attributes = array.shape[1]
-    if metric is None:
-        return np.eye(n_attributes)
-    if isinstance(metric, str):
-        variance = array.var(axis=0)
-        # An attribute that does not vary over the seen classes says nothing about them.
-        varies = variance > 1e-12 * variance.max(initial=0.0)
-        inverse = np.divide(1.0, variance, out=np.zeros(n_attributes), where=varies)
-        # The mean squared distance is twice the sum of the variances.
-        inverse *= variance.sum() / max(int(varies.sum()), 1)
-        return np.diag(np.sqrt(inverse))
-    matrix = np.asarray(metric, dtype=np.float64)
-    if matrix.shape != (n_attributes, n_attributes):
-        raise ValueError(
-            f"metric must be {n_attributes} × {n_attributes}, attribute by attribute; "
-            f"got shape {matrix.shape}."
-        )
-    if not np.isfinite(matrix).all() or not np.allclose(matrix, matrix.T):
-        raise ValueError("metric must be a finite and symmetric matrix.")
-    values, vectors = np.linalg.eigh(matrix)
-    if values[-1] <= 0 or values[0] < -1e-10 * values[-1]:
-        raise ValueError(
-            "metric must be positive semi-definite and not zero; "
-            f"its eigenvalues go from {values[0]:.3g} to {values[-1]:.3g}."
-        )
-    return vectors * np.sqrt(np.maximum(values, 0))
+def signature_norms(signatures: Signatures) -> tuple[float, ...]:
+    """The norm h of the signatures of each view; all are equal but for zero rows."""
+    return tuple(
+        float(np.linalg.norm(array, axis=1).max(initial=0.0)) for array in view_arrays(signatures)
+    )

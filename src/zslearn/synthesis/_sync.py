@@ -18,44 +18,59 @@ With the seen classes themselves as phantoms S is square: W is trained directly,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
-from zslearn.base import Training, ZeroShotClassifier, alike_but_for, fit_together
+from zslearn.base import (
+    AcceptsSampleWeight,
+    Training,
+    ZeroShotClassifier,
+    alike_but_for,
+    fit_together,
+)
 from zslearn.signatures import Signatures
 from zslearn.solvers import SVMResult
-from zslearn.synthesis._phantoms import combine
-from zslearn.synthesis._sync_training import LOSSES, Learned, SynCProblem, similarities_to
+from zslearn.synthesis._phantom_objective import similarities_to
+from zslearn.synthesis._sync_training import LOSSES, Learned, SynCProblem
 from zslearn.utils import Array, Floats, move_like
 
 
 class _Grids:
-    """Grids that depend on the loss of a model; those of the class are for the default loss."""
+    """Grids that depend on the loss and the penalty; those of the class are for the defaults."""
 
     def __get__(
         self, model: SynC | None, owner: type[SynC] | None = None
     ) -> dict[str, dict[str, list[Any]]]:
+        phantoms = {"eta": [1e-6, 1e-5, 1e-4], "norm_penalty": [1e-4, 1e-3, 1e-2]}
+        if model is not None and model.penalize == "v":
+            # The smaller gamma, the larger are base classifiers that make the same W, and the
+            # smaller the best alpha: it spans more orders of magnitude than with a penalty on w.
+            return {
+                "paper": {"gamma": _powers(-5, 5), "alpha": _powers(-48, -8, 2)},
+                "fast": {"gamma": _powers(-3, 2), "alpha": _powers(-40, -8, 4)},
+                "phantoms": phantoms,
+            }
         # The loss of "ovo" is a mean over the classes, too, so that its alphas are smaller.
         lowest, highest = (-20, -12) if model is None or model.loss == "ovo" else (-14, -8)
         return {
-            "paper": {
-                "gamma": [2.0**k for k in range(-5, 6)],
-                "alpha": [2.0**k for k in range(-30, -7, 2)],
-            },
-            "fast": {
-                "gamma": [2.0**k for k in range(-4, 4)],
-                "alpha": [2.0**k for k in range(lowest, highest + 1, 2)],
-            },
+            "paper": {"gamma": _powers(-5, 5), "alpha": _powers(-30, -8, 2)},
+            "fast": {"gamma": _powers(-4, 3), "alpha": _powers(lowest, highest, 2)},
+            "phantoms": phantoms,
         }
 
 
-class SynC(ZeroShotClassifier):
+def _powers(lowest: int, highest: int, step: int = 1) -> list[float]:
+    """Powers of two, both ends included."""
+    return [2.0**k for k in range(lowest, highest + 1, step)]
+
+
+class SynC(AcceptsSampleWeight, ZeroShotClassifier):
     """Synthesized classifiers: convex combinations of the base classifiers of phantom classes.
 
     Parameters
@@ -64,20 +79,31 @@ class SynC(ZeroShotClassifier):
         "ovo": one class versus the others, squared hinge. "cs": Crammer and Singer's multi-class
         hinge. "struct": the same, with the distance of two classes' signatures as their margin.
     alpha : float, default=2**-12
-        Weight of the penalty, the paper's λ. The paper searches 2^−30 … 2^−8.
+        Weight of the penalty, the paper's λ. The paper searches 2^−30 … 2^−8. With `penalize="v"`
+        the best values are much smaller, down to 2^−40.
     gamma : float, default=1.0
         Width of the similarities, the paper's 1/σ², in units of the median distance of the
         signatures. The paper searches 2^−5 … 2^5.
-    n_phantoms : int, optional
-        Number of phantom classes; by default one for each seen class.
-    phantom_init : {"auto", "seen", "kmeans", "random"}, default="auto"
+    n_phantoms : int or float, optional
+        Number of phantom classes; by default one for each seen class. An int is that number. A
+        float, up to 10.0, is a share of the seen classes: 0.6 means 60 for 100 of them, 1.0 as many
+        as there are, 1 a single one. A share means the same in a fold of a cross-validation, which
+        has fewer seen classes.
+    phantom_init : {"auto", "seen", "kmeans", "random"}, array-like, DataFrame or mapping, \
+            default="auto"
         The signatures of the phantoms. "seen": those of the seen classes, chosen at random where
         there are fewer phantoms. "kmeans": centroids of the seen classes, at most as many as
-        these. "random": random convex combinations; with more phantoms than seen classes these
-        come first. All are brought to the norm of the signatures. "auto" takes "seen", "kmeans" or
-        "random" as there are as many, fewer or more phantoms than seen classes.
+        these. "random": random convex combinations of two classes each; with more phantoms than
+        seen classes these come first. All are brought to the norm of the signatures. "auto" takes
+        "seen", "kmeans" or "random" as there are as many, fewer or more phantoms than seen classes.
+        Or signatures, one row per phantom with the attributes of the classes, which are normalised
+        as those of the classes are; with several views a mapping of each view's name to its rows.
     learn_phantoms : bool, default=False
         Whether the phantoms' signatures are learned, too, starting from `phantom_init`.
+    phantom_training : {"exact", "truncated"}, default="exact"
+        How phantoms are learned. "exact": for each step that they take, the base classifiers are
+        solved for to `tol`. "truncated": both are improved in turn, the base classifiers at first
+        loosely; the last ones are solved for to `tol`.
     eta : float, default=1e-4
         Weight of the ℓ1 norm of the phantoms' coefficients β, with `learn_phantoms`.
     norm_penalty : float, default=1e-2
@@ -90,7 +116,8 @@ class SynC(ZeroShotClassifier):
         variances of the attributes over the seen classes, in units that keep the mean squared
         distance; or a positive semi-definite matrix. With several views the last is not possible.
     tol : float, default=1e-4
-        Relative duality gap at which training ends.
+        Duality gap at which training ends, as a share of the objective and of what training gains:
+        of the objective at W = 0 less the minimum.
     max_iter : int, default=4000
         Largest number of Newton steps ("ovo") or passes over the samples ("cs", "struct").
     random_state : int, RandomState instance or None, default=0
@@ -112,10 +139,11 @@ class SynC(ZeroShotClassifier):
     n_iter_ : int
         Newton steps or passes over the samples, all solves together.
     history_ : list of float
-        The objective after each step of the alternation with `learn_phantoms`, which never rises;
-        else `objective_` alone.
-    combinations_ : tuple of ndarray of shape (n_phantoms, n_seen)
-        Coefficients β of the phantoms in the seen classes' signatures, one table per view.
+        The objective after each step with `learn_phantoms`, which never rises; else `objective_`
+        alone.
+    combinations_ : tuple of ndarray of shape (n_phantoms, n_seen) or None
+        Coefficients β of the phantoms in the seen classes' signatures, one table per view; None
+        where `phantom_init` gives the signatures and they are not learned.
     <attributes of every method>
 
     See Also
@@ -146,7 +174,8 @@ class SynC(ZeroShotClassifier):
     """
 
     keep_views: ClassVar[bool] = True
-    #: Grids by name; "fast" depends on the loss.
+    #: Grids by name; those of alpha depend on the loss and on what is penalised. "phantoms" is for
+    #: the second step of the paper's tuning, with `learn_phantoms`.
     grids = _Grids()
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -154,9 +183,14 @@ class SynC(ZeroShotClassifier):
         "loss": [StrOptions(set(LOSSES))],
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "gamma": [Interval(Real, 0, None, closed="neither")],
-        "n_phantoms": [Interval(Integral, 1, None, closed="left"), None],
-        "phantom_init": [StrOptions({"auto", "seen", "kmeans", "random"})],
+        "n_phantoms": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(RealNotInt, 0, 10, closed="right"),
+            None,
+        ],
+        "phantom_init": [StrOptions({"auto", "seen", "kmeans", "random"}), "array-like", Mapping],
         "learn_phantoms": ["boolean"],
+        "phantom_training": [StrOptions({"exact", "truncated"})],
         "eta": [Interval(Real, 0, None, closed="left")],
         "norm_penalty": [Interval(Real, 0, None, closed="left")],
         "penalize": [StrOptions({"w", "v"})],
@@ -172,9 +206,10 @@ class SynC(ZeroShotClassifier):
         alpha: float = 2.0**-12,
         gamma: float = 1.0,
         *,
-        n_phantoms: int | None = None,
-        phantom_init: str = "auto",
+        n_phantoms: int | float | None = None,
+        phantom_init: Any = "auto",
         learn_phantoms: bool = False,
+        phantom_training: str = "exact",
         eta: float = 1e-4,
         norm_penalty: float = 1e-2,
         penalize: str = "w",
@@ -191,6 +226,7 @@ class SynC(ZeroShotClassifier):
         self.n_phantoms = n_phantoms
         self.phantom_init = phantom_init
         self.learn_phantoms = learn_phantoms
+        self.phantom_training = phantom_training
         self.eta = eta
         self.norm_penalty = norm_penalty
         self.penalize = penalize
@@ -258,7 +294,7 @@ class SynC(ZeroShotClassifier):
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Each training starts from the one for the next larger alpha; see `fit_path`."""
-        for group in alike_but_for(variants, "alpha", "gamma"):
+        for group in alike_but_for(variants, "alpha", "gamma", "eta", "norm_penalty"):
             problem = SynCProblem(training, group[0])
             latest: dict[float | None, SVMResult] = {}
             for variant in sorted(group, key=lambda variant: -variant.alpha):
@@ -266,6 +302,7 @@ class SynC(ZeroShotClassifier):
                 # not those that another solution belongs to.
                 similar = None if problem.direct else variant.gamma
                 start = None if variant.learn_phantoms else latest.get(similar)
+                problem.eta, problem.norm_penalty = variant.eta, variant.norm_penalty
                 learned = problem.learn(variant.alpha, variant.gamma, start)
                 latest[similar] = learned.solution
                 variant._take(learned, problem)
@@ -275,7 +312,7 @@ class SynC(ZeroShotClassifier):
         """Take over what was learned."""
         self._factors = problem.factors
         self.combinations_ = learned.combinations
-        self.phantoms_ = combine(learned.combinations, problem.signatures)
+        self.phantoms_ = learned.phantoms
         self.base_classifiers_ = learned.base_classifiers
         self.coef_ = learned.solution.coef
         self.objective_ = learned.objective
