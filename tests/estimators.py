@@ -90,6 +90,13 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"estimator": SynC()},
         {"signature_scale": "all"},
     ],
+    "GaussianEXEM": [
+        {},
+        {"variance": "predictive", "n_components": None},
+        {"select": "loo"},
+        {"temperature": 2.0, "feature_norm": None},
+        {"signature_scale": "all"},
+    ],
     "CalibratedStacking": [
         {"estimator": ESZSL()},
         {"estimator": ESZSL(), "bias": 0.1},

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from zslearn._version import __version__
 
 if TYPE_CHECKING:
-    from zslearn.synthesis import EXEM, SynC
+    from zslearn.synthesis import EXEM, GaussianEXEM, SynC
 
-__all__ = ["EXEM", "SynC", "__version__"]
+__all__ = ["EXEM", "GaussianEXEM", "SynC", "__version__"]
 
 # What is here lazily, so that `zslearn --version` and those who need one part alone do not wait for
 # the rest: names with the module that has them, and the packages.
-_HOMES = {"EXEM": "zslearn.synthesis", "SynC": "zslearn.synthesis"}
+_HOMES = dict.fromkeys(("EXEM", "GaussianEXEM", "SynC"), "zslearn.synthesis")
 _PACKAGES = (
     "base",
     "baselines",

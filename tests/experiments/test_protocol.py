@@ -383,7 +383,7 @@ def test_two_steps(tiny):
 
 def test_variants_are_found_and_not_run_by_default():
     default = default_methods()
-    assert len(default) == 28
+    assert len(default) == 29
     variant = METHODS["SynC cs (learned phantoms)"]
     assert variant.name not in default
     assert variant.make().learn_phantoms

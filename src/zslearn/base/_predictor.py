@@ -161,9 +161,10 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Any, *, classes: Any = None) -> Array:
         """Probabilities of the candidates: softmax of the scores at the estimator's temperature.
 
-        Only wrappers that find a temperature have it:
+        Wrappers that find a temperature have it,
         :class:`~zslearn.calibration.CalibratedStacking` and
-        :class:`~zslearn.model_selection.ZeroShotSearchCV` with `temperature="cv"`.
+        :class:`~zslearn.model_selection.ZeroShotSearchCV` with `temperature="cv"`, and methods
+        whose scores are log probabilities: :class:`~zslearn.synthesis.GaussianEXEM`.
 
         Parameters
         ----------

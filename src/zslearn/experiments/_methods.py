@@ -39,7 +39,7 @@ from zslearn.experiments._tuning import (
 )
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.signatures import binary_kind, refuse_mixed_signatures
-from zslearn.synthesis import EXEM, SynC
+from zslearn.synthesis import EXEM, GaussianEXEM, SynC
 from zslearn.utils import did_you_mean
 
 
@@ -120,6 +120,7 @@ def _methods() -> Iterator[Method]:
         yield Method(f"EXEM ({name})", partial(_exem_of, partial(_sync, loss)), tune_on_exemplars)
     yield Method("EXEM (1NN)", _exem, in_demo=True)
     yield Method("EXEM (1NNs)", partial(_exem, distance="standardized"))
+    yield Method("Gaussian EXEM", GaussianEXEM)
 
 
 def _variants() -> Iterator[Method]:

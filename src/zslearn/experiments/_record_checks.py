@@ -57,9 +57,9 @@ def checked_origin(record: Any) -> dict[str, Any]:
         text = record.get(name, "" if name in OPTIONAL else None)
         # Unprintable text could drive the terminal it is shown on.
         if not isinstance(text, str) or not text.isprintable():
-            raise ValueError(f"damaged record: {name!r:.60} is {text!r:.60}")
+            raise ValueError(f"damaged record: {name!r} is {text!r:.60}")
         if name in ("dataset", "method", "setting") and not text.strip():
-            raise ValueError(f"damaged record: {name!r:.60} is empty")
+            raise ValueError(f"damaged record: {name!r} is empty")
         origin[name] = text
     origin["protocol"] = origin["protocol"] or DEFAULT_PROTOCOL
     seed = record.get("seed")
@@ -82,7 +82,9 @@ def checked_metrics(record: Mapping[str, Any]) -> dict[str, float]:
         if math.isnan(value):
             continue
         if is_fraction(metric) and not _is_share(value):
-            raise ValueError(f"damaged record: metric {metric!r:.60} is {value!r:.60}, not a fraction")
+            raise ValueError(
+                f"damaged record: metric {metric!r:.60} is {value!r:.60}, not a fraction"
+            )
         if not metric.isprintable() or math.isinf(value):
             raise ValueError(f"damaged record: metric {metric!r:.60} is {value!r:.60}")
         found[metric] = float(value)
@@ -101,7 +103,7 @@ def checked_failure(record: Mapping[str, Any]) -> dict[str, str] | None:
         text = failed.get(name)
         # Only a traceback has lines.
         if not isinstance(text, str) or not (name == "traceback" or text.isprintable()):
-            raise ValueError(f"damaged record: {name!r:.60} of 'failed' is {text!r:.60}")
+            raise ValueError(f"damaged record: {name!r} of 'failed' is {text!r:.60}")
         failure[name] = text
     return failure
 

@@ -1,7 +1,8 @@
-"""The paper's two frameworks: SynC and EXEM."""
+"""The paper's two frameworks, SynC and EXEM, and Gaussian exemplars."""
 
 from zslearn.synthesis._exem import EXEM
 from zslearn.synthesis._exem_scores import exemplar_distance_score, held_class_accuracy_score
+from zslearn.synthesis._gaussian import GaussianEXEM
 from zslearn.synthesis._regressors import ExemplarMLP
 from zslearn.synthesis._statistics import ClassStatistics, ideal_signatures
 from zslearn.synthesis._sync import SynC
@@ -10,6 +11,7 @@ __all__ = [
     "EXEM",
     "ClassStatistics",
     "ExemplarMLP",
+    "GaussianEXEM",
     "SynC",
     "exemplar_distance_score",
     "held_class_accuracy_score",

@@ -1,0 +1,369 @@
+r"""Gaussian exemplars: class means as a Gaussian process over signatures, in a whitened space.
+
+EXEM predicts one point per class. Here each class is a Gaussian: features are whitened by the
+pooled covariance within the seen classes, and what is known of the mean of a class is a normal
+distribution, that of a Gaussian process over the signatures. A seen class adds its own samples to
+it. The score of a class is its log density at the sample, divided by a temperature, plus the log of
+its prior:
+
+.. math:: f_c(x) = \log \mathcal N(z; m_c, 1 + v_c) / T + \log \pi_c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache, partial
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import array_api_compat as compat
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from zslearn.base import AcceptsSampleWeight, Training, ZeroShotClassifier
+from zslearn.scoring import ClassScorer
+from zslearn.signatures import Signatures
+from zslearn.synthesis._exem_chunks import LearnsFromChunks
+from zslearn.synthesis._exemplars import DEFAULT_COMPONENTS
+from zslearn.synthesis._gaussian_process import (
+    ClassGaussians,
+    ClassProcess,
+    SignatureKernel,
+    best_process,
+    posterior,
+)
+from zslearn.synthesis._gaussian_space import WhitenedSpace, WhitenedSpaces, into_space
+from zslearn.synthesis._gaussian_temperature import (
+    MOST_SAMPLES,
+    held_out_scores,
+    likeliest_temperature,
+    natural_parameters,
+)
+from zslearn.synthesis._statistics import ClassStatistics
+from zslearn.utils import Array, Floats, take_rows, to_numpy, warn_once
+
+# What `select` chooses from.
+_GAMMAS = tuple(2.0**k for k in range(-4, 3))
+_ALPHAS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+
+
+class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
+    r"""Gaussian exemplars: predict the mean of each class, and how sure that prediction is.
+
+    Features are whitened by the covariance within the seen classes. There the mean of a class
+    follows a Gaussian process over the signatures; that of a seen class also follows its own
+    samples. All is linear algebra on the statistics of the classes: a model of 150 classes is
+    learned in a second. The scores are log probabilities, and :meth:`predict_proba` needs no
+    wrapper.
+
+    Parameters
+    ----------
+    n_components : int or None, default=500
+        Principal components of the samples that are whitened. More than the samples have are
+        clipped, with a warning unless it is the default; None takes the features as they are.
+    shrinkage : float, default=0.6
+        ρ in (0, 1]: share of the mean variance in the covariance within classes. With 1 all
+        directions count alike.
+    gamma : float, default=0.5
+        Width of the RBF kernel between signatures, 1/σ².
+    alpha : float, default=0.03
+        Variance of what the signature does not tell of a class mean, in units of the variance of
+        what it tells.
+    whitened_norm : bool, default=True
+        Whether whitened samples are brought to a common norm. In fewer than eight dimensions, that
+        is with fewer than nine seen classes, they never are.
+    select : {"loo", "evidence"} or None, default=None
+        Choose `gamma` and `alpha` on the seen classes without folds, in place of those given:
+        by the least squared error of class means that all other classes predict, in closed form,
+        or by the largest evidence. See the user guide: of the two "loo" is the better.
+    variance : {"shared", "predictive"}, default="shared"
+        Whether all classes have the covariance of the samples, so that the nearest class mean
+        wins, or what is not known of the class mean is added to it.
+    unseen_odds : float or "balanced", default=4.0
+        How much likelier a class without samples is than one with samples, before the sample is
+        looked at. 1 takes all classes alike. "balanced" takes the two groups alike, as the harmonic
+        mean of their accuracies does: the number of seen classes over that of unseen ones. It then
+        depends on how many classes are described. The default is the ratio in five folds over
+        classes.
+    temperature : "samples" or float, default="samples"
+        What log densities are divided by. "samples" takes the temperature under which the labels of
+        the training samples are most likely, each scored without itself. Statistics alone do not
+        tell it: with :meth:`fit_statistics` and :meth:`partial_fit` it is then 1.
+    <parameters of every method>
+
+    Attributes
+    ----------
+    matrix_ : ndarray of shape (n_features, n_dims)
+        From prepared features to the whitened space, of at most n_seen − 1 dimensions.
+    offset_ : ndarray of shape (n_dims,)
+        What is taken from the product.
+    norm_ : float or None
+        The norm that whitened samples are brought to; None where they keep theirs.
+    center_ : ndarray of shape (n_dims,)
+        What is taken from them last.
+    exemplars_ : ndarray of shape (n_seen, n_dims)
+        Means of the samples of the seen classes, in the whitened space.
+    seen_means_, seen_variances_ : ndarray of shape (n_seen, n_dims)
+        What signatures and samples together tell of the means of the seen classes.
+    signal_variances_ : ndarray of shape (n_dims,)
+        Variance of the process in each dimension.
+    gamma_, alpha_ : float
+        Those used: given, or chosen by `select`.
+    log_evidence_ : float
+        Log density of the means of the seen classes.
+    loo_error_ : float
+        Mean squared distance of a seen class's mean from what the other classes predict.
+    temperature_ : float
+        The temperature.
+    statistics_ : ClassStatistics
+        After `partial_fit` or `fit_statistics`: what is known of the samples so far.
+    <attributes of every method>
+
+    See Also
+    --------
+    EXEM : Points in place of Gaussians; the paper's.
+    zslearn.baselines.GFZSL : Regresses means and variances of features, one by one.
+
+    Notes
+    -----
+    A seen class is recognised by its label: without labels :meth:`synthesize` predicts every class
+    from its signature alone.
+
+    Examples
+    --------
+    >>> from zslearn.datasets import make_zero_shot
+    >>> from zslearn.synthesis import GaussianEXEM
+    >>> data = make_zero_shot(random_state=0)
+    >>> model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+    >>> model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.5
+    True
+    >>> chances = model.predict_proba(data.X_test_unseen, classes=data.unseen_classes)
+    >>> bool(abs(chances.sum(axis=1) - 1).max() < 1e-9)
+    True
+    """
+
+    keep_views: ClassVar[bool] = True
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ZeroShotClassifier._parameter_constraints,
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "shrinkage": [Interval(Real, 0, 1, closed="right")],
+        "gamma": [Interval(Real, 0, None, closed="neither")],
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "whitened_norm": ["boolean"],
+        "select": [StrOptions({"loo", "evidence"}), None],
+        "variance": [StrOptions({"shared", "predictive"})],
+        "unseen_odds": [StrOptions({"balanced"}), Interval(Real, 0, None, closed="neither")],
+        "temperature": [StrOptions({"samples"}), Interval(Real, 0, None, closed="neither")],
+    }
+
+    grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
+        "paper": {
+            "n_components": [500, 1000],
+            "shrinkage": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0],
+            "gamma": [2.0**k for k in range(-4, 3)],
+            "alpha": [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0],
+        },
+        "fast": {
+            "shrinkage": [0.2, 0.4, 0.6, 0.8],
+            "gamma": [0.25, 0.5, 1.0],
+            "alpha": [0.003, 0.01, 0.03, 0.1, 0.3],
+        },
+    }
+
+    # What learning from chunks asks of EXEM.
+    estimator: Any = None
+    distance: str = "euclidean"
+
+    def __init__(
+        self,
+        n_components: int | None = DEFAULT_COMPONENTS,
+        shrinkage: float = 0.6,
+        gamma: float = 0.5,
+        alpha: float = 0.03,
+        *,
+        whitened_norm: bool = True,
+        select: str | None = None,
+        variance: str = "shared",
+        unseen_odds: str | float = 4.0,
+        temperature: str | float = "samples",
+        feature_norm: str | None = "l2",
+        signature_scale: str | float = "seen",
+    ) -> None:
+        self.n_components = n_components
+        self.shrinkage = shrinkage
+        self.gamma = gamma
+        self.alpha = alpha
+        self.whitened_norm = whitened_norm
+        self.select = select
+        self.variance = variance
+        self.unseen_odds = unseen_odds
+        self.temperature = temperature
+        self.feature_norm = feature_norm
+        self.signature_scale = signature_scale
+
+    # Learning.
+
+    @classmethod
+    def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
+        """Statistics, whitening and eigenvectors of kernels are shared."""
+        statistics = ClassStatistics.of_prepared(
+            training.X, training.y, training.classes, factors=False, weights=training.weights
+        )
+        yield from cls._learn(training, statistics, variants)
+
+    @classmethod
+    def _learn(
+        cls, training: Training, statistics: ClassStatistics, variants: Sequence[Self]
+    ) -> Iterator[Self]:
+        """Learn from statistics of the samples; a space at a time, so that rows embed once."""
+        spaces = WhitenedSpaces(training, statistics, [model.n_components for model in variants])
+        kernel = cache(partial(SignatureKernel, training.signatures))
+        samples = _Samples(training)
+        for model in sorted(variants, key=_by_space):
+            space = spaces.space(model.n_components, model.shrinkage, model.whitened_norm)
+            if model.select is None:
+                process = ClassProcess(
+                    kernel(model.gamma), space.means, statistics.sizes, model.alpha
+                )
+            else:
+                kernels = [kernel(gamma) for gamma in _GAMMAS]
+                process = best_process(
+                    kernels, space.means, statistics.sizes, _ALPHAS, model.select
+                )
+            model._take(space, process, statistics.sizes, samples)
+            yield model
+
+    def _take(
+        self, space: WhitenedSpace, process: ClassProcess, sizes: Floats, samples: _Samples
+    ) -> None:
+        """Take over the process, what it says of the seen classes, and the temperature."""
+        self._process = process
+        self.matrix_, self.offset_, self.exemplars_ = space.matrix, space.offset, space.means
+        self.norm_, self.center_ = space.norm, space.center
+        self.signal_variances_ = process.signal
+        self.gamma_, self.alpha_ = float(process.kernel.gamma), float(process.alpha)
+        self.log_evidence_ = process.log_evidence()
+        self.loo_error_ = process.leave_one_out_error()
+        prior = process.leave_one_out()
+        seen = posterior(prior, sizes, space.means)
+        self.seen_means_, self.seen_variances_ = seen.means, seen.variances
+        self.temperature_ = 1.0
+        if self.temperature != "samples":
+            self.temperature_ = float(self.temperature)
+        elif samples.n:
+            predictive = self.variance == "predictive"
+            scores = held_out_scores(
+                samples.inside(space), samples.y, samples.weights, prior, sizes, space.means, seen,
+                predictive=predictive,
+            )  # fmt: skip
+            self.temperature_ = likeliest_temperature(scores, samples.y, samples.weights)
+        else:
+            warn_once(
+                "Statistics do not tell the temperature of GaussianEXEM: it is 1. Give the one "
+                "that fit finds on samples (temperature_) as temperature=."
+            )
+
+    # The three verbs.
+
+    def embed(self, X: Array) -> Array:
+        """Whitened samples z as (z, 1), or as (z², z, 1) with variance="predictive".
+
+        <parameters of embed>
+
+        Returns
+        -------
+        array of shape (n_samples, n_dims + 1) or (n_samples, 2 * n_dims + 1)
+            One row per sample.
+        """
+        z = into_space(X, self.matrix_, self.offset_, self.norm_, self.center_)
+        xp = compat.array_namespace(z)
+        one = xp.ones((z.shape[0], 1), dtype=z.dtype, device=compat.device(z))
+        squares = [z * z] if self.variance == "predictive" else []
+        return xp.concat([*squares, z, one], axis=1)
+
+    def synthesize(self, signatures: Signatures, labels: NDArray[Any] | None = None) -> Array:
+        """Natural parameters of each class's Gaussian, over the temperature, with its log prior.
+
+        <parameters of synthesize>
+
+        Returns
+        -------
+        ndarray of shape (n_classes, n_dims + 1) or (n_classes, 2 * n_dims + 1)
+            One row per class.
+        """
+        is_seen, classes = self._gaussians(signatures, labels)
+        parts = natural_parameters(classes, predictive=self.variance == "predictive")
+        parameters = np.concatenate(parts, axis=1) / self.temperature_
+        n_unseen = int((~is_seen).sum())
+        odds = self.unseen_odds
+        if odds == "balanced":
+            odds = len(self.seen_classes_) / max(n_unseen, 1)
+        parameters[~is_seen, -1] += np.log(float(odds))
+        return parameters
+
+    def _gaussians(
+        self, signatures: Signatures, labels: NDArray[Any] | None
+    ) -> tuple[NDArray[np.bool_], ClassGaussians]:
+        """Which classes are seen ones, and what is known of the mean of each class."""
+        classes = self._process.predict(signatures)
+        is_seen = np.zeros(len(signatures), dtype=bool)
+        if labels is not None:
+            rows = {label: row for row, label in enumerate(self.seen_classes_.tolist())}
+            for position, label in enumerate(labels.tolist()):
+                if label in rows:
+                    is_seen[position] = True
+                    classes.means[position] = self.seen_means_[rows[label]]
+                    classes.variances[position] = self.seen_variances_[rows[label]]
+        return is_seen, classes
+
+    def class_gaussians(self) -> tuple[Floats, Floats]:
+        """What is known of the mean of each described class, in the whitened space.
+
+        Returns
+        -------
+        means, variances : ndarray of shape (n_classes, n_dims)
+            Rows follow `classes_`. A sample of the class adds a variance of 1.
+        """
+        check_is_fitted(self)
+        table = self._described.table
+        signatures = table.normalized(self.signature_scale_, keep_views=True)
+        _, classes = self._gaussians(signatures, table.labels)
+        return classes.means, classes.variances
+
+    def _has_temperature(self) -> bool:
+        return True
+
+    def _scorer(self, labels: NDArray[Any], parameters: Array) -> ClassScorer:
+        # Parameters are divided by the temperature already: scores are log probabilities.
+        return super()._scorer(labels, parameters).at_temperature(1.0)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_described")
+
+
+class _Samples:
+    """Training samples that the temperature is found from; those of one space are kept."""
+
+    def __init__(self, training: Training) -> None:
+        rows = np.arange(len(training.y))
+        if len(rows) > MOST_SAMPLES:
+            rows = np.linspace(0, len(rows) - 1, MOST_SAMPLES).astype(np.intp)
+        self.n = len(rows)
+        self.y = training.y[rows]
+        self.weights = np.ones(self.n) if training.weights is None else training.weights[rows]
+        self._X = to_numpy(take_rows(training.X, rows)).astype(np.float64) if self.n else None
+        self._latest: tuple[WhitenedSpace, Floats] | None = None
+
+    def inside(self, space: WhitenedSpace) -> Floats:
+        """The samples in a space."""
+        if self._latest is None or self._latest[0] is not space:
+            z = into_space(self._X, space.matrix, space.offset, space.norm, space.center)
+            self._latest = space, z
+        return self._latest[1]
+
+
+def _by_space(model: GaussianEXEM) -> tuple[Any, ...]:
+    return model.n_components or 0, model.shrinkage, model.whitened_norm, model.variance

@@ -1,0 +1,233 @@
+r"""Class means as a Gaussian process over signatures.
+
+In each dimension j of a whitened space the mean of class c is
+
+.. math:: \mu_{cj} = f_j(a_c) + \delta_{cj}, \qquad f_j \sim \mathcal{GP}(0, s_j^2 k), \quad
+          \delta_{cj} \sim \mathcal N(0, \alpha s_j^2),
+
+with :math:`k` the RBF kernel of the signatures and :math:`\delta` what the signature does not tell.
+Samples have unit variance, so that the mean of the :math:`n_c` samples of a seen class is
+:math:`y_{cj} \sim \mathcal N(\mu_{cj}, 1 / n_c)`. For the process all :math:`n_c` are replaced by
+their harmonic mean :math:`n`: then :math:`\mathrm{cov}(y_j) = s_j^2 A_j` with
+:math:`A_j = K + \lambda_j I` and :math:`\lambda_j = \alpha + 1 / (n s_j^2)`, and one
+eigendecomposition :math:`K = V \mathrm{diag}(e) V^\top` serves all dimensions and every
+:math:`\alpha`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from zslearn.signatures import Signatures, rbf_similarity
+from zslearn.utils import Floats
+
+# The least signal variance, in units of the noise in a class mean over that of a typical signal.
+_LEAST_SIGNAL = 1e-6
+_HALVINGS = 40
+
+
+class SignatureKernel:
+    """RBF kernel between the seen classes, with its eigendecomposition.
+
+    Parameters
+    ----------
+    seen : ndarray of shape (n_seen, n_attributes) or SignatureViews
+        Normalised signatures.
+    gamma : float
+        1/σ².
+    """
+
+    def __init__(self, seen: Signatures, gamma: float) -> None:
+        self.seen = seen
+        self.gamma = gamma
+        values, self.vectors = scipy.linalg.eigh(rbf_similarity(seen, gamma=gamma))
+        self.values = np.maximum(values, 0.0)
+
+    def __call__(self, signatures: Signatures) -> Floats:
+        """Kernel of shape (n_classes, n_seen)."""
+        return np.asarray(rbf_similarity(signatures, self.seen, gamma=self.gamma))
+
+
+@dataclass(frozen=True, eq=False)
+class ClassGaussians:
+    """What is known of the mean of each of some classes: independent normal distributions.
+
+    Parameters
+    ----------
+    means : ndarray of shape (n_classes, n_dims)
+        Expectations.
+    variances : ndarray of shape (n_classes, n_dims)
+        Variances.
+    """
+
+    means: Floats
+    variances: Floats
+
+
+class ClassProcess:
+    """The process, conditioned on the means of the seen classes.
+
+    Parameters
+    ----------
+    kernel : SignatureKernel
+        Between the seen classes.
+    means : ndarray of shape (n_seen, n_dims)
+        Means of their samples, around zero.
+    sizes : ndarray of shape (n_seen,)
+        Weights of their samples.
+    alpha : float
+        Variance of what signatures do not tell, in units of the signal's.
+    """
+
+    def __init__(self, kernel: SignatureKernel, means: Floats, sizes: Floats, alpha: float) -> None:
+        self.kernel = kernel
+        self.alpha = alpha
+        self.noise = float(np.mean(1 / sizes))
+        rotated = kernel.vectors.T @ means
+        prior = (kernel.values + alpha)[:, None]
+        self.signal = signal_variances(rotated**2, prior, self.noise)
+        # A⁻¹ along the eigenvectors of K, one column per dimension.
+        self.inverse = 1 / (kernel.values[:, None] + alpha + self.noise / self.signal)
+        self.coef = kernel.vectors @ (self.inverse * rotated)
+        self._diagonal = kernel.vectors**2 @ self.inverse
+        self._rotated, self._prior = rotated, prior
+        self._means = means
+
+    def predict(self, signatures: Signatures) -> ClassGaussians:
+        r"""Distributions of the means of classes without samples.
+
+        :math:`m_{uj} = k_u^\top A_j^{-1} y_j` and
+        :math:`v_{uj} = s_j^2 (1 + \alpha - k_u^\top A_j^{-1} k_u)`.
+        """
+        kernel = self.kernel(signatures)
+        explained = (kernel @ self.kernel.vectors) ** 2 @ self.inverse
+        # At least the class's own part: rounding may leave less of a class like a seen one.
+        free = np.maximum(1 + self.alpha - explained, self.alpha)
+        return ClassGaussians(kernel @ self.coef, self.signal * free)
+
+    def leave_one_out(self) -> ClassGaussians:
+        r"""Distribution of the mean of each seen class, given the samples of all others.
+
+        :math:`m_c = y_c - [A^{-1} y]_c / [A^{-1}]_{cc}` and
+        :math:`v_c = s^2 / [A^{-1}]_{cc} - 1 / n`: the variance of :math:`y_c` without that of its
+        samples.
+        """
+        errors = self.coef / self._diagonal
+        variances = self.signal / self._diagonal - self.noise
+        least = 1e-9 * self.signal
+        return ClassGaussians(self._means - errors, np.maximum(variances, least))
+
+    def leave_one_out_error(self) -> float:
+        """Mean squared distance of a class mean from what the other classes predict."""
+        return float(((self.coef / self._diagonal) ** 2).sum(axis=1).mean())
+
+    def log_evidence(self) -> float:
+        """Log density of the means of the seen classes, over all dimensions."""
+        variances = self.signal * self._prior + self.noise
+        terms = np.log(2 * np.pi * variances) + self._rotated**2 / variances
+        return -0.5 * float(terms.sum())
+
+
+def posterior(prior: ClassGaussians, sizes: Floats, means: Floats) -> ClassGaussians:
+    r"""What samples of unit variance add to the distribution of a class's mean.
+
+    Precisions add up: :math:`1 / v + n`; so do means, weighted by them,
+    :math:`(m / v + n y) / (1 / v + n)`.
+
+    Parameters
+    ----------
+    prior : ClassGaussians
+        Before the samples.
+    sizes : ndarray of shape (n_classes,)
+        Number of samples.
+    means : ndarray of shape (n_classes, n_dims)
+        Their means.
+
+    Returns
+    -------
+    ClassGaussians
+        After them.
+    """
+    counts = sizes[:, None]
+    # Both sides times the prior's variance, which may be next to nothing.
+    denominator = 1 + counts * prior.variances
+    return ClassGaussians(
+        (prior.means + counts * prior.variances * means) / denominator,
+        prior.variances / denominator,
+    )
+
+
+def signal_variances(squares: Floats, prior: Floats, noise: float) -> Floats:
+    r"""The signal variance of each dimension under which the class means are most likely.
+
+    Along the eigenvectors of the kernel the class means are independent, with variances
+    :math:`s^2 p_i + \nu`. The derivative of the log density by :math:`\log s^2`,
+    :math:`\frac12 \sum_i \frac{s^2 p_i}{s^2 p_i + \nu} (\frac{y_i^2}{s^2 p_i + \nu} - 1)`, is
+    brought to zero by halving an interval, for all dimensions at once.
+
+    Parameters
+    ----------
+    squares : ndarray of shape (n_seen, n_dims)
+        Squared class means along the eigenvectors.
+    prior : ndarray of shape (n_seen, 1)
+        p: eigenvalues of the kernel, plus α.
+    noise : float
+        ν, the variance of a class mean given the class.
+
+    Returns
+    -------
+    ndarray of shape (n_dims,)
+        Variances; next to zero where the class means scatter less than their samples make them.
+    """
+    least = _LEAST_SIGNAL * noise / float(prior.mean())
+    low = np.full(squares.shape[1], np.log(least))
+    # Where s² p is above every y², all terms are negative.
+    high = np.log(np.maximum((squares / prior).max(axis=0), 2 * least))
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        explained = np.exp(middle) * prior
+        total = explained + noise
+        rising = (explained / total * (squares / total - 1)).sum(axis=0) > 0
+        low, high = np.where(rising, middle, low), np.where(rising, high, middle)
+    return np.exp((low + high) / 2)
+
+
+def best_process(
+    kernels: Sequence[SignatureKernel],
+    means: Floats,
+    sizes: Floats,
+    alphas: Sequence[float],
+    criterion: str,
+) -> ClassProcess:
+    """The process that seen classes alone speak for, without folds.
+
+    Parameters
+    ----------
+    kernels : sequence of SignatureKernel
+        Of several widths.
+    means, sizes : ndarray
+        See :class:`ClassProcess`.
+    alphas : sequence of float
+        Values to choose from.
+    criterion : {"loo", "evidence"}
+        The least error of leaving out one class, or the largest evidence; the first of equals.
+
+    Returns
+    -------
+    ClassProcess
+        The best one.
+    """
+
+    def value(process: ClassProcess) -> float:
+        if criterion == "evidence":
+            return process.log_evidence()
+        return -process.leave_one_out_error()
+
+    processes = (
+        ClassProcess(kernel, means, sizes, alpha) for kernel in kernels for alpha in alphas
+    )
+    return max(processes, key=value)

@@ -1,0 +1,171 @@
+r"""How far the densities of Gaussian exemplars are to be trusted, from the training samples.
+
+Real samples have heavier tails than a Gaussian, and classes differ in covariance, so that the log
+densities claim more than they know. Divided by a temperature T they are honest. It is the one under
+which the labels of the training samples are most likely, each of them scored by a model of its own
+class that has not seen it: the posterior of the class mean without that sample, in closed form.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from zslearn.synthesis._gaussian_process import ClassGaussians
+from zslearn.utils import Floats
+
+#: Samples that the temperature is found from at most, evenly spaced.
+MOST_SAMPLES = 1000
+# The inverse temperature is looked for between these multiples of the inverse of the scores' scale.
+_RANGE = (1e-3, 1e3)
+
+
+def natural_parameters(classes: ClassGaussians, *, predictive: bool) -> tuple[Floats, ...]:
+    r"""Log densities of samples as a product, over that of the standard normal distribution.
+
+    .. math:: \log \mathcal N(z; m, 1 + v) - \log \mathcal N(z; 0, 1) = \sum_j
+              \tfrac12 \left(1 - \tfrac{1}{1 + v_j}\right) z_j^2 + \tfrac{m_j}{1 + v_j} z_j
+              - \tfrac12 \left(\tfrac{m_j^2}{1 + v_j} + \log(1 + v_j)\right)
+
+    Parameters
+    ----------
+    classes : ClassGaussians
+        What is known of the class means.
+    predictive : bool
+        Whether their variances count; without them the first term is zero and left out.
+
+    Returns
+    -------
+    tuple of ndarray
+        Factors of z², unless all are zero, of z, and of 1; one row per class.
+    """
+    means = classes.means
+    if not predictive:
+        return means, -0.5 * (means**2).sum(axis=1, keepdims=True)
+    variances = 1 + classes.variances
+    linear = means / variances
+    constant = -0.5 * (means * linear + np.log(variances)).sum(axis=1, keepdims=True)
+    return 0.5 * (1 - 1 / variances), linear, constant
+
+
+def log_densities(z: Floats, classes: ClassGaussians, *, predictive: bool) -> Floats:
+    """Log densities of samples under each class, over those of the standard normal distribution.
+
+    Parameters
+    ----------
+    z : ndarray of shape (n_samples, n_dims)
+        Whitened samples.
+    classes : ClassGaussians
+        What is known of the class means.
+    predictive : bool
+        Whether their variances count.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_classes)
+        Log densities.
+    """
+    *square, linear, constant = natural_parameters(classes, predictive=predictive)
+    out = z @ linear.T + constant.T
+    for factor in square:
+        out += (z * z) @ factor.T
+    return out
+
+
+def held_out_scores(
+    z: Floats,
+    y: NDArray[np.intp],
+    weights: Floats,
+    prior: ClassGaussians,
+    sizes: Floats,
+    means: Floats,
+    seen: ClassGaussians,
+    *,
+    predictive: bool,
+) -> Floats:
+    r"""Scores of training samples, that of a sample's own class without the sample.
+
+    With :math:`m, v` what the other classes tell of a class mean, a sample z of weight 1 leaves
+
+    .. math:: m' = \frac{m / v + n y - z}{1 / v + n - 1}, \qquad v' = \frac{1}{1 / v + n - 1}.
+
+    Parameters
+    ----------
+    z : ndarray of shape (n_samples, n_dims)
+        Whitened samples.
+    y : ndarray of shape (n_samples,)
+        Positions of their classes.
+    weights : ndarray of shape (n_samples,)
+        How much each counts; of a heavier one than 1, one copy is left out.
+    prior : ClassGaussians
+        Of the class means, each without the samples of the class.
+    sizes, means : ndarray
+        Weight and mean of the samples of each class.
+    seen : ClassGaussians
+        Of the class means, with all samples.
+    predictive : bool
+        Whether variances count.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_seen)
+        The scores.
+    """
+    scores = log_densities(z, seen, predictive=predictive)
+    removed = np.minimum(weights, 1.0)[:, None]
+    left = np.maximum(sizes[y][:, None] - removed, 0.0)
+    sums = sizes[y][:, None] * means[y] - removed * z
+    variances = prior.variances[y]
+    denominator = 1 + left * variances
+    own_means = (prior.means[y] + variances * sums * (left > 0)) / denominator
+    if predictive:
+        spread = 1 + variances / denominator
+        own = 0.5 * (z**2 - (z - own_means) ** 2 / spread - np.log(spread)).sum(axis=1)
+    else:
+        own = (z * own_means - 0.5 * own_means**2).sum(axis=1)
+    scores[np.arange(len(y)), y] = own
+    return scores
+
+
+def likeliest_temperature(scores: Floats, y: NDArray[np.intp], weights: Floats) -> float:
+    r"""The temperature under which labels are most likely; 1 where scores tell nothing.
+
+    With β = 1/T, the derivative of :math:`\sum_i w_i (\beta \sum_c q_{ic} f_{ic} - \log \sum_c
+    \exp \beta f_{ic})` is brought to zero. q is 1 − ε at the true class, plus ε spread over all,
+    with ε = 1 / (n + 2), so that T stays above 0 where every sample is right.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_samples, n_classes)
+        Log densities.
+    y : ndarray of shape (n_samples,)
+        The column of each sample's class.
+    weights : ndarray of shape (n_samples,)
+        How much each sample counts.
+
+    Returns
+    -------
+    float
+        The temperature.
+    """
+    shares = weights / weights.sum()
+    scores = scores - scores.max(axis=1, keepdims=True)
+    scale = -float(shares @ scores.mean(axis=1))
+    if not np.isfinite(scale) or scale <= 0:
+        return 1.0
+    scores /= scale
+    epsilon = 1 / (float(weights.sum()) + 2)
+    wanted = (1 - epsilon) * float(shares @ scores[np.arange(len(y)), y]) - epsilon
+
+    def slope(log_beta: float) -> float:
+        powers = np.exp(np.exp(log_beta) * scores)
+        expected = (powers * scores).sum(axis=1) / powers.sum(axis=1)
+        return float(shares @ expected) - wanted
+
+    low, high = np.log(_RANGE)
+    if slope(low) >= 0:
+        return scale / _RANGE[0]
+    if slope(high) <= 0:
+        return scale / _RANGE[1]
+    return scale / float(np.exp(brentq(slope, low, high, xtol=1e-6)))

@@ -1,0 +1,533 @@
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.spatial.distance import cdist
+from scipy.special import softmax
+from scipy.stats import multivariate_normal
+
+from zslearn.calibration import CalibratedStacking
+from zslearn.datasets import make_zero_shot
+from zslearn.metrics import expected_calibration_error
+from zslearn.model_selection import ZeroShotSearchCV
+from zslearn.signatures import MultiSignatures, rbf_similarity
+from zslearn.synthesis import ClassStatistics, GaussianEXEM
+from zslearn.synthesis._gaussian_process import (
+    ClassProcess,
+    SignatureKernel,
+    posterior,
+    signal_variances,
+)
+from zslearn.synthesis._gaussian_temperature import held_out_scores, likeliest_temperature
+from zslearn.utils import InputWarning
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return make_zero_shot(random_state=0)
+
+
+def _fit(problem, **params):
+    return GaussianEXEM(**params).fit(
+        problem.X_train, problem.y_train, signatures=problem.signatures
+    )
+
+
+def _prepared(X):
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+def _conditioned(covariance, known, values, wanted):
+    """Mean and covariance of some entries of a Gaussian vector, given others."""
+    gain = np.linalg.solve(covariance[np.ix_(known, known)], covariance[np.ix_(known, wanted)]).T
+    mean = gain @ values
+    return mean, covariance[np.ix_(wanted, wanted)] - gain @ covariance[np.ix_(known, wanted)]
+
+
+# The whitened space.
+
+
+@pytest.mark.parametrize("n_components", [10, None])
+def test_distances_are_those_of_mahalanobis(problem, n_components):
+    rho = 0.3
+    model = _fit(problem, n_components=n_components, shrinkage=rho, whitened_norm=False)
+    X, y = _prepared(problem.X_train), np.asarray(problem.y_train)
+    if n_components is not None:
+        centered = X - X.mean(axis=0)
+        X = centered @ np.linalg.svd(centered, full_matrices=False)[2][:n_components].T
+    classes = np.unique(y)
+    means = np.stack([X[y == label].mean(axis=0) for label in classes])
+    deviations = X - means[np.searchsorted(classes, y)]
+    within = deviations.T @ deviations / (len(X) - len(classes))
+    shrunk = (1 - rho) * within + rho * np.trace(within) / len(within) * np.eye(len(within))
+    expected = cdist(means, means, "mahalanobis", VI=np.linalg.inv(shrunk))
+    np.testing.assert_allclose(cdist(model.exemplars_, model.exemplars_), expected, atol=1e-8)
+    np.testing.assert_allclose(model.exemplars_.mean(axis=0), 0, atol=1e-10)
+    assert model.exemplars_.shape[1] == min(len(classes) - 1, X.shape[1])
+
+
+def _embedded_means(model, problem):
+    z = model.embed(_prepared(problem.X_train))[:, :-1]
+    return z, np.stack([z[problem.y_train == label].mean(axis=0) for label in model.seen_classes_])
+
+
+def test_embedded_training_samples_have_the_exemplars_as_means(problem):
+    model = _fit(problem, whitened_norm=False)
+    assert model.norm_ is None
+    np.testing.assert_allclose(_embedded_means(model, problem)[1], model.exemplars_, atol=1e-10)
+
+
+def test_common_norm_and_its_means_from_statistics(problem):
+    model = _fit(problem)
+    z, means = _embedded_means(model, problem)
+    np.testing.assert_allclose(np.linalg.norm(z + model.center_, axis=1), model.norm_)
+    # The root of the mean squared norm before, and means to a few per cent.
+    before = _fit(problem, whitened_norm=False)
+    squares = (_embedded_means(before, problem)[0] ** 2).sum(axis=1)
+    np.testing.assert_allclose(model.norm_, np.sqrt(squares.mean()))
+    error = np.linalg.norm(model.exemplars_ - (means - means.mean(axis=0)))
+    assert error < 0.06 * np.linalg.norm(means)
+    assert error < np.linalg.norm(before.exemplars_ - (means - means.mean(axis=0)))
+
+
+def test_few_dimensions_keep_their_norm(problem):
+    rows = np.isin(problem.y_train, problem.seen_classes[:8])
+    model = GaussianEXEM().fit(
+        problem.X_train[rows], problem.y_train[rows], signatures=problem.signatures
+    )
+    assert model.norm_ is None
+
+
+# The process against a direct Gaussian computation.
+
+
+@pytest.fixture
+def process():
+    rng = np.random.default_rng(0)
+    signatures, means = rng.normal(size=(9, 3)), 2 * rng.normal(size=(9, 4))
+    return ClassProcess(SignatureKernel(signatures, 0.4), means, np.full(9, 5.0), 0.2), means
+
+
+def _joint(process, j, signatures):
+    """Covariance of (means of samples, true means) of the seen classes, then of new true means."""
+    every = np.concatenate([process.kernel.seen, signatures])
+    n_seen, s2 = len(process.kernel.seen), process.signal[j]
+    true = s2 * (rbf_similarity(every, gamma=0.4) + 0.2 * np.eye(len(every)))
+    order = [*range(n_seen), *range(len(every))]
+    joint = true[np.ix_(order, order)]
+    joint[:n_seen, :n_seen] += np.eye(n_seen) / 5
+    return joint
+
+
+def test_predictions_condition_the_joint_gaussian(process):
+    process, means = process
+    new = np.random.default_rng(1).normal(size=(3, 3))
+    predicted = process.predict(new)
+    for j in range(4):
+        expected = _conditioned(_joint(process, j, new), np.arange(9), means[:, j], [18, 19, 20])
+        np.testing.assert_allclose(predicted.means[:, j], expected[0], rtol=1e-8)
+        np.testing.assert_allclose(predicted.variances[:, j], np.diag(expected[1]), rtol=1e-8)
+
+
+def test_leaving_out_a_class_conditions_on_the_others(process):
+    process, means = process
+    left_out = process.leave_one_out()
+    for j in range(4):
+        joint = _joint(process, j, np.empty((0, 3)))
+        for c in range(9):
+            others = np.delete(np.arange(9), c)
+            mean, variance = _conditioned(joint, others, means[others, j], [9 + c])
+            np.testing.assert_allclose(left_out.means[c, j], mean[0], rtol=1e-8)
+            np.testing.assert_allclose(left_out.variances[c, j], variance[0, 0], rtol=1e-6)
+    errors = ((left_out.means - means) ** 2).sum(axis=1)
+    np.testing.assert_allclose(process.leave_one_out_error(), errors.mean())
+
+
+def test_posterior_of_a_seen_class_conditions_on_all(process):
+    process, means = process
+    seen = posterior(process.leave_one_out(), np.full(9, 5.0), means)
+    for j in range(4):
+        joint = _joint(process, j, np.empty((0, 3)))
+        mean, covariance = _conditioned(joint, np.arange(9), means[:, j], np.arange(9, 18))
+        np.testing.assert_allclose(seen.means[:, j], mean, rtol=1e-7)
+        np.testing.assert_allclose(seen.variances[:, j], np.diag(covariance), rtol=1e-6)
+
+
+def test_evidence_and_its_maximum(process):
+    process, means = process
+    kernel = rbf_similarity(process.kernel.seen, gamma=0.4) + 0.2 * np.eye(9)
+    total = 0.0
+    for j in range(4):
+
+        def evidence(log_s2, y=means[:, j]):
+            return multivariate_normal.logpdf(y, cov=np.exp(log_s2) * kernel + np.eye(9) / 5)
+
+        best = minimize_scalar(lambda v: -evidence(v), bounds=(-8, 8), method="bounded")
+        np.testing.assert_allclose(np.log(process.signal[j]), best.x, atol=1e-3)
+        total += evidence(np.log(process.signal[j]))
+    np.testing.assert_allclose(process.log_evidence(), total, rtol=1e-8)
+
+
+def test_no_signal_where_class_means_scatter_less_than_samples():
+    signal = signal_variances(np.full((8, 1), 0.01), np.full((8, 1), 1.2), noise=0.1)
+    assert signal[0] < 1e-6
+
+
+def test_posterior_between_prediction_and_samples():
+    rng = np.random.default_rng(2)
+    kernel = SignatureKernel(rng.normal(size=(6, 2)), 1.0)
+    means = rng.normal(size=(6, 3))
+    predicted = ClassProcess(kernel, means, np.full(6, 5.0), 0.1).leave_one_out()
+    few, many = (posterior(predicted, np.full(6, n), means) for n in (1e-6, 1e9))
+    np.testing.assert_allclose(few.means, predicted.means, atol=1e-4)
+    np.testing.assert_allclose(few.variances, predicted.variances, atol=1e-4)
+    np.testing.assert_allclose(many.means, means, atol=1e-6)
+    np.testing.assert_allclose(many.variances, 1e-9, rtol=1e-6)
+
+
+def test_signal_of_class_means_that_are_known_exactly(process):
+    process, means = process
+    exact = ClassProcess(process.kernel, means, np.full(9, 1e12), 0.2)
+    kernel = rbf_similarity(process.kernel.seen, gamma=0.4) + 0.2 * np.eye(9)
+    # Without noise the maximum is known in closed form: yᵀ(K + αI)⁻¹y / S.
+    expected = (means * np.linalg.solve(kernel, means)).sum(axis=0) / 9
+    np.testing.assert_allclose(exact.signal, expected, rtol=1e-6)
+
+
+# Scores and probabilities.
+
+
+@pytest.mark.parametrize("variance", ["shared", "predictive"])
+def test_scores_are_log_densities(problem, variance):
+    model = _fit(problem, variance=variance, temperature=1.7, unseen_odds=3.0)
+    means, variances = model.class_gaussians()
+    X = problem.X_test_unseen[:6]
+    z = _prepared(X) @ model.matrix_ - model.offset_
+    z = model.norm_ * _prepared(z) - model.center_
+    if variance == "shared":
+        variances = np.zeros_like(variances)
+    densities = np.stack(
+        [
+            multivariate_normal.logpdf(z, mean, np.diag(1 + spread))
+            for mean, spread in zip(means, variances, strict=True)
+        ],
+        axis=1,
+    )
+    unseen = np.isin(model.classes_, problem.unseen_classes)
+    expected = densities / 1.7 + np.log(3.0) * unseen
+    scores = model.decision_function(X)
+    shift = (scores - expected)[:, :1]
+    np.testing.assert_allclose(scores - shift, expected, rtol=1e-8)
+    np.testing.assert_allclose(model.predict_proba(X), softmax(expected, axis=1), atol=1e-10)
+
+
+def test_seen_classes_have_their_posterior(problem):
+    model = _fit(problem)
+    means, variances = model.class_gaussians()
+    seen = np.isin(model.classes_, model.seen_classes_)
+    np.testing.assert_array_equal(means[seen], model.seen_means_)
+    np.testing.assert_array_equal(variances[seen], model.seen_variances_)
+    assert (model.seen_variances_ <= 1 / 24 + 1e-12).all()
+    assert (variances[~seen] >= model.alpha_ * model.signal_variances_ * (1 - 1e-9)).all()
+
+
+def test_balanced_odds_follow_the_described_classes(problem):
+    classes = problem.unseen_classes
+    one, all_of_them = classes[:1], _fit(problem, unseen_odds="balanced", temperature=1.0)
+    by_hand = _fit(problem, unseen_odds=20 / 5, temperature=1.0)
+    X = problem.X_test_unseen[:5]
+    np.testing.assert_allclose(all_of_them.decision_function(X), by_hand.decision_function(X))
+    fewer = problem.signatures.drop(index=classes[1:])
+    model = GaussianEXEM(unseen_odds="balanced", temperature=1.0)
+    model.fit(problem.X_train, problem.y_train, signatures=fewer)
+    difference = model.decision_function(X, classes=one) - by_hand.decision_function(X, classes=one)
+    np.testing.assert_allclose(difference, np.log(20 / 4), atol=1e-9)
+
+
+def test_odds_move_the_choice_between_groups_only(problem):
+    X = np.concatenate([problem.X_test_seen, problem.X_test_unseen])
+    low, high = _fit(problem, unseen_odds=1e-9), _fit(problem, unseen_odds=1e9)
+    assert np.isin(low.predict(X), problem.seen_classes).mean() > 0.95
+    assert np.isin(high.predict(X), problem.unseen_classes).mean() > 0.95
+    among = {"classes": problem.unseen_classes}
+    np.testing.assert_array_equal(low.predict(X, **among), high.predict(X, **among))
+
+
+# The temperature.
+
+
+def _samples(n_classes=12, n=20, scale=1.0, seed=0):
+    rng = np.random.default_rng(seed)
+    signatures = rng.normal(size=(n_classes, 3))
+    means = 1.5 * np.tanh(signatures @ rng.normal(size=(3, 6)))
+    y = np.repeat(np.arange(n_classes), n)
+    return rng, signatures, means, y, means[y] + scale * rng.normal(size=(len(y), 6))
+
+
+@pytest.mark.parametrize("predictive", [False, True])
+def test_held_out_scores_leave_the_sample_out(predictive):
+    _, signatures, _, y, z = _samples()
+    sizes = np.bincount(y).astype(float)
+    observed = np.stack([z[y == c].mean(axis=0) for c in range(12)])
+    process = ClassProcess(SignatureKernel(signatures, 0.3), observed, sizes, 0.1)
+    prior = process.leave_one_out()
+    seen = posterior(prior, sizes, observed)
+    scores = held_out_scores(
+        z, y, np.ones(len(y)), prior, sizes, observed, seen, predictive=predictive
+    )
+    standard = multivariate_normal(np.zeros(6))
+    for i in (0, 37, 200):
+        without = np.delete(z, i, axis=0)[np.delete(y, i) == y[i]].mean(axis=0)
+        fewer, changed = sizes.copy(), observed.copy()
+        fewer[y[i]] -= 1
+        changed[y[i]] = without
+        own = posterior(prior, fewer, changed)
+        spread = 1 + (own.variances if predictive else 0 * own.variances)
+        density = multivariate_normal(own.means[y[i]], np.diag(spread[y[i]]))
+        expected = density.logpdf(z[i]) - standard.logpdf(z[i])
+        np.testing.assert_allclose(scores[i, y[i]], expected, rtol=1e-9)
+
+
+def test_temperature_of_samples_that_are_gaussian_is_one():
+    found = []
+    for seed in range(5):
+        rng, signatures, _, y, z = _samples(20, 60, seed=seed)
+        lower = np.linalg.cholesky(np.cov(rng.normal(size=(6, 30))))
+        table = pd.DataFrame(signatures)
+        # With next to no shrinkage, whitening takes out the covariance that samples have.
+        model = GaussianEXEM(shrinkage=1e-6, feature_norm=None, whitened_norm=False)
+        found.append(model.fit(z @ lower.T, y, signatures=table).temperature_)
+    np.testing.assert_allclose(np.mean(found), 1.0, atol=0.1)
+
+
+def test_likeliest_temperature_recovers_the_scale_of_scores():
+    rng = np.random.default_rng(0)
+    logits = 2 * rng.normal(size=(4000, 5))
+    y = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    ones = np.ones(len(y))
+    np.testing.assert_allclose(likeliest_temperature(3 * logits, y, ones), 3.0, rtol=0.1)
+    assert likeliest_temperature(np.zeros((4, 3)), y[:4] % 3, ones[:4]) == 1.0
+    # All right: the temperature is small, and above zero.
+    sure = np.eye(3)[[0, 1, 2, 0]]
+    assert 0 < likeliest_temperature(sure, np.array([0, 1, 2, 0]), ones[:4]) < 1
+
+
+def test_probabilities_are_honest_about_fresh_seen_images(problem):
+    model = _fit(problem)
+    chances = model.predict_proba(problem.X_test_seen, classes=problem.seen_classes)
+    assert set(problem.y_test_seen) <= set(problem.seen_classes)
+    error = expected_calibration_error(
+        problem.y_test_seen, chances, classes=problem.seen_classes, n_bins=5
+    )
+    assert error < 0.12
+
+
+# How settings share work, and what the methods around do.
+
+
+def test_statistics_in_place_of_samples(problem):
+    X, y = problem.X_test_unseen, np.asarray(problem.y_train)
+    options = {"temperature": 2.0, "n_components": 12}
+    expected = _fit(problem, **options).decision_function(X)
+    parts = [np.arange(len(y))[i::3] for i in range(3)]
+    statistics = sum(ClassStatistics.from_samples(problem.X_train[p], y[p]) for p in parts)
+    by_statistics = GaussianEXEM(**options).fit_statistics(
+        statistics, signatures=problem.signatures
+    )
+    np.testing.assert_allclose(by_statistics.decision_function(X), expected, rtol=1e-7, atol=1e-7)
+    chunks = GaussianEXEM(**options)
+    for number, part in enumerate(parts):
+        described = {"signatures": problem.signatures} if number == 0 else {}
+        chunks.partial_fit(problem.X_train[part], y[part], **described)
+    np.testing.assert_allclose(chunks.decision_function(X), expected, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.filterwarnings("ignore:Statistics do not tell")
+def test_statistics_tell_no_temperature(problem):
+    statistics = ClassStatistics.from_samples(problem.X_train, problem.y_train)
+    model = GaussianEXEM().fit_statistics(statistics, signatures=problem.signatures)
+    assert model.temperature_ == 1.0
+    among = {"classes": problem.unseen_classes}
+    fitted = _fit(problem)
+    assert fitted.temperature_ != 1.0
+    X = problem.X_test_unseen
+    np.testing.assert_array_equal(model.predict(X, **among), fitted.predict(X, **among))
+
+
+@pytest.mark.parametrize("select", ["loo", "evidence"])
+def test_select_takes_the_best_of_single_settings(problem, select):
+    model = _fit(problem, select=select)
+    singles = [
+        _fit(problem, gamma=gamma, alpha=alpha)
+        for gamma in (0.0625, 0.25, 1.0, 4.0, model.gamma_)
+        for alpha in (0.003, 0.1, 1.0, model.alpha_)
+    ]
+    if select == "loo":
+        assert model.loo_error_ == min(single.loo_error_ for single in singles)
+    else:
+        assert model.log_evidence_ == max(single.log_evidence_ for single in singles)
+
+
+def test_rows_are_embedded_once_per_space(problem):
+    from zslearn.scoring import EmbeddedRows
+
+    grid = [
+        {"shrinkage": rho, "gamma": gamma, "alpha": alpha}
+        for gamma in (0.3, 1.0)
+        for rho in (0.2, 0.8)
+        for alpha in (0.1, 1.0)
+    ]
+    rows = EmbeddedRows(problem.X_test_unseen)
+    for _, model in GaussianEXEM().fit_grid(
+        problem.X_train, problem.y_train, signatures=problem.signatures, settings=grid
+    ):
+        model.class_scorer_.scores(rows)
+    assert rows.n_embeddings == 2
+
+
+def test_fast_grid_is_small():
+    sizes = [len(values) for values in GaussianEXEM.grids["fast"].values()]
+    assert np.prod(sizes) <= 60
+
+
+def test_search_and_wrappers_keep_probabilities(problem):
+    data = problem.X_train, problem.y_train
+    search = ZeroShotSearchCV(GaussianEXEM(), {"gamma": [0.25, 1.0]}, cv=3)
+    search.fit(*data, signatures=problem.signatures)
+    calibrated = CalibratedStacking(GaussianEXEM(), cv=3).fit(*data, signatures=problem.signatures)
+    for model in (search, calibrated):
+        chances = model.predict_proba(problem.X_test_unseen)
+        np.testing.assert_allclose(chances.sum(axis=1), 1)
+        predicted = model.classes_[chances.argmax(axis=1)]
+        np.testing.assert_array_equal(predicted, model.predict(problem.X_test_unseen))
+
+
+def test_weights_are_repeated_rows_in_the_temperature_too(problem):
+    y = np.asarray(problem.y_train)
+    weights = np.random.default_rng(0).integers(0, 4, size=len(y))
+    weighted = GaussianEXEM().fit(
+        problem.X_train, y, signatures=problem.signatures, sample_weight=weights
+    )
+    rows = np.repeat(np.arange(len(y)), weights)
+    repeated = GaussianEXEM().fit(problem.X_train[rows], y[rows], signatures=problem.signatures)
+    np.testing.assert_allclose(weighted.temperature_, repeated.temperature_, rtol=1e-5)
+    X = problem.X_test_unseen
+    np.testing.assert_allclose(
+        weighted.decision_function(X), repeated.decision_function(X), rtol=1e-5, atol=1e-5
+    )
+
+
+def test_several_views(problem):
+    frame = problem.signatures
+    views = MultiSignatures({"a": frame.iloc[:, :8], "b": frame.iloc[:, 8:]}, weights=[3, 1])
+    model = GaussianEXEM().fit(problem.X_train, problem.y_train, signatures=views)
+    classes = problem.unseen_classes
+    assert model.score(problem.X_test_unseen, problem.y_test_unseen, classes=classes) > 0.5
+
+
+@pytest.mark.parametrize("variance", ["shared", "predictive"])
+def test_torch_features(problem, variance):
+    torch = pytest.importorskip("torch")
+    model = _fit(problem, variance=variance)
+    X = problem.X_test_unseen
+    scores = model.decision_function(torch.tensor(X))
+    assert isinstance(scores, torch.Tensor)
+    np.testing.assert_allclose(scores.numpy(), model.decision_function(X), rtol=1e-8, atol=1e-8)
+    there = GaussianEXEM(variance=variance).fit(
+        torch.tensor(problem.X_train), problem.y_train, signatures=problem.signatures
+    )
+    np.testing.assert_allclose(there.decision_function(X), model.decision_function(X), rtol=1e-6)
+
+
+def test_a_pickled_model_predicts_the_same(problem):
+    model = _fit(problem)
+    again = pickle.loads(pickle.dumps(model))
+    X = problem.X_test_unseen
+    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+
+
+# Extreme inputs.
+
+
+@pytest.mark.parametrize("variance", ["shared", "predictive"])
+@pytest.mark.parametrize("shrinkage", [1e-6, 0.6, 1.0])
+def test_fewer_samples_than_dimensions(variance, shrinkage):
+    data = make_zero_shot(n_seen=6, n_features=200, samples_per_class=4, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = _fit(data, variance=variance, shrinkage=shrinkage)
+    scores = model.decision_function(data.X_test_unseen)
+    assert np.isfinite(scores).all()
+    # With six classes to learn from: above chance among five, on what was trained on.
+    assert (model.predict(data.X_train, classes=data.seen_classes) == data.y_train).mean() > 0.5
+
+
+def test_one_sample_per_class(problem):
+    rows = np.unique(problem.y_train, return_index=True)[1]
+    with pytest.warns(InputWarning, match="no deviation within"):
+        model = GaussianEXEM().fit(
+            problem.X_train[rows], problem.y_train[rows], signatures=problem.signatures
+        )
+    classes = problem.unseen_classes
+    assert np.isfinite(model.decision_function(problem.X_test_unseen)).all()
+    assert model.score(problem.X_test_unseen, problem.y_test_unseen, classes=classes) > 0.25
+
+
+@pytest.mark.filterwarnings("ignore:There is no deviation")
+def test_constant_features(problem):
+    X = np.ones_like(problem.X_train)
+    model = GaussianEXEM().fit(X, problem.y_train, signatures=problem.signatures)
+    assert np.isfinite(model.decision_function(X[:3])).all()
+    assert np.isfinite(model.predict_proba(problem.X_test_unseen)).all()
+
+
+def test_some_constant_features_change_nothing(problem):
+    options = {"feature_norm": None, "temperature": 1.0, "shrinkage": 1e-4, "n_components": 30}
+    wide = np.concatenate([problem.X_train, np.full((len(problem.X_train), 3), 7.0)], axis=1)
+    model = GaussianEXEM(**options).fit(wide, problem.y_train, signatures=problem.signatures)
+    test = np.concatenate([problem.X_test_unseen, np.full((len(problem.X_test_unseen), 3), 7.0)], 1)
+    np.testing.assert_allclose(
+        model.decision_function(test),
+        _fit(problem, **options).decision_function(problem.X_test_unseen),
+        rtol=1e-5,
+        atol=1e-5,
+    )
+
+
+def test_two_classes(problem):
+    rows = np.isin(problem.y_train, problem.seen_classes[:2])
+    X, y = problem.X_train[rows], np.asarray(problem.y_train)[rows]
+    model = GaussianEXEM().fit(X, y, signatures=problem.signatures)
+    assert model.exemplars_.shape[1] == 1
+    assert (model.predict(X, classes=problem.seen_classes[:2]) == y).mean() > 0.9
+    assert np.isfinite(model.decision_function(problem.X_test_unseen)).all()
+
+
+def test_signatures_that_are_all_alike(problem):
+    alike = problem.signatures * 0 + 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = GaussianEXEM().fit(problem.X_train, problem.y_train, signatures=alike)
+    assert np.isfinite(model.decision_function(problem.X_test_unseen)).all()
+    seen = problem.seen_classes
+    assert model.score(problem.X_test_seen, problem.y_test_seen, classes=seen) > 0.5
+
+
+@pytest.mark.parametrize(
+    ("params", "name"),
+    [
+        ({"shrinkage": 0.0}, "shrinkage"),
+        ({"alpha": 0.0}, "alpha"),
+        ({"unseen_odds": "even"}, "unseen_odds"),
+        ({"temperature": 0.0}, "temperature"),
+        ({"select": "cv"}, "select"),
+    ],
+)
+def test_wrong_parameters_are_named(problem, params, name):
+    with pytest.raises(ValueError, match=name):
+        _fit(problem, **params)
