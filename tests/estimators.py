@@ -175,4 +175,8 @@ def expected_failed_checks(estimator: Any) -> dict[str, str]:
     failures = dict(EXPECTED_FAILURES.get(type(estimator).__name__, {}))
     if getattr(estimator, "placement", None) == "joint":
         failures["check_unused_class"] = "the unseen classes are placed together"
+    if isinstance(estimator, SynC) or isinstance(getattr(estimator, "estimator", None), SynC):
+        failures["check_sample_weight_equivalence_on_dense_data"] = (
+            "two ways to a solution end within tol of it; check_sample_weight has a smaller one"
+        )
     return failures

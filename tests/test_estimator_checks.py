@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import time
 from numbers import Real
 from unittest import SkipTest
 
@@ -11,9 +12,10 @@ import numpy as np
 import pytest
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn.base import ZeroShotClassifier, alike
+from zslearn.base import AcceptsSampleWeight, ZeroShotClassifier, alike
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
+from zslearn.signatures import SignatureTable
 from zslearn.utils import estimator_checks, to_numpy
 from zslearn.utils.estimator_checks import (
     check_zero_shot_estimator,
@@ -391,7 +393,21 @@ class FollowsTheTable(PredictedMeans):
         return super().decision_function(X, classes=self.order_ if classes is None else classes)
 
 
+class IgnoresWeights(AcceptsSampleWeight, PredictedMeans):
+    """Takes weights and does not look at them."""
+
+
+class DescribesWithoutALock(PredictedMeans):
+    def add_classes(self, signatures):
+        table = self._described.table
+        time.sleep(0.02)
+        self._describe(table.union(SignatureTable.from_new(signatures, table)))
+        return self
+
+
 BROKEN = [
+    (IgnoresWeights(), "check_sample_weight", "whole weights"),
+    (DescribesWithoutALock(), "check_classes_from_threads", "are lost"),
     (DependsOnBlocks(), "check_small_blocks", "block by block"),
     (WritesInEmbed(), "check_predicting_changes_nothing", "latest_"),
     (WritesToRows(feature_norm=None), "check_predicting_changes_nothing", "X after predicting"),

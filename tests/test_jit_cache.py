@@ -65,6 +65,8 @@ def test_damaged_files_are_compiled_again(folder):
         (".nbi", lambda content: b""),
         (".nbi", lambda content: b"\x80\x05nonsense"),
         (".nbc", lambda content: content[:-7]),
+        # Machine code that unpickles and would run.
+        (".nbc", lambda content: content[:-999] + bytes([content[-999] ^ 1]) + content[-998:]),
     ]
     for suffix, damage in damages:
         for file in cache_files(folder, suffix):
@@ -110,6 +112,24 @@ def test_folders_that_are_trusted(tmp_path):
     # As /tmp is.
     folder.parent.chmod(0o1777)
     assert distrust(folder) is None
+
+
+def test_a_group_counts_as_others_unless_it_is_ones_own(tmp_path, monkeypatch):
+    tmp_path.chmod(0o775)
+    monkeypatch.setattr("zslearn.utils._jit_cache._is_private", lambda group: False)
+    assert "others can write to" in distrust(tmp_path)
+    monkeypatch.setattr("zslearn.utils._jit_cache._is_private", lambda group: True)
+    assert distrust(tmp_path) is None
+
+
+@pytest.mark.skipif(os.name == "posix" and os.getuid() != 0, reason="only root can give a link")
+def test_a_link_of_another_user(tmp_path):
+    (tmp_path / "mine").mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "mine")
+    assert distrust(link) is None
+    os.chown(link, 12345, 0, follow_symlinks=False)
+    assert "belongs to another user" in distrust(link)
 
 
 @pytest.mark.skipif(os.name == "posix" and os.getuid() != 0, reason="only root can give a folder")

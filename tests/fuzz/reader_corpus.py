@@ -11,8 +11,8 @@ import zipfile
 import zlib
 
 import numpy as np
-from reader_worker import X, from_array, from_table, mat_file, npy_bytes
 
+from fuzz.reader_worker import X, from_array, from_table, mat_file, npy_bytes
 from zslearn.datasets._mat import read_mat
 
 MIB = 2**20

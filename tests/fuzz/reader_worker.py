@@ -338,7 +338,8 @@ def answer(kind, seed):
         folder = Path(name)
         if kind in FORMATS:
             return watched(*damaged_case(kind, seed, folder))
-        import reader_corpus
+        sys.path.insert(0, str(Path(__file__).parents[1]))
+        from fuzz import reader_corpus
 
         return watched(*reader_corpus.CASES[kind](folder))
 

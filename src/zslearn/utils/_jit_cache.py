@@ -1,18 +1,29 @@
 """Numba's cache of compiled functions, trusted no further than its folder.
 
 Numba unpickles the files of its cache, and what is unpickled can run code. So a folder is used only
-where nobody else can write to it, and a file that cannot be read is compiled anew.
+where nobody else can write to it. Machine code that a flipped bit has changed would crash a process
+or compute something else, so each file begins with its checksum; one that does not match is
+compiled anew.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
+import pickle
 import stat
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 _logger = logging.getLogger("zslearn")
+
+_DIGEST = hashlib.sha256().digest_size
+
+
+class _DamagedError(Exception):
+    """A file of the cache is not as it was written."""
 
 
 def enable_cache(dispatcher: Any) -> str | None:
@@ -34,11 +45,17 @@ def enable_cache(dispatcher: Any) -> str | None:
     except RuntimeError:
         # "cannot cache function …: no locator available".
         return "no cache folder can be written"
-    reason = distrust(Path(dispatcher._cache.cache_path))
+    kept = dispatcher._cache
+    reason = distrust(Path(kept.cache_path))
     if reason is not None:
         dispatcher._cache = bare
         return reason
-    dispatcher._cache = _ForgivingCache(dispatcher._cache)
+    kept._cache_file = _checked_files()(
+        cache_path=kept.cache_path,
+        filename_base=kept._impl.filename_base,
+        source_stamp=kept._impl.locator.get_source_stamp(),
+    )
+    dispatcher._cache = _ForgivingCache(kept)
     return None
 
 
@@ -57,17 +74,72 @@ def distrust(folder: Path) -> str | None:
     """
     if os.name != "posix":
         return None
-    folder = folder.resolve()
-    for place in (folder, *folder.parents):
-        status = place.stat()
+    as_named, meant = folder.absolute(), folder.resolve()
+    # Links on the way count: whoever owns one can point it elsewhere.
+    for place in (as_named, *as_named.parents, meant, *meant.parents):
+        status = place.lstat()
         if status.st_uid not in (0, os.getuid()):
             return f"{place} belongs to another user"
+        if stat.S_ISLNK(status.st_mode):
+            continue
         by_others = status.st_mode & stat.S_IWOTH
-        by_group = status.st_mode & stat.S_IWGRP and status.st_gid not in (0, os.getgid())
+        by_group = status.st_mode & stat.S_IWGRP and not _is_private(status.st_gid)
         # In a folder such as /tmp nobody can take the place of what another user has put there.
-        if (by_others or by_group) and (place == folder or not status.st_mode & stat.S_ISVTX):
+        if (by_others or by_group) and (place == meant or not status.st_mode & stat.S_ISVTX):
             return f"others can write to {place}"
     return None
+
+
+@cache
+def _is_private(group: int) -> bool:
+    """Whether a group is one's own: called as oneself, and without other members."""
+    import grp
+    import pwd
+
+    try:
+        name, found = pwd.getpwuid(os.getuid()).pw_name, grp.getgrgid(group)
+    except KeyError:
+        return False
+    return found.gr_name == name and set(found.gr_mem) <= {name}
+
+
+@cache
+def _checked_files() -> Any:
+    """Numba's class of cache files, with checksums; made when Numba is imported."""
+    from numba.core.caching import IndexDataCacheFile
+
+    class CheckedFiles(IndexDataCacheFile):  # type: ignore[misc]
+        """Files that begin with the checksum of what follows."""
+
+        def _load_index(self) -> dict[Any, str]:
+            try:
+                version, stamp, names = self._load(self._index_path)
+            except FileNotFoundError:
+                return {}
+            fresh = (version, stamp) == (self._version, self._source_stamp)
+            return names if fresh else {}
+
+        def _save_index(self, overloads: dict[Any, str]) -> None:
+            self._save(self._index_path, (self._version, self._source_stamp, overloads))
+
+        def _load_data(self, name: str) -> Any:
+            return self._load(self._data_path(name))
+
+        def _save_data(self, name: str, data: Any) -> None:
+            self._save(self._data_path(name), data)
+
+        def _load(self, path: str) -> Any:
+            content = Path(path).read_bytes()
+            if hashlib.sha256(content[_DIGEST:]).digest() != content[:_DIGEST]:
+                raise _DamagedError(path)
+            return pickle.loads(content[_DIGEST:])
+
+        def _save(self, path: str, thing: Any) -> None:
+            content = self._dump(thing)
+            with self._open_for_write(path) as file:
+                file.write(hashlib.sha256(content).digest() + content)
+
+    return CheckedFiles
 
 
 class _ForgivingCache:
@@ -87,7 +159,7 @@ class _ForgivingCache:
         try:
             return self._cache.load_overload(signature, target)
         except Exception as error:
-            # Unpickling a damaged file can raise anything.
+            # Another version of Numba may have written it: unpickling can raise anything.
             _logger.info("Compiling again: a file of the cache is damaged (%r).", error)
             self._forget()
             return None

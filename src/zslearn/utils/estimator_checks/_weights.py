@@ -57,7 +57,10 @@ def check_sample_weight(estimator: Any) -> None:
 
 
 def check_classes_from_threads(estimator: Any) -> None:
-    """Threads that describe classes at the same time lose none."""
+    """Threads that describe classes at the same time lose none of them.
+
+    A service describes classes while it predicts, each request in a thread of its own.
+    """
     model = copy.deepcopy(fitted(estimator))
     known = problem().signatures
     rng = np.random.default_rng(0)
