@@ -299,3 +299,13 @@ def test_recovers_the_generating_model(seed):
         equal = clone(model).set_params(**setting)
         equal.fit(data.X_train, data.y_train, signatures=data.signatures)
         assert equal.score(*test, classes=data.unseen_classes) < 0.6 * best
+
+
+def test_no_setting_of_a_grid_is_another_one_s_equal():
+    """Where all classes share one variance, nothing that regresses variances is searched."""
+    for grid in GFZSL.grids.values():
+        for part in grid:
+            if part["covariance"] == ["isotropic"]:
+                assert not {"alpha_variance", "variance_prior"} & set(part)
+    sizes = [np.prod([len(values) for values in part.values()]) for part in GFZSL.grids["fast"]]
+    assert sum(sizes) <= 60

@@ -88,7 +88,13 @@ def test_version(home, capsys):
     assert "version xlsa17/ns/PS2/" in capsys.readouterr().out
     write_data_set(home / "xlsa17", "CUB", train_loc=np.arange(1, 11), val_loc=np.arange(11, 21))
     assert main(["data", "show", "CUB", "--version", "PS2"]) == 1
-    assert "but this is PS1" in capsys.readouterr().err
+    # Said before features are read.
+    (home / "xlsa17" / "CUB" / "res101.mat").unlink()
+    assert main(["data", "show", "CUB", "--version", "PS2"]) == 1
+    twice = capsys.readouterr().err.splitlines()
+    assert twice[0] == twice[1]
+    assert "--version PS2 was given, but this is PS1" in twice[0]
+    assert "give --version PS1 or leave it out." in twice[0]
     with pytest.raises(SystemExit):
         main(["data", "show", "CUB", "--version", "PS3"])
     assert "PS3" in capsys.readouterr().err
@@ -131,7 +137,10 @@ def test_glyphs_have_class_splits(monkeypatch):
     [
         (["--split", "ns", "CUB"], "CUB was read as a split; write it before --split"),
         (["CUB", "--hold-out", "0.2"], "'ns' has its own"),
-        (["CUB", "--split", "ss"], "class_splits='random' draws"),
+        (["CUB", "--split", "ss"], "give --class-splits FILE, a JSON file such as"),
+        (["CUB", "--split", "ss"], "--class-splits random draws"),
+        (["CUB", "--hold-out", "0.2"], "--hold-out is for the splits without"),
+        (["CUB", "--split", "ss0", "--hold-out", "2"], "--hold-out 2.0; give a share"),
         (["CUB", "--split", "ss-1", "--class-splits", "x.json"], "x.json"),
         (["CUB", "--split", "ss0", "--hold-out", "x.mat"], "standard_split"),
         (["CUB", "--split", "ss-1", "--class-splits", "random", "--hold-out", "x.mat"], "x.mat"),

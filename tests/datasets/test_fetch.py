@@ -337,21 +337,19 @@ def test_what_an_archive_says_of_itself_does_not_count(server, tmp_path):
     write_record(tmp_path / "lie.json", lie)
     text = (tmp_path / "lie.json").read_bytes()
     server.payload = zipped([("a.mat", b"a"), ("zslearn-fetched.json", text)])
-    with pytest.warns(InputWarning, match="it is unverified"):
-        bring(server.archive(sha256=None), tmp_path / "in")
-    provenance = provenance_of(tmp_path / "in" / "xlsa17")
-    assert not provenance.is_verified
-    assert provenance.sha256 == hashlib.sha256(server.payload).hexdigest()
-    server.payload = zipped([("a.mat", b"a"), ("zslearn-fetched.json/x", b"")])
-    with pytest.raises(ArchiveError, match="holds a folder zslearn-fetched.json"):
-        bring(server.archive(sha256=None), tmp_path / "b")
-    assert list((tmp_path / "b").iterdir()) == []
+    names = ("zslearn-fetched.json", "data/CUB/zslearn-fetched.json", "data/ZSLEARN-fetched.json/x")
+    for number, name in enumerate(names):
+        server.payload = zipped([("a.mat", b"a"), (name, text)])
+        with pytest.raises(ArchiveError, match=r"holds zslearn-fetched\.json, which only zslearn"):
+            bring(server.archive(sha256=None), tmp_path / str(number))
+        assert list((tmp_path / str(number)).iterdir()) == []
 
 
 @pytest.mark.parametrize("content", ["", "[" * 200_000, "{}", '{"trust": "verified"}', "x" * 10**6])
-def test_records_that_are_damaged_say_nothing(tmp_path, content):
-    (tmp_path / "zslearn-fetched.json").write_text(content)
+def test_records_that_are_damaged_are_not_verified(tmp_path, content):
     assert provenance_of(tmp_path) is None
+    (tmp_path / "zslearn-fetched.json").write_text(content)
+    assert provenance_of(tmp_path).mark == "/unknown-origin"
 
 
 def test_known_checksum_gives_no_warning(server, tmp_path):

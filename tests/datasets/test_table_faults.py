@@ -281,3 +281,10 @@ def test_a_missing_pyarrow_is_named(tmp_path, monkeypatch):
         load(tmp_path / "t.parquet")
     with pytest.raises(FileNotFoundError, match=r"no\.parquet"):
         load(tmp_path / "no.parquet")
+
+
+def test_a_header_that_ends_in_a_comma(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("label,x,y,\na,1,2,\nb,3,4,\n")
+    with pytest.raises(ValueError, match="comma"):
+        load_table(path, label="label", signatures={"a": [1.0], "b": [2.0]}, unseen_classes=["b"])

@@ -144,6 +144,16 @@ def test_versions_are_known_by_the_parts_for_tuning(tmp_path):
         assert "/PS1/" in load_xlsa17("CUB", folder=tmp_path, version="PS1").version
 
 
+def test_nothing_tells_the_version_without_test_images_of_seen_classes(tmp_path):
+    tuning = {"train_loc": np.arange(1, 11)[:, None], "val_loc": np.arange(11, 21)[:, None]}
+    write_data_set(tmp_path, **tuning)
+    path = tmp_path / "CUB" / "att_splits.mat"
+    parts = {**read_parts(path, PART_VARIABLES, None), "test_seen": np.empty(0, dtype=np.intp)}
+    version, reason = _xlsa17_versions.found_version(path, parts)
+    assert version == "unknown"
+    assert "published" not in reason
+
+
 def test_a_known_split_is_recognised_without_them(tmp_path, monkeypatch):
     write_data_set(tmp_path)
     parts = {

@@ -6,6 +6,8 @@ import copy
 import dataclasses
 import json
 import warnings
+from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -14,7 +16,7 @@ import pytest
 from scipy.io import savemat
 from sklearn.exceptions import FitFailedWarning
 
-from zslearn.baselines import ALE, ESZSL
+from zslearn.baselines import ALE, ESZSL, GFZSL
 from zslearn.datasets import ClassSplit, make_zero_shot
 from zslearn.experiments import (
     METHODS,
@@ -233,15 +235,58 @@ def test_a_protocol_prepares_inner_methods_too():
 def test_the_papers_grids():
     """REFERENCE: the two kinds of features that the paper has."""
     sync, exem = SynC(), EXEM()
-    assert named_grid(sync, "paper")["alpha"] == [2.0**k for k in range(-30, -7, 2)]
-    googlenet = named_grid(sync, "paper-googlenet")
+    (paper,) = named_grid(sync, "paper")
+    assert paper["alpha"] == [2.0**k for k in range(-30, -7, 2)]
+    (googlenet,) = named_grid(sync, "paper-googlenet")
     assert googlenet["alpha"] == [2.0**k for k in range(-24, -8)]
-    assert googlenet["gamma"] == named_grid(sync, "paper")["gamma"]
-    googlenet = named_grid(exem, "paper-googlenet")
+    assert googlenet["gamma"] == paper["gamma"]
+    (googlenet,) = named_grid(exem, "paper-googlenet")
     assert googlenet["C"] == [2.0**k for k in range(-3, 4)]
     assert googlenet["n_components"] == [500]
-    assert list(googlenet) == list(named_grid(exem, "paper"))
-    assert named_grid(ESZSL(), "paper-googlenet") == ESZSL.grids["paper"]
+    assert list(googlenet) == list(named_grid(exem, "paper")[0])
+    assert named_grid(ESZSL(), "paper-googlenet") == [ESZSL.grids["paper"]]
+    assert named_grid(GFZSL(), "paper-googlenet") == GFZSL.grids["paper"]
+
+
+def test_parts_of_a_grid_that_become_one_are_searched_once():
+    options = TuningOptions("zsl", "fast", cv=2)
+    names = ["covariance", "n_components", "alpha_variance"]
+    assert options.grid_of(GFZSL(), without=names) == [{"alpha_mean": [0.03, 0.1, 0.3, 1.0]}]
+    assert options.grid_of(GFZSL()) == GFZSL.grids["fast"]
+
+
+def test_positions_of_a_protocol_are_those_of_one_split(tiny, tmp_path):
+    split = tiny.active_split
+    both = replace(tiny, splits={tiny.split: split, "ss-1": split, "ss-2": split})
+    order = list(range(len(tiny.seen_classes)))
+    for mine in (Protocol("mine", 2, class_order=order), Protocol("mine", 2, held_out=[0, 1])):
+        with pytest.raises(ValueError, match="of one split, but there are several: 'ss-1', 'ss-2'"):
+            run_benchmark(both, "ESZSL", tmp_path, protocol=mine, splits="ss", settings=["zsl"])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["default", "authors"])
+def test_names_of_protocols_are_taken(tiny, tmp_path, name):
+    with pytest.raises(ValueError, match=f"'{name}' is taken"):
+        run_benchmark(tiny, "ESZSL", tmp_path, protocol=Protocol(name, 2))
+
+
+def test_splits_made_in_two_ways_do_not_share_a_record(tiny, tmp_path):
+    """Random and published class splits, or two hold-outs, differ in the version alone."""
+
+    def made(name, version):
+        split = replace(tiny.active_split, version=version)
+        return replace(tiny, splits={name: split}, split=name)
+
+    run = partial(run_benchmark, methods="ESZSL", out=tmp_path, settings=["zsl"])
+    (random,) = run(made("ss-1", "xlsa17/ss-1/random-seed0/a"))
+    (published,) = run(made("ss-1", "xlsa17/ss-1/b"))
+    assert random != published
+    assert random.exists()
+    assert published.exists()
+    # "ns" is one thing, and keeps its name.
+    (plain,) = run(made("ns", "xlsa17/ns/PS1/c"))
+    assert "_ns_" in plain.name
 
 
 def test_a_protocol_of_ones_own(tiny, tmp_path):

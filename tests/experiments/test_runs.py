@@ -524,3 +524,33 @@ def test_a_folder_and_a_method_as_words(tiny, tmp_path):
         tiny, ["eszsl", "ESZSL"], tmp_path / "runs", settings=["zsl"], say=said.append
     )
     assert (again, said) == (paths, ["ESZSL, zsl: finished before"])
+
+
+def test_seeds_may_be_numpy_s(tiny, tmp_path, monkeypatch):
+    monkeypatch.setitem(ESZSL.grids, "fast", {"alpha_features": [1.0]})
+    paths = run_benchmark(tiny, "ESZSL", tmp_path, settings=["zsl"], seeds=np.arange(2))
+    assert [json.loads(path.read_text())["seed"] for path in paths] == [0, 1]
+    assert len(run_benchmark(tiny, "ESZSL", tmp_path, settings=["zsl"], seeds=np.int64(1))) == 1
+    for wrong in ([0.5], [True], [-1], []):
+        with pytest.raises(ValueError, match="seeds are whole numbers"):
+            run_benchmark(tiny, "ESZSL", tmp_path, seeds=wrong)
+
+
+def test_accuracies_of_classes_are_read(tiny, tmp_path, monkeypatch):
+    monkeypatch.setitem(ESZSL.grids, "fast", {"alpha_features": [1.0]})
+    run_benchmark(tiny, "ESZSL", tmp_path)
+    records = read_records(tmp_path)
+    wanted = {
+        ("zsl", "per_class_accuracy"): tiny.unseen_classes,
+        ("gzsl", "calibrated_unseen"): tiny.unseen_classes,
+        ("gzsl", "calibrated_seen"): tiny.seen_classes,
+    }
+    for record in records.to_dict("records"):
+        classes = wanted.pop((record["setting"], record["metric"]), None)
+        if classes is None:
+            assert record["by_class"] is None
+            continue
+        names, values = zip(*record["by_class"], strict=True)
+        assert set(names) == set(map(str, classes.tolist()))
+        assert np.mean(values) == pytest.approx(record["value"])
+    assert not wanted

@@ -12,7 +12,14 @@ import pytest
 from scipy import stats
 
 from zslearn.experiments import build_table, compare_runs, render, summarize_runs
-from zslearn.experiments._spread import Spread, alike_to_best, do_not_differ, seeds_text
+from zslearn.experiments._spread import (
+    Measured,
+    Spread,
+    do_not_differ,
+    on_common_runs,
+    seeds_text,
+    verdicts,
+)
 
 RNG = np.random.RandomState(0)
 
@@ -51,10 +58,14 @@ def test_mean_and_spread():
 def test_the_rule_is_the_paired_t_test(shift, n):
     first = RNG.normal(0.5, 0.05, n)
     second = first + shift + RNG.normal(0, 0.01, n)
-    over_seeds = [{(i, ""): v for i, v in enumerate(values)} for values in (first, second)]
+    over_seeds = [
+        Measured({(i, ""): v for i, v in enumerate(values)}) for values in (first, second)
+    ]
     p = stats.ttest_rel(first, second).pvalue
     assert do_not_differ(*over_seeds) == (p >= 0.05)
-    over_splits = [{(0, f"ss-{i}"): v for i, v in enumerate(values)} for values in (first, second)]
+    over_splits = [
+        Measured({(0, f"ss-{i}"): v for i, v in enumerate(values)}) for values in (first, second)
+    ]
     assert do_not_differ(*over_splits) == (p >= 0.05)
 
 
@@ -63,19 +74,123 @@ def test_class_splits_are_the_pairs_where_there_are_several():
     gaps = {"ss-1": 0.1, "ss-2": 0.01}
     first = {(i, s): 0.5 + RNG.normal(0, 1e-3) for i, s in product(range(20), gaps)}
     second = {(i, s): value + gaps[s] for (i, s), value in first.items()}
-    assert do_not_differ(first, second)
-    on_one = [{run: v for run, v in runs.items() if run[1] == "ss-2"} for runs in (first, second)]
-    assert not do_not_differ(*on_one)
+    assert do_not_differ(Measured(first), Measured(second))
+    on_one = [
+        Measured({run: v for run, v in runs.items() if run[1] == "ss-2"})
+        for runs in (first, second)
+    ]
+    # The gap is the same for every seed, which leaves nothing to judge by.
+    assert do_not_differ(*on_one) is None
 
 
-def test_what_cannot_be_told_is_not_marked():
-    assert not do_not_differ({(0, ""): 0.5}, {(0, ""): 0.5})
+def _over_seeds(*values, by_class=None):
+    runs = {(i, ""): value for i, value in enumerate(values)}
+    return Measured(runs, {} if by_class is None else dict.fromkeys(runs, by_class))
+
+
+def test_what_cannot_be_told_is_not_judged():
+    assert do_not_differ(_over_seeds(0.5), _over_seeds(0.5)) is None
     # Only runs that both have are compared.
-    assert not do_not_differ({(0, ""): 0.5, (1, ""): 0.6}, {(2, ""): 0.5, (3, ""): 0.6})
-    same = {(0, ""): 0.5, (1, ""): 0.6}
-    assert do_not_differ(same, dict(same))
-    assert alike_to_best([{}, same, dict(same)]) == [False, False, True]
-    assert alike_to_best([{}, {}]) == [False, False]
+    other = Measured({(2, ""): 0.5, (3, ""): 0.6})
+    assert do_not_differ(_over_seeds(0.5, 0.6), other) is None
+    same = _over_seeds(0.5, 0.6)
+    assert do_not_differ(same, _over_seeds(0.5, 0.6))
+    # Without chance every seed gives one number.
+    assert do_not_differ(_over_seeds(0.887, 0.887), _over_seeds(0.867, 0.867)) is None
+    assert verdicts([Measured(), same, same, other]) == ["", "", "alike", "not judged"]
+    assert verdicts([Measured(), Measured()]) == ["", ""]
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.05, 0.3])
+def test_accuracies_are_compared_over_classes(shift):
+    """A paired t test over classes, each with its mean over the seeds."""
+    random = np.random.RandomState(3)
+    first = random.rand(3, 20)
+    second = first - shift + random.normal(0, 0.1, (3, 20))
+    cells = [
+        Measured(
+            {(i, ""): row.mean() for i, row in enumerate(values)},
+            {(i, ""): dict(enumerate(row)) for i, row in enumerate(values)},
+        )
+        for values in (first, second)
+    ]
+    p = stats.ttest_rel(first.mean(axis=0), second.mean(axis=0)).pvalue
+    assert do_not_differ(*cells) == (p >= 0.05)
+    # Also with one seed, and where all seeds give the same.
+    single = [cell.only([(0, "")]) for cell in cells]
+    p = stats.ttest_rel(first[0], second[0]).pvalue
+    assert do_not_differ(*single) == (p >= 0.05)
+    # Values of other classes are no pairs; then seeds decide.
+    cells[1].by_class[1, ""] = {"another": 0.5}
+    p = stats.ttest_rel(first.mean(axis=1), second.mean(axis=1)).pvalue
+    assert do_not_differ(*cells) == (p >= 0.05)
+
+
+def test_methods_are_compared_on_common_runs():
+    whole, part = _over_seeds(0.5, 0.9, 0.9), _over_seeds(0.6)
+    assert [list(cell.runs.values()) for cell in on_common_runs([whole, Measured(), part])] == [
+        [0.5],
+        [],
+        [0.6],
+    ]
+    apart = Measured({(7, ""): 0.1})
+    assert on_common_runs([whole, apart]) == [whole, apart]
+    assert verdicts([whole, part]) == ["not judged", ""]
+
+
+def test_a_spread_of_rounding_is_none():
+    values = [0.1 + 0.2, 0.3, 0.3]
+    assert np.std(values, ddof=1) > 0
+    records = pd.DataFrame([_record("ESZSL", v, seed=i) for i, v in enumerate(values)])
+    assert summarize_runs(records)["accuracy ±"].tolist() == [0.0]
+
+
+def _without_chance():
+    """Two methods that give the same for every seed; one number has values of classes."""
+    rows = []
+    for method, values in (("ESZSL", (0.9, 0.8, 0.7)), ("SAE", (0.8, 0.9, 0.5))):
+        of_classes = tuple(zip("abc", values, strict=True))
+        for seed in (0, 1):
+            mean = float(np.mean(values))
+            rows.append(_record(method, mean, seed=seed, by_class=of_classes))
+            rows.append(_record(method, mean / 2, seed=seed, metric="ausuc", setting="gzsl"))
+    return pd.DataFrame(rows)
+
+
+def test_a_note_says_what_is_not_judged():
+    records = _without_chance()
+    summary = compare_runs(records)
+    assert summary.verdict.loc["SAE"].to_dict() == {"accuracy": "alike", "AUSUC": "not judged"}
+    assert any(note.startswith("Not judged against the best – AUSUC:") for note in summary.notes)
+    table = build_table(records, rows="ours", columns="ours")
+    assert table.verdict.loc["SAE"].tolist() == ["alike", "not judged"]
+    assert any(note.startswith("Not judged against the best – CUB NS") for note in table.notes)
+    assert "over classes for accuracies" in render(table)
+    # Without values of classes the gap of 88.7 ± 0.0 and 86.7 ± 0.0 is no verdict, either.
+    bare = compare_runs(records.drop(columns="by_class"))
+    assert bare.verdict.loc["SAE"].tolist() == ["not judged", "not judged"]
+    assert compare_runs(records.query("seed == 0").drop(columns="by_class")).notes == []
+
+
+def test_unfinished_runs_are_ranked_by_the_common_ones():
+    """Seed 1 is easy; the method that lacks it is better on seed 0."""
+    records = pd.DataFrame(
+        [
+            _record("ESZSL", 0.5),
+            _record("ESZSL", 0.9, seed=1),
+            _record("ALE", 0.6),
+        ]
+    )
+    table = build_table(records, rows="ours", columns="ours")
+    column = "CUB NS accuracy"
+    assert table.ours[column].to_dict() == {"ALE": 60.0, "ESZSL": 70.0}
+    assert table.marks_ours[column].to_dict() == {"ALE": "best", "ESZSL": "second"}
+    ranks = table.rankings["per_class_accuracy", "ours"].mean_ranks
+    assert ranks.to_dict() == {"ALE": 1.0, "ESZSL": 2.0}
+    assert any(note.startswith(f"Unequal runs – {column}:") for note in table.notes)
+    apart = build_table(records.query("seed == 1 or method == 'ALE'"), rows="ours")
+    assert apart.marks_ours[column].to_dict() == {"ALE": "second", "ESZSL": "best"}
+    assert any(note.startswith(f"No common runs – {column}:") for note in apart.notes)
 
 
 def test_words_for_seeds():
@@ -207,7 +322,8 @@ def test_tables_as_restructured_text():
     lines = text.splitlines()
     assert ".. csv-table::" in lines
     assert "   :delim: ;" in lines
-    assert "   ALE; *59.8 ± 1.5* ≈; 54.9; +4.9; 2.0; 1.0" in lines
+    # The best goes by the two seeds that all have.
+    assert "   ALE; **59.8 ± 1.5**; 54.9; +4.9; 1.0; 1.0" in lines
     assert "   ConSE; 30.0 ± 0.1; 34.3; −4.3; 3.0; 3.0" in lines
     tree = docutils.publish_doctree(text, settings_overrides={"report_level": 1})
     assert "system_message" not in str(tree)

@@ -33,7 +33,7 @@ def trusting(monkeypatch):
 
 
 class Job:
-    """A process that does one thing of ``jobs.py``."""
+    """A process that does one thing of ``jobs.py`` or another such program."""
 
     def __init__(self, pid: int, result: Path):
         self.pid, self._result = pid, result
@@ -64,8 +64,11 @@ class Job:
 
 
 @pytest.fixture(scope="module")
-def workshop():
-    """The program that forks the jobs; it imports the library once."""
+def workshop(request):
+    """The program that forks the jobs; it imports the library once.
+
+    A test module with jobs of its own names their program as `JOBS`.
+    """
     environment = {
         **os.environ,
         "NO_PROXY": "127.0.0.1",
@@ -75,7 +78,7 @@ def workshop():
         "OPENBLAS_NUM_THREADS": "1",
     }
     with subprocess.Popen(
-        [sys.executable, str(Path(__file__).with_name("jobs.py"))],
+        [sys.executable, str(Path(__file__).with_name(getattr(request.module, "JOBS", "jobs.py")))],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -57,6 +57,9 @@ def cache(path, n_writes):
         write_arrays(Path(path), {"images": np.full(3_000_000, number % 251, np.uint8)})
 
 
+JOBS = {"fetch": fetch, "cache": cache}
+
+
 def run(name, result, options, arguments):
     """Do one job, and write "done" or the error to a file."""
     # Opened now, for the options may forbid it later.
@@ -67,7 +70,7 @@ def run(name, result, options, arguments):
             os.setuid(options["user"])
         text = "done"
         try:
-            {"fetch": fetch, "cache": cache}[name](*arguments)
+            JOBS[name](*arguments)
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import warnings
 
 import numpy as np
@@ -14,7 +15,12 @@ from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.model_selection._checkpoint import Checkpoint
-from zslearn.utils import InputWarning, read_checked_json, write_checked_json
+from zslearn.utils import (
+    DamagedFileError,
+    InputWarning,
+    read_checked_json,
+    write_checked_json,
+)
 
 GRID = {"alpha_features": [0.1, 1.0, 10.0]}
 
@@ -130,3 +136,38 @@ def test_the_checksum_is_of_the_content(tmp_path):
     assert written["checksum"] == _sign(written)["checksum"]
     path.write_text(json.dumps(dict(reversed(written.items())), indent=3))
     assert read_checked_json(path)["a"] == {"é": "x\n"}
+
+
+def _search(folder):
+    return ZeroShotSearchCV(ESZSL(), {"alpha_features": [1.0, 10.0]}, cv=2, checkpoint=folder)
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "file as folder"])
+def test_what_lies_in_the_place_of_a_checkpoint_ends_no_search(problem, tmp_path, kind):
+    samples = {"X": problem.X_train, "y": problem.y_train, "signatures": problem.signatures}
+    expected = _search(None).fit(**samples)
+    folder = tmp_path / "parts"
+    if kind == "file as folder":
+        folder.write_text("x")
+    else:
+        _search(folder).fit(**samples)
+        for file in list(folder.rglob("*.json")):
+            file.unlink()
+            if kind == "folder":
+                file.mkdir()
+            else:
+                os.mkfifo(file)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        search = _search(folder).fit(**samples)
+    assert search.best_score_ == expected.best_score_
+    assert any("checkpoint" in str(warning.message).lower() for warning in caught)
+
+
+def test_files_of_any_size_are_not_read(tmp_path, monkeypatch):
+    path = tmp_path / "x.json"
+    write_checked_json(path, {"a": "b" * 1000})
+    assert read_checked_json(path) == {"a": "b" * 1000}
+    monkeypatch.setattr("zslearn.utils._checked_json.MAX_BYTES", 500)
+    with pytest.raises(DamagedFileError, match="larger than"):
+        read_checked_json(path)

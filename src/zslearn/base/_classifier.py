@@ -14,6 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from zslearn.base._extremes import numerical_failures_named, refuse_extreme_parameters
 from zslearn.base._locks import lock_of
 from zslearn.base._predictor import ZeroShotPredictor
 from zslearn.base._together import fit_together, not_each_once
@@ -61,9 +62,12 @@ class ZeroShotClassifier(ZeroShotPredictor):
 
     score_function: ScoreFunction = "dot"
     keep_views: ClassVar[bool] = False
-    #: Grids by name, "paper" and "fast": hyper-parameter → values. The first hyper-parameter
-    #: changes slowest; of equally good settings a search takes the first.
-    grids: ClassVar[Mapping[str, Mapping[str, Sequence[Any]]]] = {}
+    #: Grids by name, "paper" and "fast": hyper-parameter → values, or a list of such mappings, one
+    #: after the other. The first hyper-parameter changes slowest; of equally good settings a search
+    #: takes the first.
+    grids: ClassVar[
+        Mapping[str, Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]]
+    ] = {}
 
     feature_norm: str | None
     signature_scale: str | float
@@ -73,7 +77,8 @@ class ZeroShotClassifier(ZeroShotPredictor):
         "feature_norm": [StrOptions({"l2"}), None],
         "signature_scale": [
             StrOptions({"seen", "all"}),
-            Interval(Real, 0, None, closed="neither"),
+            # Squares of what is divided by it are to be numbers of float32, too.
+            Interval(Real, 1e-10, 1e10, closed="both"),
         ],
     }
 
@@ -191,8 +196,9 @@ class ZeroShotClassifier(ZeroShotPredictor):
             )
         with self._anew() as fresh:
             training = fresh._begin(X, y, signatures, sample_weight)
-            for _ in self._fit_many(training, [fresh]):
-                fresh._describe(training.table)
+            with numerical_failures_named(type(self)):
+                for _ in self._fit_many(training, [fresh]):
+                    fresh._describe(training.table)
             if not hasattr(fresh, "_described"):
                 raise not_each_once(type(self))
         return self
@@ -262,6 +268,11 @@ class ZeroShotClassifier(ZeroShotPredictor):
         return tags
 
     # How it is done.
+
+    def _validate_params(self) -> None:
+        """Check the hyper-parameters: each by itself, and whether it can be computed with."""
+        super()._validate_params()
+        refuse_extreme_parameters(self)
 
     def _begin(self, X: Any, y: Any, signatures: Any, sample_weight: Any = None) -> Training:
         """Check what `fit` was given and make it ready."""

@@ -6,6 +6,8 @@ import copy
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from zslearn.base._extremes import numerical_failures_named
+
 if TYPE_CHECKING:
     from zslearn.base._classifier import ZeroShotClassifier
 
@@ -60,15 +62,16 @@ def _fit_group(
         variant._begin_with(training)
     positions = {id(variant): index for index, variant in group.items()}
     blank = {id(variant): dict(vars(variant)) for variant in group.values()}
-    for variant in type(first)._fit_many(training, list(group.values())):
-        if id(variant) not in positions:
-            raise not_each_once(type(first))
-        model = copy.copy(variant)
-        # What was learned goes with the copy: whoever holds the variant holds no model.
-        variant.__dict__ = blank[id(variant)]
-        model._describe(training.table)
-        yield positions.pop(id(variant)), model
-        del model
+    with numerical_failures_named(type(first)):
+        for variant in type(first)._fit_many(training, list(group.values())):
+            if id(variant) not in positions:
+                raise not_each_once(type(first))
+            model = copy.copy(variant)
+            # What was learned goes with the copy: whoever holds the variant holds no model.
+            variant.__dict__ = blank[id(variant)]
+            model._describe(training.table)
+            yield positions.pop(id(variant)), model
+            del model
     if positions:
         raise not_each_once(type(first))
 

@@ -164,8 +164,9 @@ class SAE(AcceptsSampleWeight, ZeroShotClassifier):
 
         Returns
         -------
-        array of shape (n_samples, n_features, n_seen or n_attributes)
-            One row per sample.
+        array of shape (n_samples, n_dims)
+            One row per sample. `n_dims` is the number of attributes for "feature_to_semantic"; else
+            that of the seen classes with `alpha_reduction`, and of the features without.
         """
         if self.reduction_ is not None:
             X = X @ move_like(self.reduction_, X)
@@ -181,8 +182,8 @@ class SAE(AcceptsSampleWeight, ZeroShotClassifier):
 
         Returns
         -------
-        array of shape (n_classes, n_features, n_seen or n_attributes)
-            One row per class.
+        array of shape (n_classes, n_dims)
+            One row per class, as wide as what :meth:`embed` gives.
         """
         centered = move_like(signatures - self.signature_mean_, self.coef_)
         return centered @ self.coef_ if self.direction == "semantic_to_feature" else centered

@@ -18,9 +18,8 @@ from sklearn.exceptions import FitFailedWarning
 
 from zslearn.cli._data import add_data_options, load_named
 from zslearn.cli._output import print_table, say
-from zslearn.datasets import ZeroShotDataset
+from zslearn.datasets import XLSA17, ZeroShotDataset
 from zslearn.experiments import (
-    ALIKE,
     FORMATS,
     GRIDS,
     METHODS,
@@ -37,6 +36,7 @@ from zslearn.experiments import (
     save_critical_difference,
     save_table_plot,
 )
+from zslearn.utils import plain
 
 #: What the columns of the results are.
 _MEANINGS = {
@@ -179,6 +179,7 @@ def run_bench(arguments: argparse.Namespace) -> int:
         sys.path.insert(0, os.getcwd())
     if arguments.authors is not None and arguments.protocol != "authors":
         raise ValueError("--authors is for --protocol authors.")
+    _check_hold_out(arguments)
     data = load_named(arguments)
     with warnings.catch_warnings():
         # Said below, with the reasons.
@@ -212,6 +213,19 @@ def run_bench(arguments: argparse.Namespace) -> int:
     return 0 if failed.empty else 1
 
 
+def _check_hold_out(arguments: argparse.Namespace) -> None:
+    """Refuse the generalized setting on splits that cannot have it, before data is read."""
+    if "gzsl" not in arguments.setting or arguments.hold_out is not None:
+        return
+    without = [split for split in arguments.split or () if split != "ns"]
+    if arguments.name in XLSA17 and without:
+        raise ValueError(
+            f"{arguments.name}: {', '.join(without)} has no test images of seen classes, which the "
+            "generalized setting needs: hold some out (--hold-out 0.2), or measure the "
+            "conventional one alone (--setting zsl)."
+        )
+
+
 def _print_results(records: pd.DataFrame, data: ZeroShotDataset) -> None:
     """Print a row per method; on standard output, for a person or a pipe."""
     if records.empty:
@@ -225,8 +239,8 @@ def _print_results(records: pd.DataFrame, data: ZeroShotDataset) -> None:
     shown = summary.mean.columns
     meanings = [f"{name}: {meaning}" for name, meaning in _MEANINGS.items() if name in shown]
     print(textwrap.fill(f"{'; '.join(meanings)}.", 80))
-    if summary.alike.any(axis=None):
-        print(textwrap.fill(ALIKE, 80))
+    for note in summary.notes:
+        print(textwrap.fill(note, 80))
 
 
 def _label(run: dict[Hashable, Any], several: Sequence[str]) -> str:
@@ -250,7 +264,8 @@ def _name_edges(edges: pd.DataFrame, records: pd.DataFrame) -> None:
             for row in rows
         ]
         label = _label(rows[0], _several(records))
-        print(f"zslearn: at the edge of its grid: {label}: {', '.join(at)}", file=sys.stderr)
+        line = plain(f"{label}: {', '.join(at)}")
+        print(f"zslearn: at the edge of its grid: {line}", file=sys.stderr)
 
 
 def _name_failures(failed: pd.DataFrame, paths: Sequence[Path], *, tracebacks: bool) -> None:
@@ -258,7 +273,7 @@ def _name_failures(failed: pd.DataFrame, paths: Sequence[Path], *, tracebacks: b
     several = _several(failed)
     for run in failed.to_dict("records"):
         if tracebacks:
-            print(run["traceback"], file=sys.stderr)
+            print(plain(run["traceback"], lines=True), file=sys.stderr)
         line = f"{_label(run, several)}: {run['type']}: {run['reason']}"
         print(f"zslearn: failed: {line}", file=sys.stderr)
     if len(failed):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -24,7 +25,7 @@ from zslearn.datasets import (
     load_xlsa17,
     unknown_data_set,
 )
-from zslearn.utils import InputWarning
+from zslearn.utils import InputWarning, plain
 
 _GLYPHS = "225 Latin letters in 16 faces, drawn on this machine; no download"
 _NAMES = ("glyphs", *XLSA17)
@@ -44,6 +45,20 @@ _NAMED = {
     "signatures": "--signatures",
     "proposed_version": "--version",
     "class_splits": "--class-splits",
+}
+
+#: What errors call arguments of `load_xlsa17`, and the options as they are written.
+_OPTIONS = {
+    r"pass class_splits=(\{.*?\}) or put this as JSON into (.*?class_splits)(\.json)\.": (
+        r"give --class-splits FILE, a JSON file such as \1, or put it at \2\3."
+    ),
+    r"class_splits='random'": "--class-splits random",
+    r"\bclass_splits has no": "--class-splits has no",
+    r"pass version='(PS\d)' or None": r"give --version \1 or leave it out",
+    r"\bversion='(PS\d)'": r"--version \1",
+    r"\bhold_out=(['\"]?)(.*?)\1([;:])": r"--hold-out \2\3",
+    r"\bhold_out is for": "--hold-out is for",
+    r"Leave it None\.": "Leave it out.",
 }
 
 
@@ -245,15 +260,25 @@ def load_named(arguments: argparse.Namespace) -> ZeroShotDataset:
         return _load_own(arguments)
     if arguments.name == "glyphs":
         return _load_glyphs(arguments)
-    return load_xlsa17(
-        arguments.name,
-        features=arguments.features or "res101.mat",
-        split=arguments.split or "ns",
-        signatures=arguments.signatures or "original_att",
-        version=arguments.proposed_version,
-        class_splits=arguments.class_splits,
-        hold_out=arguments.hold_out,
-    )
+    try:
+        return load_xlsa17(
+            arguments.name,
+            features=arguments.features or "res101.mat",
+            split=arguments.split or "ns",
+            signatures=arguments.signatures or "original_att",
+            version=arguments.proposed_version,
+            class_splits=arguments.class_splits,
+            hold_out=arguments.hold_out,
+        )
+    except (ValueError, FileNotFoundError) as error:
+        raise ValueError(_as_options(str(error))) from error
+
+
+def _as_options(message: str) -> str:
+    """An error of the library in the words of the command line."""
+    for words, option in _OPTIONS.items():
+        message = re.sub(words, option, message)
+    return message
 
 
 def _load_glyphs(arguments: argparse.Namespace) -> ZeroShotDataset:
@@ -302,9 +327,9 @@ def run_show(arguments: argparse.Namespace) -> int:
     data = load_named(arguments)
     for split in data.splits:
         shown = data.with_split(split)
-        print(shown)
-        print(f"seen classes    {' '.join(map(str, shown.seen_classes))}")
-        print(f"unseen classes  {' '.join(map(str, shown.unseen_classes))}")
+        print(plain(shown, lines=True))
+        print(f"seen classes    {' '.join(map(plain, shown.seen_classes))}")
+        print(f"unseen classes  {' '.join(map(plain, shown.unseen_classes))}")
     return 0
 
 
@@ -314,7 +339,7 @@ def run_fetch(arguments: argparse.Namespace) -> int:
         warnings.simplefilter("always", InputWarning)
         folder = fetch_archive(arguments.name, arguments.to, progress=True, say=say)
     for warning in caught:
-        print(f"zslearn: warning: {warning.message}", file=sys.stderr)
+        print(f"zslearn: warning: {plain(warning.message)}", file=sys.stderr)
     print(folder)
     return 0
 
@@ -324,8 +349,8 @@ def run_check(arguments: argparse.Namespace) -> int:
     report = check_data(arguments.folder)
     print_table(report.table, title="Data sets")
     for note in report.notes:
-        print(f"note: {note}")
+        print(f"note: {plain(note)}")
     for problem in report.problems:
-        print(f"problem: {' '.join(problem.split())}")
+        print(f"problem: {plain(' '.join(problem.split()))}")
     print("something is wrong" if report.problems else "nothing is wrong")
     return 1 if report.problems else 0

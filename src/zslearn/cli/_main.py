@@ -126,6 +126,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if getattr(arguments, "debug", False):
             raise
-        message = " ".join(str(error).split()) or type(error).__name__
+        from zslearn.utils import plain
+
+        message = plain(" ".join(str(error).split())) or type(error).__name__
         print(f"zslearn: error: {message}", file=sys.stderr)
         return 1

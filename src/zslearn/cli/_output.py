@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import pandas as pd
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+from zslearn.utils import plain
 
 #: So many letters a number may have.
 _NUMBER = 8
@@ -15,20 +19,30 @@ _NUMBER = 8
 def print_table(table: pd.DataFrame, *, title: str) -> None:
     """Print a table of text cells: drawn on a terminal, plain columns elsewhere."""
     if not sys.stdout.isatty():
-        print(title)
-        print(table.to_string())
+        print(plain(title))
+        print(table.rename(index=_safe, columns=_safe).map(_safe).to_string())
         return
-    drawn = Table(title=title, title_justify="left")
-    drawn.add_column(str(table.index.name or ""))
+    drawn = Table(title=Text(plain(title), "table.title"), title_justify="left")
+    drawn.add_column(_text(table.index.name or ""))
     for column in table.columns:
         # A number that is cut is a wrong number: where room is short, words are broken instead.
         short = all(len(str(cell)) <= _NUMBER for cell in table[column])
-        drawn.add_column(str(column), justify="right", no_wrap=short)
+        drawn.add_column(_text(column), justify="right", no_wrap=short)
     for name, row in table.iterrows():
-        drawn.add_row(str(name), *(str(cell) for cell in row))
+        drawn.add_row(_text(name), *(_text(cell) for cell in row))
     Console().print(drawn)
+
+
+def _safe(cell: Any) -> Any:
+    """A cell whose text cannot steer a terminal."""
+    return plain(cell) if isinstance(cell, str) else cell
+
+
+def _text(cell: Any) -> Text:
+    """A cell as it is: brackets in it are no markup."""
+    return Text(plain(cell))
 
 
 def say(text: str) -> None:
     """Tell a person what is being done; on standard error, so that results can be piped."""
-    print(f"{text} …", file=sys.stderr, flush=True)
+    print(f"{plain(text)} …", file=sys.stderr, flush=True)

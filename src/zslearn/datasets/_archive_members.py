@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import IO, Any
 
+from zslearn.utils import plain
+
 _CHUNK = 1 << 16  # bytes
 # A list of 200,000 members with names of usual length.
 _MAX_ZIP_READ = 1 << 26
@@ -54,19 +56,10 @@ Members = Iterator[Member]
 
 def damaged(error: Exception) -> str:
     """Say that an archive is damaged, in words that cannot steer a terminal."""
-    reason = plain(str(error)) or type(error).__name__
+    reason = plain(error, 200) or type(error).__name__
     if isinstance(error, NotImplementedError):
         return f"the archive cannot be read ({reason})."
     return f"the archive is damaged ({reason})."
-
-
-def plain(text: str, length: int = 200) -> str:
-    """Text from elsewhere: cut, and what is not printable is written as an escape."""
-    shown = "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
-        for letter in text[:length]
-    )
-    return shown if len(text) <= length else f"{shown}…"
 
 
 def _shown(name: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import os
 import re
 import ssl
 import time
@@ -29,8 +30,9 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from zslearn.datasets._archive_members import ArchiveError, plain
+from zslearn.datasets._archive_members import ArchiveError
 from zslearn.datasets._unpack import MAX_BYTES
+from zslearn.utils import plain
 
 _CHUNK = 1 << 18  # bytes
 _TIMEOUT = 30.0  # seconds without a byte
@@ -85,7 +87,7 @@ def download(wanted: Wanted, part: Path, *, progress: bool, deadline: float) -> 
         failure = _try_address(url, part, wanted, progress, end)
         if failure is None:
             return url
-        failures.append(f"{url}: {plain(failure)}")
+        failures.append(f"{url}: {plain(failure, 200)}")
         if time.monotonic() >= end:
             failures.append(f"the limit of {deadline:.0f} seconds is over")
             break
@@ -147,7 +149,7 @@ def parts_of(part: Path) -> list[Path]:
 
 def _check_encrypted(url: str) -> None:
     if urlsplit(url).scheme != "https":
-        raise urllib.error.URLError(f"{plain(url)} is not encrypted (https), and is not asked")
+        raise urllib.error.URLError(f"{plain(url, 200)} is not encrypted (https), and is not asked")
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
@@ -233,7 +235,9 @@ def _transfer(url: str, part: Path, wanted: Wanted, progress: bool, end: float) 
             if mark and mark.startswith("W/"):
                 mark = response.headers.get("Last-Modified")
             with _writing(part):
-                _info_path(part).write_text(json.dumps({"url": url, "mark": mark}), "utf-8")
+                info = json.dumps({"url": url, "mark": mark})
+                with open(_info_path(part), "w", encoding="utf-8", opener=_no_link) as file:
+                    file.write(info)
         _receive(response, part, start, expected, wanted.file, progress)
     arrived = part.stat().st_size
     if total_size is not None and arrived != total_size:
@@ -269,6 +273,11 @@ def _writing(part: Path) -> Any:
         ) from error
 
 
+def _no_link(path: str, flags: int) -> int:
+    """Open a file, but not through a link, which could lead to any other file."""
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
+
+
 def _receive(
     response: Any, part: Path, start: int, expected: int | None, title: str, progress: bool
 ) -> None:
@@ -284,7 +293,8 @@ def _receive(
     shown = Progress(*columns, console=console, disable=not (progress and console.is_terminal))
     limit = MAX_BYTES if expected is None else expected
     with _writing(part):
-        file = open(part, "r+b" if start else "wb", buffering=0)  # noqa: SIM115
+        mode = "r+b" if start else "wb"
+        file = open(part, mode, buffering=0, opener=_no_link)  # noqa: SIM115
     with file, shown:
         with _writing(part):
             file.seek(start)

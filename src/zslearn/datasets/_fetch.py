@@ -25,6 +25,7 @@ from zslearn.datasets._lock import locked
 from zslearn.datasets._provenance import (
     FIRST_USE,
     RECORD,
+    UNKNOWN,
     VERIFIED,
     Provenance,
     provenance_of,
@@ -290,6 +291,8 @@ def _already_there(target: Path) -> str:
         origin = "of unknown origin"
     elif provenance.is_verified:
         origin = "verified"
+    elif provenance.trust == UNKNOWN:
+        origin = f"of unknown origin: {RECORD} cannot be read, or is damaged"
     else:
         origin = f"unverified, sha256 {provenance.sha256}"
     return f"already there: {target} ({origin}; move it away to fetch it anew)"
@@ -315,11 +318,8 @@ def _first_use(archive: Archive, folder: Path) -> Provenance | None:
 
 
 def _record(unpacked: Path, target: Path, provenance: Provenance) -> None:
-    """Say in a folder where it came from; what an archive says of itself does not count."""
-    record = unpacked / RECORD
-    if record.is_dir():
-        raise ArchiveError(f"The archive holds a folder {RECORD}; nothing was unpacked.")
-    write_record(record, provenance)
+    """Say in a folder where it came from; `unpack` refuses archives that say it themselves."""
+    write_record(unpacked / RECORD, provenance)
     if not provenance.is_verified:
         write_record(_memory(target), provenance)
 

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
+from zslearn.utils import plain
+
 #: Without another limit a file may take this multiple of its size, and this much beside.
 MULTIPLE = 64
 BESIDE = 64 * 2**20
@@ -120,5 +122,4 @@ def _amount(n_bytes: int) -> str:
 
 def reason(error: Exception) -> str:
     """What another library says of a file, in one line that is not too long."""
-    text = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
-    return text if len(text) <= 300 else f"{text[:300]} …"
+    return plain(str(error).partition("\n")[0].rstrip("."), 300) or type(error).__name__

@@ -1,13 +1,12 @@
 """Tables in parquet files, read by pyarrow once their size is known.
 
 A run of equal values takes a few bytes in such a file, however long it is, and what the directory
-of the file says of its size need not be true. So rows are counted and the header of every page is
-read before pyarrow takes memory.
+of the file says of its size need not be true. So the header of every page is read, and rows are
+counted there, before pyarrow takes memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
@@ -16,6 +15,8 @@ import numpy as np
 import pandas as pd
 
 from zslearn.datasets._limits import Budget, FileLimitError, reason
+from zslearn.datasets._parquet_pages import Chunk, pages, row_groups
+from zslearn.datasets._parquet_pages import ParquetDamagedError as _DamagedError
 
 #: What a value takes in pyarrow and pandas together, in bytes: a number, and anything else.
 _NUMBER_BYTES = 32
@@ -25,11 +26,9 @@ _TEXT_MULTIPLE = 24
 _PLAIN_TYPES = {"BOOLEAN", "INT32", "INT64", "FLOAT", "DOUBLE"}
 #: An encoding in which a string says only how it differs from the one before.
 _DELTA_BYTE_ARRAY = 7
-_PAGE_HEADER_BYTES = 2**16
-
-
-class _DamagedError(ValueError):
-    """What is wrong with a file, without its name."""
+#: Values of a fixed length: as a multiple of it, what one takes in pyarrow and pandas.
+_FIXED = "FIXED_LEN_BYTE_ARRAY"
+_FIXED_MULTIPLE = 4
 
 
 def read_parquet(path: Path) -> pd.DataFrame:
@@ -80,26 +79,45 @@ def read_parquet(path: Path) -> pd.DataFrame:
 
 def _reserve(metadata: Any, file: IO[bytes], budget: Budget) -> list[str]:
     """Refuse a file that takes too much memory; return the names of the columns of text."""
-    texts = []
-    for number in range(metadata.num_columns):
-        column = metadata.schema.column(number)
+    columns = [metadata.schema.column(number) for number in range(metadata.num_columns)]
+    n_rows = metadata.num_rows
+    for column in columns:
         if column.max_repetition_level or column.path != column.name:
             raise _DamagedError(f"column {column.path!r} is nested; only flat tables are read")
-        if column.physical_type == "BYTE_ARRAY":
-            texts.append(column.path)
         plain = column.logical_type.type in ("NONE", "INT", "STRING")
         number_like = plain and column.physical_type in {*_PLAIN_TYPES, "BYTE_ARRAY"}
-        budget.take(metadata.num_rows * (_NUMBER_BYTES if number_like else _OBJECT_BYTES))
-    for group in range(metadata.num_row_groups):
-        for number in range(metadata.num_columns):
-            chunk = metadata.row_group(group).column(number)
-            is_text = chunk.physical_type == "BYTE_ARRAY"
-            for header in _pages(chunk, file, budget.file_size):
-                budget.check(_unpacked(header) + budget.file_size)
-                if is_text:
-                    budget.take(_TEXT_MULTIPLE * _unpacked(header))
-                    _refuse_deltas(header)
-    return texts
+        budget.take(n_rows * (_NUMBER_BYTES if number_like else _OBJECT_BYTES))
+        if column.physical_type == _FIXED:
+            # However often it stands there, a dictionary holds a value once.
+            budget.take(n_rows * _FIXED_MULTIPLE * max(0, column.length))
+    groups = row_groups(file, budget)
+    if sum(group.n_rows for group in groups) != n_rows:
+        raise _DamagedError(f"the table has {n_rows} rows, its groups of rows have others")
+    for group in groups:
+        if len(group.chunks) != len(columns):
+            raise _DamagedError("a group of rows lacks columns, or has too many")
+        for column, chunk in zip(columns, group.chunks, strict=True):
+            _check_chunk(column, chunk, group.n_rows, file, budget)
+    return [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
+
+
+def _check_chunk(column: Any, chunk: Chunk, n_rows: int, file: IO[bytes], budget: Budget) -> None:
+    """Refuse a column of a group of rows that takes too much memory, or other rows than it says."""
+    found = 0
+    for page in pages(chunk, file, budget.file_size):
+        budget.check(page.unpacked + budget.file_size)
+        if column.physical_type == "BYTE_ARRAY":
+            budget.take(_TEXT_MULTIPLE * page.unpacked)
+        if column.physical_type in ("BYTE_ARRAY", _FIXED) and page.encoding == _DELTA_BYTE_ARRAY:
+            raise _DamagedError("text in the encoding DELTA_BYTE_ARRAY is not read")
+        if page.is_dictionary:
+            budget.check(page.n_values * max(_NUMBER_BYTES, column.length))
+        else:
+            found += page.n_values
+    if not found == chunk.n_values == n_rows:
+        raise _DamagedError(
+            f"column {column.path!r} has {found} values where the file announces {n_rows}"
+        )
 
 
 def _without_categories(table: pd.DataFrame, budget: Budget) -> pd.DataFrame:
@@ -115,94 +133,3 @@ def _without_categories(table: pd.DataFrame, budget: Budget) -> pd.DataFrame:
 
     table = table.apply(plain) if table.shape[1] else table
     return table if table.index.nlevels > 1 else table.set_axis(plain(table.index), axis=0)
-
-
-# --------------------------------------------------------------------------------------- pages
-
-
-def _pages(chunk: Any, file: IO[bytes], file_size: int) -> Iterator[dict[int, Any]]:
-    """The headers of the pages of one column in one group of rows."""
-    at = chunk.data_page_offset
-    if chunk.has_dictionary_page and chunk.dictionary_page_offset:
-        at = min(at, chunk.dictionary_page_offset)
-    end = at + chunk.total_compressed_size
-    if not 0 < at <= end <= file_size:
-        raise _DamagedError(f"column {chunk.path_in_schema!r} lies outside the file")
-    while at < end:
-        file.seek(at)
-        compact = _Compact(file.read(_PAGE_HEADER_BYTES))
-        header = compact.structure()
-        packed = header.get(3)
-        if not isinstance(packed, int) or packed < 0 or _unpacked(header) < 0:
-            raise _DamagedError(f"a page of column {chunk.path_in_schema!r} has no size")
-        yield header
-        at += compact.at + packed
-
-
-def _unpacked(header: dict[int, Any]) -> int:
-    size = header.get(2)
-    return size if isinstance(size, int) else -1
-
-
-def _refuse_deltas(header: dict[int, Any]) -> None:
-    first, second = header.get(5), header.get(8)  # a page of data, of version 1 or 2
-    encodings = (
-        first.get(2) if isinstance(first, dict) else None,
-        second.get(4) if isinstance(second, dict) else None,
-    )
-    if _DELTA_BYTE_ARRAY in encodings:
-        raise _DamagedError("text in the encoding DELTA_BYTE_ARRAY is not read")
-
-
-class _Compact:
-    """Thrift's compact protocol, as far as headers of pages need it."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self.at = 0
-
-    def structure(self, depth: int = 0) -> dict[int, Any]:
-        """A structure: number of a field → its value."""
-        if depth > 8:
-            raise _DamagedError("the header of a page is nested too deep")
-        fields: dict[int, Any] = {}
-        number = 0
-        while byte := self._byte():
-            number = number + (byte >> 4) if byte >> 4 else self._zigzag()
-            fields[number] = self._value(byte & 15, depth)
-        return fields
-
-    def _value(self, kind: int, depth: int) -> Any:
-        if kind in (1, 2):  # true, false
-            return kind == 1
-        if kind == 3:
-            return self._byte()
-        if kind in (4, 5, 6):
-            return self._zigzag()
-        if kind == 7:
-            return self._skip(8)
-        if kind == 8:
-            return self._skip(self._varint())
-        if kind == 12:
-            return self.structure(depth + 1)
-        raise _DamagedError("the header of a page is damaged")
-
-    def _byte(self) -> int:
-        if self.at >= len(self._data):
-            raise _DamagedError("the header of a page is cut off or too long")
-        self.at += 1
-        return self._data[self.at - 1]
-
-    def _skip(self, n_bytes: int) -> None:
-        self.at += n_bytes
-
-    def _varint(self) -> int:
-        value = shift = 0
-        while (byte := self._byte()) & 128:
-            value |= (byte & 127) << shift
-            shift += 7
-        return value | byte << shift
-
-    def _zigzag(self) -> int:
-        value = self._varint()
-        return value >> 1 ^ -(value & 1)

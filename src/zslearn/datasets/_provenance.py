@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from zslearn.utils import DamagedFileError, read_checked_json, write_checked_jso
 RECORD = "zslearn-fetched.json"
 _LEVELS = 3  # a data set's folder, data/, and the folder of the archive
 _MAX_BYTES = 1 << 16
-VERIFIED, FIRST_USE = "verified", "first use"
+VERIFIED, FIRST_USE, UNKNOWN = "verified", "first use", "unknown"
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,10 @@ class Provenance:
         Checksum of the archive.
     size : int
         Its size in bytes.
-    trust : {"verified", "first use"}
+    trust : {"verified", "first use", "unknown"}
         "verified": the checksum was known beforehand. "first use": it was not; the archive is
-        taken for what it claims to be, and any other is refused from then on.
+        taken for what it claims to be, and any other is refused from then on. "unknown": there is
+        a record, but it cannot be read or is damaged; the rest is empty then.
     """
 
     source: str
@@ -42,6 +44,13 @@ class Provenance:
     def is_verified(self) -> bool:
         """Whether the checksum was known beforehand."""
         return self.trust == VERIFIED
+
+    @property
+    def mark(self) -> str:
+        """What the version of a data set says of it; nothing where it is verified."""
+        if self.is_verified:
+            return ""
+        return f"/unverified-{self.sha256[:8]}" if self.trust == FIRST_USE else "/unknown-origin"
 
 
 def provenance_of(folder: Path) -> Provenance | None:
@@ -55,16 +64,35 @@ def provenance_of(folder: Path) -> Provenance | None:
     Returns
     -------
     Provenance or None
-        None if there is no record, or only one that cannot be read: then nothing is known.
+        None if there is no record: the files are the user's own. Where there are several, one
+        that is verified counts least.
     """
+    found: list[Provenance] = []
     for place in [folder, *folder.absolute().parents][:_LEVELS]:
+        path = place / RECORD
         try:
-            return read_record(place / RECORD)
-        except FileNotFoundError:
-            continue
+            found.append(read_record(path))
         except (OSError, DamagedFileError):
-            return None
-    return None
+            if os.path.lexists(path):
+                found.append(Provenance("", "", 0, UNKNOWN))
+    return next((item for item in found if not item.is_verified), found[0] if found else None)
+
+
+def unproved(*folders: Path) -> str:
+    """What the version of a data set says of folders whose archives nobody could check.
+
+    Parameters
+    ----------
+    *folders : Path
+        Every folder that the data set was read from.
+
+    Returns
+    -------
+    str
+        Each mark once; nothing where all is verified, or the user's own.
+    """
+    known = [provenance_of(folder) for folder in folders]
+    return "".join(dict.fromkeys(item.mark for item in known if item is not None))
 
 
 def read_record(path: Path) -> Provenance:

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import pandas as pd
 
 from zslearn.datasets._limits import Budget, reason
-from zslearn.utils import name_some
+from zslearn.utils import name_some, plain
 
 #: What pandas takes for a column besides its cells, and for a cell, in bytes.
 _COLUMN_BYTES = 3072
@@ -61,6 +61,7 @@ def read_csv(path: Path, options: Callable[[list[str]], dict[str, Any]]) -> pd.D
     arguments = options(scan.first)
     n_columns, has_header = len(scan.first), "header" not in arguments
     if has_header:
+        _refuse_last_comma(scan.first, path)
         _refuse_repeated(scan.first, path)
     budget.take(n_columns * (_COLUMN_BYTES + _CELL_BYTES * scan.n_rows) + 2 * budget.file_size)
     try:
@@ -70,10 +71,10 @@ def read_csv(path: Path, options: Callable[[list[str]], dict[str, Any]]) -> pd.D
         )
     # The parsers of single cells have errors of their own.
     except Exception as error:
-        raise ValueError(f"{path}: the table cannot be read ({reason(error)}).") from error
+        raise ValueError(f"{plain(path)}: the table cannot be read ({reason(error)}).") from error
     if table.shape != (scan.n_rows - has_header, n_columns):
         raise ValueError(
-            f"{path}: the table cannot be read: by its quotes and ends of line it has "
+            f"{plain(path)}: the table cannot be read: by its quotes and ends of line it has "
             f"{scan.n_rows - has_header} rows or {len(table)}. Write it anew, for example with "
             "pandas."
         )
@@ -93,19 +94,21 @@ def _scan(path: Path) -> _Scan:
                     continue  # a blank line
                 first = row if first is None else first
                 if len(row) != len(first):
-                    raise ValueError(_wrong_length(row, first, f"{path}: line {reader.line_num}"))
+                    raise ValueError(
+                        _wrong_length(row, first, f"{plain(path)}: line {reader.line_num}")
+                    )
                 n_rows += 1
         except csv.Error as error:
             raise ValueError(
-                f"{path}: line {reader.line_num}: the table cannot be read ({error})."
+                f"{plain(path)}: line {reader.line_num}: the table cannot be read ({error})."
             ) from error
         except UnicodeDecodeError as error:
             raise ValueError(
-                f"{path}: behind line {reader.line_num} there is text that is not UTF-8 "
+                f"{plain(path)}: behind line {reader.line_num} there is text that is not UTF-8 "
                 f"({error.reason}); save the table as UTF-8."
             ) from error
     if first is None:
-        raise ValueError(f"{path}: the table cannot be read: the file is empty.")
+        raise ValueError(f"{plain(path)}: the table cannot be read: the file is empty.")
     return _Scan(first, n_rows)
 
 
@@ -114,7 +117,7 @@ def _refuse_other_encodings(path: Path) -> None:
         start = file.read(4)
     for mark, encoding in _OTHER_ENCODINGS.items():
         if start.startswith(mark):
-            raise ValueError(f"{path}: the text is in {encoding}; save the table as UTF-8.")
+            raise ValueError(f"{plain(path)}: the text is in {encoding}; save the table as UTF-8.")
 
 
 def _checked_lines(file: TextIO, path: Path) -> Iterator[str]:
@@ -122,12 +125,13 @@ def _checked_lines(file: TextIO, path: Path) -> Iterator[str]:
     for number, line in enumerate(file, 1):
         if _BYTE_ORDER_MARK in line:
             raise ValueError(
-                f"{path}: line {number} has a byte order mark (U+FEFF) within the text, as files "
-                "that were put together have; remove it."
+                f"{plain(path)}: line {number} has a byte order mark (U+FEFF) within the text, as "
+                "files that were put together have; remove it."
             )
         if "\0" in line:
             raise ValueError(
-                f"{path}: line {number} has a zero byte; the file is damaged, or not in UTF-8."
+                f"{plain(path)}: line {number} has a zero byte; the file is damaged, or not in "
+                "UTF-8."
             )
         yield line
 
@@ -139,6 +143,14 @@ def _wrong_length(row: list[str], first: list[str], where: str) -> str:
     return f"{problem}; give every line one field per column, and quote fields with commas."
 
 
+def _refuse_last_comma(header: list[str], path: Path) -> None:
+    if len(header) > 1 and not header[-1]:
+        raise ValueError(
+            f"{plain(path)}: the header ends in a comma, so that the last column has no name. "
+            "Remove the comma there and at the end of every line, or name the column."
+        )
+
+
 def _refuse_repeated(header: list[str], path: Path) -> None:
     places: dict[str, int] = {}
     repeated: dict[str, None] = {}
@@ -147,8 +159,8 @@ def _refuse_repeated(header: list[str], path: Path) -> None:
             repeated[name] = None
     if repeated:
         raise ValueError(
-            f"{path}: the header names {name_some(repeated)} more than once; give each column its "
-            "own name."
+            f"{plain(path)}: the header names {name_some(repeated)} more than once; give each "
+            "column its own name."
         )
 
 
@@ -161,6 +173,6 @@ def read_lines(path: Path) -> list[str]:
             lines = [line.strip() for line in _checked_lines(file, path)]
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{path}: the text is not UTF-8 ({error.reason}); save it as UTF-8."
+            f"{plain(path)}: the text is not UTF-8 ({error.reason}); save it as UTF-8."
         ) from error
     return [line for line in lines if line]

@@ -19,12 +19,15 @@ from zslearn.datasets._archive_members import (
     tar_members,
     zip_members,
 )
+from zslearn.datasets._provenance import RECORD
 
 MAX_BYTES = 32 * 2**30
 MAX_MEMBERS = 200_000
 _CHUNK = 1 << 20  # bytes
 # What systems leave in archives beside the data.
 _RUBBISH = {"__MACOSX", ".DS_Store"}
+# It says where files came from, which is not for an archive to say.
+_RESERVED = RECORD.casefold()
 
 
 def unpack(
@@ -54,7 +57,8 @@ def unpack(
     ------
     ArchiveError
         The archive is damaged, empty or too large, or a member has an absolute or overlong name,
-        leads out of the target, or is a link, a device or encrypted.
+        leads out of the target, is a link, a device or encrypted, or has the name of the record
+        of where files came from.
     FileExistsError
         There is a `target` already.
     OSError
@@ -125,6 +129,8 @@ def _write(members: Members, folder: Path, max_bytes: int) -> None:
             raise ArchiveError(
                 f"it holds at least {declared} bytes, more than the {max_bytes} expected."
             )
+        if any(part.casefold() == _RESERVED for part in member.name.parts):
+            raise ArchiveError(f"it holds {RECORD}, which only zslearn writes.")
         if _RUBBISH.intersection(member.name.parts):
             with member.open():
                 continue

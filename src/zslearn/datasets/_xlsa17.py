@@ -24,7 +24,7 @@ from zslearn.datasets._class_split import ClassSplit
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.datasets._home import data_home
 from zslearn.datasets._limits import limit_reading
-from zslearn.datasets._provenance import provenance_of
+from zslearn.datasets._provenance import unproved
 from zslearn.datasets._xlsa17_classes import (
     RANDOM,
     random_class_splits,
@@ -32,6 +32,8 @@ from zslearn.datasets._xlsa17_classes import (
     read_unseen_classes,
 )
 from zslearn.datasets._xlsa17_files import (
+    PART_VARIABLES,
+    SPLIT_FILE,
     Classes,
     find_data_set,
     find_standard_split,
@@ -40,6 +42,7 @@ from zslearn.datasets._xlsa17_files import (
     read_parts,
 )
 from zslearn.datasets._xlsa17_splits import HoldOut, parts_of_classes, proposed_split
+from zslearn.datasets._xlsa17_versions import checked_version
 from zslearn.utils import did_you_mean, warn_user
 
 _P = ParamSpec("_P")
@@ -222,27 +225,34 @@ def load_xlsa17(
     home = find_data_set(folder, name)
     with limit_reading(max_bytes):
         classes = read_classes(home, signatures)
+        _check_splits(names, home, classes.names, version, class_splits)
         X, numbers = read_features(home, features)
         classes.check_labels(numbers, home / features)
         reader = SplitReader(
             name, home, folder, numbers, classes.names, class_splits, hold_out, random_state
         )
         splits = {split_name: reader.read(split_name, version) for split_name in names}
-    unproved = _unproved(home)
-    if unproved:
-        splits = {
-            split_name: replace(made, version=made.version + unproved)
-            for split_name, made in splits.items()
-        }
+    splits = {
+        split_name: replace(
+            made, version=made.version + unproved(home, *reader.sources(split_name))
+        )
+        for split_name, made in splits.items()
+    }
     return data_set(name, X, numbers, classes, splits, features)
 
 
-def _unproved(home: Path) -> str:
-    """What the version says of files whose archive nobody could check."""
-    provenance = provenance_of(home)
-    if provenance is None or provenance.is_verified:
-        return ""
-    return f"/unverified-{provenance.sha256[:8]}"
+def _check_splits(
+    names: Sequence[str], home: Path, class_names: list[Any], version: str | None, class_splits: Any
+) -> None:
+    """Refuse what is known to be wrong before features are read, which takes long."""
+    if version is not None and "ns" in names:
+        path = home / SPLIT_FILE
+        checked_version(path, read_parts(path, PART_VARIABLES, None), version)
+    if isinstance(class_splits, str) and class_splits == RANDOM:
+        return
+    for split in names:
+        if split.startswith("ss-"):
+            read_unseen_classes(class_splits, home, split, class_names)
 
 
 @dataclass
@@ -294,13 +304,20 @@ class SplitReader:
             return proposed_split(self.home, self.numbers, labels, version)
         made = ""
         if split in ("ss", "ss0"):
-            file = find_standard_split(self.folder, self.home, self.name)
-            parts = read_parts(file, ("train", "test_unseen"), len(self.numbers))
+            parts = read_parts(self._standard_split, ("train", "test_unseen"), len(self.numbers))
         else:
             unseen, made = self._unseen_classes(split)
             parts = parts_of_classes(self.numbers, unseen)
         hold_out = HoldOut(self._hold_out_amount(split), self.random_state)
         return hold_out.apply(split, parts, self.numbers, labels, made=made)
+
+    def sources(self, split: str) -> list[Path]:
+        """The folders that a split comes from, besides that of the data set."""
+        return [self._standard_split.parent] if split in ("ss", "ss0") else []
+
+    @functools.cached_property
+    def _standard_split(self) -> Path:
+        return find_standard_split(self.folder, self.home, self.name)
 
     @functools.cached_property
     def _drawn(self) -> dict[str, NDArray[np.intp]]:

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from zslearn.datasets._authors_files import read_hold_outs
 from zslearn.datasets._class_split import ClassSplit
 from zslearn.datasets._xlsa17_files import PART_VARIABLES, SPLIT_FILE, read_parts
-from zslearn.datasets._xlsa17_versions import found_version, parts_checksum
+from zslearn.datasets._xlsa17_versions import checked_version, parts_checksum
 from zslearn.utils import hold_out_per_class, name_some
 
 
@@ -24,13 +24,8 @@ def proposed_split(
     """Read the proposed split; refuse a `version` that the file contradicts."""
     path = home / SPLIT_FILE
     parts = read_parts(path, PART_VARIABLES, len(numbers))
-    found, reason = found_version(path, parts)
-    if version is not None and found not in (version, "unknown"):
-        raise ValueError(
-            f"{path}: version={version!r} was given, but this is {found}: {reason}; pass "
-            f"version={found!r} or None."
-        )
-    return _class_split(parts, numbers, labels, f"xlsa17/ns/{version or found}", str(path))
+    known = checked_version(path, parts, version)
+    return _class_split(parts, numbers, labels, f"xlsa17/ns/{known}", str(path))
 
 
 def _class_split(

@@ -48,13 +48,42 @@ def found_version(path: Path, parts: Mapping[str, NDArray[np.intp]]) -> tuple[st
     reason : str
         How it is known.
     """
-    tuning = _tuning_samples(path)
+    # Without test images of seen classes it is neither: they are what the two differ in.
+    tuning = _tuning_samples(path) if len(parts["test_seen"]) else None
     if tuning is not None and np.isin(parts["test_seen"], tuning).all():
         return "PS1", "train_loc and val_loc hold all test images of seen classes"
     if tuning is not None and np.array_equal(tuning, np.unique(parts["train"])):
         return "PS2", "train_loc and val_loc together are trainval_loc"
-    version = _KNOWN_SPLITS.get(parts_checksum(parts), "unknown")
-    return version, "its parts are those of a published file of this version"
+    version = _KNOWN_SPLITS.get(parts_checksum(parts))
+    if version is not None:
+        return version, "its parts are those of a published file of this version"
+    return "unknown", "neither train_loc and val_loc nor its parts tell"
+
+
+def checked_version(path: Path, parts: Mapping[str, NDArray[np.intp]], version: str | None) -> str:
+    """The publication that a file tells, or else `version`; ValueError where they contradict.
+
+    Parameters
+    ----------
+    path : Path
+        The file of splits.
+    parts : mapping
+        Its parts "train", "test_seen" and "test_unseen".
+    version : {"PS1", "PS2"} or None
+        What somebody says it is.
+
+    Returns
+    -------
+    {"PS1", "PS2", "unknown"}
+        The version.
+    """
+    found, reason = found_version(path, parts)
+    if version is not None and found not in (version, "unknown"):
+        raise ValueError(
+            f"{path}: version={version!r} was given, but this is {found}: {reason}; pass "
+            f"version={found!r} or None."
+        )
+    return version or found
 
 
 def tuning_leak(path: Path, parts: Mapping[str, NDArray[np.intp]]) -> int:

@@ -21,7 +21,6 @@ from zslearn.experiments._ranks import (
 from zslearn.experiments._records import failed_runs, grid_edges, read_records, write_record
 from zslearn.experiments._render import FORMATS, render, save_table_plot
 from zslearn.experiments._runs import run_benchmark
-from zslearn.experiments._spread import ALIKE as ALIKE
 from zslearn.experiments._summary import RunSummary, compare_runs, summarize_runs
 from zslearn.experiments._tables import ResultTable, build_table
 from zslearn.experiments._tuning import (

@@ -70,6 +70,7 @@ def tune_and_measure(
         results["calibration_factor"] = search.bias_
         calibrated = search.predict(np.concatenate([data.X_test_seen, data.X_test_unseen]))
         results["per_class"] = _per_class(generalized.y_true, calibrated, model.classes_)
+        results["unseen_classes"] = [str(label) for label in data.unseen_classes.tolist()]
         unseen, seen, _ = seen_unseen_curve(**vars(generalized))
         results["curve"] = {"acc_unseen": unseen.tolist(), "acc_seen": seen.tolist()}
     results["cross_validation"] = _cross_validation(search)

@@ -43,11 +43,16 @@ class Run:
 
     @property
     def slug(self) -> str:
-        """A file name that tells the run; the default protocol goes without saying."""
+        """A file name that tells the run; the default protocol goes without saying.
+
+        A split other than "ns" can be made in several ways, from published or random lists of
+        classes and with any hold-out: a digest of its version tells them apart.
+        """
         data, protocol = self.data, self.protocol.name
+        made = "" if data.split == "ns" else f"-{fingerprint(data.version)[:6]}"
         parts = [
             data.name,
-            data.split,
+            data.split + made,
             data.features,
             self.name,
             self.setting,
@@ -154,7 +159,7 @@ def _protocol_of(
 ) -> Protocol:
     """The protocol for one split."""
     if isinstance(protocol, Protocol):
-        if protocol.name in PROTOCOLS and protocol.name != "authors":
+        if protocol.name in PROTOCOLS and not protocol.is_authors:
             raise ValueError(f"The name {protocol.name!r} is taken; call your protocol otherwise.")
         if n_splits is not None:
             raise ValueError("A Protocol has its own number of folds: n_splits is not for it.")
@@ -180,6 +185,12 @@ def plan_runs(
     authors: str | os.PathLike[str] | None,
 ) -> Iterator[Run]:
     """Every run, in the order in which they are computed."""
+    if isinstance(protocol, Protocol) and protocol.is_for_one_split and len(parts) > 1:
+        names = name_some([part.split for part in parts])
+        raise ValueError(
+            f"The class_order and the rows held_out of the protocol {protocol.name!r} are those of "
+            f"one split, but there are several: {names}. Run each split with its own Protocol."
+        )
     protocols = [_protocol_of(protocol, part, settings, n_splits, authors) for part in parts]
     chosen_grid = grid or protocols[0].grid
     if chosen_grid not in GRIDS:

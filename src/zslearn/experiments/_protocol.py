@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -78,10 +78,17 @@ class Protocol:
     signature_scale: str | float | None = None
     grid: str = "fast"
     rescale_bias: bool = True
+    #: Set by :func:`authors_protocol` alone; a copy with other values is not the authors'.
+    is_authors: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not (isinstance(self.name, str) and self.name.strip() and self.name.isprintable()):
             raise ValueError(f"A protocol needs a name that can be printed; got {self.name!r}.")
+
+    @property
+    def is_for_one_split(self) -> bool:
+        """Whether it names classes or images by their positions, which are those of one split."""
+        return self.class_order is not None or np.ndim(self.held_out) > 0
 
     def folds(self, setting: str, n_seen: int, seed: int) -> ClassKFold:
         """Folds over the seen classes.
@@ -172,7 +179,7 @@ def authors_protocol(
         There is none for this data set and split.
     """
     found = load_authors_protocol(data, folder, hold_out=hold_out)
-    return Protocol(
+    protocol = Protocol(
         "authors",
         remainder="drop",
         class_order=found.class_order,
@@ -181,10 +188,12 @@ def authors_protocol(
         grid="paper",
         rescale_bias=False,
     )
+    object.__setattr__(protocol, "is_authors", True)
+    return protocol
 
 
-def named_grid(estimator: Any, name: str) -> Mapping[str, Sequence[Any]]:
-    """One of a method's grids by name.
+def named_grid(estimator: Any, name: str) -> list[dict[str, Sequence[Any]]]:
+    """The parts of one of a method's grids, by its name.
 
     Parameters
     ----------
@@ -196,14 +205,19 @@ def named_grid(estimator: Any, name: str) -> Mapping[str, Sequence[Any]]:
 
     Returns
     -------
-    mapping
-        Hyper-parameters with their values.
+    list of dict
+        Hyper-parameters with their values; most methods have one such part.
     """
     grids = getattr(estimator, "grids", {})
     if name in grids:
-        return grids[name]
+        return _parts(grids[name])
     if name == "paper-googlenet" and "paper" in grids:
         changes = [v for kind, v in _GOOGLENET.items() if isinstance(estimator, kind)]
-        return {**grids["paper"], **(changes[0] if changes else {})}
+        return [{**part, **(changes[0] if changes else {})} for part in _parts(grids["paper"])]
     there = ", ".join(repr(known) for known in grids) or "none"
     raise ValueError(f"{type(estimator).__name__} has no grid named {name!r}; there are: {there}.")
+
+
+def _parts(grid: Any) -> list[dict[str, Sequence[Any]]]:
+    """The mappings of a grid, which may be one alone."""
+    return [dict(part) for part in ([grid] if isinstance(grid, Mapping) else grid)]

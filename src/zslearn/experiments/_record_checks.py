@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from zslearn.experiments._names import is_fraction
+from zslearn.utils import is_share
 
 #: Version of the record files.
 RECORD_SCHEMA = 1
@@ -20,9 +21,6 @@ OPTIONAL = ("subset", "semantic", "variant", "protocol", "grid")
 FAILURE = ("type", "reason", "traceback")
 #: The protocol of a record that names none.
 DEFAULT_PROTOCOL = "default"
-
-# An area by the trapezoid rule may end this far above 1.
-_ROUNDING = 1e-9
 
 
 def check_record(record: Any) -> None:
@@ -79,15 +77,21 @@ def checked_metrics(record: Mapping[str, Any]) -> dict[str, float]:
             continue
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValueError(f"damaged record: metric {metric!r:.60} is not a number")
-        if math.isnan(value):
+        try:
+            number = float(value)
+        except OverflowError:
+            raise ValueError(
+                f"damaged record: metric {metric!r:.60} is too large a number"
+            ) from None
+        if math.isnan(number):
             continue
-        if is_fraction(metric) and not _is_share(value):
+        if is_fraction(metric) and not is_share(value):
             raise ValueError(
                 f"damaged record: metric {metric!r:.60} is {value!r:.60}, not a fraction"
             )
-        if not metric.isprintable() or math.isinf(value):
+        if not metric.isprintable() or math.isinf(number):
             raise ValueError(f"damaged record: metric {metric!r:.60} is {value!r:.60}")
-        found[metric] = float(value)
+        found[metric] = number
     return found
 
 
@@ -117,18 +121,46 @@ def checked_edges(record: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
     for name, edge in edges.items():
         if edge not in ("smallest", "largest") or not name.isprintable():
             raise ValueError(f"damaged record: the edge of {name!r:.60} is {edge!r:.60}")
-        found[name] = (chosen.get(name), edge)
+        value = chosen.get(name)
+        if isinstance(value, str) and not value.isprintable():
+            raise ValueError(f"damaged record: hyper-parameter {name!r:.60} is {value!r:.60}")
+        found[name] = (value, edge)
     return found
+
+
+def by_class_of(
+    record: Mapping[str, Any], metrics: Mapping[str, float]
+) -> dict[str, tuple[tuple[str, float], ...]]:
+    """Accuracies of single classes, by the metric that is their mean."""
+    per_class, unseen = record.get("per_class", {}), set(record.get("unseen_classes", ()))
+    found = {
+        "per_class_accuracy": tuple(per_class.items()),
+        "calibrated_unseen": tuple(pair for pair in per_class.items() if pair[0] in unseen),
+        "calibrated_seen": tuple(pair for pair in per_class.items() if pair[0] not in unseen),
+    }
+    # Of another metric of that name, or of other classes, they would not be the parts.
+    return {
+        metric: pairs
+        for metric, pairs in found.items()
+        if pairs and metric in metrics and abs(_mean(pairs) - metrics[metric]) < 1e-9
+    }
+
+
+def _mean(pairs: tuple[tuple[str, float], ...]) -> float:
+    return math.fsum(value for _, value in pairs) / len(pairs)
 
 
 def _check_details(record: Mapping[str, Any]) -> None:
     """Accuracies by class, the curve and the whole grid, where a record has them."""
     per_class = record.get("per_class", {})
-    if not isinstance(per_class, dict) or not all(map(_is_share, per_class.values())):
+    if not isinstance(per_class, dict) or not all(map(is_share, per_class.values())):
         raise ValueError("damaged record: 'per_class' is not an object of fractions")
+    unseen = record.get("unseen_classes", [])
+    if not isinstance(unseen, list) or not all(isinstance(name, str) for name in unseen):
+        raise ValueError("damaged record: 'unseen_classes' is not a list of text")
     curve = record.get("curve", {"acc_unseen": [], "acc_seen": []})
     sides = [curve.get(n) for n in ("acc_unseen", "acc_seen")] if isinstance(curve, dict) else []
-    lists = [side for side in sides if isinstance(side, list) and all(map(_is_share, side))]
+    lists = [side for side in sides if isinstance(side, list) and all(map(is_share, side))]
     if len(lists) != 2 or len(lists[0]) != len(lists[1]):
         raise ValueError("damaged record: 'curve' is not two lists of fractions of one length")
     table = record.get("cross_validation", {})
@@ -137,8 +169,3 @@ def _check_details(record: Mapping[str, Any]) -> None:
     sizes = {len(column) if isinstance(column, list) else -1 for column in table.values()}
     if len(sizes) > 1 or -1 in sizes:
         raise ValueError("damaged record: 'cross_validation' is not lists of one length")
-
-
-def _is_share(value: Any) -> bool:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and -_ROUNDING <= value <= 1 + _ROUNDING

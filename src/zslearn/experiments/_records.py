@@ -12,16 +12,23 @@ from zslearn.experiments._record_checks import (
     FAILURE,
     OPTIONAL,
     REQUIRED,
+    by_class_of,
     check_record,
     checked_edges,
     checked_failure,
     checked_metrics,
     checked_origin,
 )
-from zslearn.utils import DamagedFileError, read_checked_json, warn_user, write_checked_json
+from zslearn.utils import (
+    DamagedFileError,
+    plain,
+    read_checked_json,
+    warn_user,
+    write_checked_json,
+)
 
 _ORIGIN = (*REQUIRED, *OPTIONAL, "seed")
-_COLUMNS = (*_ORIGIN, "metric", "value", "file")
+_COLUMNS = (*_ORIGIN, "metric", "value", "by_class", "file")
 _RUN = ("dataset", "split", "features", "method", "setting", "protocol", "seed")
 _FAILED_COLUMNS = (*_RUN, *FAILURE, "file")
 _EDGE_COLUMNS = (*_RUN, "hyper_parameter", "value", "edge", "file")
@@ -52,6 +59,10 @@ def read_records(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
       :func:`failed_runs` lists it;
     - ``"checksum"``: SHA-256 of the rest as JSON with sorted keys and without spaces.
       :func:`write_record` computes it;
+    - optionally ``"per_class"``: class → accuracy. In the setting ``"zsl"`` these are the
+      accuracies behind ``per_class_accuracy``, in ``"gzsl"`` those behind ``calibrated_seen`` and
+      ``calibrated_unseen``; ``"unseen_classes"`` then lists the unseen ones. Whether two methods
+      differ is judged by these;
     - whatever else the run wants to keep: ``"hyper_parameters"``, ``"times"``, … Tables do not
       look at it.
 
@@ -73,7 +84,8 @@ def read_records(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
     DataFrame
         One row per number, with the columns `dataset`, `split`, `split_version`, `features`,
         `method`, `setting`, `subset`, `semantic`, `variant`, `protocol`, `grid`, `seed`, `metric`,
-        `value`, `file`.
+        `value`, `by_class`, `file`. `by_class` is a tuple of pairs, class and accuracy, where the
+        number is their mean and the record has them; else None.
 
     See Also
     --------
@@ -204,7 +216,9 @@ def _read(files: list[tuple[Path, str]], rows_of: Callable[[Any], Rows]) -> Rows
         except (ValueError, OSError) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             # Whatever it is, no table shows a number that nothing vouches for.
-            warn_user(f"Skipped {path}: {reason}. If it is a record, run it again (zslearn bench).")
+            warn_user(
+                f"Skipped {plain(path)}: {reason}. If it is a record, run it again (zslearn bench)."
+            )
     return rows
 
 
@@ -213,9 +227,11 @@ def _metric_rows(record: Any) -> Rows:
     if checked_failure(record) is not None:
         return []
     origin = checked_origin(record)
+    metrics = checked_metrics(record)
+    by_class = by_class_of(record, metrics)
     return [
-        {**origin, "metric": metric, "value": value}
-        for metric, value in checked_metrics(record).items()
+        {**origin, "metric": metric, "value": value, "by_class": by_class.get(metric)}
+        for metric, value in metrics.items()
     ]
 
 

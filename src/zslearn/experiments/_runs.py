@@ -7,8 +7,9 @@ import os
 import shutil
 import traceback
 from collections.abc import Callable, Sequence
+from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from sklearn.exceptions import FitFailedWarning
 
@@ -20,7 +21,7 @@ from zslearn.experiments._protocol import Protocol
 from zslearn.experiments._record_checks import check_record
 from zslearn.experiments._records import write_record
 from zslearn.experiments._tuning import TuningOptions
-from zslearn.utils import name_some, warn_user
+from zslearn.utils import name_some, plain, warn_user
 
 _SETTINGS = ("zsl", "gzsl")
 
@@ -128,6 +129,8 @@ def run_benchmark(
         if run in failed:
             continue
         if resume and run.is_finished():
+            # Left by a run that was killed as soon as its record was written.
+            shutil.rmtree(run.parts, ignore_errors=True)
             say(f"{run.label}: finished before")
             continue
         say(f"{run.label}: tuning")
@@ -169,15 +172,16 @@ def _check_settings(settings: Sequence[str]) -> None:
 def _as_seeds(seeds: int | Sequence[int], seed: int | None) -> list[int]:
     """Seeds, each once; one alone may be called `seed`."""
     if seed is not None:
-        if seeds not in ((0,), [0]):
+        if not isinstance(seeds, tuple | list) or tuple(seeds) != (0,):
             raise ValueError("Give seeds or seed, not both.")
         seeds = seed
-    found = [seeds] if isinstance(seeds, int) else list(dict.fromkeys(seeds))
+    found: list[Any] = [seeds] if isinstance(seeds, Integral) else list(cast("Any", seeds))
     if not found or not all(
-        isinstance(s, int) and not isinstance(s, bool) and s >= 0 for s in found
+        isinstance(s, Integral) and not isinstance(s, bool) and int(s) >= 0 for s in found
     ):
         raise ValueError(f"seeds are whole numbers, 0 or larger; got {seeds!r}.")
-    return found
+    # Plain numbers, as records hold them; NumPy's are no JSON.
+    return list(dict.fromkeys(map(int, found)))
 
 
 def _named_methods(methods: str | Sequence[str]) -> dict[str, Method]:
@@ -232,5 +236,4 @@ def _failure(error: Exception) -> dict[str, Any]:
 
 def _one_line(error: Exception) -> str:
     """What an error says, in one line that is safe to show on a terminal."""
-    line = " ".join(str(error).split()) or type(error).__name__
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+    return plain(" ".join(str(error).split())) or type(error).__name__

@@ -10,7 +10,14 @@ from typing import Any
 import pandas as pd
 
 from zslearn.experiments._names import is_drawn, metric_label
-from zslearn.experiments._spread import Runs, Spread, alike_to_best, seeds_text
+from zslearn.experiments._spread import (
+    ALIKE,
+    Measured,
+    Spread,
+    not_judged_text,
+    seeds_text,
+    verdicts,
+)
 
 #: The metrics of a summary, in its order.
 SUMMARY = (
@@ -35,9 +42,11 @@ class RunSummary:
         Fractions, NaN where there is none: one row per method, one column per metric.
     spread : DataFrame
         Standard deviation over the seeds of the means over class splits; NaN with one seed.
-    alike : DataFrame of bool
-        Whether a method does not differ from the best of its column: 0 lies in the 95 % t interval
-        of the paired differences, over class splits where there are several, else over seeds.
+    verdict : DataFrame of {"alike", "differs", "not judged", ""}
+        Whether a method differs from the best of its column, for which nothing is said. "alike": 0
+        lies in the 95 % t interval of the paired differences, over class splits where there are
+        several, else over classes for accuracies and over seeds for other numbers. "not judged":
+        there are fewer than two pairs, or the difference is the same in each.
     n_seeds : DataFrame of int
         How many seeds a number is a mean over.
     class_splits : tuple of str
@@ -48,10 +57,23 @@ class RunSummary:
 
     mean: pd.DataFrame
     spread: pd.DataFrame
-    alike: pd.DataFrame
+    verdict: pd.DataFrame
     n_seeds: pd.DataFrame
     class_splits: tuple[str, ...] = ()
     drawn: bool = False
+
+    @property
+    def alike(self) -> pd.DataFrame:
+        """Whether a method does not differ from the best of its column."""
+        return self.verdict == "alike"
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know of the comparison with the best."""
+        several = bool((self.n_seeds > 1).any(axis=None))
+        not_judged = not_judged_text(self.verdict, several_seeds=several)
+        alike = ALIKE if self.alike.any(axis=None) else ""
+        return [note for note in (alike, not_judged) if note]
 
     @property
     def runs(self) -> str:
@@ -128,14 +150,18 @@ def compare_runs(records: pd.DataFrame) -> RunSummary:
     records, class_splits = _prepared(records)
     several = [name for name in _ORIGIN if records[name].nunique() > 1]
     shown = [name for name in SUMMARY if (records["metric"] == name).any()]
-    cells: dict[Hashable, dict[str, dict[tuple[Hashable, str], float]]] = {}
+    cells: dict[Hashable, dict[str, Measured]] = {}
     for record in records.to_dict("records"):
         cells.setdefault(tuple(record[name] for name in (*several, "method")), {})
     # The first of two that give the same number: conventional before generalized.
     for record in records.sort_values("setting", ascending=False, kind="stable").to_dict("records"):
         row = tuple(record[name] for name in (*several, "method"))
-        runs = cells[row].setdefault(record["metric"], {})
-        runs.setdefault((record["seed"], record["class_split"]), record["value"])
+        cell = cells[row].setdefault(record["metric"], Measured())
+        run = (record["seed"], record["class_split"])
+        if run not in cell.runs:
+            cell.runs[run] = record["value"]
+            if isinstance(by_class := record.get("by_class"), tuple):
+                cell.by_class[run] = dict(by_class)
     summary = _tables(cells, [*several, "method"], shown, class_splits)
     versions = records["split_version"].unique() if "split_version" in records else ()
     return replace(summary, drawn=any(is_drawn(str(version)) for version in versions))
@@ -170,7 +196,7 @@ def is_class_split(split: str) -> bool:
 
 
 def _tables(
-    cells: dict[Any, dict[str, dict[tuple[Hashable, str], float]]],
+    cells: dict[Any, dict[str, Measured]],
     names: list[str],
     shown: list[str],
     class_splits: tuple[str, ...],
@@ -180,33 +206,32 @@ def _tables(
     index: Any = pd.Index([row[-1] for row in rows], name="method")
     if len(names) > 1:
         index = pd.MultiIndex.from_tuples(rows, names=names)
-    nothing: Runs = {}
+    nothing = Measured()
     mean: dict[str, Any] = {}
     spread: dict[str, Any] = {}
-    alike: dict[str, Any] = {}
+    verdict: dict[str, Any] = {}
     n_seeds: dict[str, Any] = {}
     # Methods are compared with those of the same data set, split and so on.
     groups: dict[Any, list[int]] = {}
     for position, row in enumerate(rows):
         groups.setdefault(row[:-1], []).append(position)
     for metric in shown:
-        runs = [cells[row].get(metric, nothing) for row in rows]
-        measured = [Spread.of(found) for found in runs]
-        marks = [False] * len(rows)
+        in_column = [cells[row].get(metric, nothing) for row in rows]
+        measured = [Spread.of(cell.runs) for cell in in_column]
+        words = [""] * len(rows)
         for positions in groups.values():
-            for position, mark in zip(
-                positions, alike_to_best(runs[i] for i in positions), strict=True
-            ):
-                marks[position] = mark
+            found = verdicts(in_column[i] for i in positions)
+            for position, word in zip(positions, found, strict=True):
+                words[position] = word
         label = metric_label(metric)
-        mean[label] = [found.mean for found in measured]
-        spread[label] = [found.deviation for found in measured]
-        n_seeds[label] = [found.n_seeds for found in measured]
-        alike[label] = marks
+        mean[label] = [spread_of.mean for spread_of in measured]
+        spread[label] = [spread_of.deviation for spread_of in measured]
+        n_seeds[label] = [spread_of.n_seeds for spread_of in measured]
+        verdict[label] = words
     return RunSummary(
         mean=pd.DataFrame(mean, index=index),
         spread=pd.DataFrame(spread, index=index),
-        alike=pd.DataFrame(alike, index=index),
+        verdict=pd.DataFrame(verdict, index=index, dtype=object),
         n_seeds=pd.DataFrame(n_seeds, index=index),
         class_splits=class_splits,
     )

@@ -12,7 +12,7 @@ from zslearn.datasets import N_CLASS_SPLITS
 from zslearn.experiments._names import is_drawn, metric_label, same_features, short_version
 from zslearn.experiments._ranks import Ranking
 from zslearn.experiments._record_checks import DEFAULT_PROTOCOL
-from zslearn.experiments._spread import seeds_text
+from zslearn.experiments._spread import not_judged_text, seeds_text
 from zslearn.experiments._table_layouts import Column, Key, TableColumn
 from zslearn.experiments._table_places import UNCALIBRATED, OwnNumber
 
@@ -138,6 +138,12 @@ def tuning_notes(
         compared = "; the paper tunes these as in the conventional one" if of_paper else ""
         return [f"{note}{compared}."]
     return []
+
+
+def verdict_notes(verdict: pd.DataFrame, n_seeds: pd.DataFrame) -> list[str]:
+    """Say what could not be compared with the best."""
+    note = not_judged_text(verdict, several_seeds=bool((n_seeds > 1).any(axis=None)))
+    return [note] if note else []
 
 
 def rank_notes(rankings: Mapping[tuple[str, str], Ranking]) -> list[str]:

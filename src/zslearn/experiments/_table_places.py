@@ -18,7 +18,7 @@ from zslearn.experiments._names import (
     short_version,
 )
 from zslearn.experiments._record_checks import DEFAULT_PROTOCOL, OPTIONAL
-from zslearn.experiments._spread import Runs
+from zslearn.experiments._spread import Measured, Run
 from zslearn.experiments._summary import is_class_split
 from zslearn.experiments._table_layouts import Column, Key
 from zslearn.utils import name_some
@@ -41,6 +41,7 @@ class OwnNumber:
     seed: Hashable
     protocol: str
     grid: str
+    by_class: tuple[tuple[str, float], ...] = ()
 
 
 def comparable_records(
@@ -177,6 +178,8 @@ def _place(
             row = known
             break
     percent = columns[column].unit == "%"
+    # NaN where a table of records was put together from several.
+    by_class = record.get("by_class")
     return OwnNumber(
         row=row,
         column=column,
@@ -188,6 +191,7 @@ def _place(
         seed=None if pd.isna(record.get("seed")) else record["seed"],
         protocol=record["protocol"],
         grid=record["grid"],
+        by_class=by_class if isinstance(by_class, tuple) else (),
     )
 
 
@@ -221,15 +225,19 @@ def prefer_conventional(own_numbers: list[OwnNumber]) -> list[OwnNumber]:
     ]
 
 
-def runs_by_place(own_numbers: Iterable[OwnNumber]) -> dict[tuple[Key, Key], Runs]:
+def measured_by_place(own_numbers: Iterable[OwnNumber]) -> dict[tuple[Key, Key], Measured]:
     """Our numbers by row and column, each by seed and class split; the mean of several of one."""
-    values: dict[tuple[Key, Key], dict[tuple[Hashable, str], list[float]]] = {}
+    places: dict[tuple[Key, Key], dict[Run, list[OwnNumber]]] = {}
     for number in own_numbers:
-        runs = values.setdefault((number.row, number.column), {})
-        runs.setdefault((number.seed, number.class_split), []).append(number.value)
+        runs = places.setdefault((number.row, number.column), {})
+        runs.setdefault((number.seed, number.class_split), []).append(number)
     return {
-        place: {run: sum(found) / len(found) for run, found in runs.items()}
-        for place, runs in values.items()
+        place: Measured(
+            {run: sum(n.value for n in found) / len(found) for run, found in runs.items()},
+            # Of several records of one run the mean has no value of a class.
+            {run: dict(found[0].by_class) for run, found in runs.items() if len(found) == 1},
+        )
+        for place, runs in places.items()
     }
 
 

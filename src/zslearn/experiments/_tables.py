@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import numpy as np
 import pandas as pd
 
 from zslearn.experiments._published import KEYS, TABLES, load_published
 from zslearn.experiments._ranks import Ranking, rank_methods
 from zslearn.experiments._record_checks import REQUIRED
-from zslearn.experiments._spread import Runs, Spread, alike_to_best
+from zslearn.experiments._spread import Spread
 from zslearn.experiments._table_layouts import (
     LAYOUTS,
     Column,
@@ -29,6 +28,7 @@ from zslearn.experiments._table_layouts import (
     row_label,
     shows_paper,
 )
+from zslearn.experiments._table_marks import Comparison, best_marks
 from zslearn.experiments._table_notes import (
     class_split_notes,
     count_notes,
@@ -36,15 +36,16 @@ from zslearn.experiments._table_notes import (
     protocol_notes,
     rank_notes,
     tuning_notes,
+    verdict_notes,
     version_notes,
 )
 from zslearn.experiments._table_places import (
     OwnNumber,
     comparable_records,
+    measured_by_place,
     place_records,
     prefer_conventional,
     refuse_mixtures,
-    runs_by_place,
 )
 from zslearn.utils import name_some
 
@@ -68,16 +69,18 @@ class ResultTable:
     published_decimals : DataFrame of shape (n_rows, n_columns)
         Digits after the point of the published numbers.
     marks_ours, marks_published : DataFrame of shape (n_rows, n_columns)
-        ``"best"``, ``"second"`` or nothing. Ours are compared among themselves; the published ones
-        are as the paper marks them.
+        ``"best"``, ``"second"`` or nothing. Ours are compared among themselves, by their means over
+        the runs that all have; the published ones are as the paper marks them.
     spread : DataFrame of shape (n_rows, n_columns)
         Standard deviation of our numbers over the seeds, each the mean over class splits; NaN with
         one seed.
     n_seeds : DataFrame of shape (n_rows, n_columns)
         Over how many seeds ours are means; 0 without a number.
-    alike : DataFrame of bool of shape (n_rows, n_columns)
-        Whether our number does not differ from our best one: 0 lies in the 95 % t interval of the
-        paired differences, over class splits where there are several, else over seeds.
+    verdict : DataFrame of shape (n_rows, n_columns)
+        Whether our number differs from our best one: ``"alike"``, ``"differs"``, ``"not judged"``
+        or nothing. Alike is where 0 lies in the 95 % t interval of the paired differences, over
+        class splits where there are several, else over classes for accuracies and over seeds for
+        other numbers.
     best_of : {"column", "row"}
         What the marks compare.
     rankings : dict
@@ -97,10 +100,15 @@ class ResultTable:
     marks_published: pd.DataFrame
     spread: pd.DataFrame
     n_seeds: pd.DataFrame
-    alike: pd.DataFrame
+    verdict: pd.DataFrame
     best_of: Literal["column", "row"]
     rankings: dict[tuple[str, str], Ranking]
     notes: tuple[str, ...]
+
+    @property
+    def alike(self) -> pd.DataFrame:
+        """Whether our number does not differ from our best one."""
+        return self.verdict == "alike"
 
     @property
     def difference(self) -> pd.DataFrame:
@@ -123,8 +131,9 @@ def build_table(
 
     Methods and data sets that the paper's table lacks come after its own; a table of nothing but
     data sets of one's own does not name the paper. Several records with one place (seeds, class
-    splits) give their mean; with several seeds also the spread, and a mark for each method that
-    does not differ from the best.
+    splits) give their mean; with several seeds also the spread. The best is marked, and so is each
+    method that does not differ from it. Where methods have different runs, as those of a benchmark
+    that is not finished, ranks and the best go by the runs that all have.
 
     Parameters
     ----------
@@ -224,8 +233,9 @@ def _assemble(
     layout = LAYOUTS[like]
     names = [all_names[key] for key in columns]
     labels = [row_label(layout, row) for row in rows]
-    ours = runs_by_place(own_numbers)
-    measured = {place: Spread.of(runs) for place, runs in ours.items()}
+    ours = measured_by_place(own_numbers)
+    measured = {place: Spread.of(cell.runs) for place, cell in ours.items()}
+    comparison = Comparison.of(layout, rows, columns, ours)
     nothing = Spread.of({})
 
     def frame(cell: Callable[[Key, Key, Column], Any]) -> pd.DataFrame:
@@ -234,6 +244,12 @@ def _assemble(
 
     def our_mean(row: Key, key: Key, column: Column) -> float:
         return round(measured.get((row, key), nothing).mean, column.decimals)
+
+    def our_compared(row: Key, key: Key, column: Column) -> float:
+        return round(Spread.of(comparison.compared[row, key].runs).mean, column.decimals)
+
+    def our_verdict(row: Key, key: Key, _: Column) -> str:
+        return comparison.verdicts[row, key]
 
     def our_spread(row: Key, key: Key, _: Column) -> float:
         return measured.get((row, key), nothing).deviation
@@ -254,7 +270,8 @@ def _assemble(
     our_frame, published_frame = frame(our_mean).astype(float), frame(printed).astype(float)
     table_columns = _table_columns(layout, columns, names, own_numbers)
     of_paper = shows_paper(layout, rows, columns, {row for row, _ in published})
-    rankings = _rankings(layout, table_columns, our_frame, published_frame)
+    compared, verdict = frame(our_compared).astype(float), frame(our_verdict).astype(object)
+    rankings = _rankings(layout, table_columns, compared, published_frame)
     if not of_paper:
         # A rank on one data set of one's own is its number once more.
         rankings = {key: ranking for key, ranking in rankings.items() if ranking.n_columns > 1}
@@ -268,11 +285,11 @@ def _assemble(
         ours=our_frame,
         published=published_frame,
         published_decimals=frame(printed_decimals),
-        marks_ours=_marks(layout, rows, our_frame),
+        marks_ours=best_marks(layout, rows, compared),
         marks_published=frame(printed_mark),
         spread=frame(our_spread).astype(float),
         n_seeds=n_seeds,
-        alike=_alike(layout, rows, columns, ours, labels, names),
+        verdict=verdict,
         best_of=layout.best,
         rankings=rankings,
         notes=(
@@ -282,6 +299,8 @@ def _assemble(
             *count_notes(names, columns, own_numbers, n_seeds),
             *class_split_notes(names, columns, own_numbers),
             *tuning_notes(columns, own_numbers, of_paper=of_paper),
+            *comparison.notes(dict(zip(rows, labels, strict=True)), all_names),
+            *verdict_notes(verdict, n_seeds),
             *rank_notes(rankings),
         ),
     )
@@ -308,44 +327,6 @@ def _table_columns(
         )
         for name, (key, column) in zip(names, columns.items(), strict=True)
     )
-
-
-def _marks(layout: Layout, rows: Iterable[Key], ours: pd.DataFrame) -> pd.DataFrame:
-    """Mark our best and second best, by row or by column."""
-    if layout.best == "row":
-        return _best(ours.T, [""] * ours.shape[1]).T
-    block = layout.block
-    return _best(ours, [row[layout.rows.index(block)] if block else "" for row in rows])
-
-
-def _alike(
-    layout: Layout,
-    rows: Iterable[Key],
-    columns: Iterable[Key],
-    ours: Mapping[tuple[Key, Key], Runs],
-    labels: list[str],
-    names: list[str],
-) -> pd.DataFrame:
-    """Which of our numbers do not differ from the best that they are compared with."""
-    rows, columns = list(rows), list(columns)
-    alike = [[False] * len(columns) for _ in rows]
-    groups: dict[Any, list[tuple[int, int]]] = {}
-    for i, row in enumerate(rows):
-        block = row[layout.rows.index(layout.block)] if layout.block else ""
-        for j in range(len(columns)):
-            groups.setdefault(i if layout.best == "row" else (block, j), []).append((i, j))
-    for places in groups.values():
-        marks = alike_to_best(ours.get((rows[i], columns[j]), {}) for i, j in places)
-        for (i, j), mark in zip(places, marks, strict=True):
-            alike[i][j] = mark
-    return pd.DataFrame(alike, index=labels, columns=names, dtype=bool)
-
-
-def _best(values: pd.DataFrame, blocks: Sequence[str]) -> pd.DataFrame:
-    """Mark the best and the second best of each column among the rows of a block."""
-    places = values.groupby(np.asarray(blocks, dtype=object)).rank(ascending=False, method="min")
-    marks = pd.DataFrame("", index=values.index, columns=values.columns, dtype=object)
-    return marks.mask(places == 1, "best").mask(places == 2, "second")
 
 
 def _rankings(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,9 +60,12 @@ class TuningOptions:
         }
         return ZeroShotSearchCV(estimator, grid, **(defaults | options))
 
-    def grid_of(self, estimator: Any) -> Mapping[str, Sequence[Any]]:
-        """The values of an estimator's hyper-parameters to search."""
-        return named_grid(estimator, self.grid)
+    def grid_of(self, estimator: Any, *, without: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """The values of an estimator's hyper-parameters to search, in one or several parts."""
+        grid = named_grid(estimator, self.grid)
+        parts = [{n: v for n, v in part.items() if n not in without} for part in grid]
+        # Parts that told only such hyper-parameters apart are one.
+        return [part for i, part in enumerate(parts) if part not in parts[:i]]
 
 
 def tune_at_once(estimator: Any, data: ZeroShotDataset, options: TuningOptions) -> ZeroShotSearchCV:
@@ -102,8 +105,7 @@ def tune_without(
     """
 
     def tune(estimator: Any, data: ZeroShotDataset, options: TuningOptions) -> ZeroShotSearchCV:
-        grid = {n: v for n, v in options.grid_of(estimator).items() if n not in names}
-        return _fit(options.search(estimator, grid), data)
+        return _fit(options.search(estimator, options.grid_of(estimator, without=names)), data)
 
     return tune
 
@@ -132,7 +134,7 @@ def tune_on_exemplars(
         The second search, fitted on the training part.
     """
     inner = estimator.estimator
-    grid = {n: v for n, v in options.grid_of(estimator).items() if n != "n_components"}
+    grid = options.grid_of(estimator, without=["n_components"])
     regressors = _fit(
         options.search(
             clone(estimator).set_params(estimator=None),
@@ -145,7 +147,10 @@ def tune_on_exemplars(
         data,
     )
     chosen = clone(estimator).set_params(**regressors.best_params_)
-    inner_grid = {f"estimator__{name}": v for name, v in options.grid_of(inner).items()}
+    inner_grid = [
+        {f"estimator__{name}": values for name, values in part.items()}
+        for part in options.grid_of(inner)
+    ]
     return _joined(regressors, _fit(options.search(chosen, inner_grid), data))
 
 

@@ -17,14 +17,14 @@ import numpy as np
 from zslearn.utils import (
     DamagedFileError,
     Floats,
+    is_share,
     read_checked_json,
+    warn_once,
     warn_user,
     write_checked_json,
 )
 
 _SECONDS = 5.0
-# An area by the trapezoid rule may end this far above 1.
-_ROUNDING = 1e-9
 
 
 class Checkpoint:
@@ -62,7 +62,7 @@ class Checkpoint:
         self._n_settings = n_settings
         self._names, self._fractions = frozenset(names), frozenset(fractions)
         self._written = time.monotonic()
-        if self.path is not None and self.path.exists():
+        if self.path is not None:
             self.done = self._read(self.path)
 
     def _read(self, path: Path) -> dict[int, dict[str, float]]:
@@ -71,6 +71,8 @@ class Checkpoint:
             if content.get("key") != self.key:
                 return {}
             return self._checked(content.get("done"))
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
         except (OSError, DamagedFileError) as error:
             warn_user(f"Passed over the checkpoint {path}: {error}. Its scores are computed again.")
             return {}
@@ -94,13 +96,13 @@ class Checkpoint:
         if value is None:
             return math.nan
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise DamagedFileError(f"{name!r} is {value!r}, not a number")
-        if name in self._fractions and not -_ROUNDING <= value <= 1 + _ROUNDING:
-            raise DamagedFileError(f"{name!r} is {value!r}, not between 0 and 1")
+            raise DamagedFileError(f"{name!r:.60} is {value!r:.60}, not a number")
+        if name in self._fractions and not is_share(value):
+            raise DamagedFileError(f"{name!r:.60} is {value!r:.60}, not between 0 and 1")
         try:
             return float(value)
         except OverflowError:
-            raise DamagedFileError(f"{name!r} is too large a number") from None
+            raise DamagedFileError(f"{name!r:.60} is too large a number") from None
 
     def add(self, index: int, scores: dict[str, float]) -> None:
         """Keep what a setting gave; written now and then."""
@@ -109,14 +111,22 @@ class Checkpoint:
             self.write()
 
     def write(self) -> None:
-        """Write all that is finished."""
+        """Write all that is finished; a search goes on without a checkpoint if it cannot."""
         if self.path is None:
             return
         done = {
             str(index): {name: None if math.isnan(v) else v for name, v in scores.items()}
             for index, scores in self.done.items()
         }
-        write_checked_json(self.path, {"key": self.key, "done": done})
+        try:
+            write_checked_json(self.path, {"key": self.key, "done": done})
+        except OSError as error:
+            # Of the folder: every fold has a file there, and meets the same.
+            warn_once(
+                f"Could not write checkpoints to {self.path.parent} "
+                f"({error.strerror or type(error).__name__}). The search goes on; if it is "
+                "stopped, it starts anew."
+            )
         self._written = time.monotonic()
 
     def table(self, n_settings: int, names: Sequence[str]) -> dict[str, Floats]:

@@ -108,15 +108,15 @@ class FoldTask:
         left = [i for i in range(len(self.settings)) if i not in self.checkpoint.done]
         advance(len(self.settings) - len(left))
         failures: dict[int, str] = {}
-        with warnings.catch_warnings():
-            # Said again when the chosen setting is fitted on all of the data.
-            warnings.simplefilter("ignore", InputWarning)
-            try:
+        try:
+            with warnings.catch_warnings():
+                # Said again when the chosen setting is fitted on all of the data.
+                warnings.simplefilter("ignore", InputWarning)
                 self._fit_or_halve(left, validation, advance, failures)
-            finally:
-                # Also after Ctrl-C: what is finished is not lost.
-                if left:
-                    self.checkpoint.write()
+        finally:
+            # Also after Ctrl-C: what is finished is not lost.
+            if left:
+                self.checkpoint.write()
         kept = [*self.names, *TIMES, TIED]
         return FoldResult(self.checkpoint.table(len(self.settings), kept), failures)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -101,6 +102,31 @@ def warn_of_failures(
 
 
 def _say(line: str, level: int, printed: bool) -> None:
+    """Log a line; print it where nobody who listens to the logger shows it."""
     _logger.log(level, line)
-    if printed:
+    if printed and not _is_shown(level):
         print(line)
+
+
+def _is_shown(level: int) -> bool:
+    """Whether a handler of the logger, or of one above it, writes lines of a level to a stream.
+
+    Handlers that write to files do not count: what `verbose` asks for is to be seen.
+    """
+    if not _logger.isEnabledFor(level):
+        return False
+    logger: logging.Logger | None = _logger
+    while logger is not None:
+        if any(_writes_to_a_screen(h) and level >= h.level for h in logger.handlers):
+            return True
+        logger = logger.parent if logger.propagate else None
+    return False
+
+
+def _writes_to_a_screen(handler: logging.Handler) -> bool:
+    return getattr(handler, "stream", None) in (
+        sys.stdout,
+        sys.stderr,
+        sys.__stdout__,
+        sys.__stderr__,
+    )

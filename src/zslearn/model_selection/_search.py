@@ -95,7 +95,8 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
     verbose : int, default=0
         As in scikit-learn: 1 shows the bar and says what was chosen; 2 also prints what each
         setting scored and how long it took. The logger "zslearn" has the first at level INFO and
-        the second at DEBUG, whatever this is.
+        the second at DEBUG, whatever this is; a line that a handler of this logger writes to the
+        terminal is not printed once more.
     error_score : "raise" or float, default=nan
         What a setting scores in a fold where fitting or scoring it fails. A warning names the
         setting, the fold and the reason, and the setting is not chosen if this is NaN. "raise" ends
@@ -182,6 +183,10 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         "temperature": [StrOptions({"cv"}), Interval(Real, 0, None, closed="neither"), None],
         "rescale_bias": ["boolean"],
     }
+
+    cv_results_: dict[str, Any]
+    best_index_: int
+    n_splits_: int
 
     def __init__(
         self,
@@ -381,7 +386,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
             running = Parallel(n_jobs=self.n_jobs, return_as="generator")(
                 delayed(task.run)(None if together else advance) for task in tasks
             )
-            results = []
+            results: list[FoldResult] = []
             for result in running:
                 say_fold(
                     len(results), len(folds), result, settings, next(iter(scorers)), self.verbose

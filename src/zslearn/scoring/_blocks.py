@@ -185,8 +185,17 @@ class _ClassSide:
                 f"{like.shape[1]} like the embedded rows; got shape {tuple(parameters.shape)}."
             )
         self.score = score
-        self.parameters = move_like(parameters, like)
+        # What float32 cannot hold becomes infinite.
+        with np.errstate(over="ignore"):
+            self.parameters = move_like(parameters, like)
         self.xp = xp = compat.array_namespace(like)
+        # Their squares, and products with rows that are not larger, are to be finite.
+        largest = float(xp.max(xp.abs(self.parameters)))
+        if not largest <= float(xp.finfo(self.parameters.dtype).max) ** 0.5:
+            raise ValueError(
+                f"The largest parameter of a class is {largest:.0e}, with which {like.dtype} "
+                "cannot compute. Regularise more, or give X in double precision."
+            )
         if score == "cosine":
             self.parameters = unit_rows(self.parameters)
         elif score == "euclidean":

@@ -236,7 +236,9 @@ class SignatureTable:
     def _labels_are_attributes_of(self, known: SignatureTable) -> bool:
         """Whether the rows are labelled by the attributes of another table."""
         rows = {normal_form(label) for label in self.labels.tolist()}
-        attributes = [set(map(normal_form, columns)) for columns in known.columns if columns]
+        # Columns without names are numbers, as classes may be.
+        named = [c for c in known.columns if c and list(c) != list(range(len(c)))]
+        attributes = [set(map(normal_form, columns)) for columns in named]
         return any(2 * len(rows & names) > len(names) for names in attributes)
 
     def aligned_with(self, known: SignatureTable) -> SignatureTable:

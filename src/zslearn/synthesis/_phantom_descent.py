@@ -22,6 +22,8 @@ _LARGEST_MOVE = 0.5
 _SUFFICIENT = 0.1
 # Halvings of a step before the method gives up.
 _HALVINGS = 25
+# Share of a small fall below which the promise of a step is not worth a try.
+_NEGLIGIBLE = 0.1
 # Steps in a row that hardly lower the objective, after which it has converged.
 _SMALL_STEPS = 3
 
@@ -60,11 +62,14 @@ class Descent(Generic[_Extra]):
         The objective after each step, falling.
     refused : bool
         Whether the last step was cut short by points that `evaluate` refused.
+    converged : bool
+        Whether it ended by itself, and not at its largest number of steps.
     """
 
     point: Point[_Extra]
     values: tuple[float, ...]
     refused: bool
+    converged: bool = True
 
 
 def descend(
@@ -74,6 +79,7 @@ def descend(
     eta: float,
     steps: int,
     fall: float,
+    highest: float | None = None,
 ) -> Descent[_Extra]:
     r"""Lower an objective by proximal gradient steps; it never rises.
 
@@ -93,35 +99,43 @@ def descend(
     steps : int
         Largest number of steps.
     fall : float
-        A step that lowers the objective by less than this share of it is small; the descent ends
-        after several small ones in a row.
+        A step that lowers the objective by less than this share of its whole fall so far is small;
+        the descent ends after several small ones in a row.
+    highest : float, optional
+        The objective that the whole fall is measured from; by default that of `start`.
 
     Returns
     -------
     Descent
         The last point.
     """
+    highest = start.value if highest is None else highest
     point, values, n_small = start, list[float](), 0
     slope = _norm(steepest(point, eta))
     length = _FIRST_MOVE * _norm(point.betas) / slope if slope > 0 else 0.0
-    refused = False
+    refused, converged = False, False
     for _ in range(steps):
         slope = _norm(steepest(point, eta))
         if slope == 0:
+            converged = True
             break
         # A step is never longer than length · slope.
         length = min(length, _LARGEST_MOVE * _norm(point.betas) / slope)
-        trial, length, refused = _search(point, evaluate, eta, length)
+        # Shorter steps than one that promises much less than a small fall are not worth a try.
+        least = _NEGLIGIBLE * fall * (highest - point.value)
+        trial, length, refused = _search(point, evaluate, eta, length, least)
         if trial is None:
+            converged = True
             break
-        is_small = point.value - trial.value <= fall * abs(trial.value)
+        is_small = point.value - trial.value <= fall * (highest - trial.value)
         n_small = n_small + 1 if is_small else 0
         length = _next_length(point, trial, length)
         point = trial
         values.append(point.value)
         if n_small == _SMALL_STEPS:
+            converged = True
             break
-    return Descent(point, tuple(values), refused)
+    return Descent(point, tuple(values), refused, converged)
 
 
 def _search(
@@ -129,6 +143,7 @@ def _search(
     evaluate: Callable[[Views, _Extra], Point[_Extra] | None],
     eta: float,
     length: float,
+    least: float,
 ) -> tuple[Point[_Extra] | None, float, bool]:
     """The next point, the length of the step to it, and whether longer steps were refused."""
     refused = False
@@ -138,7 +153,7 @@ def _search(
             for beta, gradient in zip(point.betas, point.gradients, strict=True)
         )
         moved = _norm(_difference(betas, point.betas))
-        if moved <= 1e-12 * _norm(point.betas):
+        if moved <= 1e-12 * _norm(point.betas) or moved**2 / (2 * length) < least:
             break
         trial = evaluate(betas, point.extra)
         refused = refused or trial is None

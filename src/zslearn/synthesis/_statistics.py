@@ -168,7 +168,7 @@ class ClassStatistics:
             to_numpy(squares),
             to_numpy(scatter),
             tuple(_compact(np.concatenate(parts)) for parts in kept) if factors else None,
-            None if weights is None else np.bincount(codes, weights, minlength=len(classes)),
+            None if weights is None else _sums(codes, weights, len(classes)),
         )
 
     @property
@@ -346,6 +346,11 @@ def ideal_signatures(X: Any, y: Any, *, feature_norm: str | None = "l2") -> pd.D
     """
     statistics = ClassStatistics.from_samples(X, y, feature_norm=feature_norm)
     return pd.DataFrame(statistics.means, index=statistics.classes)
+
+
+def _sums(codes: NDArray[np.intp], weights: Floats, n_classes: int) -> Floats:
+    """Weight of the samples of each class."""
+    return np.bincount(codes, weights, minlength=n_classes).astype(np.float64)
 
 
 def _compact(rows: Floats) -> Floats:

@@ -98,6 +98,8 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
         "seen", "kmeans" or "random" as there are as many, fewer or more phantoms than seen classes.
         Or signatures, one row per phantom with the attributes of the classes, which are normalised
         as those of the classes are; with several views a mapping of each view's name to its rows.
+        The length of a row is lost: `phantoms_` that were learned, given here, keep their
+        directions, but not the norms that they had learned.
     learn_phantoms : bool, default=False
         Whether the phantoms' signatures are learned, too, starting from `phantom_init`.
     phantom_training : {"exact", "truncated"}, default="exact"
@@ -119,7 +121,8 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
         Duality gap at which training ends, as a share of the objective and of what training gains:
         of the objective at W = 0 less the minimum.
     max_iter : int, default=4000
-        Largest number of Newton steps ("ovo") or passes over the samples ("cs", "struct").
+        Largest number of Newton steps ("ovo") or passes over the samples ("cs", "struct") of each
+        solve, and of steps or rounds with `learn_phantoms`.
     random_state : int, RandomState instance or None, default=0
         Seed of random phantoms, of k-means and of the order in which samples are visited.
     <parameters of every method>
@@ -154,6 +157,10 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
     -----
     Losses are means, over samples and for "ovo" also over classes, as in the authors' program; the
     paper writes sums. There is no intercept.
+
+    With `learn_phantoms` the problem is not convex. A sample weight of 2 and a sample that is there
+    twice then give the same objective, but learning may end in different minima of it, above all
+    with "cs" and "struct", whose solver visits samples in random order.
 
     References
     ----------

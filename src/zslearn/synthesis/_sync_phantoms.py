@@ -28,11 +28,10 @@ from zslearn.synthesis._phantoms import Views, combine, signature_norms
 from zslearn.synthesis._sync_training import Learned, SynCProblem, Synthesis
 from zslearn.utils import Array, Floats, to_numpy, warn_user
 
-# Learning takes at most this many steps ("exact") or rounds ("truncated"), and ends when one lowers
-# the objective by less than this share of it.
-_STEPS = 60
-_FALL = 1e-4
-# Truncated rounds in a row that lower it by less, after which learning ends.
+# A step ("exact") or round ("truncated") that lowers the objective by less than this share of its
+# whole fall so far is small.
+_FALL = 3e-4
+# Truncated rounds in a row that are small, after which learning ends.
 _SMALL_ROUNDS = 3
 # Steps on β between two solves for V, when truncated.
 _INNER_STEPS = 10
@@ -45,6 +44,11 @@ _SMOOTHING = 0.1
 _SHARPEN = 0.7
 # The condition number of S may grow up to here; beyond it phantoms cannot be told apart.
 _CONDITION = 1e7
+# With a penalty on v: in half of the directions in which the classifiers of the seen classes differ
+# at the start (by at least the first share of their largest difference) they go on to differ by at
+# least the second share of what they did.
+_DIRECTION = 0.01
+_LEAST_SPREAD = 0.05
 # Below this share of the signatures' norm the phantoms have shrunk away.
 _SHRUNK = 0.2
 
@@ -55,6 +59,15 @@ class _Trained:
 
     solution: SVMResult
     classifiers: Array
+
+
+@dataclass(frozen=True)
+class _Round:
+    """Where a truncated round ended, and the number of values until then."""
+
+    betas: Views
+    trained: _Trained
+    n_values: int
 
 
 def learn_phantoms(problem: SynCProblem, alpha: float, gamma: float) -> Learned:
@@ -106,62 +119,127 @@ class _Learner:
         #: Whether every W can be made, and costs the same however it is made.
         self.free = first.mixing is None
         self.condition = max(_CONDITION, 10 * first.condition)
-        # With a penalty on w the objective jumps up where S loses rank; with one on v phantoms may
-        # fall together, but not all of them.
-        self.least_rank = (
-            len(first.values) if problem.penalize == "w" else min(2, len(first.values))
-        )
+        self.first_rank = len(first.values)
+        #: What `_spread` must reach; set by `_demand_spread`.
+        self.n_directions, self.least_spread = 0, 0.0
 
     def exact(self) -> Descent[_Trained]:
         """Steps on β, each with its base classifiers solved for."""
-        start = self._solved(self.start, None)
+        problem, start = self.problem, self._solved(self.start, None)
+        self._demand_spread(start.extra)
 
         def evaluate(betas: Views, before: _Trained) -> Point[_Trained] | None:
-            return None if self._degenerate(betas) else self._solved(betas, before)
+            if self._singular(betas):
+                return None
+            point = self._solved(betas, before)
+            return None if self._alike(betas, point.extra) else point
 
-        descent = descend(start, evaluate, eta=self.problem.eta, steps=_STEPS, fall=_FALL)
+        descent = descend(start, evaluate, eta=problem.eta, steps=problem.max_iter, fall=_FALL)
         return replace(descent, values=(start.value, *descent.values))
 
     def truncated(self) -> Descent[_Trained]:
         """Steps on β and on V in turn, V at first to a loose tolerance."""
-        problem, loose = self.problem, max(_LOOSE, self.problem.tol)
-        margins = problem.margins
+        problem, margins = self.problem, self.problem.margins
+        # With a penalty on v a loose V does not tell whether classes become one.
+        loose = problem.tol if problem.penalize == "v" else max(_LOOSE, problem.tol)
         smoothing = _SMOOTHING * (1.0 if margins is None else float(margins.mean()))
-        betas, refused, n_small = self.start, False, 0
+        betas, steps = self.start, _INNER_STEPS
+        refused, converged, n_small = False, False, 0
         trained = self._train(betas, None, loose)
+        self._demand_spread(trained)
         values = [trained.solution.objective + self.objective.penalties(betas)]
-        for _ in range(_STEPS):
+        rounds = [_Round(betas, trained, len(values))]
+        for _ in range(problem.max_iter):
             before = values[-1]
             evaluate = self._with_classifiers(trained, smoothing)
             first = evaluate(betas, trained)
-            if first is None:
+            assert first is not None
+            inner = descend(
+                replace(first, value=before),
+                evaluate,
+                eta=problem.eta,
+                steps=steps,
+                fall=_FALL,
+                highest=values[0],
+            )
+            again = self._train(inner.point.betas, trained, loose)
+            refused = inner.refused
+            if self._alike(inner.point.betas, again):
+                # The round is undone and goes less far.
+                steps, refused = steps // 2, True
+                if steps:
+                    continue
+                converged = True
                 break
-            first = replace(first, value=values[-1])
-            inner = descend(first, evaluate, eta=problem.eta, steps=_INNER_STEPS, fall=_FALL)
-            betas, refused = inner.point.betas, inner.refused
+            betas = inner.point.betas
             values += inner.values
-            again = self._train(betas, trained, loose)
             value = again.solution.objective + self.objective.penalties(betas)
             if value < values[-1]:
                 trained = again
                 values.append(value)
+            rounds.append(_Round(betas, trained, len(values)))
             smoothing *= _SHARPEN
-            is_small = before - values[-1] <= _FALL * abs(values[-1])
+            is_small = before - values[-1] <= _FALL * (values[0] - values[-1])
             n_small = n_small + 1 if loose <= problem.tol and is_small else 0
             if n_small == _SMALL_ROUNDS:
+                converged = True
                 break
             loose = max(loose * _TIGHTEN, problem.tol)
-        point = self._solved(betas, trained)
+        point, values, n_undone = self._finished(rounds, values)
+        return Descent(point, (*values, point.value), refused or n_undone > 0, converged)
+
+    def _finished(
+        self, rounds: list[_Round], values: list[float]
+    ) -> tuple[Point[_Trained], list[float], int]:
+        """The last round with its base classifiers solved for, unless these make classes alike.
+
+        Then the round before, and so on; how many were undone is said, too.
+        """
+        for n_undone, last in enumerate(reversed(rounds)):
+            point = self._solved(last.betas, last.trained)
+            if n_undone == len(rounds) - 1 or not self._alike(last.betas, point.extra):
+                break
+        values = values[: last.n_values]
         if point.value > values[-1]:
-            point = self._kept(point, trained.classifiers, values[-1])
-        return Descent(point, (*values, point.value), refused)
+            point = self._kept(point, last.trained.classifiers, values[-1])
+        return point, values, n_undone
 
     def _synthesis(self, betas: Views) -> Synthesis:
         return Synthesis(self.objective.similarities(betas)[0], self.problem.penalize)
 
-    def _degenerate(self, betas: Views) -> bool:
-        """Whether phantoms have become too alike to make the classifiers that they could make."""
-        return self._synthesis(betas).rank(self.condition) < self.least_rank
+    def _singular(self, betas: Views) -> bool:
+        """Whether S has lost rank. With a penalty on w the objective jumps up there."""
+        if self.problem.penalize == "v":
+            return False
+        return self._synthesis(betas).rank(self.condition) < self.first_rank
+
+    def _demand_spread(self, start: _Trained) -> None:
+        """With a penalty on v: how much classifiers must differ, from what they do at the start.
+
+        The objective does not jump where S loses rank. At β = 0 all base classifiers are equal and
+        the data do not move β, so that for every eta > 0 it is a local minimum; with a large eta it
+        is the only one that learning finds, and there all classes are one.
+        """
+        if self.problem.penalize == "w":
+            return
+        spread = self._spread(self.start, start.classifiers)
+        n_directions = int(np.sum(spread > max(_DIRECTION * spread[0], 1e-12)))
+        self.n_directions = (n_directions + 1) // 2
+        if self.n_directions:
+            self.least_spread = _LEAST_SPREAD * float(spread[self.n_directions - 1])
+
+    def _alike(self, betas: Views, trained: _Trained) -> bool:
+        """Whether the classifiers of the seen classes have become too much alike."""
+        if self.n_directions == 0:
+            return False
+        spread = self._spread(betas, trained.classifiers)
+        return bool(spread[self.n_directions - 1] < self.least_spread)
+
+    def _spread(self, betas: Views, classifiers: Array) -> Floats:
+        """Singular values of W = S V less its mean row: how much classifiers differ."""
+        W = self.objective.similarities(betas)[0] @ to_numpy(classifiers)
+        spread: Floats = np.linalg.svd(W - W.mean(axis=0), compute_uv=False)
+        return spread
 
     def _train(self, betas: Views, before: _Trained | None, tol: float) -> _Trained:
         """Base classifiers within a tolerance, beginning with those of other phantoms."""
@@ -228,7 +306,7 @@ class _Learner:
         gram = V @ V.T
 
         def evaluate(betas: Views, extra: _Trained) -> Point[_Trained] | None:
-            if self._degenerate(betas):
+            if self._singular(betas) or self._alike(betas, trained):
                 return None
             similarities = self.objective.similarities(betas)[0]
             value, slope = problem.score_loss(responses @ similarities.T, smoothing=smoothing)
@@ -270,17 +348,47 @@ class _Learner:
                 'norm_penalty alone do. Use fewer phantoms (n_phantoms=0.6), penalize="v" or '
                 'phantom_training="truncated".'
             )
-        phantoms = view_arrays(combine(descent.point.betas, problem.signatures))
-        norms = signature_norms(problem.signatures)
-        shrunk = all(
+        if descent.refused:
+            what = f"are falling together. {self._why_stopped(descent.point)}"
+        elif self._shrunk(descent.point.betas):
+            what = f"have shrunk to less than {_SHRUNK} of the signatures' norm."
+        else:
+            what = ""
+        if what:
+            warn_user(
+                f"The phantoms {what} eta={problem.eta:.3g} outweighs "
+                f"norm_penalty={problem.norm_penalty:.3g} and what the data say: lower eta or "
+                "raise norm_penalty.",
+                ConvergenceWarning,
+            )
+        if not descent.converged:
+            warn_user(
+                f"Learning the phantoms took max_iter={problem.max_iter} steps, and the objective "
+                "still falls. Raise max_iter.",
+                ConvergenceWarning,
+            )
+
+    def _shrunk(self, betas: Views) -> bool:
+        """Whether no phantom is nearly as long as the signatures."""
+        phantoms = view_arrays(combine(betas, self.problem.signatures))
+        norms = signature_norms(self.problem.signatures)
+        return all(
             np.linalg.norm(rows, axis=1).max() < _SHRUNK * norm
             for rows, norm in zip(phantoms, norms, strict=True)
         )
-        if shrunk or descent.refused:
-            warn_user(
-                f"The phantoms {'have shrunk' if shrunk else 'are falling'} together: "
-                f"eta={problem.eta:.3g} outweighs norm_penalty={problem.norm_penalty:.3g} and what "
-                "the data say. Learning ended before they became one. Lower eta or raise "
-                "norm_penalty.",
-                ConvergenceWarning,
+
+    def _why_stopped(self, point: Point[_Trained]) -> str:
+        """What the steps that were refused would have made."""
+        if self.problem.penalize == "w":
+            return "Learning stopped before S became singular, where they cannot be told apart."
+        reason = (
+            "Learning stopped, not at a minimum, before the classifiers of the seen classes "
+            f"differed by less than {_LEAST_SPREAD} of what they did at first."
+        )
+        zero = self._solved(tuple(np.zeros_like(beta) for beta in point.betas), None).value
+        if zero < point.value:
+            reason += (
+                f" The objective is {point.value:.4g} there, and {zero:.4g} at β = 0, where all "
+                "classes have one classifier."
             )
+        return reason

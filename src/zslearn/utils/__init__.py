@@ -19,6 +19,7 @@ from zslearn.utils._fingerprint import fingerprint
 from zslearn.utils._folds import class_folds, hold_out_per_class
 from zslearn.utils._jit import jit, jit_inner
 from zslearn.utils._keywords import names_keywords
+from zslearn.utils._numbers import is_share
 from zslearn.utils._optional import import_optional
 from zslearn.utils._processes import end_with_parent
 from zslearn.utils._progress import progress_bar
@@ -32,7 +33,7 @@ from zslearn.utils._suggest import (
     normal_form,
     suggest,
 )
-from zslearn.utils._text import name_some
+from zslearn.utils._text import name_some, plain
 from zslearn.utils._threads import one_blas_thread
 from zslearn.utils._twins import refuse_twins
 from zslearn.utils._warnings import InputWarning, warn_once, warn_user
@@ -56,6 +57,7 @@ __all__ = [
     "hold_out_per_class",
     "import_optional",
     "is_foreign",
+    "is_share",
     "jit",
     "jit_inner",
     "look_alikes",
@@ -66,6 +68,7 @@ __all__ = [
     "names_keywords",
     "normal_form",
     "one_blas_thread",
+    "plain",
     "plain_tensor",
     "progress_bar",
     "read_checked_json",

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ from typing import Any
 from zslearn.utils._files import replacing
 
 CHECKSUM = "checksum"
+#: What is larger is nothing that the library wrote.
+MAX_BYTES = 64 * 2**20
 
 
 class DamagedFileError(ValueError):
@@ -39,6 +43,14 @@ def write_checked_json(
     plain = json.loads(json.dumps(dict(content)))
     plain[CHECKSUM] = _checksum(plain)
     text = json.dumps(plain, indent=indent)
+    try:
+        _write(path, text)
+    except FileNotFoundError:
+        # Another program has just removed the folder, which is made again.
+        _write(path, text)
+
+
+def _write(path: Path, text: str) -> None:
     with replacing(path) as temporary:
         temporary.write_text(f"{text}\n", encoding="utf-8")
 
@@ -59,11 +71,11 @@ def read_checked_json(path: Path) -> dict[str, Any]:
     Raises
     ------
     DamagedFileError
-        The file is no JSON, has no checksum, or was changed after it was written.
+        The file is no JSON, has no checksum, was changed after it was written, or is no file.
     OSError
         The file cannot be read.
     """
-    data = path.read_bytes()
+    data = _read(path)
     try:
         content = json.loads(data)
     # Numbers of too many digits, other bytes, and nesting without end.
@@ -83,6 +95,22 @@ def read_checked_json(path: Path) -> dict[str, Any]:
         raise DamagedFileError("changed after it was written: its checksum does not match")
     del content[CHECKSUM]
     return content
+
+
+def _read(path: Path) -> bytes:
+    """The bytes of a plain file of a size that can be; others are not waited for."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise DamagedFileError("no plain file")
+        with open(descriptor, "rb", closefd=False) as file:
+            data = file.read(MAX_BYTES + 1)
+    finally:
+        os.close(descriptor)
+    if len(data) > MAX_BYTES:
+        raise DamagedFileError(f"larger than {MAX_BYTES >> 20} MiB")
+    return data
 
 
 def _checksum(content: Mapping[str, Any]) -> str:

@@ -35,9 +35,12 @@ def replacing(path: Path) -> Iterator[Path]:
             os.fsync(file.fileno())
         os.replace(temporary, path)
         _sync_folder(path.parent)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+        # A full disk is reported without a name.
+        if isinstance(error, OSError) and error.errno and error.filename is None:
+            error.filename = str(path)
         raise
 
 

@@ -108,7 +108,7 @@ def _checked_files() -> Any:
     """Numba's class of cache files, with checksums; made when Numba is imported."""
     from numba.core.caching import IndexDataCacheFile
 
-    class CheckedFiles(IndexDataCacheFile):  # type: ignore[misc]
+    class CheckedFiles(IndexDataCacheFile):
         """Files that begin with the checksum of what follows."""
 
         def _load_index(self) -> dict[Any, str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import warnings
 
+from zslearn.utils._text import plain
+
 #: Messages that were said in this process.
 _SAID: set[str] = set()
 
@@ -19,7 +21,8 @@ def warn_user(message: str, category: type[Warning] = InputWarning) -> None:
     Parameters
     ----------
     message : str
-        What is odd, where, and what to do.
+        What is odd, where, and what to do. Control sequences, as names of files may have, are
+        written as escapes.
     category : type
         The kind of warning.
     """
@@ -28,7 +31,7 @@ def warn_user(message: str, category: type[Warning] = InputWarning) -> None:
     while frame.f_back is not None and _is_inside(frame.f_globals.get("__name__", "")):
         frame = frame.f_back
         level += 1
-    warnings.warn(message, category, stacklevel=level)
+    warnings.warn(plain(message, lines=True), category, stacklevel=level)
 
 
 def warn_once(message: str, category: type[Warning] = InputWarning) -> None:

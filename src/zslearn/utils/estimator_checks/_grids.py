@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import weakref
+from collections.abc import Mapping
 from typing import Any
 from unittest import SkipTest
 
@@ -49,7 +50,9 @@ def check_grid_is_valid(estimator: Any) -> None:
     constraints = estimator._parameter_constraints
     for grid_name, grid in getattr(estimator, "grids", {}).items():
         look = f"Look at grids[{grid_name!r}]."
-        for name, values in grid.items():
+        parts = [grid] if isinstance(grid, Mapping) else list(grid)
+        require(len(parts) > 0, estimator, "a grid is empty", look)
+        for name, values in (item for part in parts for item in part.items()):
             require(name in known, estimator, f"{name!r} is no hyper-parameter", look)
             require(len(values) > 0, estimator, f"{name!r} has no values", look)
             for value in values:

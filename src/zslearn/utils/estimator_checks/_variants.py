@@ -30,10 +30,17 @@ def grid_settings(estimator: Any) -> list[dict[str, Any]]:
     The first of all values; then one hyper-parameter after another at its last value; then all in
     the middle. So some settings agree in all but one, and work that is shared has its occasion.
     """
-    grids: Mapping[str, Mapping[str, Sequence[Any]]] = getattr(estimator, "grids", {})
+    grids: Mapping[str, Any] = getattr(estimator, "grids", {})
     if not grids:
         return []
     grid = grids["fast"] if "fast" in grids else next(iter(grids.values()))
+    parts = [grid] if isinstance(grid, Mapping) else list(grid)
+    settings = [setting for part in parts for setting in _settings_of(part)]
+    return [s for i, s in enumerate(settings) if s not in settings[:i]]
+
+
+def _settings_of(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Settings of a grid of one part; some may be there twice."""
     first = {name: values[0] for name, values in grid.items()}
     varied = [name for name, values in grid.items() if len(values) > 1]
     # Where there are more hyper-parameters than settings, several change together.
@@ -43,7 +50,7 @@ def grid_settings(estimator: Any) -> list[dict[str, Any]]:
         names = varied[start::n_groups]
         settings.append({**first, **{name: grid[name][-1] for name in names}})
     settings.append({name: values[len(values) // 2] for name, values in grid.items()})
-    return [s for i, s in enumerate(settings) if s not in settings[:i]]
+    return settings
 
 
 def other_settings(estimator: Any) -> list[dict[str, Any]]:

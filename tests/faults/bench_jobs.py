@@ -1,0 +1,44 @@
+"""Benchmarks that run in processes of their own; see ``jobs.py``."""
+
+from __future__ import annotations
+
+import time
+import warnings
+
+import jobs
+
+from zslearn.baselines import ESZSL
+from zslearn.datasets import make_zero_shot
+from zslearn.experiments import run_benchmark
+from zslearn.model_selection import _checkpoint
+from zslearn.synthesis import EXEM
+from zslearn.utils import _files
+
+DATA = make_zero_shot(
+    n_seen=8, n_unseen=3, n_features=6, n_attributes=5, samples_per_class=6, random_state=1
+)
+GRIDS = {
+    ESZSL: {"alpha_features": [0.1, 1.0, 10.0], "alpha_signatures": [0.1, 1.0]},
+    EXEM: {"gamma": [0.5, 1.0]},
+}
+
+
+def bench(folder, methods, pause):
+    """Run methods on small grids; what is finished is written at once, to a slow disk."""
+    for method, grid in GRIDS.items():
+        method.grids["fast"] = grid
+    fsync = _files.os.fsync
+
+    def slow_fsync(descriptor):
+        time.sleep(pause)
+        fsync(descriptor)
+
+    _checkpoint._SECONDS = 0.0
+    _files.os.fsync = slow_fsync
+    warnings.simplefilter("ignore")
+    run_benchmark(DATA, methods, folder, n_splits=2)
+
+
+if __name__ == "__main__":
+    jobs.JOBS["bench"] = bench
+    jobs.main()
