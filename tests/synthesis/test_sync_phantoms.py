@@ -573,7 +573,7 @@ def test_no_weights_make_all_classes_one(problem, loss, penalize, training):
     # Four unseen classes. With a penalty on w, S comes near to singular, and V becomes huge.
     assert accuracy(model, problem) > (0.5 if penalize == "v" else 0.3)
     if (penalize, training) == ("w", "truncated") and loss != "ovo":
-        # The kinks of the hinge hold the phantoms where they are of use.
+        # Learning ends before the phantoms shrink away, so that there is nothing to warn of.
         norms = np.linalg.norm(model.phantoms_, axis=1)
         assert norms.max() > 0.2 / model.signature_scale_[0]
         return

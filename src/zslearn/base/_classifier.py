@@ -78,7 +78,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
         "signature_scale": [
             StrOptions({"seen", "all"}),
             # Squares of what is divided by it are to be numbers of float32, too.
-            Interval(Real, 1e-10, 1e10, closed="both"),
+            Interval(Real, 1e-12, 1e12, closed="both"),
         ],
     }
 
