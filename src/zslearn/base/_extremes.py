@@ -10,13 +10,14 @@ from typing import Any
 
 from numpy.linalg import LinAlgError
 
-# What lies between the inverse of this and this can be a number of float32, and its square one of
-# float64.
+# What is not larger can be a number of float32, and its square one of float64.
 _LARGEST = 1e30
 
 
 def refuse_extreme_parameters(estimator: Any) -> None:
-    """Refuse hyper-parameters so large or so small that nothing can be computed with them.
+    """Refuse hyper-parameters so large that nothing can be computed with them.
+
+    Small ones pass: a penalty below rounding is none.
 
     Parameters
     ----------
@@ -26,17 +27,13 @@ def refuse_extreme_parameters(estimator: Any) -> None:
     Raises
     ------
     ValueError
-        Where one is not zero, finite, and beyond 1e±30.
+        Where one is finite, and beyond ±1e30.
     """
     for name, value in estimator.get_params(deep=False).items():
-        if not isinstance(value, Real) or not math.isfinite(value) or value == 0:
-            continue
-        size = abs(float(value))
-        if not 1 / _LARGEST <= size <= _LARGEST:
+        if isinstance(value, Real) and _LARGEST < abs(float(value)) < math.inf:
             raise ValueError(
-                f"{name}={value:.0e} of {type(estimator).__name__} is too "
-                f"{'large' if size > 1 else 'small'} to be computed with. "
-                "Take a number between 1e-30 and 1e+30."
+                f"{name}={value:.0e} of {type(estimator).__name__} is too large to be computed "
+                f"with. Take a number that is not beyond {_LARGEST:.0e}."
             )
 
 

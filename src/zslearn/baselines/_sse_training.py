@@ -133,8 +133,11 @@ class MarginObjective:
         G = np.zeros_like(E)
         G[: len(self.y)] = slope @ (self.patterns / pairs)
         loss = (self.alignment * of_means.sum() + each @ share) / pairs
-        penalty = self.alpha * (w @ w) + self.reference_alpha * np.sum(V * V) / n_classes
-        return float(loss + 0.5 * penalty), G
+        return float(loss + 0.5 * self.alpha * (w @ w) + self.penalty_of(V)), G
+
+    def penalty_of(self, V: Floats) -> float:
+        """The part of J that does not depend on w or on the samples."""
+        return 0.5 * self.reference_alpha * float(np.sum(V * V)) / len(V)
 
     def slope_in_w(self, w: Floats, V: Floats, G: NDArray[Any]) -> Floats:
         """∂J/∂w from the derivative in the responses."""
@@ -258,8 +261,8 @@ def _descend_in_w(
             return w, value, G, n_iter
         direction = -_inverse_hessian(pairs, slope)
         fall = float(slope @ direction)
-        # The first step would bring J to zero if it fell along a line.
-        step = 1.0 if pairs else -value / fall
+        # The first step would bring J, as far as it depends on w, to zero if it fell along a line.
+        step = 1.0 if pairs else (objective.penalty_of(V) - value) / fall
         for _ in range(_TRIALS):
             trial = w + step * direction
             trial_value, trial_G = objective.value(trial, V)
