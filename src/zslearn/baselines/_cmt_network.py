@@ -154,6 +154,8 @@ class NetworkProblem:
         mean = self._hidden_mean(sums)
         ridge = gram / self.n_samples - np.outer(mean, mean)
         ridge[np.diag_indices_from(ridge)] += self.alpha
+        if not np.isfinite(ridge).all():
+            raise FloatingPointError("the weights are no longer finite numbers")
         return scipy.linalg.solve(ridge, self._right_side(sums), assume_a="pos")
 
     def second_intercept(self, sums: Floats, second: Floats) -> Floats:
