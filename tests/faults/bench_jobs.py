@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 
-import jobs
-
 from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import run_benchmark
@@ -40,5 +38,8 @@ def bench(folder, methods, pause):
 
 
 if __name__ == "__main__":
+    # Beside this program; who only imports it does not find it.
+    import jobs
+
     jobs.JOBS["bench"] = bench
     jobs.main()
