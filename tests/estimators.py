@@ -7,14 +7,20 @@ import inspect
 from typing import Any
 
 import pytest
+from sklearn.linear_model import LogisticRegression
 
-from zslearn import baselines, calibration, model_selection, synthesis
+from zslearn import baselines, calibration, model_selection, networks, synthesis
 from zslearn.baselines import ESZSL
+from zslearn.networks import VAEGANGenerator, WGANGenerator
 from zslearn.synthesis import ExemplarMLP, SynC
 
 
 def _mlp() -> ExemplarMLP:
     return ExemplarMLP(hidden_size=50, learning_rate=1e-2, max_iter=100)
+
+
+def _adversarial(kind: type[Any]) -> Any:
+    return kind(hidden_size=256, n_epochs=40, learning_rate=1e-3, n_critic=2, batch_size=32)
 
 
 # Settings besides the default that take another way through the code; all but the first are slow.
@@ -97,6 +103,14 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"temperature": 2.0, "feature_norm": None},
         {"signature_scale": "all"},
     ],
+    "GeneratedFeatures": [
+        {"n_generated": 20},
+        {"n_generated": 20, "estimator": "mean"},
+        {"n_generated": 20, "estimator": LogisticRegression(), "feature_norm": None},
+        {"n_generated": 20, "estimator": ESZSL()},
+        {"n_generated": 20, "estimator": "mean", "generator": _adversarial(WGANGenerator)},
+        {"n_generated": 20, "estimator": "mean", "generator": _adversarial(VAEGANGenerator)},
+    ],
     "CalibratedStacking": [
         {"estimator": ESZSL()},
         {"estimator": ESZSL(), "bias": 0.1},
@@ -126,14 +140,18 @@ SLOW_CHECKS_OF = {
 }
 
 # Hyper-parameters of a kind that needs an extra → module.
-NEEDS: dict[type[Any], str] = {ExemplarMLP: "torch"}
+NEEDS: dict[type[Any], str] = {
+    ExemplarMLP: "torch",
+    WGANGenerator: "torch",
+    VAEGANGenerator: "torch",
+}
 
 
 def all_estimators() -> dict[str, type[Any]]:
     """Every public method and meta-estimator: what exports itself and has `add_classes`."""
     return {
         name: getattr(room, name)
-        for room in (baselines, synthesis, calibration, model_selection)
+        for room in (baselines, networks, synthesis, calibration, model_selection)
         for name in room.__all__
         if inspect.isclass(getattr(room, name)) and hasattr(getattr(room, name), "add_classes")
     }
@@ -179,4 +197,9 @@ def expected_failed_checks(estimator: Any) -> dict[str, str]:
         failures["check_sample_weight_equivalence_on_dense_data"] = (
             "two ways to a solution end within tol of it; check_sample_weight has a smaller one"
         )
+    if isinstance(estimator, networks.GeneratedFeatures):
+        if estimator.estimator != "mean":
+            failures["check_unused_class"] = "one classifier is trained over all described classes"
+        if hasattr(estimator.estimator, "synthesize"):
+            failures["check_inside_exem"] = "the inner method is fitted anew for every description"
     return failures

@@ -35,9 +35,16 @@ from zslearn.experiments._tuning import (
     tune_at_once,
     tune_in_two_steps,
     tune_on_exemplars,
+    tune_on_means,
     tune_without,
 )
 from zslearn.model_selection import ZeroShotSearchCV
+from zslearn.networks import (
+    GaussianGenerator,
+    GeneratedFeatures,
+    VAEGANGenerator,
+    WGANGenerator,
+)
 from zslearn.signatures import binary_kind, refuse_mixed_signatures
 from zslearn.synthesis import EXEM, GaussianEXEM, SynC
 from zslearn.utils import did_you_mean
@@ -156,6 +163,19 @@ def _original_forms() -> Iterator[Method]:
         yield Method(name, make, tune_without(*kept), in_default=False)
 
 
+def _generators() -> Iterator[Method]:
+    """Classifiers on generated features. What trains a network is as published, untuned."""
+    gaussians = partial(_generated_by, GaussianGenerator)
+    yield Method("generated Gaussians", gaussians, tune_on_means, in_default=False)
+    for name, generator in (("f-CLSWGAN", WGANGenerator), ("f-VAEGAN-D2", VAEGANGenerator)):
+        make = partial(_generated_by, generator)
+        yield Method(name, make, tune_without("alpha"), in_default=False)
+
+
+def _generated_by(generator: type[Any]) -> GeneratedFeatures:
+    return GeneratedFeatures(generator())
+
+
 def _sync(loss: str, **options: Any) -> SynC:
     # A gap of three thousandths is far below what accuracies can tell.
     return SynC(loss=loss, tol=3e-3, **options)
@@ -179,7 +199,8 @@ def _check_attributes(name: str, data: ZeroShotDataset) -> None:
 
 #: Methods by name, in the order of the paper's tables; then those with ``in_default=False``.
 METHODS: dict[str, Method] = {
-    method.name: method for method in (*_methods(), *_original_forms(), *_variants())
+    method.name: method
+    for method in (*_methods(), *_original_forms(), *_variants(), *_generators())
 }
 
 

@@ -154,6 +154,37 @@ def tune_on_exemplars(
     return _joined(regressors, _fit(options.search(chosen, inner_grid), data))
 
 
+def tune_on_means(
+    estimator: Any, data: ZeroShotDataset, options: TuningOptions
+) -> ZeroShotSearchCV:
+    """Tune features generated around a predicted mean in two steps.
+
+    First the generator, by the nearest mean of what it generates, for which a few features do; then
+    the classifier that learns from these.
+
+    Parameters
+    ----------
+    estimator : GeneratedFeatures
+        Whose generator has grids.
+    data : ZeroShotDataset
+        Of which the training part is used.
+    options : TuningOptions
+        Setting, grid and folds.
+
+    Returns
+    -------
+    ZeroShotSearchCV
+        The second search, fitted on the training part.
+    """
+    generator = estimator.generator
+    grid = {f"generator__{name}": v for name, v in options.grid_of(generator).items()}
+    means = clone(estimator).set_params(estimator="mean")
+    cv = _conventional(options.cv)
+    first = _fit(options.search(means, grid, setting="zsl", cv=cv), data)
+    chosen = clone(estimator).set_params(**first.best_params_)
+    return _joined(first, _fit(options.search(chosen, options.grid_of(chosen)), data))
+
+
 def tune_in_two_steps(
     estimator: Any, data: ZeroShotDataset, options: TuningOptions
 ) -> ZeroShotSearchCV:

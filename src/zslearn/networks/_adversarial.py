@@ -1,0 +1,293 @@
+"""How a generator of features and its critic are trained; see `_adversarial_networks`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Integral, Real
+from types import ModuleType
+from typing import Any, ClassVar, Self
+
+import array_api_compat as compat
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
+
+from zslearn.networks._adversarial_networks import (
+    Batch,
+    Sizes,
+    critic_loss,
+    critic_weights,
+    generated,
+    generator_weights,
+    layer,
+    leaky,
+)
+from zslearn.networks._torch_training import (
+    CONSTRAINTS,
+    Tensor,
+    epochs,
+    generator,
+    learned,
+    need_torch,
+    tensor,
+    trainable,
+    training_device,
+    training_threads,
+)
+from zslearn.utils import Array, Floats, checks_parameters, to_numpy, unit_rows
+
+# What Adam forgets: generator and critic chase each other, and little momentum helps.
+_BETAS = (0.5, 0.999)
+
+
+def adam(torch: ModuleType, groups: list[dict[str, Any]], learning_rate: float) -> Any:
+    """Adam over groups of weights; on a GPU one kernel updates all, and can be recorded."""
+    on_gpu = groups[0]["params"][0].is_cuda
+    return torch.optim.Adam(groups, lr=learning_rate, betas=_BETAS, fused=on_gpu, capturable=on_gpu)
+
+
+class AdversarialGenerator(BaseEstimator):
+    """Base of generators that are trained against a critic.
+
+    A subclass has the hyper-parameters below besides its own, and says what is trained with the
+    generator, what its loss is, and how outputs become scaled features. Training is in single
+    precision. The noise is drawn on the device: a generator meets some hundred million numbers, for
+    which it would wait if NumPy drew them.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **CONSTRAINTS,
+        "hidden_size": [Interval(Integral, 1, None, closed="left")],
+        "n_noise": [Interval(Integral, 1, None, closed="left"), None],
+        "gradient_penalty": [Interval(Real, 0, None, closed="left")],
+        "n_critic": [Interval(Integral, 1, None, closed="left")],
+        "n_epochs": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    hidden_size: int
+    n_noise: int | None
+    gradient_penalty: float
+    n_critic: int
+    n_epochs: int
+    batch_size: int
+    learning_rate: float
+    device: str | None
+    verbose: int
+    random_state: Any
+
+    # What a subclass writes.
+
+    def _other_weights(self, rng: np.random.Generator, sizes: Sizes) -> list[NDArray[Any]]:
+        """First weights of what is trained with the generator."""
+        return []
+
+    def _other_group(self, weights: list[Tensor]) -> dict[str, Any]:
+        """How these are trained, as a group of an optimiser."""
+        return {"params": weights}
+
+    def _loss_on(self, X: Tensor, y: NDArray[np.intp]) -> Callable[..., Tensor]:
+        """The generator's loss: a function of its weights, others, critic, batch and `draw`.
+
+        `draw()` gives noise for the rows of a batch.
+        """
+        raise NotImplementedError
+
+    def _squash(self, x: Array) -> Array:
+        """Outputs of the last layer as scaled features; works in NumPy and torch."""
+        raise NotImplementedError
+
+    # What a user calls.
+
+    @checks_parameters()
+    def fit(self, X: Array, y: NDArray[np.intp], signatures: Floats) -> Self:
+        """Learn from features of the seen classes.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Features, of any library of the array API standard.
+        y : ndarray of int of shape (n_samples,)
+            Position of each sample's class in `signatures`.
+        signatures : ndarray of shape (n_seen, n_attributes)
+            One row per class; they are brought to unit norm.
+
+        Returns
+        -------
+        self
+            The fitted generator.
+        """
+        torch = need_torch(type(self).__name__)
+        place = training_device(X, self.device)
+        if not compat.is_torch_array(X):
+            X = torch.from_numpy(np.array(to_numpy(X), dtype=np.float32))
+        X = X.detach().to(device=place, dtype=torch.float32)
+        lowest, highest = X.amin(dim=0), X.amax(dim=0)
+        width = torch.where(highest > lowest, highest - lowest, torch.ones_like(lowest))
+        weights = self._train(torch, (X - lowest) / width, np.asarray(y), unit_rows(signatures))
+        if not all(np.isfinite(array).all() for array in weights):
+            raise ValueError(
+                f"{type(self).__name__} diverged: its weights are not finite. Lower "
+                f"learning_rate={self.learning_rate}."
+            )
+        self.weights_ = weights
+        self.lowest_, self.width_ = learned([lowest, width])
+        return self
+
+    def _train(
+        self, torch: ModuleType, X: Tensor, y: NDArray[np.intp], signatures: Floats
+    ) -> list[NDArray[Any]]:
+        """Train on scaled features; the generator's weights."""
+        n_attributes = signatures.shape[1]
+        sizes = Sizes(self.n_noise or n_attributes, n_attributes, self.hidden_size, int(X.shape[1]))
+        rng, seed = generator(self.random_state)
+        weights = trainable(generator_weights(rng, sizes), X)
+        others = trainable(self._other_weights(rng, sizes), X)
+        critic = trainable(critic_weights(rng, sizes), X)
+        groups = [{"params": weights}, *([self._other_group(others)] if others else [])]
+        optimizer = adam(torch, groups, self.learning_rate)
+        critic_optimizer = adam(torch, [{"params": critic}], self.learning_rate)
+        loss_of = self._loss_on(X, y)
+        draw = _Draws(torch, X, torch.as_tensor(y, device=X.device), tensor(signatures, X), seed)
+        size, shape = self.batch_size, (self.batch_size, sizes.n_noise)
+
+        def step() -> None:
+            for _ in range(self.n_critic):
+                batch = draw.batch(size)
+                with torch.no_grad():
+                    fake = generated(weights, draw.normal(shape), batch.signatures)
+                    fake = self._squash(fake)
+                args = batch.X, fake, draw.uniform((size, 1)), batch.signatures
+                _descend(critic_optimizer, critic_loss(critic, *args, self.gradient_penalty))
+            # The critic's last batch serves the generator, too.
+            loss = loss_of(weights, others, critic, batch, lambda: draw.normal(shape))
+            _descend(optimizer, loss)
+
+        work = size * sizes.hidden * (sizes.n_features + n_attributes)
+        with training_threads(work):
+            repeat = Repeated(torch, step, draw.source) if X.is_cuda else step
+            for _ in epochs(self.n_epochs, self.verbose, type(self).__name__):
+                for _ in range(-(-len(X) // size)):
+                    repeat()
+        return learned(weights)
+
+    def sample(self, signatures: Floats, n_samples: int, random_state: Any = None) -> Array:
+        """Draw features of classes; torch is not needed.
+
+        Parameters
+        ----------
+        signatures : ndarray of shape (n_classes, n_attributes)
+            One row per class; they are brought to unit norm.
+        n_samples : int
+            How many per class.
+        random_state : int, RandomState or None, default=None
+            Decides the noise. All classes share it, so that the features of a class do not depend
+            on which others are asked for.
+
+        Returns
+        -------
+        ndarray of float32, of shape (n_classes, n_samples, n_features)
+            Features.
+        """
+        check_is_fitted(self)
+        first, intercept, last, last_intercept = self.weights_
+        described = np.asarray(unit_rows(signatures), dtype=np.float32)
+        n_noise = len(first) - described.shape[1]
+        noise = check_random_state(random_state).normal(size=(n_samples, n_noise))
+        by_noise = noise.astype(np.float32) @ first[:n_noise]
+        by_signature = described @ first[n_noise:] + intercept
+        out = np.empty((len(described), n_samples, len(self.lowest_)), dtype=np.float32)
+        for position, shift in enumerate(by_signature):
+            hidden = leaky(by_noise + shift)
+            scaled = self._squash(layer(hidden, last, last_intercept))
+            out[position] = self.lowest_ + self.width_ * scaled
+        return out
+
+
+class _Draws:
+    """Random batches and noise, drawn on the device of the rows."""
+
+    def __init__(
+        self, torch: ModuleType, X: Tensor, y: Tensor, signatures: Tensor, seed: int
+    ) -> None:
+        self.torch, self.X, self.y, self.signatures = torch, X, y, signatures
+        self.source = torch.Generator(device=X.device).manual_seed(seed)
+        self.options = {"generator": self.source, "device": X.device}
+
+    def batch(self, size: int) -> Batch:
+        """Samples at random, with replacement."""
+        rows = self.torch.randint(len(self.X), (size,), **self.options)
+        y = self.y[rows]
+        return Batch(self.X[rows], y, self.signatures[y])
+
+    def normal(self, shape: tuple[int, int]) -> Tensor:
+        """Standard normal numbers."""
+        return self.torch.randn(shape, **self.options)
+
+    def uniform(self, shape: tuple[int, int]) -> Tensor:
+        """Numbers between 0 and 1."""
+        return self.torch.rand(shape, **self.options)
+
+
+class Repeated:
+    """A step of training that a GPU records once and then repeats by itself.
+
+    The step is many small operations; starting each from Python takes longer than computing it.
+    The first steps run as usual, since what is recorded must have run before.
+
+    Parameters
+    ----------
+    torch : module
+        Torch.
+    step : callable
+        Takes and returns nothing, and reads nothing but tensors that stay where they are.
+    source : torch.Generator
+        What the step draws random numbers from.
+    """
+
+    #: Steps that run as usual.
+    n_first = 3
+    #: Whether steps are recorded at all.
+    records = True
+
+    def __init__(self, torch: ModuleType, step: Callable[[], None], source: Any) -> None:
+        self.torch, self.step, self.source = torch, step, source
+        self.n_done = 0
+        self.graph: Any = None
+
+    def __call__(self) -> None:
+        """Do one step."""
+        self.n_done += 1
+        if not self.records:
+            self.step()
+            return
+        if self.n_done <= self.n_first:
+            self._aside(self.step)
+            return
+        if self.graph is None:
+            self.graph = self.torch.cuda.CUDAGraph()
+            self.graph.register_generator_state(self.source)
+            with self.torch.cuda.graph(self.graph):
+                self.step()
+        self.graph.replay()
+
+    def _aside(self, step: Callable[[], None]) -> None:
+        """Run on a stream of its own, as recording demands of what ran before."""
+        cuda = self.torch.cuda
+        aside = cuda.Stream()
+        aside.wait_stream(cuda.current_stream())
+        with cuda.stream(aside):
+            step()
+        cuda.current_stream().wait_stream(aside)
+
+
+def _descend(optimizer: Any, loss: Tensor) -> None:
+    """One step of an optimiser; nothing but its own weights gets a gradient."""
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward(inputs=weights)
+    optimizer.step()

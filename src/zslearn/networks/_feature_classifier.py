@@ -1,0 +1,133 @@
+"""Classifiers that learn from features alone, whether these are real or generated.
+
+All are linear: a row of coefficients and an intercept per class. So a class is one vector, samples
+meet it by the inner product with (x, 1), and scoring, candidates and calibration work as for any
+other method.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from zslearn.solvers import class_means, mean_square_distance, softmax_path
+from zslearn.utils import Array, Floats, move_like, to_numpy
+
+
+def with_intercept(X: Array) -> Array:
+    """Rows with a 1 behind them.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Features.
+
+    Returns
+    -------
+    array of shape (n_samples, n_features + 1)
+        In the library and on the device of `X`.
+    """
+    xp = compat.array_namespace(X)
+    ones = xp.ones((X.shape[0], 1), dtype=X.dtype, device=compat.device(X))
+    return xp.concat([X, ones], axis=1)
+
+
+def softmax_rows(
+    X: Array, y: NDArray[np.intp], n_classes: int, *, alpha: float, tol: float, balanced: bool
+) -> Array:
+    """Softmax regression; see :func:`zslearn.solvers.softmax_path`.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Features.
+    y : ndarray of shape (n_samples,)
+        Class positions, from 0 to n_classes − 1; every class has a row.
+    n_classes : int
+        Number of classes.
+    alpha : float
+        Weight of the penalty, in units of the mean squared distance of the rows from their mean.
+    tol : float
+        Gap to the minimum, as a share of it.
+    balanced : bool
+        Whether each class counts the same, whatever the number of its rows.
+
+    Returns
+    -------
+    array of shape (n_classes, n_features + 1)
+        Coefficients, then the intercept.
+    """
+    unit = mean_square_distance(X) or 1.0
+    weights = (1.0 / np.bincount(y))[y] if balanced else None
+    (result,) = softmax_path(X, y, n_classes, alphas=[alpha * unit], tol=tol, sample_weight=weights)
+    return _joined(result.coef, result.intercept)
+
+
+def mean_rows(X: Array, y: NDArray[np.intp], n_classes: int) -> Array:
+    """Nearest class mean, as a linear classifier: −½‖x − m‖² = mᵀx − ½‖m‖² − ½‖x‖².
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Features.
+    y : ndarray of shape (n_samples,)
+        Class positions, from 0 to n_classes − 1; every class has a row.
+    n_classes : int
+        Number of classes.
+
+    Returns
+    -------
+    array of shape (n_classes, n_features + 1)
+        Coefficients, then the intercept.
+    """
+    means = class_means(X, y, n_classes)
+    xp = compat.array_namespace(means)
+    return _joined(means, -0.5 * xp.sum(means * means, axis=1))
+
+
+def linear_rows(estimator: Any, X: Array, y: NDArray[np.intp], n_classes: int) -> Floats:
+    """Coefficients of a linear classifier in scikit-learn's manners.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Not fitted; a copy of it is. Fitted, it has `coef_` and `intercept_`.
+    X : array of shape (n_samples, n_features)
+        Features; they go to it as NumPy's.
+    y : ndarray of shape (n_samples,)
+        Class positions, from 0 to n_classes − 1; every class has a row.
+    n_classes : int
+        Number of classes.
+
+    Returns
+    -------
+    ndarray of shape (n_classes, n_features + 1)
+        Coefficients, then the intercept.
+    """
+    fitted = clone(estimator).fit(to_numpy(X), y)
+    if not hasattr(fitted, "coef_"):
+        raise TypeError(
+            f"estimator={type(estimator).__name__}(…) has no coef_ after fit. Take a linear "
+            "classifier, such as LogisticRegression, or a zero-shot method."
+        )
+    coef = np.atleast_2d(np.asarray(fitted.coef_, dtype=np.float64))
+    intercept = np.ravel(np.asarray(getattr(fitted, "intercept_", 0.0), dtype=np.float64))
+    if n_classes == 2 and len(coef) == 1:
+        # scikit-learn has one row for two classes, positive for the second.
+        coef, intercept = np.concatenate([-coef, coef]), np.concatenate([-intercept, intercept])
+    if len(coef) != n_classes:
+        raise TypeError(
+            f"estimator={type(estimator).__name__}(…) has {len(coef)} rows of coefficients for "
+            f"{n_classes} classes. Take one that has a row per class."
+        )
+    return _joined(coef, np.broadcast_to(intercept, (n_classes,)))
+
+
+def _joined(coef: Array, intercept: Array) -> Array:
+    """Coefficients with the intercepts behind them."""
+    xp = compat.array_namespace(coef)
+    return xp.concat([coef, move_like(intercept, coef)[:, None]], axis=1)

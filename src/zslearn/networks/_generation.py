@@ -1,0 +1,306 @@
+"""Zero-shot learning as ordinary classification, on features generated for the unseen classes.
+
+A generator learns, from the seen classes, which features a signature leads to. For each unseen
+class it draws some; a classifier then learns from the real features of the seen classes and the
+generated ones of the unseen classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple, Self
+
+import array_api_compat as compat
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+
+from zslearn.base import Training, ZeroShotClassifier, alike
+from zslearn.networks._feature_classifier import (
+    linear_rows,
+    mean_rows,
+    softmax_rows,
+    with_intercept,
+)
+from zslearn.networks._gaussian import GaussianGenerator
+from zslearn.scoring import ClassScorer, ScoreFunction
+from zslearn.signatures import SignatureTable
+from zslearn.utils import Array, Floats, move_like, take_rows, unit_rows
+
+
+class GeneratedFeatures(ZeroShotClassifier):
+    """Generate features for the unseen classes, then train a classifier on all classes.
+
+    `fit` trains the generator on the seen classes. Describing classes, at `fit` or later, draws
+    features of the unseen ones and trains the classifier; the generator stays as it is.
+
+    Parameters
+    ----------
+    generator : generator, optional
+        What generates features: :class:`GaussianGenerator` by default, :class:`WGANGenerator`
+        (f-CLSWGAN), :class:`VAEGANGenerator` (f-VAEGAN-D2), or any object with
+        `fit(X, y, signatures)` and `sample(signatures, n_samples, random_state)`.
+    estimator : "mean", linear classifier or zero-shot method, optional
+        What learns from the features: by default a softmax regression; "mean" for the nearest class
+        mean; a classifier of scikit-learn with `coef_` and `intercept_`; or a zero-shot method, for
+        which every described class is then a seen one.
+    n_generated : int, default=300
+        Features drawn for each unseen class.
+    alpha : float, default=1e-4
+        Penalty of the softmax regression, in units of the features' variance. Not used with
+        `estimator`.
+    balanced : bool, default=False
+        Whether every class counts the same in the softmax regression. By default every row does, so
+        that `n_generated` decides how much unseen classes count. Not used with `estimator`.
+    tol : float, default=1e-3
+        Gap at which the softmax regression stops, as a share of its objective.
+    random_state : int, RandomState or None, default=0
+        Decides the noise, and the training of a generator whose own `random_state` is None.
+    <parameters of every method>
+
+    Attributes
+    ----------
+    generator_ : generator
+        Fitted on the seen classes.
+    X_ : array of shape (n_samples, n_features)
+        Prepared features of the seen classes, which the classifier learns from.
+    y_ : ndarray of shape (n_samples,)
+        Position of each row's class in `seen_classes_`.
+    seed_ : int
+        What the noise is drawn from.
+    estimator_ : zero-shot method
+        With a zero-shot method only: fitted on the features of all described classes.
+    <attributes of every method>
+
+    Notes
+    -----
+    Scores of the conventional setting are those of the classifier over all classes, restricted to
+    the candidates. Published programs train a second classifier on the unseen classes alone, which
+    can be had by `synthesize` with their signatures and labels.
+
+    Generated features are prepared as real ones are: with `feature_norm="l2"` they have unit norm.
+
+    References
+    ----------
+    Y. Xian, T. Lorenz, B. Schiele and Z. Akata, "Feature generating networks for zero-shot
+    learning", CVPR 2018.
+
+    Examples
+    --------
+    >>> from zslearn.datasets import make_zero_shot
+    >>> from zslearn.networks import GeneratedFeatures
+    >>> data = make_zero_shot(random_state=0)
+    >>> model = GeneratedFeatures(n_generated=50)
+    >>> model = model.fit(data.X_train, data.y_train, signatures=data.signatures)
+    >>> model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.5
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ZeroShotClassifier._parameter_constraints,
+        "generator": [HasMethods(["fit", "sample"]), None],
+        "estimator": [StrOptions({"mean"}), HasMethods(["fit", "predict"]), None],
+        "n_generated": [Interval(Integral, 1, None, closed="left")],
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "balanced": ["boolean"],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "random_state": ["random_state"],
+    }
+
+    grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
+        "paper": {"alpha": [10.0**k for k in range(-6, 0)]},
+        "fast": {"alpha": [1e-5, 1e-4, 1e-3]},
+    }
+
+    _described: Any
+
+    def __init__(
+        self,
+        generator: Any = None,
+        estimator: Any = None,
+        *,
+        n_generated: int = 300,
+        alpha: float = 1e-4,
+        balanced: bool = False,
+        tol: float = 1e-3,
+        random_state: Any = 0,
+        feature_norm: str | None = "l2",
+        signature_scale: str | float = "seen",
+    ) -> None:
+        self.generator = generator
+        self.estimator = estimator
+        self.n_generated = n_generated
+        self.alpha = alpha
+        self.balanced = balanced
+        self.tol = tol
+        self.random_state = random_state
+        self.feature_norm = feature_norm
+        self.signature_scale = signature_scale
+
+    # Learning.
+
+    @classmethod
+    def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
+        """A generator serves every variant that has it and its seed."""
+        for variant in variants:
+            variant.seed_ = int(check_random_state(variant.random_state).randint(2**31 - 1))
+        for group in alike(variants, "generator", "seed_"):
+            fitted = _seeded(group[0].generator, group[0].seed_)
+            fitted.fit(training.X, training.y, training.signatures)
+            for variant in group:
+                variant.generator_ = fitted
+                variant.X_, variant.y_ = training.X, training.y
+                yield variant
+
+    def generate(self, signatures: Floats) -> Array:
+        """Draw features of classes.
+
+        Parameters
+        ----------
+        signatures : ndarray of shape (n_classes, n_attributes)
+            Normalised signatures, as :meth:`synthesize` takes them.
+
+        Returns
+        -------
+        array of shape (n_classes * n_generated, n_features)
+            Prepared features, class by class, in the library and on the device of `X_`.
+        """
+        drawn = self.generator_.sample(signatures, self.n_generated, random_state=self.seed_)
+        rows = move_like(drawn.reshape(-1, drawn.shape[-1]), self.X_)
+        return rows if self.feature_norm is None else unit_rows(rows)
+
+    def _samples(
+        self, signatures: Floats, labels: NDArray[Any] | None
+    ) -> tuple[Array, NDArray[np.intp]]:
+        """Features of classes, real or generated, and the position of the class of each."""
+        n_classes = len(signatures)
+        names = {} if labels is None else {label: i for i, label in enumerate(labels.tolist())}
+        # Where each seen class stands among those given; −1 for one that is not among them.
+        place = np.asarray([names.get(label, -1) for label in self.seen_classes_.tolist()])
+        kept = np.flatnonzero(place[self.y_] >= 0)
+        rows = self.X_ if len(kept) == len(self.y_) else take_rows(self.X_, kept)
+        y = place[self.y_[kept]]
+        unseen = np.setdiff1d(np.arange(n_classes), place)
+        if not len(unseen):
+            return rows, y
+        generated = self.generate(signatures[unseen])
+        xp = compat.array_namespace(rows)
+        both = xp.concat([rows, generated], axis=0)
+        return both, np.concatenate([y, np.repeat(unseen, self.n_generated)])
+
+    # The three verbs.
+
+    def embed(self, X: Array) -> Array:
+        """Put a 1 behind each row, for the intercepts; a zero-shot method embeds by itself.
+
+        <parameters of embed>
+
+        Returns
+        -------
+        array of shape (n_samples, n_features + 1)
+            One row per sample.
+        """
+        if self._learns_a_method():
+            return self.estimator_.class_scorer_.embedding(X)
+        return with_intercept(X)
+
+    def synthesize(
+        self,
+        signatures: Floats,
+        labels: NDArray[Any] | None = None,
+        *,
+        fitted: list[Any] | None = None,
+    ) -> Array:
+        """Generate features of the unseen classes, and train the classifier over all classes given.
+
+        Parameters
+        ----------
+        signatures : ndarray of shape (n_classes, n_attributes)
+            Normalised signatures.
+        labels : ndarray of shape (n_classes,), optional
+            Names of the classes, by which seen ones are known; without, all count as unseen.
+        fitted : list, optional
+            Of a zero-shot method as `estimator`: the fitted one is appended to it. Its parameters
+            mean nothing without it.
+
+        Returns
+        -------
+        array of shape (n_classes, n_features + 1)
+            Coefficients and intercept of each class, or the parameters of a zero-shot method.
+        """
+        if self._learns_a_method() and fitted is None:
+            name = type(self).__name__
+            raise TypeError(
+                f"{name}(estimator={type(self.estimator).__name__}(…)) is fitted anew whenever a "
+                f"class is described, and cannot be inside another method: wrap that method "
+                f"instead, {name}(estimator=…)."
+            )
+        X, y = self._samples(signatures, labels)
+        n_classes = len(signatures)
+        if self.estimator is None:
+            return softmax_rows(
+                X, y, n_classes, alpha=self.alpha, tol=self.tol, balanced=self.balanced
+            )
+        if isinstance(self.estimator, str):
+            return mean_rows(X, y, n_classes)
+        if fitted is None:
+            return move_like(linear_rows(self.estimator, X, y, n_classes), X)
+        names = np.arange(n_classes) if labels is None else labels
+        table = pd.DataFrame(signatures, index=names.tolist())
+        fitted.append(clone(self.estimator).fit(X, names[y], signatures=table))
+        return fitted[0].class_scorer_.parameters
+
+    def _learns_a_method(self) -> bool:
+        return isinstance(self.estimator, ZeroShotClassifier)
+
+    # A zero-shot method embeds anew whenever it is fitted: it is described with the classes.
+
+    def _describe(self, table: SignatureTable) -> None:
+        if not self._learns_a_method():
+            super()._describe(table)
+            return
+        described: Any = table.normalized(self.signature_scale_, keep_views=self.keep_views)
+        table.warn_of_twins(described)
+        fitted: list[Any] = []
+        self.synthesize(described, table.labels, fitted=fitted)
+        self._described = _DescribedByMethod(table, fitted[0])
+
+    @property
+    def estimator_(self) -> ZeroShotClassifier:
+        """The zero-shot method, fitted on the features of all classes described at this moment."""
+        if not self._learns_a_method():
+            raise AttributeError("estimator_ is there with a zero-shot method as estimator only.")
+        return self._described.estimator
+
+    @property
+    def class_scorer_(self) -> ClassScorer:
+        """What predictions work on, as classes are described at this moment."""
+        if not self._learns_a_method():
+            return super().class_scorer_
+        scorer = self.estimator_.class_scorer_
+        return replace(scorer, embedding=scorer.embedding.after(self.feature_norm))
+
+    @property
+    def score_function(self) -> ScoreFunction:  # type: ignore[override]
+        """The inner product, or the score of the zero-shot method."""
+        return self.class_scorer_.score if self._learns_a_method() else "dot"
+
+
+class _DescribedByMethod(NamedTuple):
+    """Classes and the method that learned from their features, replaced together."""
+
+    table: SignatureTable
+    estimator: ZeroShotClassifier
+
+
+def _seeded(generator: Any, seed: int) -> Any:
+    """A copy of the generator, which takes the seed where it has none."""
+    copy = GaussianGenerator() if generator is None else clone(generator)
+    if "random_state" in copy.get_params(deep=False) and copy.random_state is None:
+        copy.set_params(random_state=seed)
+    return copy

@@ -1,0 +1,217 @@
+"""Features generated for unseen classes, and classifiers that learn from them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
+
+from zslearn.baselines import ESZSL
+from zslearn.networks import GaussianGenerator, GeneratedFeatures
+from zslearn.networks._feature_classifier import linear_rows, mean_rows, with_intercept
+from zslearn.solvers import mean_square_distance, softmax_path
+from zslearn.synthesis import EXEM
+
+
+class CountedGenerator(GaussianGenerator):
+    """Counts how often any generator was fitted."""
+
+    n_fits = 0
+
+    def fit(self, X, y, signatures):
+        type(self).n_fits += 1
+        return super().fit(X, y, signatures)
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(60, 5)) + np.repeat(rng.normal(size=(4, 5)), 15, axis=0)
+
+
+@pytest.fixture
+def y():
+    return np.repeat(np.arange(4), 15)
+
+
+def _gaussian_classes(n_per_class=400):
+    """Classes with means that are smooth in the signature, and one covariance."""
+    rng = np.random.default_rng(1)
+    signatures = rng.normal(size=(12, 3))
+    root = np.array([[1.0, 0.5, 0.0], [0.0, 0.8, -0.3], [0.0, 0.0, 0.4]])
+    means = signatures @ rng.normal(size=(3, 3))
+    y = np.repeat(np.arange(12), n_per_class)
+    return means[y] + rng.normal(size=(len(y), 3)) @ root, y, signatures, means, root.T @ root
+
+
+# The Gaussian generator.
+
+
+def test_gaussian_generator_recovers_a_known_gaussian():
+    X, y, signatures, means, covariance = _gaussian_classes()
+    model = GaussianGenerator(0.1, 1e-6, shrinkage=0.0).fit(X, y, signatures)
+    # A ridge of nothing interpolates: what is left is the error of a mean of 400 samples.
+    error = 5 * np.sqrt(np.diag(covariance) / 400)
+    assert (np.abs(model.predict(signatures) - means) < error).all()
+    n = 20_000
+    drawn = model.sample(signatures[:2], n, random_state=0)
+    assert drawn.shape == (2, n, 3)
+    standard_error = np.sqrt(np.diag(covariance) / n)
+    for rows, mean in zip(drawn, model.predict(signatures[:2]), strict=True):
+        assert (np.abs(rows.mean(axis=0) - mean) < 5 * standard_error).all()
+        # The covariance is off by what 4,788 degrees of freedom and 20,000 draws leave.
+        np.testing.assert_allclose(np.cov(rows.T), covariance, atol=0.12)
+
+
+def test_covariance_is_pooled_and_shrunk(data, y):
+    model = GaussianGenerator(shrinkage=0.25).fit(data, y, np.eye(4))
+    deviations = np.concatenate([data[y == c] - data[y == c].mean(axis=0) for c in range(4)])
+    pooled = deviations.T @ deviations / (60 - 4)
+    expected = 0.75 * pooled + 0.25 * np.trace(pooled) / 5 * np.eye(5)
+    np.testing.assert_allclose(model.root_.T @ model.root_, expected, atol=1e-12)
+
+
+def test_noise_does_not_depend_on_the_other_classes():
+    X, y, signatures, *_ = _gaussian_classes(20)
+    model = GaussianGenerator().fit(X, y, signatures)
+    together = model.sample(signatures, 5, random_state=3)
+    np.testing.assert_allclose(model.sample(signatures[4:5], 5, random_state=3)[0], together[4])
+    assert np.abs(model.sample(signatures, 5, random_state=4) - together).max() > 0.1
+
+
+# Classifiers.
+
+
+def test_nearest_mean(data, y):
+    scores = with_intercept(data) @ mean_rows(data, y, 4).T
+    assert (scores.argmax(axis=1) == NearestCentroid().fit(data, y).predict(data)).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_linear_classifier_of_scikit_learn(data, y, n_classes):
+    kept = y < n_classes
+    X, y = data[kept], y[kept]
+    rows = linear_rows(LogisticRegression(), X, y, n_classes)
+    assert rows.shape == (n_classes, 6)
+    predicted = (with_intercept(X) @ rows.T).argmax(axis=1)
+    assert (predicted == LogisticRegression().fit(X, y).predict(X)).all()
+
+
+def test_other_classifiers_are_refused(problem):
+    model = GeneratedFeatures(estimator=KNeighborsClassifier(1), n_generated=3)
+    with pytest.raises(TypeError, match=r"KNeighborsClassifier.* has no coef_"):
+        model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+
+
+# The estimator.
+
+
+def _fit(problem, *args, **options):
+    model = GeneratedFeatures(*args, **{"n_generated": 20, **options})
+    return model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+
+
+@pytest.mark.parametrize("estimator", [None, "mean", LogisticRegression(), ESZSL()])
+def test_better_than_chance(problem, estimator):
+    model = _fit(problem, estimator=estimator)
+    unseen = model.score(
+        problem.X_test_unseen, problem.y_test_unseen, classes=problem.unseen_classes
+    )
+    assert unseen > 2 / len(problem.unseen_classes)
+    assert model.score(problem.X_test_seen, problem.y_test_seen) > 3 / len(problem.signatures)
+
+
+@pytest.mark.parametrize("balanced", [False, True])
+def test_softmax_over_real_and_generated_features(problem, balanced):
+    model = _fit(problem, balanced=balanced, tol=1e-8, alpha=1e-2)
+    labels = model.classes_
+    seen = np.isin(labels, problem.seen_classes)
+    table = problem.signatures.loc[labels].to_numpy()
+    unit = table / np.linalg.norm(table, axis=1, keepdims=True) / model.signature_scale_[0]
+    generated = model.generate(unit[~seen])
+    np.testing.assert_allclose(np.linalg.norm(generated, axis=1), 1)
+    X = np.concatenate([model.X_, generated])
+    y = np.concatenate(
+        [np.flatnonzero(seen)[model.y_], np.repeat(np.flatnonzero(~seen), model.n_generated)]
+    )
+    weights = (1 / np.bincount(y))[y] if balanced else None
+    alpha = 1e-2 * mean_square_distance(X)
+    (result,) = softmax_path(X, y, alphas=[alpha], tol=1e-8, sample_weight=weights)
+    rows = problem.X_test_unseen / np.linalg.norm(problem.X_test_unseen, axis=1, keepdims=True)
+    np.testing.assert_allclose(
+        model.decision_function(problem.X_test_unseen),
+        rows @ result.coef.T + result.intercept,
+        atol=1e-4,
+    )
+
+
+def test_classifier_of_unseen_classes_alone(problem):
+    model = _fit(problem)
+    labels = np.sort(problem.unseen_classes)
+    table = problem.signatures.loc[labels].to_numpy()
+    unit = table / np.linalg.norm(table, axis=1, keepdims=True) / model.signature_scale_[0]
+    rows = model.synthesize(unit, labels)
+    assert rows.shape == (len(labels), problem.X_train.shape[1] + 1)
+    predicted = labels[(model.embed(model.generate(unit)) @ rows.T).argmax(axis=1)]
+    assert (predicted == np.repeat(labels, model.n_generated)).mean() > 0.9
+
+
+def test_adding_classes_trains_no_generator(problem):
+    CountedGenerator.n_fits = 0
+    late = problem.unseen_classes[:2]
+    model = GeneratedFeatures(CountedGenerator(), n_generated=10)
+    model.fit(problem.X_train, problem.y_train, signatures=problem.signatures.drop(index=late))
+    assert CountedGenerator.n_fits == 1
+    fitted = model.generator_
+    model.add_classes(problem.signatures.loc[late])
+    assert CountedGenerator.n_fits == 1
+    assert model.generator_ is fitted
+    assert set(late) <= set(model.unseen_classes_)
+
+
+def test_a_grid_shares_generators(problem):
+    CountedGenerator.n_fits = 0
+    settings = [
+        {"alpha": 1e-3},
+        {"alpha": 1e-2, "balanced": True},
+        {"estimator": "mean"},
+        {"generator__gamma": 2.0},
+        {"random_state": 1},
+    ]
+    model = GeneratedFeatures(CountedGenerator(), n_generated=5)
+    found = list(
+        model.fit_grid(
+            problem.X_train, problem.y_train, signatures=problem.signatures, settings=settings
+        )
+    )
+    assert len(found) == 5
+    assert CountedGenerator.n_fits == 3
+
+
+def test_seeds(problem):
+    first, again, other = (_fit(problem, random_state=seed) for seed in (0, 0, 1))
+    scores = [model.decision_function(problem.X_test_unseen) for model in (first, again, other)]
+    np.testing.assert_array_equal(scores[0], scores[1])
+    assert np.abs(scores[0] - scores[2]).max() > 1e-3
+
+
+def test_method_learns_from_all_classes(problem):
+    model = _fit(problem, estimator=ESZSL())
+    np.testing.assert_array_equal(model.estimator_.seen_classes_, model.classes_)
+    np.testing.assert_array_equal(model.seen_classes_, np.sort(problem.seen_classes))
+    new = pd.DataFrame([problem.signatures.iloc[[0, 3]].mean()], index=["zz"])
+    model.add_classes(new)
+    assert "zz" in model.estimator_.seen_classes_
+    assert model.decision_function(problem.X_test_unseen).shape[1] == len(problem.signatures) + 1
+
+
+def test_method_inside_another_method_is_refused(problem):
+    model = EXEM(n_components=4, estimator=GeneratedFeatures(estimator=ESZSL(), n_generated=5))
+    with pytest.raises(TypeError, match="cannot be inside another method"):
+        model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+
+
+def test_no_estimator_attribute_without_a_method(problem):
+    assert not hasattr(_fit(problem), "estimator_")
