@@ -22,7 +22,7 @@ FLOORS = [
     {"utils.estimator_checks"},
     {"experiments"},
     {"model_selection"},
-    {"synthesis", "baselines"},
+    {"synthesis", "baselines", "networks"},
     {"calibration"},
     {"pipeline"},
     {"base"},

@@ -23,6 +23,7 @@ _PACKAGES = (
     "experiments",
     "metrics",
     "model_selection",
+    "networks",
     "pipeline",
     "scoring",
     "signatures",

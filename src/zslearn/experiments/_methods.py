@@ -38,6 +38,7 @@ from zslearn.experiments._tuning import (
     tune_without,
 )
 from zslearn.model_selection import ZeroShotSearchCV
+from zslearn.networks import CADAVAE, ClassNorm
 from zslearn.signatures import binary_kind, refuse_mixed_signatures
 from zslearn.synthesis import EXEM, SynC
 from zslearn.utils import did_you_mean
@@ -155,6 +156,12 @@ def _original_forms() -> Iterator[Method]:
         yield Method(name, make, tune_without(*kept), in_default=False)
 
 
+def _networks() -> Iterator[Method]:
+    """Methods since the paper that need the torch extra, and minutes or a GPU."""
+    yield Method("Class-Norm", ClassNorm, in_default=False)
+    yield Method("CADA-VAE", CADAVAE, in_default=False)
+
+
 def _sync(loss: str, **options: Any) -> SynC:
     # A gap of three thousandths is far below what accuracies can tell.
     return SynC(loss=loss, tol=3e-3, **options)
@@ -178,7 +185,7 @@ def _check_attributes(name: str, data: ZeroShotDataset) -> None:
 
 #: Methods by name, in the order of the paper's tables; then those with ``in_default=False``.
 METHODS: dict[str, Method] = {
-    method.name: method for method in (*_methods(), *_original_forms(), *_variants())
+    method.name: method for method in (*_methods(), *_original_forms(), *_variants(), *_networks())
 }
 
 
