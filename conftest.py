@@ -14,10 +14,11 @@ _NEEDS = {
     "Display": "matplotlib",
     "plt.": "matplotlib",
     "ExemplarMLP": "torch",
+    "zslearn.networks": "torch",
     "torch": "torch",
 }
 # What a doctest mentions that takes long.
-_SLOW = ("ExemplarMLP", "load_glyphs")
+_SLOW = ("ExemplarMLP", "load_glyphs", "zslearn.networks")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

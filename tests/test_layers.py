@@ -18,9 +18,11 @@ SOURCE = Path(zslearn.__file__).parent
 
 # From top to bottom; rooms of one floor may not use each other.
 FLOORS = [
-    {"cli", "serving"},
+    {"cli"},
+    {"serving"},
     {"utils.estimator_checks"},
     {"experiments"},
+    {"persistence"},
     {"model_selection"},
     {"synthesis", "baselines", "networks"},
     {"calibration"},

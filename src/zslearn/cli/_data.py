@@ -62,7 +62,7 @@ _OPTIONS = {
 }
 
 
-def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
+def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     """Add the command and its verbs to the parser."""
     parser = commands.add_parser(
         "data",

@@ -30,7 +30,7 @@ _COLUMNS = (
 _GAP = "  "
 
 
-def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
+def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser(
         "demo",

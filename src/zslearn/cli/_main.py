@@ -70,9 +70,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"zslearn {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    _demo.add_parser(commands, common)
-    _data.add_parser(commands, common)
-    _bench.add_parsers(commands, common)
+    for module in (_demo, _data, _bench):
+        module.add_parsers(commands, common)
     return parser
 
 

@@ -40,6 +40,8 @@ from zslearn.experiments._tuning import (
 )
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.networks import (
+    CADAVAE,
+    ClassNorm,
     GaussianGenerator,
     GeneratedFeatures,
     VAEGANGenerator,
@@ -176,6 +178,12 @@ def _generated_by(generator: type[Any]) -> GeneratedFeatures:
     return GeneratedFeatures(generator())
 
 
+def _networks() -> Iterator[Method]:
+    """Methods since the paper that need the torch extra, and minutes or a GPU."""
+    yield Method("Class-Norm", ClassNorm, in_default=False)
+    yield Method("CADA-VAE", CADAVAE, in_default=False)
+
+
 def _sync(loss: str, **options: Any) -> SynC:
     # A gap of three thousandths is far below what accuracies can tell.
     return SynC(loss=loss, tol=3e-3, **options)
@@ -200,7 +208,7 @@ def _check_attributes(name: str, data: ZeroShotDataset) -> None:
 #: Methods by name, in the order of the paper's tables; then those with ``in_default=False``.
 METHODS: dict[str, Method] = {
     method.name: method
-    for method in (*_methods(), *_original_forms(), *_variants(), *_generators())
+    for method in (*_methods(), *_original_forms(), *_variants(), *_networks(), *_generators())
 }
 
 

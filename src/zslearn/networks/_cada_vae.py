@@ -1,0 +1,398 @@
+"""CADA-VAE: features and signatures are encoded into one latent space; a softmax tells classes.
+
+The autoencoders and their loss are in :mod:`zslearn.networks._cada_vae_networks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple, Self
+
+import array_api_compat as compat
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from zslearn.base import Training, ZeroShotClassifier, alike_but_for
+from zslearn.networks import _torch_training as networks
+from zslearn.networks._cada_vae_networks import (
+    Autoencoders,
+    Gaussians,
+    LossWeights,
+    draw,
+    encode,
+    feature_units,
+    first_weights,
+    loss,
+    scale,
+    two_sizes,
+    warm_up,
+)
+from zslearn.networks._torch_training import DeviceRows
+from zslearn.scoring import ScoreFunction
+from zslearn.solvers import softmax_path
+from zslearn.utils import Array, Floats, row_blocks, to_numpy, unit_rows
+
+# When the weight of a term begins to grow and when it is reached, as shares of the epochs; the
+# authors train for 100.
+_DIVERGENCE_TIME = (0.0, 0.93)
+_CROSS_TIME = (0.21, 0.75)
+_DISTANCE_TIME = (0.06, 0.22)
+# Errors are summed over features, the other terms are not; their weights are the authors', who have
+# so many features.
+_USUAL_FEATURES = 2048
+# The softmax need not be more exact than what the drawn latents leave open.
+_SOFTMAX_TOL = 1e-4
+_PENALTIES = [3e-3, 1e-3, 5e-4, 2e-4, 1e-4]
+# Hyper-parameters of the softmax, on which the autoencoders do not depend.
+_OF_SOFTMAX = ("alpha", "n_seen_latents", "n_unseen_latents")
+
+
+class _Encoded(NamedTuple):
+    """What one training of the autoencoders gives to all variants that share it."""
+
+    encoder: list[NDArray[Any]]
+    signature_encoder: list[NDArray[Any]]
+    decoders: tuple[list[NDArray[Any]], list[NDArray[Any]]]
+    feature_min: NDArray[Any]
+    feature_range: NDArray[Any]
+    loss_curve: Floats
+    seed: int
+
+
+class CADAVAE(ZeroShotClassifier):
+    """Aligned variational autoencoders of features and signatures, and a softmax on latents.
+
+    Fitting needs the `torch` extra; a fitted method, also one that describes further classes, does
+    not.
+
+    Parameters
+    ----------
+    latent_size : int, default=64
+        Dimensions of the latent space.
+    encoder_sizes : tuple of two int, default=(1560, 1450)
+        Hidden units of the encoders of features and of signatures.
+    decoder_sizes : tuple of two int, default=(1660, 665)
+        Hidden units of the decoders.
+    divergence_weight : float, default=0.25
+        β, the weight of the Kullback–Leibler divergence beside 2,048 features; with fewer, whose
+        errors sum to less, it is less in proportion. It grows from 0 over 93 % of the epochs.
+    cross_weight : float, default=2.37
+        γ, the weight of reconstructing features from signatures and the reverse. It grows between
+        21 and 75 % of the epochs.
+    distance_weight : float, default=8.13
+        δ, the weight of the distance between a sample's Gaussian and that of its class, likewise
+        beside 2,048 features. It grows between 6 and 22 % of the epochs.
+    learning_rate : float, default=1.5e-4
+        Step of Adam, in the form of AMSGrad.
+    batch_size : int, default=50
+        Samples of a step.
+    max_iter : int, default=100
+        Epochs.
+    n_seen_latents : int, default=200
+        Latents per seen class that the softmax learns from: images drawn from their Gaussians, each
+        image several times where there are fewer.
+    n_unseen_latents : int, default=400
+        Latents per unseen class, drawn from the Gaussian of its signature. The more of them beside
+        those of a seen class, the more often unseen classes are named.
+    alpha : float, default=5e-4
+        Weight of the softmax's ℓ2 penalty; see :func:`~zslearn.solvers.softmax_path`.
+    noise : {"shared", "independent"}, default="shared"
+        How latents are drawn: "independent" has a number for each dimension, times σ, as the paper
+        says; "shared" has one for all dimensions, times σ², as the authors' program does it.
+    <parameters of networks>
+    <parameters of every method>
+
+    Attributes
+    ----------
+    encoder_, signature_encoder_ : list of ndarray
+        Weights, one row per input, and intercepts: of the hidden layer, of the means, of the
+        logarithms of variances.
+    decoders_ : tuple of two lists of ndarray
+        Those of the decoders, of features and of signatures.
+    feature_min_, feature_range_ : ndarray of shape (n_features,)
+        What features are scaled to [0, 1] by.
+    seen_latents_ : ndarray of shape (n_seen, n_seen_latents, latent_size)
+        Latents of training images.
+    latent_seed_ : int
+        Decides the latents, whenever classes are described.
+    loss_curve_ : ndarray of shape (max_iter,)
+        Mean loss of each epoch.
+    n_iter_ : int
+        Epochs.
+    <attributes of every method>
+
+    See Also
+    --------
+    ClassNorm : A network from signatures to prototypes, which trains faster.
+
+    Notes
+    -----
+    The softmax is over all described classes, so that one more class changes the scores of the
+    others: `add_classes` fits it again, on the same latents of the other classes; the autoencoders
+    stay. In the conventional setting the authors fit a softmax to unseen classes alone; here its
+    rows of these classes are compared.
+
+    It differs from the authors' program (github.com/edgarschnfld/CADA-VAE-PyTorch) in this: the
+    softmax is the minimum of its penalised loss, where the program stops Adam early, and reports
+    the epoch that is best on the test images. Signatures have unit norm, as in the program's data.
+
+    References
+    ----------
+    E. Schönfeld, S. Ebrahimi, S. Sinha, T. Darrell and Z. Akata, "Generalized zero- and few-shot
+    learning via aligned variational autoencoders", CVPR 2019.
+
+    Examples
+    --------
+    >>> from zslearn.networks import CADAVAE
+    >>> from zslearn.datasets import make_zero_shot
+    >>> data = make_zero_shot(random_state=0)
+    >>> model = CADAVAE(16, encoder_sizes=(64, 64), decoder_sizes=(64, 64), learning_rate=2e-3)
+    >>> model = model.fit(data.X_train, data.y_train, signatures=data.signatures)
+    >>> model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.4
+    True
+    """
+
+    score_function: ScoreFunction = "dot"
+
+    _doc_parts: ClassVar[dict[str, str]] = {
+        **ZeroShotClassifier._doc_parts,
+        "parameters of networks": networks.PARAMETERS,
+    }
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ZeroShotClassifier._parameter_constraints,
+        **networks.CONSTRAINTS,
+        "latent_size": [Interval(Integral, 1, None, closed="left")],
+        "encoder_sizes": [tuple, list],
+        "decoder_sizes": [tuple, list],
+        "divergence_weight": [Interval(Real, 0, None, closed="left")],
+        "cross_weight": [Interval(Real, 0, None, closed="left")],
+        "distance_weight": [Interval(Real, 0, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "n_seen_latents": [Interval(Integral, 1, None, closed="left")],
+        "n_unseen_latents": [Interval(Integral, 1, None, closed="left")],
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "noise": [StrOptions({"shared", "independent"})],
+    }
+
+    grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
+        "paper": {
+            "latent_size": [32, 64, 128],
+            "distance_weight": [4.0, 8.13, 16.0],
+            "alpha": _PENALTIES,
+        },
+        "fast": {"latent_size": [32, 64], "alpha": _PENALTIES},
+    }
+
+    def __init__(
+        self,
+        latent_size: int = 64,
+        *,
+        encoder_sizes: tuple[int, int] = (1560, 1450),
+        decoder_sizes: tuple[int, int] = (1660, 665),
+        divergence_weight: float = 0.25,
+        cross_weight: float = 2.37,
+        distance_weight: float = 8.13,
+        learning_rate: float = 1.5e-4,
+        batch_size: int = 50,
+        max_iter: int = 100,
+        n_seen_latents: int = 200,
+        n_unseen_latents: int = 400,
+        alpha: float = 5e-4,
+        noise: str = "shared",
+        device: str | None = None,
+        verbose: int = 0,
+        random_state: int | np.random.RandomState | None = 0,
+        feature_norm: str | None = "l2",
+        signature_scale: str | float = "seen",
+    ) -> None:
+        self.latent_size = latent_size
+        self.encoder_sizes = encoder_sizes
+        self.decoder_sizes = decoder_sizes
+        self.divergence_weight = divergence_weight
+        self.cross_weight = cross_weight
+        self.distance_weight = distance_weight
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.n_seen_latents = n_seen_latents
+        self.n_unseen_latents = n_unseen_latents
+        self.alpha = alpha
+        self.noise = noise
+        self.device = device
+        self.verbose = verbose
+        self.random_state = random_state
+        self.feature_norm = feature_norm
+        self.signature_scale = signature_scale
+
+    @classmethod
+    def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
+        """One training of the autoencoders serves all variants that differ in the softmax."""
+        networks.need_torch("CADAVAE")
+        for group in alike_but_for(variants, *_OF_SOFTMAX):
+            encoded: _Encoded | None = None
+            for variant in group:
+                # A generator as random_state cannot be drawn from twice.
+                if encoded is None or not isinstance(variant.random_state, Integral):
+                    encoded = variant._train(training)
+                variant._take(encoded, training)
+                yield variant
+
+    def _train(self, training: Training) -> _Encoded:
+        """Train the autoencoders."""
+        encoder_sizes = two_sizes("encoder_sizes", self.encoder_sizes)
+        decoder_sizes = two_sizes("decoder_sizes", self.decoder_sizes)
+        rng, seed = networks.generator(self.random_state)
+        smallest, width = feature_units(training.X)
+        scaled = scale(training.X, smallest, width)
+        rows = DeviceRows(scaled, training.y, self.device)
+        signatures = networks.tensor(unit_rows(training.signatures), rows.like)
+        start = first_weights(
+            rng,
+            rows.n_features,
+            training.signatures.shape[1],
+            self.latent_size,
+            encoder_sizes,
+            decoder_sizes,
+        )
+        weights = Autoencoders(*(networks.trainable(part, rows.like) for part in start))
+        work = self.batch_size * sum(w.numel() for part in weights for w in part)
+        with networks.training_threads(work):
+            curve = self._descend(weights, rows, signatures, rng)
+        encoder, signature_encoder, *decoders = (networks.learned(part) for part in weights)
+        return _Encoded(
+            encoder, signature_encoder, (decoders[0], decoders[1]), smallest, width, curve, seed
+        )
+
+    def _descend(
+        self,
+        weights: Autoencoders,
+        rows: DeviceRows,
+        signatures: networks.Tensor,
+        rng: np.random.Generator,
+    ) -> Floats:
+        """Change the weights by Adam; give the loss of each epoch."""
+        import torch
+
+        optimizer = torch.optim.Adam(
+            [w for part in weights for w in part], lr=self.learning_rate, amsgrad=True, fused=True
+        )
+        curve = np.empty(self.max_iter)
+        for epoch in networks.epochs(self.max_iter, self.verbose, "CADAVAE"):
+            at = self._loss_weights(epoch, rows.n_features)
+            losses = []
+            for X, y in rows.batches(self.batch_size, rng):
+                noise = networks.tensor(
+                    rng.standard_normal((2, len(X), self._noise_width)), rows.like
+                )
+                optimizer.zero_grad()
+                value = loss(weights, X, signatures[y], (noise[0], noise[1]), at)
+                value.backward()
+                optimizer.step()
+                losses.append(value.detach())
+            curve[epoch] = float(torch.stack(losses).mean())
+        return curve
+
+    @property
+    def _noise_width(self) -> int:
+        return 1 if self.noise == "shared" else self.latent_size
+
+    def _loss_weights(self, epoch: int, n_features: int) -> LossWeights:
+        """β, γ and δ in an epoch."""
+        progress, share = epoch / self.max_iter, n_features / _USUAL_FEATURES
+        return LossWeights(
+            self.divergence_weight * share * warm_up(progress, *_DIVERGENCE_TIME),
+            self.cross_weight * warm_up(progress, *_CROSS_TIME),
+            self.distance_weight * share * warm_up(progress, *_DISTANCE_TIME),
+        )
+
+    def _take(self, encoded: _Encoded, training: Training) -> None:
+        """Take over the encoders, and draw latents of the training images."""
+        self.encoder_ = encoded.encoder
+        self.signature_encoder_ = encoded.signature_encoder
+        self.decoders_ = encoded.decoders
+        self.feature_min_, self.feature_range_ = encoded.feature_min, encoded.feature_range
+        self.loss_curve_, self.latent_seed_ = encoded.loss_curve, encoded.seed
+        self.n_iter_ = len(self.loss_curve_)
+        self.seen_latents_ = self._draw_seen(training)
+
+    def _draw_seen(self, training: Training) -> NDArray[Any]:
+        """Latents of training images, the same number for each seen class."""
+        rng = np.random.default_rng([self.latent_seed_, 0])
+        gaussians = self._encode_images(training.X)
+        latents = []
+        for position in range(training.n_seen):
+            members = rng.permutation(np.flatnonzero(training.y == position))
+            members = np.resize(members, self.n_seen_latents)  # again from the first
+            noise = rng.standard_normal((len(members), self._noise_width))
+            chosen = Gaussians(*(part[members] for part in gaussians))
+            latents.append(draw(chosen, noise.astype(chosen.mean.dtype)))
+        return np.stack(latents)
+
+    def _encode_images(self, X: Array) -> Gaussians:
+        """The Gaussian of each image, on the host."""
+        n_hidden = self.encoder_[0].shape[1]
+        parts = [
+            encode(self.encoder_, scale(X[rows, :], self.feature_min_, self.feature_range_))
+            for rows in row_blocks(X.shape[0], 8 * (X.shape[1] + n_hidden))
+        ]
+        return Gaussians(
+            *(np.concatenate([to_numpy(p) for p in part]) for part in zip(*parts, strict=True))
+        )
+
+    def embed(self, X: Array) -> Array:
+        """Means of the images' Gaussians, with a one behind for the intercept.
+
+        <parameters of embed>
+
+        Returns
+        -------
+        array of shape (n_samples, latent_size + 1)
+            One row per sample.
+        """
+        xp = compat.array_namespace(X)
+        mean = encode(self.encoder_, scale(X, self.feature_min_, self.feature_range_)).mean
+        ones = xp.ones((X.shape[0], 1), dtype=mean.dtype, device=compat.device(X))
+        return xp.concat([mean, ones], axis=1)
+
+    def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
+        """Fit a softmax to latents of all classes: seen ones by images, others by signatures.
+
+        <parameters of synthesize>
+
+        Returns
+        -------
+        ndarray of shape (n_classes, latent_size + 1)
+            Coefficients and intercept of each class. Without `labels` all count as unseen.
+        """
+        n_classes = len(signatures)
+        if n_classes < 2:  # nothing to tell apart
+            return np.zeros((n_classes, self.latent_size + 1))
+        latents = self._latents(signatures, labels)
+        y = np.repeat(np.arange(n_classes), [len(part) for part in latents])
+        (result,) = softmax_path(
+            np.concatenate(latents), y, n_classes, alphas=[self.alpha], tol=_SOFTMAX_TOL
+        )
+        return np.column_stack([result.coef, result.intercept])
+
+    def _latents(self, signatures: Floats, labels: NDArray[Any] | None) -> list[NDArray[Any]]:
+        """Latents that stand for each class."""
+        inputs = unit_rows(signatures).astype(self.seen_latents_.dtype)
+        gaussians = encode(self.signature_encoder_, inputs)
+        # The same for every class, so that one more class leaves the latents of others.
+        rng = np.random.default_rng([self.latent_seed_, 1])
+        noise = rng.standard_normal((self.n_unseen_latents, self._noise_width)).astype(inputs.dtype)
+        positions = np.full(len(signatures), -1)
+        if labels is not None:
+            seen = np.isin(labels, self.seen_classes_)
+            positions[seen] = np.searchsorted(self.seen_classes_, labels[seen])
+        return [
+            draw(Gaussians(*(part[[row]] for part in gaussians)), noise)
+            if position < 0
+            else self.seen_latents_[position]
+            for row, position in enumerate(positions.tolist())
+        ]

@@ -1,0 +1,361 @@
+r"""Class-Norm: a network makes a class's prototype of its signature, normalised over classes.
+
+.. math:: p(a) = \mathrm{ReLU}\bigl(W_3\, N(\mathrm{ReLU}(N(W_2\, \mathrm{ReLU}(W_1 a))))\bigr),
+          \qquad N(h) = \frac{h - \mu}{\sigma^2 + \varepsilon},
+
+intercepts left out, where :math:`\mu` and :math:`\sigma^2` are the mean and the variance of each
+unit over the seen classes. (The variance, not its root, is what the authors divide by.) The logits
+of an image are :math:`s \cos(x, p(a_c))`; their cross-entropy over the seen classes is minimised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import array_api_compat as compat
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from zslearn.base import Training, ZeroShotClassifier
+from zslearn.networks import _torch_training as networks
+from zslearn.networks._torch_training import DeviceRows, Tensor, linear, relu
+from zslearn.scoring import ScoreFunction
+from zslearn.utils import Array, Floats, unit_rows
+
+# Added to the variances; a unit that is the same for all classes stays zero.
+_EPSILON = 1e-5
+# Share of the running statistics that a step replaces.
+_MOMENTUM = 0.1
+# The steps become ten times smaller after this share of the epochs: 25 of 50.
+_DECAY_AFTER = 0.5
+
+
+class Moments(NamedTuple):
+    """Mean and variance of units over classes."""
+
+    mean: Array
+    variance: Array
+
+
+def moments(hidden: Array) -> Moments:
+    """Mean and variance, with Bessel's correction, of each column over the rows, one per class."""
+    xp = compat.array_namespace(hidden)
+    return Moments(xp.mean(hidden, axis=0), xp.var(hidden, axis=0, correction=1))
+
+
+def standardize(hidden: Array, at: Moments) -> Array:
+    """Units less their mean over classes, divided by their variance."""
+    return (hidden - at.mean[None, :]) / (at.variance[None, :] + _EPSILON)
+
+
+def prototypes(
+    weights: Sequence[Array],
+    signatures: Array,
+    rectify: bool,
+    running: Sequence[Moments] | None = None,
+) -> tuple[Array, list[Moments]]:
+    """Prototypes of classes.
+
+    Parameters
+    ----------
+    weights : sequence of six arrays
+        Weights and intercepts of three layers.
+    signatures : array of shape (n_classes, n_attributes)
+        Signatures of norm √n_attributes.
+    rectify : bool
+        Whether the prototypes, too, pass through a ReLU.
+    running : sequence of two Moments, optional
+        What is known of the units; by default it is computed over these classes.
+
+    Returns
+    -------
+    prototypes : array of shape (n_classes, n_features)
+        One row per class.
+    used : list of two Moments
+        What the units were standardised by.
+    """
+    hidden = relu(linear(signatures, weights[0], weights[1]))
+    hidden = linear(hidden, weights[2], weights[3])
+    first = moments(hidden) if running is None else running[0]
+    hidden = relu(standardize(hidden, first))
+    second = moments(hidden) if running is None else running[1]
+    made = linear(standardize(hidden, second), weights[4], weights[5])
+    return relu(made) if rectify else made, [first, second]
+
+
+def loss(
+    weights: Sequence[Tensor],
+    signatures: Tensor,
+    X: Tensor,
+    y: Tensor,
+    scale: float,
+    rectify: bool,
+) -> tuple[Tensor, list[Moments]]:
+    """Mean cross-entropy of a batch over the seen classes.
+
+    Parameters
+    ----------
+    weights : sequence of six tensors
+        Weights and intercepts of three layers.
+    signatures : tensor of shape (n_seen, n_attributes)
+        Signatures of the seen classes, of norm √n_attributes.
+    X : tensor of shape (n_samples, n_features)
+        Rows of unit norm.
+    y : tensor of shape (n_samples,)
+        Positions in the seen classes.
+    scale : float
+        What the cosines are multiplied by.
+    rectify : bool
+        Whether prototypes pass through a ReLU.
+
+    Returns
+    -------
+    loss : tensor
+        A number.
+    used : list of two Moments
+        Of the seen classes, for the running statistics.
+    """
+    from torch.nn.functional import cross_entropy, normalize
+
+    made, used = prototypes(weights, signatures, rectify)
+    return cross_entropy(scale * (X @ normalize(made, dim=1).T), y), used
+
+
+class ClassNorm(ZeroShotClassifier):
+    """Class normalisation: a three-layer network makes prototypes of signatures; cosine.
+
+    Fitting needs the `torch` extra; a fitted method does not.
+
+    Parameters
+    ----------
+    hidden_size : int, default=1024
+        Units of each of the two hidden layers.
+    logit_scale : float, default=25.0
+        What cosines are multiplied by before the softmax of training.
+    alpha : float, default=1e-4
+        Weight decay, as Adam's `weight_decay` in torch.
+    learning_rate : float, default=5e-4
+        Step of Adam; a tenth of it in the second half of the epochs.
+    batch_size : int, default=256
+        Samples of a step. All seen classes are in every step.
+    max_iter : int, default=50
+        Epochs.
+    rectify : bool or "auto", default="auto"
+        Whether prototypes pass through a ReLU, as in the original, whose features have none below
+        zero. "auto": where that holds of the training features.
+    seen_factor : float, default=1.0
+        What the scores of seen classes are multiplied by. The authors take 1 for CUB and 0.95
+        elsewhere, which favours the unseen classes in the generalized setting.
+        :class:`~zslearn.calibration.CalibratedStacking` finds such a bias by cross-validation.
+    <parameters of networks>
+    <parameters of every method>
+
+    Attributes
+    ----------
+    weights_ : list of ndarray
+        Weights, one row per input, and intercepts of the three layers, in turn.
+    moments_ : list of tuple
+        Running mean and variance of the units of the second layer, before and after its ReLU.
+    rectify_ : bool
+        Whether prototypes pass through a ReLU.
+    loss_curve_ : ndarray of shape (max_iter,)
+        Mean loss of each epoch.
+    n_iter_ : int
+        Epochs.
+    <attributes of every method>
+
+    See Also
+    --------
+    CADAVAE : Images and signatures meet in the latent space of two autoencoders.
+
+    Notes
+    -----
+    Training standardises over the seen classes of the step, with gradients through mean and
+    variance; prototypes are made with running averages of both (0.9 of the old, 0.1 of the new), as
+    in the authors' program (github.com/universome/class-norm). So a class that is described besides
+    changes no other.
+
+    Scores are cosines: the features are brought to unit norm whatever `feature_norm` says, and
+    parameters are prototypes of unit norm, times `seen_factor` for seen classes.
+
+    References
+    ----------
+    I. Skorokhodov and M. Elhoseiny, "Class normalization for (continual)? generalized zero-shot
+    learning", ICLR 2021.
+
+    Examples
+    --------
+    >>> from zslearn.networks import ClassNorm
+    >>> from zslearn.datasets import make_zero_shot
+    >>> data = make_zero_shot(random_state=0)
+    >>> model = ClassNorm(hidden_size=64)
+    >>> model = model.fit(data.X_train, data.y_train, signatures=data.signatures)
+    >>> model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.4
+    True
+    """
+
+    score_function: ScoreFunction = "dot"
+
+    _doc_parts: ClassVar[dict[str, str]] = {
+        **ZeroShotClassifier._doc_parts,
+        "parameters of networks": networks.PARAMETERS,
+    }
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ZeroShotClassifier._parameter_constraints,
+        **networks.CONSTRAINTS,
+        "hidden_size": [Interval(Integral, 1, None, closed="left")],
+        "logit_scale": [Interval(Real, 0, None, closed="neither")],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "rectify": ["boolean", StrOptions({"auto"})],
+        "seen_factor": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
+        "paper": {
+            "logit_scale": [10.0, 15.0, 25.0, 40.0],
+            "alpha": [0.0, 1e-5, 1e-4, 1e-3],
+            "learning_rate": [2e-4, 5e-4, 1e-3],
+        },
+        "fast": {"logit_scale": [15.0, 25.0, 40.0], "alpha": [1e-4, 1e-3]},
+    }
+
+    def __init__(
+        self,
+        hidden_size: int = 1024,
+        *,
+        logit_scale: float = 25.0,
+        alpha: float = 1e-4,
+        learning_rate: float = 5e-4,
+        batch_size: int = 256,
+        max_iter: int = 50,
+        rectify: bool | Literal["auto"] = "auto",
+        seen_factor: float = 1.0,
+        device: str | None = None,
+        verbose: int = 0,
+        random_state: int | np.random.RandomState | None = 0,
+        feature_norm: str | None = "l2",
+        signature_scale: str | float = "seen",
+    ) -> None:
+        self.hidden_size = hidden_size
+        self.logit_scale = logit_scale
+        self.alpha = alpha
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.rectify = rectify
+        self.seen_factor = seen_factor
+        self.device = device
+        self.verbose = verbose
+        self.random_state = random_state
+        self.feature_norm = feature_norm
+        self.signature_scale = signature_scale
+
+    def _fit(self, training: Training) -> None:
+        networks.need_torch("ClassNorm")
+        rng, _ = networks.generator(self.random_state)
+        xp = compat.array_namespace(training.X)
+        self.rectify_ = bool(xp.all(training.X >= 0)) if self.rectify == "auto" else self.rectify
+        rows = DeviceRows(self.embed(training.X), training.y, self.device)
+        signatures = networks.tensor(_of_root_norm(training.signatures), rows.like)
+        weights = networks.trainable(self._first_weights(rng, training), rows.like)
+        with networks.training_threads(len(signatures) * sum(w.numel() for w in weights)):
+            running, self.loss_curve_ = self._train(weights, signatures, rows, rng)
+        self.n_iter_ = len(self.loss_curve_)
+        self.weights_ = networks.learned(weights)
+        self.moments_ = [tuple(networks.learned(pair)) for pair in running]
+
+    def _first_weights(self, rng: np.random.Generator, training: Training) -> list[NDArray[Any]]:
+        """Layers as torch begins them, the last one narrower (the authors' equation 10)."""
+        n_attributes, n_features = training.signatures.shape[1], training.X.shape[1]
+        weights = [
+            *networks.uniform_layer(rng, n_attributes, self.hidden_size),
+            *networks.uniform_layer(rng, self.hidden_size, self.hidden_size),
+            *networks.uniform_layer(rng, self.hidden_size, n_features),
+        ]
+        limit = np.sqrt(3 / (self.hidden_size * n_features))
+        weights[4] = rng.uniform(-limit, limit, (self.hidden_size, n_features))
+        return weights
+
+    def _train(
+        self,
+        weights: list[Tensor],
+        signatures: Tensor,
+        rows: DeviceRows,
+        rng: np.random.Generator,
+    ) -> tuple[list[Moments], Floats]:
+        """Change the weights by Adam; give the running statistics and the loss of each epoch."""
+        import torch
+
+        optimizer = torch.optim.Adam(
+            weights, lr=self.learning_rate, weight_decay=self.alpha, fused=True
+        )
+        running = [
+            Moments(torch.zeros_like(weights[3]), torch.ones_like(weights[3])) for _ in range(2)
+        ]
+        curve = np.empty(self.max_iter)
+        for epoch in networks.epochs(self.max_iter, self.verbose, "ClassNorm"):
+            if epoch == int(_DECAY_AFTER * self.max_iter):
+                optimizer.param_groups[0]["lr"] = 0.1 * self.learning_rate
+            losses = []
+            for X, y in rows.batches(self.batch_size, rng):
+                optimizer.zero_grad()
+                value, used = loss(weights, signatures, X, y, self.logit_scale, bool(self.rectify_))
+                value.backward()
+                optimizer.step()
+                running = [_moved(old, new) for old, new in zip(running, used, strict=True)]
+                losses.append(value.detach())
+            curve[epoch] = float(torch.stack(losses).mean())
+        return running, curve
+
+    def embed(self, X: Array) -> Array:
+        """Features of unit norm.
+
+        <parameters of embed>
+
+        Returns
+        -------
+        array of shape (n_samples, n_features)
+            `X` itself where it was prepared so.
+        """
+        return X if self.feature_norm == "l2" else unit_rows(X)
+
+    def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
+        """Make prototypes of unit norm, those of seen classes times `seen_factor`.
+
+        <parameters of synthesize>
+
+        Returns
+        -------
+        ndarray of shape (n_classes, n_features)
+            One row per class.
+        """
+        running = [Moments(*(np.asarray(part, np.float64) for part in m)) for m in self.moments_]
+        made, _ = prototypes(self.weights_, _of_root_norm(signatures), self.rectify_, running)
+        parameters: Floats = unit_rows(made)
+        if labels is not None and self.seen_factor != 1:
+            seen = np.isin(labels, self.seen_classes_)
+            parameters = parameters * np.where(seen, self.seen_factor, 1.0)[:, None]
+        return parameters
+
+
+def _of_root_norm(signatures: Floats) -> Floats:
+    """Signatures of norm √d, so that an entry is about one in size; a zero row stays zero."""
+    scaled: Floats = np.sqrt(signatures.shape[1]) * unit_rows(signatures)
+    return scaled
+
+
+def _moved(old: Moments, new: Moments) -> Moments:
+    """Running statistics after one more step."""
+    return Moments(
+        *(
+            (1 - _MOMENTUM) * before + _MOMENTUM * now.detach()
+            for before, now in zip(old, new, strict=True)
+        )
+    )

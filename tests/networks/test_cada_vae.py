@@ -1,0 +1,307 @@
+"""CADA-VAE: its losses against closed forms and finite differences, and what it learns."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from zslearn.base import Training
+from zslearn.datasets import make_zero_shot
+from zslearn.networks import CADAVAE
+
+torch = pytest.importorskip("torch")
+
+from zslearn.networks import _cada_vae_networks as vae  # noqa: E402
+
+TINY = {
+    "latent_size": 8,
+    "encoder_sizes": (32, 32),
+    "decoder_sizes": (32, 32),
+    "learning_rate": 1e-2,
+    "max_iter": 20,
+    "batch_size": 32,
+    "n_seen_latents": 20,
+    "n_unseen_latents": 40,
+}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_zero_shot(
+        n_seen=12, n_unseen=4, n_features=20, n_attributes=8, samples_per_class=15, random_state=3
+    )
+
+
+def _fit(data, **options):
+    model = CADAVAE(**{**TINY, **options})
+    return model.fit(data.X_train, data.y_train, signatures=data.signatures)
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    return _fit(data)
+
+
+def _gaussians(seed, rows=5, width=3):
+    rng = np.random.default_rng(seed)
+    return vae.Gaussians(*(torch.tensor(rng.normal(size=(rows, width))) for _ in range(2)))
+
+
+def test_divergence_against_torch_distributions():
+    from torch.distributions import Independent, Normal, kl_divergence
+
+    gaussians = _gaussians(0)
+    normal = Independent(Normal(gaussians.mean, (gaussians.log_variance / 2).exp()), 1)
+    standard = Independent(Normal(torch.zeros(5, 3).double(), torch.ones(5, 3).double()), 1)
+    torch.testing.assert_close(vae.divergence(gaussians), kl_divergence(normal, standard))
+
+
+def test_distance_against_the_closed_form_of_full_covariances():
+    """W₂² = ‖m − m'‖² + tr(S + S' − 2 (S'^½ S S'^½)^½), with the matrix roots of SciPy."""
+    from scipy.linalg import sqrtm
+
+    first, second = _gaussians(1), _gaussians(2)
+    found = vae.distance(first, second).numpy()
+    for row in range(5):
+        S, T = (np.diag(np.exp(g.log_variance[row].numpy())) for g in (first, second))
+        root = sqrtm(T)
+        square = np.sum((first.mean[row] - second.mean[row]).numpy() ** 2)
+        square += np.trace(S + T - 2 * sqrtm(root @ S @ root)).real
+        assert found[row] == pytest.approx(np.sqrt(square), rel=1e-6)
+
+
+def test_draws_of_one_number_for_all_dimensions():
+    gaussians = vae.Gaussians(np.array([[1.0, -2.0]]), np.log([[4.0, 0.25]]))
+    drawn = vae.draw(gaussians, np.array([[0.0], [1.0], [-2.0]]))
+    np.testing.assert_allclose(drawn, [[1, -2], [5, -1.75], [-7, -2.5]])
+
+
+def test_draws_have_the_moments():
+    gaussians = vae.Gaussians(np.array([[1.0, -2.0]]), np.log([[4.0, 0.25]]))
+    noise = np.random.default_rng(0).standard_normal((200_000, 2))
+    drawn = vae.draw(gaussians, noise)
+    np.testing.assert_allclose(drawn.mean(axis=0), [1, -2], atol=0.02)
+    np.testing.assert_allclose(drawn.var(axis=0), [4, 0.25], rtol=0.02)
+
+
+def _problem(seed=0):
+    rng = np.random.default_rng(seed)
+    networks = vae.first_weights(rng, 6, 4, 3, (5, 7), (8, 5))
+    # Intercepts begin at zero; any others are as good here.
+    networks = vae.Autoencoders(
+        *([w + 0.1 * rng.normal(size=w.shape) for w in part] for part in networks)
+    )
+    features, signatures = rng.random((9, 6)), rng.random((9, 4))
+    return networks, features, signatures, rng.standard_normal((2, 9, 3))
+
+
+def _as_tensors(networks):
+    return vae.Autoencoders(*([torch.tensor(w) for w in part] for part in networks))
+
+
+def test_loss_against_numpy():
+    networks, x, a, noise = _problem()
+    weights = vae.LossWeights(0.3, 2.0, 5.0)
+
+    def encoded(part, inputs):
+        hidden = np.maximum(inputs @ part[0] + part[1], 0)
+        return hidden @ part[2] + part[3], hidden @ part[4] + part[5]
+
+    def decoded(part, z):
+        return np.maximum(z @ part[0] + part[1], 0) @ part[2] + part[3]
+
+    (m, v), (k, u) = encoded(networks[0], x), encoded(networks[1], a)
+    z, w = m + np.exp(v / 2) * noise[0], k + np.exp(u / 2) * noise[1]
+    expected = 0.0
+    for i in range(len(x)):
+        expected += np.abs(decoded(networks[2], z)[i] - x[i]).sum()
+        expected += np.abs(decoded(networks[3], w)[i] - a[i]).sum()
+        for mean, log_variance in ((m[i], v[i]), (k[i], u[i])):
+            kl = 0.5 * np.sum(mean**2 + np.exp(log_variance) - 1 - log_variance)
+            expected += 0.3 * kl
+        expected += 2.0 * np.abs(decoded(networks[2], w)[i] - x[i]).sum()
+        expected += 2.0 * np.abs(decoded(networks[3], z)[i] - a[i]).sum()
+        square = np.sum((m[i] - k[i]) ** 2) + np.sum((np.exp(v[i] / 2) - np.exp(u[i] / 2)) ** 2)
+        expected += 5.0 * np.sqrt(square)
+    tensors = [torch.tensor(part) for part in (x, a, noise)]
+    found = vae.loss(_as_tensors(networks), *tensors[:2], tuple(tensors[2]), weights)
+    assert float(found) == pytest.approx(expected / len(x), rel=1e-9)
+
+
+@pytest.mark.parametrize("weights", [(1.0, 0.0, 0.0), (0.3, 2.0, 5.0)])
+def test_gradient_against_finite_differences(weights):
+    networks, *inputs = _problem(3)
+    features, signatures, noise = (torch.tensor(part) for part in inputs)
+    flat = [torch.tensor(w, requires_grad=True) for part in networks for w in part]
+
+    def value(*parts):
+        cut = [parts[:6], parts[6:12], parts[12:16], parts[16:]]
+        together = vae.Autoencoders(*cut)
+        return vae.loss(together, features, signatures, tuple(noise), vae.LossWeights(*weights))
+
+    assert torch.autograd.gradcheck(value, flat, eps=1e-7, atol=1e-5, rtol=1e-4)
+
+
+def test_gradient_where_both_gaussians_are_the_same():
+    gaussians = _gaussians(0)
+    mean = gaussians.mean.clone().requires_grad_()
+    vae.distance(vae.Gaussians(mean, gaussians.log_variance), gaussians).sum().backward()
+    assert torch.isfinite(mean.grad).all()
+
+
+def test_warm_up_as_published():
+    """Of 100 epochs: β over 0–93, cross-alignment over 21–75, distance over 6–22."""
+    model = CADAVAE()
+    for epoch, divergence, cross, distance in (
+        (0, 0.0, 0.0, 0.0),
+        (6, 6 / 93, 0.0, 0.0),
+        (14, 14 / 93, 0.0, 0.5),
+        (48, 48 / 93, 0.5, 1.0),
+        (75, 75 / 93, 1.0, 1.0),
+        (99, 1.0, 1.0, 1.0),
+    ):
+        weights = model._loss_weights(epoch, 2048)
+        expected = (0.25 * divergence, 2.37 * cross, 8.13 * distance)
+        np.testing.assert_allclose(weights, expected, atol=1e-12)
+    fewer, usual = model._loss_weights(99, 512), model._loss_weights(99, 2048)
+    np.testing.assert_allclose(np.divide(fewer, usual), [0.25, 1, 0.25])
+
+
+def test_embedding_is_the_mean_of_the_scaled_features(model, data):
+    X = data.X_train / np.linalg.norm(data.X_train, axis=1, keepdims=True)
+    scaled = (X - X.min(axis=0)) / (X.max(axis=0) - X.min(axis=0))
+    W, b, M, m = model.encoder_[:4]
+    expected = np.maximum(scaled @ W + b, 0) @ M + m
+    embedded = model.embed(X)
+    np.testing.assert_allclose(embedded[:, :-1], expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(embedded[:, -1], 1)
+
+
+@pytest.mark.parametrize("noise", ["shared", "independent"])
+def test_parameters_are_a_softmax_on_the_latents(data, noise):
+    """Against scikit-learn's, on latents that are put together here."""
+    model = _fit(data, noise=noise)
+    width, power = (1, 1.0) if noise == "shared" else (8, 0.5)
+    described = model._described.table.normalized(model.signature_scale_, keep_views=False)
+    unit = described / np.linalg.norm(described, axis=1, keepdims=True)
+    W, b, M, m, V, v = model.signature_encoder_
+    hidden = np.maximum(unit @ W + b, 0)
+    mean, deviation = hidden @ M + m, np.exp(power * (hidden @ V + v))
+    numbers = np.random.default_rng([model.latent_seed_, 1]).standard_normal((40, width))
+    latents, y = [], []
+    for row, label in enumerate(model.classes_):
+        seen = np.flatnonzero(model.seen_classes_ == label)
+        drawn = model.seen_latents_[seen[0]] if len(seen) else mean[row] + deviation[row] * numbers
+        latents.append(drawn)
+        y += [row] * len(drawn)
+    assert [len(part) for part in latents].count(20) == 12
+    X = np.concatenate(latents)
+    C = 1 / (model.alpha * len(X))
+    reference = LogisticRegression(C=C, tol=1e-10, max_iter=10_000).fit(X, y)
+    parameters = model.class_scorer_.parameters
+    expected = X @ reference.coef_.T + reference.intercept_
+    found = X @ parameters[:, :-1].T + parameters[:, -1]
+    error = (found - found.mean(axis=1)[:, None]) - (expected - expected.mean(axis=1)[:, None])
+    assert np.abs(error).max() < 0.03 * np.abs(expected).max()
+
+
+def test_seen_latents_are_of_the_images_of_the_class(data):
+    """With variances near zero, a latent is the mean of one image; each image comes in turn."""
+    model = _fit(data, n_seen_latents=30)
+    model.encoder_[4][:] = 0
+    model.encoder_[5][:] = -60.0
+    X = data.X_train / np.linalg.norm(data.X_train, axis=1, keepdims=True)
+    codes = np.searchsorted(model.seen_classes_, data.y_train)
+    training = Training(X, codes, None, model.seen_classes_, None, (1.0,))
+    latents = model._draw_seen(training)
+    means = model.embed(X)[:, :-1]
+    for position in range(12):
+        own = means[codes == position]
+        apart = np.abs(latents[position][:, None] - own[None]).max(axis=2)
+        assert (apart.min(axis=1) < 1e-8).all()
+        counts = np.bincount(apart.argmin(axis=1), minlength=len(own))
+        assert counts.max() - counts.min() <= 1
+
+
+def test_describing_a_class_leaves_the_autoencoders_and_the_other_latents(data):
+    late = data.unseen_classes[:1]
+    known = data.signatures.drop(index=late)
+    model = CADAVAE(**TINY).fit(data.X_train, data.y_train, signatures=known)
+    weights = [w.copy() for w in model.encoder_ + model.signature_encoder_]
+    described = model._described.table.normalized(model.signature_scale_, keep_views=False)
+    before = dict(zip(model.classes_, model._latents(described, model.classes_), strict=True))
+    model.add_classes(data.signatures.loc[late])
+    for old, new in zip(weights, model.encoder_ + model.signature_encoder_, strict=True):
+        np.testing.assert_array_equal(old, new)
+    described = model._described.table.normalized(model.signature_scale_, keep_views=False)
+    after = dict(zip(model.classes_, model._latents(described, model.classes_), strict=True))
+    for label, latents in before.items():
+        np.testing.assert_allclose(after[label], latents, rtol=1e-12)
+
+
+def test_more_unseen_latents_favour_unseen_classes(model, data):
+    more = _fit(data, n_unseen_latents=2000)
+    unseen = [np.isin(m.predict(data.X_test_seen), m.unseen_classes_).mean() for m in (model, more)]
+    assert unseen[1] > unseen[0]
+
+
+def test_settings_of_the_softmax_share_the_autoencoders(data, monkeypatch):
+    trained = []
+    train = CADAVAE._train
+    monkeypatch.setattr(CADAVAE, "_train", lambda *a: trained.append(1) or train(*a))
+    settings = [{"alpha": 1e-3}, {"alpha": 1e-1}, {"n_unseen_latents": 10}, {"latent_size": 4}]
+    grid = CADAVAE(**TINY).fit_grid(
+        data.X_train, data.y_train, signatures=data.signatures, settings=settings
+    )
+    assert len(list(grid)) == 4
+    assert len(trained) == 2
+
+
+def test_seeds(model, data):
+    again = _fit(data).decision_function(data.X_test_seen)
+    np.testing.assert_array_equal(again, model.decision_function(data.X_test_seen))
+    other = _fit(data, random_state=1).decision_function(data.X_test_seen)
+    assert np.abs(other - again).max() > 1e-3
+
+
+def test_single_precision(data):
+    """Scores are of float32; after one epoch, in which no sign flips, they are those of float64."""
+    double = _fit(data, max_iter=1)
+    X = data.X_train.astype(np.float32)
+    single = CADAVAE(**{**TINY, "max_iter": 1}).fit(X, data.y_train, signatures=data.signatures)
+    assert single.seen_latents_.dtype == np.float32
+    scores = single.decision_function(data.X_test_seen.astype(np.float32))
+    assert scores.dtype == np.float32
+    expected = double.decision_function(data.X_test_seen)
+    np.testing.assert_allclose(scores, expected, atol=2e-3 * np.abs(expected).max())
+
+
+def test_learns(model, data):
+    assert model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.4
+    assert model.score(data.X_test_seen, data.y_test_seen, classes=data.seen_classes) > 0.25
+
+
+def test_a_fitted_model_holds_no_tensors(model):
+    for name, value in vars(model).items():
+        assert b"torch" not in pickle.dumps(value), name
+
+
+@pytest.mark.parametrize("name", ["encoder_sizes", "decoder_sizes"])
+@pytest.mark.parametrize("sizes", [(3,), (3, 0), (3, 4.5), (1, 2, 3)])
+def test_wrong_sizes(data, name, sizes):
+    with pytest.raises(ValueError, match=f"{name} must be two positive integers"):
+        _fit(data, **{name: sizes})
+
+
+def test_without_torch(monkeypatch, data):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match=r"CADAVAE needs torch.*zslearn\[torch\]"):
+        _fit(data)
+
+
+def test_one_class_alone(model):
+    assert model.synthesize(np.ones((1, 8))).shape == (1, 9)

@@ -1,0 +1,263 @@
+"""Class-Norm: its pieces against NumPy and finite differences, and what it learns."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from zslearn.base import Training
+from zslearn.datasets import make_zero_shot
+from zslearn.networks import ClassNorm
+
+torch = pytest.importorskip("torch")
+
+from zslearn.networks import _class_norm as cn  # noqa: E402
+from zslearn.networks import _torch_training as networks  # noqa: E402
+
+TINY = {"hidden_size": 24, "learning_rate": 5e-3, "batch_size": 32, "max_iter": 15}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_zero_shot(n_seen=12, n_unseen=4, n_features=20, n_attributes=8, random_state=3)
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    return ClassNorm(**TINY).fit(data.X_train, data.y_train, signatures=data.signatures)
+
+
+def _weights(rng, sizes=(5, 7, 7, 6)):
+    layers = pairwise(sizes)
+    return [part for a, b in layers for part in (rng.normal(size=(a, b)), rng.normal(size=b))]
+
+
+def _prototypes_by_hand(weights, signatures, running=None):
+    """The formula of the module, in NumPy."""
+    W1, b1, W2, b2, W3, b3 = weights
+    hidden = np.maximum(signatures @ W1 + b1, 0) @ W2 + b2
+    used = []
+    for number in range(2):
+        if running is None:
+            center = hidden.sum(axis=0) / len(hidden)
+            variance = ((hidden - center) ** 2).sum(axis=0) / (len(hidden) - 1)
+        else:
+            center, variance = running[number]
+        used.append((center, variance))
+        hidden = (hidden - center) / (variance + 1e-5)
+        if number == 0:
+            hidden = np.maximum(hidden, 0)
+    return np.maximum(hidden @ W3 + b3, 0), used
+
+
+def test_prototypes_against_numpy():
+    rng = np.random.default_rng(0)
+    weights, signatures = _weights(rng), rng.normal(size=(9, 5))
+    expected, used = _prototypes_by_hand(weights, signatures)
+    made, moments = cn.prototypes(
+        [torch.tensor(w) for w in weights], torch.tensor(signatures), True
+    )
+    np.testing.assert_allclose(made.numpy(), expected, rtol=1e-10, atol=1e-12)
+    for pair, ours in zip(used, moments, strict=True):
+        np.testing.assert_allclose(ours.mean.numpy(), pair[0], rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(ours.variance.numpy(), pair[1], rtol=1e-10)
+
+
+def test_a_standardised_unit_has_the_reciprocal_of_its_deviation():
+    """The units are divided by their variance, not by its root."""
+    hidden = np.random.default_rng(0).normal(size=(2000, 3)) * [0.5, 1.0, 4.0]
+    standard = cn.standardize(hidden, cn.moments(hidden))
+    np.testing.assert_allclose(standard.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(standard.std(axis=0, ddof=1), 1 / hidden.std(axis=0, ddof=1), 1e-4)
+
+
+def test_gradient_against_finite_differences():
+    rng = np.random.default_rng(1)
+    weights = [torch.tensor(w, requires_grad=True) for w in _weights(rng)]
+    signatures = torch.tensor(rng.normal(size=(4, 5)))
+    X = torch.nn.functional.normalize(torch.tensor(rng.random((6, 6))), dim=1)
+    y = torch.tensor([0, 1, 2, 3, 0, 2])
+
+    def value(*parts):
+        return cn.loss(parts, signatures, X, y, 3.0, False)[0]
+
+    assert torch.autograd.gradcheck(value, weights, eps=1e-7, atol=1e-5, rtol=1e-4)
+
+
+def test_loss_against_numpy():
+    rng = np.random.default_rng(2)
+    weights, signatures, X = _weights(rng), rng.normal(size=(4, 5)), rng.random((6, 6))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    y = np.array([0, 1, 2, 3, 0, 2])
+    made, _ = _prototypes_by_hand(weights, signatures)
+    logits = 25 * X @ (made / np.linalg.norm(made, axis=1, keepdims=True)).T
+    expected = np.mean(np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(6), y])
+    tensors = [torch.tensor(part) for part in (signatures, X, y)]
+    found, _ = cn.loss([torch.tensor(w) for w in weights], *tensors, 25.0, True)
+    assert float(found) == pytest.approx(expected, rel=1e-10)
+
+
+def test_running_statistics():
+    """After n equal steps 0.9ⁿ of the start is left."""
+    moments = cn.Moments(torch.zeros(1), torch.ones(1))
+    for _ in range(5):
+        moments = cn._moved(moments, cn.Moments(torch.tensor([2.0]), torch.tensor([3.0])))
+    assert float(moments.mean) == pytest.approx(2 * (1 - 0.9**5))
+    assert float(moments.variance) == pytest.approx(0.9**5 + 3 * (1 - 0.9**5))
+
+
+def test_parameters_are_prototypes_by_running_statistics(model, data):
+    """What a fitted model makes of signatures, by hand; features may be negative: no ReLU."""
+    assert model.rectify_ is False
+    signatures = data.signatures.loc[model.classes_].to_numpy()
+    signatures = signatures / np.linalg.norm(signatures, axis=1, keepdims=True)
+    W1, b1, W2, b2, W3, b3 = model.weights_
+    (mean, variance), (mean2, variance2) = model.moments_
+    hidden = np.maximum(signatures * np.sqrt(8) @ W1 + b1, 0) @ W2 + b2
+    hidden = np.maximum((hidden - mean) / (variance + 1e-5), 0)
+    made = (hidden - mean2) / (variance2 + 1e-5) @ W3 + b3
+    made /= np.linalg.norm(made, axis=1, keepdims=True)
+    np.testing.assert_allclose(model.class_scorer_.parameters, made, rtol=1e-8, atol=1e-10)
+    X = data.X_test_seen / np.linalg.norm(data.X_test_seen, axis=1, keepdims=True)
+    np.testing.assert_allclose(model.decision_function(data.X_test_seen), X @ made.T, atol=1e-10)
+
+
+def test_rectified_where_features_are_not_negative(data):
+    X = np.abs(data.X_train)
+    model = ClassNorm(**TINY).fit(X, data.y_train, signatures=data.signatures)
+    assert model.rectify_ is True
+    assert (model.class_scorer_.parameters >= 0).all()
+    plain = ClassNorm(**TINY, rectify=False).fit(X, data.y_train, signatures=data.signatures)
+    assert plain.rectify_ is False
+    assert (plain.class_scorer_.parameters < 0).any()
+
+
+def test_seen_factor(model, data):
+    lowered = ClassNorm(**TINY, seen_factor=0.5)
+    lowered.fit(data.X_train, data.y_train, signatures=data.signatures)
+    seen = np.isin(model.classes_, model.seen_classes_)
+    scores, expected = (m.decision_function(data.X_test_seen) for m in (lowered, model))
+    np.testing.assert_array_equal(scores[:, seen], 0.5 * expected[:, seen])
+    np.testing.assert_array_equal(scores[:, ~seen], expected[:, ~seen])
+
+
+def test_features_of_any_norm(data):
+    """Cosines: with feature_norm=None the length of a row does not matter either."""
+    model = ClassNorm(**TINY, feature_norm=None)
+    model.fit(data.X_train, data.y_train, signatures=data.signatures)
+    X = data.X_test_seen
+    np.testing.assert_allclose(model.decision_function(7 * X), model.decision_function(X))
+
+
+def test_seeds(model, data):
+    def scores(seed):
+        again = ClassNorm(**TINY, random_state=seed)
+        again.fit(data.X_train, data.y_train, signatures=data.signatures)
+        return again.decision_function(data.X_test_seen)
+
+    np.testing.assert_array_equal(scores(0), model.decision_function(data.X_test_seen))
+    assert np.abs(scores(1) - scores(0)).max() > 1e-3
+
+
+def test_torchs_own_seed_is_neither_read_nor_set(data):
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    ClassNorm(**TINY).fit(data.X_train, data.y_train, signatures=data.signatures)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_learns(model, data):
+    assert model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.5
+    assert model.loss_curve_[-1] < 0.5 * model.loss_curve_[0]
+
+
+def test_steps_become_smaller_in_the_second_half(data, monkeypatch):
+    """Adam's first step has the size of the learning rate, so that rates can be read off."""
+    rates = []
+    plain = torch.optim.Adam
+
+    class Watched(plain):
+        def step(self, *arguments, **options):
+            rates.append(self.param_groups[0]["lr"])
+            return super().step(*arguments, **options)
+
+    monkeypatch.setattr(torch.optim, "Adam", Watched)
+    model = ClassNorm(4, max_iter=4, batch_size=10**6, learning_rate=0.01)
+    model.fit(data.X_train, data.y_train, signatures=data.signatures)
+    np.testing.assert_allclose(rates, [0.01, 0.01, 0.001, 0.001])
+
+
+def test_a_fitted_model_holds_no_tensors(model):
+    for name, value in vars(model).items():
+        assert b"torch" not in pickle.dumps(value), name
+
+
+def test_first_weights(data):
+    model = ClassNorm(50)
+    training = Training(data.X_train, None, np.zeros((12, 8)), None, None, (1.0,))
+    weights = model._first_weights(np.random.default_rng(0), training)
+    limits = [8**-0.5, 8**-0.5, 50**-0.5, 50**-0.5, np.sqrt(3 / (50 * 20)), 50**-0.5]
+    for weight, limit in zip(weights, limits, strict=True):
+        assert 0.8 * limit < np.abs(weight).max() <= limit
+
+
+def test_without_torch(monkeypatch, data):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ImportError, match=r"ClassNorm needs torch.*zslearn\[torch\]"):
+        ClassNorm().fit(data.X_train, data.y_train, signatures=data.signatures)
+
+
+def test_no_gpu_is_said(monkeypatch, data):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ValueError, match="torch finds no GPU"):
+        ClassNorm(device="cuda").fit(data.X_train, data.y_train, signatures=data.signatures)
+    assert networks.training_device(data.X_train, None) == torch.device("cpu")
+
+
+def test_ctrl_c_leaves_the_model(model, data, monkeypatch):
+    before = model.decision_function(data.X_test_seen)
+    calls = []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return cn_loss(*arguments)
+
+    cn_loss = cn.loss
+    monkeypatch.setattr(cn, "loss", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(data.X_train[::2], data.y_train[::2], signatures=data.signatures)
+    np.testing.assert_array_equal(model.decision_function(data.X_test_seen), before)
+
+
+def test_rows_in_batches():
+    X, y = np.arange(20.0).reshape(10, 2), np.arange(10)
+    rows = networks.DeviceRows(X, y, "cpu")
+    batches = list(rows.batches(4, np.random.default_rng(0)))
+    assert [len(part) for part, _ in batches] == [4, 4, 2]
+    labels = torch.cat([labels for _, labels in batches]).numpy()
+    assert sorted(labels.tolist()) == y.tolist()
+    assert labels.tolist() != y.tolist()
+    np.testing.assert_array_equal(torch.cat([part for part, _ in batches]).numpy(), X[labels])
+    full = list(rows.batches(4, np.random.default_rng(0), drop_last=True))
+    assert [len(part) for part, _ in full] == [4, 4]
+    assert len(list(rows.batches(40, np.random.default_rng(0), drop_last=True))) == 1
+
+
+def test_importing_the_methods_loads_no_torch():
+    code = (
+        "import sys, zslearn.networks, zslearn.experiments\n"
+        "for name in ('Class-Norm', 'CADA-VAE'):\n"
+        "    method = zslearn.experiments.find_method(name)\n"
+        "    assert not method.in_default\n"
+        "    method.definition()\n"
+        "assert 'torch' not in sys.modules"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0, run.stderr
