@@ -9,7 +9,12 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import HasMethods
 
-from zslearn.base import ZeroShotMetaClassifier, fit_weighted, weighted_samples
+from zslearn.base import (
+    ZeroShotMetaClassifier,
+    fit_weighted,
+    weighted_samples,
+    with_setting,
+)
 from zslearn.pipeline._pipeline import as_zero_shot, prefixed_grids, split_setting
 from zslearn.signatures import MultiSignatures
 from zslearn.utils import checks_parameters, fingerprint
@@ -157,7 +162,8 @@ class WeightedViews(ZeroShotMetaClassifier):
                 **options,
             )
             for position, method in fitted:
-                yield indices[position], variant._around(method)
+                index = indices[position]
+                yield index, variant._around(method, settings[index])
                 del method
 
     @property
@@ -165,9 +171,9 @@ class WeightedViews(ZeroShotMetaClassifier):
         """Grids of the method by name, with "estimator__" before the hyper-parameters."""
         return prefixed_grids(self.estimator, "estimator")
 
-    def _around(self, method: Any) -> Self:
+    def _around(self, method: Any, setting: Mapping[str, Any]) -> Self:
         """A fitted estimator around a fitted method."""
-        model = clone(self)
+        model = with_setting(self, setting)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
                 setattr(model, name, getattr(self, name))
