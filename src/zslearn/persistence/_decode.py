@@ -14,27 +14,20 @@ from zslearn.persistence._encode import MOST_LEVELS
 from zslearn.persistence._errors import BadContentError
 from zslearn.persistence._registry import LEFT_OUT, find
 from zslearn.persistence._state import make
+from zslearn.persistence._validate import check_part
 from zslearn.utils import import_optional, plain
 
 #: Attributes of the library's estimators in which NaN or infinity may stand: notes on how they
 #: were made, or missing by design. In all others it would spoil every prediction.
 _MAY_BE_NAN = frozenset({"best_score_", "cv_results_", "error_score"})
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
-_SCALARS = [
-    "bool",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float16",
-    "float32",
-    "float64",
-    "str_",
-]
+_SCALARS = frozenset(
+    {
+        *("bool", "str_", "float16", "float32", "float64"),
+        *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    }
+)
+_FAULTS = (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError)
 _GENERATORS = {
     kind.__name__: kind
     for kind in (
@@ -123,14 +116,7 @@ class Decoder:
             if kind not in self._kinds:
                 raise BadContentError(f"it has something of the unknown kind {plain(kind, 60)!r}")
             return self._kinds[kind](node[kind], node, finite)
-        except (
-            TypeError,
-            ValueError,
-            KeyError,
-            IndexError,
-            AttributeError,
-            OverflowError,
-        ) as error:
+        except _FAULTS as error:
             if isinstance(error, BadContentError):
                 raise
             reason = plain(error, 200) or type(error).__name__
@@ -205,7 +191,7 @@ class Decoder:
         return np.ma.MaskedArray(data, mask)
 
     def _scalar(self, said: Any, node: dict[str, Any], finite: bool) -> np.generic:
-        if node["of"] not in _SCALARS:
+        if not isinstance(node["of"], str) or node["of"] not in _SCALARS:
             raise BadContentError("it has a number of an unknown type")
         value = self.decode(said, finite=finite)
         scalar = np.dtype(node["of"].removesuffix("_")).type(value)
@@ -220,9 +206,9 @@ class Decoder:
         return dtype
 
     def _numpy_type(self, said: Any, node: dict[str, Any], finite: bool) -> Any:
-        if said not in _SCALARS:
+        if not isinstance(said, str) or said not in _SCALARS:
             raise BadContentError("it names an unknown type of NumPy")
-        return getattr(np, said)
+        return np.dtype(said.removesuffix("_")).type
 
     def _function(self, said: Any, node: dict[str, Any], finite: bool) -> Any:
         function = find(said)
@@ -287,6 +273,7 @@ class Decoder:
             if state.get(name) is not None:
                 raise BadContentError(f"its {cls.__name__} names a place on a disk as {name}")
         value = make(cls, state)
+        check_part(value)
         self._objects.append(value)
         return value
 

@@ -20,7 +20,7 @@ from zslearn.datasets import FileLimitError
 from zslearn.persistence._container import Container, open_container, write_container
 from zslearn.persistence._decode import Decoder
 from zslearn.persistence._encode import Encoder, plain_about
-from zslearn.persistence._errors import BadContentError, ModelFileError
+from zslearn.persistence._errors import BadContentError, CannotSaveError, ModelFileError
 from zslearn.persistence._json import read_json, write_json
 from zslearn.persistence._summary import summary
 from zslearn.persistence._validate import check_model
@@ -123,7 +123,9 @@ def save(
         "about": plain_about(about),
         "scikit_learn_version": sklearn.__version__ if encoder.uses_sklearn else None,
     }
-    write_container(Path(path), write_json(header), encoder.arrays)
+    text = write_json(header)
+    _refuse_what_load_refuses(header, encoder)
+    write_container(Path(path), text, encoder.arrays)
 
 
 def load(path: str | os.PathLike[str], *, device: Any = None) -> Any:
@@ -218,6 +220,15 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     with _errors_named(path), open_container(Path(path)) as container:
         return _described(container, _content(container))
+
+
+def _refuse_what_load_refuses(header: dict[str, Any], encoder: Encoder) -> None:
+    """Make the model of what will be written, which copies no array, and check it."""
+    try:
+        model = Decoder(encoder.arrays).decode(header["model"])
+        check_model(model)
+    except BadContentError as error:
+        raise CannotSaveError(f"The model cannot be saved, for a file of it: {error}.") from error
 
 
 def _arrays(extras: Mapping[str, Any] | None) -> dict[str, NDArray[Any]]:

@@ -86,9 +86,8 @@ def say_of_versions(content: dict[str, Any], path: str | os.PathLike[str]) -> It
         yield
     except Exception as error:
         if remarks and not isinstance(error, (OSError, ImportError)):
-            reason = (
-                error if isinstance(error, BadContentError) else f"{type(error).__name__}: {error}"
-            )
+            kind = "" if isinstance(error, BadContentError) else f"{type(error).__name__}: "
+            reason = f"{kind}{plain(error, 300)}"
             raise BadContentError(f"{reason}. ({' '.join(remarks)})") from error
         raise
     for remark in remarks:
