@@ -17,6 +17,8 @@ from zslearn.utils import to_numpy
 
 #: Features of an image at most.
 _MOST_FEATURES = 2**26
+#: Classes whose parameters are made for a trial.
+_CLASSES_MADE = 3
 
 
 def check_model(model: Any) -> None:
@@ -70,15 +72,34 @@ def check_part(value: Any) -> None:
         _check_table(value)
     elif isinstance(value, SignatureViews):
         _check_views(value)
-    described = getattr(value, "_described", None)
-    if described is not None:
-        parameters = getattr(described, "parameters", None)
-        n_classes = len(described.table.labels)
-        if parameters is not None and parameters.shape[0] != n_classes:
-            raise BadContentError(
-                f"its {type(value).__name__} has {parameters.shape[0]} rows of parameters for "
-                f"{n_classes} classes"
-            )
+    if hasattr(value, "_described"):
+        _check_described(value)
+
+
+def _check_described(method: Any) -> None:
+    """A method has parameters of each class that it describes, and can make them of signatures."""
+    table = method._described.table
+    parameters = getattr(method._described, "parameters", None)
+    if parameters is None:
+        # Described by another method, which is checked by itself.
+        return
+    n_classes = len(table.labels)
+    if parameters.shape[0] != n_classes:
+        raise BadContentError(
+            f"its {type(method).__name__} has {parameters.shape[0]} rows of parameters for "
+            f"{n_classes} classes"
+        )
+    if method._describing_trains:
+        return
+    some = slice(_CLASSES_MADE)
+    described = table.normalized(method.signature_scale_, keep_views=method.keep_views)[some]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = method.synthesize(described, table.labels[some])
+    if made.shape[1:] != parameters.shape[1:] or not np.isfinite(to_numpy(made)).all():
+        raise BadContentError(
+            f"its {type(method).__name__} makes other parameters of classes than it has"
+        )
 
 
 def _check_views(views: SignatureViews) -> None:
