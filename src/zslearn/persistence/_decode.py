@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from zslearn.persistence._encode import MOST_LEVELS
 from zslearn.persistence._errors import BadContentError
 from zslearn.persistence._registry import LEFT_OUT, find
-from zslearn.persistence._state import make
+from zslearn.persistence._state import make, parameter_names
 from zslearn.persistence._validate import check_part
 from zslearn.utils import import_optional, plain
 
@@ -27,6 +27,21 @@ _SCALARS = frozenset(
         *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
     }
 )
+#: What a node may say besides its kind: what it must say, what it may.
+_KEYS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
+    kind: (frozenset(must), frozenset(may))
+    for kind, must, may in [
+        ("array", (), ("as", "order", "library")),
+        ("frame", ("index", "columns"), ()),
+        ("index", ("name",), ()),
+        ("masked", ("mask",), ()),
+        ("object", (), ("parameters", "state")),
+        ("objects", ("shape",), ()),
+        ("scalar", ("of",), ()),
+        ("series", ("index", "columns"), ()),
+    ]
+}
+_NO_KEYS: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
 _FAULTS = (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError)
 _GENERATORS = {
     kind.__name__: kind
@@ -64,7 +79,7 @@ class Decoder:
             "dtype": self._dtype,
             "float": self._float,
             "frame": self._frame,
-            "frozenset": lambda said, node, finite: frozenset(self._list(said, finite)),
+            "frozenset": lambda said, node, finite: frozenset(self._set(said, finite)),
             "function": self._function,
             "generator": self._generator,
             "index": self._index,
@@ -77,7 +92,7 @@ class Decoder:
             "same": self._same,
             "scalar": self._scalar,
             "series": self._frame,
-            "set": lambda said, node, finite: set(self._list(said, finite)),
+            "set": lambda said, node, finite: self._set(said, finite),
             "slice": self._slice,
             "tuple": lambda said, node, finite: tuple(self._list(said, finite)),
         }
@@ -115,6 +130,10 @@ class Decoder:
             kind = next(iter(node), None)
             if kind not in self._kinds:
                 raise BadContentError(f"it has something of the unknown kind {plain(kind, 60)!r}")
+            must, may = _KEYS.get(kind, _NO_KEYS)
+            said = node.keys() - {kind}
+            if not must <= said <= must | may:
+                raise BadContentError(f"it says of a {kind!r} what no version has said")
             return self._kinds[kind](node[kind], node, finite)
         except _FAULTS as error:
             if isinstance(error, BadContentError):
@@ -128,6 +147,12 @@ class Decoder:
         if not isinstance(said, list):
             raise BadContentError("it has something else where a list should be")
         return [self.decode(item, finite=finite) for item in said]
+
+    def _set(self, said: Any, finite: bool) -> set[Any]:
+        items = self._list(said, finite)
+        if len(set(items)) < len(items):
+            raise BadContentError("it has the same thing twice in a set")
+        return set(items)
 
     def _dict(self, said: Any, node: dict[str, Any], finite: bool) -> dict[Any, Any]:
         pairs = [(self.decode(k), self.decode(v, finite=finite)) for k, v in said]
@@ -159,8 +184,6 @@ class Decoder:
         return self._is_finite[name]
 
     def _convert(self, array: NDArray[Any], node: dict[str, Any]) -> Any:
-        if node.keys() - {"array", "as", "order", "library"}:
-            raise BadContentError("it says of an array what no version has said")
         if node.get("order", "C") == "F":
             array = array.T
         elif node.get("order", "C") != "C":
@@ -258,10 +281,11 @@ class Decoder:
         cls = find(said)
         if not isinstance(cls, type):
             raise BadContentError(f"{plain(said, 60)!r} is no class")
-        if node.keys() - {"object", "parameters", "state"}:
-            raise BadContentError("it says of an object what no version has said")
         parts = [node.get("parameters", {}), node.get("state", {})]
-        if not all(isinstance(part, dict) for part in parts) or parts[0].keys() & parts[1].keys():
+        known = parameter_names(cls)
+        if not all(isinstance(part, dict) for part in parts) or (
+            not parts[0].keys() <= known or parts[1].keys() & known
+        ):
             raise BadContentError(f"its {cls.__name__} has no proper attributes")
         own = said.startswith("zslearn.")
         state = {

@@ -86,6 +86,10 @@ def _make(cls: type, state: dict[str, Any]) -> Any:
         raise BadContentError(f"its {cls.__name__} lacks {_names(sorted(missing))}")
     if hasattr(value, "_validate_params"):
         value._validate_params()
+    for check in ("_validate_steps", "_validate_transformers"):
+        # Of a pipeline, which checks them when it is used.
+        if hasattr(value, check):
+            getattr(value, check)()
     jobs = state.get("n_jobs")
     if jobs is not None and not (isinstance(jobs, int) and abs(jobs) <= _MOST_JOBS):
         raise BadContentError(f"its {cls.__name__} has n_jobs={plain(jobs, 30)}")

@@ -128,8 +128,11 @@ def _check_table(table: SignatureTable) -> None:
         raise BadContentError("the views of its signatures do not fit each other")
     if not all(isinstance(name, str) for name in table.names):
         raise BadContentError("the views of its signatures have no names")
-    if not all(isinstance(weight, float) and weight >= 0 for weight in table.weights):
+    weights_fit = all(isinstance(weight, float) and weight >= 0 for weight in table.weights)
+    if not weights_fit or abs(sum(table.weights) - 1) > 1e-9:
         raise BadContentError("the views of its signatures have no proper weights")
+    if not isinstance(table.indicators, bool):
+        raise BadContentError("its signatures do not say whether somebody gave them")
     for array, columns in zip(table.arrays, table.columns, strict=True):
         if columns is not None and len(columns) != array.shape[1]:
             raise BadContentError("its signatures have another number of attributes than of names")
