@@ -354,6 +354,7 @@ def test_the_same_model_is_the_same_file(path, tmp_path):
     assert path.read_bytes() == other.read_bytes()
 
 
+@pytest.mark.slow
 def test_a_model_of_tensors(path):
     torch = pytest.importorskip("torch")
     for method in (ESZSL(), EXEM(n_components=3), GeneratedFeatures(n_generated=5)):
