@@ -17,9 +17,11 @@ from zslearn.persistence._state import make, parameter_names
 from zslearn.persistence._validate import check_part
 from zslearn.utils import import_optional, plain
 
-#: Attributes of the library's estimators in which NaN or infinity may stand: notes on how they
-#: were made, or missing by design. In all others it would spoil every prediction.
-_MAY_BE_NAN = frozenset({"best_score_", "cv_results_", "error_score"})
+#: What the library's estimators learn in which NaN or infinity may stand: notes on how they were
+#: made. In all else it would spoil predictions. (Hyper-parameters are checked by themselves.)
+_MAY_BE_NAN = frozenset(
+    {"best_score_", "cv_results_", "fold_biases_", "fold_temperatures_", "history_", "loss_curve_"}
+)
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _SCALARS = frozenset(
     {
@@ -194,7 +196,7 @@ class Decoder:
         array = array.astype(array.dtype.newbyteorder("="), copy=False)
         if self._device is None or "library" not in node:
             return array
-        torch = import_optional("torch", f"load with device={self._device!r}")
+        torch = import_optional("torch", "device=")
         return torch.asarray(array, device=self._device)
 
     def _object_array(self, said: Any, node: dict[str, Any], finite: bool) -> NDArray[Any]:
@@ -288,11 +290,9 @@ class Decoder:
         ):
             raise BadContentError(f"its {cls.__name__} has no proper attributes")
         own = said.startswith("zslearn.")
-        state = {
-            name: self.decode(item, finite=own and name not in _MAY_BE_NAN)
-            for part in parts
-            for name, item in part.items()
-        }
+        state = {name: self.decode(item) for name, item in parts[0].items()}
+        for name, item in parts[1].items():
+            state[name] = self.decode(item, finite=own and name not in _MAY_BE_NAN)
         for name in LEFT_OUT.get(said, ()):
             if state.get(name) is not None:
                 raise BadContentError(f"its {cls.__name__} names a place on a disk as {name}")

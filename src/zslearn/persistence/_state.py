@@ -6,6 +6,8 @@ import dataclasses
 import inspect
 from typing import Any
 
+from sklearn.base import BaseEstimator
+
 from zslearn.persistence._errors import BadContentError
 from zslearn.utils import plain
 
@@ -76,8 +78,8 @@ def _make(cls: type, state: dict[str, Any]) -> Any:
         return cls(**state)
     _refuse_names(cls, state)
     value = cls.__new__(cls)
-    # Of the library's own classes; those of others may do anything in it.
-    if "__setstate__" in vars(cls):
+    # scikit-learn's own compares versions only.
+    if getattr(cls, "__setstate__", BaseEstimator.__setstate__) is not BaseEstimator.__setstate__:
         value.__setstate__(state)
     else:
         vars(value).update(state)
