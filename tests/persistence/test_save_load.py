@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
 import time
 
 import numpy as np
@@ -370,6 +371,24 @@ def test_a_model_of_tensors(path):
         new = pd.DataFrame([DATA.signatures.mean()], index=["new"])
         a, b = (m.add_classes(new).decision_function(torch.asarray(X)) for m in (tensors, model))
         assert torch.equal(a, b)
+
+
+def test_classes_are_added_while_a_model_is_saved(path):
+    model = fit(EXEM(n_components=3))
+    new = pd.DataFrame(np.random.default_rng(0).random((60, 5)), columns=DATA.signatures.columns)
+
+    def add():
+        for i in range(60):
+            model.add_classes(new.iloc[[i]].set_axis([f"new {i}"]))
+
+    thread = threading.Thread(target=add)
+    thread.start()
+    numbers = []
+    while thread.is_alive():
+        numbers.append(len(again(model, path).classes_))
+    thread.join()
+    assert numbers == sorted(numbers)
+    assert len(again(model, path).classes_) == 9 + 60
 
 
 def _save_for_ever(path, started):

@@ -79,7 +79,7 @@ def _make(cls: type, state: dict[str, Any]) -> Any:
         return cls(**state)
     state = {**_missing_parameters(cls, state), **state}
     _refuse_names(cls, state)
-    value = cls.__new__(cls)
+    value: Any = object.__new__(cls)
     # scikit-learn's own compares versions only.
     if getattr(cls, "__setstate__", BaseEstimator.__setstate__) is not BaseEstimator.__setstate__:
         value.__setstate__(state)
