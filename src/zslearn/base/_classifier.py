@@ -29,7 +29,7 @@ from zslearn.scoring import (
     refuse_extreme_features,
 )
 from zslearn.signatures import SignatureTable
-from zslearn.utils import Array, checks_parameters, name_some, to_numpy, warn_once
+from zslearn.utils import Array, checks_parameters, name_some, saved_part, to_numpy, warn_once
 
 
 class ZeroShotClassifier(ZeroShotPredictor):
@@ -68,6 +68,9 @@ class ZeroShotClassifier(ZeroShotPredictor):
     grids: ClassVar[
         Mapping[str, Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]]
     ] = {}
+
+    #: Whether `synthesize` trains, so that nobody calls it for a trial.
+    _describing_trains: ClassVar[bool] = False
 
     feature_norm: str | None
     signature_scale: str | float
@@ -359,6 +362,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
         return ClassScorer(labels, parameters, embedding, self.score_function)
 
 
+@saved_part
 class _Described(NamedTuple):
     """Classes and their parameters, replaced together."""
 

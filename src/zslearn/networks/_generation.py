@@ -30,7 +30,7 @@ from zslearn.networks._feature_classifier import (
 from zslearn.networks._gaussian import GaussianGenerator
 from zslearn.scoring import ClassScorer, ScoreFunction
 from zslearn.signatures import SignatureTable
-from zslearn.utils import Array, Floats, move_like, take_rows, unit_rows
+from zslearn.utils import Array, Floats, move_like, saved_part, take_rows, unit_rows
 
 
 class GeneratedFeatures(ZeroShotClassifier):
@@ -101,6 +101,7 @@ class GeneratedFeatures(ZeroShotClassifier):
     True
     """
 
+    _describing_trains: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,
         "generator": [HasMethods(["fit", "sample"]), None],
@@ -291,6 +292,7 @@ class GeneratedFeatures(ZeroShotClassifier):
         return self.class_scorer_.score if self._learns_a_method() else "dot"
 
 
+@saved_part
 class _DescribedByMethod(NamedTuple):
     """Classes and the method that learned from their features, replaced together."""
 
