@@ -13,6 +13,7 @@ from zslearn.signatures._class_graph import (
     ClassGraph,
     ancestor_pairs,
     class_graph,
+    imagenet_branches,
     imagenet_graph,
 )
 from zslearn.signatures._encoders import encoder_name
@@ -50,6 +51,7 @@ __all__ = [
     "cluster_levels",
     "encode_text",
     "encoder_name",
+    "imagenet_branches",
     "imagenet_graph",
     "label_array",
     "label_kind",
