@@ -14,6 +14,13 @@ from zslearn.datasets._imagenet_classes import (
     near_classes,
     populated_classes,
 )
+from zslearn.datasets._signature_files import (
+    check_signature_path as check_signature_path,
+)
+from zslearn.datasets._signature_files import (
+    read_signature_table,
+    save_signature_table,
+)
 from zslearn.datasets._synthetic import make_zero_shot
 from zslearn.datasets._synthetic_truth import GeneratingModel
 from zslearn.datasets._table_files import load_table
@@ -44,4 +51,6 @@ __all__ = [
     "make_zero_shot",
     "near_classes",
     "populated_classes",
+    "read_signature_table",
+    "save_signature_table",
 ]
