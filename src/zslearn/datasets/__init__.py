@@ -11,6 +11,7 @@ from zslearn.datasets._imagenet_classes import (
     imagenet_classes,
     imagenet_hop_set,
     imagenet_tree,
+    named_wnids,
     near_classes,
     populated_classes,
 )
@@ -18,6 +19,8 @@ from zslearn.datasets._signature_files import (
     check_signature_path as check_signature_path,
 )
 from zslearn.datasets._signature_files import (
+    read_child_parent_pairs,
+    read_descriptions,
     read_signature_table,
     save_signature_table,
 )
@@ -49,8 +52,11 @@ __all__ = [
     "load_table",
     "load_xlsa17",
     "make_zero_shot",
+    "named_wnids",
     "near_classes",
     "populated_classes",
+    "read_child_parent_pairs",
+    "read_descriptions",
     "read_signature_table",
     "save_signature_table",
 ]
