@@ -80,10 +80,11 @@ def save_signature_table(signatures: pd.DataFrame, path: str | os.PathLike[str])
     read_signature_table : Reads it.
     """
     path = check_signature_path(path)
-    name = signatures.index.name or "class"
-    # A column of the same name would be taken for the labels.
-    table = signatures.rename_axis(index="class" if name in signatures.columns else name)
-    table = table.set_axis([str(column) for column in table.columns], axis=1)
+    columns = [str(column) for column in signatures.columns]
+    name = str(signatures.index.name or "class")
+    while name in columns:  # two columns of one name could not be read
+        name += " label"
+    table = signatures.rename_axis(index=name).set_axis(columns, axis=1)
     with replacing(path) as temporary:
         if path.suffix == ".csv":
             table.to_csv(temporary)
