@@ -11,6 +11,8 @@ _EXTRAS = {
     "torch": "torch",
     "dask": "dask",
     "h5py": "matlab",
+    "onnx": "onnx",
+    "onnxruntime": "onnx",
 }
 
 
