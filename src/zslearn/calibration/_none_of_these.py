@@ -46,7 +46,8 @@ class NoneOfThese(HeldOutCalibration):
         The share of images of described classes that may be rejected.
     statistic : {"margin", "max", "probability"}, default="max"
         What is compared with the threshold: the best score less the second, the best score, or the
-        best probability.
+        best probability. A probability falls with the number of candidates; for the threshold the
+        rivals count as if they were as many as in the folds.
     none_label : "auto", str, int or None, default="auto"
         What `predict` gives for a rejected image. "auto" is "none of these" where labels are
         strings; where they are numbers −1, or one less than the smallest if that is negative; None
@@ -213,10 +214,14 @@ class NoneOfThese(HeldOutCalibration):
         labels, best = scorer.top_k(X, min(2, n_candidates), classes)
         values = np.asarray(to_numpy(best), dtype=np.float64)
         if self.statistic == "probability":
-            values = np.asarray(to_numpy(scorer.probabilities(X, classes)), dtype=np.float64)
-            values = values.max(axis=1, keepdims=True)
+            chances = np.asarray(to_numpy(scorer.probabilities(X, classes)), dtype=np.float64)
+            values = among(chances.max(axis=1, keepdims=True), n_candidates, self._n_in_folds())
         statistic = _statistics(values, self.statistic)
         return labels[:, 0], statistic < self.threshold_of(labels[:, 0])
+
+    def _n_in_folds(self) -> int:
+        """How many candidates the thresholds were found with."""
+        return len(self.seen_classes_)
 
     def _begin_calibration(self, table: SignatureTable) -> None:
         self.none_label_ = self.none_label
@@ -269,9 +274,13 @@ class NoneOfThese(HeldOutCalibration):
         for fold, table in zip(folds, tables, strict=True):
             foreign = fold.left_out[fold.true]
             without = table[foreign].copy()
-            without[np.arange(len(without)), fold.true[foreign]] = -np.inf
+            own = np.arange(len(without)), fold.true[foreign]
             if self.statistic == "probability":
-                without /= np.where(np.isinf(without), 0, without).sum(axis=1, keepdims=True)
+                without /= np.maximum(1 - without[own], np.finfo(np.float64).tiny)[:, None]
+                without[own] = 0
+                without = among(without, table.shape[1] - 1, table.shape[1])
+            else:
+                without[own] = -np.inf
             everyone = np.ones(len(table), dtype=bool)
             out.append(
                 (self._values(fold, table, everyone), self._values(fold, without, foreign))
@@ -301,6 +310,29 @@ def _statistics(best: Floats, statistic: str) -> Floats:
         return best[:, 0]
     # A single candidate has no rival, and is never rejected for one.
     return best[:, 0] - best[:, 1] if best.shape[1] > 1 else np.full(len(best), np.inf)
+
+
+def among(chances: Any, n_candidates: int, n_wanted: int) -> Any:
+    """A probability among some candidates as it would be among another number of them.
+
+    Each rival counts as its share of the others does: p / (p + (1 − p) (m − 1) / (n − 1)).
+
+    Parameters
+    ----------
+    chances : array
+        Probabilities, of any library.
+    n_candidates : int
+        The number n that they are among.
+    n_wanted : int
+        The number m.
+
+    Returns
+    -------
+    array
+        Of the same shape.
+    """
+    factor = (n_wanted - 1) / max(n_candidates - 1, 1)
+    return chances / (chances + (1 - chances) * factor)
 
 
 def _automatic(classes: NDArray[Any]) -> Any:

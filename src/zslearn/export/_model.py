@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zslearn._version import __version__
-from zslearn.calibration import NoneOfThese
+from zslearn.calibration import NoneOfThese, among
 from zslearn.export._graph import Graph
 from zslearn.export._namespace import Namespace
 from zslearn.export._traced import ROWS, Traced
@@ -134,6 +134,8 @@ def _statistic(xp: Namespace, scores: Traced, scorer: ClassScorer, model: NoneOf
         scores = softmax(scores, scorer.temperature or 1.0)
     ordered = xp.sort(scores, axis=1)
     best = ordered[:, -1]
+    if model.statistic == "probability":
+        return among(best, len(scorer.labels), len(model.seen_classes_))
     if model.statistic == "margin" and scores.shape[1] > 1:
         return best - ordered[:, -2]
     return best
