@@ -215,9 +215,8 @@ class NoneOfThese(HeldOutCalibration):
         values = np.asarray(to_numpy(best), dtype=np.float64)
         if self.statistic == "probability":
             chances = np.asarray(to_numpy(scorer.probabilities(X, classes)), dtype=np.float64)
-            values = probability_among(
-                chances.max(axis=1, keepdims=True), n_candidates, self._n_in_folds()
-            )
+            best = chances.max(axis=1, keepdims=True)
+            values = probability_among(best, n_candidates, len(self.seen_classes_))
         statistic = _statistics(values, self.statistic)
         return labels[:, 0], statistic < self.threshold_of(labels[:, 0])
 
@@ -274,8 +273,9 @@ class NoneOfThese(HeldOutCalibration):
             without = table[foreign].copy()
             own = np.arange(len(without)), fold.true[foreign]
             if self.statistic == "probability":
-                without /= np.maximum(1 - without[own], np.finfo(np.float64).tiny)[:, None]
                 without[own] = 0
+                total = without.sum(axis=1, keepdims=True)
+                without /= np.where(total > 0, total, 1.0)
                 without = probability_among(without, table.shape[1] - 1, table.shape[1])
             else:
                 without[own] = -np.inf
