@@ -22,7 +22,7 @@ FLOORS = [
     {"serving"},
     {"utils.estimator_checks"},
     {"experiments"},
-    {"persistence"},
+    {"persistence", "inspection", "export"},
     {"model_selection"},
     {"synthesis", "baselines", "networks"},
     {"calibration"},

@@ -11,18 +11,23 @@ if TYPE_CHECKING:
     from zslearn.persistence import load, save
     from zslearn.synthesis import EXEM, GaussianEXEM, SynC
 
-__all__ = ["EXEM", "GaussianEXEM", "SynC", "__version__", "load", "save"]
+__all__ = ["EXEM", "GaussianEXEM", "SynC", "__version__", "export_onnx", "load", "save"]
+    from zslearn.export import export_onnx
+
 
 # What is here lazily, so that `zslearn --version` and those who need one part alone do not wait for
 # the rest: names with the module that has them, and the packages.
 _HOMES = dict.fromkeys(("EXEM", "GaussianEXEM", "SynC"), "zslearn.synthesis")
 _HOMES |= dict.fromkeys(("load", "save"), "zslearn.persistence")
+_HOMES["export_onnx"] = "zslearn.export"
 _PACKAGES = (
     "base",
     "baselines",
     "calibration",
     "datasets",
     "experiments",
+    "export",
+    "inspection",
     "metrics",
     "model_selection",
     "networks",

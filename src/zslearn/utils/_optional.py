@@ -12,6 +12,8 @@ _EXTRAS = {
     "dask": "dask",
     "h5py": "matlab",
     "gensim": "words",
+    "onnx": "onnx",
+    "onnxruntime": "onnx",
 }
 
 
