@@ -140,7 +140,8 @@ def test_demo_writes_a_table_and_pictures(tmp_path, capsys, monkeypatch):
     assert "\x1b" not in printed.out
     assert "fitting ESZSL" in printed.err
     files = sorted(path.name for path in (tmp_path / "shown").iterdir())
-    assert files == ["results.csv", "seen-unseen-curve.png", "unseen-letters.png"]
+    names = ["results.csv", "seen-unseen-curve.png", "seen-unseen-curve.svg", "unseen-letters.png"]
+    assert files == ["report.html", *names[:1], "runs", *names[1:]]
     for name in files[1:]:
         assert (tmp_path / "shown" / name).read_bytes().startswith(b"\x89PNG")
     row = pd.read_csv(tmp_path / "shown" / "results.csv", index_col=0).loc["ESZSL"]
