@@ -34,8 +34,8 @@ from zslearn.experiments._summary import ORIGIN
 
 Record = Mapping[str, Any]
 _LEADS = {
-    "per_class_accuracy": "where only unseen classes are to choose from",
-    "ausuc": "among seen and unseen classes together",
+    "per_class_accuracy": "Among unseen classes alone",
+    "ausuc": "Among seen and unseen classes together",
 }
 _GROUP = ("dataset", "split", "split_version", "features", "protocol", "grid")
 
@@ -197,8 +197,8 @@ def _summary(table: Table, methods: Sequence[str], n_groups: int) -> str:
             continue
         cells = [(row.cells[names.index(metric)].mean, row.method) for row in table.rows]
         value, method = max((mean, method) for mean, method in cells if mean is not None)
-        lead = f"{text(methods[method])} leads {words}: {metric_label(metric)} {value:.3f}."
-        sentences.append(lead)
+        best = text(methods[method])
+        sentences.append(f"{words}, {best} leads: {metric_label(metric)} {value:.3f}.")
     return " ".join(sentences)
 
 
@@ -225,7 +225,8 @@ def _facts(
         found = list(dict.fromkeys(getattr(group, name) for group in groups if getattr(group, name)))
         if found:
             facts.append([name.capitalize().replace("Dataset", "Data"), _joined(found)])
-    facts.append(["Seeds", ", ".join(map(str, seeds)) if 0 < len(seeds) < 7 else str(len(seeds))])
+    if seeds:
+        facts.append(["Seeds", ", ".join(map(str, seeds)) if len(seeds) < 7 else str(len(seeds))])
     facts.append(["Computed in", duration(seconds)])
     if written_at:
         facts.append(["Written", written_at[-1][:16].replace("T", " ") + " UTC"])

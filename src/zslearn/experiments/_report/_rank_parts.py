@@ -16,7 +16,6 @@ _SEEDS = (
     "There is one data set and split: the ranks are means over seeds, which repeat one problem. "
     "They say how far chance in tuning moves the order, and nothing of other data."
 )
-_ONE = "All methods have one data set, split and seed in common: nothing can be tested."
 
 
 def ranks_of(records: pd.DataFrame, methods: list[str]) -> list[Ranks]:
@@ -35,7 +34,7 @@ def ranks_of(records: pd.DataFrame, methods: list[str]) -> list[Ranks]:
     Returns
     -------
     list of Ranks
-        One per metric that two methods have in common columns.
+        One per metric; none where fewer than two methods have two columns in common.
     """
     found = []
     for metric in _RANKED:
@@ -60,13 +59,12 @@ def _ranks(records: pd.DataFrame, metric: str, methods: list[str]) -> Ranks | No
     # A benchmark that is not finished: the columns that all methods have, if there are any.
     common = values.dropna(axis="columns")
     complete = common if common.shape[1] else values.dropna()
-    if len(complete) < 2:
+    # A rank on one column is its number once more.
+    if min(complete.shape) < 2:
         return None
     over, note = f"{complete.shape[1]} data sets and splits", ""
     if by_seed:
         over, note = f"{complete.shape[1]} seeds", _SEEDS
-    if complete.shape[1] == 1:
-        over, note = "one run", _ONE
     if left_out := sorted(set(values.index) - set(complete.index)):
         note += f" Left out, for want of a number in every column: {', '.join(left_out)}."
     ranking = rank_methods(complete)

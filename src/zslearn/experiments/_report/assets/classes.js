@@ -1,6 +1,6 @@
 // Classes: tiles on the overview, and a page for each.
 const ORDERS = ["hardest first", "easiest first", "by name"];
-const AT_ONCE = window.innerWidth < 760 ? 24 : 54;
+const AT_ONCE = NARROW ? 24 : 54;
 
 function byClass(group, setting) {
   return DATA.by_class.filter((part) => part.group === group && part.setting === setting);

@@ -1,5 +1,6 @@
 // What all parts share: the data, elements made of text and never of markup, numbers in words.
 const DATA = JSON.parse(document.getElementById("data").textContent);
+const NARROW = window.innerWidth < 760;
 const SVG = "http://www.w3.org/2000/svg";
 const DASHES = { solid: null, dashed: "7 4", dotted: "2 3" };
 const SETTINGS = { zsl: "conventional", gzsl: "generalized" };

@@ -1,7 +1,7 @@
 // Mean ranks: a row per method, bars at the right join methods that do not differ.
 function rankChart(ranks) {
-  const width = 640;
-  const [left, right, top, step] = [190, 26 + 14 * ranks.alike.length, 34, 28];
+  const [width, left, letters] = NARROW ? [340, 128, 17] : [560, 170, 26];
+  const [right, top, step] = [26 + 14 * ranks.alike.length, 34, 28];
   const n = ranks.methods.length;
   const height = top + step * n + 26;
   const most = Math.max(n, 2);
@@ -16,7 +16,7 @@ function rankChart(ranks) {
     svg("text", { class: "tick", x: x(p), y: top - 8, "text-anchor": "middle" }, String(p)),
   ]);
   labels.forEach((method, i) => {
-    const name = method.name.length > 26 ? `${method.name.slice(0, 25)}…` : method.name;
+    const name = method.name.length > letters ? `${method.name.slice(0, letters - 1)}…` : method.name;
     parts.push(
       svg("line", { x1: left, x2: x(ranks.mean_ranks[i]), y1: y(i), y2: y(i), stroke: method.color, "stroke-width": 3, "stroke-dasharray": DASHES[method.line] }),
       svg("circle", { cx: x(ranks.mean_ranks[i]), cy: y(i), r: 6, fill: method.color }),
@@ -34,14 +34,16 @@ function rankChart(ranks) {
     parts.push(
       svg("line", { class: "alike", x1: x(1), x2: x(1 + long), y1: at, y2: at }),
       svg("text", { class: "tick", x: left - 10, y: at + 4, "text-anchor": "end" },
-        `critical difference ${ranks.critical_difference.toFixed(2)}`),
+        `${NARROW ? "crit. diff." : "critical difference"} ${ranks.critical_difference.toFixed(2)}`),
     );
   }
   return svg("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Mean ranks by ${ranks.title}: ${words}` }, parts);
 }
 
 function rankSection() {
-  if (!DATA.ranks.length) return null;
+  if (!DATA.ranks.length) {
+    return section("ranks", "Ranks", note("Ranks compare methods over several data sets, splits or seeds. All methods of these records have no two of them in common: the results above are all that can be said of their order."));
+  }
   const cards = DATA.ranks.map((ranks) => {
     const drawing = rankChart(ranks);
     const tested = ranks.pvalue === null ? null
