@@ -261,11 +261,11 @@ def test_command(tmp_path, capsys, runs):
 
 def test_bench_keeps_its_command(tmp_path, monkeypatch, problem):
     monkeypatch.setattr("zslearn.cli._bench.load_named", lambda arguments: problem)
-    words = ["bench", "glyphs", "--methods", "EXEM (ESZSL)", "ESZSL", "--setting", "zsl"]
+    words = ["bench", "glyphs", "--methods", "SAE (original)", "ESZSL", "--setting", "zsl"]
     assert main([*words, "--jobs", "1", "--out", str(tmp_path)]) == 0
     found = {json.loads(path.read_text())["command"] for path in tmp_path.glob("*.json")}
-    kept = f"zslearn bench glyphs --methods 'EXEM (ESZSL)' ESZSL --setting zsl --jobs 1 --out {tmp_path}"
-    assert found == {kept}
+    methods = "--methods 'SAE (original)' ESZSL"
+    assert found == {f"zslearn bench glyphs {methods} --setting zsl --jobs 1 --out {tmp_path}"}
 
 
 def test_nothing_of_a_record_is_markup(tmp_path):
@@ -286,15 +286,21 @@ def test_the_page_asks_no_server():
     assert "innerHTML" not in _program()
 
 
+@pytest.mark.slow
 def test_sixty_runs_take_less_than_five_megabytes(tmp_path):
     write_runs(tmp_path, n_methods=15, seeds=(0, 1), n_classes=717, n_points=4000, images=True)
     assert len(list(tmp_path.glob("*.json"))) == 60
     page = write_report(tmp_path, tmp_path / "page.html")
     assert page.stat().st_size < 5e6
+    found = data_of(page)
+    assert len(found["runs"]) == 60
+    assert len(found["groups"][0]["classes"]) == 717
+    assert len(found["images"]["CUB"]) == 717
 
 
+@pytest.mark.slow
 def test_far_too_many_classes_are_cut_and_said(tmp_path):
-    write_runs(tmp_path, n_methods=10, seeds=(0,), n_classes=21_000, n_points=50)
+    write_runs(tmp_path, n_methods=3, seeds=(0,), n_classes=21_000, n_points=50)
     page = write_report(tmp_path, tmp_path / "page.html")
     assert page.stat().st_size < 5e6
     (group,) = data_of(page)["groups"]
@@ -324,7 +330,8 @@ def _decoded(png):
 
 
 @pytest.mark.parametrize("shape", [(5, 7), (4, 6, 3), (1, 1)])
-def test_png(shape, rng=np.random.default_rng(0)):
+def test_png(shape):
+    rng = np.random.default_rng(0)
     image = rng.integers(0, 256, shape, dtype=np.uint8)
     np.testing.assert_array_equal(_decoded(png_bytes(image)), image.squeeze())
     pillow = pytest.importorskip("PIL.Image")
