@@ -25,7 +25,9 @@ def example_record(
     method, setting, *, seed=0, classes=None, n_points=60, n_unseen=None, random_state=0
 ):
     """A record of CUB as a run writes it, with invented numbers."""
-    rng = np.random.default_rng([random_state, seed, setting == "zsl", len(method), ord(method[-1])])
+    rng = np.random.default_rng(
+        [random_state, seed, setting == "zsl", len(method), ord(method[-1])]
+    )
     classes = [f"class {i}" for i in range(8)] if classes is None else list(classes)
     n_unseen = len(classes) // 4 if n_unseen is None else n_unseen
     tested = classes[:n_unseen] if setting == "zsl" else classes
@@ -78,9 +80,7 @@ def example_record(
 
 
 def _search(rng):
-    settings = [
-        {"alpha": a, "gamma": g} for a in (0.01, 0.1, 1.0, 10.0) for g in (0.01, 0.1, 1.0)
-    ]
+    settings = [{"alpha": a, "gamma": g} for a in (0.01, 0.1, 1.0, 10.0) for g in (0.01, 0.1, 1.0)]
     scores = rng.uniform(0.2, 0.5, len(settings))
     scores[10] = 0.6  # alpha=10, the largest; gamma=0.1
     return {
@@ -105,7 +105,11 @@ def write_runs(
         for setting in ("zsl", "gzsl"):
             for seed in seeds:
                 record = example_record(
-                    method, setting, seed=seed, classes=classes, n_points=n_points,
+                    method,
+                    setting,
+                    seed=seed,
+                    classes=classes,
+                    n_points=n_points,
                     n_unseen=len(HOSTILE) if hostile else None,
                 )
                 name = "".join(c if c.isalnum() else "-" for c in method)

@@ -70,7 +70,8 @@ def test_the_numbers_are_those_of_the_records(runs, report):
         method = report["methods"][row["method"]]["name"]
         for name, cell in zip(names, row["cells"], strict=True):
             setting = "zsl" if name in ("per_class_accuracy", "harmonic") else "gzsl"
-            of_cell = records.query("method == @method and metric == @name and setting == @setting")
+            mine = (records["method"] == method) & (records["metric"] == name)
+            of_cell = records[mine & (records["setting"] == setting)]
             assert cell["mean"] == pytest.approx(of_cell["value"].mean(), abs=1e-5)
             assert cell["spread"] == pytest.approx(of_cell["value"].std(ddof=1), abs=1e-5)
             assert cell["published"] is None
@@ -252,7 +253,9 @@ def test_without_records_nothing_is_written(tmp_path, capsys):
 
 
 def test_command(tmp_path, capsys, runs):
-    assert main(["report", str(runs), "--out", str(tmp_path / "a" / "r.html"), "--title", "A&B"]) == 0
+    assert (
+        main(["report", str(runs), "--out", str(tmp_path / "a" / "r.html"), "--title", "A&B"]) == 0
+    )
     assert capsys.readouterr().out == f"wrote {tmp_path / 'a' / 'r.html'}\n"
     text = (tmp_path / "a" / "r.html").read_text(encoding="utf-8")
     assert "<title>A&amp;B</title>" in text
@@ -416,7 +419,9 @@ _LAB = [[0.2105, 0.7936, -0.0041], [1.9780, -2.4286, 0.4506], [0.0259, 0.7828, -
 
 @pytest.mark.parametrize("vision", _VISION)
 def test_colours_of_the_papers_methods_are_told_apart_with_any_vision(vision):
-    seen = [np.clip(np.array(_VISION[vision]) @ _linear(c), 0, 1) for c in list(_COLORS.values())[:7]]
+    seen = [
+        np.clip(np.array(_VISION[vision]) @ _linear(c), 0, 1) for c in list(_COLORS.values())[:7]
+    ]
     lab = np.array([np.array(_LAB) @ np.cbrt(np.array(_LMS) @ color) for color in seen])
     distances = np.linalg.norm(lab[:, None] - lab[None], axis=2)
     # Two hundredths of OKLab are a just noticeable difference.

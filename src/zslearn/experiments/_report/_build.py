@@ -96,7 +96,9 @@ def _key(record: Record) -> tuple[str, ...]:
 def _in_order(names: set[str]) -> list[str]:
     """Methods as tables order them, those of one's own last."""
     known = list(METHODS)
-    return sorted(names, key=lambda name: (known.index(name) if name in known else len(known), name))
+    return sorted(
+        names, key=lambda name: (known.index(name) if name in known else len(known), name)
+    )
 
 
 def _method(name: str) -> Method:
@@ -119,7 +121,9 @@ def _groups(keys: Sequence[tuple[str, ...]]) -> list[Group]:
 def _joined(names: Sequence[str]) -> str:
     if len(names) < 3:
         return " and ".join(names)
-    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) < 5 else f"{len(names)} data sets"
+    return (
+        f"{', '.join(names[:-1])} and {names[-1]}" if len(names) < 5 else f"{len(names)} data sets"
+    )
 
 
 def _run(record: Record, methods: Sequence[str], group: int) -> Run:
@@ -214,7 +218,10 @@ def _facts(
     facts = [
         ["Methods", str(len(methods))],
         ["Runs", f"{len(runs)}, {n_failed} failed" if n_failed else str(len(runs))],
-        ["Settings", _joined([settings.get(s, s) for s in sorted({r.setting for r in runs})[::-1]])],
+        [
+            "Settings",
+            _joined([settings.get(s, s) for s in sorted({r.setting for r in runs})[::-1]]),
+        ],
     ]
     if len(groups) == 1 and groups[0].classes:
         group = groups[0]
@@ -222,7 +229,9 @@ def _facts(
         seen = f"{n_seen} seen, " if n_seen else ""
         facts.append(["Classes", f"{seen}{group.n_unseen} unseen"])
     for name in ORIGIN:
-        found = list(dict.fromkeys(getattr(group, name) for group in groups if getattr(group, name)))
+        found = list(
+            dict.fromkeys(getattr(group, name) for group in groups if getattr(group, name))
+        )
         if found:
             facts.append([name.capitalize().replace("Dataset", "Data"), _joined(found)])
     if seeds:

@@ -79,7 +79,9 @@ def by_class_of(
     taken_for: list[int | None] = []
     share_of: list[int | None] = []
     for name in classes:
-        shares = {other: share for other, share in confused.get(name, {}).items() if other in places}
+        shares = {
+            other: share for other, share in confused.get(name, {}).items() if other in places
+        }
         worst = max(shares, key=lambda other: shares[other]) if shares else None
         taken_for.append(None if worst is None else places[worst])
         share_of.append(None if worst is None else _thousandths(shares[worst] / len(found[name])))

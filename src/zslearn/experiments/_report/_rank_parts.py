@@ -56,9 +56,9 @@ def _ranks(records: pd.DataFrame, metric: str, methods: list[str]) -> Ranks | No
     values = records.assign(column=columns).pivot_table(
         index="method", columns="column", values="value", aggfunc="mean"
     )
-    # A benchmark that is not finished: the columns that all methods have, if there are any.
+    # A benchmark that is not finished: the columns that all methods have, if there are several.
     common = values.dropna(axis="columns")
-    complete = common if common.shape[1] else values.dropna()
+    complete = common if common.shape[1] > 1 else values.dropna()
     # A rank on one column is its number once more.
     if min(complete.shape) < 2:
         return None

@@ -1,7 +1,7 @@
 // Seen–unseen curves: a point of each can be read by hovering, touching, or with the arrow keys.
 // On a telephone a drawing has fewer units, so that its letters stay as large.
 const PLOT = NARROW
-  ? { width: 360, height: 320, left: 50, right: 10, top: 10, bottom: 48 }
+  ? { width: 360, height: 320, left: 62, right: 10, top: 10, bottom: 48 }
   : { width: 640, height: 440, left: 56, right: 16, top: 14, bottom: 50 };
 const VIEWS = ["accuracy on seen classes", "harmonic mean"];
 

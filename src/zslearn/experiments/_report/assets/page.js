@@ -31,7 +31,7 @@ function runTable(runs) {
     { label: "Factor", title: "calibration factor", numeric: true, key: (run) => run.factor, cell: (run) => (run.factor === null ? "–" : String(run.factor).replace("-", "−")) },
     {
       label: "Chosen", key: (run) => run.failed || chosenText(run),
-      cell: (run) => (run.failed ? el("span", { class: "failed" }, `failed: ${run.failed}`) : el("small", {}, chosenText(run))),
+      cell: (run) => (run.failed ? el("span", { class: "failed" }, `failed: ${run.failed}`) : el("small", { class: "chosen-values" }, chosenText(run))),
     },
   );
   return sortable("Runs", columns, rows);

@@ -47,11 +47,11 @@ function heatMap(run) {
   rows.reverse();
   const foot = el("tr", {}, map.y ? el("td", {}) : null,
     map.x_values.map((value) => el("th", { scope: "col" }, value)));
+  const words = `Mean ${map.score} over the folds: ${map.x} to the right${map.y ? `, ${map.y} upwards` : ""}` +
+    (map.others.length ? `; ${map.others.join(", ")} at their best` : "");
   const table = el("table", { class: "heat" },
-    el("caption", {}, `Mean ${map.score} over the folds: ${map.x} to the right${map.y ? `, ${map.y} upwards` : ""}` +
-      (map.others.length ? `; ${map.others.join(", ")} at their best` : "")),
-    el("tbody", {}, rows), el("tfoot", {}, foot));
-  return el("div", {}, scrolling("Search landscape", table), edgeNotes(run));
+    el("caption", { class: "unseen" }, words), el("tbody", {}, rows), el("tfoot", {}, foot));
+  return el("div", {}, note(`${words}.`), scrolling("Search landscape", table), edgeNotes(run));
 }
 
 function searchLabel(run) {

@@ -59,7 +59,8 @@ function sortable(caption, columns, rows, sorted = null) {
 function numberCell(cell, top) {
   if (cell.mean === null) return "–";
   const spread = cell.spread === null ? null : el("small", {}, ` ± ${number(cell.spread)}`);
-  const mark = cell.alike ? el("abbr", { title: "does not differ from the best" }, " ≈") : null;
+  // The place of the mark is kept where there is none, so that numbers stand below each other.
+  const mark = el("span", { class: "sign" }, cell.alike ? el("abbr", { title: "does not differ from the best" }, "≈") : null);
   const value = el(cell.best ? "strong" : "span", {}, number(cell.mean));
   return barred(top > 0 ? cell.mean / top : null, value, spread, mark);
 }
@@ -109,8 +110,7 @@ function mainTable() {
   let filter = "";
   function draw(published) {
     const columns = mainColumns(table, published);
-    const last = columns.findLastIndex((column) => table.metrics.some((m) => m.label === column.label));
-    drawn = sortable("Main results", columns, rows, last);
+    drawn = sortable("Main results", columns, rows, 1 + table.where.length);
     drawn.filter(filter);
     place.replaceChildren(drawn.element);
   }
