@@ -109,13 +109,12 @@ def _method(name: str) -> Method:
 def _groups(keys: Sequence[tuple[str, ...]]) -> list[Group]:
     """Groups with a label that says as much as tells them apart."""
     several = [i for i in range(1, len(_GROUP)) if len({key[i] for key in keys}) > 1]
-    return [
-        Group(
-            ", ".join(text(key[i]) for i in [0, *several] if key[i]) or text(key[0]),
-            *(text(part) for part in key),
-        )
-        for key in keys
-    ]
+    groups = []
+    for key in keys:
+        label = ", ".join(text(key[i]) for i in [0, *several] if key[i])
+        dataset, split, version, features, protocol, grid = map(text, key)
+        groups.append(Group(label, dataset, split, version, features, protocol, grid))
+    return groups
 
 
 def _joined(names: Sequence[str]) -> str:

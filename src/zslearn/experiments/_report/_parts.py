@@ -39,12 +39,12 @@ def curve_of(record: Mapping[str, Any]) -> Curve | None:
         return None
     bias = curve.get("bias")
     factors = np.array([-np.inf if b is None else b for b in bias or [None] * unseen.size])
-    marks = {"plain": 0.0, "calibrated": record.get("calibration_factor")}
+    marks = {"plain": 0.0, "calibrated": number(record.get("calibration_factor"), 12)}
     # The point of a factor is the last one that it is large enough for.
     found = {
         name: max(int(np.searchsorted(factors, factor, side="right")) - 1, 0)
         for name, factor in marks.items()
-        if bias and number(factor) is not None
+        if bias and factor is not None
     }
     kept = np.unique([*_spaced(unseen, seen), *found.values()])
     places = {name: int(np.searchsorted(kept, place)) for name, place in found.items()}

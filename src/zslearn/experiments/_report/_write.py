@@ -64,12 +64,12 @@ def write_report(
     ('report.html', '<!doctype html>')
     """
     if isinstance(runs, (str, os.PathLike)):
-        runs = Path(runs)
-        folders = [runs]
+        folders = [Path(runs)]
+        records = whole_records(folders[0])
     else:
-        runs = [Path(run) for run in runs]
-        folders = list(dict.fromkeys(run.parent for run in runs))
-    records = whole_records(runs)
+        files = [Path(run) for run in runs]
+        folders = list(dict.fromkeys(file.parent for file in files))
+        records = whole_records(files)
     numbers = numbers_of(records)
     if numbers.empty:
         where = name_some(map(str, folders))
