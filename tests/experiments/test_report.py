@@ -271,6 +271,25 @@ def test_bench_keeps_its_command(tmp_path, monkeypatch, problem):
     assert found == {f"zslearn bench glyphs {methods} --setting zsl --jobs 1 --out {tmp_path}"}
 
 
+def test_details_of_other_kinds_are_left_out(tmp_path):
+    strange = {
+        "times": ["soon"],
+        "hyper_parameters": {"a": [1, {"b": "<i>"}]},
+        "edges": {},
+        "cross_validation": {"params": [{"a": [1]}, {"a": [2]}], "mean_test_x": ["high", 0.5]},
+        "versions": 3,
+        "machine": [1],
+        "written": 5,
+        "calibration_factor": "much",
+    }
+    write_record(example_record("ESZSL", "gzsl") | strange, tmp_path / "x.json")
+    found = data_of(write_report(tmp_path, tmp_path / "page.html"))
+    (run,) = found["runs"]
+    assert run["tuning"] is run["factor"] is run["curve"]["calibrated"] is None
+    assert run["landscape"]["mean"] == [[None, 0.5]]
+    assert found["versions"] == []
+
+
 def test_nothing_of_a_record_is_markup(tmp_path):
     write_runs(tmp_path, hostile=True)
     text = write_report(tmp_path, tmp_path / "page.html").read_text(encoding="utf-8")
@@ -445,6 +464,9 @@ def test_colours_are_seen_on_light_and_on_dark():
         ("EXEM (1NN)", "1NN", "dashed"),
         ("Gaussian EXEM", "Gaussian EXEM", "dashed"),
         ("SynC struct", "SynC struct", "solid"),
+        ("EXEM", "EXEM (1NN)", "dashed"),
+        ("EXEM (SynC)", "SynC", "dashed"),
+        ("my method", "My Method", "solid"),
     ],
 )
 def test_one_colour_per_method(name, like, line):

@@ -45,7 +45,11 @@ _COLORS = {
 #: For methods of other names.
 _FURTHER = ("#7e444f", "#808080", "#7b4fa3", "#5f8a00", "#00868b", "#b0486b")
 
+#: Classes under their own names are drawn as what they are by default.
+_DEFAULTS = {"EXEM": "1NN", "SynC": "SynC o-vs-o"}
+
 _BY_FORM = {_squeeze(name): color for name, color in _COLORS.items()}
+_BY_FORM |= {_squeeze(name): _COLORS[method] for name, method in _DEFAULTS.items()}
 
 
 @dataclass(frozen=True)
