@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 
-from report_records import HOSTILE, write_runs
-from zslearn.experiments import write_report
+from report_records import HOSTILE, example_record, write_runs
+from zslearn.experiments import write_record, write_report
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
@@ -197,6 +197,36 @@ def test_pages_of_methods(open_page):
     # An address of nothing is the overview.
     tab.goto(tab.url.partition("#")[0] + "#class/99/nobody")
     assert tab.locator(TABLE).count() == 1
+
+
+def test_several_data_sets_and_a_failure(browser, tmp_path):
+    for dataset in ("CUB", "SUN"):
+        for method in ("ESZSL", "EXEM (1NN)"):
+            for setting in ("zsl", "gzsl"):
+                record = example_record(method, setting) | {"dataset": dataset}
+                write_record(record, tmp_path / f"{dataset}-{method}-{setting}.json")
+    failed = {"type": "ValueError", "reason": "<b>no</b>", "traceback": "…"}
+    bad = example_record("ConSE", "zsl") | {"metrics": {}, "failed": failed}
+    write_record(bad, tmp_path / "bad.json")
+    context = browser.new_context()
+    tab = context.new_page()
+    problems = []
+    tab.on("pageerror", lambda error: problems.append(str(error)))
+    tab.goto(write_report(tmp_path, tmp_path / "report.html").as_uri())
+    before = tab.locator("#curves .readout").inner_text()
+    tab.locator("#curves select").first.select_option(label="SUN")
+    assert tab.locator("#curves .plot").get_attribute("aria-label").endswith("on SUN")
+    assert tab.locator("#curves .readout").inner_text().startswith(before[:4])
+    assert "failed: ValueError: <b>no</b>" in tab.locator("#runs").inner_text()
+    # The paper's numbers can be put away.
+    heads = tab.locator(f"{TABLE} thead th")
+    shown = heads.count()
+    tab.get_by_label("Published numbers and differences").uncheck()
+    assert heads.count() < shown
+    tab.goto(tab.url + "#method/ConSE")
+    assert tab.locator("h1").inner_text().strip() == "ConSE"
+    assert problems == []
+    context.close()
 
 
 def test_light_dark_and_the_switch(open_page):

@@ -135,7 +135,8 @@ def _notes(summary: RunSummary, records: pd.DataFrame, rows: list[Row]) -> list[
     cells = [cell for row in rows for cell in row.cells if cell.published is not None]
     if not cells:
         return notes
-    versions = np.unique([short_version(str(v)) for v in records["split_version"]]).tolist()
+    of_paper = records[records["split"].str.casefold() != "own"]
+    versions = np.unique([short_version(str(v)) for v in of_paper["split_version"]]).tolist()
     if versions != ["PS1"]:
         notes.append(
             "Published numbers are on version PS1 of the new splits; these runs are on "

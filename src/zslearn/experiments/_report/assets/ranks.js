@@ -1,6 +1,6 @@
 // Mean ranks: a row per method, bars at the right join methods that do not differ.
 function rankChart(ranks) {
-  const [width, left, letters] = NARROW ? [340, 128, 16] : [560, 186, 25];
+  const [width, left, letters] = NARROW ? [340, 132, 15] : [580, 206, 25];
   const [right, top, step] = [26 + 14 * ranks.alike.length, 34, 28];
   const n = ranks.methods.length;
   const height = top + step * n + 26;

@@ -126,5 +126,6 @@ function mainTable() {
   const meanings = table.metrics.map((m) => [el("dt", {}, m.label), el("dd", {}, m.meaning)]);
   return section("results", "Results", controls, place,
     el("details", {}, el("summary", {}, "What the columns are"), el("dl", { class: "meanings" }, meanings)),
-    ...table.notes.map((text) => note(text)));
+    ...table.notes.map((text) => (text.length < 300 ? note(text)
+      : el("details", {}, el("summary", {}, `${text.slice(0, 60)}…`), note(text)))));
 }
