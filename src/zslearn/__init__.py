@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 from zslearn._version import __version__
 
 if TYPE_CHECKING:
+    from zslearn.export import export_onnx
     from zslearn.persistence import load, save
     from zslearn.synthesis import EXEM, GaussianEXEM, SynC
 
 __all__ = ["EXEM", "GaussianEXEM", "SynC", "__version__", "export_onnx", "load", "save"]
-    from zslearn.export import export_onnx
-
 
 # What is here lazily, so that `zslearn --version` and those who need one part alone do not wait for
 # the rest: names with the module that has them, and the packages.

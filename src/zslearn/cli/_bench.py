@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import shutil
 import sys
 import textwrap
@@ -197,6 +198,7 @@ def run_bench(arguments: argparse.Namespace) -> int:
             resume=arguments.resume,
             n_jobs=arguments.jobs,
             progress=True,
+            command=shlex.join(["zslearn", *map(plain, arguments.words)]),
             say=say,
         )
     failed = failed_runs(paths)

@@ -7,8 +7,10 @@ from zslearn.experiments._evaluate import (
     evaluate,
     measure_conventional,
 )
+from zslearn.experiments._examples import save_examples
 from zslearn.experiments._figures import save_curves, save_predictions
 from zslearn.experiments._methods import METHODS, Method, default_methods, find_method
+from zslearn.experiments._palette import MethodStyle, method_style
 from zslearn.experiments._protocol import GRIDS, PROTOCOLS, Protocol, authors_protocol
 from zslearn.experiments._published import TABLES, load_published, published_value
 from zslearn.experiments._ranks import (
@@ -20,6 +22,7 @@ from zslearn.experiments._ranks import (
 )
 from zslearn.experiments._records import failed_runs, grid_edges, read_records, write_record
 from zslearn.experiments._render import FORMATS, render, save_table_plot
+from zslearn.experiments._report import write_report
 from zslearn.experiments._runs import run_benchmark
 from zslearn.experiments._summary import RunSummary, compare_runs, summarize_runs
 from zslearn.experiments._tables import ResultTable, build_table
@@ -41,6 +44,7 @@ __all__ = [
     "Evaluation",
     "GeneralizedScores",
     "Method",
+    "MethodStyle",
     "Protocol",
     "Ranking",
     "ResultTable",
@@ -57,6 +61,7 @@ __all__ = [
     "grid_edges",
     "load_published",
     "measure_conventional",
+    "method_style",
     "published_value",
     "rank_methods",
     "read_records",
@@ -65,6 +70,7 @@ __all__ = [
     "run_demo",
     "save_critical_difference",
     "save_curves",
+    "save_examples",
     "save_predictions",
     "save_rank_counts",
     "save_table_plot",
@@ -74,4 +80,5 @@ __all__ = [
     "tune_in_two_steps",
     "tune_on_exemplars",
     "write_record",
+    "write_report",
 ]

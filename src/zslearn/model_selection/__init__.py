@@ -1,6 +1,7 @@
 """Tuning by leaving out classes: folds over classes, and the search."""
 
 from zslearn.model_selection._edges import GridEdgeWarning
+from zslearn.model_selection._landscape import read_landscape
 from zslearn.model_selection._plot import SearchLandscapeDisplay
 from zslearn.model_selection._scorers import unseen_accuracy_scorer
 from zslearn.model_selection._search import ZeroShotSearchCV
@@ -12,5 +13,6 @@ __all__ = [
     "GridEdgeWarning",
     "SearchLandscapeDisplay",
     "ZeroShotSearchCV",
+    "read_landscape",
     "unseen_accuracy_scorer",
 ]
