@@ -6,6 +6,7 @@ from zslearn.metrics._accuracy import (
     per_class_accuracy,
     per_sample_accuracy,
 )
+from zslearn.metrics._counts import HitCounts
 from zslearn.metrics._confusions import ConfusedPair
 from zslearn.metrics._curve import (
     ausuc,
@@ -26,6 +27,7 @@ from zslearn.metrics._reliability import (
 __all__ = [
     "ClassDistanceDisplay",
     "ConfusedPair",
+    "HitCounts",
     "ReliabilityDisplay",
     "SeenUnseenCurveDisplay",
     "UnseenConfusionDisplay",

@@ -10,7 +10,9 @@ _EXTRAS = {
     "matplotlib": "plot",
     "torch": "torch",
     "dask": "dask",
+    "distributed": "dask",
     "h5py": "matlab",
+    "zarr": "zarr",
 }
 
 
