@@ -21,6 +21,12 @@ from zslearn.experiments._ranks import (
 from zslearn.experiments._records import failed_runs, grid_edges, read_records, write_record
 from zslearn.experiments._render import FORMATS, render, save_table_plot
 from zslearn.experiments._runs import run_benchmark
+from zslearn.experiments._streams import (
+    Predictions,
+    evaluate_stream,
+    read_top_k,
+    write_top_k,
+)
 from zslearn.experiments._summary import RunSummary, compare_runs, summarize_runs
 from zslearn.experiments._tables import ResultTable, build_table
 from zslearn.experiments._tuning import (
@@ -40,6 +46,7 @@ __all__ = [
     "Evaluation",
     "GeneralizedScores",
     "Method",
+    "Predictions",
     "Protocol",
     "Ranking",
     "ResultTable",
@@ -51,6 +58,7 @@ __all__ = [
     "critical_difference",
     "default_methods",
     "evaluate",
+    "evaluate_stream",
     "failed_runs",
     "find_method",
     "grid_edges",
@@ -59,6 +67,7 @@ __all__ = [
     "published_value",
     "rank_methods",
     "read_records",
+    "read_top_k",
     "render",
     "run_benchmark",
     "run_demo",
@@ -72,4 +81,5 @@ __all__ = [
     "tune_in_two_steps",
     "tune_on_exemplars",
     "write_record",
+    "write_top_k",
 ]

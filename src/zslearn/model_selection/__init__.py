@@ -1,5 +1,6 @@
 """Tuning by leaving out classes: folds over classes, and the search."""
 
+from zslearn.model_selection._cluster import on_cluster
 from zslearn.model_selection._edges import GridEdgeWarning
 from zslearn.model_selection._plot import SearchLandscapeDisplay
 from zslearn.model_selection._scorers import unseen_accuracy_scorer
@@ -12,5 +13,6 @@ __all__ = [
     "GridEdgeWarning",
     "SearchLandscapeDisplay",
     "ZeroShotSearchCV",
+    "on_cluster",
     "unseen_accuracy_scorer",
 ]

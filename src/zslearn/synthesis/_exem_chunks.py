@@ -131,6 +131,7 @@ class LearnsFromChunks(ZeroShotClassifier):
         factors = self.distance == "standardized" and self.n_components is not None
         if is_streamed(X):
             samples = stream_samples(X, y, sample_weight)
+            self.n_features_in_ = samples.shape[1]
             found: ClassStatistics = samples.reduce(_block_statistics, (self.feature_norm, factors))
             return found
         X, labels = self._check_training(X, y)
