@@ -49,9 +49,7 @@ def stream_probabilities(scorer: ClassScorer, X: Any, classes: Any) -> Array:
     return _map(X, _probabilities, (scorer, classes), width, _dtype(scorer, X))
 
 
-def stream_top_k(
-    scorer: ClassScorer, X: Any, k: int, classes: Any
-) -> tuple[NDArray[Any], Array]:
+def stream_top_k(scorer: ClassScorer, X: Any, k: int, classes: Any) -> tuple[NDArray[Any], Array]:
     """The best classes of all rows, as `predict_top_k` gives them.
 
     Parameters
@@ -73,9 +71,7 @@ def stream_top_k(
     classes = _checked(classes, scorer)
     check_k(k, len(scorer.labels if classes is None else classes))
     # One record per row, so that labels and scores are made by one task.
-    record = np.dtype(
-        [("label", scorer.labels.dtype, (k,)), ("score", _dtype(scorer, X), (k,))]
-    )
+    record = np.dtype([("label", scorer.labels.dtype, (k,)), ("score", _dtype(scorer, X), (k,))])
     found = _map(X, _top_k, (scorer, k, classes, record), None, record)
     return found["label"], found["score"]
 

@@ -140,9 +140,7 @@ def summarize(samples: StreamedSamples, feature_norm: str | None) -> Summary:
     return summary
 
 
-def gather(
-    summary: Summary, weights: Floats | None
-) -> tuple[Floats, NDArray[np.intp], Floats]:
+def gather(summary: Summary, weights: Floats | None) -> tuple[Floats, NDArray[np.intp], Floats]:
     """The samples that were kept, in their order: rows, positions of their classes, weights."""
     kept = [part for part in summary.kept if len(part[0])]
     positions = np.concatenate([part[0] for part in kept])

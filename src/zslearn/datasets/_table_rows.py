@@ -187,7 +187,9 @@ def _numbers(schema: Any, label: str, path: Path) -> list[str]:
     other = [
         name
         for name in names
-        if not (types.is_floating(schema.field(name).type) or types.is_integer(schema.field(name).type))
+        if not (
+            types.is_floating(schema.field(name).type) or types.is_integer(schema.field(name).type)
+        )
     ]
     if other or not names:
         raise ValueError(

@@ -149,9 +149,7 @@ class HitCounts:
             raise ValueError(f"k must be between 1 and {self.hits.shape[1]}, got {k}.")
         return float(self.hits[:, :k].sum() / self.n_samples.sum())
 
-    def measure(
-        self, k: Sequence[int] = (1,), seen_classes: Any = None
-    ) -> dict[str, float]:
+    def measure(self, k: Sequence[int] = (1,), seen_classes: Any = None) -> dict[str, float]:
         """All accuracies by name.
 
         Parameters

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn.solvers._class_moments import class_means, deviation_blocks
 from zslearn.solvers._class_sums import ClassSums
 from zslearn.utils import Array, Floats, to_numpy
 
@@ -19,7 +17,7 @@ def sum_block(X: Array, labels: NDArray[Any], weights: Floats | None = None) -> 
     Parameters
     ----------
     X : array of shape (n_samples, n_features)
-        Samples, at least one, of any library of the array API standard.
+        Samples, at least one, which take a copy in float64.
     labels : ndarray of shape (n_samples,)
         Their classes, of one kind.
     weights : ndarray of shape (n_samples,), optional
@@ -39,18 +37,22 @@ def sum_block(X: Array, labels: NDArray[Any], weights: Floats | None = None) -> 
     array([[0., 2.],
            [3., 2.]])
     """
-    classes, codes = np.unique(labels, return_inverse=True)
-    xp, device = compat.array_namespace(X), compat.device(X)
-    means = class_means(X, codes, len(classes), sample_weight=weights)
-    squares = xp.zeros_like(means)
-    scatter = xp.zeros((X.shape[1], X.shape[1]), dtype=xp.float64, device=device)
-    for rows, members, deviations in deviation_blocks(X, codes, means):
-        if weights is not None:
-            deviations = deviations * xp.asarray(np.sqrt(weights[rows]), device=device)[:, None]
-        squares += members @ (deviations * deviations)
-        scatter += xp.matrix_transpose(deviations) @ deviations
-    counts = np.bincount(codes, minlength=len(classes)).astype(np.int64)
-    sizes = np.bincount(codes, weights, minlength=len(classes)).astype(np.float64)
-    return ClassSums(
-        classes, counts, sizes, to_numpy(means), to_numpy(squares), to_numpy(scatter)
-    )
+    classes, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    # Rows of a class one after another: their sums are those of stretches of rows.
+    order = np.argsort(codes, kind="stable")
+    rows = np.asarray(to_numpy(X)[order], dtype=np.float64)
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    # Around one sample, so that a large common offset does not cost digits.
+    shift = rows[0].copy()
+    rows -= shift
+    sizes, weighted = counts.astype(np.float64), rows
+    if weights is not None:
+        weights = weights[order][:, None]
+        sizes = np.add.reduceat(weights[:, 0], starts)
+        weighted = rows * weights
+    means = np.add.reduceat(weighted, starts, axis=0) / sizes[:, None]
+    rows -= np.repeat(means, counts, axis=0)
+    if weights is not None:
+        rows *= np.sqrt(weights)
+    squares = np.add.reduceat(rows * rows, starts, axis=0)
+    return ClassSums(classes, counts.astype(np.int64), sizes, means + shift, squares, rows.T @ rows)
