@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from test_streams import DATA, METHODS, TEST
 
+from test_streams import DATA, METHODS, TEST
 from zslearn.baselines import ALE, ESZSL, ConSE
 from zslearn.calibration import CalibratedStacking
 from zslearn.experiments import evaluate_stream

@@ -296,14 +296,13 @@ def test_reading_ahead_stops_with_its_consumer():
             read.append(number)
             yield number
 
-    before = threading.active_count()
+    before = set(threading.enumerate())
     ahead = read_ahead(items(), depth=2)
     assert next(ahead) == 0
     ahead.close()
-    for thread in threading.enumerate():
-        if thread.daemon and thread is not threading.main_thread():
-            thread.join(0.5)
-    assert threading.active_count() <= before + 1
+    for thread in set(threading.enumerate()) - before:
+        thread.join(10)
+        assert not thread.is_alive()
     assert len(read) < 10
 
 

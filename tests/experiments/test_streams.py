@@ -16,8 +16,8 @@ import pytest
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import FeatureBlocks, make_zero_shot
-from zslearn.experiments import evaluate_stream, read_top_k, write_top_k
 from zslearn.experiments import _streams as streams
+from zslearn.experiments import evaluate_stream, read_top_k, write_top_k
 from zslearn.metrics import flat_hit_at_k, per_class_accuracy
 
 DATA = make_zero_shot(random_state=0)

@@ -6,9 +6,9 @@ import os
 
 import numpy as np
 import pytest
-from dying import Dying
 from sklearn.base import clone
 
+from dying import Dying
 from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import read_records, run_benchmark

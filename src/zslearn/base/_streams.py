@@ -18,8 +18,8 @@ from sklearn.utils.validation import check_consistent_length
 from zslearn.datasets import FeatureBlocks
 from zslearn.utils import Floats, is_foreign, to_numpy
 
-#: What is computed for a block: (number of its first row, rows, labels, weights, shared) → what adds
-#: up over blocks; None for nothing.
+#: What is computed for a block: (number of its first row, rows, labels, weights, shared) → what
+#: adds up over blocks; None for nothing.
 BlockFunction = Callable[[int, Any, Any, Any, Any], Any]
 
 

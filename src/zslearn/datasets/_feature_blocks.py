@@ -119,12 +119,13 @@ class FeatureBlocks:
         Parameters
         ----------
         paths : path or sequence of paths
-            A file ``.npy``, ``.parquet``, ``.arrow`` or ``.feather``; a Zarr array or group; several
-            such shards, one after another; or a folder that holds nothing else, in the order of
-            their names.
+            A file ``.npy``, ``.parquet``, ``.arrow`` or ``.feather``; a Zarr array or group;
+            several such shards, one after another; or a folder that holds nothing else, in the
+            order of their names.
         labels : array-like, path or sequence of paths, optional
-            Labels of all rows as an array or as one file ``.npy``, or one such file per shard.
-            Tables and Zarr groups may hold their own.
+            Labels of all rows as an array or as one file ``.npy``, or as a list of such files
+            (:class:`pathlib.Path`; a list of strings is a list of labels). Tables and Zarr groups
+            may hold their own.
         features : str, default="features"
             The column of a table that holds vectors, or the array of a group. Without such a
             column every other one than the label is a feature.
@@ -146,7 +147,7 @@ class FeatureBlocks:
             A file cannot be opened.
         """
         files = [_open(path, features, label) for path in _shards(paths)]
-        label_files = None
+        label_files: list[RowFile] | None = None
         if isinstance(labels, (str, os.PathLike)):
             label_files = [NpyRows(Path(labels))]
         elif isinstance(labels, (list, tuple)) and all(

@@ -16,9 +16,31 @@ from zslearn.utils import import_optional, name_some
 _METADATA = (".zarray", "zarr.json")
 # What only moves, compresses or rounds numbers. Others might run code: "pickle" does.
 _CODECS = frozenset(
-    "adler32 astype bitround blosc bytes bz2 crc32 crc32c delta endian fixedscaleoffset fletcher32 "
-    "gzip lz4 lzma packbits quantize shard_index sharding_indexed shuffle transpose zlib "
-    "zstd".split()
+    [
+        "adler32",
+        "astype",
+        "bitround",
+        "blosc",
+        "bytes",
+        "bz2",
+        "crc32",
+        "crc32c",
+        "delta",
+        "endian",
+        "fixedscaleoffset",
+        "fletcher32",
+        "gzip",
+        "lz4",
+        "lzma",
+        "packbits",
+        "quantize",
+        "shard_index",
+        "sharding_indexed",
+        "shuffle",
+        "transpose",
+        "zlib",
+        "zstd",
+    ]
 )
 
 

@@ -36,7 +36,8 @@ class GrowingArray:
         self._header = header.getvalue()
         self._row_bytes = shape[1] * self.dtype.itemsize
         self._size = len(self._header) + shape[0] * self._row_bytes
-        self._file = open(self._part, "r+b" if self._part.exists() else "w+b")
+        mode = "r+b" if self._part.exists() else "w+b"
+        self._file = open(self._part, mode)  # noqa: SIM115 (closed by __exit__)
         if not _lock(self._file):
             self._file.close()
             raise RuntimeError(f"{self._part}: another process is writing to it.")

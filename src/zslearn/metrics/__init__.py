@@ -6,8 +6,8 @@ from zslearn.metrics._accuracy import (
     per_class_accuracy,
     per_sample_accuracy,
 )
-from zslearn.metrics._counts import HitCounts
 from zslearn.metrics._confusions import ConfusedPair
+from zslearn.metrics._counts import HitCounts
 from zslearn.metrics._curve import (
     ausuc,
     best_harmonic_mean,
