@@ -4,6 +4,8 @@ from zslearn.datasets._authors import AuthorsProtocol, load_authors_protocol
 from zslearn.datasets._check import FolderReport, check_data
 from zslearn.datasets._class_split import ClassSplit
 from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.datasets._feature_blocks import Block as Block
+from zslearn.datasets._feature_blocks import FeatureBlocks
 from zslearn.datasets._fetch import fetch_archive
 from zslearn.datasets._fetch import fetchable_names as fetchable_names
 from zslearn.datasets._glyphs import load_glyphs
@@ -41,6 +43,7 @@ from zslearn.datasets._xlsa17_files import find_data_set as find_data_set
 __all__ = [
     "AuthorsProtocol",
     "ClassSplit",
+    "FeatureBlocks",
     "FolderReport",
     "GeneratingModel",
     "ZeroShotDataset",

@@ -24,6 +24,12 @@ from zslearn.experiments._records import failed_runs, grid_edges, read_records, 
 from zslearn.experiments._render import FORMATS, render, save_table_plot
 from zslearn.experiments._report import write_report
 from zslearn.experiments._runs import run_benchmark
+from zslearn.experiments._streams import (
+    Predictions,
+    evaluate_stream,
+    read_top_k,
+    write_top_k,
+)
 from zslearn.experiments._summary import RunSummary, compare_runs, summarize_runs
 from zslearn.experiments._tables import ResultTable, build_table
 from zslearn.experiments._tuning import (
@@ -45,6 +51,7 @@ __all__ = [
     "GeneralizedScores",
     "Method",
     "MethodStyle",
+    "Predictions",
     "Protocol",
     "Ranking",
     "ResultTable",
@@ -56,6 +63,7 @@ __all__ = [
     "critical_difference",
     "default_methods",
     "evaluate",
+    "evaluate_stream",
     "failed_runs",
     "find_method",
     "grid_edges",
@@ -65,6 +73,7 @@ __all__ = [
     "published_value",
     "rank_methods",
     "read_records",
+    "read_top_k",
     "render",
     "run_benchmark",
     "run_demo",
@@ -81,4 +90,5 @@ __all__ = [
     "tune_on_exemplars",
     "write_record",
     "write_report",
+    "write_top_k",
 ]

@@ -1,5 +1,6 @@
 """Tuning by leaving out classes: folds over classes, and the search."""
 
+from zslearn.model_selection._cluster import on_cluster
 from zslearn.model_selection._edges import GridEdgeWarning
 from zslearn.model_selection._landscape import read_landscape
 from zslearn.model_selection._plot import SearchLandscapeDisplay
@@ -13,6 +14,7 @@ __all__ = [
     "GridEdgeWarning",
     "SearchLandscapeDisplay",
     "ZeroShotSearchCV",
+    "on_cluster",
     "read_landscape",
     "unseen_accuracy_scorer",
 ]

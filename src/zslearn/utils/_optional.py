@@ -10,10 +10,12 @@ _EXTRAS = {
     "matplotlib": "plot",
     "torch": "torch",
     "dask": "dask",
+    "distributed": "dask",
     "h5py": "matlab",
     "gensim": "words",
     "onnx": "onnx",
     "onnxruntime": "onnx",
+    "zarr": "zarr",
 }
 
 
