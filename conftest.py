@@ -16,6 +16,7 @@ _NEEDS = {
     "ExemplarMLP": "torch",
     "zslearn.networks": "torch",
     "torch": "torch",
+    "PIL": "PIL",
 }
 # What a doctest mentions that takes long.
 _SLOW = ("ExemplarMLP", "load_glyphs", "zslearn.networks")

@@ -21,6 +21,7 @@ _PACKAGES = (
     "calibration",
     "datasets",
     "experiments",
+    "features",
     "metrics",
     "model_selection",
     "networks",

@@ -23,6 +23,7 @@ from zslearn.utils._numbers import is_share
 from zslearn.utils._optional import import_optional
 from zslearn.utils._processes import end_with_parent
 from zslearn.utils._progress import progress_bar
+from zslearn.utils._rows import read_rows
 from zslearn.utils._sklearn import checks_arguments, checks_parameters
 from zslearn.utils._split import ClassKFold, GeneralizedClassKFold
 from zslearn.utils._suggest import (
@@ -72,6 +73,7 @@ __all__ = [
     "plain_tensor",
     "progress_bar",
     "read_checked_json",
+    "read_rows",
     "refuse_twins",
     "replacing",
     "row_blocks",
