@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 from zslearn._version import __version__
 
 if TYPE_CHECKING:
+    from zslearn.persistence import load, save
     from zslearn.synthesis import EXEM, GaussianEXEM, SynC
 
-__all__ = ["EXEM", "GaussianEXEM", "SynC", "__version__"]
+__all__ = ["EXEM", "GaussianEXEM", "SynC", "__version__", "load", "save"]
 
 # What is here lazily, so that `zslearn --version` and those who need one part alone do not wait for
 # the rest: names with the module that has them, and the packages.
 _HOMES = dict.fromkeys(("EXEM", "GaussianEXEM", "SynC"), "zslearn.synthesis")
+_HOMES |= dict.fromkeys(("load", "save"), "zslearn.persistence")
 _PACKAGES = (
     "base",
     "baselines",
@@ -25,6 +27,7 @@ _PACKAGES = (
     "metrics",
     "model_selection",
     "networks",
+    "persistence",
     "pipeline",
     "scoring",
     "signatures",

@@ -29,7 +29,7 @@ from zslearn.scoring import (
     refuse_extreme_features,
 )
 from zslearn.signatures import SignatureTable
-from zslearn.utils import Array, checks_parameters, name_some, to_numpy, warn_once
+from zslearn.utils import Array, checks_parameters, name_some, saved_part, to_numpy, warn_once
 
 
 class ZeroShotClassifier(ZeroShotPredictor):
@@ -359,6 +359,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
         return ClassScorer(labels, parameters, embedding, self.score_function)
 
 
+@saved_part
 class _Described(NamedTuple):
     """Classes and their parameters, replaced together."""
 

@@ -15,7 +15,7 @@ all attributes are the columns of P B. So P, one column per class, is all that i
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import array_api_compat as compat
 import numpy as np
@@ -23,9 +23,10 @@ import numpy as np
 from zslearn.base import Training
 from zslearn.signatures import ClassTree, cluster_levels
 from zslearn.solvers import class_moments, mean_square_distance
-from zslearn.utils import Array, Floats, name_some
+from zslearn.utils import Array, Floats, name_some, saved_part
 
 
+@saved_part
 class Nodes:
     """Inner nodes under which at least two seen classes lie, from the root down.
 
@@ -94,6 +95,17 @@ class Nodes:
         levels = cluster_levels(signatures, 3 if n_levels is None else n_levels)
         memberships = [list(enumerate(codes))[::-1] for codes in np.stack(levels, axis=1).tolist()]
         return cls(memberships, n_levels)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over a state from elsewhere, if every node comes after its parent."""
+        parents = np.asarray(state["parents"])
+        numbers = np.arange(len(parents))
+        if parents.dtype.kind != "i" or (parents >= numbers).any() or (parents < -1).any():
+            raise ValueError("nodes of a hierarchy do not come after their parents")
+        places = [np.asarray(state["of_class"]), np.asarray(list(state["by_name"].values()))]
+        if any(((place < 0) | (place >= len(parents))).any() for place in places):
+            raise ValueError("a hierarchy places classes under nodes that it does not have")
+        self.__dict__.update(state)
 
     def path(self, node: int) -> list[int]:
         """Nodes from the root to this one."""

@@ -7,6 +7,8 @@ from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.datasets._fetch import fetch_archive
 from zslearn.datasets._fetch import fetchable_names as fetchable_names
 from zslearn.datasets._glyphs import load_glyphs
+from zslearn.datasets._limits import Budget as Budget
+from zslearn.datasets._limits import FileLimitError as FileLimitError
 from zslearn.datasets._synthetic import make_zero_shot
 from zslearn.datasets._synthetic_truth import GeneratingModel
 from zslearn.datasets._table_files import load_table

@@ -30,7 +30,7 @@ from zslearn.networks._feature_classifier import (
 from zslearn.networks._gaussian import GaussianGenerator
 from zslearn.scoring import ClassScorer, ScoreFunction
 from zslearn.signatures import SignatureTable
-from zslearn.utils import Array, Floats, move_like, take_rows, unit_rows
+from zslearn.utils import Array, Floats, move_like, saved_part, take_rows, unit_rows
 
 
 class GeneratedFeatures(ZeroShotClassifier):
@@ -291,6 +291,7 @@ class GeneratedFeatures(ZeroShotClassifier):
         return self.class_scorer_.score if self._learns_a_method() else "dot"
 
 
+@saved_part
 class _DescribedByMethod(NamedTuple):
     """Classes and the method that learned from their features, replaced together."""
 

@@ -55,6 +55,13 @@ class ClassTree:
             raise ValueError(f"The hierarchy is empty: give {_FORMS}.")
         self._refuse_cycles()
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over a state from elsewhere, if parents lead to a root."""
+        self.parents, self._nodes = dict(state["parents"]), set(state["_nodes"])
+        if not self._nodes >= {*self.parents, *self.parents.values()}:
+            raise ValueError("a hierarchy has parents that are none of its nodes")
+        self._refuse_cycles()
+
     def _refuse_cycles(self) -> None:
         safe: set[Hashable] = set()
         for child in self.parents:

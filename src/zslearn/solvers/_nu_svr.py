@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_array
 
 from zslearn.solvers._nu_svr_batched import solve_settings
 from zslearn.solvers._nu_svr_smo import RESOLUTION, PairSolver
-from zslearn.utils import Array, Floats, is_foreign, one_blas_thread, to_numpy
+from zslearn.utils import Array, Floats, is_foreign, one_blas_thread, saved_part, to_numpy
 
 __all__ = ["NuSVRResult", "nu_svr", "nu_svr_path"]
 
@@ -39,6 +39,7 @@ _SMALL = 1000
 _ROUNDING = 1e-9
 
 
+@saved_part
 @dataclass(frozen=True)
 class NuSVRResult:
     """Regressors of all targets for one setting, with their certificate.

@@ -28,7 +28,16 @@ from zslearn.synthesis._regressors import (
     gaussian_process,
 )
 from zslearn.synthesis._statistics import ClassStatistics
-from zslearn.utils import Array, Floats, InputWarning, class_folds, move_like, to_numpy, warn_user
+from zslearn.utils import (
+    Array,
+    Floats,
+    InputWarning,
+    class_folds,
+    move_like,
+    saved_part,
+    to_numpy,
+    warn_user,
+)
 
 if TYPE_CHECKING:
     from zslearn.synthesis._exem import EXEM
@@ -51,6 +60,7 @@ _OF_EXEMPLARS = (
 )
 
 
+@saved_part
 @dataclass(frozen=True, eq=False)
 class Projection:
     """Principal components of the samples, and the real exemplars along them.
@@ -167,6 +177,7 @@ class ExemplarSpaces:
         return np.sqrt(to_numpy(squares) / np.where(sizes > 1, sizes - 1, np.nan)[:, None])
 
 
+@saved_part
 @dataclass(frozen=True, eq=False)
 class Exemplars:
     """Real exemplars of the seen classes, and what predicts those of any class.

@@ -23,13 +23,14 @@ import numpy as np
 import scipy.linalg
 
 from zslearn.signatures import Signatures, rbf_similarity
-from zslearn.utils import Floats
+from zslearn.utils import Floats, saved_part
 
 # The least signal variance, in units of the noise in a class mean over that of a typical signal.
 _LEAST_SIGNAL = 1e-6
 _HALVINGS = 40
 
 
+@saved_part
 class SignatureKernel:
     """RBF kernel between the seen classes, with its eigendecomposition.
 
@@ -68,6 +69,7 @@ class ClassGaussians:
     variances: Floats
 
 
+@saved_part
 class ClassProcess:
     """The process, conditioned on the means of the seen classes.
 

@@ -22,12 +22,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from zslearn.signatures import rbf_similarity, side_by_side
 from zslearn.solvers import NuSVRResult, nu_svr
-from zslearn.utils import Floats, checks_parameters, import_optional
+from zslearn.utils import Floats, checks_parameters, import_optional, saved_part
 
 if TYPE_CHECKING:
     from sklearn.gaussian_process import GaussianProcessRegressor
 
 
+@saved_part
 class SharedKernel:
     """RBF kernel between any classes and the seen ones; the last one made is kept.
 
@@ -57,6 +58,7 @@ class SharedKernel:
         return {**self.__dict__, "_last": None}
 
 
+@saved_part
 class KernelNuSVR:
     """One ν-SVR per dimension over the RBF kernel of the signatures (the paper's eEXEMlearn).
 
@@ -107,6 +109,7 @@ class KernelNuSVR:
         return self.result.predict(self.kernel(signatures))
 
 
+@saved_part
 class KernelRidge:
     r"""Kernel ridge regression around the mean exemplar, :math:`\alpha = 1/(2C)`.
 
@@ -134,6 +137,7 @@ class KernelRidge:
         return rbf_similarity(signatures, self.signatures, gamma=self.gamma) @ self.coef + self.mean
 
 
+@saved_part
 class SignatureRegressor:
     """Any regressor of scikit-learn's manners, over signatures or over their kernel.
 

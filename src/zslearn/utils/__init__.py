@@ -21,6 +21,7 @@ from zslearn.utils._jit import jit, jit_inner
 from zslearn.utils._keywords import names_keywords
 from zslearn.utils._numbers import is_share
 from zslearn.utils._optional import import_optional
+from zslearn.utils._parts import part_name, saved_part, saved_parts
 from zslearn.utils._processes import end_with_parent
 from zslearn.utils._progress import progress_bar
 from zslearn.utils._rows import read_rows
@@ -69,6 +70,7 @@ __all__ = [
     "names_keywords",
     "normal_form",
     "one_blas_thread",
+    "part_name",
     "plain",
     "plain_tensor",
     "progress_bar",
@@ -77,6 +79,8 @@ __all__ = [
     "refuse_twins",
     "replacing",
     "row_blocks",
+    "saved_part",
+    "saved_parts",
     "suggest",
     "take_rows",
     "to_numpy",

@@ -13,10 +13,12 @@ from sklearn.utils.validation import column_or_1d
 
 from zslearn.utils._array import to_numpy
 from zslearn.utils._folds import class_folds, hold_out_per_class
+from zslearn.utils._parts import saved_part
 
 Remainder = Literal["spread", "drop"]
 
 
+@saved_part
 class ClassKFold:
     """Leave out whole classes, a fold of them at a time.
 
@@ -129,6 +131,7 @@ class ClassKFold:
         return class_folds(order, self.n_splits, drop_remainder=self.remainder == "drop")
 
 
+@saved_part
 class GeneralizedClassKFold(ClassKFold):
     """Leave out whole classes, and hold aside some images of every class.
 

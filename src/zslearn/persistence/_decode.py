@@ -1,0 +1,311 @@
+"""From JSON and arrays to an object; nothing that a file says is taken on trust."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from zslearn.persistence._encode import MOST_LEVELS
+from zslearn.persistence._errors import BadContentError
+from zslearn.persistence._registry import LEFT_OUT, find
+from zslearn.persistence._state import make
+from zslearn.utils import import_optional, plain
+
+#: Attributes of the library's estimators in which NaN or infinity may stand: notes on how they
+#: were made, or missing by design. In all others it would spoil every prediction.
+_MAY_BE_NAN = frozenset({"best_score_", "cv_results_", "error_score"})
+_FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+_SCALARS = [
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+    "str_",
+]
+_GENERATORS = {
+    kind.__name__: kind
+    for kind in (
+        np.random.MT19937,
+        np.random.PCG64,
+        np.random.PCG64DXSM,
+        np.random.Philox,
+        np.random.SFC64,
+    )
+}
+
+
+class Decoder:
+    """Make objects of what :class:`Encoder` wrote.
+
+    Parameters
+    ----------
+    arrays : mapping of str to ndarray
+        Of the file.
+    device : str, optional
+        Where arrays that were tensors of torch become tensors again; None leaves them NumPy's.
+    """
+
+    def __init__(self, arrays: Mapping[str, NDArray[Any]], device: Any = None) -> None:
+        self._arrays = arrays
+        self._device = device
+        self._made: dict[str, Any] = {}
+        self._objects: list[Any] = []
+        self._is_finite: dict[str, bool] = {}
+        self._depth = 0
+        self._kinds: dict[str, Callable[[Any, dict[str, Any], bool], Any]] = {
+            "array": self._array,
+            "dict": self._dict,
+            "dtype": self._dtype,
+            "float": self._float,
+            "frame": self._frame,
+            "frozenset": lambda said, node, finite: frozenset(self._list(said, finite)),
+            "function": self._function,
+            "generator": self._generator,
+            "index": self._index,
+            "masked": self._masked,
+            "numpy": self._numpy_type,
+            "object": self._object,
+            "objects": self._object_array,
+            "random_state": self._random_state,
+            "range": self._range,
+            "same": self._same,
+            "scalar": self._scalar,
+            "series": self._frame,
+            "set": lambda said, node, finite: set(self._list(said, finite)),
+            "slice": self._slice,
+            "tuple": lambda said, node, finite: tuple(self._list(said, finite)),
+        }
+
+    @property
+    def unused(self) -> set[str]:
+        """Arrays that nothing has named."""
+        return set(self._arrays) - set(self._made)
+
+    def decode(self, node: Any, *, finite: bool = False) -> Any:
+        """Make what a node says.
+
+        Parameters
+        ----------
+        node : object
+            Of JSON.
+        finite : bool
+            Whether NaN and infinity are refused.
+
+        Returns
+        -------
+        object
+            What was saved.
+        """
+        if isinstance(node, float) and not math.isfinite(node):
+            raise BadContentError("it has a number that is too large")
+        if node is None or isinstance(node, (bool, int, float, str)):
+            return node
+        self._depth += 1
+        if self._depth > MOST_LEVELS + 10:
+            raise BadContentError("it is nested too deep")
+        try:
+            if isinstance(node, list):
+                return self._list(node, finite)
+            kind = next(iter(node), None)
+            if kind not in self._kinds:
+                raise BadContentError(f"it has something of the unknown kind {plain(kind, 60)!r}")
+            return self._kinds[kind](node[kind], node, finite)
+        except (
+            TypeError,
+            ValueError,
+            KeyError,
+            IndexError,
+            AttributeError,
+            OverflowError,
+        ) as error:
+            if isinstance(error, BadContentError):
+                raise
+            reason = plain(error, 200) or type(error).__name__
+            raise BadContentError(f"it says something that cannot be: {reason}") from error
+        finally:
+            self._depth -= 1
+
+    def _list(self, said: Any, finite: bool) -> list[Any]:
+        if not isinstance(said, list):
+            raise BadContentError("it has something else where a list should be")
+        return [self.decode(item, finite=finite) for item in said]
+
+    def _dict(self, said: Any, node: dict[str, Any], finite: bool) -> dict[Any, Any]:
+        pairs = [(self.decode(k), self.decode(v, finite=finite)) for k, v in said]
+        values = dict(pairs)
+        if len(values) < len(pairs):
+            raise BadContentError("it has a key twice in a dict")
+        return values
+
+    def _float(self, said: Any, node: dict[str, Any], finite: bool) -> float:
+        if finite:
+            raise BadContentError(f"it has {plain(said, 20)} where a number must be finite")
+        return _FLOATS[said]
+
+    def _array(self, said: Any, node: dict[str, Any], finite: bool) -> Any:
+        if not isinstance(said, str) or said not in self._arrays:
+            raise BadContentError(f"it names the array {plain(said, 60)!r}, which it does not have")
+        if finite and not self._finite(said):
+            raise BadContentError(
+                f"its array {plain(said, 60)!r} has NaN or infinity, where numbers must be finite"
+            )
+        if said not in self._made:
+            self._made[said] = self._convert(self._arrays[said], node)
+        return self._made[said]
+
+    def _finite(self, name: str) -> bool:
+        if name not in self._is_finite:
+            array = self._arrays[name]
+            self._is_finite[name] = array.dtype.kind != "f" or bool(np.isfinite(array).all())
+        return self._is_finite[name]
+
+    def _convert(self, array: NDArray[Any], node: dict[str, Any]) -> Any:
+        if node.keys() - {"array", "as", "order", "library"}:
+            raise BadContentError("it says of an array what no version has said")
+        if node.get("order", "C") == "F":
+            array = array.T
+        elif node.get("order", "C") != "C":
+            raise BadContentError("it has an array of an unknown order")
+        if "as" in node:
+            array = _as(array, node["as"])
+        # Native byte order, as all that computes expects it.
+        array = array.astype(array.dtype.newbyteorder("="), copy=False)
+        if self._device is None or "library" not in node:
+            return array
+        torch = import_optional("torch", f"load with device={self._device!r}")
+        return torch.asarray(array, device=self._device)
+
+    def _object_array(self, said: Any, node: dict[str, Any], finite: bool) -> NDArray[Any]:
+        shape = tuple(node["shape"])
+        items = self._list(said, finite)
+        if math.prod(shape) != len(items) or not all(type(s) is int and s >= 0 for s in shape):
+            raise BadContentError("it has an array of objects whose shape does not fit them")
+        array = np.empty(len(items), dtype=object)
+        for position, item in enumerate(items):
+            array[position] = item
+        return array.reshape(shape)
+
+    def _masked(self, said: Any, node: dict[str, Any], finite: bool) -> Any:
+        data, mask = self.decode(said, finite=finite), self.decode(node["mask"])
+        if mask.dtype.kind != "b" or mask.shape != data.shape:
+            raise BadContentError("it has a mask that does not fit its array")
+        return np.ma.MaskedArray(data, mask)
+
+    def _scalar(self, said: Any, node: dict[str, Any], finite: bool) -> np.generic:
+        if node["of"] not in _SCALARS:
+            raise BadContentError("it has a number of an unknown type")
+        value = self.decode(said, finite=finite)
+        scalar = np.dtype(node["of"].removesuffix("_")).type(value)
+        if scalar != value and scalar == scalar:
+            raise BadContentError(f"it has a number that is none of {node['of']}")
+        return scalar
+
+    def _dtype(self, said: Any, node: dict[str, Any], finite: bool) -> np.dtype[Any]:
+        dtype = np.dtype(said) if isinstance(said, str) and len(said) < 12 else None
+        if dtype is None or dtype.kind not in "biufUO":
+            raise BadContentError("it names an unknown dtype")
+        return dtype
+
+    def _numpy_type(self, said: Any, node: dict[str, Any], finite: bool) -> Any:
+        if said not in _SCALARS:
+            raise BadContentError("it names an unknown type of NumPy")
+        return getattr(np, said)
+
+    def _function(self, said: Any, node: dict[str, Any], finite: bool) -> Any:
+        function = find(said)
+        if isinstance(function, type):
+            raise BadContentError("it names a class where a function should be")
+        return function
+
+    def _range(self, said: Any, node: dict[str, Any], finite: bool) -> range:
+        return range(*said)
+
+    def _slice(self, said: Any, node: dict[str, Any], finite: bool) -> slice:
+        start, stop, step = self._list(said, finite)
+        return slice(start, stop, step)
+
+    def _index(self, said: Any, node: dict[str, Any], finite: bool) -> pd.Index:
+        return pd.Index(self.decode(said), name=self.decode(node["name"]))
+
+    def _frame(self, said: Any, node: dict[str, Any], finite: bool) -> Any:
+        columns = self._list(said, finite)
+        index, names = self.decode(node["index"]), self.decode(node["columns"])
+        if not isinstance(index, pd.Index) or not isinstance(names, pd.Index):
+            raise BadContentError("it has a table without an index")
+        if len(names) != len(columns) or any(c.shape != (len(index),) for c in columns):
+            raise BadContentError("it has a table whose columns do not fit its index")
+        frame = pd.DataFrame(dict(enumerate(columns)), index=index)
+        frame.columns = names
+        return frame if "frame" in node else frame.iloc[:, 0]
+
+    def _random_state(self, said: Any, node: dict[str, Any], finite: bool) -> Any:
+        random_state = np.random.RandomState(0)
+        random_state.set_state(self.decode(said, finite=True))
+        return random_state
+
+    def _generator(self, said: Any, node: dict[str, Any], finite: bool) -> Any:
+        state = self.decode(said, finite=True)
+        generator = np.random.Generator(_GENERATORS[state["bit_generator"]](0))
+        generator.bit_generator.state = state
+        return generator
+
+    def _same(self, said: Any, node: dict[str, Any], finite: bool) -> Any:
+        # Only what is complete has a number: nothing can hold itself.
+        if type(said) is not int or not 0 <= said < len(self._objects):
+            raise BadContentError("it refers to an object that it does not have")
+        return self._objects[said]
+
+    def _object(self, said: Any, node: dict[str, Any], finite: bool) -> Any:
+        cls = find(said)
+        if not isinstance(cls, type):
+            raise BadContentError(f"{plain(said, 60)!r} is no class")
+        if node.keys() - {"object", "parameters", "state"}:
+            raise BadContentError("it says of an object what no version has said")
+        parts = [node.get("parameters", {}), node.get("state", {})]
+        if not all(isinstance(part, dict) for part in parts) or parts[0].keys() & parts[1].keys():
+            raise BadContentError(f"its {cls.__name__} has no proper attributes")
+        own = said.startswith("zslearn.")
+        state = {
+            name: self.decode(item, finite=own and name not in _MAY_BE_NAN)
+            for part in parts
+            for name, item in part.items()
+        }
+        for name in LEFT_OUT.get(said, ()):
+            if state.get(name) is not None:
+                raise BadContentError(f"its {cls.__name__} names a place on a disk as {name}")
+        value = make(cls, state)
+        self._objects.append(value)
+        return value
+
+
+def _as(array: NDArray[Any], kind: Any) -> NDArray[Any]:
+    """Texts or complex numbers from the numbers that they were stored as."""
+    units = {"U": "<u4", "S": "|u1", "c": None}
+    if not isinstance(kind, str) or kind not in units or array.ndim == 0:
+        raise BadContentError("it has an array of an unknown kind")
+    width = array.shape[-1]
+    flat = np.ascontiguousarray(array)
+    if kind == "c":
+        if width != 2 or array.dtype.str not in ("<f4", "<f8"):
+            raise BadContentError("it has complex numbers that are none")
+        return flat.view(f"<c{2 * array.dtype.itemsize}")[..., 0]
+    if array.dtype.str != units[kind]:
+        raise BadContentError("it has texts that are none")
+    if kind == "U" and (flat > 0x10FFFF).any():
+        raise BadContentError("it has texts with characters that there are not")
+    if not flat.size:
+        return np.zeros(array.shape[:-1], dtype=f"<{kind}{max(width, 1)}")
+    return flat.view(f"<{kind}{width}")[..., 0]

@@ -1,0 +1,109 @@
+"""The state of objects: what is saved of them, and how they are made of it anew."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from typing import Any
+
+from zslearn.persistence._errors import BadContentError
+from zslearn.utils import plain
+
+#: Threads or processes at most that a file may ask for.
+_MOST_JOBS = 1024
+
+
+def parameter_names(cls: type) -> frozenset[str]:
+    """Hyper-parameters of an estimator; none for other classes."""
+    names = getattr(cls, "_get_param_names", None)
+    return frozenset(names()) if callable(names) else frozenset()
+
+
+def field_names(cls: type) -> tuple[str, ...] | None:
+    """Fields of a named tuple or a dataclass; None for other classes."""
+    if issubclass(cls, tuple):
+        return tuple(cls._fields) if hasattr(cls, "_fields") else None
+    if dataclasses.is_dataclass(cls):
+        return tuple(field.name for field in dataclasses.fields(cls) if field.init)
+    return None
+
+
+def state_of(value: Any) -> dict[str, Any]:
+    """What is saved of an object: its fields, else its `__getstate__` or `__dict__`."""
+    fields = field_names(type(value))
+    if fields is not None:
+        return {name: getattr(value, name) for name in fields}
+    state = value.__getstate__()
+    if state is None:
+        state = {}
+    if not isinstance(state, dict):
+        raise TypeError(f"{type(value).__name__}.__getstate__ returns no dict of its attributes.")
+    # scikit-learn's mark of a pickle; the header has its version.
+    return {name: item for name, item in state.items() if name != "_sklearn_version"}
+
+
+def make(cls: type, state: dict[str, Any]) -> Any:
+    """An object of a class, with a state from a file.
+
+    Parameters
+    ----------
+    cls : type
+        A class that files may hold.
+    state : dict
+        What :func:`state_of` gave when it was saved.
+
+    Returns
+    -------
+    object
+        Of the class; hyper-parameters are checked as `fit` checks them.
+    """
+    try:
+        return _make(cls, state)
+    except BadContentError:
+        raise
+    except Exception as error:
+        reason = plain(error, 300) or type(error).__name__
+        raise BadContentError(f"its {cls.__name__} cannot be: {reason}") from error
+
+
+def _make(cls: type, state: dict[str, Any]) -> Any:
+    fields = field_names(cls)
+    if fields is not None:
+        if set(state) != set(fields):
+            raise BadContentError(
+                f"its {cls.__name__} has {_names(state)}, and should have {_names(fields)}"
+            )
+        return cls(**state)
+    _refuse_names(cls, state)
+    value = cls.__new__(cls)
+    # Of the library's own classes; those of others may do anything in it.
+    if "__setstate__" in vars(cls):
+        value.__setstate__(state)
+    else:
+        vars(value).update(state)
+    missing = parameter_names(cls) - set(state)
+    if missing:
+        raise BadContentError(f"its {cls.__name__} lacks {_names(sorted(missing))}")
+    if hasattr(value, "_validate_params"):
+        value._validate_params()
+    jobs = state.get("n_jobs")
+    if jobs is not None and not (isinstance(jobs, int) and abs(jobs) <= _MOST_JOBS):
+        raise BadContentError(f"its {cls.__name__} has n_jobs={plain(jobs, 30)}")
+    return value
+
+
+def _refuse_names(cls: type, state: dict[str, Any]) -> None:
+    """An attribute may not stand before a method, a property or a constant of its class."""
+    own = cls.__module__.startswith("zslearn.")
+    for name in state:
+        if not name.isidentifier() or name.startswith("__"):
+            raise BadContentError(f"its {cls.__name__} has the attribute {plain(name, 60)!r}")
+        in_class = inspect.getattr_static(cls, name, None)
+        if in_class is not None and (own or callable(in_class) or hasattr(in_class, "__get__")):
+            raise BadContentError(
+                f"its {cls.__name__} has the attribute {plain(name, 60)!r}, which its class defines"
+            )
+
+
+def _names(names: Any) -> str:
+    return plain(", ".join(names), 200) or "nothing"
