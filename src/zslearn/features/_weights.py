@@ -110,7 +110,8 @@ def put_weights(
         )
     if unknown := sorted(set(given) - set(wanted)):
         raise ValueError(
-            f"{plain(path)}: these are not the weights of {name}: it has no {name_some(unknown, 3)}."
+            f"{plain(path)}: these are not the weights of {name}, which has no "
+            f"{name_some(unknown, 3)}."
         )
     for key, value in given.items():
         if value.shape != wanted[key].shape:

@@ -16,7 +16,7 @@ _MAX_BYTES = 512 * 2**20
 def read_rows(
     path: Path, columns: Sequence[str], *, optional: Sequence[str] = ()
 ) -> list[tuple[int, dict[str, str]]]:
-    """Read a table of text whose first line names its columns.
+    r"""Read a table of text whose first line names its columns.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def read_rows(
     >>> from zslearn.utils import read_rows
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "list.csv")
-    ...     _ = path.write_text("path,label\\ncat.png,cat\\n")
+    ...     _ = path.write_text("path,label\ncat.png,cat\n")
     ...     read_rows(path, ["path"], optional=["label"])
     [(2, {'path': 'cat.png', 'label': 'cat'})]
     """
