@@ -99,7 +99,11 @@ def add_network_options(parser: argparse.ArgumentParser, *, backbone: bool = Tru
         "--device", default="auto", metavar="DEVICE", help="cpu, cuda, … (default: a GPU if any)"
     )
     group.add_argument(
-        "--batch-size", type=int, default=32, metavar="N", help="images at once (default: 32)"
+        "--batch-size",
+        type=int,
+        default=None,
+        metavar="N",
+        help="images at once (default: 8 on a CPU, 64 elsewhere)",
     )
     group.add_argument(
         "--workers",
@@ -131,14 +135,16 @@ def run_extract(arguments: argparse.Namespace) -> int:
             say=say,
             **network_options(arguments),
         )
-    name_skipped(features)
+    say_how_it_went(features)
     print(summary(features))
     print(f"wrote {plain(arguments.out)}")
     return 0
 
 
-def name_skipped(features: ImageFeatures) -> None:
-    """Name images that could not be read, on standard error."""
+def say_how_it_went(features: ImageFeatures) -> None:
+    """Say how fast images were read, and name those that could not be, on standard error."""
+    if features.rate is not None:
+        print(f"zslearn: {features.rate:.3g} images per second", file=sys.stderr)
     for name, reason in features.skipped[:_NAMED]:
         print(f"zslearn: left out: {plain(name)}: {plain(reason)}", file=sys.stderr)
     if (more := len(features.skipped) - _NAMED) > 0:
@@ -161,5 +167,5 @@ def run_show(arguments: argparse.Namespace) -> int:
     print(summary(features))
     about = {key: value for key, value in features.about.items() if key != "skipped"}
     print(plain(json.dumps(about, indent=2), lines=True))
-    name_skipped(features)
+    say_how_it_went(features)
     return 0

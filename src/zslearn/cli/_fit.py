@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from joblib import cpu_count
 
-from zslearn.cli._features import add_network_options, name_skipped, network_options, summary
+from zslearn.cli._features import add_network_options, network_options, say_how_it_went, summary
 from zslearn.cli._output import print_table, say, warnings_as_lines
 from zslearn.experiments import GRIDS
 from zslearn.features import ImageFeatures
@@ -142,7 +141,6 @@ def run_fit(arguments: argparse.Namespace) -> int:
     print(f"{n_seen} classes with images, {n_unseen} described only")
     if n_unseen:
         print(f"described only: {plain(name_some(model.unseen_classes_.tolist(), 10))}")
-    _print_choice(model)
     print(f"wrote {plain(arguments.out)}")
     return 0
 
@@ -152,15 +150,16 @@ def run_tune(arguments: argparse.Namespace) -> int:
     if arguments.tune == "none":
         raise ValueError("--tune none leaves nothing to search; name a grid.")
     _, _, model = _fitted(arguments)
-    results = getattr(model, "cv_results_", None)
-    if results is None or "mean_test_score" not in results:
+    results = getattr(model, "cv_results_", {})
+    # The first is what settings were chosen by.
+    score = next((name for name in results if name.startswith("mean_test_")), None)
+    if score is None:
         raise ValueError("Fewer than four classes have images: none can be left out to tune on.")
-    table = pd.DataFrame(results).sort_values("mean_test_score", ascending=False, kind="stable")
+    table = pd.DataFrame(results).sort_values(score, ascending=False, kind="stable")
     shown = pd.DataFrame(list(table["params"])).astype(str)
-    shown["score"] = [f"{score:.3f}" for score in table["mean_test_score"]]
+    shown[score.removeprefix("mean_test_")] = [f"{value:.3f}" for value in table[score]]
     shown.index = pd.Index(range(1, len(shown) + 1), name="rank")
     print_table(shown.head(_SETTINGS), title=f"Best of {len(shown)} settings")
-    _print_choice(model)
     return 0
 
 
@@ -173,7 +172,7 @@ def _fitted(arguments: argparse.Namespace) -> tuple[ImageFeatures, Description, 
     table = None if arguments.signatures is None else read_class_table(arguments.signatures)
     with warnings_as_lines():
         features = _features(arguments)
-        name_skipped(features)
+        say_how_it_went(features)
         if table is None:
             say("Reading the descriptions")
             table = describe_in_text(
@@ -213,11 +212,3 @@ def _features(arguments: argparse.Namespace) -> ImageFeatures:
     return read_features(
         arguments.source, out=kept, progress=True, say=say, **network_options(arguments)
     )
-
-
-def _print_choice(model: Any) -> None:
-    """Print what a search chose, on standard error."""
-    chosen = getattr(model, "best_params_", None)
-    if chosen:
-        values = ", ".join(f"{name}={value}" for name, value in chosen.items())
-        print(f"zslearn: chosen: {plain(values)}", file=sys.stderr)

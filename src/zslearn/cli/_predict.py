@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from zslearn.cli._features import add_network_options, name_skipped, network_options
+from zslearn.cli._features import add_network_options, network_options, say_how_it_went
 from zslearn.cli._output import print_table, say, warnings_as_lines
 from zslearn.features import ImageFeatures
 from zslearn.persistence import ModelFile, describe, read_model
@@ -174,7 +174,7 @@ def _features(arguments: argparse.Namespace, file: ModelFile) -> ImageFeatures:
     features = features_for_model(
         arguments.source, file.about, model_name=plain(arguments.model), **options
     )
-    name_skipped(features)
+    say_how_it_went(features)
     return features
 
 

@@ -28,26 +28,29 @@ def write_archive(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 
 def read_archive(path: Path) -> dict[str, NDArray[Any]]:
     """Arrays by name; Python objects and arrays that are not as large as they claim are refused."""
-    try:
-        with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
-            members = archive.infolist()
-            allowed = _MULTIPLE * path.stat().st_size + _BESIDE
-            if sum(member.file_size for member in members) > allowed:
-                raise ValueError("it claims to hold far more than its size allows")
-            arrays: dict[str, NDArray[Any]] = {}
-            for member in members:
-                name = member.filename.removesuffix(".npy")
-                if name in arrays:
-                    raise ValueError(f"it holds {plain(name)!r} twice")
-                with archive.open(member) as data:
-                    arrays[name] = _read(data, member.file_size)
-            return arrays
-    except OSError:
-        raise
-    # zipfile, zlib and the parser of NumPy's headers each raise errors of their own.
-    except Exception as error:
-        reason = plain(str(error).partition("\n")[0], 200) or type(error).__name__
-        raise ValueError(f"{plain(path)}: the arrays cannot be read ({reason}).") from error
+    with open(path, "rb") as file:
+        try:
+            return _members(file, _MULTIPLE * path.stat().st_size + _BESIDE)
+        # zipfile, zlib and the parser of NumPy's headers each raise errors of their own.
+        except Exception as error:
+            reason = plain(str(error).partition("\n")[0], 200) or type(error).__name__
+            raise ValueError(f"{plain(path)}: the arrays cannot be read ({reason}).") from error
+
+
+def _members(file: IO[bytes], allowed: int) -> dict[str, NDArray[Any]]:
+    """All arrays of an open file, which together take no more bytes than allowed."""
+    arrays: dict[str, NDArray[Any]] = {}
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        if sum(member.file_size for member in members) > allowed:
+            raise ValueError("it claims to hold far more than its size allows")
+        for member in members:
+            name = member.filename.removesuffix(".npy")
+            if name in arrays:
+                raise ValueError(f"it holds {plain(name)!r} twice")
+            with archive.open(member) as data:
+                arrays[name] = _read(data, member.file_size)
+    return arrays
 
 
 def _read(file: IO[bytes], size: int) -> NDArray[Any]:

@@ -58,7 +58,7 @@ def extract_features(
     weights: str | os.PathLike[str] | None = None,
     crop: str | None = None,
     device: str = "auto",
-    batch_size: int = 32,
+    batch_size: int | None = None,
     workers: int | None = None,
     max_pixels: int = MAX_PIXELS,
     out: str | os.PathLike[str] | None = None,
@@ -88,8 +88,9 @@ def extract_features(
         Take the middle of each image, or all of it; by default as the network was trained.
     device : str, default="auto"
         "cpu", "cuda" or another device of torch.
-    batch_size : int, default=32
-        Images that go through the network at once.
+    batch_size : int, optional
+        Images that go through the network at once; by default 8 on a CPU, whose caches hold no
+        more, and 64 elsewhere.
     workers : int, optional
         Threads that read images ahead; by default one per core, at most eight.
     max_pixels : int, default=100000000
@@ -136,8 +137,9 @@ def extract_features(
     >>> features.X.shape, features.y.tolist()
     ((2, 1280), ['blue', 'red'])
     """
-    if batch_size < 1 or (workers is not None and workers < 1):
-        raise ValueError(f"batch_size={batch_size} and workers={workers} must be positive.")
+    for name, number in (("batch_size", batch_size), ("workers", workers)):
+        if number is not None and number < 1:
+            raise ValueError(f"{name}={number} must be positive.")
     import_optional("PIL", "Reading images")
     listed = list_images(images, labels)
     listed = listed if boxes is None else listed.with_boxes(boxes)
@@ -145,6 +147,8 @@ def extract_features(
         backbone = load_backbone(backbone, weights=weights, device=device, crop=crop)
     elif weights is not None or crop is not None:
         raise ValueError("weights= and crop= are for a backbone that is given by name.")
+    if batch_size is None:
+        batch_size = 8 if backbone.device == "cpu" else 64
     inputs = _inputs(listed, backbone, max_pixels, batch_size)
     file = None if out is None else Path(out)
     if file is not None and resume and (done := _finished(file, inputs)) is not None:
@@ -159,8 +163,6 @@ def extract_features(
         features.save(file)
     if parts is not None:
         parts.remove()
-    if features.rate is not None:
-        _tell(say, f"{len(features)} images, {features.rate:.3g} images per second")
     return features
 
 

@@ -175,7 +175,7 @@ def _from_folder(folder: Path) -> ImageList:
             f"{plain(folder)}: the folders {name_some(empty)} hold no images and are passed over."
         )
     labels = [entry.name for entry, found in by_class.items() for _ in found]
-    refuse_twins(labels, f"The folders of {plain(folder)}")
+    refuse_twins(labels, f"The folder {plain(folder)}")
     return _named(files, folder, labels)
 
 

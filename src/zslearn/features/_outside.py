@@ -85,7 +85,8 @@ def open_clip_backbone(name: str, path: Path | None, device: str) -> dict[str, A
     if model_name.startswith("hf-hub:"):
         model_name, tag = name.partition(":")[2], ""
     elif not tag and path is None:
-        known = [weights for _, weights in open_clip.list_pretrained() if _ == model_name]
+        listed = open_clip.list_pretrained()
+        known = [weights for model, weights in listed if model == model_name]
         raise ValueError(
             f"{name} has no weights; name them as open_clip:{model_name}/WEIGHTS, where WEIGHTS is "
             f"one of {', '.join(known) or 'none that open_clip knows'}, or give a file."

@@ -64,7 +64,8 @@ def evaluate_images(
     >>> data = make_zero_shot(random_state=0)
     >>> model = EXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
     >>> names = tuple(map(str, range(len(data.y_test_unseen))))
-    >>> scores = evaluate_images(model, ImageFeatures(data.X_test_unseen, data.y_test_unseen, names))
+    >>> features = ImageFeatures(data.X_test_unseen, data.y_test_unseen, names)
+    >>> scores = evaluate_images(model, features)
     >>> scores.metrics["unseen_among_unseen"] > 0.5
     True
     """
