@@ -174,6 +174,11 @@ class CannotBePickled(PredictedMeans):
             yield variant
 
 
+class LosesItsMean(PredictedMeans):
+    def __getstate__(self):
+        return {name: 0.0 if name == "mean_" else value for name, value in vars(self).items()}
+
+
 class IgnoresAlpha(PredictedMeans):
     @classmethod
     def _fit_many(cls, training, variants):
@@ -420,6 +425,12 @@ BROKEN = [
     (IsUpsideDown(), "check_better_than_chance", "accuracy among 4 unseen"),
     (TurnsToDouble(), "check_float32", "float64"),
     (CannotBePickled(), "check_pickling", "cannot be pickled"),
+    (
+        CannotBePickled(),
+        "check_saving",
+        "cannot be saved: CannotBePickled.function_ is the function",
+    ),
+    (LosesItsMean(), "check_saving", "what decision_function gives after saving"),
     (IgnoresAlpha(), "check_grid_equals_single_fits", "compared with a single fit"),
     (LeavesOneOut(), "check_grid_equals_single_fits", "yield each variant once"),
     (YieldsTwice(), "check_grid_equals_single_fits", "yield each variant once"),

@@ -73,7 +73,8 @@ def test_every_package_is_an_attribute():
 
 def test_names_and_unknown_names():
     assert {"EXEM", "SynC", "datasets", "__version__"} <= set(dir(zslearn))
-    assert set(zslearn.__all__) == {"EXEM", "GaussianEXEM", "SynC", "__version__"}
+    names = {"EXEM", "GaussianEXEM", "SynC", "__version__", "load", "save"}
+    assert set(zslearn.__all__) == names
     with pytest.raises(AttributeError, match="module 'zslearn' has no attribute 'EXAM'"):
         zslearn.EXAM  # noqa: B018
 

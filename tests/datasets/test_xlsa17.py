@@ -795,3 +795,27 @@ def test_real_cub(data_folder):
                 class_splits=unseen,
                 hold_out=inform,
             )
+
+
+def test_signatures_of_another_file_and_of_several(tmp_path):
+    write_data_set(tmp_path)
+    home = tmp_path / "CUB"
+    sentences = np.random.default_rng(0).normal(size=(7, len(CLASSES)))
+    savemat(home / "sent_splits.mat", {"att": sentences})
+    data = load_xlsa17("CUB", folder=tmp_path, signatures="sent_splits.mat:att")
+    np.testing.assert_array_equal(data.signatures.to_numpy(), sentences.T)
+    assert data.semantic == "sent_splits"
+    names = ["original_att", "sent_splits.mat:att"]
+    both = load_xlsa17("CUB", folder=tmp_path, signatures=names)
+    assert list(both.signatures.views) == ["original_att", "sent_splits"]
+    assert both.semantic == "original_att + sent_splits"
+    assert "3 + 7 (original_att + sent_splits)" in repr(both)
+    assert both.signatures.index.tolist() == CLASSES
+    with pytest.raises(FileNotFoundError, match=r"no words\.mat"):
+        load_xlsa17("CUB", folder=tmp_path, signatures="words.mat:att")
+    with pytest.raises(ValueError, match="each once"):
+        load_xlsa17("CUB", folder=tmp_path, signatures=["att", "att"])
+    others = np.array(CLASSES[::-1], dtype=object)
+    savemat(home / "sent_splits.mat", {"att": sentences, "allclasses_names": others})
+    with pytest.raises(ValueError, match="not those of att_splits"):
+        load_xlsa17("CUB", folder=tmp_path, signatures="sent_splits.mat:att")

@@ -69,6 +69,9 @@ class ZeroShotClassifier(ZeroShotPredictor):
         Mapping[str, Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]]
     ] = {}
 
+    #: Whether `synthesize` trains, so that nobody calls it for a trial.
+    _describing_trains: ClassVar[bool] = False
+
     feature_norm: str | None
     signature_scale: str | float
     signature_scale_: tuple[float, ...]

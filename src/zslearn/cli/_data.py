@@ -120,10 +120,11 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--signatures",
+        nargs="+",
         default=None,
         metavar="NAME",
-        help="the variable with the signatures of a named data set, except for glyphs (default: "
-        "original_att)",
+        help="the variable with the signatures of a named data set, except for glyphs, or "
+        "FILE:VARIABLE; several are combined, with weights that are tuned (default: original_att)",
     )
     parser.add_argument(
         "--version",
@@ -265,13 +266,17 @@ def load_named(arguments: argparse.Namespace) -> ZeroShotDataset:
             arguments.name,
             features=arguments.features or "res101.mat",
             split=arguments.split or "ns",
-            signatures=arguments.signatures or "original_att",
+            signatures=_one_or_several(arguments.signatures) or "original_att",
             version=arguments.proposed_version,
             class_splits=arguments.class_splits,
             hold_out=arguments.hold_out,
         )
     except (ValueError, FileNotFoundError) as error:
         raise ValueError(_as_options(str(error))) from error
+
+
+def _one_or_several(words: list[str] | None) -> str | list[str] | None:
+    return words[0] if words and len(words) == 1 else words
 
 
 def _as_options(message: str) -> str:

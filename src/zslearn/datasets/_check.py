@@ -151,7 +151,7 @@ def _check_data_set(
     parts = tried(lambda: read_parts(path, _parts_in(path), None))
     row: dict[str, Any] = {"version": "-"}
     if classes is not None:
-        row["classes"], row["attributes"] = classes.signatures.shape
+        row["classes"], row["attributes"] = next(iter(classes.views.values())).shape
     if parts is not None:
         row |= _describe_parts(title, parts, report)
         needed = ("train", "test_unseen") if standard else tuple(PART_VARIABLES)

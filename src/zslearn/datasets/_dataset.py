@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from zslearn.datasets._class_split import ClassSplit, check_split, name_classes
+from zslearn.signatures import MultiSignatures
 from zslearn.utils import Array, name_some
 
 
@@ -30,8 +31,9 @@ class ZeroShotDataset:
         library is kept as it is if integers index its rows; type hints speak of NumPy's.
     y : array-like of shape (n_samples,)
         Class labels.
-    signatures : DataFrame of shape (n_classes, n_attributes)
-        One row per described class; the index holds the labels as they stand in `y`.
+    signatures : DataFrame of shape (n_classes, n_attributes) or MultiSignatures
+        One row per described class; the index holds the labels as they stand in `y`. Several views
+        of a class are DataFrames in MultiSignatures.
     splits : mapping of str to ClassSplit
         The splits by name.
     split : str
@@ -45,6 +47,8 @@ class ZeroShotDataset:
     feature_names : array-like of str of shape (n_features,) or None, default=None
         Names of the columns of `X`; by default those of a DataFrame. :meth:`features_from` finds
         them in another table.
+    semantic : str, default=""
+        Name of the kind of signatures, where there are several to choose from.
 
     Raises
     ------
@@ -76,25 +80,27 @@ class ZeroShotDataset:
 
     X: NDArray[Any]
     y: NDArray[Any]
-    signatures: pd.DataFrame
+    signatures: Any
     splits: Mapping[str, ClassSplit]
     split: str
     name: str
     features: str
     images: Any = None
     feature_names: NDArray[Any] | None = None
+    semantic: str = ""
 
     def __init__(
         self,
         X: ArrayLike | Array,
         y: ArrayLike,
-        signatures: pd.DataFrame,
+        signatures: pd.DataFrame | MultiSignatures,
         splits: Mapping[str, ClassSplit],
         split: str,
         name: str,
         features: str,
         images: Any = None,
         feature_names: ArrayLike | None = None,
+        semantic: str = "",
     ) -> None:
         if feature_names is None and isinstance(X, pd.DataFrame):
             columns = X.columns.tolist()
@@ -111,6 +117,7 @@ class ZeroShotDataset:
             "features": features,
             "images": images,
             "feature_names": _as_names(feature_names),
+            "semantic": semantic,
         }
         for field, value in values.items():
             object.__setattr__(self, field, value)
@@ -159,6 +166,25 @@ class ZeroShotDataset:
             self._check_split_name(name)
         other = self.with_split(names[0])
         object.__setattr__(other, "splits", {name: self.splits[name] for name in names})
+        return other
+
+    def with_signatures(self, signatures: pd.DataFrame | MultiSignatures) -> ZeroShotDataset:
+        """Return the same data with other signatures of the same classes.
+
+        Parameters
+        ----------
+        signatures : DataFrame or MultiSignatures
+            One row for each class that is described here.
+
+        Returns
+        -------
+        ZeroShotDataset
+            It shares every other array with this one.
+        """
+        if _check_signatures(signatures, self.name) != set(self.signatures.index.tolist()):
+            raise ValueError(f"{self.name}: these signatures describe other classes.")
+        other = copy.copy(self)
+        object.__setattr__(other, "signatures", signatures)
         return other
 
     def features_from(self, table: Any) -> NDArray[Any]:
@@ -274,6 +300,7 @@ class ZeroShotDataset:
             images = "none"
         else:
             images = " × ".join(str(side) for side in self.images.shape[1:])
+        named = f" ({self.semantic})" if self.semantic else ""
         return "\n".join(
             [
                 f"<ZeroShotDataset {self.name}, split {self.split}, version {split.version}>",
@@ -281,11 +308,17 @@ class ZeroShotDataset:
                 f"{sizes[2]} test unseen",
                 f"  classes     {n_seen + n_unseen}: {n_seen} seen, {n_unseen} unseen",
                 f"  features    {self.X.shape[1]} ({self.features})",
-                f"  signatures  {self.signatures.shape[1]}",
+                f"  signatures  {' + '.join(map(str, self._widths()))}{named}",
                 f"  images      {images}",
                 f"  splits      {', '.join(self.splits)}",
             ]
         )
+
+    def _widths(self) -> list[int]:
+        """How many attributes each view of a class has."""
+        several = isinstance(self.signatures, MultiSignatures)
+        views = self.signatures.views.values() if several else [self.signatures]
+        return [view.shape[1] for view in views]
 
     def _images_of(self, part: NDArray[Any]) -> Any:
         return None if self.images is None else self.images[part]
@@ -347,8 +380,13 @@ def _as_names(names: ArrayLike | None) -> NDArray[Any] | None:
     return None if names is None else np.asarray(names, dtype=object)
 
 
-def _check_signatures(signatures: pd.DataFrame, name: str) -> set[Hashable]:
-    """Check the table of signatures; return the labels it describes."""
+def _check_signatures(signatures: Any, name: str) -> set[Hashable]:
+    """Check the table of signatures, or each of several; return the labels they describe."""
+    if isinstance(signatures, MultiSignatures):
+        described = [_check_signatures(view, name) for view in signatures.views.values()]
+        if any(labels != described[0] for labels in described):
+            raise ValueError(f"{name}: the views of signatures do not describe the same classes.")
+        return described[0]
     if not isinstance(signatures, pd.DataFrame):
         raise TypeError(
             f"{name}: signatures must be a pandas DataFrame with one row per class, not "

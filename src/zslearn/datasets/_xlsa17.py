@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from zslearn.datasets._authors_files import AUTHORS, authors_file
@@ -107,7 +106,7 @@ def load_xlsa17(
     folder: str | os.PathLike[str] | None = None,
     features: str = DEFAULT_FEATURES,
     split: str | Sequence[str] = "ns",
-    signatures: str = DEFAULT_SIGNATURES,
+    signatures: str | Sequence[str] = DEFAULT_SIGNATURES,
     version: str | None = None,
     class_splits: Mapping[str, Iterable[Any]] | str | os.PathLike[str] | None = None,
     hold_out: float | str | os.PathLike[str] | None = None,
@@ -134,9 +133,11 @@ def load_xlsa17(
           ``standard_split/NAME/att_splits.mat`` in or beside `folder`.
         - "ss-1", "ss-2", … (CUB, SUN): class splits as given by `class_splits`. Results of the
           four of CUB and of the ten of SUN are to be averaged; "ss" means all of them.
-    signatures : str, default="original_att"
+    signatures : str or sequence of str, default="original_att"
         The variable of ``att_splits.mat`` that describes the classes: "original_att" (raw),
-        "att" (each class divided by its norm), or another one of your own. FLO has "att" only.
+        "att" (each class divided by its norm), or another one of your own; FLO has "att" only.
+        ``"FILE:VARIABLE"`` is a variable of another file in the same folder, such as
+        ``"sent_splits.mat:att"``. Several make :class:`~zslearn.signatures.MultiSignatures`.
     version : {"PS1", "PS2"} or None, default=None
         Which publication of the proposed split the file holds. With None it is found from the
         file where it tells, and recorded as "unknown" where it does not; see Notes.
@@ -238,7 +239,8 @@ def load_xlsa17(
         )
         for split_name, made in splits.items()
     }
-    return data_set(name, X, numbers, classes, splits, features)
+    semantic = "" if signatures == DEFAULT_SIGNATURES else " + ".join(classes.views)
+    return data_set(name, X, numbers, classes, splits, features, semantic)
 
 
 def _check_splits(
@@ -353,16 +355,18 @@ def data_set(
     classes: Classes,
     splits: Mapping[str, ClassSplit],
     features: str,
+    semantic: str = "",
 ) -> ZeroShotDataset:
     """Put together what was read; the first split is active."""
     return ZeroShotDataset(
         X=X,
         y=np.asarray(classes.names)[numbers - 1],
-        signatures=pd.DataFrame(classes.signatures, index=pd.Index(classes.names)),
+        signatures=classes.signatures(),
         splits=splits,
         split=next(iter(splits)),
         name=name,
         features=Path(features).stem,
+        semantic=semantic,
     )
 
 

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from zslearn.datasets._home import data_home
 from zslearn.datasets._mat import MatFileError, read_mat
+from zslearn.signatures import MultiSignatures
 from zslearn.utils import name_some
 
 SPLIT_FILE = "att_splits.mat"
@@ -58,11 +60,17 @@ def find_standard_split(folder: str | os.PathLike[str] | None, home: Path, name:
 
 @dataclass(frozen=True)
 class Classes:
-    """Names and signatures of all classes, in the order of their numbers."""
+    """Names and signatures of all classes, in the order of their numbers; views by name."""
 
     names: list[Any]
-    signatures: NDArray[np.float64]
+    views: dict[str, NDArray[np.float64]]
     path: Path
+
+    def signatures(self) -> pd.DataFrame | MultiSignatures:
+        """One table, or several that travel together."""
+        index = pd.Index(self.names)
+        tables = {name: pd.DataFrame(rows, index=index) for name, rows in self.views.items()}
+        return MultiSignatures(tables) if len(tables) > 1 else next(iter(tables.values()))
 
     def check_labels(self, numbers: NDArray[np.intp], path: Path) -> None:
         """Refuse a label that no class has."""
@@ -75,35 +83,67 @@ class Classes:
             )
 
 
-def read_classes(home: Path, signatures: str) -> Classes:
-    """Read class names and signatures of a data set."""
+def read_classes(home: Path, signatures: str | Sequence[str]) -> Classes:
+    """Read class names and signatures of a data set, of one kind or of several."""
+    words = [signatures] if isinstance(signatures, str) else list(signatures)
+    if not words or len(set(words)) != len(words):
+        raise ValueError(f"signatures={signatures!r}: name one kind, or several, each once.")
     path = home / SPLIT_FILE
-    found = read_mat(path, {signatures, "allclasses_names"})
-    if signatures not in found:
-        others = [name for name in ("original_att", "att") if name in read_mat(path, {name})]
-        raise ValueError(
-            f"{path}: there is no {signatures!r}"
-            + (f"; pass signatures={others[0]!r} to use what there is." if others else ".")
+    names = _class_names(read_mat(path, {"allclasses_names"}).get("allclasses_names"), home)
+    views = {}
+    for word in words:
+        file, _, variable = word.rpartition(":")
+        table = _class_table(home / (file or SPLIT_FILE), variable, names, home)
+        names = list(range(1, len(table) + 1)) if names is None else names
+        views[view_name(word)] = table
+    assert names is not None
+    return Classes(names, views, path)
+
+
+def view_name(word: str) -> str:
+    """The name of a kind of signatures: its variable, or the file that it is in."""
+    file, _, variable = word.rpartition(":")
+    return Path(file).stem if file else variable
+
+
+def _class_table(
+    path: Path, variable: str, names: list[Any] | None, home: Path
+) -> NDArray[np.float64]:
+    """Signatures of all classes from one variable of a file, one row per class."""
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"There is no {path.name} in {home}; signatures are named 'VARIABLE' of {SPLIT_FILE}, "
+            "or 'FILE:VARIABLE'."
         )
-    names = _class_names(found.get("allclasses_names"), home)
-    values = _matrix(found[signatures], signatures, path)
-    if names is None:
-        names = list(range(1, values.shape[1] + 1))
-    if values.shape[1] != len(names) and values.shape[0] == len(names):
-        values = values.T
-    if values.shape[1] != len(names):
+    found = read_mat(path, {variable, "allclasses_names"})
+    if variable not in found:
+        others = [name for name in ("original_att", "att") if name in read_mat(path, {name})]
+        prefix = "" if path.name == SPLIT_FILE else f"{path.name}:"
         raise ValueError(
-            f"{path}: {signatures} has shape {values.shape} for {len(names)} classes; there must "
+            f"{path}: there is no {variable!r}"
+            + (f"; pass signatures={prefix + others[0]!r} to use what there is." if others else ".")
+        )
+    own = found.get("allclasses_names")
+    if path.name != SPLIT_FILE and own is not None and _class_names(own, home) != names:
+        raise ValueError(f"{path}: its classes are not those of {SPLIT_FILE}, in the same order.")
+    values = _matrix(found[variable], variable, path)
+    n_classes = values.shape[1] if names is None else len(names)
+    if values.shape[1] != n_classes and values.shape[0] == n_classes:
+        values = values.T
+    if values.shape[1] != n_classes:
+        raise ValueError(
+            f"{path}: {variable} has shape {values.shape} for {n_classes} classes; there must "
             "be one column per class."
         )
     table = np.ascontiguousarray(values.T, dtype=float)
     if not np.isfinite(table).all():
-        bad = [names[row] for row in np.flatnonzero(~np.isfinite(table).all(axis=1))]
+        rows = np.flatnonzero(~np.isfinite(table).all(axis=1))
+        bad = [row + 1 if names is None else names[row] for row in rows]
         raise ValueError(
-            f"{path}: {signatures} has {int((~np.isfinite(table)).sum())} values that are not "
+            f"{path}: {variable} has {int((~np.isfinite(table)).sum())} values that are not "
             f"finite numbers, in classes {name_some(bad)}; get the file again or fill them."
         )
-    return Classes(names, table, path)
+    return table
 
 
 def _class_names(raw: Any, home: Path) -> list[Any] | None:

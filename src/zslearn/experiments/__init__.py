@@ -25,6 +25,7 @@ from zslearn.experiments._summary import RunSummary, compare_runs, summarize_run
 from zslearn.experiments._tables import ResultTable, build_table
 from zslearn.experiments._tuning import (
     TuningOptions,
+    simplex_lattice,
     tune_at_once,
     tune_in_two_steps,
     tune_on_exemplars,
@@ -67,6 +68,7 @@ __all__ = [
     "save_predictions",
     "save_rank_counts",
     "save_table_plot",
+    "simplex_lattice",
     "summarize_runs",
     "tune_at_once",
     "tune_in_two_steps",

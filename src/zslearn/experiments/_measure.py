@@ -16,7 +16,7 @@ from zslearn._version import __version__
 from zslearn.datasets import ZeroShotDataset
 from zslearn.experiments._evaluate import GeneralizedScores, measure_conventional
 from zslearn.experiments._methods import Method
-from zslearn.experiments._tuning import TuningOptions
+from zslearn.experiments._tuning import TuningOptions, tune_with_views
 from zslearn.metrics import per_class_accuracy, seen_unseen_curve
 from zslearn.model_selection import GridEdgeWarning, ZeroShotSearchCV
 
@@ -48,7 +48,7 @@ def tune_and_measure(
     with warnings.catch_warnings():
         # The record says so.
         warnings.simplefilter("ignore", GridEdgeWarning)
-        search = method.tune(estimator, data, options)
+        search = tune_with_views(method.tune, estimator, data, options)
     tuned = time.perf_counter()
     model = search.estimator_
     results: dict[str, Any] = {

@@ -47,7 +47,7 @@ from zslearn.networks import (
     VAEGANGenerator,
     WGANGenerator,
 )
-from zslearn.signatures import binary_kind, refuse_mixed_signatures
+from zslearn.signatures import MultiSignatures, binary_kind, refuse_mixed_signatures
 from zslearn.synthesis import EXEM, GaussianEXEM, SynC
 from zslearn.utils import did_you_mean
 
@@ -200,9 +200,10 @@ def _exem_of(make: Callable[[], Any]) -> EXEM:
 
 def _check_attributes(name: str, data: ZeroShotDataset) -> None:
     """Refuse signatures that are binary for some classes and not for others."""
-    signatures = data.signatures.to_numpy(dtype=float)
-    kind = binary_kind(data.signatures.loc[data.seen_classes].to_numpy(dtype=float))
-    refuse_mixed_signatures(signatures, kind, data.signatures.index.to_numpy(), name)
+    several = isinstance(data.signatures, MultiSignatures)
+    for view in data.signatures.views.values() if several else [data.signatures]:
+        kind = binary_kind(view.loc[data.seen_classes].to_numpy(dtype=float))
+        refuse_mixed_signatures(view.to_numpy(dtype=float), kind, view.index.to_numpy(), name)
 
 
 #: Methods by name, in the order of the paper's tables; then those with ``in_default=False``.

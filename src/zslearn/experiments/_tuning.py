@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from sklearn.base import clone
 from zslearn.datasets import ZeroShotDataset
 from zslearn.experiments._protocol import named_grid
 from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
+from zslearn.signatures import MultiSignatures
 from zslearn.synthesis import exemplar_distance_score
 
 
@@ -182,7 +184,10 @@ def tune_on_means(
         The second search, fitted on the training part.
     """
     generator = estimator.generator
-    grid = {f"generator__{name}": v for name, v in options.grid_of(generator).items()}
+    grid = [
+        {f"generator__{name}": values for name, values in part.items()}
+        for part in options.grid_of(generator)
+    ]
     means = clone(estimator).set_params(estimator="mean")
     cv = _conventional(options.cv)
     first = _fit(options.search(means, grid, setting="zsl", cv=cv), data)
@@ -217,6 +222,77 @@ def tune_in_two_steps(
     first = _fit(options.search(fixed, options.grid_of(fixed)), data)
     chosen = clone(estimator).set_params(**first.best_params_)
     return _joined(first, _fit(options.search(chosen, named_grid(estimator, "phantoms")), data))
+
+
+def tune_with_views(
+    tune: Callable[[Any, ZeroShotDataset, TuningOptions], ZeroShotSearchCV],
+    estimator: Any,
+    data: ZeroShotDataset,
+    options: TuningOptions,
+) -> ZeroShotSearchCV:
+    """Tune a method together with the weights of several views of a class.
+
+    The method is tuned under each combination of weights; the one whose best setting has the best
+    score in the folds is kept, of equal ones the first.
+
+    Parameters
+    ----------
+    tune : callable
+        How the method is tuned.
+    estimator : zero-shot estimator
+        The method.
+    data : ZeroShotDataset
+        Whose signatures are MultiSignatures; where they are not, the method is tuned as it is.
+    options : TuningOptions
+        Setting, grid and folds.
+
+    Returns
+    -------
+    ZeroShotSearchCV
+        Of the best weights, which stand in its `best_params_` as "weights".
+    """
+    if not isinstance(data.signatures, MultiSignatures):
+        return tune(estimator, data, options)
+    best: ZeroShotSearchCV | None = None
+    for weights in simplex_lattice(len(data.signatures.views)):
+        name = "-".join(f"{weight:.2f}" for weight in weights)
+        of_weights = replace(
+            options,
+            checkpoint=options.checkpoint and options.checkpoint / name,
+            shared=options.shared and options.shared / name,
+        )
+        weighed = data.with_signatures(data.signatures.with_weights(weights))
+        search = tune(clone(estimator), weighed, of_weights)
+        search.best_params_ = {"weights": weights, **search.best_params_}
+        if best is None or search.best_score_ > best.best_score_:
+            best = search
+    assert best is not None
+    return best
+
+
+def simplex_lattice(n_views: int) -> list[tuple[float, ...]]:
+    """Convex weights of views on a regular lattice, equal ones first, each view alone last.
+
+    Parameters
+    ----------
+    n_views : int
+        How many weights.
+
+    Returns
+    -------
+    list of tuple of float
+        Multiples of 1/4 for two views, of 1/3 for three, of 1/2 for more.
+
+    Examples
+    --------
+    >>> from zslearn.experiments import simplex_lattice
+    >>> simplex_lattice(2)
+    [(0.5, 0.5), (0.25, 0.75), (0.75, 0.25), (0.0, 1.0), (1.0, 0.0)]
+    """
+    steps = {1: 1, 2: 4, 3: 3}.get(n_views, 2)
+    parts = [p for p in product(range(steps + 1), repeat=n_views) if sum(p) == steps]
+    parts.sort(key=lambda p: (max(p), p))
+    return [tuple(part / steps for part in p) for p in parts]
 
 
 def _fit(search: ZeroShotSearchCV, data: ZeroShotDataset) -> ZeroShotSearchCV:

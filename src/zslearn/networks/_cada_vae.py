@@ -161,6 +161,7 @@ class CADAVAE(ZeroShotClassifier):
         "parameters of networks": networks.PARAMETERS,
     }
 
+    _describing_trains: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,
         **networks.CONSTRAINTS,

@@ -189,6 +189,7 @@ def _read_header(path: Path, file: BinaryIO, file_size: int) -> Container:
         table = read_json(content.decode("utf-8"), "its header")
     except UnicodeDecodeError:
         raise BadContentError("its header is no text") from None
+    # Its first bytes say that it is an object.
     metadata = table.pop(_METADATA)
     if metadata.keys() != {"sha256", "format", _FORMAT} or metadata["format"] != _FORMAT:
         raise BadContentError("its header names another format than zslearn's")
@@ -198,9 +199,8 @@ def _read_header(path: Path, file: BinaryIO, file_size: int) -> Container:
         raise BadContentError(f"it names more than {_MOST_ARRAYS:,} arrays")
     entries = [_entry(name, said) for name, said in table.items()]
     _refuse_gaps(entries, file_size - 8 - length)
-    return Container(
-        file, metadata[_FORMAT], metadata["sha256"], _in_order(entries), start + content
-    )
+    text, digest = metadata[_FORMAT], metadata["sha256"]
+    return Container(file, text, digest, _in_order(entries), start + content)
 
 
 def _entry(name: str, said: Any) -> Entry:

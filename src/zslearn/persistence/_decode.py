@@ -13,28 +13,38 @@ from numpy.typing import NDArray
 from zslearn.persistence._encode import MOST_LEVELS
 from zslearn.persistence._errors import BadContentError
 from zslearn.persistence._registry import LEFT_OUT, find
-from zslearn.persistence._state import make
+from zslearn.persistence._state import make, parameter_names
+from zslearn.persistence._validate import check_part
 from zslearn.utils import import_optional, plain
 
-#: Attributes of the library's estimators in which NaN or infinity may stand: notes on how they
-#: were made, or missing by design. In all others it would spoil every prediction.
-_MAY_BE_NAN = frozenset({"best_score_", "cv_results_", "error_score"})
+#: What the library's estimators learn in which NaN or infinity may stand: notes on how they were
+#: made. In all else it would spoil predictions. (Hyper-parameters are checked by themselves.)
+_MAY_BE_NAN = frozenset(
+    {"best_score_", "cv_results_", "fold_biases_", "fold_temperatures_", "history_", "loss_curve_"}
+)
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
-_SCALARS = [
-    "bool",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "float16",
-    "float32",
-    "float64",
-    "str_",
-]
+_SCALARS = frozenset(
+    {
+        *("bool", "str_", "float16", "float32", "float64"),
+        *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    }
+)
+#: What a node may say besides its kind: what it must say, what it may.
+_KEYS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
+    kind: (frozenset(must), frozenset(may))
+    for kind, must, may in [
+        ("array", (), ("as", "order", "library")),
+        ("frame", ("index", "columns"), ()),
+        ("index", ("name",), ()),
+        ("masked", ("mask",), ()),
+        ("object", (), ("parameters", "state")),
+        ("objects", ("shape",), ()),
+        ("scalar", ("of",), ()),
+        ("series", ("index", "columns"), ()),
+    ]
+}
+_NO_KEYS: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
+_FAULTS = (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError)
 _GENERATORS = {
     kind.__name__: kind
     for kind in (
@@ -71,7 +81,7 @@ class Decoder:
             "dtype": self._dtype,
             "float": self._float,
             "frame": self._frame,
-            "frozenset": lambda said, node, finite: frozenset(self._list(said, finite)),
+            "frozenset": lambda said, node, finite: frozenset(self._set(said, finite)),
             "function": self._function,
             "generator": self._generator,
             "index": self._index,
@@ -84,7 +94,7 @@ class Decoder:
             "same": self._same,
             "scalar": self._scalar,
             "series": self._frame,
-            "set": lambda said, node, finite: set(self._list(said, finite)),
+            "set": lambda said, node, finite: self._set(said, finite),
             "slice": self._slice,
             "tuple": lambda said, node, finite: tuple(self._list(said, finite)),
         }
@@ -122,15 +132,12 @@ class Decoder:
             kind = next(iter(node), None)
             if kind not in self._kinds:
                 raise BadContentError(f"it has something of the unknown kind {plain(kind, 60)!r}")
+            must, may = _KEYS.get(kind, _NO_KEYS)
+            said = node.keys() - {kind}
+            if not must <= said <= must | may:
+                raise BadContentError(f"it says of a {kind!r} what no version has said")
             return self._kinds[kind](node[kind], node, finite)
-        except (
-            TypeError,
-            ValueError,
-            KeyError,
-            IndexError,
-            AttributeError,
-            OverflowError,
-        ) as error:
+        except _FAULTS as error:
             if isinstance(error, BadContentError):
                 raise
             reason = plain(error, 200) or type(error).__name__
@@ -142,6 +149,12 @@ class Decoder:
         if not isinstance(said, list):
             raise BadContentError("it has something else where a list should be")
         return [self.decode(item, finite=finite) for item in said]
+
+    def _set(self, said: Any, finite: bool) -> set[Any]:
+        items = self._list(said, finite)
+        if len(set(items)) < len(items):
+            raise BadContentError("it has the same thing twice in a set")
+        return set(items)
 
     def _dict(self, said: Any, node: dict[str, Any], finite: bool) -> dict[Any, Any]:
         pairs = [(self.decode(k), self.decode(v, finite=finite)) for k, v in said]
@@ -173,8 +186,6 @@ class Decoder:
         return self._is_finite[name]
 
     def _convert(self, array: NDArray[Any], node: dict[str, Any]) -> Any:
-        if node.keys() - {"array", "as", "order", "library"}:
-            raise BadContentError("it says of an array what no version has said")
         if node.get("order", "C") == "F":
             array = array.T
         elif node.get("order", "C") != "C":
@@ -185,7 +196,7 @@ class Decoder:
         array = array.astype(array.dtype.newbyteorder("="), copy=False)
         if self._device is None or "library" not in node:
             return array
-        torch = import_optional("torch", f"load with device={self._device!r}")
+        torch = import_optional("torch", "device=")
         return torch.asarray(array, device=self._device)
 
     def _object_array(self, said: Any, node: dict[str, Any], finite: bool) -> NDArray[Any]:
@@ -205,7 +216,7 @@ class Decoder:
         return np.ma.MaskedArray(data, mask)
 
     def _scalar(self, said: Any, node: dict[str, Any], finite: bool) -> np.generic:
-        if node["of"] not in _SCALARS:
+        if not isinstance(node["of"], str) or node["of"] not in _SCALARS:
             raise BadContentError("it has a number of an unknown type")
         value = self.decode(said, finite=finite)
         scalar = np.dtype(node["of"].removesuffix("_")).type(value)
@@ -220,9 +231,9 @@ class Decoder:
         return dtype
 
     def _numpy_type(self, said: Any, node: dict[str, Any], finite: bool) -> Any:
-        if said not in _SCALARS:
+        if not isinstance(said, str) or said not in _SCALARS:
             raise BadContentError("it names an unknown type of NumPy")
-        return getattr(np, said)
+        return np.dtype(said.removesuffix("_")).type
 
     def _function(self, said: Any, node: dict[str, Any], finite: bool) -> Any:
         function = find(said)
@@ -272,21 +283,21 @@ class Decoder:
         cls = find(said)
         if not isinstance(cls, type):
             raise BadContentError(f"{plain(said, 60)!r} is no class")
-        if node.keys() - {"object", "parameters", "state"}:
-            raise BadContentError("it says of an object what no version has said")
         parts = [node.get("parameters", {}), node.get("state", {})]
-        if not all(isinstance(part, dict) for part in parts) or parts[0].keys() & parts[1].keys():
+        known = parameter_names(cls)
+        if not all(isinstance(part, dict) for part in parts) or (
+            not parts[0].keys() <= known or parts[1].keys() & known
+        ):
             raise BadContentError(f"its {cls.__name__} has no proper attributes")
         own = said.startswith("zslearn.")
-        state = {
-            name: self.decode(item, finite=own and name not in _MAY_BE_NAN)
-            for part in parts
-            for name, item in part.items()
-        }
+        state = {name: self.decode(item) for name, item in parts[0].items()}
+        for name, item in parts[1].items():
+            state[name] = self.decode(item, finite=own and name not in _MAY_BE_NAN)
         for name in LEFT_OUT.get(said, ()):
             if state.get(name) is not None:
                 raise BadContentError(f"its {cls.__name__} names a place on a disk as {name}")
         value = make(cls, state)
+        check_part(value)
         self._objects.append(value)
         return value
 

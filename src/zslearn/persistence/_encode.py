@@ -164,9 +164,8 @@ class Encoder:
         return name
 
     def _scalar(self, value: np.generic, where: str) -> dict[str, Any]:
-        if value.dtype.kind not in "biufU" or (
-            value.dtype.itemsize > 8 and value.dtype.kind == "f"
-        ):
+        is_wide = value.dtype.kind == "f" and value.dtype.itemsize > 8
+        if value.dtype.kind not in "biufU" or is_wide:
             raise CannotSaveError(f"{where} is a number of {value.dtype}, which no file can hold.")
         kind = "str_" if value.dtype.kind == "U" else value.dtype.name
         return {"scalar": self.encode(value.item(), where), "of": kind}

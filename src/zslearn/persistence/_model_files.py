@@ -20,12 +20,12 @@ from zslearn.datasets import FileLimitError
 from zslearn.persistence._container import Container, open_container, write_container
 from zslearn.persistence._decode import Decoder
 from zslearn.persistence._encode import Encoder, plain_about
-from zslearn.persistence._errors import BadContentError, ModelFileError
+from zslearn.persistence._errors import BadContentError, CannotSaveError, ModelFileError
 from zslearn.persistence._json import read_json, write_json
 from zslearn.persistence._summary import summary
 from zslearn.persistence._validate import check_model
 from zslearn.persistence._versions import FORMAT_VERSION, checked_versions, say_of_versions
-from zslearn.utils import plain
+from zslearn.utils import import_optional, plain
 
 _KEYS = {
     "format_version",
@@ -110,12 +110,13 @@ def save(
         )
     check_is_fitted(model, "class_scorer_")
     encoder = Encoder()
-    name = type(model).__name__
+    node = encoder.encode(model, type(model).__name__)
     header = {
         "format_version": FORMAT_VERSION,
         "library_version": __version__,
-        "summary": summary(model),
-        "model": encoder.encode(model, name),
+        # Of what is written: another thread may have described a class since.
+        "summary": summary(_checked(node, encoder)),
+        "model": node,
         "extras": [
             [key, encoder.encode(array, f"extras.{i}")]
             for i, (key, array) in enumerate(_arrays(extras).items())
@@ -177,6 +178,9 @@ def read_model(path: str | os.PathLike[str], *, device: Any = None) -> ModelFile
     ModelFileError
         The file is no model file, is damaged, or needs another version.
     """
+    if device is not None:
+        # What torch says of a device is no fault of the file.
+        import_optional("torch", f"load with device={device!r}").empty(0, device=device)
     with _errors_named(path), open_container(Path(path)) as container:
         content = _content(container)
         with say_of_versions(content, path):
@@ -218,6 +222,16 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     with _errors_named(path), open_container(Path(path)) as container:
         return _described(container, _content(container))
+
+
+def _checked(node: Any, encoder: Encoder) -> Any:
+    """The model that a reader will make, which copies no array; refuse what it will refuse."""
+    try:
+        model = Decoder(encoder.arrays).decode(node)
+        check_model(model)
+    except BadContentError as error:
+        raise CannotSaveError(f"The model cannot be saved; of a file of it: {error}.") from error
+    return model
 
 
 def _arrays(extras: Mapping[str, Any] | None) -> dict[str, NDArray[Any]]:

@@ -95,9 +95,9 @@ def register(item: Any, *, name: str | None = None) -> Any:
     --------
     >>> from zslearn import persistence
     >>> from zslearn.baselines import ESZSL
-    >>> @persistence.register
-    ... class MyMethod(ESZSL):
+    >>> class MyMethod(ESZSL):
     ...     pass
+    >>> _ = persistence.register(MyMethod, name="my_package.MyMethod")
     """
     if not (inspect.isclass(item) or inspect.isfunction(item)):
         raise TypeError(f"register takes a class or a function; got {item!r}.")

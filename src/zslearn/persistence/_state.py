@@ -6,6 +6,8 @@ import dataclasses
 import inspect
 from typing import Any
 
+from sklearn.base import BaseEstimator
+
 from zslearn.persistence._errors import BadContentError
 from zslearn.utils import plain
 
@@ -76,8 +78,8 @@ def _make(cls: type, state: dict[str, Any]) -> Any:
         return cls(**state)
     _refuse_names(cls, state)
     value = cls.__new__(cls)
-    # Of the library's own classes; those of others may do anything in it.
-    if "__setstate__" in vars(cls):
+    # scikit-learn's own compares versions only.
+    if getattr(cls, "__setstate__", BaseEstimator.__setstate__) is not BaseEstimator.__setstate__:
         value.__setstate__(state)
     else:
         vars(value).update(state)
@@ -86,6 +88,10 @@ def _make(cls: type, state: dict[str, Any]) -> Any:
         raise BadContentError(f"its {cls.__name__} lacks {_names(sorted(missing))}")
     if hasattr(value, "_validate_params"):
         value._validate_params()
+    for check in ("_validate_steps", "_validate_transformers"):
+        # Of a pipeline, which checks them when it is used.
+        if hasattr(value, check):
+            getattr(value, check)()
     jobs = state.get("n_jobs")
     if jobs is not None and not (isinstance(jobs, int) and abs(jobs) <= _MOST_JOBS):
         raise BadContentError(f"its {cls.__name__} has n_jobs={plain(jobs, 30)}")

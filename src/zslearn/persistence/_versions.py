@@ -20,6 +20,9 @@ from zslearn._version import __version__
 from zslearn.persistence._errors import BadContentError
 from zslearn.utils import InputWarning, plain, warn_user
 
+#: How a version is written.
+_VERSION = r"\d{1,9}(\.\d{1,9}){0,3}((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?(\+[a-z0-9.]{1,40})?"
+
 #: What this version writes.
 FORMAT_VERSION = 1
 
@@ -48,7 +51,8 @@ def checked_versions(content: Any) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise BadContentError("its description is no object of JSON")
     number, library = content.get("format_version"), content.get("library_version")
-    if type(number) is not int or number < 1 or not isinstance(library, str):
+    is_version = isinstance(library, str) and re.fullmatch(_VERSION, library)
+    if type(number) is not int or number < 1 or not is_version:
         raise BadContentError("its description names no version")
     if number > FORMAT_VERSION:
         raise BadContentError(
@@ -86,9 +90,8 @@ def say_of_versions(content: dict[str, Any], path: str | os.PathLike[str]) -> It
         yield
     except Exception as error:
         if remarks and not isinstance(error, (OSError, ImportError)):
-            reason = (
-                error if isinstance(error, BadContentError) else f"{type(error).__name__}: {error}"
-            )
+            kind = "" if isinstance(error, BadContentError) else f"{type(error).__name__}: "
+            reason = f"{kind}{plain(error, 300)}"
             raise BadContentError(f"{reason}. ({' '.join(remarks)})") from error
         raise
     for remark in remarks:

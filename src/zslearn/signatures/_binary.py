@@ -66,7 +66,7 @@ def binarize_signatures(
     given = {"threshold": threshold, "classes": classes}
     if isinstance(signatures, MultiSignatures):
         views = {name: binarize_signatures(v, **given) for name, v in signatures.views.items()}
-        return MultiSignatures(views, signatures.weights)
+        return MultiSignatures(views, signatures.weights, signatures.gamma_factors)
     if isinstance(signatures, pd.DataFrame):
         if isinstance(threshold, pd.Series):
             threshold = _by_name(threshold, signatures.columns)

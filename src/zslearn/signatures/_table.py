@@ -46,6 +46,8 @@ class SignatureTable:
         Names of the views; one empty name when the user gave a single view.
     weights : tuple of float
         Convex weights of the views.
+    gamma_factors : tuple of float
+        What γ of a kernel is multiplied by in each view, where views stay apart.
     indicators : bool
         Whether the user gave no signatures: each class is described by its own indicator.
     """
@@ -55,6 +57,7 @@ class SignatureTable:
     columns: tuple[tuple[Any, ...] | None, ...]
     names: tuple[str, ...] = ("",)
     weights: tuple[float, ...] = (1.0,)
+    gamma_factors: tuple[float, ...] = (1.0,)
     indicators: bool = False
 
     @classmethod
@@ -189,6 +192,7 @@ class SignatureTable:
             tuple(table.columns[0] for table in tables.values()),
             tuple(tables),
             tuple(signatures.weights[name] for name in tables),
+            tuple(signatures.gamma_factors[name] for name in tables),
         )
 
     def with_labels_like(self, labels: NDArray[Any], where: str) -> SignatureTable:
@@ -258,7 +262,13 @@ class SignatureTable:
                     f"{old.shape[1]}.{_differing_columns(columns, old_columns)}"
                 )
             arrays.append(array[:, _column_order(columns, old_columns)])
-        return replace(self, arrays=tuple(arrays), columns=known.columns, weights=known.weights)
+        return replace(
+            self,
+            arrays=tuple(arrays),
+            columns=known.columns,
+            weights=known.weights,
+            gamma_factors=known.gamma_factors,
+        )
 
     def union(self, other: SignatureTable) -> SignatureTable:
         """Both tables in one, sorted by label."""
@@ -282,7 +292,8 @@ class SignatureTable:
         ]
         if self.names == ("",):
             return frames[0]
-        return MultiSignatures(dict(zip(self.names, frames, strict=True)), self.weights)
+        views = dict(zip(self.names, frames, strict=True))
+        return MultiSignatures(views, self.weights, self.gamma_factors)
 
     def positions(self, labels: NDArray[Any]) -> NDArray[np.intp]:
         """Rows of the given labels, all of which must be there."""
@@ -328,8 +339,13 @@ class SignatureTable:
         )
         if len(arrays) == 1:
             return arrays[0]
-        views = SignatureViews(arrays, self.weights)
-        return views if keep_views else views.concatenate()
+        if not keep_views:
+            return SignatureViews(arrays, self.weights).concatenate()
+        # γ g ‖a − a′‖² is the distance of rows that are multiplied by the root of g.
+        roots = np.sqrt(self.gamma_factors)
+        return SignatureViews(
+            tuple(root * array for root, array in zip(roots, arrays, strict=True)), self.weights
+        )
 
 
 def _column_order(new: tuple[Any, ...] | None, old: tuple[Any, ...] | None) -> list[int] | slice:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from zslearn.utils import Floats
 
@@ -74,6 +75,9 @@ class MultiSignatures:
         describe the same classes, in any order. Each is normalised by itself.
     weights : sequence of float or mapping of str to float, optional
         Non-negative weights of the views, divided by their sum. By default all are equal.
+    gamma_factors : sequence of float or mapping of str to float, optional
+        What γ of a kernel is multiplied by in each view, for methods that keep views apart; by
+        default 1, one γ for all views.
 
     See Also
     --------
@@ -93,11 +97,23 @@ class MultiSignatures:
         self,
         views: Mapping[str, Any],
         weights: Sequence[float] | Mapping[str, float] | None = None,
+        gamma_factors: Sequence[float] | Mapping[str, float] | None = None,
     ) -> None:
         if not isinstance(views, Mapping) or not views:
             raise ValueError("views must map at least one name to signatures.")
         self.views: dict[str, Any] = dict(views)
         self.weights = _convex(weights, list(self.views))
+        self.gamma_factors = _factors(gamma_factors, list(self.views))
+
+    @property
+    def index(self) -> pd.Index:
+        """Labels of the classes, as the first view has them."""
+        view = next(iter(self.views.values()))
+        return view.index if isinstance(view, pd.DataFrame) else pd.Index(list(view))
+
+    def fingerprint_parts(self) -> list[Any]:
+        """All that tells two of them apart, for digests."""
+        return [self.views, self.weights, self.gamma_factors]
 
     def __repr__(self) -> str:
         parts = ", ".join(f"{name} × {w:g}" for name, w in self.weights.items())
@@ -116,22 +132,59 @@ class MultiSignatures:
         MultiSignatures
             A new object; the views are shared.
         """
-        return MultiSignatures(self.views, weights)
+        return MultiSignatures(self.views, weights, self.gamma_factors)
+
+    def with_gamma_factors(
+        self, gamma_factors: Sequence[float] | Mapping[str, float]
+    ) -> MultiSignatures:
+        """Return the same views with another γ for each, for tuning.
+
+        Parameters
+        ----------
+        gamma_factors : sequence of float or mapping of str to float
+            What γ is multiplied by in each view.
+
+        Returns
+        -------
+        MultiSignatures
+            A new object; the views are shared.
+        """
+        return MultiSignatures(self.views, self.weights, gamma_factors)
 
 
 def _convex(
     weights: Sequence[float] | Mapping[str, float] | None, names: list[str]
 ) -> dict[str, float]:
     """Weights by name, non-negative, with sum one."""
-    if weights is None:
-        weights = [1.0] * len(names)
-    if isinstance(weights, Mapping):
-        if set(weights) != set(names):
-            raise ValueError(f"weights name {sorted(weights)}; the views are {sorted(names)}.")
-        weights = [weights[name] for name in names]
-    values = np.asarray(weights, dtype=np.float64)
-    if values.shape != (len(names),):
-        raise ValueError(f"{len(names)} views need {len(names)} weights; got {values.size}.")
-    if not np.all(np.isfinite(values)) or np.any(values < 0) or values.sum() == 0:
+    values = _by_view(weights, names, "weights")
+    if np.any(values < 0) or values.sum() == 0:
         raise ValueError(f"weights must be non-negative and not all zero; got {values.tolist()}.")
     return dict(zip(names, (values / values.sum()).tolist(), strict=True))
+
+
+def _factors(
+    factors: Sequence[float] | Mapping[str, float] | None, names: list[str]
+) -> dict[str, float]:
+    """Factors by name, positive."""
+    values = _by_view(factors, names, "gamma_factors")
+    if np.any(values <= 0):
+        raise ValueError(f"gamma_factors must be positive; got {values.tolist()}.")
+    return dict(zip(names, values.tolist(), strict=True))
+
+
+def _by_view(
+    numbers: Sequence[float] | Mapping[str, float] | None, names: list[str], what: str
+) -> Floats:
+    """One finite number per view, in the order of the views; ones where none are given."""
+    if numbers is None:
+        return np.ones(len(names))
+    if isinstance(numbers, Mapping):
+        if set(numbers) != set(names):
+            raise ValueError(f"{what} name {sorted(numbers)}; the views are {sorted(names)}.")
+        numbers = [numbers[name] for name in names]
+    values = np.asarray(numbers, dtype=np.float64)
+    if values.shape != (len(names),):
+        raise ValueError(f"{len(names)} views need {len(names)} {what}; got {values.size}.")
+    if not np.all(np.isfinite(values)):
+        raise ValueError(f"{what} must be finite numbers; got {values.tolist()}.")
+    return values

@@ -19,8 +19,8 @@ def fingerprint(*parts: Any) -> str:
     """A digest of what is given, by content.
 
     Arrays and frames count by what they hold; estimators by class and hyper-parameters; functions
-    by name and code; mappings, sequences and sets item by item; anything else by what `repr` says
-    of it.
+    by name and code; mappings, sequences and sets item by item; what has a method
+    ``fingerprint_parts()`` by what that gives; anything else by what `repr` says of it.
 
     Parameters
     ----------
@@ -63,6 +63,8 @@ def _add(digest: Any, part: Any) -> None:
         _add(digest, to_numpy(part))
     elif isinstance(part, functools.partial):
         _add(digest, [part.func, part.args, part.keywords])
+    elif hasattr(part, "fingerprint_parts") and not inspect.isclass(part):
+        _add(digest, part.fingerprint_parts())
     elif hasattr(part, "get_params") and not inspect.isclass(part):
         _add(digest, part.get_params(deep=False))
     elif inspect.isfunction(part):

@@ -53,6 +53,7 @@ from zslearn.utils.estimator_checks._running import (
     parametrize_with_checks,
     zero_shot_checks,
 )
+from zslearn.utils.estimator_checks._saving import check_saving
 from zslearn.utils.estimator_checks._weights import (
     check_classes_from_threads,
     check_sample_weight,
@@ -90,6 +91,7 @@ __all__ = [
     "check_repeatable",
     "check_rows_embedded_once",
     "check_sample_weight",
+    "check_saving",
     "check_scikit_learn",
     "check_several_views",
     "check_small_blocks",

@@ -15,6 +15,7 @@ from zslearn.utils.estimator_checks import (
     _descriptions,
     _grids,
     _predictions,
+    _saving,
     _weights,
     _wrappers,
 )
@@ -41,6 +42,7 @@ _CHECKS: tuple[Check, ...] = (
     _predictions.check_float32,
     _predictions.check_small_blocks,
     _predictions.check_pickling,
+    _saving.check_saving,
     _predictions.check_n_jobs,
     _predictions.check_torch,
     _predictions.check_array_api_strict,

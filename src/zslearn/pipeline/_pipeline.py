@@ -15,8 +15,6 @@ from zslearn.base import ZeroShotPredictor
 from zslearn.scoring import ClassScorer, Embedding
 from zslearn.utils import Array, fingerprint
 
-__all__ = ["ZeroShotPipeline", "as_zero_shot"]
-
 
 class ZeroShotPipeline(ZeroShotPredictor, Pipeline):
     """A pipeline whose last step is a zero-shot estimator, and which is one itself.
@@ -123,16 +121,16 @@ class ZeroShotPipeline(ZeroShotPredictor, Pipeline):
         prefix = f"{self.steps[-1][0]}__"
         groups: dict[str, list[int]] = {}
         for index, setting in enumerate(settings):
-            groups.setdefault(fingerprint(_split(setting, prefix)[0]), []).append(index)
+            groups.setdefault(fingerprint(split_setting(setting, prefix)[0]), []).append(index)
         for indices in groups.values():
-            of_steps, _ = _split(settings[indices[0]], prefix)
+            of_steps, _ = split_setting(settings[indices[0]], prefix)
             variant = clone(self).set_params(**of_steps)
             transformers, rows = variant._fit_transformers(X, y)
             fitted = variant._last_step().fit_grid(
                 rows,
                 y,
                 signatures=signatures,
-                settings=[_split(settings[index], prefix)[1] for index in indices],
+                settings=[split_setting(settings[index], prefix)[1] for index in indices],
                 **({} if sample_weight is None else {"sample_weight": sample_weight}),
             )
             for position, method in fitted:
@@ -185,13 +183,10 @@ class ZeroShotPipeline(ZeroShotPredictor, Pipeline):
         return self.steps[-1][1].seen_classes_
 
     @property
-    def grids(self) -> dict[str, dict[str, Sequence[Any]]]:
+    def grids(self) -> dict[str, list[dict[str, Sequence[Any]]]]:
         """Grids of the last step by name, with its name before the hyper-parameters."""
         name, method = self.steps[-1]
-        return {
-            grid: {f"{name}__{parameter}": list(values) for parameter, values in content.items()}
-            for grid, content in getattr(method, "grids", {}).items()
-        }
+        return prefixed_grids(method, name)
 
     def _has_temperature(self) -> bool:
         return hasattr(self.steps[-1][1], "predict_proba")
@@ -219,6 +214,31 @@ class ZeroShotPipeline(ZeroShotPredictor, Pipeline):
         pipeline = type(self)([*before, (name, method)], memory=self.memory, verbose=self.verbose)
         pipeline.transformers_ = transformers
         return pipeline
+
+
+def prefixed_grids(method: Any, name: str) -> dict[str, list[dict[str, Sequence[Any]]]]:
+    """Grids of a method under the name that it has in a wrapper.
+
+    Parameters
+    ----------
+    method : zero-shot estimator
+        Whose `grids` hold mappings, or lists of mappings.
+    name : str
+        What stands before two underscores and the hyper-parameter.
+
+    Returns
+    -------
+    dict of str to list of dict
+        Grids by name, each as a list of mappings.
+    """
+    grids: dict[str, list[dict[str, Sequence[Any]]]] = {}
+    for grid, content in getattr(method, "grids", {}).items():
+        parts = [content] if isinstance(content, Mapping) else content
+        grids[grid] = [
+            {f"{name}__{parameter}": list(values) for parameter, values in part.items()}
+            for part in parts
+        ]
+    return grids
 
 
 def as_zero_shot(estimator: Any) -> Any:
@@ -259,7 +279,7 @@ def _as_array(rows: Any) -> Any:
     return rows.to_numpy() if hasattr(rows, "to_numpy") else rows
 
 
-def _split(setting: Mapping[str, Any], prefix: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_setting(setting: Mapping[str, Any], prefix: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Hyper-parameters of the steps, and those of the last one without its name."""
     of_steps = {name: value for name, value in setting.items() if not name.startswith(prefix)}
     of_last = {

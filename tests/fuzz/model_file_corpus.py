@@ -1,0 +1,338 @@
+"""Model files to damage, and ways to damage them: with a checksum that is then wrong, or right."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+from zslearn import persistence
+from zslearn.baselines import DAP, ESZSL, HAT, SSE, CMTStar, LatEm
+from zslearn.calibration import CalibratedStacking
+from zslearn.datasets import make_zero_shot
+from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
+from zslearn.networks import GeneratedFeatures
+from zslearn.pipeline import ZeroShotPipeline
+from zslearn.signatures import MultiSignatures, cluster_hierarchy
+from zslearn.synthesis import EXEM, GaussianEXEM, SynC
+
+START = b'{"__metadata__":{"sha256":"'
+
+
+def problem():
+    return make_zero_shot(
+        n_seen=6, n_unseen=3, n_features=7, n_attributes=5, samples_per_class=8, random_state=2
+    )
+
+
+def models() -> Iterator[tuple[str, Any]]:
+    """Fitted models that hold every kind of thing a file can."""
+    data = problem()
+    pairs = cluster_hierarchy(data.signatures, n_levels=2)
+    tree = dict(zip(pairs["child"], pairs["parent"], strict=True))
+    both = {"a": data.signatures.iloc[:, :2], "b": data.signatures.iloc[:, 2:]}
+    steps = [("scale", StandardScaler()), ("pca", PCA(5)), ("method", ESZSL())]
+    search = ZeroShotSearchCV(
+        CalibratedStacking(ESZSL(), bias=0.1, temperature=1.0),
+        {"estimator__alpha_features": [1.0, 10.0]},
+        cv=ClassKFold(2, random_state=np.random.RandomState(0)),
+    )
+    for name, model, signatures in [
+        ("EXEM", EXEM(n_components=4), data.signatures),
+        ("EXEM views", EXEM(n_components=4, regressor="krr"), MultiSignatures(both)),
+        ("EXEM gp", EXEM(n_components=2, regressor="gp"), data.signatures),
+        ("EXEM SynC", EXEM(n_components=4, estimator=SynC()), data.signatures),
+        ("GaussianEXEM", GaussianEXEM(n_components=4), data.signatures),
+        ("SynC", SynC(), data.signatures),
+        ("HAT", HAT(hierarchy=tree), data.signatures),
+        ("HAT frame", HAT(hierarchy=cluster_hierarchy(data.signatures)), data.signatures),
+        ("LatEm", LatEm(max_iter=5), data.signatures),
+        ("SSE", SSE(max_iter=1), data.signatures),
+        ("CMTStar", CMTStar(max_iter=5), data.signatures),
+        ("DAP", DAP(), data.signatures),
+        ("generated", GeneratedFeatures(n_generated=5, estimator=ESZSL()), data.signatures),
+        (
+            "generated logistic",
+            GeneratedFeatures(n_generated=5, estimator=LogisticRegression()),
+            data.signatures,
+        ),
+        ("pipeline", ZeroShotPipeline(steps), data.signatures),
+        ("search", search, data.signatures),
+    ]:
+        yield name, model.fit(data.X_train, data.y_train, signatures=signatures)
+
+
+class Parts(NamedTuple):
+    """A model file in parts that can be changed."""
+
+    content: Any
+    table: dict[str, Any]
+    data: bytes
+
+    def array(self, name: str) -> Any:
+        """A copy of an array."""
+        said = self.table[name]
+        begin, end = said["data_offsets"]
+        kind = {"BOOL": "?", "F64": "<f8", "I64": "<i8", "U32": "<u4", "F32": "<f4"}[said["dtype"]]
+        return np.frombuffer(self.data[begin:end], kind).reshape(said["shape"]).copy()
+
+    def with_array(self, name: str, array: Any) -> Parts:
+        """The same file with another array in the place of one, laid out as it must be."""
+        arrays = {n: self.data[slice(*said["data_offsets"])] for n, said in self.table.items()}
+        arrays[name] = np.ascontiguousarray(array).tobytes()
+        table, at = copy.deepcopy(self.table), 0
+        table[name]["shape"] = list(array.shape)
+        for n in table:
+            table[n]["data_offsets"] = [at, at + len(arrays[n])]
+            at += len(arrays[n])
+        return Parts(self.content, table, b"".join(arrays[n] for n in table))
+
+
+def take_apart(file: bytes) -> Parts:
+    length = int.from_bytes(file[:8], "little")
+    table = json.loads(file[8 : 8 + length])
+    content = json.loads(table.pop("__metadata__")["zslearn"])
+    return Parts(content, table, file[8 + length :])
+
+
+def put_together(parts: Parts, *, text: str | None = None, table: str | None = None) -> bytes:
+    """A file with a right checksum, whatever it says; texts replace what JSON would be."""
+    text = json.dumps(parts.content) if text is None else text
+    metadata = {"sha256": "0" * 64, "format": "zslearn", "zslearn": text}
+    rest = json.dumps(parts.table, separators=(",", ":"))[1:-1] if table is None else table
+    head = json.dumps(metadata, separators=(",", ":"))
+    header = f'{{"__metadata__":{head}{"," if rest else ""}{rest}}}'.encode()
+    header += b" " * (-len(header) % 8)
+    return with_digest(len(header).to_bytes(8, "little") + header + parts.data)
+
+
+def with_digest(file: bytes) -> bytes:
+    """The file with the checksum that it should have."""
+    at = 8 + len(START)
+    blank = file[:at] + b"0" * 64 + file[at + 64 :]
+    return file[:at] + hashlib.sha256(blank).hexdigest().encode() + file[at + 64 :]
+
+
+def damaged(rng: np.random.Generator, file: bytes) -> bytes:
+    """The bytes of a file after an accident."""
+    kind = rng.integers(7)
+    # Half of the accidents in the header, which is the smaller part of a large model.
+    end = len(file) if rng.random() < 0.5 else 8 + int.from_bytes(file[:8], "little")
+    place, length = int(rng.integers(end)), int(rng.integers(1, 200))
+    if kind == 0:
+        bits = bytearray(file)
+        for at in rng.integers(end, size=rng.integers(1, 4)):
+            bits[at] ^= 1 << int(rng.integers(8))
+        return bytes(bits)
+    if kind == 1:
+        return file[:place]
+    if kind == 2:
+        return file[:place] + file[place + length :]
+    if kind == 3:
+        return file[:place] + bytes(rng.integers(256, size=length, dtype=np.uint8)) + file[place:]
+    if kind == 4:
+        return file[:place] + bytes(length) + file[place + length :]
+    if kind == 5:
+        return file + file[place : place + length]
+    other = int(rng.integers(end))
+    return file[:place] + file[other : other + length] + file[place + length :]
+
+
+STRANGE: list[Any] = [
+    None, True, -1, 0, 2**31, 2**63, 10**40, 1e308, -0.0, 5e-324, "", "l2", "\ud800", "\x00",
+    "../../etc/passwd", "__class__", "x" * 5000, [], {}, [[]], [None] * 3, {"": {}}, {"tuple": []},
+    {"dict": [[1, 2], [1, 3]]}, {"dict": [[[], 2]]}, {"float": "nan"}, {"float": "inf"},
+    {"float": "x"}, {"same": 0}, {"same": 10**6}, {"same": -1}, {"array": "no such"},
+    {"object": "os.system"}, {"object": "builtins.eval", "state": {}}, {"object": None},
+    {"object": "zslearn.baselines.ESZSL"}, {"object": "zslearn.baselines._eszsl.ESZSL"},
+    {"object": "sklearn.pipeline.Pipeline", "parameters": {"steps": [], "memory": "/tmp"}},
+    {"object": "sklearn.linear_model.LogisticRegression", "state": {"__class__": 1}},
+    {"function": "os.system"}, {"function": "zslearn.metrics.ausuc"}, {"range": [0, 10**18]},
+    {"slice": [0, None, 0]}, {"set": [[], 1]}, {"frozenset": [1, 1]}, {"dtype": "V100000000"},
+    {"dtype": "O"}, {"numpy": "float64"}, {"numpy": "getattr"}, {"scalar": 1e300, "of": "float32"},
+    {"scalar": 300, "of": "uint8"}, {"objects": [1], "shape": [10**9]},
+    {"objects": [], "shape": [0, 10**18]}, {"objects": [None], "shape": [-1, -1]},
+    {"generator": {"dict": [["bit_generator", "PCG64"]]}}, {"random_state": {"dict": []}},
+    {"masked": {"objects": [], "shape": [0]}, "mask": 3}, {"frame": [], "index": 1, "columns": 2},
+    {"index": {"objects": [1], "shape": [1]}, "name": {"array": "x"}},
+]  # fmt: skip
+
+
+def places(value: Any, where: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Ways to everything within a value of JSON."""
+    if isinstance(value, dict):
+        items: Any = value.items()
+    elif isinstance(value, list):
+        items = enumerate(value)
+    else:
+        return
+    for key, item in items:
+        yield (*where, key)
+        yield from places(item, (*where, key))
+
+
+def _at(value: Any, where: tuple[Any, ...]) -> Any:
+    for key in where:
+        value = value[key]
+    return value
+
+
+def hostile(rng: np.random.Generator, parts: Parts) -> bytes:
+    """A file that was made to do harm, with a right checksum."""
+    try:
+        return _hostile(rng, parts)
+    # Nested too deep even to be written.
+    except RecursionError:
+        return put_together(parts, text="[" * 2000 + "]" * 2000)
+
+
+def _hostile(rng: np.random.Generator, parts: Parts) -> bytes:
+    parts = Parts(copy.deepcopy(parts.content), copy.deepcopy(parts.table), parts.data)
+    for _ in range(int(rng.choice([1, 1, 1, 2, 5]))):
+        kind = rng.integers(10)
+        if kind < 5:
+            _change_content(rng, parts.content)
+        elif kind < 7:
+            _change_table(rng, parts.table)
+        elif kind < 9:
+            parts = _change_array(rng, parts)
+        else:
+            return _change_text(rng, parts)
+    return put_together(parts)
+
+
+def _change_content(rng: np.random.Generator, content: Any) -> None:
+    ways = list(places(content))
+    where = ways[rng.integers(len(ways))]
+    parent, key = _at(content, where[:-1]), where[-1]
+    kind = rng.integers(6)
+    if kind == 0:
+        parent[key] = copy.deepcopy(STRANGE[rng.integers(len(STRANGE))])
+    elif kind == 1:
+        del parent[key]
+    elif kind == 2:
+        other = ways[rng.integers(len(ways))]
+        parent[key] = copy.deepcopy(_at(content, other))
+    elif kind == 3 and isinstance(parent, list):
+        parent.insert(key, copy.deepcopy(parent[key]))
+    elif kind == 3:
+        parent[str(rng.choice(["x", "coef_", "predict", "_described", "__dict__"]))] = parent[key]
+    elif kind == 4:
+        deep: Any = parent[key]
+        for _ in range(int(rng.choice([5, 60, 150]))):
+            deep = {"tuple": [deep]} if rng.random() < 0.5 else [deep]
+        parent[key] = deep
+    else:
+        value = parent[key]
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            parent[key] = [value]
+        else:
+            parent[key] = value * int(rng.choice([-1, 0, 2, 10**6])) + int(rng.integers(-1, 2))
+
+
+def _change_table(rng: np.random.Generator, table: dict[str, Any]) -> None:
+    if not table:
+        return
+    names = list(table)
+    name = names[rng.integers(len(names))]
+    said, kind = table[name], rng.integers(8)
+    if not isinstance(said, dict) or set(said) != {"dtype", "shape", "data_offsets"}:
+        return
+    if kind == 0:
+        said["shape"] = [said["shape"][::-1], [10**18], [2**63, 0], [-1], [0], [1.0], ["7"], None][
+            rng.integers(8)
+        ]
+    elif kind == 1:
+        said["dtype"] = ["F32", "I64", "U64", "U8", "BF16", "O", None, {}][rng.integers(8)]
+    elif kind == 2:
+        said["data_offsets"] = [[0, 8], [8, 0], [0, 10**15], [-8, 0], [0], "0:8", None][
+            rng.integers(7)
+        ]
+    elif kind == 3:
+        said["data_offsets"] = table[names[rng.integers(len(names))]].get("data_offsets")
+    elif kind == 4:
+        table[str(rng.choice(["../x", "", "x\x00", "__metadata__ "]))] = table.pop(name)
+    elif kind == 5:
+        other = names[rng.integers(len(names))]
+        table[name], table[other] = table[other], table[name]
+    elif kind == 6:
+        del table[name]
+    else:
+        said[str(rng.choice(["strides", "dtype", "shape"]))] = said["shape"]
+
+
+def _change_array(rng: np.random.Generator, parts: Parts) -> Parts:
+    try:
+        return _with_changed_array(rng, parts)
+    # A table that was changed before leads to no array.
+    except (KeyError, ValueError, TypeError, AttributeError, IndexError):
+        return parts
+
+
+def _with_changed_array(rng: np.random.Generator, parts: Parts) -> Parts:
+    name = list(parts.table)[rng.integers(len(parts.table))]
+    array = parts.array(name)
+    kind = rng.integers(6)
+    if kind == 0 and array.size:
+        bad = [np.nan, np.inf, -np.inf, 1e308, -1e300, 0.0]
+        place = rng.integers(array.size)
+        with np.errstate(all="ignore"):
+            array.reshape(-1)[place] = bad[rng.integers(6)] if array.dtype.kind == "f" else 2**31
+    elif kind == 1 and array.ndim:
+        array = array[:-1]
+    elif kind == 2 and array.ndim:
+        array = np.concatenate([array, array[:1]])
+    elif kind == 3 and array.ndim > 1:
+        array = array[:, :-1] if rng.random() < 0.5 else array.T
+    elif kind == 4:
+        array = np.zeros_like(array) if rng.random() < 0.5 else array[None]
+    elif array.size:
+        raw = bytearray(array.tobytes())
+        for place in rng.integers(len(raw), size=3):
+            raw[place] = int(rng.integers(256))
+        if array.dtype.kind == "b":
+            raw = bytearray(byte % 3 for byte in raw)
+        array = np.frombuffer(bytes(raw), array.dtype).reshape(array.shape)
+    return parts.with_array(name, array)
+
+
+def _change_text(rng: np.random.Generator, parts: Parts) -> bytes:
+    """JSON that no dictionary of Python would give."""
+    text = json.dumps(parts.content)
+    table = json.dumps(parts.table)[1:-1]
+    kind = rng.integers(8)
+    if kind == 0:
+        return put_together(parts, text=text[:-1] + ',"about":{}}')
+    if kind == 1:
+        return put_together(parts, table=table + "," + table.partition("},")[0] + "}")
+    if kind == 2:
+        return put_together(parts, text=text.replace("1.0", "NaN", 1))
+    if kind == 3:
+        return put_together(parts, text=text.replace("1.0", "1e999", 1))
+    if kind == 4:
+        depth = int(rng.choice([900, 100_000]))
+        return put_together(parts, text="[" * depth + "]" * depth)
+    if kind == 5:
+        return put_together(parts, table='"x":' + '{"a":' * 50_000 + "1" + "}" * 50_000)
+    if kind == 6:
+        return put_together(parts, text=text.replace("1.0", "9" * 5000, 1))
+    place = int(rng.integers(len(text)))
+    return put_together(parts, text=text[:place] + text[place + int(rng.integers(1, 20)) :])
+
+
+def written(folder: Any) -> dict[str, bytes]:
+    """The bytes of a file of each model."""
+    files = {}
+    for name, model in models():
+        path = folder / "model.zsl"
+        extras = {"rows": problem().X_train[:3], "names": np.array(["a", "../b"])}
+        persistence.save(model, path, about={"backbone": "none", "n": 1.0}, extras=extras)
+        files[name] = path.read_bytes()
+    return files

@@ -1,0 +1,379 @@
+"""Each way in which a model file can be wrong, and what is said of it; versions of the format."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+import sys
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.preprocessing import StandardScaler
+
+from fuzz.model_file_corpus import Parts, problem, put_together, take_apart
+from zslearn import persistence
+from zslearn.baselines import ESZSL, HAT
+from zslearn.datasets import FileLimitError
+from zslearn.persistence import ModelFileError, _versions
+from zslearn.pipeline import ZeroShotPipeline
+from zslearn.signatures import cluster_hierarchy
+from zslearn.synthesis import EXEM
+from zslearn.utils import InputWarning
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("models")
+
+
+def _file(model, folder, name):
+    data = problem()
+    model.fit(data.X_train, data.y_train, signatures=data.signatures)
+    persistence.save(model, folder / name, extras={"x": np.arange(3.0)})
+    return (folder / name).read_bytes()
+
+
+@pytest.fixture(scope="module")
+def whole(folder):
+    return _file(ESZSL(), folder, "eszsl.zsl")
+
+
+@pytest.fixture(scope="module")
+def parts(whole):
+    return take_apart(whole)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.zsl"
+
+
+def refused(path, file, *, describes=False):
+    """What is said of a file; `describe` says the same where the header shows it."""
+    path.write_bytes(file)
+    with pytest.raises(ModelFileError) as caught:
+        persistence.load(path)
+    said = str(caught.value)
+    assert said.startswith(f"{path} cannot be loaded: ")
+    assert isinstance(caught.value, ValueError)
+    if describes:
+        with pytest.raises(ModelFileError) as caught:
+            persistence.describe(path)
+        assert str(caught.value) == said
+    return said
+
+
+def changed(parts, change):
+    """A file with a right checksum, whose description was changed."""
+    content = copy.deepcopy(parts.content)
+    change(content)
+    return put_together(Parts(content, parts.table, parts.data))
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        (b"", "too short"),
+        (b"\x80\x04}.", "too short"),
+        (
+            b"\x80\x04\x95\x1c\x00\x00\x00\x00\x00\x00\x00" + b"cos\nsystem\n",
+            "longer than the file",
+        ),
+        ((2**63).to_bytes(8, "little") + b"{}", "longer than the file"),
+        ((2).to_bytes(8, "little") + b"{}", "does not begin as zslearn writes"),
+        (b"PK\x03\x04" + bytes(100), "longer than the file|does not begin"),
+    ],
+)
+def test_files_of_other_kinds(path, file, message):
+    assert re.search(message, refused(path, file, describes=True))
+
+
+def test_accidents(path, whole):
+    half = len(whole) // 2
+    assert "ends in the middle" in refused(path, whole[:-1], describes=True)
+    assert "2 bytes follow" in refused(path, whole + b"xx", describes=True)
+    flipped = bytearray(whole)
+    flipped[-half // 2] ^= 1
+    assert "checksum does not match" in refused(path, bytes(flipped))
+    text = whole.replace(b"alpha_features", b"alpha_featuret")
+    assert "checksum does not match" in refused(path, text)
+
+
+TABLES = [
+    (lambda t, n: t[n].update(shape=[10**12]), "does not fit its bytes"),
+    (lambda t, n: t[n].update(shape=[2**61, 2**61]), "does not fit its bytes"),
+    (lambda t, n: t[n].update(shape=[0, 2**61]), "does not fit its bytes"),
+    (lambda t, n: t[n].update(shape=[-1, -8]), "no proper shape"),
+    (lambda t, n: t[n].update(shape=[True]), "no proper shape"),
+    (lambda t, n: t[n].update(shape=[1] * 40 + t[n]["shape"]), "no proper shape"),
+    (lambda t, n: t[n].update(dtype="OBJECT"), "unknown type"),
+    (lambda t, n: t[n].update(dtype=["F64"]), "unknown type"),
+    (lambda t, n: t[n].update(data_offsets=[8, 0]), "does not fit its bytes"),
+    (lambda t, n: t[n].update(data_offsets=[0]), "no proper place"),
+    (lambda t, n: t[n].update(strides=[0]), "not described by dtype"),
+    (lambda t, n: t.update(again=copy.deepcopy(t[n])), "overlap"),
+    (lambda t, n: t.pop(n), "gap|bytes follow"),
+    (lambda t, n: t.update({"../../x": t.pop(n)}), "does not have"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), TABLES)
+def test_tables_of_arrays(path, parts, change, message):
+    table = copy.deepcopy(parts.table)
+    change(table, next(iter(table)))
+    said = refused(path, put_together(Parts(parts.content, table, parts.data)))
+    assert re.search(message, said), said
+
+
+def test_an_array_that_nothing_names(path, parts):
+    table = copy.deepcopy(parts.table)
+    end = max(said["data_offsets"][1] for said in table.values())
+    table["more"] = {"dtype": "U8", "shape": [1], "data_offsets": [end, end + 1]}
+    said = refused(path, put_together(Parts(parts.content, table, parts.data + b"x")))
+    assert "nothing says what its array 'more' is" in said
+
+
+DESCRIPTIONS = [
+    (
+        lambda c: c["model"].update(object="os.system"),
+        "'os.system', which this version.*register",
+    ),
+    (lambda c: c["model"].update(object="zslearn.cli.main"), "does not know"),
+    (lambda c: c["model"].update(object="zslearn.baselines._eszsl.ESZSL"), "does not know"),
+    (lambda c: c["model"].update(object="sklearn.pipeline.os"), "does not know"),
+    (lambda c: c["model"].update(object="zslearn.metrics.ausuc"), "is no class"),
+    (lambda c: c["model"].update(object="zslearn.utils.ClassKFold"), "ClassKFold"),
+    (lambda c: c["model"].update(other=1), "what no version has said"),
+    (lambda c: c["model"]["parameters"].update(alpha_features=-1.0), "alpha_features"),
+    (lambda c: c["model"]["parameters"].update(alpha_features={"float": "nan"}), "finite"),
+    (lambda c: c["model"]["parameters"].pop("alpha_features"), "lacks alpha_features"),
+    (lambda c: c["model"]["parameters"].update(evil=1), "no proper attributes"),
+    (lambda c: c["model"]["state"].update(predict=1), "'predict', which its class defines"),
+    (lambda c: c["model"]["state"].update(__class__=1), "attribute '__class__'"),
+    (lambda c: c["model"]["state"].update({"a b": 1}), "attribute 'a b'"),
+    (lambda c: c["model"]["state"].pop("_described"), "nothing says what its array"),
+    (lambda c: c["model"]["state"].update(_described=None), "table"),
+    (lambda c: c["model"]["state"].pop("coef_"), "coef_"),
+    (lambda c: c["model"]["state"].update(n_features_in_=10**15), "number of features"),
+    (lambda c: c["model"]["state"].update(n_features_in_=3), "do not fit"),
+    (lambda c: c["model"]["state"].update(coef_={"same": 0}), "cannot be"),
+    (lambda c: c["model"]["state"].update(coef_={"same": 99}), "refers to an object"),
+    (lambda c: c["summary"]["classes"].reverse(), "summary is of another model"),
+    (lambda c: c["summary"].update(n_features=8), "summary is of another model"),
+    (lambda c: c.update(surprise=1), "unknown ones"),
+    (lambda c: c.pop("about"), "lacks parts"),
+    (lambda c: c.update(about=[1]), "lacks parts"),
+    (lambda c: c.update(model=[1]), "names no method"),
+    (lambda c: c.update(extras={"x": 1}), "extras"),
+    (lambda c: c["extras"].append(["y", 3]), "no arrays with names"),
+    (lambda c: c["extras"].append(c["extras"][0]), "no arrays with names"),
+]
+
+
+@pytest.mark.parametrize(("change", "message"), DESCRIPTIONS)
+def test_descriptions(path, parts, change, message):
+    said = refused(path, changed(parts, change))
+    assert re.search(message, said), said
+
+
+@pytest.mark.parametrize(
+    ("node", "message"),
+    [
+        ({"dict": [[1, 2], [1, 3]]}, "twice"),
+        ({"dict": [[[], 2]]}, "cannot be"),
+        ({"dict": 3}, "cannot be"),
+        ({"set": [1, 1]}, "twice"),
+        ({"array": "nothing"}, "does not have"),
+        ({"objects": [1], "shape": [10**9]}, "does not fit"),
+        ({"objects": [1], "shape": [-1, -1]}, "does not fit"),
+        ({"scalar": 300, "of": "uint8"}, "cannot be|none of"),
+        ({"scalar": 3, "of": "object"}, "unknown type"),
+        ({"dtype": "V99999999"}, "unknown dtype"),
+        ({"numpy": "load"}, "unknown type"),
+        ({"function": "os.system"}, "does not know"),
+        ({"function": "zslearn.baselines.ESZSL"}, "class where a function"),
+        ({"random_state": {"dict": []}}, "cannot be"),
+        ({"generator": {"dict": [["bit_generator", "os"]]}}, "cannot be"),
+        ({"frame": [], "index": 1, "columns": 2}, "without an index"),
+        ({"pickle": "gASVAAAA"}, "unknown kind 'pickle'"),
+        ({"reduce": ["os.system", ["true"]]}, "unknown kind"),
+        ({}, "unknown kind"),
+        ({"float": "1e3"}, "finite|cannot be"),
+        ({"tuple": 3}, "should be"),
+    ],
+)
+def test_nodes(path, parts, node, message):
+    said = refused(path, changed(parts, lambda c: c["model"]["state"].update(extra_=node)))
+    assert re.search(message, said), said
+
+
+def test_texts_that_no_writer_would_write(path, parts):
+    text = put_together(parts, text='{"about":{},"about":{}}')
+    assert "'about' twice" in refused(path, text, describes=True)
+    for number in ("NaN", "Infinity", "-Infinity"):
+        file = put_together(parts, text=f'{{"x":{number}}}')
+        assert f"has {number}" in refused(path, file, describes=True)
+    deep = put_together(parts, text="[" * 10**6 + "]" * 10**6)
+    assert "nested too deep" in refused(path, deep, describes=True)
+    many = put_together(parts, text="[" + "0," * 4_100_000 + "0]")
+    assert "more than 4,000,000 values" in refused(path, many, describes=True)
+    assert "no JSON" in refused(path, put_together(parts, text="{"), describes=True)
+    assert "no JSON" in refused(path, put_together(parts, text="9" * 5000), describes=True)
+    nested = {"tuple": []}
+    for _ in range(150):
+        nested = {"tuple": [nested]}
+    said = refused(path, changed(parts, lambda c: c["model"]["state"].update(extra_=nested)))
+    assert "nested too deep" in said
+    huge = changed(parts, lambda c: c["model"]["state"].update(extra_="HERE"))
+    huge = put_together(parts, text=take_text(huge).replace('"HERE"', "1e999"))
+    assert "too large" in refused(path, huge)
+
+
+def take_text(file):
+    length = int.from_bytes(file[:8], "little")
+    return json.loads(file[8 : 8 + length])["__metadata__"]["zslearn"]
+
+
+def test_duplicate_names_of_arrays(path, parts):
+    rest = json.dumps(parts.table)[1:-1]
+    file = put_together(parts, table=rest + "," + rest)
+    assert "twice" in refused(path, file, describes=True)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_numbers_that_are_none(path, parts, value):
+    for name in ("ESZSL.coef_", "ESZSL._described.parameters", "ESZSL._described.table.arrays.0"):
+        array = parts.array(name)
+        array.flat[0] = value
+        said = refused(path, put_together(parts.with_array(name, array)))
+        assert f"{name!r} has NaN or infinity" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("_described.parameters", lambda a: a[:-1], "rows of parameters for 9 classes"),
+        ("_described.table.arrays.0", lambda a: a[:-1], "8 signatures for 9 classes"),
+        ("_described.table.arrays.0", lambda a: a[:, :-1], "another number of attributes"),
+        ("_described.table.labels", lambda a: a[::-1], "not in order"),
+        ("_described.table.labels", lambda a: a[[0, 0, *range(2, 9)]], "some come twice"),
+        ("_described.table.labels", lambda a: a | np.uint32(0x110000), "characters that there are"),
+        ("_described.table.labels", lambda a: a[:-1], "9 signatures for 8|for 8 classes"),
+        ("coef_", lambda a: a[:-1], "do not fit|cannot be"),
+        ("seen_classes_", lambda a: a[:, ::-1], "not in order|does not describe"),
+    ],
+)
+def test_shapes_that_do_not_fit(path, parts, name, change, message):
+    name = f"ESZSL.{name}"
+    said = refused(path, put_together(parts.with_array(name, change(parts.array(name)))))
+    assert re.search(message, said), said
+
+
+def test_a_hierarchy_in_a_circle_ends(path, folder):
+    tree = cluster_hierarchy(problem().signatures)
+    parts = take_apart(_file(HAT(hierarchy=tree), folder, "hat.zsl"))
+    parents = parts.array("HAT._nodes.parents")
+    parents[0], parents[1] = 1, 0
+    said = refused(path, put_together(parts.with_array("HAT._nodes.parents", parents)))
+    assert "do not come after their parents" in said
+
+    def circle(content):
+        pairs = content["model"]["state"]["_tree"]["state"]["parents"]["dict"]
+        child, parent = pairs[0]
+        pairs.append([parent, child])
+        pairs[:] = [p for p in pairs if p[0] != parent] + [[parent, child]]
+
+    assert "cycle" in refused(path, changed(parts, circle))
+
+
+def test_a_pipeline_with_a_place_on_a_disk(path, folder):
+    model = ZeroShotPipeline([("scale", StandardScaler()), ("method", ESZSL())])
+    parts = take_apart(_file(model, folder, "pipeline.zsl"))
+    file = changed(parts, lambda c: c["model"]["parameters"].update(memory="/tmp/cache"))
+    assert "names a place on a disk as memory" in refused(path, file)
+
+
+def test_jobs_without_end(path, folder):
+    parts = take_apart(_file(EXEM(n_components=3), folder, "exem.zsl"))
+    file = changed(parts, lambda c: c["model"]["parameters"].update(n_jobs=10**9))
+    assert "n_jobs=1000000000" in refused(path, file)
+
+
+def test_what_is_no_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        persistence.load(tmp_path / "nothing.zsl")
+    with pytest.raises((ModelFileError, IsADirectoryError)):
+        persistence.load(tmp_path)
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe.zsl")
+        with pytest.raises(ModelFileError, match="no plain file"):
+            persistence.load(tmp_path / "pipe.zsl")
+
+
+def test_memory_has_a_limit(path, whole, monkeypatch):
+    path.write_bytes(whole)
+    monkeypatch.setenv("ZSLEARN_MAX_BYTES", "1000")
+    with pytest.raises(FileLimitError, match=r"model\.zsl: .*ZSLEARN_MAX_BYTES"):
+        persistence.load(path)
+
+
+def test_nothing_is_imported_that_a_file_names(path, parts):
+    refused(path, changed(parts, lambda c: c["model"].update(object="antigravity.geohash")))
+    refused(path, changed(parts, lambda c: c["model"].update(object="sklearn.antigravity.x")))
+    refused(path, changed(parts, lambda c: c["model"].update(object="zslearn.cli.main")))
+    assert "antigravity" not in sys.modules
+
+
+def test_a_newer_format_says_so(path, parts):
+    def newer(content):
+        content.update(format_version=7, library_version="3.1.0", surprise=1)
+
+    said = refused(path, changed(parts, newer), describes=True)
+    assert "saved by zslearn 3.1.0 in version 7 of the format" in said
+    assert "Update zslearn" in said
+
+
+@pytest.mark.parametrize("version", [0, -1, 1.0, "1", None, True])
+def test_what_is_no_version(path, parts, version):
+    file = changed(parts, lambda c: c.update(format_version=version))
+    assert "names no version" in refused(path, file, describes=True)
+
+
+def test_a_newer_library_says_so(path, parts):
+    path.write_bytes(changed(parts, lambda c: c.update(library_version="99.0")))
+    with pytest.warns(
+        InputWarning, match=r"model\.zsl: It was saved by zslearn 99\.0, which is newer"
+    ):
+        persistence.load(path)
+
+    def broken(content):
+        content.update(library_version="99.0")
+        content["model"]["state"].pop("coef_")
+
+    assert "saved by zslearn 99.0, which is newer" in refused(path, changed(parts, broken))
+
+
+def test_an_older_format_is_brought_up_step_by_step(path, whole, monkeypatch):
+    path.write_bytes(whole)
+    scores = persistence.load(path).decision_function(problem().X_train)
+    monkeypatch.setattr(_versions, "FORMAT_VERSION", 3)
+    said = refused(path, whole, describes=True)
+    assert "version 1 of the format is no longer read" in said
+    steps = {1: lambda c: {**c, "seen": [1]}, 2: lambda c: _without(c, "seen")}
+    monkeypatch.setattr(_versions, "_STEPS", steps)
+    assert np.array_equal(persistence.load(path).decision_function(problem().X_train), scores)
+
+
+def _without(content, name):
+    return {key: value for key, value in content.items() if key != name}
+
+
+def test_parts_of_another_scikit_learn_are_named(path, folder):
+    parts = take_apart(_file(EXEM(n_components=2, regressor="gp"), folder, "gp.zsl"))
+    assert parts.content["scikit_learn_version"] == sklearn.__version__
+    path.write_bytes(changed(parts, lambda c: c.update(scikit_learn_version="0.19.1")))
+    with pytest.warns(InputWarning, match=r"scikit-learn 0\.19\.1"):
+        persistence.load(path)

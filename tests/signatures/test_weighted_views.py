@@ -1,0 +1,135 @@
+"""Weights of several views of a class, as hyper-parameters and in benchmark runs."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from zslearn.baselines import ESZSL
+from zslearn.datasets import make_zero_shot
+from zslearn.experiments import run_benchmark, simplex_lattice
+from zslearn.model_selection import ZeroShotSearchCV
+from zslearn.pipeline import WeightedViews
+from zslearn.signatures import MultiSignatures, SignatureTable, rbf_similarity
+from zslearn.synthesis import EXEM, SynC
+from zslearn.utils import fingerprint
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return make_zero_shot(random_state=0)
+
+
+@pytest.fixture(scope="module")
+def views(problem):
+    noise = np.random.default_rng(0).normal(size=problem.signatures.shape)
+    return MultiSignatures(
+        {"good": problem.signatures, "noise": pd.DataFrame(noise, index=problem.signatures.index)}
+    )
+
+
+def _fit(model, problem, signatures):
+    return model.fit(problem.X_train, problem.y_train, signatures=signatures)
+
+
+@pytest.mark.parametrize("method", [ESZSL(), SynC(), EXEM(n_components=8)], ids=str)
+def test_weights_are_those_of_the_signatures(method, problem, views):
+    wrapped = _fit(WeightedViews(method, weights=[3, 1]), problem, views)
+    by_hand = _fit(method, problem, views.with_weights([3, 1]))
+    X = problem.X_test_unseen
+    np.testing.assert_array_equal(wrapped.decision_function(X), by_hand.decision_function(X))
+    alone = _fit(WeightedViews(method, weights={"good": 1, "noise": 0}), problem, views)
+    assert np.any(wrapped.decision_function(X) != alone.decision_function(X))
+
+
+def test_a_search_finds_the_view_that_says_something(problem, views):
+    grid = {"weights": [(0, 1), (1, 1), (1, 0)], "estimator__alpha_features": [1.0, 10.0]}
+    search = _fit(ZeroShotSearchCV(WeightedViews(ESZSL()), grid), problem, views)
+    assert search.best_params_["weights"] == (1, 0)
+    # Each setting is what fitting it alone gives.
+    model = WeightedViews(ESZSL())
+    settings = [{"weights": (1, 1), "estimator__alpha_features": 10.0}, {"weights": (0, 1)}]
+    grid = model.fit_grid(problem.X_train, problem.y_train, signatures=views, settings=settings)
+    for index, fitted in grid:
+        alone = _fit(WeightedViews(ESZSL()).set_params(**settings[index]), problem, views)
+        X = problem.X_test_unseen
+        np.testing.assert_array_equal(fitted.decision_function(X), alone.decision_function(X))
+
+
+def test_one_gamma_per_view(problem, views):
+    """γ g of a view is what the kernel of that view has."""
+    factors = (0.5, 4.0)
+    seen = np.unique(problem.y_train)
+    table = SignatureTable.from_user(views.with_gamma_factors(factors), seen)
+    scales = table.scales(table.positions(seen))
+    kernel = rbf_similarity(table.normalized(scales, keep_views=True), gamma=0.7)
+    plain = SignatureTable.from_user(views, seen).normalized(scales, keep_views=True)
+    expected = sum(
+        0.5 * rbf_similarity(array, gamma=0.7 * factor)
+        for array, factor in zip(plain.arrays, factors, strict=True)
+    )
+    np.testing.assert_allclose(kernel, expected, rtol=1e-12)
+    # Views side by side know no γ.
+    beside = table.normalized(scales, keep_views=False)
+    np.testing.assert_array_equal(beside, plain.concatenate())
+    model = WeightedViews(EXEM(n_components=8), gamma_factors=factors)
+    assert np.isfinite(_fit(model, problem, views).decision_function(problem.X_test_unseen)).all()
+
+
+def test_further_classes_come_under_the_same_weights(problem, views):
+    rows = problem.signatures.index.drop(list(problem.unseen_classes[:2]))
+    known = {name: view.loc[rows] for name, view in views.views.items()}
+    new = {name: view.drop(index=rows) for name, view in views.views.items()}
+    model = WeightedViews(EXEM(n_components=8), weights=[3, 1], gamma_factors=[1, 2])
+    whole = _fit(model, problem, views).decision_function(problem.X_test_unseen)
+    model = WeightedViews(EXEM(n_components=8), weights=[3, 1], gamma_factors=[1, 2])
+    part = _fit(model, problem, MultiSignatures(known)).add_classes(MultiSignatures(new))
+    np.testing.assert_allclose(part.decision_function(problem.X_test_unseen), whole, rtol=1e-9)
+
+
+def test_bad_weights_are_named(problem, views):
+    with pytest.raises(ValueError, match="2 views need 2 weights; got 3"):
+        _fit(WeightedViews(ESZSL(), weights=[1, 1, 1]), problem, views)
+    with pytest.raises(ValueError, match="gamma_factors must be positive"):
+        _fit(WeightedViews(ESZSL(), gamma_factors=[1, 0]), problem, views)
+    with pytest.raises(ValueError, match="gamma_factors name"):
+        _fit(WeightedViews(ESZSL(), gamma_factors={"good": 1, "bad": 1}), problem, views)
+    with pytest.raises(ValueError, match="one view only"):
+        _fit(WeightedViews(ESZSL(), weights=[1]), problem, problem.signatures)
+
+
+def test_digests_tell_views_apart(problem, views):
+    other = MultiSignatures({**views.views, "noise": -views.views["noise"]})
+    assert repr(other) == repr(views)
+    assert fingerprint(other) != fingerprint(views)
+    assert fingerprint(views) == fingerprint(MultiSignatures(dict(views.views)))
+
+
+@pytest.mark.parametrize(("n_views", "n_points"), [(1, 1), (2, 5), (3, 10), (4, 10)])
+def test_the_lattice_is_of_convex_weights(n_views, n_points):
+    points = np.asarray(simplex_lattice(n_views))
+    assert points.shape == (n_points, n_views)
+    np.testing.assert_allclose(points.sum(axis=1), 1)
+    assert len(np.unique(points, axis=0)) == n_points
+
+
+def test_runs_tune_the_weights(problem, views, tmp_path):
+    data = problem.with_signatures(views)
+    assert "signatures  " in repr(data)
+    (path,) = run_benchmark(data, ["ESZSL"], tmp_path, settings=["zsl"])
+    record = json.loads(path.read_text(encoding="utf-8"))
+    assert record["hyper_parameters"]["weights"] == "(1.0, 0.0)"
+    (plain,) = run_benchmark(problem, ["ESZSL"], tmp_path / "plain", settings=["zsl"])
+    metrics = json.loads(plain.read_text(encoding="utf-8"))["metrics"]
+    assert record["metrics"] == metrics
+
+
+def test_other_signatures_must_describe_the_same_classes(problem):
+    with pytest.raises(ValueError, match="describe other classes"):
+        problem.with_signatures(problem.signatures.iloc[1:])
+    uneven = MultiSignatures({"a": problem.signatures, "b": problem.signatures.iloc[1:]})
+    with pytest.raises(ValueError, match="do not describe the same classes"):
+        problem.with_signatures(uneven)
