@@ -133,10 +133,20 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"estimator": ESZSL(), "bias": 0.1},
         {"estimator": ESZSL(), "temperature": "cv"},
     ],
+    "NoneOfThese": [
+        {"estimator": ESZSL(), "cv": 3},
+        {"estimator": ESZSL(), "cv": 3, "statistic": "margin"},
+        {"estimator": ESZSL(), "cv": 3, "statistic": "probability", "none_label": "?"},
+    ],
+    "RankPredictor": [{"estimator": ESZSL(), "cv": 3}],
 }
 
 # Checks, of the library or of scikit-learn, that an estimator fails, each with its reason.
+_MAY_REJECT = "a rejected row is named by none_label, which is no class"
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {
+    "NoneOfThese": dict.fromkeys(
+        ("check_candidates", "check_top_k", "check_renamed_labels"), _MAY_REJECT
+    ),
     "CADAVAE": {"check_unused_class": "the softmax is over all described classes"},
 }
 
@@ -152,6 +162,8 @@ _MANY_FITS = {
 }
 SLOW_CHECKS_OF = {
     "CalibratedStacking": {"check_n_jobs"},
+    "NoneOfThese": {"check_n_jobs"},
+    "RankPredictor": {"check_n_jobs"},
     "ZeroShotSearchCV": {"check_n_jobs"},
     "CMT": _MANY_FITS,
     "CMTStar": _MANY_FITS,

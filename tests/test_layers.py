@@ -23,7 +23,7 @@ FLOORS = [
     {"utils.estimator_checks"},
     {"recognition"},
     {"experiments"},
-    {"persistence"},
+    {"persistence", "inspection", "export"},
     {"model_selection"},
     {"synthesis", "baselines", "networks"},
     {"calibration"},

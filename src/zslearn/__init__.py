@@ -8,22 +8,26 @@ from typing import TYPE_CHECKING, Any
 from zslearn._version import __version__
 
 if TYPE_CHECKING:
+    from zslearn.export import export_onnx
     from zslearn.persistence import load, save
     from zslearn.synthesis import EXEM, GaussianEXEM, SynC
 
-__all__ = ["EXEM", "GaussianEXEM", "SynC", "__version__", "load", "save"]
+__all__ = ["EXEM", "GaussianEXEM", "SynC", "__version__", "export_onnx", "load", "save"]
 
 # What is here lazily, so that `zslearn --version` and those who need one part alone do not wait for
 # the rest: names with the module that has them, and the packages.
 _HOMES = dict.fromkeys(("EXEM", "GaussianEXEM", "SynC"), "zslearn.synthesis")
 _HOMES |= dict.fromkeys(("load", "save"), "zslearn.persistence")
+_HOMES["export_onnx"] = "zslearn.export"
 _PACKAGES = (
     "base",
     "baselines",
     "calibration",
     "datasets",
     "experiments",
+    "export",
     "features",
+    "inspection",
     "metrics",
     "model_selection",
     "networks",

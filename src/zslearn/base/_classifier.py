@@ -14,6 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from zslearn.base._describing import Describing
 from zslearn.base._extremes import numerical_failures_named, refuse_extreme_parameters
 from zslearn.base._locks import lock_of
 from zslearn.base._predictor import ZeroShotPredictor
@@ -32,7 +33,7 @@ from zslearn.signatures import SignatureTable
 from zslearn.utils import Array, checks_parameters, name_some, saved_part, to_numpy, warn_once
 
 
-class ZeroShotClassifier(ZeroShotPredictor):
+class ZeroShotClassifier(Describing, ZeroShotPredictor):
     """Base of all methods.
 
     A method defines `__init__` with its hyper-parameters, among them `feature_norm` and

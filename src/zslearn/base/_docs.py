@@ -28,6 +28,8 @@ signature_scale : {"seen", "all"} or float, default="seen"
     + """
 signature_scale_ : tuple of float
     The number that the signatures of each view are divided by.
+signature_table_ : SignatureTable
+    Signatures of every described class, as given.
 """,
     "attributes of every wrapper": _DESCRIBED,
     "parameters of embed": """

@@ -153,11 +153,27 @@ class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
         array of shape (n_classes, n_features)
             One classifier per row.
         """
+        return move_like(self._weights(signatures), self.coef_) @ self.coef_
+
+    def seen_shares(self, signatures: Floats) -> Floats | None:
+        """The similarities by which the seen classes' classifiers are summed.
+
+        Parameters
+        ----------
+        signatures : ndarray of shape (n_classes, n_attributes)
+            Normalised signatures.
+
+        Returns
+        -------
+        ndarray of shape (n_classes, n_seen)
+            Their absolute values.
+        """
+        return np.abs(self._weights(signatures))
+
+    def _weights(self, signatures: Floats) -> Floats:
         if self.similarity == "rbf":
-            weights = normalized_similarity(signatures, self.signatures_, gamma=self.sharpness)
-        else:
-            weights = _cosine_weights(signatures, self.signatures_, self.sharpness)
-        return move_like(weights, self.coef_) @ self.coef_
+            return normalized_similarity(signatures, self.signatures_, gamma=self.sharpness)
+        return _cosine_weights(signatures, self.signatures_, self.sharpness)
 
 
 class _Scatter:

@@ -1,9 +1,13 @@
-"""Calibrated stacking: how far seen classes are held back in the generalized setting.
+"""What scores are worth: held-back seen classes, probabilities, "none of these", sure ancestors.
 
-The folds that find the factor also find the temperature of probabilities.
+All of it is found by leaving out seen classes. Calibrated stacking holds seen classes back in the
+generalized setting, and finds the temperature of probabilities; other wrappers reject images that
+no class fits, or name the deepest node of a hierarchy that is sure enough.
 """
 
 from zslearn.calibration._folds import FEWEST_CLASSES, Fold, checked_folds
+from zslearn.calibration._none_of_these import NoneOfThese, among
+from zslearn.calibration._ranks import RankPrediction, RankPredictor
 from zslearn.calibration._stacking import CalibratedStacking
 from zslearn.calibration._units import (
     chosen_temperature,
@@ -18,6 +22,10 @@ __all__ = [
     "FEWEST_CLASSES",
     "CalibratedStacking",
     "Fold",
+    "NoneOfThese",
+    "RankPrediction",
+    "RankPredictor",
+    "among",
     "checked_folds",
     "chosen_temperature",
     "mean_factor",

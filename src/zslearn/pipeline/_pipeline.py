@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from zslearn.base import ZeroShotPredictor
 from zslearn.scoring import ClassScorer, Embedding
-from zslearn.utils import Array, fingerprint
+from zslearn.utils import Array, fingerprint, is_symbolic, transform_array
 
 
 class ZeroShotPipeline(ZeroShotPredictor, Pipeline):
@@ -263,6 +263,35 @@ def as_zero_shot(estimator: Any) -> Any:
     return pipeline
 
 
+def fitted_as_zero_shot(model: Any) -> Any:
+    """A fitted model as a zero-shot estimator: a fitted pipeline becomes a ZeroShotPipeline.
+
+    Parameters
+    ----------
+    model : fitted zero-shot estimator or Pipeline
+        Not changed. A pipeline of scikit-learn must end in a zero-shot estimator.
+
+    Returns
+    -------
+    zero-shot estimator
+        The model itself, or a pipeline of the same fitted steps.
+
+    Raises
+    ------
+    TypeError
+        Where it is no zero-shot estimator.
+    """
+    if isinstance(model, Pipeline) and not isinstance(model, ZeroShotPipeline):
+        pipeline = ZeroShotPipeline(model.steps, memory=model.memory, verbose=model.verbose)
+        pipeline._last_step()
+        pipeline.transformers_ = model[:-1] if len(model.steps) > 1 else None
+        model = pipeline
+    if not isinstance(model, ZeroShotPredictor):
+        raise TypeError(f"The model must be a fitted zero-shot estimator; got {model!r}.")
+    check_is_fitted(model, "class_scorer_")
+    return model
+
+
 @dataclass(frozen=True)
 class _After:
     """Transformers, then the embedding of the last step."""
@@ -271,6 +300,8 @@ class _After:
     embedding: Embedding
 
     def __call__(self, rows: Array) -> Array:
+        if is_symbolic(rows):
+            return self.embedding(transform_array(self.transformers, rows))
         return self.embedding(_as_array(self.transformers.transform(rows)))
 
 

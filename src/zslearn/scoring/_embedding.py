@@ -17,7 +17,7 @@ from typing import Any
 import array_api_compat as compat
 
 from zslearn.scoring._feature_range import refuse_extreme_features
-from zslearn.utils import Array, InputWarning, floating, unit_rows, warn_user
+from zslearn.utils import Array, InputWarning, floating, is_symbolic, unit_rows, warn_user
 
 
 class FeaturePreparation:
@@ -42,6 +42,9 @@ class FeaturePreparation:
         rows = floating(rows)
         xp = compat.array_namespace(rows)
         finite = xp.isfinite(rows)
+        if is_symbolic(rows):
+            # Nothing can be counted or refused: what l2 replaces is replaced wherever it occurs.
+            return rows if self.norm is None else unit_rows(xp.where(finite, rows, 0.0))
         if not bool(xp.all(finite)):
             if self.norm is None:
                 raise ValueError(

@@ -301,6 +301,22 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
             signatures = described[table.positions(labels)]
         return self._exemplars.predict(signatures, labels)
 
+    def seen_shares(self, signatures: Signatures) -> Floats | None:
+        """Kernel to each seen class times the length of its coefficients in the regressors.
+
+        Parameters
+        ----------
+        signatures : ndarray of shape (n_classes, n_attributes) or SignatureViews
+            Normalised signatures.
+
+        Returns
+        -------
+        ndarray of shape (n_classes, n_seen) or None
+            None for regressors that have no coefficient for each seen class.
+        """
+        weights = getattr(self.regressor_, "seen_weights", None)
+        return None if weights is None else weights(signatures)
+
     def inverse_transform(self, exemplars: Floats) -> Floats:
         """Take exemplars back into the space of the prepared features.
 

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from zslearn.signatures import rbf_similarity, side_by_side
 from zslearn.solvers import NuSVRResult, nu_svr
-from zslearn.utils import Floats, checks_parameters, import_optional, saved_part
+from zslearn.utils import Floats, checks_parameters, import_optional, saved_part, to_numpy
 
 if TYPE_CHECKING:
     from sklearn.gaussian_process import GaussianProcessRegressor
@@ -108,6 +108,10 @@ class KernelNuSVR:
         """Predict exemplars."""
         return self.result.predict(self.kernel(signatures))
 
+    def seen_weights(self, signatures: Any) -> Floats:
+        """How much each seen class counts: k(a, a_c) ‖β_c‖."""
+        return self.kernel(signatures) * np.linalg.norm(to_numpy(self.result.coef), axis=1)
+
 
 @saved_part
 class KernelRidge:
@@ -135,6 +139,11 @@ class KernelRidge:
     def predict(self, signatures: Any) -> Floats:
         """Predict exemplars."""
         return rbf_similarity(signatures, self.signatures, gamma=self.gamma) @ self.coef + self.mean
+
+    def seen_weights(self, signatures: Any) -> Floats:
+        """How much each seen class counts: k(a, a_c) ‖β_c‖."""
+        kernel = rbf_similarity(signatures, self.signatures, gamma=self.gamma)
+        return kernel * np.linalg.norm(self.coef, axis=1)
 
 
 @saved_part

@@ -38,7 +38,7 @@ from zslearn.signatures import Signatures
 from zslearn.solvers import SVMResult
 from zslearn.synthesis._phantom_objective import similarities_to
 from zslearn.synthesis._sync_training import LOSSES, Learned, SynCProblem
-from zslearn.utils import Array, Floats, move_like
+from zslearn.utils import Array, Floats, move_like, to_numpy
 
 
 class _Grids:
@@ -354,3 +354,22 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
             Each row sums to one.
         """
         return similarities_to(self.phantoms_, signatures, self._factors, self.gamma)
+
+    def seen_shares(self, signatures: Signatures) -> Floats | None:
+        """The similarities to the phantoms, times what each phantom has of the seen classes.
+
+        Parameters
+        ----------
+        signatures : ndarray of shape (n_classes, n_attributes) or SignatureViews
+            Normalised signatures.
+
+        Returns
+        -------
+        ndarray of shape (n_classes, n_seen) or None
+            None where the phantoms were given and are no combinations of seen classes.
+        """
+        if self.combinations_ is None:
+            return None
+        mixture = np.mean([np.abs(to_numpy(part)) for part in self.combinations_], axis=0)
+        shares: Floats = self.similarities(signatures) @ mixture
+        return shares

@@ -5,6 +5,7 @@ from zslearn.utils._array import (
     Floats,
     floating,
     is_foreign,
+    is_symbolic,
     move_like,
     plain_tensor,
     take_rows,
@@ -43,6 +44,7 @@ from zslearn.utils._suggest import (
 )
 from zslearn.utils._text import name_some, plain
 from zslearn.utils._threads import one_blas_thread
+from zslearn.utils._transformers import transform_array
 from zslearn.utils._twins import refuse_twins
 from zslearn.utils._warnings import InputWarning, warn_once, warn_user
 
@@ -68,6 +70,7 @@ __all__ = [
     "import_optional",
     "is_foreign",
     "is_share",
+    "is_symbolic",
     "jit",
     "jit_inner",
     "look_alikes",
@@ -93,6 +96,7 @@ __all__ = [
     "suggest",
     "take_rows",
     "to_numpy",
+    "transform_array",
     "unit_rows",
     "warn_once",
     "warn_user",

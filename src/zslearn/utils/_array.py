@@ -23,6 +23,15 @@ def is_foreign(x: object) -> bool:
     return compat.is_array_api_obj(x) and not compat.is_numpy_array(x)
 
 
+def is_symbolic(x: object) -> bool:
+    """Whether an array stands for numbers that are not there: each operation is written down.
+
+    An array of a graph that is being exported says so by its attribute `is_symbolic`. It has a
+    shape, a dtype and the functions of the standard, and no number of it can be looked at.
+    """
+    return bool(getattr(x, "is_symbolic", False))
+
+
 def to_numpy(x: Any) -> NDArray[Any]:
     """Bring an array of any library to the host as a NumPy array, without a copy where possible."""
     if compat.is_torch_array(x):

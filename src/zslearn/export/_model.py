@@ -1,0 +1,184 @@
+"""A fitted model as an ONNX file: features in, scores and labels out."""
+
+from __future__ import annotations
+
+import json
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zslearn._version import __version__
+from zslearn.calibration import NoneOfThese, among
+from zslearn.export._graph import Graph
+from zslearn.export._namespace import Namespace
+from zslearn.export._traced import ROWS, Traced
+from zslearn.pipeline import fitted_as_zero_shot
+from zslearn.scoring import ClassScorer, softmax
+from zslearn.utils import Floats, import_optional, replacing, to_numpy, unit_rows
+
+# What single precision may leave between the file and the model, of the largest score.
+_TOLERANCE = 1e-3
+_CHECKED_ROWS = 16
+
+
+class ExportError(ValueError):
+    """A model that cannot be written in another format; the message says why."""
+
+
+def export_onnx(model: Any, path: str | PathLike[str], *, check: bool = True) -> Path:
+    """Write a fitted model as an ONNX file: preparation of the features, embedding, scores, labels.
+
+    What the model does to an image is written down while it does it: every method embeds features
+    by functions of the array API standard, and an array that records them becomes the graph. The
+    classes are those described at this moment; classes that are described later need a new file.
+
+    Parameters
+    ----------
+    model : fitted zero-shot estimator or Pipeline
+        Any method, calibrated, searched, or in a pipeline of common scalers and PCA.
+    path : str or path-like
+        Where the file goes. It is there whole, or not at all.
+    check : bool, default=True
+        Whether the file is run by onnxruntime on a few made-up rows before it takes its place, and
+        compared with the model.
+
+    Returns
+    -------
+    Path
+        The file. Its input is "X", float32 of shape (rows, features); its outputs are "scores"
+        (rows, classes), "label" (rows), and "probabilities" where the model has a temperature. With
+        :class:`~zslearn.calibration.NoneOfThese` rejected rows have its label. Its metadata hold
+        "classes" and "seen" as JSON lists in the order of the scores, and the "method".
+
+    Raises
+    ------
+    ExportError
+        Where a graph cannot say what the model does; the message names the method and the reason.
+
+    Examples
+    --------
+    >>> from zslearn import EXEM
+    >>> from zslearn.datasets import make_zero_shot
+    >>> from zslearn.export import export_onnx
+    >>> data = make_zero_shot(random_state=0)
+    >>> model = EXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+    >>> file = export_onnx(model, "model.onnx")  # doctest: +SKIP
+    >>> import onnxruntime  # doctest: +SKIP
+    >>> session = onnxruntime.InferenceSession(file)  # doctest: +SKIP
+    >>> scores, labels = session.run(["scores", "label"], {"X": X})  # doctest: +SKIP
+    """
+    model = fitted_as_zero_shot(model)
+    proto = _written(model)
+    content = proto.SerializeToString()
+    if check:
+        _check(model, content)
+    path = Path(path)
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
+    return path
+
+
+def _written(model: Any) -> Any:
+    """The model as a protocol buffer."""
+    scorer: ClassScorer = model.class_scorer_
+    graph = Graph(int(model.n_features_in_))
+    xp = Namespace(graph)
+    X = Traced(xp, (ROWS, graph.n_features), np.float32, name=graph.input)
+    try:
+        scores = scorer.scores(X)
+        outputs = {"scores": scores}
+        if scorer.temperature is not None:
+            outputs["probabilities"] = softmax(scores, scorer.temperature)
+        label = _label(xp, scores, scorer, model)
+    except (TypeError, AttributeError) as error:
+        raise ExportError(
+            f"{_name_of(model)} cannot be written as ONNX: {error}. Save the model itself, or "
+            "export a method whose embedding follows the array API standard."
+        ) from error
+    graph.output("label", label.name)
+    shapes: dict[str, tuple[Any, list[Any]]] = {"label": (label.dtype, ["rows"])}
+    for name, array in outputs.items():
+        graph.output(name, xp.astype(array, xp.float32).name)
+        shapes[name] = xp.float32, ["rows", len(scorer.labels)]
+    return graph.model(dict(sorted(shapes.items(), reverse=True)), _metadata(model, scorer))
+
+
+def _label(xp: Namespace, scores: Traced, scorer: ClassScorer, model: Any) -> Traced:
+    """The best class of each row: of equal scores that which the scorer prefers."""
+    order = np.arange(len(scorer.labels))
+    if scorer.precedence is not None:
+        order = np.argsort(scorer.precedence, kind="stable")
+    in_order = scores
+    if not np.array_equal(order, np.arange(len(order))):
+        in_order = xp.take(scores, xp.asarray(order), axis=1)
+    best = xp.argmax(in_order, axis=1)
+    labels = _label_values(scorer.labels[order])
+    label = xp.take(xp.asarray(labels), best, axis=0)
+    if not isinstance(model, NoneOfThese):
+        return label
+    if model.none_label_ is None:
+        raise TypeError("its none_label is None, which is no label of a graph: give another one")
+    thresholds = model.threshold_of(scorer.labels[order]).astype(np.float32)
+    rejected = _statistic(xp, scores, scorer, model) < xp.take(xp.asarray(thresholds), best, axis=0)
+    none = np.asarray(model.none_label_, dtype=labels.dtype)
+    name = xp.graph.add("Where", [rejected.name, xp.graph.constant(none), label.name])
+    return Traced(xp, (ROWS,), label.dtype, name=name)
+
+
+def _statistic(xp: Namespace, scores: Traced, scorer: ClassScorer, model: NoneOfThese) -> Traced:
+    """What is compared with the threshold."""
+    if model.statistic == "probability":
+        scores = softmax(scores, scorer.temperature or 1.0)
+    ordered = xp.sort(scores, axis=1)
+    best = ordered[:, -1]
+    if model.statistic == "probability":
+        return among(best, len(scorer.labels), len(model.seen_classes_))
+    if model.statistic == "margin" and scores.shape[1] > 1:
+        return best - ordered[:, -2]
+    return best
+
+
+def _label_values(labels: NDArray[Any]) -> NDArray[Any]:
+    """Labels in a dtype that ONNX has."""
+    if labels.dtype.kind in "OU":
+        return labels.astype(object)
+    return labels.astype(np.int64) if labels.dtype.kind in "iu" else labels
+
+
+def _metadata(model: Any, scorer: ClassScorer) -> dict[str, str]:
+    seen = set(model.seen_classes_.tolist())
+    labels = scorer.labels.tolist()
+    return {
+        "classes": json.dumps(labels, ensure_ascii=False),
+        "seen": json.dumps([label in seen for label in labels]),
+        "method": _name_of(model),
+        "zslearn": __version__,
+    }
+
+
+def _name_of(model: Any) -> str:
+    """The names of a model and of what it wraps, outermost first: "CalibratedStacking(EXEM)"."""
+    name = type(model).__name__
+    inner = model.steps[-1][1] if hasattr(model, "steps") else getattr(model, "estimator_", None)
+    return f"{name}({_name_of(inner)})" if hasattr(inner, "class_scorer_") else name
+
+
+def _check(model: Any, content: bytes) -> None:
+    """Run the file on made-up rows, and compare."""
+    runtime = import_optional("onnxruntime", "export_onnx with check=True")
+    rng = np.random.default_rng(0)
+    X: NDArray[np.float32] = unit_rows(rng.normal(size=(_CHECKED_ROWS, model.n_features_in_)))
+    X = X.astype(np.float32)
+    session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    (found,) = session.run(["scores"], {"X": X})
+    expected: Floats = to_numpy(model.decision_function(X, classes=model.classes_))
+    apart = float(np.abs(found - expected).max())
+    scale = float(np.abs(expected).max())
+    if not apart <= _TOLERANCE * max(scale, np.finfo(np.float32).tiny):
+        raise ExportError(
+            f"{_name_of(model)} cannot be written as ONNX: the file's scores differ from the "
+            f"model's by {apart:.1e}, where the largest score is {scale:.1e}."
+        )

@@ -1,0 +1,269 @@
+"""Explanations: what is said of a prediction, and that it is true."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from zslearn.baselines import COSTA, DAP, ESZSL, HAT, ConSE, LatEm
+from zslearn.calibration import CalibratedStacking, NoneOfThese
+from zslearn.datasets import make_zero_shot
+from zslearn.inspection import TrainingPictures, explain
+from zslearn.model_selection import ZeroShotSearchCV
+from zslearn.networks import GeneratedFeatures
+from zslearn.pipeline import as_zero_shot
+from zslearn.signatures import MultiSignatures, binarize_signatures
+from zslearn.synthesis import EXEM, GaussianEXEM, SynC
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_zero_shot(
+        n_seen=10, n_unseen=5, n_features=24, n_attributes=8, samples_per_class=10, random_state=1
+    )
+
+
+def _fit(model, data, signatures=None):
+    described = data.signatures if signatures is None else signatures
+    return model.fit(data.X_train, data.y_train, signatures=described)
+
+
+def _pictures(data):
+    return TrainingPictures(data.X_train, data.y_train)
+
+
+def _by_hand(model, data, X, label, attribute, value):
+    """The score of a class after fitting with another attribute."""
+    changed = data.signatures.copy()
+    changed.loc[label, attribute] = value
+    return _fit(model, data, changed).decision_function(X, classes=[label])[0, 0]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        EXEM(8),
+        EXEM(8, estimator=ESZSL()),
+        SynC(),
+        ESZSL(),
+        ConSE(),
+        COSTA(),
+        HAT(),
+        GaussianEXEM(),
+        LatEm(),
+        CalibratedStacking(ESZSL(), bias=0.1),
+        ZeroShotSearchCV(ESZSL(), {"alpha_features": [1.0, 10.0]}, cv=2),
+        Pipeline([("scale", StandardScaler()), ("method", ESZSL())]),
+        GeneratedFeatures(n_generated=10),
+        GeneratedFeatures(n_generated=10, estimator=ESZSL()),
+    ],
+    ids=str,
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_effects_are_what_another_description_does(model, data):
+    """Fitted anew with the changed signature, unseen, the score falls by just that."""
+    X = data.X_test_unseen[:4]
+    model = _fit(as_zero_shot(model), data)
+    candidates, n_effects = data.unseen_classes, 0
+    for row, why in enumerate(explain(model, X, classes=candidates, k=2)):
+        label, rival = why.predicted.label, why.runner_up.label
+        labels, scores = model.predict_top_k(X[row : row + 1], 2, classes=candidates)
+        assert [label, rival] == labels[0].tolist()
+        np.testing.assert_allclose([why.predicted.score, why.runner_up.score], scores[0])
+        before = model.decision_function(X[row : row + 1], classes=[label])[0, 0]
+        n_effects += len(why.attributes)
+        for effect in why.attributes:
+            assert effect.value == data.signatures.loc[label, effect.name]
+            assert effect.runner_up_value == data.signatures.loc[rival, effect.name]
+            assert effect.effect > 0
+            after = _by_hand(
+                clone(model), data, X[row : row + 1], label, effect.name, effect.runner_up_value
+            )
+            assert effect.effect == pytest.approx(before - after, rel=1e-3, abs=1e-7)
+    assert n_effects
+
+
+def test_largest_effects_come_first(data):
+    why = explain(_fit(ESZSL(), data), data.X_test_unseen, k=20)
+    told = [e for e in why if len(e.attributes) > 1]
+    assert told
+    for e in told:
+        effects = [part.effect for part in e.attributes]
+        assert effects == sorted(effects, reverse=True)
+
+
+def test_linear_effects_by_the_formula(data):
+    """ESZSL's score is linear in the normalised signature."""
+    model = _fit(ESZSL(center=None), data)
+    X = data.X_test_unseen[:1]
+    why = explain(model, X, classes=data.unseen_classes, k=8)[0]
+    signature = data.signatures.loc[why.predicted.label]
+    part = why.attributes[0]
+    changed = signature.copy()
+    changed[part.name] = part.runner_up_value
+    unit = [s / np.linalg.norm(s) / model.signature_scale_[0] for s in (signature, changed)]
+    image = X[0] / np.linalg.norm(X[0])
+    expected = image @ model.coef_ @ (unit[0] - unit[1])
+    assert part.effect == pytest.approx(float(expected), rel=1e-9)
+
+
+def test_made_from_similarities_of_sync(data):
+    model = _fit(SynC(), data)
+    why = explain(model, data.X_test_unseen[:1], classes=data.unseen_classes, k=10)[0]
+    table = model.signature_table_
+    row = table.positions(np.asarray([why.predicted.label]))
+    described = table.normalized(model.signature_scale_, keep_views=True)[row]
+    expected = dict(zip(model.seen_classes_, model.similarities(described)[0], strict=True))
+    assert {part.label for part in why.made_from} == set(data.seen_classes)
+    for part in why.made_from:
+        assert part.share == pytest.approx(expected[part.label])
+    assert "weights" in why.made_by
+
+
+@pytest.mark.parametrize("model", [EXEM(8), EXEM(8, regressor="krr"), COSTA(), ESZSL()], ids=str)
+def test_shares_are_shares(model, data):
+    why = explain(_fit(model, data), data.X_test_unseen, classes=data.unseen_classes, k=10)
+    for e in why:
+        shares = [part.share for part in e.made_from]
+        assert shares == sorted(shares, reverse=True)
+        assert sum(shares) == pytest.approx(1.0)
+    assert ("no weights" in why[0].made_by) == isinstance(model, ESZSL)
+
+
+def test_without_the_seen_class_that_counts_most_the_exemplar_moves_most(data):
+    """The shares of EXEM say which regressor coefficients an exemplar hangs on."""
+    model = _fit(EXEM(None, regressor="krr"), data)
+    table = model.signature_table_
+    row = table.positions(data.unseen_classes[:1])
+    described = table.normalized(model.signature_scale_, keep_views=True)[row]
+    shares = model.seen_shares(described)[0]
+    moved = []
+    for c in range(len(shares)):
+        coef = model.regressor_.coef.copy()
+        model.regressor_.coef[c] = 0
+        without = model.regressor_.predict(described)
+        model.regressor_.coef[:] = coef
+        moved.append(np.linalg.norm(without - model.regressor_.predict(described)))
+    np.testing.assert_allclose(moved, shares, rtol=1e-8)
+
+
+def test_nearest_pictures(data):
+    model = _fit(EXEM(8), data)
+    names = [f"picture {i}.png" for i in range(len(data.y_train))]
+    X = data.X_train[[3, 40]]
+    why = explain(model, X, training=TrainingPictures(data.X_train, data.y_train, names))
+    assert [e.pictures[0].name for e in why] == ["picture 3.png", "picture 40.png"]
+    assert why[0].pictures[0].distance == pytest.approx(0, abs=1e-6)
+    embedded = model.class_scorer_.embedding(data.X_train)
+    distances = np.linalg.norm(embedded - embedded[3], axis=1)
+    assert [p.name for p in why[0].pictures] == [names[i] for i in np.argsort(distances)[:3]]
+    assert why[0].pictures[1].distance == pytest.approx(np.sort(distances)[1])
+    assert why[0].pictures[2].label == data.y_train[np.argsort(distances)[2]]
+    by_row = explain(model, X, training=_pictures(data))[1].pictures[0].name
+    assert by_row == 40
+    with pytest.raises(ValueError, match="as many"):
+        explain(model, X, training=TrainingPictures(data.X_train, data.y_train[:-1]))
+
+
+def test_seen_classes_and_probabilities(data):
+    model = _fit(CalibratedStacking(ESZSL(), bias=0.0, temperature=0.1), data)
+    X = np.concatenate([data.X_test_seen, data.X_test_unseen])
+    why = explain(model, X)
+    kinds = {e.predicted.kind for e in why}
+    assert kinds == {"seen", "described only"}
+    chances = np.sort(model.predict_proba(X), axis=1)
+    np.testing.assert_allclose([e.predicted.probability for e in why], chances[:, -1])
+    np.testing.assert_allclose([e.runner_up.probability for e in why], chances[:, -2])
+    for e in why:
+        assert (e.predicted.kind == "seen") == (e.predicted.label in data.seen_classes)
+        assert bool(e.made_from) == (e.predicted.kind == "described only")
+        assert e.predicted.kind != "seen" or not e.attributes
+    assert explain(_fit(ESZSL(), data), X[:1])[0].predicted.probability is None
+
+
+def test_rejected_images_say_so(data):
+    model = _fit(NoneOfThese(ESZSL(), false_alarm_rate=0.5, cv=3), data)
+    why = explain(model, data.X_test_unseen)
+    assert [e.rejected for e in why] == model.is_none(data.X_test_unseen).tolist()
+    assert str(next(e for e in why if e.rejected)).startswith("none of these")
+
+
+def test_text_and_json(data):
+    model = _fit(CalibratedStacking(EXEM(8), bias=0.0, temperature=0.2), data)
+    (why,) = explain(
+        model, data.X_test_unseen[:1], classes=data.unseen_classes, training=_pictures(data)
+    )
+    text = str(why)
+    assert text.count("\n") == 4
+    for word in ("described only", "runner-up: ", "made from: ", "told from ", "nearest training"):
+        assert word in text
+    content = json.loads(json.dumps(why.to_dict()))
+    assert content["predicted"]["label"] == why.predicted.label
+    assert content["attributes"][0]["name"] == why.attributes[0].name
+    assert len(content["pictures"]) == 3
+
+
+def test_text_cannot_steer_a_terminal(data):
+    names = dict(zip(data.signatures.columns, ["a\x1b[31m"] * 8, strict=True))
+    table = data.signatures.rename(columns={c: f"{n}{c}" for c, n in names.items()})
+    for e in explain(_fit(ESZSL(), data, table), data.X_test_unseen[:5]):
+        assert "\x1b" not in str(e)
+
+
+def test_labels_that_are_numbers_and_signatures_without_names(data):
+    order = {label: i for i, label in enumerate(data.signatures.index)}
+    y = np.asarray([order[label] for label in data.y_train])
+    table = {i: data.signatures.iloc[i].to_numpy() for i in range(len(order))}
+    model = ESZSL().fit(data.X_train, y, signatures=table)
+    why = explain(model, data.X_test_unseen, classes=model.unseen_classes_)
+    json.dumps([e.to_dict() for e in why])
+    assert isinstance(why[0].predicted.label, int)
+    assert any(part.name.startswith("attribute ") for e in why for part in e.attributes)
+
+
+def test_several_views_name_their_attributes(data):
+    views = {"a": data.signatures.iloc[:, :4], "b": data.signatures.iloc[:, 4:]}
+    model = _fit(SynC(), data, MultiSignatures(views))
+    why = explain(model, data.X_test_unseen, classes=data.unseen_classes)
+    names = {part.name for e in why for part in e.attributes}
+    assert names
+    assert all(name.startswith(("a: ", "b: ")) for name in names)
+
+
+def test_binary_signatures(data):
+    binary = binarize_signatures(data.signatures)
+    binary = binary if isinstance(binary, pd.DataFrame) else pd.DataFrame(binary)
+    why = explain(_fit(DAP(), data, binary), data.X_test_unseen, classes=data.unseen_classes)
+    assert all({p.value, p.runner_up_value} <= {0.0, 1.0} for e in why for p in e.attributes)
+
+
+def test_one_candidate_has_no_rival(data):
+    model = _fit(EXEM(8), data)
+    (why,) = explain(model, data.X_test_unseen[:1], classes=data.unseen_classes[:1])
+    assert why.runner_up is None
+    assert why.attributes == ()
+    assert why.made_from
+
+
+def test_nothing_is_changed(data):
+    model = _fit(SynC(), data)
+    before = model.decision_function(data.X_test_unseen)
+    explain(model, data.X_test_unseen, training=_pictures(data))
+    np.testing.assert_array_equal(model.decision_function(data.X_test_unseen), before)
+
+
+def test_wrong_calls(data):
+    with pytest.raises(ValueError, match="k must not be negative"):
+        explain(_fit(ESZSL(), data), data.X_test_unseen, k=-1)
+    with pytest.raises(ValueError, match="features"):
+        explain(_fit(ESZSL(), data), data.X_test_unseen[:, :3])
+    with pytest.raises(TypeError, match="zero-shot estimator"):
+        explain(StandardScaler(), data.X_test_unseen)
+    (why,) = explain(_fit(ESZSL(), data), data.X_test_unseen[:1], k=0)
+    assert why.made_from == why.attributes == why.pictures == ()

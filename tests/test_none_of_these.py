@@ -1,0 +1,375 @@
+"""Thresholds found on left-out classes: "none of these" and sure ancestors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binomtest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from zslearn.baselines import ESZSL
+from zslearn.calibration import CalibratedStacking, NoneOfThese, RankPredictor
+from zslearn.calibration._descent import TOP, Ladder
+from zslearn.calibration._thresholds import (
+    HeldOut,
+    cross_fitted,
+    ranks,
+    rate_and_interval,
+    thresholds_at,
+)
+from zslearn.datasets import make_zero_shot
+from zslearn.signatures import ClassTree, cluster_hierarchy
+
+
+def _problem(seed=0, n_seen=24, n_unseen=12, **options):
+    return make_zero_shot(
+        n_seen=n_seen,
+        n_unseen=n_unseen,
+        n_features=30,
+        n_attributes=12,
+        samples_per_class=20,
+        random_state=seed,
+        **options,
+    )
+
+
+def _fit(model, data, signatures=None):
+    described = data.signatures if signatures is None else signatures
+    return model.fit(data.X_train, data.y_train, signatures=described)
+
+
+def _per_class(flags, y):
+    return float(np.mean([flags[y == label].mean() for label in np.unique(y)]))
+
+
+def _held_out(n_classes=10, n_each=50, seed=0):
+    rng = np.random.default_rng(seed)
+    classes = np.repeat(np.arange(n_classes), n_each)
+    described = rng.random(len(classes)) < 0.3
+    values = rng.normal(size=len(classes)) + 2 * described
+    return HeldOut(values, classes, described, described ^ (rng.random(len(classes)) < 0.1))
+
+
+class TestThresholds:
+    def test_no_more_than_the_share_lies_below(self):
+        held = _held_out()
+        for share in (0.01, 0.1, 0.5, 0.9):
+            low, high = thresholds_at(held, share)
+            for kind, threshold in ((False, low), (True, high)):
+                own = held.as_described == kind
+                weights = held.weights[own] / held.weights[own].sum()
+                under = weights[held.values[own] < threshold].sum()
+                assert share - 0.01 < under <= share + 1e-9
+
+    def test_weights_are_of_classes_and_kinds(self):
+        held = HeldOut(
+            np.zeros(6),
+            np.array([0, 0, 0, 1, 1, 2]),
+            np.array([False, False, False, False, True, True]),
+            np.zeros(6, dtype=bool),
+        )
+        np.testing.assert_allclose(held.weights, [1 / 12] * 3 + [1 / 4] * 3)
+
+    def test_ties_are_on_the_safe_side(self):
+        held = HeldOut(np.zeros(8), np.arange(8), np.zeros(8, bool), np.zeros(8, bool))
+        assert thresholds_at(held, 0.3)[0] == 0.0  # nothing is strictly below
+
+    def test_a_kind_never_predicted_takes_the_threshold_of_all(self):
+        held = _held_out()
+        only = HeldOut(held.values, held.classes, held.described, np.zeros_like(held.described))
+        assert thresholds_at(only, 0.1)[0] == thresholds_at(only, 0.1)[1]
+
+    def test_cross_fitting_never_looks_at_the_own_class(self):
+        held = _held_out(n_classes=5)
+        moved = held.values.copy()
+        moved[held.classes == 2] -= 1e6
+        other = HeldOut(moved, held.classes, held.described, held.as_described)
+        flags, _ = cross_fitted(other, other.of(held.classes < 0), 0.1)
+        assert flags[held.classes == 2].all()
+        # The thresholds of class 2 were those of the others, as before it moved.
+        low, high = thresholds_at(held.of(held.classes != 2), 0.1)
+        before, _ = cross_fitted(held, held.of(held.classes < 0), 0.1)
+        own = held.classes == 2
+        expected = held.values[own] < np.where(held.as_described[own], high, low)
+        np.testing.assert_array_equal(before[own], expected)
+
+    def test_ranks_agree_with_thresholds(self):
+        held = _held_out(n_classes=6)
+        flags, _ = cross_fitted(held, held.of(held.classes < 0), 0.2)
+        of_known, _ = ranks(held, held.of(held.classes < 0))
+        assert (of_known[flags] <= 0.2 + 1e-9).all()
+        assert (of_known[~flags] > 0.15).all()
+
+    def test_interval_is_binomial_where_images_are_independent(self):
+        # One image per class: the effective number of trials is about the number of classes.
+        n = 400
+        happened = np.arange(n) < 40
+        held = HeldOut(np.zeros(n), np.arange(n), np.zeros(n, bool), np.zeros(n, bool))
+        rate, (low, high) = rate_and_interval(happened, held)
+        exact = binomtest(40, n).proportion_ci(method="exact")
+        assert rate == pytest.approx(0.1)
+        np.testing.assert_allclose([low, high], [exact.low, exact.high], atol=2e-3)
+
+    def test_interval_is_wide_where_classes_differ(self):
+        n = 400
+        classes = np.repeat(np.arange(8), 50)
+        held = HeldOut(np.zeros(n), classes, np.zeros(n, bool), np.zeros(n, bool))
+        by_class = classes == 0  # one class fails, all others never do
+        spread = np.arange(n) % 8 == 0  # every class fails as often
+        wide, narrow = (rate_and_interval(flags, held)[1] for flags in (by_class, spread))
+        assert wide[1] - wide[0] > 3 * (narrow[1] - narrow[0])
+
+    @pytest.mark.parametrize("value", [False, True])
+    def test_interval_at_the_ends(self, value):
+        held = _held_out()
+        rate, (low, high) = rate_and_interval(np.full(len(held.values), value), held)
+        assert rate == pytest.approx(float(value))
+        assert (low, high) == pytest.approx((0.0, 0.308) if not value else (0.692, 1.0), abs=1e-3)
+
+    @pytest.mark.slow
+    def test_interval_covers(self):
+        rng = np.random.default_rng(0)
+        covered = 0
+        for _ in range(300):
+            # Rates of classes vary around 0.1.
+            rates = rng.beta(1, 9, size=30)
+            classes = np.repeat(np.arange(30), 20)
+            held = HeldOut(
+                np.zeros(600), classes, np.zeros(600, bool), np.zeros(600, bool)
+            )
+            low, high = rate_and_interval(rng.random(600) < rates[classes], held)[1]
+            covered += low <= 0.1 <= high
+        assert covered >= 0.93 * 300
+
+
+class TestNoneOfThese:
+    @pytest.mark.parametrize("statistic", ["max", "margin", "probability"])
+    def test_false_alarms_are_as_many_as_accepted(self, statistic):
+        """Over several problems, on test images: a third of the unseen classes is not described."""
+        said, seen, described, detected = [], [], [], []
+        for seed in range(6):
+            data = _problem(seed)
+            hidden = data.unseen_classes[::3]
+            base = CalibratedStacking(ESZSL(), bias=0.05)
+            model = NoneOfThese(base, false_alarm_rate=0.1, statistic=statistic)
+            _fit(model, data, data.signatures.drop(index=hidden))
+            foreign = np.isin(data.y_test_unseen, hidden)
+            rejected = model.is_none(data.X_test_unseen)
+            seen.append(_per_class(model.is_none(data.X_test_seen), data.y_test_seen))
+            described.append(_per_class(rejected[~foreign], data.y_test_unseen[~foreign]))
+            detected.append(_per_class(rejected[foreign], data.y_test_unseen[foreign]))
+            said.append(model.false_alarm_rate_)
+            low, high = model.false_alarm_interval_
+            assert low <= model.false_alarm_rate_ <= high
+        assert np.mean(said) == pytest.approx(0.1, abs=0.02)
+        assert (np.mean(seen) + np.mean(described)) / 2 == pytest.approx(0.1, abs=0.04)
+        assert np.mean(detected) > np.mean(described)
+
+    def test_what_is_said_of_the_model(self):
+        data = _problem()
+        model = _fit(NoneOfThese(ESZSL(), false_alarm_rate=0.1), data)
+        kinds = model.false_alarm_rates_
+        assert (kinds["seen"] + kinds["described"]) / 2 == pytest.approx(model.false_alarm_rate_)
+        assert 0.5 < model.auroc_ <= 1
+        area = np.trapezoid(model.detection_curve_, model.false_alarm_curve_)
+        assert area == pytest.approx(model.auroc_)
+        low, high = model.detection_interval_
+        assert low <= model.detection_rate_ <= high
+        assert set(model.threshold_) == {"seen", "described"}
+
+    def test_rejected_rows_have_the_label(self):
+        data = _problem()
+        model = _fit(NoneOfThese(ESZSL(), false_alarm_rate=0.3), data)
+        X = data.X_test_unseen
+        rejected = model.is_none(X)
+        assert 0.05 < rejected.mean() < 0.95
+        predicted = model.predict(X)
+        assert set(predicted[rejected]) == {"none of these"}
+        np.testing.assert_array_equal(predicted[~rejected], model.estimator_.predict(X)[~rejected])
+        # Scores are those of the estimator.
+        np.testing.assert_array_equal(
+            model.decision_function(X), model.estimator_.decision_function(X)
+        )
+
+    @pytest.mark.parametrize("statistic", ["max", "margin", "probability"])
+    def test_statistic_and_threshold_by_hand(self, statistic):
+        data = _problem()
+        model = _fit(NoneOfThese(ESZSL(), statistic=statistic, false_alarm_rate=0.2), data)
+        X = data.X_test_unseen
+        table = model.predict_proba(X) if statistic == "probability" else model.decision_function(X)
+        ordered = np.sort(table, axis=1)
+        value = ordered[:, -1] - (ordered[:, -2] if statistic == "margin" else 0)
+        if statistic == "probability":  # as if the rivals were as many as in the folds
+            value = value / (value + (1 - value) * 23 / 35)
+        best = model.classes_[table.argmax(axis=1)]
+        seen = np.isin(best, model.seen_classes_)
+        limit = np.where(seen, model.threshold_["seen"], model.threshold_["described"])
+        np.testing.assert_array_equal(model.is_none(X), value < limit)
+
+    def test_labels_of_other_kinds(self):
+        data = _problem(n_seen=8, n_unseen=4)
+        names = {label: i for i, label in enumerate(data.signatures.index)}
+        y = np.asarray([names[label] for label in data.y_train])
+        table = data.signatures.rename(index=names)
+        model = NoneOfThese(ESZSL(), false_alarm_rate=0.4).fit(data.X_train, y, signatures=table)
+        assert model.none_label_ == -1
+        assert model.predict(data.X_test_unseen).dtype.kind == "i"
+        shifted = NoneOfThese(ESZSL()).fit(
+            data.X_train, y - 5, signatures=table.rename(index=lambda i: i - 5)
+        )
+        assert shifted.none_label_ == -6
+        with pytest.raises(ValueError, match="label of a described class"):
+            NoneOfThese(ESZSL(), none_label=3).fit(data.X_train, y, signatures=table)
+        empty = NoneOfThese(ESZSL(), none_label=None, false_alarm_rate=0.4)
+        predicted = empty.fit(data.X_train, y, signatures=table).predict(data.X_test_unseen)
+        assert None in predicted.tolist()
+
+    def test_score_takes_images_of_none(self):
+        data = _problem()
+        hidden = data.unseen_classes[:4]
+        model = _fit(NoneOfThese(ESZSL(), false_alarm_rate=0.2), data, data.signatures.drop(hidden))
+        foreign = np.isin(data.y_test_unseen, hidden)
+        y = np.where(foreign, "none of these", data.y_test_unseen)
+        predicted = model.predict(data.X_test_unseen)
+        by_hand = np.mean([(predicted[y == c] == c).mean() for c in np.unique(y)])
+        assert model.score(data.X_test_unseen, y) == pytest.approx(by_hand)
+        with pytest.raises(ValueError, match="not among classes_"):
+            model.score(data.X_test_unseen, data.y_test_unseen)
+
+    def test_nothing_is_rejected_where_nothing_can_be_left_out(self):
+        data = _problem(n_seen=8, n_unseen=4)
+        model = NoneOfThese(ESZSL()).fit(data.X_train, data.y_train)
+        assert not model.is_none(data.X_test_seen).any()
+        assert np.isnan(model.false_alarm_rate_)
+        few = np.isin(data.y_train, np.unique(data.y_train)[:3])
+        with pytest.warns(UserWarning, match="too few"):
+            model = NoneOfThese(ESZSL()).fit(
+                data.X_train[few], data.y_train[few], signatures=data.signatures
+            )
+        assert not model.is_none(data.X_test_seen).any()
+
+    def test_one_candidate_and_a_pipeline(self):
+        data = _problem(n_seen=8, n_unseen=4)
+        pipeline = make_pipeline(StandardScaler(), ESZSL())
+        model = _fit(NoneOfThese(pipeline, statistic="margin", cv=3), data)
+        assert not model.is_none(data.X_test_seen, classes=data.unseen_classes[:1]).any()
+        model.add_classes(pd.DataFrame([data.signatures.iloc[0] * 0.3 + 0.1], index=["zz"]))
+        assert "zz" in model.classes_
+
+    def test_tensors(self):
+        torch = pytest.importorskip("torch")
+        data = _problem(n_seen=8, n_unseen=4)
+        model = _fit(NoneOfThese(ESZSL(), false_alarm_rate=0.3), data)
+        X = torch.asarray(data.X_test_unseen)
+        np.testing.assert_array_equal(model.predict(X), model.predict(data.X_test_unseen))
+
+
+TREE = {"ant": "insect", "bee": "insect", "cat": "mammal", "insect": "animal", "mammal": "animal"}
+LABELS = np.array(["ant", "bee", "cat"])
+
+
+class TestDescent:
+    def test_by_hand(self):
+        ladder = Ladder(ClassTree(TREE), LABELS)
+        descent = ladder.descend(np.array([[0.3, 0.3, 0.4], [0.1, 0.1, 0.8]]))
+        paths = [[ladder.nodes[i] for i in row if i >= 0] for row in descent.nodes]
+        # The better class is not where the better branch leads.
+        assert paths == [["animal", "insect", "ant"], ["animal", "mammal", "cat"]]
+        np.testing.assert_allclose(descent.probabilities, [[1, 0.6, 0.3], [1, 0.8, 0.8]])
+        depths, chances = descent.above(np.array([0.5, 0.9]))
+        assert depths.tolist() == [1, 0]
+        np.testing.assert_allclose(chances, [0.6, 1.0])
+        # The cat is below the animal only; the bee below the insect, too.
+        wrong = ladder.wrong_from(descent, np.array([1, 2]))
+        np.testing.assert_allclose(wrong, [0.3, 0.0])
+
+    def test_several_roots_and_a_class_without_a_place(self):
+        labels = np.array(["ant", "cat", "zebra"])
+        ladder = Ladder(ClassTree({"ant": "insect", "cat": "mammal"}), labels)
+        descent = ladder.descend(np.array([[0.2, 0.2, 0.6]]))
+        assert [ladder.nodes[i] for i in descent.nodes[0] if i >= 0] == [TOP, "zebra"]
+
+    def test_a_class_that_is_an_inner_node(self):
+        labels = np.array(["ant", "bee", "insect"])
+        ladder = Ladder(ClassTree({"ant": "insect", "bee": "insect", "insect": "animal"}), labels)
+        descent = ladder.descend(np.array([[0.2, 0.2, 0.6], [0.5, 0.2, 0.3]]))
+        ends = [ladder.nodes[i] for i in descent.ends]
+        assert ends == ["insect", "ant"]
+
+    def test_right_is_monotone_in_the_threshold(self):
+        rng = np.random.default_rng(0)
+        ladder = Ladder(ClassTree(TREE), LABELS)
+        descent = ladder.descend(rng.dirichlet(np.ones(3), size=200))
+        true = rng.integers(0, 3, size=200)
+        critical = ladder.wrong_from(descent, true)
+        for threshold in np.linspace(0, 1, 21):
+            depths, _ = descent.above(np.full(200, threshold))
+            places = descent.nodes[np.arange(200), depths]
+            right = ladder.below[true, places]
+            np.testing.assert_array_equal(right, (critical <= threshold) | (depths == 0))
+
+
+class TestRankPredictor:
+    @pytest.mark.parametrize("confidence", [0.7, 0.9])
+    def test_confidence_holds(self, confidence):
+        """Over several problems, on test images of seen and of unseen classes."""
+        said, measured, depths = [], [], []
+        for seed in range(5):
+            data = _problem(seed)
+            tree = cluster_hierarchy(data.signatures)
+            base = CalibratedStacking(ESZSL(), bias=0.05)
+            model = _fit(RankPredictor(base, tree, confidence=confidence), data)
+            said.append(model.right_rate_)
+            low, high = model.right_interval_
+            assert low <= model.right_rate_ <= high
+            above = ClassTree(tree)
+            rates = []
+            for X, y in (
+                (data.X_test_seen, data.y_test_seen),
+                (data.X_test_unseen, data.y_test_unseen),
+            ):
+                nodes, depth, _ = model.predict_rank(X)
+                right = [n == c or n in above.ancestors(c) for n, c in zip(nodes, y, strict=True)]
+                rates.append(_per_class(np.asarray(right), y))
+                depths.append(depth.mean())
+            measured.append(np.mean(rates))
+        assert np.mean(said) == pytest.approx(confidence, abs=0.03)
+        assert np.mean(measured) > confidence - 0.06
+        assert np.mean(depths) > 0.3
+
+    def test_more_confidence_is_less_deep(self):
+        data = _problem()
+        model = _fit(RankPredictor(ESZSL(), confidence=0.8), data)
+        X = data.X_test_unseen
+        means = [model.predict_rank(X, confidence=c).depths.mean() for c in (0.5, 0.8, 0.99)]
+        assert means == sorted(means, reverse=True)
+        assert means[0] > means[2]
+        again = _fit(RankPredictor(ESZSL(), confidence=0.5), data).predict_rank(X)
+        np.testing.assert_array_equal(again.nodes, model.predict_rank(X, confidence=0.5).nodes)
+        with pytest.raises(ValueError, match="between 0 and 1"):
+            model.predict_rank(X, confidence=1.5)
+
+    def test_a_class_that_the_hierarchy_lacks(self):
+        data = _problem(n_seen=8, n_unseen=4)
+        known = data.signatures.drop(index=data.unseen_classes[:1])
+        tree = cluster_hierarchy(known)
+        with pytest.raises(ValueError, match=r"1 of the 12 described classes are not in the"):
+            _fit(RankPredictor(ESZSL(), tree), data)
+        model = _fit(RankPredictor(ESZSL(), tree), data, known)
+        model.add_classes(data.signatures.loc[data.unseen_classes[:1]])
+        nodes, depths, chances = model.predict_rank(data.X_test_unseen)
+        assert len(nodes) == len(depths) == len(chances) == len(data.X_test_unseen)
+
+    def test_without_folds_the_threshold_is_the_confidence(self):
+        data = _problem(n_seen=8, n_unseen=4)
+        model = RankPredictor(ESZSL(), confidence=0.6).fit(data.X_train, data.y_train)
+        assert model.threshold_ == {"seen": 0.6, "described": 0.6}
+        assert np.isnan(model.right_rate_)
+
+    def test_candidates(self):
+        data = _problem(n_seen=8, n_unseen=4)
+        model = _fit(RankPredictor(ESZSL(), confidence=0.5), data)
+        nodes = model.predict_rank(data.X_test_unseen, classes=data.unseen_classes).nodes
+        assert not set(nodes) & set(data.seen_classes)
