@@ -136,9 +136,7 @@ class TestThresholds:
             # Rates of classes vary around 0.1.
             rates = rng.beta(1, 9, size=30)
             classes = np.repeat(np.arange(30), 20)
-            held = HeldOut(
-                np.zeros(600), classes, np.zeros(600, bool), np.zeros(600, bool)
-            )
+            held = HeldOut(np.zeros(600), classes, np.zeros(600, bool), np.zeros(600, bool))
             low, high = rate_and_interval(rng.random(600) < rates[classes], held)[1]
             covered += low <= 0.1 <= high
         assert covered >= 0.93 * 300

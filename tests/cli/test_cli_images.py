@@ -85,6 +85,28 @@ def test_candidates(model, words, expected):
     assert set(pd.read_csv("p.csv")["class"]) <= expected
 
 
+def test_explain(model, capsys):
+    words = ["predict", "m.zsl", "new", "--classes", "cyan", "yellow", "--explain"]
+    assert main([*words, "--out", "p.csv"]) == 0
+    table = pd.read_csv("p.csv").set_index("image")
+    why = table.loc["cyan/0.png", "explanation"]
+    assert re.search(r"runner-up: yellow .*made from: .*%.*told from yellow by: [rgb] 0\.", why)
+    nearest = re.search(r"nearest training pictures: (\w+)/\d.png \((\w+), ", why)
+    assert nearest[1] == nearest[2]
+
+
+@pytest.mark.slow
+def test_none_of_these(folder, capsys):
+    words = ["fit", "new", "--signatures", "classes.csv", *NETWORK, "--method", "eszsl"]
+    assert main([*words, "--jobs", "1", "--none", "0.2", "--out", "n.zsl"]) == 0
+    assert "none of these: 0." in capsys.readouterr().out
+    assert type(read_model("n.zsl").model).__name__ == "NoneOfThese"
+    write_image(folder / "odd" / "1.png", (128, 128, 128), seed=3)
+    assert main(["predict", "n.zsl", "odd", "--out", "p.csv"]) == 0
+    assert pd.read_csv("p.csv")["none_of_these"].dtype == bool
+    assert main(["tune", *words[1:], "--none", "0.2"]) == 1
+
+
 def test_evaluate(model, capsys):
     assert main(["evaluate", "m.zsl", "new", "--device", "cpu"]) == 0
     printed = capsys.readouterr()

@@ -109,9 +109,7 @@ def test_transformers_are_written_as_they_are(step, data, tmp_path):
 
 def test_a_plain_pipeline_of_scikit_learn(data, tmp_path):
     scaler = StandardScaler().fit(data.X_train)
-    method = ESZSL().fit(
-        scaler.transform(data.X_train), data.y_train, signatures=data.signatures
-    )
+    method = ESZSL().fit(scaler.transform(data.X_train), data.y_train, signatures=data.signatures)
     path = export_onnx(Pipeline([("a", scaler), ("b", method)]), tmp_path / "model.onnx")
     scores, _ = _run(path, _rows(data))
     expected = method.decision_function(scaler.transform(_rows(data)))

@@ -98,4 +98,6 @@ class HeldOutCalibration(ZeroShotMetaClassifier):
         return True
 
     def _wrap(self, scorer: ClassScorer) -> ClassScorer:
-        return scorer if scorer.temperature is not None else scorer.at_temperature(self.temperature_)
+        return (
+            scorer if scorer.temperature is not None else scorer.at_temperature(self.temperature_)
+        )

@@ -282,9 +282,7 @@ class NoneOfThese(HeldOutCalibration):
             else:
                 without[own] = -np.inf
             everyone = np.ones(len(table), dtype=bool)
-            out.append(
-                (self._values(fold, table, everyone), self._values(fold, without, foreign))
-            )
+            out.append((self._values(fold, table, everyone), self._values(fold, without, foreign)))
         return out
 
     def _values(self, fold: FoldScores, table: Floats, rows: NDArray[np.bool_]) -> HeldOut:
@@ -346,5 +344,3 @@ def _automatic(classes: NDArray[Any]) -> Any:
 def _empty() -> HeldOut:
     nothing = np.empty(0, dtype=bool)
     return HeldOut(np.empty(0), np.empty(0, dtype=np.intp), nothing, nothing)
-
-

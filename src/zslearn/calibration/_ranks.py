@@ -208,9 +208,7 @@ class RankPredictor(HeldOutCalibration):
             ends = [ladder.class_of[end] for end in descent.ends.tolist()]
             # What lies below a threshold is wrong, as in NoneOfThese: hence the sign.
             values = -ladder.wrong_from(descent, fold.true)
-            parts.append(
-                HeldOut(values, fold.true, fold.left_out[fold.true], fold.left_out[ends])
-            )
+            parts.append(HeldOut(values, fold.true, fold.left_out[fold.true], fold.left_out[ends]))
             descents.append(descent)
         nothing = np.empty(0, dtype=bool)
         whole = joined(parts) if parts else HeldOut(np.empty(0), nothing + 0, nothing, nothing)
@@ -241,16 +239,13 @@ class RankPredictor(HeldOutCalibration):
         return -seen, -described
 
 
-def _mean_depth(
-    descents: list[Descent], whole: HeldOut, thresholds: tuple[float, float]
-) -> float:
+def _mean_depth(descents: list[Descent], whole: HeldOut, thresholds: tuple[float, float]) -> float:
     """The mean depth of the nodes that are named for held-out images."""
     if not descents:
         return float("nan")
     own = np.where(whole.as_described, thresholds[1], thresholds[0])
     cuts = np.cumsum([len(descent.nodes) for descent in descents])[:-1]
     depths = [
-        descent.above(part)[0]
-        for descent, part in zip(descents, np.split(own, cuts), strict=True)
+        descent.above(part)[0] for descent, part in zip(descents, np.split(own, cuts), strict=True)
     ]
     return float(whole.weights @ np.concatenate(depths))

@@ -118,6 +118,13 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
         metavar="CLASS",
         help="classes whose images are not trained on",
     )
+    parser.add_argument(
+        "--none",
+        type=float,
+        default=None,
+        metavar="RATE",
+        help="tell images of none of the classes, at this share of false alarms, such as 0.05",
+    )
     parser.add_argument("--seed", type=int, default=0, metavar="SEED", help="(default: 0)")
     parser.add_argument(
         "--jobs",
@@ -141,6 +148,11 @@ def run_fit(arguments: argparse.Namespace) -> int:
     print(f"{n_seen} classes with images, {n_unseen} described only")
     if n_unseen:
         print(f"described only: {plain(name_some(model.unseen_classes_.tolist(), 10))}")
+    if arguments.none is not None:
+        print(
+            f"none of these: {model.false_alarm_rate_:.3f} of images of known classes are taken for "
+            f"none, {model.detection_rate_:.3f} of others are found (classes left out)"
+        )
     print(f"wrote {plain(arguments.out)}")
     return 0
 
@@ -149,6 +161,8 @@ def run_tune(arguments: argparse.Namespace) -> int:
     """Search, and print the best settings."""
     if arguments.tune == "none":
         raise ValueError("--tune none leaves nothing to search; name a grid.")
+    if arguments.none is not None:
+        raise ValueError("--none is for zslearn fit.")
     _, _, model = _fitted(arguments)
     results = getattr(model, "cv_results_", {})
     # The first is what settings were chosen by.
@@ -188,6 +202,7 @@ def _fitted(arguments: argparse.Namespace) -> tuple[ImageFeatures, Description, 
             arguments.method,
             tune=None if arguments.tune == "none" else arguments.tune,
             leave_out=arguments.leave_out,
+            none_rate=arguments.none,
             random_state=arguments.seed,
             n_jobs=arguments.jobs,
             progress=True,

@@ -17,6 +17,7 @@ from zslearn.recognition import (
     add_classes_to_file,
     describe_in_words,
     evaluate_images,
+    explain_predictions,
     features_for_model,
     prediction_table,
     read_class_table,
@@ -56,6 +57,12 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     predict.add_argument(
         "--out", type=Path, default=None, metavar="FILE", help="write a table .csv (default: print)"
+    )
+    predict.add_argument(
+        "--explain",
+        action="store_true",
+        help="also say why: which seen classes a described one was made from, which attributes "
+        "told it from the runner-up, and the nearest training pictures",
     )
     add_network_options(predict, backbone=False)
     predict.set_defaults(run=run_predict)
@@ -125,12 +132,19 @@ def run_predict(arguments: argparse.Namespace) -> int:
         table = prediction_table(
             file.model, features.X, features.images, classes=classes, top=arguments.top
         )
+        reasons = (
+            explain_predictions(file, features.X, classes=classes) if arguments.explain else []
+        )
+    if reasons and (arguments.out is not None or not sys.stdout.isatty()):
+        table["explanation"] = ["; ".join(str(why).split("\n  ")[1:]) for why in reasons]
     if arguments.out is not None:
         with replacing(arguments.out) as temporary:
             table.to_csv(temporary, index=False, float_format="%.6g")
         print(f"wrote {plain(arguments.out)}: {len(table)} images")
     elif sys.stdout.isatty():
         _print_predictions(table)
+        for name, why in zip(features.images[:_ROWS], reasons, strict=False):
+            print(f"{plain(name)}: {plain(why, lines=True)}")
     else:
         table.to_csv(sys.stdout, index=False, float_format="%.6g")
     return 0

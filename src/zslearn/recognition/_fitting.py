@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import clone
 
-from zslearn.calibration import CalibratedStacking
+from zslearn.calibration import CalibratedStacking, NoneOfThese
 from zslearn.experiments import Protocol, TuningOptions, find_method
 from zslearn.features import ImageFeatures
 from zslearn.utils import did_you_mean, name_near_misses, name_some
@@ -41,6 +42,7 @@ def fit_images(
     *,
     tune: str | None = "fast",
     leave_out: Iterable[str] = (),
+    none_rate: float | None = None,
     random_state: int = 0,
     n_jobs: int | None = None,
     progress: bool = False,
@@ -62,6 +64,9 @@ def fit_images(
         The grid of hyper-parameters to search; None takes the method's defaults.
     leave_out : iterable of str, default=()
         Classes whose images are not trained on.
+    none_rate : float, optional
+        Say "none of these" of images that no described class fits, at this share of false alarms;
+        see :class:`~zslearn.calibration.NoneOfThese`.
     random_state : int, default=0
         Decides the folds, and what a method leaves to chance.
     n_jobs : int, optional
@@ -74,7 +79,7 @@ def fit_images(
     zero-shot estimator
         Fitted, with probabilities: :class:`~zslearn.model_selection.ZeroShotSearchCV`, or
         :class:`~zslearn.calibration.CalibratedStacking` without tuning or where fewer than four
-        classes have images.
+        classes have images; with `none_rate` :class:`~zslearn.calibration.NoneOfThese`.
 
     Raises
     ------
@@ -105,7 +110,8 @@ def fit_images(
         calibrated = CalibratedStacking(
             estimator, temperature="cv", n_jobs=n_jobs, random_state=random_state
         )
-        return calibrated.fit(X, y, signatures=signatures)
+        model = calibrated.fit(X, y, signatures=signatures)
+        return _rejecting(model, part, none_rate, n_jobs, random_state)
     options = TuningOptions(
         "gzsl",
         tune,
@@ -114,7 +120,21 @@ def fit_images(
         progress=progress,
         temperature="cv",
     )
-    return known.tune(estimator, part, options)
+    model = known.tune(estimator, part, options)
+    return _rejecting(model, part, none_rate, n_jobs, random_state)
+
+
+def _rejecting(
+    model: Any, part: _TrainingPart, rate: float | None, n_jobs: int | None, seed: int
+) -> Any:
+    """The model, with a threshold below which it says "none of these" where a rate is given."""
+    if rate is None:
+        return model
+    chosen = CalibratedStacking(
+        clone(model.estimator_), bias=float(model.bias_), temperature=model.temperature_
+    )
+    rejecting = NoneOfThese(chosen, false_alarm_rate=rate, n_jobs=n_jobs, random_state=seed)
+    return rejecting.fit(part.X_train, part.y_train, signatures=part.signatures)
 
 
 def _training(

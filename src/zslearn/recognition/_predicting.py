@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from zslearn.inspection import Explanation, TrainingPictures, explain
+from zslearn.persistence import ModelFile
 from zslearn.utils import did_you_mean, name_some, row_blocks, to_numpy
 
 #: What stands beside a class: there were images of it, or it is known by its description alone.
@@ -44,7 +46,9 @@ def prediction_table(
         One row per image: "image", "class", "known_by" ("seen", or "described only" for a class
         without training images) and "probability", which is NaN where the model has none; the same
         for the second best as "runner_up", "runner_up_known_by", "runner_up_probability"; and for
-        further ones as "class_3", "known_by_3", "probability_3", ….
+        further ones as "class_3", "known_by_3", "probability_3", …. Where the model can tell
+        images of none of the candidates (:class:`~zslearn.calibration.NoneOfThese`), the column
+        "none_of_these" says it, and "class" is the nearest class all the same.
 
     Examples
     --------
@@ -59,17 +63,55 @@ def prediction_table(
     """
     labels = _candidates(model, classes)
     k = min(max(top, 2), len(labels))
-    best, chances = [], []
+    best, chances, none = [], [], []
     for rows in row_blocks(len(X), 8 * (len(labels) + X.shape[1])):
         found, _ = model.predict_top_k(X[rows], k, classes=labels)
         best.append(found)
         chances.append(_probabilities(model, X[rows], labels, found))
-    return _table(
+        if hasattr(model, "is_none"):
+            none.append(model.is_none(X[rows], classes=labels))
+    table = _table(
         list(images),
         np.concatenate(best),
         np.concatenate(chances),
         set(model.seen_classes_.tolist()),
     )
+    if none:
+        table.insert(1, "none_of_these", np.concatenate(none))
+    return table
+
+
+def explain_predictions(
+    file: ModelFile, X: NDArray[Any], *, classes: Sequence[Any] | None = None, k: int = 3
+) -> list[Explanation]:
+    """Say why images are predicted as they are, by a model file that knows its training images.
+
+    Parameters
+    ----------
+    file : ModelFile
+        A model with its `about` and `extras`, as :func:`save_image_model` writes them.
+    X : array of shape (n_images, n_features)
+        Image features.
+    classes : sequence of labels, optional
+        The candidates; by default every described class.
+    k : int, default=3
+        How many seen classes, attributes and pictures are named at most.
+
+    Returns
+    -------
+    list of Explanation
+        One per image; see :func:`~zslearn.inspection.explain`. The nearest training pictures are
+        named where the file knows them.
+    """
+    known = file.extras.get("training_features")
+    record = file.about.get("training")
+    record = record if isinstance(record, Mapping) else {}
+    labels, names = list(record.get("labels") or []), list(record.get("images") or [])
+    training = None
+    if known is not None and len(known) == len(labels) == len(names):
+        training = TrainingPictures(known, np.asarray(labels), names)
+    candidates = _candidates(file.model, classes)
+    return explain(file.model, X, classes=candidates, k=k, training=training)
 
 
 def _candidates(model: Any, classes: Sequence[Any] | None) -> NDArray[Any]:
