@@ -43,7 +43,8 @@ def test_version(capsys):
         (
             ["demos"],
             "zslearn: error: there is no command 'demos'. Did you mean 'demo'? "
-            "There are: demo, data, bench, table, export. (see zslearn --help)",
+            "There are: demo, data, features, fit, tune, predict, evaluate, add-class, "
+            "bench, table, export. (see zslearn --help)",
         ),
         (
             ["data", "burn"],
