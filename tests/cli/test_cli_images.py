@@ -10,7 +10,7 @@ import pytest
 
 from small_images import COLORS, open_clip, timm, write_colors, write_image  # noqa: F401
 from zslearn.cli import main
-from zslearn.features import load_features
+from zslearn.features import load_features, text_features
 from zslearn.persistence import read_model
 
 pytest.importorskip("torch")
@@ -272,3 +272,20 @@ def test_left_out_images_are_named(folder, capsys):
     assert "19 images, 1 left out, 5 classes" in printed.out
     assert main(["features", "show", "features.npz"]) == 0
     assert '"backbone": "timm:tiny"' in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_prompts_alone_in_the_benchmark(folder, open_clip, capsys):  # noqa: F811
+    network = ["--backbone", "open_clip:ViT-T/colors", "--device", "cpu"]
+    assert main(["features", "extract", "new", *network, "--out", "f.npz"]) == 0
+    text = text_features(list(COLORS), backbone="open_clip:ViT-T/colors")
+    text.to_csv("text.csv", index_label="class")
+    words = ["bench", "f.npz", "--unseen", "cyan", "red", "--setting", "zsl", "--jobs", "1"]
+    method = ["--methods", "zslearn.experiments:PromptsOnly"]
+    assert main([*words, *method, "--signatures-file", "text.csv"]) == 0
+    assert re.search(r"PromptsOnly +1\.000", capsys.readouterr().out)
+    assert main([*words, *method, "--signatures-file", "classes.csv", "--out", "r2"]) == 0
+    two = pd.read_csv("classes.csv").drop(columns="b")
+    two.to_csv("two.csv", index=False)
+    assert main([*words, *method, "--signatures-file", "two.csv", "--out", "r3"]) == 1
+    assert "compares the two sides of one model" in capsys.readouterr().err

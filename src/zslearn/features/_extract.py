@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -234,7 +234,8 @@ class _Run:
         batch: list[_Read] = []
 
         def flush() -> None:
-            X.append(self.backbone.features_of_pixels(np.stack([r.pixels for r in batch])))
+            pixels = np.stack([read.pixels for read in batch if read.pixels is not None])
+            X.append(self.backbone.features_of_pixels(pixels))
             kept.extend(_Read(read.row, read.digest) for read in batch)
             batch.clear()
 
@@ -257,7 +258,7 @@ class _Run:
             skipped,
         )
 
-    def _read_ahead(self, rows: Sequence[int]) -> Iterator[_Read]:
+    def _read_ahead(self, rows: Sequence[int]) -> Generator[_Read, None, None]:
         """Read images in threads, a few batches ahead, in order."""
         waiting: deque[Future[_Read]] = deque()
         todo = iter(rows)

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,7 +83,7 @@ class Parts:
 
     def write(self, number: int, part: Part) -> None:
         """Keep a part."""
-        arrays = {
+        arrays: dict[str, NDArray[Any]] = {
             "X": part.X,
             "rows": np.asarray(part.rows, dtype=np.int64),
             "digests": text_array(part.digests),
