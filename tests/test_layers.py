@@ -21,6 +21,7 @@ FLOORS = [
     {"cli"},
     {"serving"},
     {"utils.estimator_checks"},
+    {"recognition"},
     {"experiments"},
     {"persistence", "inspection", "export"},
     {"model_selection"},

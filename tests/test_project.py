@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from zslearn.utils import import_optional
-from zslearn.utils._optional import _EXTRAS
+from zslearn.utils._optional import _EXTRAS, _PACKAGES
 
 ROOT = Path(__file__).parents[1]
 
@@ -25,7 +25,8 @@ def _extras():
 
 def test_errors_name_extras_that_exist():
     for module, extra in _EXTRAS.items():
-        assert any(re.match(rf"{module}\b", need) for need in _extras()[extra]), module
+        package = _PACKAGES.get(module, module)
+        assert any(re.match(rf"{package}\b", need) for need in _extras()[extra]), module
 
 
 def test_a_missing_module_is_an_error_that_names_the_extra(monkeypatch):

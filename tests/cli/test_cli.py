@@ -44,7 +44,8 @@ def test_version(capsys):
         (
             ["demos"],
             "zslearn: error: there is no command 'demos'. Did you mean 'demo'? "
-            "There are: demo, data, bench, table, signatures, export, report. (see zslearn --help)",
+            "There are: demo, data, features, fit, tune, predict, evaluate, add-class, bench, "
+            "table, signatures, export, report. (see zslearn --help)",
         ),
         (
             ["data", "burn"],

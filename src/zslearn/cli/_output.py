@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pandas as pd
@@ -46,3 +49,18 @@ def _text(cell: Any) -> Text:
 def say(text: str) -> None:
     """Tell a person what is being done; on standard error, so that results can be piped."""
     print(f"{plain(text)} …", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Show warnings of the library, which arise within, as one line each on standard error."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        warnings.simplefilter("always", UserWarning)
+        try:
+            yield
+        finally:
+            for warning in caught:
+                text = plain(" ".join(str(warning.message).split()))
+                if issubclass(warning.category, UserWarning):
+                    print(f"zslearn: warning: {text}", file=sys.stderr)

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from zslearn.datasets._limits import Budget, FileLimitError, reason
 from zslearn.utils import name_some
 
-#: The array that is read out of several.
+#: The array that is read out of several: features, or labels.
 _WANTED = ("X", "features")
+_LABELS = ("y", "labels")
 _BLOCK = 2**20
 
 
@@ -55,20 +56,51 @@ def read_array(path: Path) -> NDArray[Any]:
             raise ValueError(f"{path}: the array cannot be read ({reason(error)}).") from error
 
 
+def read_archive_labels(path: Path) -> NDArray[Any] | None:
+    """The labels that stand beside the features in a file ``.npz``, or None.
+
+    Parameters
+    ----------
+    path : Path
+        A file with an array named "y" or "labels".
+
+    Returns
+    -------
+    ndarray or None
+        The array.
+
+    Raises
+    ------
+    ValueError
+        The file is damaged or would take too much memory.
+    """
+    with open(path, "rb") as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                names = {member.filename.removesuffix(".npy") for member in archive.infolist()}
+            if names.isdisjoint(_LABELS):
+                return None
+            return _from_archive(path, file, _LABELS)
+        except FileLimitError:
+            raise
+        except Exception as error:
+            raise ValueError(f"{path}: the labels cannot be read ({reason(error)}).") from error
+
+
 def _mapped(path: Path, file: IO[bytes]) -> NDArray[Any]:
     shape, order, dtype = read_header(file, path.stat().st_size)
     return np.memmap(path, dtype=dtype, mode="r", shape=shape, order=order, offset=file.tell())
 
 
-def _from_archive(path: Path, file: IO[bytes]) -> NDArray[Any]:
+def _from_archive(path: Path, file: IO[bytes], searched: tuple[str, ...] = _WANTED) -> NDArray[Any]:
     budget = Budget(path)
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
         names = [member.filename.removesuffix(".npy") for member in members]
-        wanted = range(1) if len(names) == 1 else [i for i, n in enumerate(names) if n in _WANTED]
+        wanted = range(1) if len(names) == 1 else [i for i, n in enumerate(names) if n in searched]
         if len(wanted) != 1:
             raise _UnreadableError(
-                f"it holds {len(names)} arrays ({name_some(names)}); name one of them X"
+                f"it holds {len(names)} arrays ({name_some(names)}); name one of them {searched[0]}"
             )
         member = members[wanted[0]]
         if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):

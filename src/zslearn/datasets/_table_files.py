@@ -55,7 +55,8 @@ def load_table(
     features : path, DataFrame or array-like of shape (n_samples, n_features)
         A DataFrame, or a file ``.csv`` or ``.parquet``, with one row per sample: all columns but
         those of labels and parts are features. Or an array, or a file ``.npy`` (it is
-        memory-mapped) or ``.npz`` with one array, or one named "X" or "features". Or a folder with
+        memory-mapped) or ``.npz`` with one array, or one named "X" or "features", beside which "y"
+        or "labels" may hold the labels, as those of :mod:`zslearn.features` do. Or a folder with
         files ``features``, ``labels``, ``signatures``, ``unseen.txt``, ``parts`` and ``images.npy``
         of such kinds; what is given as an argument takes the place of a file there.
     labels : path, Series, DataFrame or array-like of shape (n_samples,), default=None

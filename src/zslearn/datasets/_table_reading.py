@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from zslearn.datasets._array_files import read_array
+from zslearn.datasets._array_files import read_archive_labels, read_array
 from zslearn.datasets._parquet_files import read_parquet
 from zslearn.datasets._text_tables import read_csv
 from zslearn.utils import name_some
@@ -96,11 +96,11 @@ def read_samples(
     table, is_text, where = _features_table(features, label or LABEL, part_column)
     if labels is None:
         if table is None:
-            raise ValueError(
-                f"{where}: an array has no column of labels; give labels=, or a table."
-            )
-        y, parts = _columns_of_labels(table, label or LABEL, part_column, where)
-        table = table.drop(columns=[label or LABEL, *([part_column] if parts is not None else [])])
+            y, parts = _labels_of_archive(features, where), None
+        else:
+            y, parts = _columns_of_labels(table, label or LABEL, part_column, where)
+            others = [part_column] if parts is not None else []
+            table = table.drop(columns=[label or LABEL, *others])
     else:
         _refuse_other_order(features, labels)
         y, parts, is_text = _read_labels(labels, label, part_column)
@@ -114,6 +114,15 @@ def read_samples(
     X, names = _features_array(features) if table is None else _numbers(table, drop, where)
     refuse_row_numbers(X, names, where)
     return Samples(X, names, y, is_text, parts)
+
+
+def _labels_of_archive(features: Any, where: str) -> NDArray[Any]:
+    """Labels that stand beside an array of features in its file."""
+    if is_file(features) and Path(features).suffix == ".npz":
+        labels = read_archive_labels(Path(features))
+        if labels is not None:
+            return plain_labels(labels, where)
+    raise ValueError(f"{where}: an array has no column of labels; give labels=, or a table.")
 
 
 def _has(table: pd.DataFrame, column: Any) -> bool:

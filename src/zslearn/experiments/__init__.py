@@ -11,6 +11,7 @@ from zslearn.experiments._examples import save_examples
 from zslearn.experiments._figures import save_curves, save_predictions
 from zslearn.experiments._methods import METHODS, Method, default_methods, find_method
 from zslearn.experiments._palette import MethodStyle, method_style
+from zslearn.experiments._prompts_only import PromptsOnly
 from zslearn.experiments._protocol import GRIDS, PROTOCOLS, Protocol, authors_protocol
 from zslearn.experiments._published import TABLES, load_published, published_value
 from zslearn.experiments._ranks import (
@@ -52,6 +53,7 @@ __all__ = [
     "Method",
     "MethodStyle",
     "Predictions",
+    "PromptsOnly",
     "Protocol",
     "Ranking",
     "ResultTable",

@@ -39,6 +39,8 @@ class TuningOptions:
         Whether a bar is drawn.
     rescale_bias : bool
         Whether calibration factors of folds are brought to the scale of the final scores.
+    temperature : "cv", float or None
+        Of the probabilities; see :class:`~zslearn.model_selection.ZeroShotSearchCV`.
     """
 
     setting: str
@@ -49,6 +51,7 @@ class TuningOptions:
     n_jobs: int | None = None
     progress: bool = False
     rescale_bias: bool = True
+    temperature: str | float | None = None
 
     def search(self, estimator: Any, grid: Any, **options: Any) -> ZeroShotSearchCV:
         """A search under these options."""
@@ -59,6 +62,7 @@ class TuningOptions:
             "n_jobs": self.n_jobs,
             "progress": self.progress,
             "rescale_bias": self.rescale_bias,
+            "temperature": self.temperature,
         }
         return ZeroShotSearchCV(estimator, grid, **(defaults | options))
 
@@ -145,6 +149,7 @@ def tune_on_exemplars(
             checkpoint=options.shared or options.checkpoint,
             cv=_conventional(options.cv),
             scoring={"exemplar_distance": exemplar_distance_score},
+            temperature=None,
         ),
         data,
     )

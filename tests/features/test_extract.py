@@ -1,0 +1,289 @@
+from __future__ import annotations
+
+import contextlib
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from small_images import COLORS, open_clip, timm, write_colors, write_image  # noqa: F401
+from zslearn.datasets import load_table
+from zslearn.features import (
+    ImageFeatures,
+    PromptClassifier,
+    _extract,
+    _parts,
+    extract_features,
+    load_backbone,
+    load_features,
+    refuse_other_features,
+    text_features,
+)
+from zslearn.utils import InputWarning
+
+pytest.importorskip("torch")
+pytest.importorskip("PIL")
+pytestmark = pytest.mark.usefixtures("timm")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_colors(tmp_path / "images")
+
+
+def extract(images, **options):
+    return extract_features(images, "timm:tiny", device="cpu", **options)
+
+
+def test_rows_are_images_in_order(folder):
+    features = extract(folder, batch_size=5, workers=3)
+    assert features.X.shape == (24, 12)
+    assert features.X.dtype == np.float32
+    assert features.images[:2] == ("blue/0.png", "blue/1.png")
+    assert features.y.tolist() == sorted(features.y.tolist())
+    assert features.rate > 0
+    # Alone in its batch, each image has the same features.
+    for row in (0, 7, 23):
+        alone = extract([folder / features.images[row]])
+        np.testing.assert_allclose(alone.X[0], features.X[row], rtol=1e-5)
+        assert alone.digests == (features.digests[row],)
+    assert len(set(features.digests)) == 24
+
+
+def test_the_record_says_what_made_them(folder):
+    about = extract(folder).about
+    assert about["backbone"] == "timm:tiny"
+    assert about["preprocessing"]["interpolation"] == "bicubic"
+    assert len(about["weights_sha256"]) == 64
+    assert about["boxes"] is False
+    assert set(about["versions"]) == {"zslearn", "torch", "pillow"}
+
+
+def test_files_come_back_and_hold_no_pickles(folder, tmp_path):
+    features = extract(folder, out=tmp_path / "f.npz")
+    again = load_features(tmp_path / "f.npz")
+    assert np.array_equal(again.X, features.X)
+    assert again.y.tolist() == features.y.tolist()
+    assert (again.images, again.digests, again.about) == (
+        features.images,
+        features.digests,
+        features.about,
+    )
+    with np.load(tmp_path / "f.npz", allow_pickle=False) as arrays:
+        assert set(arrays) == {"X", "y", "images", "digests", "about"}
+        assert all(arrays[name].dtype.kind in "fUu" for name in arrays)
+    assert [path.name for path in tmp_path.iterdir() if "parts" in path.name] == []
+
+
+def test_load_table_takes_the_file(folder, tmp_path):
+    extract(folder, out=tmp_path / "f.npz")
+    signatures = pd.DataFrame(COLORS, index=["r", "g", "b"]).T.astype(float)
+    data = load_table(tmp_path / "f.npz", signatures=signatures, unseen_classes=["cyan"])
+    assert data.X_test_unseen.shape == (4, 12)
+    assert set(data.seen_classes) == set(COLORS) - {"cyan"}
+    np.savez(tmp_path / "g.npz", X=np.eye(3))
+    with pytest.raises(ValueError, match="an array has no column of labels"):
+        load_table(tmp_path / "g.npz", signatures=signatures, unseen_classes=["cyan"])
+
+
+def test_unreadable_images_are_listed_and_skipped(folder, tmp_path):
+    (folder / "red" / "1.png").write_bytes(b"no image")
+    (folder / "blue" / "0.png").write_bytes(b"")
+    features = extract(folder, out=tmp_path / "f.npz", batch_size=4)
+    assert dict(features.skipped) == {
+        "blue/0.png": "the file is empty",
+        "red/1.png": "no image of a known kind",
+    }
+    assert len(features) == 22
+    assert features.images.count("red/1.png") == 0
+    assert load_features(tmp_path / "f.npz").skipped == features.skipped
+
+
+def test_a_class_without_a_readable_image_is_named(folder):
+    for path in (folder / "red").iterdir():
+        path.write_bytes(b"x")
+    with pytest.warns(InputWarning, match="No image of 'red' could be read; this class has no"):
+        assert "red" not in extract(folder).y
+
+
+def test_no_readable_image_at_all(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "1.png").write_bytes(b"x")
+    with pytest.raises(ValueError, match=r"None of the 1 images can be read: a/1.png \(no image"):
+        extract(tmp_path)
+
+
+def test_images_that_vanish_between_list_and_read(folder, monkeypatch):
+    real = _extract._inputs
+
+    def remove(*arguments):
+        (folder / "red" / "2.png").unlink()
+        return real(*arguments)
+
+    monkeypatch.setattr(_extract, "_inputs", remove)
+    features = extract(folder)
+    assert features.skipped == [("red/2.png", "there is no such file")]
+    assert len(features) == 23
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    monkeypatch.setattr(_extract, "PART_SIZE", 5)
+    monkeypatch.setattr(_parts, "PART_SIZE", 5)
+
+
+def interrupted(folder, out, monkeypatch, after):
+    """Extract until some images were read; how many were read in all."""
+    read, real = [], _extract._Run._read
+
+    def stop(self, row):
+        if len(read) >= after:
+            raise KeyboardInterrupt
+        read.append(row)
+        return real(self, row)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_extract._Run, "_read", stop)
+        with pytest.raises(KeyboardInterrupt):
+            extract(folder, out=out, workers=1, batch_size=2)
+    return read
+
+
+def test_an_interruption_keeps_finished_parts(folder, tmp_path, monkeypatch, small_parts):
+    out = tmp_path / "f.npz"
+    whole = extract(folder, batch_size=2)
+    interrupted(folder, out, monkeypatch, after=17)
+    assert not out.exists()
+    parts = tmp_path / "f.npz.parts"
+    kept = sorted(parts.glob("part-*.npz"))
+    assert len(kept) == 3
+    # A part that was damaged since is computed again.
+    kept[1].write_bytes(kept[1].read_bytes()[:-40])
+    read, real = [], _extract._Run._read
+    monkeypatch.setattr(
+        _extract._Run, "_read", lambda self, row: (read.append(row), real(self, row))[1]
+    )
+    said = []
+    features = extract(folder, out=out, batch_size=2, say=said.append)
+    assert sorted(read) == [5, 6, 7, 8, 9, *range(15, 24)]
+    assert said == ["Going on: 15 of 24 images are done"]
+    assert np.array_equal(features.X, whole.X)
+    assert features.digests == whole.digests
+    assert not parts.exists()
+    # Nothing is computed where all is there.
+    read.clear()
+    again = extract(folder, out=out, batch_size=2)
+    assert not read
+    assert np.array_equal(again.X, whole.X)
+    extract(folder, out=out, batch_size=2, resume=False)
+    assert len(read) == 24
+
+
+@pytest.mark.parametrize("change", ["image", "boxes", "backbone", "label"])
+def test_parts_of_other_inputs_are_not_used(folder, tmp_path, monkeypatch, small_parts, change):
+    out = tmp_path / "f.npz"
+    interrupted(folder, out, monkeypatch, after=17)
+    options = {}
+    if change == "image":
+        write_image(folder / "blue" / "0.png", COLORS["red"], seed=99)
+        os.utime(folder / "blue" / "0.png", (1, 1))
+    elif change == "label":
+        (folder / "blue").rename(folder / "azure")
+    elif change == "boxes":
+        names = [p.relative_to(folder).as_posix() for p in sorted(folder.rglob("*.png"))]
+        rows = "".join(f"{name},2,2,8,8\n" for name in names)
+        (tmp_path / "boxes.csv").write_text(f"path,x,y,width,height\n{rows}")
+        options["boxes"] = tmp_path / "boxes.csv"
+    said = []
+    name = "timm:tiny2" if change == "backbone" else "timm:tiny"
+    features = extract_features(
+        folder, name, device="cpu", out=out, say=said.append, batch_size=2, **options
+    )
+    assert said == []
+    fresh = extract_features(folder, name, device="cpu", batch_size=2, **options)
+    assert np.array_equal(features.X, fresh.X)
+
+
+def test_boxes_are_cut(tmp_path):
+    from PIL import Image
+
+    pixels = np.zeros((20, 40, 3), dtype=np.uint8)
+    pixels[5:15, 20:30] = (255, 0, 0)
+    Image.fromarray(pixels).save(tmp_path / "1.png")
+    (tmp_path / "boxes.csv").write_text("path,x,y,width,height\n1.png,20,5,10,10\n")
+    cut = extract(tmp_path, boxes=tmp_path / "boxes.csv")
+    np.testing.assert_allclose(cut.X[0], np.repeat([1.0, -2.0, -1.0], 4), rtol=1e-5)
+    assert cut.about["boxes"] is True
+
+
+@pytest.mark.parametrize("option", [{"batch_size": 0}, {"workers": 0}])
+def test_numbers_that_cannot_be(folder, option):
+    with pytest.raises(ValueError, match="must be positive"):
+        extract(folder, **option)
+
+
+def test_a_file_of_another_kind(folder, tmp_path):
+    with pytest.raises(ValueError, match=r"ends in \.npz"):
+        load_features(tmp_path / "f.csv")
+    path = tmp_path / "f.npz"
+    for arrays, message in (
+        ({"Z": np.eye(2)}, "no array 'X'"),
+        ({"X": np.eye(2), "y": np.eye(2)}, "'y' has shape"),
+        ({"X": np.eye(2), "images": np.array(["a"])}, "'images' has shape"),
+        ({"X": np.eye(2), "about": np.frombuffer(b"[1", np.uint8)}, "should be JSON"),
+        ({"X": np.eye(2), "about": np.frombuffer(b"[]", np.uint8)}, "no JSON object"),
+        ({"X": np.array([[object()]])}, "cannot be read"),
+    ):
+        np.savez(path, **arrays)
+        with pytest.raises(ValueError, match=message):
+            load_features(path)
+    extract(folder, out=path)
+    data = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        hurt = bytearray(data[: rng.integers(1, len(data))] if rng.random() < 0.3 else data)
+        for at in rng.integers(0, len(hurt), 3):
+            hurt[at] = rng.integers(0, 256)
+        path.write_bytes(bytes(hurt))
+        with contextlib.suppress(ValueError):
+            load_features(path)
+
+
+def test_features_of_another_network_are_refused_and_both_named(folder):
+    ours, theirs = (load_backbone(f"timm:{name}", device="cpu").about for name in ("tiny", "tiny2"))
+    with pytest.raises(ValueError, match="timm:tiny2; the model was fitted on features of timm:ti"):
+        refuse_other_features(ours, theirs, whose="the model", where="f.npz")
+    other = {**ours, "weights_sha256": "0" * 64}
+    with pytest.raises(ValueError, match="the weights of these features is 0000"):
+        refuse_other_features(ours, other, whose="the model", where="f.npz")
+    squashed = load_backbone("timm:tiny", device="cpu", crop="squash").about
+    with pytest.raises(ValueError, match="the preprocessing of these features is .*squash"):
+        refuse_other_features(ours, squashed, whose="the model", where="f.npz")
+    refuse_other_features(ours, ours, whose="the model", where="f.npz")
+    refuse_other_features({}, theirs, whose="the model", where="f.npz")
+
+
+def test_some_rows():
+    features = ImageFeatures(np.eye(3), np.array(list("abc")), ("x", "y", "z"), ("1", "2", "3"))
+    some = features.take(np.array([True, False, True]))
+    assert (some.y.tolist(), some.images, some.digests) == (["a", "c"], ("x", "z"), ("1", "3"))
+
+
+def test_prompts_alone_name_colours(folder, open_clip):  # noqa: F811
+    backbone = load_backbone("open_clip:ViT-T/colors", device="cpu")
+    features = extract_features(folder, backbone)
+    classes = text_features(list(COLORS), ["a {}.", "the color {}"], backbone=backbone)
+    assert list(classes.index) == list(COLORS)
+    model = PromptClassifier(classes)
+    assert (model.predict(features.X) == features.y).mean() == 1
+    top, scores = model.predict_top_k(features.X, 3, classes=["red", "blue", "cyan"])
+    assert set(top.ravel()) == {"red", "blue", "cyan"}
+    assert (np.diff(scores, axis=1) <= 0).all()
+    np.testing.assert_allclose(model.predict_proba(features.X).sum(axis=1), 1)
+    with pytest.raises(ValueError, match="Unknown classes: 'pink'"):
+        model.predict(features.X, classes=["pink"])
+    with pytest.raises(ValueError, match="Both sides must come from one model"):
+        model.predict(np.eye(7))
+    with pytest.raises(ValueError, match="where the name stands"):
+        text_features(["red"], ["a colour"], backbone=backbone)

@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+
+from zslearn.features import list_images
+from zslearn.utils import InputWarning
+
+
+def touch(folder, *names):
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"")
+
+
+def test_a_folder_per_class(tmp_path):
+    touch(tmp_path, "b/2.JPG", "b/deep/er/1.png", "a/x.webp", "a/notes.txt", "a/.hidden.png")
+    touch(tmp_path, ".cache/x.png", "README.md")
+    listed = list_images(tmp_path)
+    assert listed.names == ("a/x.webp", "b/2.JPG", "b/deep/er/1.png")
+    assert listed.labels.tolist() == ["a", "b", "b"]
+    assert all(path.is_file() for path in listed.files)
+
+
+def test_images_without_folders_have_no_labels(tmp_path):
+    touch(tmp_path, "1.png", "2.png")
+    assert list_images(tmp_path).labels is None
+    assert list_images(str(tmp_path / "1.png")).names == (str(tmp_path / "1.png"),)
+
+
+def test_an_empty_class_folder_is_named(tmp_path):
+    touch(tmp_path, "a/1.png", "b/notes.txt")
+    with pytest.warns(InputWarning, match="folders 'b' hold no images"):
+        assert list_images(tmp_path).labels.tolist() == ["a"]
+
+
+@pytest.mark.parametrize("names", [[], ["a/notes.txt"], ["notes.txt"]])
+def test_a_folder_without_images(tmp_path, names):
+    touch(tmp_path, *names)
+    with pytest.raises(ValueError, match=r"there are no images; give a folder with one folder"):
+        list_images(tmp_path)
+
+
+def test_images_beside_class_folders(tmp_path):
+    touch(tmp_path, "a/1.png", "2.png")
+    with pytest.raises(ValueError, match=r"'2.png' lie beside folders such as 'a'"):
+        list_images(tmp_path)
+
+
+def test_folder_names_are_composed_and_twins_refused(tmp_path):
+    touch(tmp_path, unicodedata.normalize("NFD", "é") + "/1.png")
+    assert list_images(tmp_path).labels.tolist() == ["é"]
+    touch(tmp_path, unicodedata.normalize("NFC", "é") + "/2.png")
+    with pytest.raises(ValueError, match="differ in their code points"):
+        list_images(tmp_path)
+
+
+def table(tmp_path, text):
+    path = tmp_path / "list.csv"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_table_of_paths_and_labels(tmp_path):
+    listed = list_images(table(tmp_path, "Label, PATH ,other\ncat,x/1.png,7\n'dog', 2.png ,\n"))
+    assert listed.names == ("x/1.png", "2.png")
+    assert listed.labels.tolist() == ["cat", "'dog'"]
+    assert listed.files[0] == tmp_path / "x" / "1.png"
+    assert list_images(table(tmp_path, "path\n1.png\n")).labels is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the file is empty"),
+        ("path,label\n", "the table has no rows"),
+        ("file,label\n1.png,a\n", "there is no column 'path'.*names 'file', 'label'"),
+        ("path,label\n1.png,a\n./1.png,a\n", "names .*1.png' more than once"),
+        ("path,label\n1.png,a\n2.png,\n", "line 3 has no label, and others have"),
+        ("path,label\n,a\n", "line 2 names no path"),
+        ("path,label\n1.png\n", "line 2 has 1 fields and the first line 2"),
+        ("path,label,path\n1,a,2\n", "the column 'path' is there twice"),
+        ('path,label\n"1.png,a\n', "cannot be read"),
+    ],
+)
+def test_tables_that_are_none(tmp_path, text, message):
+    with pytest.raises(ValueError, match=message):
+        list_images(table(tmp_path, text))
+
+
+def test_a_table_in_another_encoding(tmp_path):
+    path = tmp_path / "list.csv"
+    path.write_bytes("path,label\n1.png,é\n".encode("latin-1"))
+    with pytest.raises(ValueError, match="not UTF-8"):
+        list_images(path)
+
+
+def test_paths(tmp_path):
+    listed = list_images(["a.png", "b.png"], ["cat", "dog"])
+    assert listed.labels.tolist() == ["cat", "dog"]
+    with pytest.raises(ValueError, match="1 labels for 2 images"):
+        list_images(["a.png", "b.png"], ["cat"])
+    with pytest.raises(ValueError, match="'a.png' more than once"):
+        list_images(["a.png", "a.png"])
+    with pytest.raises(ValueError, match="the list of paths is empty"):
+        list_images([])
+    with pytest.raises(ValueError, match="labels= is for paths"):
+        list_images(tmp_path, ["cat"])
+    with pytest.raises(FileNotFoundError, match="There is no folder or table"):
+        list_images(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="is no folder of images"):
+        list_images(__file__)
+
+
+def test_boxes(tmp_path):
+    touch(tmp_path, "a/1.png", "a/2.png")
+    listed = list_images(tmp_path)
+    boxes = tmp_path / "boxes.csv"
+    boxes.write_text("path,x,y,width,height\na/2.png,1,2,3,4\na/1.png,0,0,5.5,6\n")
+    assert listed.with_boxes(boxes).boxes == ((0, 0, 5.5, 6), (1, 2, 3, 4))
+    boxes.write_text("path,x,y,width,height\na/2.png,1,2,3,4\n")
+    with pytest.raises(ValueError, match=r"no box for 1 of 2 images, such as 'a/1.png'"):
+        listed.with_boxes(boxes)
+
+
+@pytest.mark.parametrize("row", ["1,2,0,4", "1,2,-3,4", "nan,2,3,4", "1,2,inf,4", "1,b,3,4"])
+def test_what_is_no_box(tmp_path, row):
+    boxes = tmp_path / "boxes.csv"
+    boxes.write_text(f"path,x,y,width,height\nx.png,{row}\n")
+    with pytest.raises(ValueError, match="line 2 is no box"):
+        list_images(["x.png"]).with_boxes(boxes)

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from zslearn.baselines import ESZSL
+from zslearn.calibration import CalibratedStacking
+from zslearn.datasets import make_zero_shot
+from zslearn.features import ImageFeatures
+from zslearn.model_selection import ZeroShotSearchCV
+from zslearn.persistence import read_model
+from zslearn.recognition import (
+    Description,
+    _storing,
+    add_classes_to_file,
+    describe_in_words,
+    evaluate_images,
+    features_for_model,
+    fit_images,
+    prediction_table,
+    read_class_table,
+    read_features,
+    save_image_model,
+)
+from zslearn.utils import InputWarning
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_zero_shot(
+        n_seen=8, n_unseen=3, n_features=20, n_attributes=6, samples_per_class=10, random_state=0
+    )
+
+
+def of(X, y, **about):
+    names = tuple(f"{i}.png" for i in range(len(X)))
+    return ImageFeatures(X, y, names, tuple(f"{i:032d}" for i in range(len(X))), about)
+
+
+def test_what_is_fitted(data):
+    features = of(data.X_train, data.y_train)
+    tuned = fit_images(features, data.signatures, "ESZSL")
+    assert isinstance(tuned, ZeroShotSearchCV)
+    assert tuned.bias_ != 0
+    assert tuned.temperature_ > 0
+    plain = fit_images(features, data.signatures, "eszsl", tune=None)
+    assert isinstance(plain, CalibratedStacking)
+    # The same as by hand.
+    by_hand = CalibratedStacking(ESZSL(), temperature="cv", random_state=0)
+    by_hand.fit(data.X_train, data.y_train, signatures=data.signatures)
+    np.testing.assert_allclose(
+        plain.predict_proba(data.X_test_unseen), by_hand.predict_proba(data.X_test_unseen)
+    )
+
+
+def test_three_classes_cannot_be_left_out_in_turn(data):
+    three = np.isin(data.y_train, data.seen_classes[:3])
+    features = of(data.X_train[three], data.y_train[three])
+    model = fit_images(features, data.signatures, "eszsl")
+    assert isinstance(model, CalibratedStacking)
+    assert len(model.unseen_classes_) == 8
+
+
+def test_labels(data):
+    with pytest.raises(ValueError, match="have no labels"):
+        fit_images(of(data.X_train, None), data.signatures)
+    some = data.signatures.drop(index=data.seen_classes[0])
+    with pytest.raises(ValueError, match="which no row of the description is about"):
+        fit_images(of(data.X_train, data.y_train), some)
+    one = np.isin(data.y_train, data.seen_classes[:1])
+    with pytest.raises(ValueError, match="too few"):
+        fit_images(of(data.X_train[one], data.y_train[one]), data.signatures)
+
+
+def test_the_table_agrees_with_the_model(data, monkeypatch):
+    model = fit_images(of(data.X_train, data.y_train), data.signatures, "eszsl", tune=None)
+    X = data.X_test_unseen
+    names = [str(i) for i in range(len(X))]
+    table = prediction_table(model, X, names, top=4)
+    labels, _ = model.predict_top_k(X, 4)
+    chances = model.predict_proba(X)
+    assert table[["class", "runner_up", "class_3", "class_4"]].to_numpy().tolist() == (
+        labels.tolist()
+    )
+    at = np.searchsorted(model.classes_, table["runner_up"].to_numpy(dtype=str))
+    np.testing.assert_allclose(table["runner_up_probability"], chances[np.arange(len(X)), at])
+    # Small blocks of rows give the same.
+    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 500)
+    pd.testing.assert_frame_equal(prediction_table(model, X, names, top=4), table)
+    one = prediction_table(model, X[:2], names[:2], classes=[data.unseen_classes[0]])
+    assert list(one) == ["image", "class", "known_by", "probability"]
+    assert one["probability"].tolist() == [1.0, 1.0]
+
+
+def test_a_model_without_probabilities(data):
+    model = ESZSL().fit(data.X_train, data.y_train, signatures=data.signatures)
+    assert prediction_table(model, data.X_train[:2], ["a", "b"])["probability"].isna().all()
+
+
+def test_evaluation_is_that_of_the_metrics(data):
+    model = fit_images(of(data.X_train, data.y_train), data.signatures, "eszsl", tune=None)
+    X = np.concatenate([data.X_test_seen, data.X_test_unseen])
+    y = np.concatenate([data.y_test_seen, data.y_test_unseen])
+    found = evaluate_images(model, of(X, y)).metrics
+    assert found["unseen_among_unseen"] == pytest.approx(
+        model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
+    )
+    assert found["seen"] == pytest.approx(model.score(data.X_test_seen, data.y_test_seen))
+    assert 0 < found["harmonic"] <= max(found["seen"], found["unseen"])
+    with pytest.raises(ValueError, match="nobody knows what is right"):
+        evaluate_images(model, of(X, None))
+
+
+def test_training_pictures_are_thinned_evenly(data, tmp_path, monkeypatch):
+    features = of(data.X_train, data.y_train)
+    model = fit_images(features, data.signatures, "eszsl", tune=None)
+    monkeypatch.setattr(_storing, "_KEPT_BYTES", 4 * 20 * 17)
+    save_image_model(
+        model, tmp_path / "m.zsl", features, Description(data.signatures, {}), method="eszsl"
+    )
+    file = read_model(tmp_path / "m.zsl")
+    assert file.extras["training_features"].shape == (17, 20)
+    counts = pd.Series(file.about["training"]["labels"]).value_counts()
+    assert (counts.min(), counts.max(), len(counts)) == (2, 3, 8)
+    assert len(file.extras["training_digests"]) == len(data.y_train)
+    rows = [int(name.removesuffix(".png")) for name in file.about["training"]["images"]]
+    np.testing.assert_array_equal(
+        file.extras["training_features"], data.X_train[rows].astype(np.float32)
+    )
+
+
+def test_features_of_other_networks_are_refused(data, tmp_path):
+    ours = {"backbone": "a", "weights_sha256": "1", "preprocessing": {"size": 8}}
+    of(data.X_train, data.y_train, **ours).save(tmp_path / "same.npz")
+    of(data.X_train, data.y_train, **{**ours, "backbone": "b"}).save(tmp_path / "other.npz")
+    of(data.X_train, data.y_train, **ours, boxes=True).save(tmp_path / "boxes.npz")
+    about = {"features": ours}
+    assert len(features_for_model(tmp_path / "same.npz", about)) == len(data.y_train)
+    with pytest.raises(ValueError, match="features is b; the model was fitted on features of a"):
+        features_for_model(tmp_path / "other.npz", about)
+    with pytest.warns(InputWarning, match="without bounding boxes"):
+        features_for_model(tmp_path / "boxes.npz", about)
+    with pytest.raises(ValueError, match="does not say how its features were made"):
+        features_for_model(tmp_path, {})
+    with pytest.raises(ValueError, match="a backbone is for images alone"):
+        read_features(tmp_path / "same.npz", backbone="a")
+
+
+def test_adding_after_an_error_leaves_the_file(data, tmp_path):
+    features = of(data.X_train, data.y_train)
+    known = data.signatures.drop(index=data.unseen_classes[:1])
+    model = fit_images(features, known, "eszsl", tune=None)
+    path = tmp_path / "m.zsl"
+    save_image_model(model, path, features, Description(known, {"kind": "table"}), method="e")
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=str(data.seen_classes[0])):
+        add_classes_to_file(path, data.signatures.loc[data.seen_classes[:1]])
+    assert path.read_bytes() == before
+    new = data.signatures.loc[data.unseen_classes[:1]]
+    assert add_classes_to_file(path, new) == list(data.unseen_classes[:1])
+    whole = fit_images(features, data.signatures, "eszsl", tune=None)
+    np.testing.assert_allclose(
+        read_model(path).model.decision_function(data.X_test_unseen),
+        whole.decision_function(data.X_test_unseen),
+        atol=1e-9,
+    )
+
+
+def test_tables_of_classes(tmp_path):
+    path = tmp_path / "c.csv"
+    path.write_text("class,a,b\n1,0,1\n2,1,0\n")
+    described = read_class_table(path)
+    assert described.signatures.index.tolist() == ["1", "2"]
+    path.write_text("class,text\n003.Sooty_Albatross,\ncat,a\ncat,b\n")
+    assert describe_in_words(path) == {
+        "003.Sooty_Albatross": ["Sooty Albatross"],
+        "cat": ["a", "b"],
+    }
+    for text, message in (("class,text\n", "no rows"), ("class,text\n,x\n", "line 2 names no")):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=message):
+            describe_in_words(path)
