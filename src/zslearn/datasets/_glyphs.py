@@ -25,11 +25,17 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 
-from zslearn.datasets._cache import DamagedCacheError, cache_folder, read_arrays, write_arrays
 from zslearn.datasets._class_split import ClassSplit
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.datasets._hog import gradient_histogram
-from zslearn.utils import checks_arguments, import_optional
+from zslearn.utils import (
+    DamagedCacheError,
+    cache_folder,
+    checks_arguments,
+    import_optional,
+    read_arrays,
+    write_arrays,
+)
 
 # Raise it whenever an image, a feature, a signature or a split changes.
 VERSION = "glyphs-1"

@@ -11,6 +11,12 @@ from zslearn.utils._array import (
     to_numpy,
     unit_rows,
 )
+from zslearn.utils._array_cache import (
+    DamagedCacheError,
+    cache_folder,
+    read_arrays,
+    write_arrays,
+)
 from zslearn.utils._blocks import block_length, row_blocks
 from zslearn.utils._checked_json import DamagedFileError, read_checked_json, write_checked_json
 from zslearn.utils._docs import fill_docstring
@@ -41,11 +47,13 @@ from zslearn.utils._warnings import InputWarning, warn_once, warn_user
 __all__ = [
     "Array",
     "ClassKFold",
+    "DamagedCacheError",
     "DamagedFileError",
     "Floats",
     "GeneralizedClassKFold",
     "InputWarning",
     "block_length",
+    "cache_folder",
     "checks_arguments",
     "checks_parameters",
     "class_folds",
@@ -71,6 +79,7 @@ __all__ = [
     "plain",
     "plain_tensor",
     "progress_bar",
+    "read_arrays",
     "read_checked_json",
     "refuse_twins",
     "replacing",
@@ -81,5 +90,6 @@ __all__ = [
     "unit_rows",
     "warn_once",
     "warn_user",
+    "write_arrays",
     "write_checked_json",
 ]

