@@ -81,9 +81,7 @@ def test_found_by_its_own_variables_and_by_npm(small, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path / "below")
     assert len(WordNet()) == 4
     monkeypatch.chdir("/")
-    with pytest.raises(
-        FileNotFoundError, match="apt install wordnet-base.*npm install"
-    ):
+    with pytest.raises(FileNotFoundError, match="apt install wordnet-base.*npm install"):
         WordNet()
 
 

@@ -13,11 +13,11 @@ from zslearn.networks._gcnz import xavier
 from zslearn.networks._graph_layers import Layer
 from zslearn.networks._graph_method import GraphMethod
 from zslearn.networks._graph_nodes import (
-    NodeGraph,
     ancestor_groups,
     neighbour_matrix,
     row_normalized,
 )
+from zslearn.signatures import ClassGraph
 from zslearn.utils import Floats
 
 _PARAMETERS = """
@@ -148,7 +148,7 @@ class SGCN(_TwoLayers):
             Layer(xavier(rng, hidden, n_out), np.zeros(n_out)),
         ]
 
-    def _matrices(self, graph: NodeGraph) -> list[list[sp.csr_array]]:
+    def _matrices(self, graph: ClassGraph) -> list[list[sp.csr_array]]:
         return [[row_normalized(neighbour_matrix(graph))]] * 2
 
 
@@ -215,7 +215,7 @@ class DGP(_TwoLayers):
             Layer(xavier(rng, hidden, n_out), np.zeros(n_out), np.ones(self.n_groups), True),
         ]
 
-    def _matrices(self, graph: NodeGraph) -> list[list[sp.csr_array]]:
+    def _matrices(self, graph: ClassGraph) -> list[list[sp.csr_array]]:
         ancestors = ancestor_groups(graph, self.n_groups)
         descendants = [row_normalized(sp.csr_array(matrix.T)) for matrix in ancestors]
         return [descendants, [row_normalized(matrix) for matrix in ancestors]]

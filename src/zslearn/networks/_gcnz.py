@@ -12,7 +12,8 @@ from sklearn.utils._param_validation import Interval
 
 from zslearn.networks._graph_layers import Layer
 from zslearn.networks._graph_method import GraphMethod
-from zslearn.networks._graph_nodes import NodeGraph, neighbour_matrix
+from zslearn.networks._graph_nodes import neighbour_matrix
+from zslearn.signatures import ClassGraph
 
 
 def xavier(rng: np.random.Generator, n_in: int, n_out: int) -> np.ndarray:
@@ -146,7 +147,7 @@ class GCNZ(GraphMethod):
         widths = [n_in, *(int(size) for size in self.hidden_sizes), n_out]
         return [Layer(xavier(rng, a, b)) for a, b in zip(widths[:-1], widths[1:], strict=True)]
 
-    def _matrices(self, graph: NodeGraph) -> list[list[sp.csr_array]]:
+    def _matrices(self, graph: ClassGraph) -> list[list[sp.csr_array]]:
         links = neighbour_matrix(graph)
         roots = sp.diags_array(1 / np.sqrt(np.asarray(links.sum(axis=1)).ravel()))
         matrix = sp.csr_array(roots @ links @ roots)

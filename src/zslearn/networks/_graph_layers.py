@@ -152,9 +152,7 @@ class FieldOfView(NamedTuple):
     inputs: NDArray[np.intp]
 
 
-def field_of_view(
-    layers: Sequence[Sequence[sp.csr_array]], nodes: NDArray[np.intp]
-) -> FieldOfView:
+def field_of_view(layers: Sequence[Sequence[sp.csr_array]], nodes: NDArray[np.intp]) -> FieldOfView:
     """Cut the matrices of each layer down to what the rows of some nodes depend on.
 
     Parameters

@@ -26,15 +26,16 @@ from zslearn.networks import _torch_training as networks
 from zslearn.networks._feature_classifier import with_intercept
 from zslearn.networks._graph_layers import FieldOfView, Layer, field_of_view, forward
 from zslearn.networks._graph_nodes import (
-    NodeGraph,
     clustered_hierarchy,
+    described_graph,
+    node_inputs,
     read_hierarchy,
     refuse_unplaced,
 )
 from zslearn.networks._graph_targets import target_rows
 from zslearn.networks._torch_training import Tensor
 from zslearn.scoring import ScoreFunction
-from zslearn.signatures import ClassTree, squared_distances
+from zslearn.signatures import ClassGraph, ClassTree, squared_distances
 from zslearn.utils import Array, Floats, InputWarning, unit_rows, warn_user
 
 PARAMETERS = """
@@ -91,7 +92,7 @@ class GraphMethod(ZeroShotClassifier):
         "hierarchy": [
             StrOptions({"cluster"}),
             ClassTree,
-            object,
+            ClassGraph,
             Mapping,
             pd.DataFrame,
             list,
@@ -128,7 +129,7 @@ class GraphMethod(ZeroShotClassifier):
         """Layers as training begins with them."""
         raise NotImplementedError
 
-    def _matrices(self, graph: NodeGraph) -> list[list[sp.csr_array]]:
+    def _matrices(self, graph: ClassGraph) -> list[list[sp.csr_array]]:
         """What each layer propagates by, first to last."""
         raise NotImplementedError
 
@@ -167,7 +168,7 @@ class GraphMethod(ZeroShotClassifier):
         self._intercepts_given = targets.shape[1] > training.X.shape[1]
         self._take_over(training)
         graph = self._graph_of(self._known_labels, self._known_signatures)
-        self.n_nodes_ = graph.n_nodes
+        self.n_nodes_ = len(graph)
         rng, _ = networks.generator(self.random_state)
         dtype = torch.float32 if "float32" in str(training.X.dtype) else torch.float64
         place = networks.training_device(training.X, self.device)
@@ -175,7 +176,7 @@ class GraphMethod(ZeroShotClassifier):
         positions = {label: i for i, label in enumerate(self._known_labels)}
         seen = np.asarray([positions[label] for label in training.classes.tolist()])
         view = field_of_view(self._matrices(graph), seen)
-        inputs = graph.inputs(unit_rows(self._known_signatures))[view.inputs]
+        inputs = node_inputs(graph, unit_rows(self._known_signatures))[view.inputs]
         layers = self._first_layers(rng, inputs.shape[1], targets.shape[1])
         with networks.training_threads(len(inputs) * sum(part.weight.size for part in layers)):
             self._train(layers, view, inputs, targets, like, rng)
@@ -196,7 +197,7 @@ class GraphMethod(ZeroShotClassifier):
             self._known_labels = training.table.labels.tolist()
             self._known_signatures = training.every_signature()
 
-    def _graph_of(self, labels: Sequence[Hashable], signatures: Floats) -> NodeGraph:
+    def _graph_of(self, labels: Sequence[Hashable], signatures: Floats) -> ClassGraph:
         """The graph over some classes; those without a place stand beside their nearest one."""
         lost = [i for i, label in enumerate(labels) if label not in self._parents]
         beside: dict[Hashable, Hashable] = {}
@@ -205,7 +206,7 @@ class GraphMethod(ZeroShotClassifier):
             seen = self.seen_classes_.tolist()
             nearest = distances.argmin(axis=1).tolist()
             beside = {labels[i]: seen[j] for i, j in zip(lost, nearest, strict=True)}
-        return NodeGraph(labels, self._parents, beside)
+        return described_graph(labels, self._parents, beside)
 
     def _train(
         self,
@@ -285,7 +286,7 @@ class GraphMethod(ZeroShotClassifier):
         graph = self._graph_of(every, vectors)
         view = field_of_view(self._matrices(graph), np.arange(len(names)))
         dtype = self.weights_[0].dtype
-        inputs = graph.inputs(unit_rows(vectors))[view.inputs].astype(dtype, copy=False)
+        inputs = node_inputs(graph, unit_rows(vectors))[view.inputs].astype(dtype, copy=False)
         return forward(self._layers, [layer.astype(dtype) for layer in view.layers], inputs)
 
 

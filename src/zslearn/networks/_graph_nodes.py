@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from zslearn.signatures import ClassTree, cluster_levels
+from zslearn.signatures import ClassGraph, ClassTree, ancestor_pairs, cluster_levels
 from zslearn.utils import Floats, name_some
 
 #: Parents of each node, by name: what a hierarchy is, whatever it came as.
@@ -21,7 +20,7 @@ def read_hierarchy(hierarchy: Any) -> Parents:
 
     Parameters
     ----------
-    hierarchy : object with `nodes` and `edges`, ClassTree, mapping, DataFrame or list of pairs
+    hierarchy : ClassGraph, ClassTree, mapping, DataFrame or list of pairs
         A class graph, whose nodes may have several parents; or what
         :class:`~zslearn.signatures.ClassTree` takes.
 
@@ -31,22 +30,16 @@ def read_hierarchy(hierarchy: Any) -> Parents:
         Parents of each node that has any, and an empty sequence for those that have none.
     """
     parents: dict[Hashable, list[Hashable]] = {}
-    if hasattr(hierarchy, "nodes") and hasattr(hierarchy, "edges"):
-        names = [_plain(name) for name in hierarchy.nodes]
-        parents = {name: [] for name in names}
-        for child, parent in np.asarray(hierarchy.edges, dtype=np.intp).reshape(-1, 2).tolist():
-            parents[names[child]].append(names[parent])
+    if isinstance(hierarchy, ClassGraph):
+        parents = {name: [] for name in hierarchy.nodes}
+        for child, parent in hierarchy.edges.tolist():
+            parents[hierarchy.nodes[child]].append(hierarchy.nodes[parent])
         return parents
     tree = hierarchy if isinstance(hierarchy, ClassTree) else ClassTree(hierarchy)
     for child, parent in tree.parents.items():
         parents.setdefault(child, []).append(parent)
         parents.setdefault(parent, [])
     return parents
-
-
-def _plain(name: Any) -> Hashable:
-    """A name as labels have it once they are in a list."""
-    return name.item() if isinstance(name, np.generic) else name
 
 
 def clustered_hierarchy(labels: Iterable[Hashable], signatures: Floats) -> Parents:
@@ -85,101 +78,65 @@ def refuse_unplaced(parents: Parents, seen: Sequence[Hashable]) -> None:
         )
 
 
-class AncestorPairs(NamedTuple):
-    """Pairs of nodes, the second above the first, with the length of the shortest way up."""
-
-    node: NDArray[np.intp]
-    ancestor: NDArray[np.intp]
-    distance: NDArray[np.intp]
-
-
-class NodeGraph:
-    """Described classes and their ancestors.
+def described_graph(
+    names: Sequence[Hashable],
+    parents: Parents,
+    beside: Mapping[Hashable, Hashable] | None = None,
+) -> ClassGraph:
+    """Described classes and all that lies above them.
 
     Parameters
     ----------
     names : sequence
-        Names of the described classes, each once. Those that `parents` lacks need `beside`.
+        Names of the described classes, each once.
     parents : mapping
         Parents of each node, by name.
     beside : mapping, optional
         For classes that the hierarchy does not have: a class that it has, whose parents they get.
 
-    Attributes
-    ----------
-    n_described : int
-        The first nodes are the described classes, in their order; the others lie above them.
-    edges : ndarray of shape (n_edges, 2)
-        Positions of child and parent.
+    Returns
+    -------
+    ClassGraph
+        The first nodes are the described classes, in their order.
     """
+    beside = beside or {}
+    position = {name: i for i, name in enumerate(names)}
+    edges: list[tuple[int, int]] = []
+    waiting = list(names)
+    # Breadth first, so that the nodes come in one order whatever the hierarchy's own is.
+    for name in waiting:
+        for parent in parents[beside.get(name, name)]:
+            if parent not in position:
+                position[parent] = len(position)
+                waiting.append(parent)
+            edges.append((position[name], position[parent]))
+    return ClassGraph(list(position), np.asarray(edges, dtype=np.intp).reshape(-1, 2))
 
-    def __init__(
-        self,
-        names: Sequence[Hashable],
-        parents: Parents,
-        beside: Mapping[Hashable, Hashable] | None = None,
-    ) -> None:
-        beside = beside or {}
-        index = {name: position for position, name in enumerate(names)}
-        self.n_described = len(index)
-        edges: list[tuple[int, int]] = []
-        waiting = list(names)
-        # Breadth first, so that the nodes come in one order whatever the hierarchy's own is.
-        for name in waiting:
-            above = parents.get(name)
-            if above is None:
-                above = parents[beside[name]] if name in beside else ()
-            for parent in above:
-                if parent not in index:
-                    index[parent] = len(index)
-                    waiting.append(parent)
-                edges.append((index[name], index[parent]))
-        self.n_nodes = len(index)
-        self.edges = np.asarray(edges, dtype=np.intp).reshape(-1, 2)
 
-    def ancestor_pairs(self) -> AncestorPairs:
-        """Every node with itself and all that lies above it, by shortest distance.
+def node_inputs(graph: ClassGraph, signatures: Floats) -> Floats:
+    """What the network is given of each node.
 
-        Returns
-        -------
-        AncestorPairs
-            Sorted by node, then by distance.
-        """
-        above: list[list[int]] = [[] for _ in range(self.n_nodes)]
-        for child, parent in self.edges.tolist():
-            above[child].append(parent)
-        rows: list[tuple[int, int, int]] = []
-        for node in range(self.n_nodes):
-            reached = {node}
-            front, distance = [node], 0
-            while front:
-                rows.extend((node, ancestor, distance) for ancestor in front)
-                step = dict.fromkeys(p for n in front for p in above[n] if p not in reached)
-                reached.update(step)
-                front, distance = list(step), distance + 1
-        return AncestorPairs(*np.asarray(rows, dtype=np.intp).reshape(-1, 3).T)
+    Parameters
+    ----------
+    graph : ClassGraph
+        Its first nodes are the described classes.
+    signatures : ndarray of shape (n_described, n_attributes)
+        Signatures of the described classes.
 
-    def inputs(self, signatures: Floats) -> Floats:
-        """What the network is given of each node.
-
-        Parameters
-        ----------
-        signatures : ndarray of shape (n_described, n_attributes)
-            Signatures of the described classes.
-
-        Returns
-        -------
-        ndarray of shape (n_nodes, n_attributes)
-            The signature of a described class; of another node the mean over the described classes
-            below it.
-        """
-        pairs = self.ancestor_pairs()
-        below = pairs.node < self.n_described
-        below &= (pairs.ancestor >= self.n_described) | (pairs.node == pairs.ancestor)
-        shape = (self.n_nodes, self.n_described)
-        ones = np.ones(int(below.sum()))
-        members = sp.csr_array((ones, (pairs.ancestor[below], pairs.node[below])), shape=shape)
-        return np.asarray(row_normalized(members) @ signatures)
+    Returns
+    -------
+    ndarray of shape (n_nodes, n_attributes)
+        The signature of a described class; of another node the mean over the described classes
+        below it.
+    """
+    n_described = len(signatures)
+    node, ancestor, _ = ancestor_pairs(graph).T
+    below = (node < n_described) & ((ancestor >= n_described) | (node == ancestor))
+    members = sp.csr_array(
+        (np.ones(int(below.sum())), (ancestor[below], node[below])),
+        shape=(len(graph), n_described),
+    )
+    return np.asarray(row_normalized(members) @ signatures)
 
 
 def row_normalized(matrix: sp.csr_array) -> sp.csr_array:
@@ -189,26 +146,21 @@ def row_normalized(matrix: sp.csr_array) -> sp.csr_array:
     return sp.csr_array(sp.diags_array(scale) @ matrix)
 
 
-def neighbour_matrix(graph: NodeGraph) -> sp.csr_array:
+def neighbour_matrix(graph: ClassGraph) -> sp.csr_array:
     """A + Aᵀ + I: 1 between child and parent, either way, and of each node with itself."""
-    child, parent = graph.edges.T
-    own = np.arange(graph.n_nodes)
-    rows = np.concatenate([child, parent, own])
-    columns = np.concatenate([parent, child, own])
-    matrix = sp.csr_array(
-        (np.ones(len(rows)), (rows, columns)), shape=(graph.n_nodes, graph.n_nodes)
-    )
-    # A pair that the hierarchy names twice is one edge.
+    up = graph.adjacency()
+    matrix = sp.csr_array(up + up.T + sp.eye_array(len(graph)))
+    # Two nodes that are each above the other have one link.
     matrix.data[:] = 1.0
     return matrix
 
 
-def ancestor_groups(graph: NodeGraph, n_groups: int) -> list[sp.csr_array]:
+def ancestor_groups(graph: ClassGraph, n_groups: int) -> list[sp.csr_array]:
     """Which nodes lie above which, by distance.
 
     Parameters
     ----------
-    graph : NodeGraph
+    graph : ClassGraph
         Classes and what lies above them.
     n_groups : int
         Distances 0, 1, …; the last group holds all that are at least as far.
@@ -218,14 +170,12 @@ def ancestor_groups(graph: NodeGraph, n_groups: int) -> list[sp.csr_array]:
     list of csr_array of shape (n_nodes, n_nodes)
         1 where the column lies above the row, at the distance of the group.
     """
-    pairs = graph.ancestor_pairs()
-    group = np.minimum(pairs.distance, n_groups - 1)
-    shape = (graph.n_nodes, graph.n_nodes)
+    node, ancestor, distance = ancestor_pairs(graph).T
+    group = np.minimum(distance, n_groups - 1)
     matrices = []
     for number in range(n_groups):
         chosen = group == number
+        places = (node[chosen], ancestor[chosen])
         ones = np.ones(int(chosen.sum()))
-        matrices.append(
-            sp.csr_array((ones, (pairs.node[chosen], pairs.ancestor[chosen])), shape=shape)
-        )
+        matrices.append(sp.csr_array((ones, places), shape=(len(graph), len(graph))))
     return matrices
