@@ -11,6 +11,7 @@ _EXTRAS = {
     "torch": "torch",
     "dask": "dask",
     "h5py": "matlab",
+    "zarr": "zarr",
 }
 
 
