@@ -232,3 +232,62 @@ def test_size_of_imagenet():
     assert time.process_time() - start < 5  # about 0.2 s; a search over all pairs takes minutes
     assert (got >= 0).all()
     assert (got < 0.1).all()
+
+
+def test_many_classes_are_grown_in_blocks(monkeypatch):
+    from zslearn.metrics import _hierarchical
+
+    rng = np.random.default_rng(0)
+    pairs = [(i, int(rng.integers(0, i))) for i in range(1, 60)]
+    y_true = rng.integers(0, 60, 200)
+    y_top = np.array([rng.permutation(60)[:8] for _ in y_true])
+    arguments = {"hierarchy": pairs, "classes": np.arange(60)}
+    whole = hierarchical_precision_at_k(y_true, y_top, [1, 3, 8], **arguments)
+    monkeypatch.setattr(_hierarchical, "_BLOCK_CELLS", 70)  # one class at a time
+    assert np.array_equal(hierarchical_precision_at_k(y_true, y_top, [1, 3, 8], **arguments), whole)
+    expected = []
+    distance = all_distances(pairs, 60)
+    for k in (1, 3, 8):
+        sets = {c: algorithm_1(k, c, distance, set(range(60))) for c in set(y_true.tolist())}
+        hits = [len(sets[c] & set(top[:k])) for c, top in zip(y_true, y_top.tolist(), strict=True)]
+        expected.append(sum(hits) / (k * len(y_true)))
+    assert np.allclose(whole, expected)
+
+
+@pytest.mark.slow
+def test_all_unseen_classes_of_imagenet(data_folder):
+    """Of all 20,842 classes in seconds, and as the algorithm says of some of them."""
+    from zslearn.signatures import WordNet, class_graph
+
+    try:
+        wordnet = WordNet()
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+    unseen = (data_folder / "imagenet" / "all-unseen.txt").read_text().split()
+    pairs = class_graph(wordnet, unseen).pairs()
+    rng = np.random.default_rng(0)
+    order = rng.permutation(len(unseen))
+    y_true = np.array(unseen)[order]
+    y_top = np.column_stack([np.roll(y_true, shift) for shift in range(20)])
+    start = time.perf_counter()
+    whole = hierarchical_precision_at_k(
+        y_true, y_top, [2, 20], hierarchy=pairs, classes=np.array(unseen)
+    )
+    assert time.perf_counter() - start < 60
+    assert whole[0] >= 0.5  # the first prediction is right
+
+    near = {}
+    for child, parent in pairs:
+        near.setdefault(child, set()).add(parent)
+        near.setdefault(parent, set()).add(child)
+    valid = set(unseen)
+    for label in y_true[:6].tolist():
+        for k in (2, 20):
+            ring, reached = {label}, {label}
+            correct = ring & valid
+            while len(correct) < k:
+                ring = {node for inner in ring for node in near[inner]} - reached
+                reached |= ring
+                correct |= ring & valid
+            found = hierarchical_correct_set(label, k, hierarchy=pairs, classes=np.array(unseen))
+            assert set(found.tolist()) == correct

@@ -54,7 +54,7 @@ def _did_you_mean(word: str, known: Iterable[str]) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     # Imported here so that `zslearn --version` does not wait for the whole library.
-    from zslearn.cli import _bench, _data, _demo
+    from zslearn.cli import _bench, _data, _demo, _signatures
 
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument(
@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"zslearn {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (_demo, _data, _bench):
+    for module in (_demo, _data, _bench, _signatures):
         module.add_parsers(commands, common)
     return parser
 

@@ -7,6 +7,23 @@ from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.datasets._fetch import fetch_archive
 from zslearn.datasets._fetch import fetchable_names as fetchable_names
 from zslearn.datasets._glyphs import load_glyphs
+from zslearn.datasets._imagenet_classes import (
+    imagenet_classes,
+    imagenet_hop_set,
+    imagenet_tree,
+    named_wnids,
+    near_classes,
+    populated_classes,
+)
+from zslearn.datasets._signature_files import (
+    check_signature_path as check_signature_path,
+)
+from zslearn.datasets._signature_files import (
+    read_child_parent_pairs,
+    read_descriptions,
+    read_signature_table,
+    save_signature_table,
+)
 from zslearn.datasets._synthetic import make_zero_shot
 from zslearn.datasets._synthetic_truth import GeneratingModel
 from zslearn.datasets._table_files import load_table
@@ -27,9 +44,19 @@ __all__ = [
     "ZeroShotDataset",
     "check_data",
     "fetch_archive",
+    "imagenet_classes",
+    "imagenet_hop_set",
+    "imagenet_tree",
     "load_authors_protocol",
     "load_glyphs",
     "load_table",
     "load_xlsa17",
     "make_zero_shot",
+    "named_wnids",
+    "near_classes",
+    "populated_classes",
+    "read_child_parent_pairs",
+    "read_descriptions",
+    "read_signature_table",
+    "save_signature_table",
 ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, overload
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, overload
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from zslearn.metrics._hierarchy_graph import HierarchyGraph, grow
 from zslearn.metrics._validation import (
     check_classes,
     check_k,
@@ -19,10 +20,11 @@ from zslearn.metrics._validation import (
     positions,
     unique,
 )
-from zslearn.utils import name_some
 
 #: (child, parent) pairs.
 Pairs = Iterable[tuple[Hashable, Hashable]] | pd.DataFrame | NDArray[Any]
+#: The most distances, from some classes to all nodes, that are in memory at a time.
+_BLOCK_CELLS = 1 << 23
 
 
 @overload
@@ -106,7 +108,7 @@ def hierarchical_precision_at_k(
     labels = check_classes(classes)
     ks, distinct, codes = check_top(y_top, k)
     check_same_length("y_true", true, "y_top", codes)
-    graph = _Graph.from_pairs(hierarchy)
+    graph = HierarchyGraph.from_pairs(hierarchy)
     label_nodes = graph.nodes(labels, "classes")
 
     predicted = distinct.to_numpy()
@@ -115,16 +117,19 @@ def hierarchical_precision_at_k(
     true_classes = unique(true)
     true_nodes = graph.nodes(true_classes, "y_true")
     true_code = positions(true, true_classes)
-    by_class = np.split(
-        np.argsort(true_code, kind="stable"), np.cumsum(np.bincount(true_code))[:-1]
-    )
+    by_class = np.argsort(true_code, kind="stable")
+    start = np.append(0, np.cumsum(np.bincount(true_code)))
 
     n_hits = np.zeros(len(ks))
-    for label, node, rows in zip(true_classes.tolist(), true_nodes, by_class, strict=True):
-        hops, radii = _grow(graph, node, label_nodes, ks, label)
-        distance = hops[top_nodes[rows]]
-        for i, (n_top, radius) in enumerate(zip(ks, radii, strict=True)):
-            n_hits[i] += np.count_nonzero(distance[:, :n_top] <= radius)
+    n_rows = max(1, _BLOCK_CELLS // len(graph.node_of))
+    for first in range(0, len(true_nodes), n_rows):
+        some = slice(first, first + n_rows)
+        near = grow(graph, true_nodes[some], label_nodes, ks, true_classes[some].tolist())
+        samples = by_class[start[first] : start[min(first + n_rows, len(true_nodes))]]
+        distance = near.hops_to(true_code[samples] - first, top_nodes[samples])
+        radius = near.radii[true_code[samples] - first]
+        for i, n_top in enumerate(ks):
+            n_hits[i] += np.count_nonzero(distance[:, :n_top] <= radius[:, [i]])
     precision = n_hits / (ks * len(true))
     return float(precision[0]) if np.ndim(k) == 0 else precision
 
@@ -179,107 +184,10 @@ def hierarchical_correct_set(
         raise ValueError(f"k must be a whole number, got {k!r}.")
     ks = check_k(k)
     labels = check_classes(classes)
-    graph = _Graph.from_pairs(hierarchy)
+    graph = HierarchyGraph.from_pairs(hierarchy)
     label_nodes = graph.nodes(labels, "classes")
     (node,) = graph.nodes([label], "label")
-    hops, radii = _grow(graph, node, label_nodes, ks, label)
-    distance = hops[label_nodes]
-    inside = np.flatnonzero(distance <= radii[0])
+    near = grow(graph, np.array([node]), label_nodes, ks, [label])
+    distance = near.hops_to(np.zeros(1, dtype=np.intp), label_nodes[None])[0]
+    inside = np.flatnonzero(distance <= near.radii[0, 0])
     return labels[inside[np.argsort(distance[inside], kind="stable")]]
-
-
-class _Graph(NamedTuple):
-    """An undirected graph: neighbours of node i are `neighbours[start[i]:start[i + 1]]`."""
-
-    node_of: dict[Hashable, int]
-    start: NDArray[np.intp]
-    neighbours: NDArray[np.intp]
-
-    @classmethod
-    def from_pairs(cls, hierarchy: Any) -> _Graph:
-        pairs = _check_pairs(hierarchy)
-        node_of: dict[Hashable, int] = {}
-        flat = (label for pair in pairs for label in pair)
-        links = np.array([node_of.setdefault(label, len(node_of)) for label in flat], dtype=np.intp)
-        child, parent = links.reshape(-1, 2).T
-        source, target = np.append(child, parent), np.append(parent, child)
-        degree = np.bincount(source, minlength=len(node_of))
-        return cls(
-            node_of=node_of,
-            start=np.append(0, np.cumsum(degree)),
-            neighbours=target[np.argsort(source, kind="stable")],
-        )
-
-    def nodes(self, labels: Any, name: str) -> NDArray[np.intp]:
-        """Nodes of some labels; an error naming those that are not in the hierarchy."""
-        labels = labels.tolist() if isinstance(labels, np.ndarray) else labels
-        unknown = [label for label in labels if label not in self.node_of]
-        if unknown:
-            raise ValueError(
-                f"{name} holds labels that are not in the hierarchy: {name_some(unknown)}."
-            )
-        return np.array([self.node_of[label] for label in labels], dtype=np.intp)
-
-    def around(self, nodes: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Neighbours of some nodes, each once."""
-        first, degree = self.start[nodes], self.start[nodes + 1] - self.start[nodes]
-        # Concatenates the ranges first[i] .. first[i] + degree[i] without a loop.
-        shift = np.repeat(first - np.cumsum(degree) + degree, degree)
-        return np.unique(self.neighbours[shift + np.arange(len(shift))])
-
-
-def _check_pairs(hierarchy: Any) -> list[Sequence[Hashable]]:
-    if isinstance(hierarchy, Mapping):
-        raise ValueError(
-            "hierarchy must be (child, parent) pairs, not a mapping: pass its items()."
-        )
-    if isinstance(hierarchy, pd.DataFrame):
-        hierarchy = hierarchy.to_numpy(dtype=object)
-    pairs = hierarchy.tolist() if isinstance(hierarchy, np.ndarray) else list(hierarchy)
-    if not pairs:
-        raise ValueError("hierarchy is empty: at least one (child, parent) pair is needed.")
-    for pair in pairs:
-        if not isinstance(pair, (tuple, list, np.ndarray)) or len(pair) != 2:
-            raise ValueError(f"hierarchy must be (child, parent) pairs, got {pair!r}.")
-        # A tuple is a label like any other; only a scalar can be missing.
-        if any(pd.api.types.is_scalar(label) and pd.isna(label) for label in pair):
-            raise ValueError(
-                f"hierarchy holds a missing label in the pair {pair!r}: leave the pair out."
-            )
-    return pairs
-
-
-def _grow(
-    graph: _Graph,
-    node: np.intp,
-    label_nodes: NDArray[np.intp],
-    ks: NDArray[np.intp],
-    label: Hashable,
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Grow a radius around a node until it holds the largest K of the labels.
-
-    Returns
-    -------
-    hops : ndarray of shape (n_nodes,)
-        Distance of each node; larger than every radius where it was not reached.
-    radii : ndarray of shape (n_k,)
-        The radius for each K.
-    """
-    n_nodes = len(graph.node_of)
-    is_label = np.zeros(n_nodes, dtype=bool)
-    is_label[label_nodes] = True
-    hops = np.full(n_nodes, n_nodes, dtype=np.intp)
-    hops[node] = 0
-    frontier = np.array([node])
-    n_inside = [int(is_label[node])]  # by radius
-    while n_inside[-1] < ks.max() and len(frontier):
-        frontier = graph.around(frontier)
-        frontier = frontier[hops[frontier] == n_nodes]
-        hops[frontier] = len(n_inside)
-        n_inside.append(n_inside[-1] + int(np.count_nonzero(is_label[frontier])))
-    if n_inside[-1] < ks.max():
-        raise ValueError(
-            f"k={ks.max()} is too large for the class {name_some([label])}: the hierarchy leads "
-            f"from it to {n_inside[-1]} label(s) of classes."
-        )
-    return hops, np.searchsorted(n_inside, ks)

@@ -1,5 +1,10 @@
 """What is known of a class: signatures, their normalisation and their kernels."""
 
+from zslearn.signatures._attributes import (
+    AttributeReport,
+    attribute_report,
+    attribute_signatures,
+)
 from zslearn.signatures._binary import (
     BinaryKind,
     binarize_signatures,
@@ -13,9 +18,12 @@ from zslearn.signatures._class_graph import (
     ClassGraph,
     ancestor_pairs,
     class_graph,
+    imagenet_branches,
     imagenet_graph,
 )
+from zslearn.signatures._combine import combine_signatures
 from zslearn.signatures._encoders import encoder_name
+from zslearn.signatures._hierarchy import hierarchy_distances, hierarchy_signatures
 from zslearn.signatures._kernels import normalized_similarity, rbf_similarity, squared_distances
 from zslearn.signatures._normalize import median_distance, normalize_signatures
 from zslearn.signatures._reading import label_array, label_kind, labels_in_order
@@ -30,9 +38,13 @@ from zslearn.signatures._views import (
     view_arrays,
     with_arrays,
 )
+from zslearn.signatures._word_files import WordVectors, read_word_vectors, save_word_vectors
+from zslearn.signatures._word_training import train_word_vectors
 from zslearn.signatures._wordnet import WordNet
+from zslearn.signatures._words import WordSignatures, word_signatures
 
 __all__ = [
+    "AttributeReport",
     "BinaryKind",
     "ClassGraph",
     "ClassTree",
@@ -41,15 +53,23 @@ __all__ = [
     "SignatureViews",
     "Signatures",
     "WordNet",
+    "WordSignatures",
+    "WordVectors",
     "ancestor_pairs",
+    "attribute_report",
+    "attribute_signatures",
     "binarize_signatures",
     "binary_kind",
     "binary_rows",
     "class_graph",
     "cluster_hierarchy",
     "cluster_levels",
+    "combine_signatures",
     "encode_text",
     "encoder_name",
+    "hierarchy_distances",
+    "hierarchy_signatures",
+    "imagenet_branches",
     "imagenet_graph",
     "label_array",
     "label_kind",
@@ -59,11 +79,15 @@ __all__ = [
     "normalize_signatures",
     "normalized_similarity",
     "rbf_similarity",
+    "read_word_vectors",
     "refuse_mixed_signatures",
+    "save_word_vectors",
     "side_by_side",
     "squared_distances",
     "text_signatures",
+    "train_word_vectors",
     "view_arrays",
     "with_arrays",
     "without_noise",
+    "word_signatures",
 ]

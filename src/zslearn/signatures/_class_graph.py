@@ -141,6 +141,17 @@ class ClassGraph:
         links.data[:] = 1.0  # a link that is named twice is one link
         return links
 
+    def pairs(self) -> list[tuple[Any, Any]]:
+        """The links as (child, parent) pairs of nodes.
+
+        Returns
+        -------
+        list of pairs
+            As :func:`~zslearn.metrics.hierarchical_precision_at_k` and
+            :class:`~zslearn.baselines.HAT` take them.
+        """
+        return [(self.nodes[child], self.nodes[parent]) for child, parent in self.edges.tolist()]
+
     def ancestors(self, labels: Iterable[Any]) -> ClassGraph:
         """The part of the graph that holds some nodes and all their ancestors.
 
@@ -238,12 +249,17 @@ def imagenet_graph(wordnet: WordNet, wnids: Iterable[str]) -> ClassGraph:
     class_graph : Only the classes and their ancestors, up to WordNet's root.
     """
     first = list(dict.fromkeys(wordnet.check(wnids)))
-    branches = below(wordnet, wordnet.check(IMAGENET_BRANCHES))
+    branches = imagenet_branches(wordnet)
     inside = {wnid for wnid, depth in branches.items() if depth <= _IMAGENET_DEPTH}
     misc = below(wordnet, [wnid for wnid in first if wnid not in branches])
     inside.update(misc.keys() - branches.keys())
     inside.update(first)
     return _induced(wordnet, first, inside, instances=False)
+
+
+def imagenet_branches(wordnet: WordNet) -> dict[str, int]:
+    """Nouns in ImageNet's eight main branches, with the number of links below the root."""
+    return below(wordnet, wordnet.check(IMAGENET_BRANCHES))
 
 
 def below(wordnet: WordNet, roots: Iterable[str]) -> dict[str, int]:

@@ -12,6 +12,7 @@ _EXTRAS = {
     "dask": "dask",
     "h5py": "matlab",
     "zarr": "zarr",
+    "gensim": "words",
 }
 
 

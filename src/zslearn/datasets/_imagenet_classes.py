@@ -1,0 +1,350 @@
+"""ImageNet's classes by wnid, and the sets of unseen classes that the paper tests on."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+
+from zslearn.datasets._home import DATA_VARIABLE, data_home
+from zslearn.datasets._table_reading import read_table
+from zslearn.datasets._text_tables import read_lines
+from zslearn.signatures import ClassGraph, WordNet, imagenet_branches, imagenet_graph
+from zslearn.utils import name_some, plain
+
+Which = Literal["1k", "21k", "unseen"]
+#: Number of classes in each list.
+_SIZES = {"1k": 1000, "21k": 21_841, "unseen": 20_842}
+#: timm's files, and those of the published split.
+_FILES = {"1k": ("imagenet_synsets.txt", "seen.txt"), "21k": ("imagenet22k_synsets.txt",)}
+_UNSEEN_FILE = "all-unseen.txt"
+#: The one class of ILSVRC 2012 that the release of 2011 does not have.
+_ONLY_IN_1K = "n04399382"
+_ANIMAL = "n00015388"
+_MISC = "misc"
+
+
+def imagenet_classes(
+    which: Which = "1k", folder: str | os.PathLike[str] | None = None
+) -> list[str]:
+    """List ImageNet's classes by wnid.
+
+    The lists are text files of the package timm, which is not imported; or, where it is not
+    installed, files in the folder ``imagenet`` of ``ZSLEARN_DATA``.
+
+    Parameters
+    ----------
+    which : {"1k", "21k", "unseen"}, default="1k"
+        The 1,000 classes of ILSVRC 2012, in the order of its labels; the 21,841 classes of the
+        release of 2011; or the 20,842 of these that are none of the 1,000.
+    folder : path or None, default=None
+        A folder with timm's files ``imagenet_synsets.txt`` and ``imagenet22k_synsets.txt``, or
+        with ``seen.txt`` and ``all-unseen.txt``, one wnid per line.
+
+    Returns
+    -------
+    list of str
+        The wnids.
+
+    Raises
+    ------
+    FileNotFoundError
+        There are no such files; the message says which package has them.
+    ValueError
+        A list is not of its known length, or names a class twice.
+
+    See Also
+    --------
+    imagenet_hop_set : Unseen classes near the 1,000.
+    zslearn.signatures.WordNet : Names and glosses of the classes.
+    """
+    if which not in _SIZES:
+        raise ValueError(f"which={which!r}; there are {', '.join(map(repr, get_args(Which)))}.")
+    places = _places(folder)
+    seen = _first_list(places, _FILES["1k"])
+    if which == "1k" and seen is not None:
+        return _checked(*seen, "1k")
+    everything = _first_list(places, _FILES["21k"])
+    unseen = _first_list(places, (_UNSEEN_FILE,))
+    if seen is not None and everything is not None:
+        listed = _checked(*everything, "21k")
+        if which == "21k":
+            return listed
+        known = set(_checked(*seen, "1k"))
+        return _checked([wnid for wnid in listed if wnid not in known], everything[1], "unseen")
+    if seen is not None and unseen is not None:
+        rest = _checked(*unseen, "unseen")
+        if which == "unseen":
+            return rest
+        both = [wnid for wnid in _checked(*seen, "1k") if wnid != _ONLY_IN_1K]
+        return _checked([*both, *rest], unseen[1], "21k")
+    where = "" if folder is None else f"{plain(folder)}: "
+    raise FileNotFoundError(
+        f"{where}ImageNet's lists of classes are not found. They come with the package timm (pip "
+        f"install timm; it is not imported), or give a folder with {_FILES['1k'][0]} and "
+        f"{_FILES['21k'][0]}, or put {_FILES['1k'][1]} and {_UNSEEN_FILE} into the folder imagenet "
+        f"of {DATA_VARIABLE}."
+    )
+
+
+def _places(folder: str | os.PathLike[str] | None) -> list[Path]:
+    """Folders that may hold the lists, the first preferred."""
+    if folder is not None:
+        start = Path(folder).expanduser()
+        return [start, start / "timm" / "data" / "_info", start / "imagenet"]
+    places = []
+    # Finds the package without importing it.
+    spec = importlib.util.find_spec("timm")
+    for location in (spec.submodule_search_locations or []) if spec else []:
+        places.append(Path(location) / "data" / "_info")
+    return [*places, data_home() / "imagenet"]
+
+
+def _first_list(places: list[Path], names: Iterable[str]) -> tuple[list[str], Path] | None:
+    for place in places:
+        for name in names:
+            if (place / name).is_file():
+                return read_lines(place / name), place / name
+    return None
+
+
+def _checked(wnids: list[str], path: Path, which: str) -> list[str]:
+    """Refuse a list that is not the one that it should be."""
+    if len(set(wnids)) != len(wnids) or len(wnids) != _SIZES[which]:
+        raise ValueError(
+            f"{plain(path)} gives {len(set(wnids))} different classes in {len(wnids)} lines; "
+            f"ImageNet's list {which!r} has {_SIZES[which]}."
+        )
+    return wnids
+
+
+def imagenet_hop_set(
+    hops: int,
+    *,
+    wordnet: WordNet | None = None,
+    folder: str | os.PathLike[str] | None = None,
+) -> list[str]:
+    """List the unseen classes of ImageNet that are near the 1,000 seen ones.
+
+    What the literature calls "2-hop" is at most one link from a seen class, "3-hop" at most two,
+    in ImageNet's own tree. It is made here of WordNet's hypernyms and of two facts of that tree
+    which WordNet does not have: classes outside the main branches hang under one node "misc", and
+    "animal" is one link from a seen class.
+
+    Parameters
+    ----------
+    hops : int
+        2 or more.
+    wordnet : WordNet or None, default=None
+        WordNet 3.0; None looks for it.
+    folder : path or None, default=None
+        Where the lists of classes are, as of :func:`imagenet_classes`.
+
+    Returns
+    -------
+    list of str
+        Their wnids, in the order of the unseen classes.
+
+    See Also
+    --------
+    near_classes : The same in any hierarchy.
+
+    Notes
+    -----
+    The published lists have 1,549 and 7,860 classes. All of them are found, and seven more at
+    three hops. Without the link to "animal", which those lists imply, 1,548 and 7,817 of them are.
+    """
+    if not isinstance(hops, (int, np.integer)) or hops < 2:
+        raise ValueError(f"hops={hops!r} must be a whole number of at least 2.")
+    seen, unseen = imagenet_classes("1k", folder), imagenet_classes("unseen", folder)
+    tree = imagenet_tree(wordnet if wordnet is not None else WordNet(), [*seen, *unseen])
+    return near_classes(tree, seen, unseen, hops - 1, one_link_away=[_ANIMAL])
+
+
+def named_wnids(
+    which: str | os.PathLike[str],
+    *,
+    wordnet: WordNet | None = None,
+    folder: str | os.PathLike[str] | None = None,
+) -> list[str]:
+    """List wnids: a list of ImageNet's by its name, or a person's own.
+
+    Parameters
+    ----------
+    which : str or path
+        "1k", "21k" or "unseen" as of :func:`imagenet_classes`, "2-hop" or "3-hop" as of
+        :func:`imagenet_hop_set`, or a text file with one wnid per line.
+    wordnet : WordNet or None, default=None
+        WordNet 3.0, for the hop sets; None looks for it.
+    folder : path or None, default=None
+        Where ImageNet's lists are.
+
+    Returns
+    -------
+    list of str
+        The wnids, each once.
+    """
+    if which in _SIZES:
+        return imagenet_classes(which, folder)  # type: ignore[arg-type]
+    if which in ("2-hop", "3-hop"):
+        return imagenet_hop_set(int(str(which)[0]), wordnet=wordnet, folder=folder)
+    path = Path(which)
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{plain(path)}: there is no such file, and no such list of wnids; there are "
+            f"{', '.join(_SIZES)}, 2-hop and 3-hop."
+        )
+    wnids = read_lines(path)
+    if not wnids:
+        raise ValueError(f"{plain(path)} is empty; give one wnid per line.")
+    return list(dict.fromkeys(wnids))
+
+
+def imagenet_tree(wordnet: WordNet, wnids: Iterable[str]) -> ClassGraph:
+    """ImageNet's own structure, with the node "misc" over all classes outside its main branches.
+
+    Parameters
+    ----------
+    wordnet : WordNet
+        WordNet 3.0.
+    wnids : iterable of str
+        ImageNet's classes.
+
+    Returns
+    -------
+    ClassGraph
+        That of :func:`~zslearn.signatures.imagenet_graph` and one node more.
+    """
+    classes = list(wnids)
+    graph = imagenet_graph(wordnet, classes)
+    inside = imagenet_branches(wordnet)
+    misc = [graph.position[wnid] for wnid in classes if wnid not in inside]
+    links = np.column_stack([misc, np.full(len(misc), len(graph))]).astype(np.intp)
+    return ClassGraph([*graph.nodes, _MISC], np.vstack([graph.edges, links]))
+
+
+def near_classes(
+    graph: ClassGraph,
+    seen: Iterable[Any],
+    candidates: Iterable[Any],
+    n_links: int,
+    *,
+    one_link_away: Iterable[Any] = (),
+) -> list[Any]:
+    """List the classes within some links of a seen class, followed both ways.
+
+    Parameters
+    ----------
+    graph : ClassGraph
+        The hierarchy.
+    seen : iterable
+        Classes in the middle.
+    candidates : iterable
+        Classes that may be listed.
+    n_links : int
+        The most links from a seen class.
+    one_link_away : iterable, default=()
+        Nodes that are known to be one link from a seen class, though the graph lacks the link.
+
+    Returns
+    -------
+    list
+        Those of `candidates` that are near, in their order.
+    """
+    both = graph.adjacency()
+    both = both + both.T
+    distance = np.full(len(graph), -1)
+    later = graph.find(one_link_away, "one_link_away")
+    level = np.unique(graph.find(seen, "seen"))
+    for n in range(n_links + 1):
+        if n == 1:
+            level = np.union1d(level, later)
+        level = level[distance[level] < 0]
+        distance[level] = n
+        level = np.unique(both[level].indices)
+    listed = list(candidates)
+    where = graph.find(listed, "candidates")
+    return [label for label, at in zip(listed, where, strict=True) if distance[at] >= 0]
+
+
+def populated_classes(
+    counts: Mapping[Any, int] | pd.Series | str | os.PathLike[str],
+    n_classes: int,
+    *,
+    which: Literal["most", "least"] = "most",
+    classes: Iterable[Any] | None = None,
+) -> list[Any]:
+    """List the classes with the most images, or with the fewest.
+
+    The paper tests on the 500, 1,000 and 5,000 most and least populated unseen classes of ImageNet.
+    ImageNet's counts are not in any package: they come from whoever has the images.
+
+    Parameters
+    ----------
+    counts : mapping, Series or path
+        Label → number of images; or a table ``.csv`` or ``.parquet`` with the labels in its first
+        column and the counts in its second.
+    n_classes : int
+        How many classes to list.
+    which : {"most", "least"}, default="most"
+        Those with the most images, or with the fewest. Classes without any image are left out:
+        nothing could be tested on them.
+    classes : iterable or None, default=None
+        The classes to choose among, for example the unseen ones; None: all that are counted.
+
+    Returns
+    -------
+    list
+        From the most, or the fewest, images on; classes with as many images by their label.
+
+    Examples
+    --------
+    >>> from zslearn.datasets import populated_classes
+    >>> populated_classes({"cat": 7, "dog": 9, "yak": 0, "owl": 7, "emu": 2}, 3)
+    ['dog', 'cat', 'owl']
+    >>> populated_classes({"cat": 7, "dog": 9, "yak": 0, "owl": 7, "emu": 2}, 1, which="least")
+    ['emu']
+    """
+    if which not in ("most", "least"):
+        raise ValueError(f"which={which!r}; there are 'most' and 'least'.")
+    if not isinstance(n_classes, (int, np.integer)) or n_classes < 1:
+        raise ValueError(f"n_classes={n_classes!r} must be a whole number of at least 1.")
+    counted = _read_counts(counts)
+    among = list(counted.index) if classes is None else list(classes)
+    unknown = [label for label in among if label not in counted.index]
+    if unknown:
+        raise ValueError(
+            f"counts lacks {len(unknown)} of the {len(among)} classes: {name_some(unknown)}."
+        )
+    chosen = counted.loc[among]
+    chosen = chosen[chosen > 0]
+    if len(chosen) < n_classes:
+        raise ValueError(f"Only {len(chosen)} classes have images; {n_classes} are asked for.")
+    sign = -1 if which == "most" else 1
+    return sorted(chosen.index, key=lambda label: (sign * chosen[label], label))[:n_classes]
+
+
+def _read_counts(counts: Any) -> pd.Series:
+    """Numbers of images by label."""
+    if isinstance(counts, (str, os.PathLike)):
+        table = read_table(Path(counts), lambda row: {"dtype": {0: str}})
+        if table.shape[1] != 2:
+            raise ValueError(
+                f"{plain(counts)}: there are {table.shape[1]} columns; give the labels in the "
+                "first and the numbers of images in the second."
+            )
+        counts = table.set_index(table.columns[0])[table.columns[1]]
+    series = counts if isinstance(counts, pd.Series) else pd.Series(dict(counts))
+    if not series.index.is_unique:
+        twice = series.index[series.index.duplicated()].unique()
+        raise ValueError(f"counts names {name_some(twice)} more than once.")
+    numbers = pd.to_numeric(series, errors="coerce")
+    wrong = series.index[~(np.isfinite(numbers) & (numbers >= 0) & (numbers == np.floor(numbers)))]
+    if len(wrong):
+        raise ValueError(f"counts gives no whole number of images to {name_some(wrong)}.")
+    return numbers.astype(np.int64)

@@ -1,0 +1,189 @@
+"""Signatures from attributes that people have listed: what a table of them holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from zslearn.utils import name_some, plain, warn_user
+
+Missing = Literal["error", "mean", "drop"]
+
+
+@dataclass(frozen=True)
+class AttributeReport:
+    """What is in a table of attributes.
+
+    Parameters
+    ----------
+    n_classes, n_attributes : int
+        Rows and columns.
+    kind : {"binary", "continuous", "mixed"}
+        Whether columns hold two values, 0 and 1 or −1 and 1, or any numbers, or some the one and
+        some the other. Constant and empty columns do not count.
+    constant : list of str
+        Columns with one value: they say nothing of a class.
+    empty : list of str
+        Columns without any value.
+    missing : dict of str to int
+        Columns that lack values, and how many.
+    """
+
+    n_classes: int
+    n_attributes: int
+    kind: str
+    constant: list[str]
+    empty: list[str]
+    missing: dict[str, int]
+
+    def __str__(self) -> str:
+        lines = [f"{self.n_classes} classes, {self.n_attributes} attributes, {self.kind}"]
+        if self.constant:
+            lines.append(f"constant: {len(self.constant)}, {name_some(self.constant)}")
+        if self.empty:
+            lines.append(f"empty: {len(self.empty)}, {name_some(self.empty)}")
+        if self.missing:
+            worst = sorted(self.missing, key=lambda name: -self.missing[name])
+            listed = ", ".join(f"{plain(name)} ({self.missing[name]})" for name in worst[:5])
+            more = f" and {len(worst) - 5} more" if len(worst) > 5 else ""
+            lines.append(f"with missing values: {len(self.missing)}, {listed}{more}")
+        return "\n".join(lines)
+
+
+def attribute_report(table: pd.DataFrame) -> AttributeReport:
+    """Say what is in a table of attributes, and what is wrong with it.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One row per class, in numbers; the index holds the labels.
+
+    Returns
+    -------
+    AttributeReport
+        Kind, constant columns, and columns with missing values.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from zslearn.signatures import attribute_report
+    >>> table = pd.DataFrame({"stripes": [1, 0, None], "legs": [1, 1, 1]},
+    ...                      index=["zebra", "horse", "okapi"])
+    >>> print(attribute_report(table))
+    3 classes, 2 attributes, binary
+    constant: 1, 'legs'
+    with missing values: 1, stripes (1)
+    """
+    _check_table(table)
+    constant, empty, missing, kinds = [], [], {}, set()
+    for name, column in table.items():
+        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        n_missing = int(np.isnan(values).sum())
+        if n_missing:
+            missing[str(name)] = n_missing
+        held = np.unique(values[~np.isnan(values)])
+        if not held.size:
+            empty.append(str(name))
+        elif held.size == 1:
+            constant.append(str(name))
+        else:
+            kinds.add("binary" if set(held.tolist()) in ({0, 1}, {-1, 1}) else "continuous")
+    kind = kinds.pop() if len(kinds) == 1 else "mixed" if kinds else "constant"
+    return AttributeReport(*table.shape, kind, constant, empty, missing)
+
+
+def attribute_signatures(
+    table: pd.DataFrame, *, missing: Missing = "error", drop_constant: bool = False
+) -> pd.DataFrame:
+    """Make signatures of a table of attributes, continuous or binary.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One row per class, in numbers or truth values; the index holds the labels.
+    missing : {"error", "mean", "drop"}, default="error"
+        What becomes of missing values: an error that names the columns, the mean of the column, or
+        the column is left out.
+    drop_constant : bool, default=False
+        Whether columns with one value are left out. They say nothing of a class, but count for the
+        norm of its signature. Where they are kept, a warning names them.
+
+    Returns
+    -------
+    DataFrame
+        The attributes as numbers, without missing values.
+
+    Raises
+    ------
+    ValueError
+        Values are missing, infinite or no numbers, a class is there twice, or nothing is left.
+
+    See Also
+    --------
+    attribute_report : What is in the table.
+    binarize_signatures : Binary attributes from continuous ones.
+    """
+    if missing not in ("error", "mean", "drop"):
+        raise ValueError(f"missing={missing!r}; there are 'error', 'mean' and 'drop'.")
+    report = attribute_report(table)
+    lacking = report.missing
+    if lacking and missing == "error":
+        raise ValueError(
+            f"Attributes lack values in {len(lacking)} of {report.n_attributes} columns: "
+            f"{name_some(lacking)}. Fill them in, or say missing='mean' or missing='drop'."
+        )
+    columns = {
+        str(name): column.to_numpy(dtype=np.float64, na_value=np.nan)
+        for name, column in table.items()
+    }
+    numbers = pd.DataFrame(columns, index=table.index)
+    left_out = set(lacking) if missing == "drop" else set(report.empty)
+    if drop_constant:
+        left_out |= set(report.constant)
+    elif report.constant:
+        warn_user(
+            f"{len(report.constant)} attributes are the same for all classes: "
+            f"{name_some(report.constant)}."
+        )
+    numbers = numbers[[name for name in numbers if name not in left_out]]
+    if not numbers.shape[1]:
+        raise ValueError("No attribute is left.")
+    numbers = numbers.fillna(numbers.mean())
+    return numbers.rename_axis(index=table.index.name or "class")
+
+
+def _check_table(table: Any) -> None:
+    if not isinstance(table, pd.DataFrame) or not table.size:
+        raise ValueError("Attributes must be a DataFrame with one row per class; it is empty.")
+    if not table.index.is_unique:
+        twice = table.index[table.index.duplicated()].unique()
+        raise ValueError(f"Attributes describe {name_some(twice)} more than once.")
+    names = [str(name) for name in table.columns]
+    if len(set(names)) != len(names):
+        raise ValueError("Two columns of attributes have one name.")
+    kinds = pd.api.types
+    wrong = [
+        name
+        for name, dtype in zip(names, table.dtypes, strict=True)
+        if not (
+            kinds.is_numeric_dtype(dtype) or kinds.is_bool_dtype(dtype) or _is_numbers(table[name])
+        )
+    ]
+    if wrong:
+        raise ValueError(f"The columns {name_some(wrong)} are not numbers.")
+    for name, column in table.items():
+        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        if np.isinf(values).any():
+            label = table.index[int(np.isinf(values).argmax())]
+            raise ValueError(f"The attribute {str(name)!r} of {name_some([label])} is infinite.")
+
+
+def _is_numbers(column: Any) -> bool:
+    """Whether a column of objects holds truth values or numbers, some of them missing."""
+    return column.dtype == object and all(
+        value is None or value is pd.NA or isinstance(value, (bool, int, float, np.number))
+        for value in column
+    )

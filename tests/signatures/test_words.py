@@ -1,0 +1,272 @@
+"""Signatures from word vectors: files, look-up and training."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from zslearn.signatures import (
+    WordVectors,
+    read_word_vectors,
+    save_word_vectors,
+    train_word_vectors,
+    word_signatures,
+)
+from zslearn.utils import InputWarning
+
+needs_gensim = pytest.mark.skipif(importlib.util.find_spec("gensim") is None, reason="needs gensim")
+RNG = np.random.default_rng(0)
+WORDS = ["cat", "dog", "sea_lion", "Zürich", "的", "polar"]
+VECTORS = WordVectors(WORDS, RNG.normal(size=(6, 5)))
+
+
+def glove(path, vectors=VECTORS):
+    lines = (f"{word} {' '.join(map(str, vectors[word]))}\n" for word in vectors)
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+@pytest.fixture(params=["text", "binary", "glove", "text.gz", "binary.gz"])
+def file(request, tmp_path):
+    kind = request.param
+    path = tmp_path / ("v.bin" if "binary" in kind else "v.txt")
+    glove(path) if kind == "glove" else save_word_vectors(VECTORS, path)
+    if kind.endswith(".gz"):
+        path.write_bytes(gzip.compress(path.read_bytes()))
+    return path
+
+
+def test_every_format_gives_the_same(file):
+    found = read_word_vectors(file)
+    assert found.words == WORDS
+    assert np.array_equal(found.vectors, VECTORS.vectors)
+
+
+def test_only_needed_words_are_kept(file):
+    found = read_word_vectors(file, {"dog", "的", "unknown"})
+    assert found.words == ["dog", "的"]
+    assert np.array_equal(found["的"], VECTORS["的"])
+
+
+@pytest.mark.slow
+@needs_gensim
+def test_files_are_those_of_gensim(tmp_path):
+    from gensim.models import KeyedVectors
+
+    vectors = KeyedVectors(5)
+    vectors.add_vectors(WORDS, VECTORS.vectors)
+    vectors.save_word2vec_format(str(tmp_path / "theirs.txt"))
+    vectors.save_word2vec_format(str(tmp_path / "theirs.bin"), binary=True)
+    vectors.save(str(tmp_path / "theirs.kv"))
+    for name, options in (("txt", {}), ("bin", {}), ("kv", {"trusted": True})):
+        found = read_word_vectors(tmp_path / f"theirs.{name}", **options)
+        assert found.words == WORDS
+        assert np.allclose(found.vectors, VECTORS.vectors, atol=1e-6)
+    assert np.allclose(word_signatures({"x": "dog"}, vectors).table, VECTORS["dog"])
+    save_word_vectors(VECTORS, tmp_path / "ours.bin")
+    theirs = KeyedVectors.load_word2vec_format(str(tmp_path / "ours.bin"), binary=True)
+    assert np.array_equal(theirs["的"], VECTORS["的"])
+
+
+def test_a_pickle_is_not_read_unless_it_is_trusted(tmp_path):
+    class Bomb:
+        def __reduce__(self):
+            return (pytest.fail, ("a pickle was read",))
+
+    path = tmp_path / "vectors.kv"
+    path.write_bytes(pickle.dumps(Bomb()))
+    with pytest.raises(ValueError, match="is a pickle.*trusted=True"):
+        read_word_vectors(path)
+    with pytest.raises(ValueError, match="is a pickle"):
+        word_signatures({"x": "dog"}, path)
+
+
+def test_words_with_spaces(tmp_path):
+    path = tmp_path / "v.txt"
+    path.write_text("a 1 2 3\nat name@domain.com 4 5 6\n. . . 7 8 9\n")
+    found = read_word_vectors(path)
+    assert found.words == ["a", "at name@domain.com", ". . ."]
+    assert found.vectors[2].tolist() == [7, 8, 9]
+
+
+def test_the_first_of_two_vectors_of_a_word_is_kept(tmp_path):
+    path = tmp_path / "v.txt"
+    path.write_text("a 1 2\nb 3 4\na 5 6\n")
+    assert read_word_vectors(path)["a"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty"),
+        (b"hello world\n", "no file of word vectors"),
+        (b"a 1 2 3\nb 1 2\n", "line 2 has 2 numbers and the others 3"),
+        (b"a 1 2 3\nb 1 2 3 4\n", "line 2 has 4 numbers and the others 3"),
+        (b"2 3\na 1 2 3\nb 1 2\n", "line 3 has 2 numbers and the others 3"),
+        (b"3 2\na 1 2\nb 3 4\n", "announces 3 words and has 2"),
+        (b"a 1 2\nb 1 x\n", "line 2 has something that is no number"),
+        (b"a 1 2\nb 1 nan\n", "'b' has NaN or infinity"),
+        (b"2 2\na \x00\x00\x80\x3f\x00\x00\x80\x3f\nb \x00\x00", "ends, or .* after 1"),
+        (b"9 2\n" + bytes(range(1, 32)) * 5000, "makes no sense, after 0"),
+        (b"9 999999999\nxyz\n", "announces 9 words of 999999999 numbers"),
+        (gzip.compress(b"a 1 2\n" * 1000)[:-12], "damaged|cannot be read"),
+    ],
+)  # fmt: skip
+def test_damaged_files(tmp_path, content, message):
+    path = tmp_path / "v"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        read_word_vectors(path)
+
+
+def test_a_kind_may_be_named(tmp_path):
+    path = tmp_path / "v"
+    path.write_text("5 1 2\n6 3 4\n")
+    assert read_word_vectors(path, kind="glove").words == ["5", "6"]
+    with pytest.raises(ValueError, match="kind='fasttext'"):
+        read_word_vectors(path, kind="fasttext")
+
+
+# ----------------------------------------------------------------------------------- look-up
+
+KNOWN = {
+    "dog": [1, 0], "domestic_dog": [0, 1], "polar": [2, 0], "bear": [0, 2], "New_York": [5, 5],
+    "hot": [1, 1], "house": [4, 0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("names", "phrases", "vector"),
+    [
+        ("dog", "both", [1, 0]),
+        ("Dog", "both", [1, 0]),
+        (["dog", "domestic dog"], "both", [0.5, 0.5]),
+        (["dog", "domestic dog"], "averaged", [1, 0]),
+        (["dog", "unknown"], "both", [1, 0]),
+        ("polar bear", "both", [1, 1]),
+        ("new york", "both", [5, 5]),
+        ("new york", "joined", [5, 5]),
+        ("hot-house", "both", [2.5, 0.5]),
+    ],
+)
+def test_look_up(names, phrases, vector):
+    assert word_signatures({"x": names}, KNOWN, phrases=phrases).table.loc["x"].tolist() == vector
+
+
+def test_classes_without_a_vector_are_listed():
+    names = {"a": "dog", "b": "unknown", "c": ["polar bear"], "d": "polar fox"}
+    with pytest.warns(InputWarning, match="2 of 4 classes have no word vector.*'b', 'd'"):
+        found = word_signatures(names, KNOWN)
+    assert found.table.index.tolist() == ["a", "c"]
+    assert found.missing == ["b", "d"]
+    with pytest.warns(InputWarning, match="'b', 'c', 'd'"):
+        assert word_signatures(pd.Series(names), KNOWN, phrases="joined").missing == ["b", "c", "d"]
+
+
+def test_a_file_is_read_for_the_names_alone(file):
+    found = word_signatures({1: ["cat", "dog"], 2: "sea lion"}, file)
+    assert np.allclose(found.table.loc[1], (VECTORS["cat"] + VECTORS["dog"]) / 2)
+    assert np.allclose(found.table.loc[2], VECTORS["sea_lion"])
+    assert found.missing == []
+
+
+@pytest.mark.parametrize(
+    ("names", "vectors", "options", "message"),
+    [
+        ({}, KNOWN, {}, "got none"),
+        ({"x": []}, KNOWN, {}, "'x' has no description"),
+        ({"x": "unknown"}, KNOWN, {}, "None of the 1 classes"),
+        ({"x": "dog"}, [1], {}, "got list"),
+        ({"x": "dog"}, KNOWN, {"phrases": "split"}, "phrases='split'"),
+        ({"x": "dog cat"}, {"dog": [1, 2], "cat": [1, 2, 3]}, {}, "must be of one width"),
+    ],
+)
+def test_wrong_input(names, vectors, options, message):
+    with pytest.raises(ValueError, match=message):
+        word_signatures(names, vectors, **options)
+
+
+# ---------------------------------------------------------------------------------- training
+
+ANIMALS = ["cat", "dog", "cow", "pig"]
+SHIPS = ["ferry", "canoe", "sloop", "yacht"]
+
+
+def write_corpus(path, n_lines=600):
+    """Animals eat in fields and ships sail to harbours; "polar" and "bear" stand together."""
+    rng = np.random.default_rng(0)
+    lines = []
+    for i in range(n_lines):
+        kinds, verb, place = (ANIMALS, "eats", "field") if i % 2 else (SHIPS, "sails", "harbour")
+        a, b = rng.choice(kinds, 2)
+        lines.append(f"The {a} {verb} near the {b} in the {place}.")
+        if i % 20 == 0:
+            lines.append(f"A polar bear eats a {rng.choice(ANIMALS)}.")
+    path.write_text("\n".join(lines))
+
+
+@pytest.mark.slow
+@needs_gensim
+def test_training_learns_what_stands_together(tmp_path):
+    path = tmp_path / "corpus.txt"
+    write_corpus(path)
+    options = {"n_dimensions": 10, "window": 5, "n_epochs": 10}
+    found = train_word_vectors(path, **options)
+    assert found.vectors.shape[1] == 10
+    assert "polar_bear" in found
+    assert "The" not in found
+    unit = {word: found[word] / np.linalg.norm(found[word]) for word in ANIMALS + SHIPS}
+    within = np.mean([unit[a] @ unit[b] for a in ANIMALS for b in ANIMALS if a != b])
+    across = np.mean([unit[a] @ unit[b] for a in ANIMALS for b in SHIPS])
+    assert within > across + 0.1
+    again = train_word_vectors(path, **options)
+    assert again.words == found.words
+    assert np.array_equal(again.vectors, found.vectors)
+    lists = [line.lower().replace(".", "").split() for line in path.read_text().splitlines()]
+    assert train_word_vectors(lists, phrases=False, **options).words[0] == "the"
+
+
+@needs_gensim
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("some few words\n", {}, "3 words, 3 different ones; 0 of these occur at least 5"),
+        ("a few words more than once a few\n", {"min_count": 1}, "occurs 1.3 times on average"),
+        ("1 2 3\n", {}, "has no words"),
+        ("a\n", {"n_epochs": 0}, "n_epochs=0"),
+    ],
+)
+def test_a_corpus_that_is_too_small(tmp_path, text, options, message):
+    path = tmp_path / "corpus.txt"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        train_word_vectors(path, phrases=False, **options)
+
+
+@needs_gensim
+@pytest.mark.slow
+def test_wrong_corpora(tmp_path):
+    path = tmp_path / "corpus.txt"
+    path.write_bytes("Zürich".encode("latin-1"))
+    with pytest.raises(ValueError, match="not UTF-8"):
+        train_word_vectors(path)
+    with pytest.raises(ValueError, match="corpus is empty"):
+        train_word_vectors([])
+    with pytest.raises(ValueError, match="text files, or sentences"):
+        train_word_vectors([3])
+    with pytest.warns(InputWarning, match="smaller than the 50 dimensions"):
+        train_word_vectors([["a", "b"]] * 50, n_dimensions=50)
+
+
+def test_without_gensim(monkeypatch, tmp_path):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "gensim", None)
+    monkeypatch.setitem(sys.modules, "gensim.models", None)
+    with pytest.raises(ImportError, match=r"zslearn\[words\]"):
+        train_word_vectors([["a"]])
