@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -128,7 +129,7 @@ def test_inputs_are_means_over_described_descendants():
 
 def _random_layers(rng, kind, sizes=(4, 6, 5)):
     made = []
-    for a, b in zip(sizes[:-1], sizes[1:], strict=True):
+    for a, b in pairwise(sizes):
         weight, offset = rng.normal(size=(a, b)), rng.normal(size=b)
         if kind == "GCNZ":
             made.append(layers.Layer(weight))

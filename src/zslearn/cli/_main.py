@@ -54,7 +54,7 @@ def _did_you_mean(word: str, known: Iterable[str]) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     # Imported here so that `zslearn --version` does not wait for the whole library.
-    from zslearn.cli import _bench, _data, _demo, _signatures
+    from zslearn.cli import _bench, _data, _demo, _imagenet, _signatures
 
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument(
@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"zslearn {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (_demo, _data, _bench, _signatures):
+    for module in (_demo, _data, _bench, _signatures, _imagenet):
         module.add_parsers(commands, common)
     return parser
 
@@ -111,6 +111,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words == ["--version"]:
         print(f"zslearn {__version__}")
         return 0
+    if words[:2] in (["bench", "imagenet"], ["demo", "imagenet"]):
+        # Their words differ from those of the other data sets.
+        words = ["-".join(words[:2]), *words[2:]]
     arguments = _parser().parse_args(words)
     try:
         with _log_to_stderr():

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from zslearn.datasets._class_shards import ClassShards
 from zslearn.datasets._class_split import ClassSplit
 from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.datasets._imagenet_classes import imagenet_classes
 from zslearn.utils import name_some, warn_user
 
 
@@ -129,7 +130,7 @@ def load_imagenet(
     """
     shards = ClassShards(folder, known=known)
     if seen_classes is None:
-        seen = [label for label in ilsvrc_classes() if label in shards]
+        seen = [label for label in imagenet_classes("1k") if label in shards]
     else:
         seen = list(seen_classes)
     _refuse_missing(shards, signatures, seen)

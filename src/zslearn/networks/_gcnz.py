@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -38,8 +39,8 @@ def xavier(rng: np.random.Generator, n_in: int, n_out: int) -> np.ndarray:
 class GCNZ(GraphMethod):
     r"""Graph convolutional network for zero-shot learning: deep, over children and parents.
 
-    Each layer propagates by :math:`D^{-1/2} (A + A^\top + I) D^{-1/2}`, where A has the child–parent
-    links and D the sums of its rows. Fitting needs the `torch` extra; a fitted method does not.
+    Each layer propagates by :math:`D^{-1/2} (A + A^\top + I) D^{-1/2}`, where A has the links from
+    child to parent and D the sums of its rows. Fitting needs the `torch` extra; a fitted method does not.
 
     Parameters
     ----------
@@ -145,7 +146,7 @@ class GCNZ(GraphMethod):
 
     def _first_layers(self, rng: np.random.Generator, n_in: int, n_out: int) -> list[Layer]:
         widths = [n_in, *(int(size) for size in self.hidden_sizes), n_out]
-        return [Layer(xavier(rng, a, b)) for a, b in zip(widths[:-1], widths[1:], strict=True)]
+        return [Layer(xavier(rng, a, b)) for a, b in pairwise(widths)]
 
     def _matrices(self, graph: ClassGraph) -> list[list[sp.csr_array]]:
         links = neighbour_matrix(graph)

@@ -39,7 +39,7 @@ from zslearn.signatures import ClassGraph, ClassTree, squared_distances
 from zslearn.utils import Array, Floats, InputWarning, unit_rows, warn_user
 
 PARAMETERS = """
-hierarchy : ClassGraph, ClassTree, mapping, DataFrame, list of pairs, "cluster" or None, default=None
+hierarchy : ClassGraph, ClassTree, mapping, DataFrame, list, "cluster" or None, default=None
     What the graph is made of: a :class:`~zslearn.signatures.ClassGraph`, whose nodes may have
     several parents, or child–parent pairs over class labels and inner nodes as
     :class:`~zslearn.baselines.HAT` takes them. Every seen class must be in it; a class that is
