@@ -37,6 +37,10 @@ _CADA_VAE = {
     "n_unseen_latents": 40,
 }
 
+_GRAPH = {"learning_rate": 1e-2, "max_iter": 60}
+_GCNZ = {**_GRAPH, "hidden_sizes": (16, 16)}
+_TWO_LAYERS = {**_GRAPH, "hidden_size": 32, "dropout": 0.1}
+
 # Settings besides the default that take another way through the code; all but the first are slow.
 # An estimator that is not here is checked with its defaults; one that needs another estimator gets
 # ESZSL.
@@ -128,6 +132,9 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
     "ClassNorm": [_CLASS_NORM, {**_CLASS_NORM, "seen_factor": 0.9, "feature_norm": None}],
     "CADAVAE": [_CADA_VAE, {**_CADA_VAE, "noise": "independent", "feature_norm": None}],
     "WeightedViews": [{"estimator": ESZSL()}, {"estimator": SynC()}],
+    "GCNZ": [_GCNZ, {**_GCNZ, "targets": "mean", "graph": "all", "feature_norm": None}],
+    "SGCN": [_TWO_LAYERS, {**_TWO_LAYERS, "targets": "struct"}],
+    "DGP": [_TWO_LAYERS, {**_TWO_LAYERS, "hierarchy": "cluster", "targets": "cs"}],
     "CalibratedStacking": [
         {"estimator": ESZSL()},
         {"estimator": ESZSL(), "bias": 0.1},
@@ -170,6 +177,9 @@ SLOW_CHECKS_OF = {
     "LatEm": _MANY_FITS,
     "CADAVAE": _MANY_FITS,
     "ClassNorm": _MANY_FITS,
+    "DGP": _MANY_FITS,
+    "GCNZ": _MANY_FITS,
+    "SGCN": _MANY_FITS,
 }
 
 # Hyper-parameters of a kind that needs an extra → module.
@@ -179,7 +189,7 @@ NEEDS: dict[type[Any], str] = {
     VAEGANGenerator: "torch",
 }
 # Estimators that need one themselves.
-NEED_TORCH = {"CADAVAE", "ClassNorm"}
+NEED_TORCH = {"CADAVAE", "ClassNorm", "DGP", "GCNZ", "SGCN"}
 
 
 def all_estimators() -> dict[str, type[Any]]:
@@ -237,6 +247,10 @@ def expected_failed_checks(estimator: Any) -> dict[str, str]:
         failures["check_sample_weight_equivalence_on_dense_data"] = (
             "two ways to a solution end within tol of it; check_sample_weight has a smaller one"
         )
+    if isinstance(estimator, (networks.GCNZ, networks.SGCN, networks.DGP)):
+        failures["check_unused_class"] = "described classes are nodes that others propagate through"
+        if estimator.graph == "all":
+            failures["check_described_later"] = "all classes described at fit train the network"
     if isinstance(estimator, networks.GeneratedFeatures):
         if estimator.estimator != "mean":
             failures["check_unused_class"] = "one classifier is trained over all described classes"

@@ -61,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
         _export,
         _features,
         _fit,
+        _imagenet,
         _predict,
         _report,
         _signatures,
@@ -87,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
         _fit,
         _predict,
         _bench,
+        _imagenet,
         _signatures,
         _export,
         _report,
@@ -131,6 +133,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words == ["--version"]:
         print(f"zslearn {__version__}")
         return 0
+    if words[:2] in (["bench", "imagenet"], ["demo", "imagenet"]):
+        # Their words differ from those of the other data sets.
+        words = ["-".join(words[:2]), *words[2:]]
     arguments = _parser().parse_args(words)
     arguments.words = words
     try:

@@ -2,6 +2,7 @@
 
 from zslearn.datasets._authors import AuthorsProtocol, load_authors_protocol
 from zslearn.datasets._check import FolderReport, check_data
+from zslearn.datasets._class_shards import ClassShards
 from zslearn.datasets._class_split import ClassSplit
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.datasets._feature_blocks import Block as Block
@@ -17,6 +18,9 @@ from zslearn.datasets._imagenet_classes import (
     near_classes,
     populated_classes,
 )
+from zslearn.datasets._imagenet_features import load_imagenet
+from zslearn.datasets._last_layers import NETWORKS as NETWORKS
+from zslearn.datasets._last_layers import load_glove, load_last_layer
 from zslearn.datasets._limits import Budget as Budget
 from zslearn.datasets._limits import FileLimitError as FileLimitError
 from zslearn.datasets._signature_files import (
@@ -43,6 +47,7 @@ from zslearn.datasets._xlsa17_files import find_data_set as find_data_set
 
 __all__ = [
     "AuthorsProtocol",
+    "ClassShards",
     "ClassSplit",
     "FeatureBlocks",
     "FolderReport",
@@ -54,7 +59,10 @@ __all__ = [
     "imagenet_hop_set",
     "imagenet_tree",
     "load_authors_protocol",
+    "load_glove",
     "load_glyphs",
+    "load_imagenet",
+    "load_last_layer",
     "load_table",
     "load_xlsa17",
     "make_zero_shot",

@@ -9,6 +9,16 @@ from zslearn.experiments._evaluate import (
 )
 from zslearn.experiments._examples import save_examples
 from zslearn.experiments._figures import save_curves, save_predictions
+from zslearn.experiments._imagenet import (
+    IMAGENET_METHODS,
+    IMAGENET_TABLES,
+    ImageNetBench,
+    imagenet_test_sets,
+    read_image_counts,
+)
+from zslearn.experiments._last_layer_parts import KINDS as TRACK_KINDS
+from zslearn.experiments._last_layer_parts import TRACK_METHODS
+from zslearn.experiments._last_layers import LastLayers, run_last_layers
 from zslearn.experiments._methods import METHODS, Method, default_methods, find_method
 from zslearn.experiments._palette import MethodStyle, method_style
 from zslearn.experiments._prompts_only import PromptsOnly
@@ -44,12 +54,18 @@ from zslearn.experiments._tuning import (
 __all__ = [
     "FORMATS",
     "GRIDS",
+    "IMAGENET_METHODS",
+    "IMAGENET_TABLES",
     "METHODS",
     "PROTOCOLS",
     "TABLES",
+    "TRACK_KINDS",
+    "TRACK_METHODS",
     "Demo",
     "Evaluation",
     "GeneralizedScores",
+    "ImageNetBench",
+    "LastLayers",
     "Method",
     "MethodStyle",
     "Predictions",
@@ -69,16 +85,19 @@ __all__ = [
     "failed_runs",
     "find_method",
     "grid_edges",
+    "imagenet_test_sets",
     "load_published",
     "measure_conventional",
     "method_style",
     "published_value",
     "rank_methods",
+    "read_image_counts",
     "read_records",
     "read_top_k",
     "render",
     "run_benchmark",
     "run_demo",
+    "run_last_layers",
     "save_critical_difference",
     "save_curves",
     "save_examples",

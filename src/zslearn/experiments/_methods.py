@@ -41,6 +41,9 @@ from zslearn.experiments._tuning import (
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.networks import (
     CADAVAE,
+    DGP,
+    GCNZ,
+    SGCN,
     ClassNorm,
     GaussianGenerator,
     GeneratedFeatures,
@@ -182,6 +185,8 @@ def _networks() -> Iterator[Method]:
     """Methods since the paper that need the torch extra, and minutes or a GPU."""
     yield Method("Class-Norm", ClassNorm, in_default=False)
     yield Method("CADA-VAE", CADAVAE, in_default=False)
+    for name, graph_method in (("GCNZ", GCNZ), ("SGCN", SGCN), ("DGP", DGP)):
+        yield Method(name, partial(graph_method, "cluster"), in_default=False)
 
 
 def _sync(loss: str, **options: Any) -> SynC:

