@@ -12,7 +12,6 @@ _EXTRAS = {
     "dask": "dask",
     "distributed": "dask",
     "h5py": "matlab",
-    "zarr": "zarr",
     "gensim": "words",
     "onnx": "onnx",
     "onnxruntime": "onnx",
