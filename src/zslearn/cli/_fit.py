@@ -150,8 +150,8 @@ def run_fit(arguments: argparse.Namespace) -> int:
         print(f"described only: {plain(name_some(model.unseen_classes_.tolist(), 10))}")
     if arguments.none is not None:
         print(
-            f"none of these: {model.false_alarm_rate_:.3f} of images of known classes are taken for "
-            f"none, {model.detection_rate_:.3f} of others are found (classes left out)"
+            f"none of these: {model.false_alarm_rate_:.3f} of images of known classes are taken "
+            f"for none, {model.detection_rate_:.3f} of others are found (classes left out)"
         )
     print(f"wrote {plain(arguments.out)}")
     return 0
