@@ -50,15 +50,18 @@ table[::-1].round({"accuracy": 3, "seconds": 1})
 
 import matplotlib.pyplot as plt
 
+from zslearn.experiments import method_style
+
+colors = [method_style(name).color for name in table.index]
 figure, (left, right) = plt.subplots(
     ncols=2, sharey=True, figsize=(9, 6), width_ratios=[3, 2], layout="constrained"
 )
-left.barh(table.index, table["accuracy"], color="tab:blue")
+left.barh(table.index, table["accuracy"], color=colors)
 left.axvline(1 / len(unseen), color="0.3", linestyle=":", label="chance")
 left.set_xlabel("per-class accuracy, 50 unseen letters")
 left.legend(loc="lower right")
 right.hlines(table.index, table["seconds"].min() / 2, table["seconds"], color="0.8")
-right.plot(table["seconds"], table.index, "o", color="tab:orange")
+right.scatter(table["seconds"], table.index, color=colors, zorder=3)
 right.set(xscale="log", xlabel="seconds to fit", xlim=(table["seconds"].min() / 2, None))
 left.margins(y=0.02)
 plt.show()

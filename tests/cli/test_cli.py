@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -43,8 +44,8 @@ def test_version(capsys):
         (
             ["demos"],
             "zslearn: error: there is no command 'demos'. Did you mean 'demo'? "
-            "There are: demo, data, features, fit, tune, predict, evaluate, add-class, "
-            "bench, table, export. (see zslearn --help)",
+            "There are: demo, data, features, fit, tune, predict, evaluate, add-class, bench, "
+            "table, signatures, export, report. (see zslearn --help)",
         ),
         (
             ["data", "burn"],
@@ -141,9 +142,13 @@ def test_demo_writes_a_table_and_pictures(tmp_path, capsys, monkeypatch):
     assert "\x1b" not in printed.out
     assert "fitting ESZSL" in printed.err
     files = sorted(path.name for path in (tmp_path / "shown").iterdir())
-    assert files == ["results.csv", "seen-unseen-curve.png", "unseen-letters.png"]
-    for name in files[1:]:
-        assert (tmp_path / "shown" / name).read_bytes().startswith(b"\x89PNG")
+    pictures = ["seen-unseen-curve.png", "seen-unseen-curve.svg", "unseen-letters.png"]
+    assert files == ["report.html", "results.csv", "runs", *pictures]
+    for name, beginning in zip(pictures, (b"\x89PNG", b"<?xml", b"\x89PNG"), strict=True):
+        assert (tmp_path / "shown" / name).read_bytes().startswith(beginning)
+    page = (tmp_path / "shown" / "report.html").read_text(encoding="utf-8")
+    assert "data:image/png;base64," in page
+    assert printed.out.splitlines()[-1] == f"wrote {Path('shown', 'report.html')}"
     row = pd.read_csv(tmp_path / "shown" / "results.csv", index_col=0).loc["ESZSL"]
     assert 0.4 < row["per_class_accuracy"] < 0.7
     assert row["calibrated_harmonic"] > row["harmonic"]

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from zslearn.experiments._names import canonical_method
+from zslearn.experiments._palette import method_style
 from zslearn.experiments._published import TABLES, load_published
 from zslearn.experiments._records import read_records, write_record
 from zslearn.experiments._render import render, save_table_plot
@@ -435,6 +436,7 @@ def test_no_folder_and_no_records(tmp_path):
 
 
 def test_plot_of_a_table(tmp_path):
+    matplotlib = pytest.importorskip("matplotlib", reason="needs the extra plot")
     figure = pytest.importorskip("matplotlib.figure", reason="needs the extra plot")
     drawn = []
 
@@ -452,7 +454,10 @@ def test_plot_of_a_table(tmp_path):
     (axes,) = drawn[0].axes
     lines = {line.get_label(): line.get_xdata().tolist() for line in axes.lines}
     assert [text.get_text() for text in axes.get_yticklabels()] == ["ESZSL", "ALE", "mine"]
-    assert lines["ours"] == [50.0, 55.0, 61.0]
+    (dots,) = (dots for dots in axes.collections if dots.get_label() == "ours")
+    assert dots.get_offsets()[:, 0].tolist() == [50.0, 55.0, 61.0]
+    colors = [method_style(name).color for name in ("ESZSL", "ALE", "mine")]
+    assert [matplotlib.colors.to_hex(color) for color in dots.get_facecolors()] == colors
     assert lines["published"][:2] == [53.9, 54.9]
     with pytest.raises(ValueError, match="no column has a number of ours"):
         save_table_plot(build_table(NONE, "zsl"), tmp_path / "none.png")

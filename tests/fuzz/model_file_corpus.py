@@ -243,7 +243,10 @@ def _change_table(rng: np.random.Generator, table: dict[str, Any]) -> None:
     names = list(table)
     name = names[rng.integers(len(names))]
     said, kind = table[name], rng.integers(8)
+    # What was changed before stays as it is.
     if not isinstance(said, dict) or set(said) != {"dtype", "shape", "data_offsets"}:
+        return
+    if not isinstance(said["shape"], list):
         return
     if kind == 0:
         said["shape"] = [said["shape"][::-1], [10**18], [2**63, 0], [-1], [0], [1.0], ["7"], None][
@@ -256,7 +259,8 @@ def _change_table(rng: np.random.Generator, table: dict[str, Any]) -> None:
             rng.integers(7)
         ]
     elif kind == 3:
-        said["data_offsets"] = table[names[rng.integers(len(names))]].get("data_offsets")
+        other = table[names[rng.integers(len(names))]]
+        said["data_offsets"] = other.get("data_offsets") if isinstance(other, dict) else None
     elif kind == 4:
         table[str(rng.choice(["../x", "", "x\x00", "__metadata__ "]))] = table.pop(name)
     elif kind == 5:

@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from fuzz.model_file_corpus import Parts, problem, put_together, take_apart
 from zslearn import persistence
 from zslearn.baselines import ESZSL, HAT
+from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import FileLimitError
 from zslearn.persistence import ModelFileError, _versions
 from zslearn.pipeline import ZeroShotPipeline
@@ -148,8 +149,7 @@ DESCRIPTIONS = [
     (lambda c: c["model"].update(object="zslearn.utils.ClassKFold"), "ClassKFold"),
     (lambda c: c["model"].update(other=1), "what no version has said"),
     (lambda c: c["model"]["parameters"].update(alpha_features=-1.0), "alpha_features"),
-    (lambda c: c["model"]["parameters"].update(alpha_features={"float": "nan"}), "finite"),
-    (lambda c: c["model"]["parameters"].pop("alpha_features"), "lacks alpha_features"),
+    (lambda c: c["model"]["parameters"].update(alpha_features={"float": "nan"}), "Got nan"),
     (lambda c: c["model"]["parameters"].update(evil=1), "no proper attributes"),
     (lambda c: c["model"]["state"].update(predict=1), "'predict', which its class defines"),
     (lambda c: c["model"]["state"].update(__class__=1), "attribute '__class__'"),
@@ -365,6 +365,17 @@ def test_an_older_format_is_brought_up_step_by_step(path, whole, monkeypatch):
     steps = {1: lambda c: {**c, "seen": [1]}, 2: lambda c: _without(c, "seen")}
     monkeypatch.setattr(_versions, "_STEPS", steps)
     assert np.array_equal(persistence.load(path).decision_function(problem().X_train), scores)
+
+
+def test_what_an_earlier_version_did_not_have_takes_its_default(path, parts, folder):
+    file = changed(parts, lambda c: c["model"]["parameters"].pop("alpha_features"))
+    path.write_bytes(file)
+    assert persistence.load(path).alpha_features == ESZSL().alpha_features
+    file = changed(parts, lambda c: c["model"]["state"]["_described"]["state"].pop("parameters"))
+    assert "missing 1 required positional argument" in refused(path, file)
+    wrapper = take_apart(_file(CalibratedStacking(ESZSL(), bias=1.0), folder, "wrapper.zsl"))
+    file = changed(wrapper, lambda c: c["model"]["parameters"].pop("estimator"))
+    assert "lacks estimator" in refused(path, file)
 
 
 def _without(content, name):

@@ -98,6 +98,13 @@ def test_files_of_other_kinds_are_refused(tmp_path):
         read_signature_table(path)
 
 
+def test_an_attribute_may_have_the_name_of_the_labels(tmp_path):
+    table = pd.DataFrame({"class": [1.0, 2.0]}, index=["a", "b"])
+    found = read_signature_table(save_signature_table(table, tmp_path / "s.csv"))
+    assert found["class"].tolist() == [1, 2]
+    assert found.index.tolist() == ["a", "b"]
+
+
 def test_load_table_reads_it(tmp_path):
     table = pd.DataFrame({"x": [0.1, 0.9, 0.5], "y": [1.0, 0.0, 0.5]}, index=["a", "b", "c"])
     path = save_signature_table(table, tmp_path / "s.csv")

@@ -99,6 +99,26 @@ def test_a_damaged_entry_is_computed_anew(counting, tmp_path, damage):
     assert counting == ["one", "one"]
 
 
+def test_what_is_interrupted_goes_on_from_there(counting, monkeypatch):
+    from zslearn.signatures import _text
+
+    monkeypatch.setattr(_text, "_KEPT_AT_ONCE", 2)
+    texts = ["one", "two", "three", "four", "five"]
+
+    def until_three(some):
+        if "three" in some:
+            raise KeyboardInterrupt
+        return lengths(some)
+
+    working = _encoders._load_use
+    monkeypatch.setattr(_encoders, "_load_use", lambda: until_three)
+    with pytest.raises(KeyboardInterrupt):
+        encode_text(texts)
+    monkeypatch.setattr(_encoders, "_load_use", working)
+    assert encode_text(texts).tolist() == lengths(texts)
+    assert counting == ["three", "four", "five"]
+
+
 def test_a_file_holds_no_more_than_its_limit(counting, monkeypatch):
     monkeypatch.setattr(_text_cache, "MAX_ROWS", 2)
     texts = [f"text {i}" for i in range(200)]
@@ -162,7 +182,7 @@ def test_a_wrong_encoder_is_named(encode, message):
 
 def test_vectors_of_mixed_widths_are_refused():
     widths = iter([2, 3])
-    with pytest.raises(ValueError, match="of 2 numbers and then of 3"):
+    with pytest.raises(ValueError, match="of 2 numbers and of 3"):
         encode_text([f"t{i}" for i in range(300)], lambda t: np.ones((len(t), next(widths))))
 
 

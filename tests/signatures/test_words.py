@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import importlib.util
 import pickle
@@ -121,6 +122,23 @@ def test_damaged_files(tmp_path, content, message):
     path.write_bytes(content)
     with pytest.raises(ValueError, match=message):
         read_word_vectors(path)
+
+
+@pytest.mark.parametrize("ending", [".bin", ".txt"])
+def test_damage_of_any_kind_is_an_error_or_changes_a_value(tmp_path, ending):
+    """Flipped, cut and doubled bytes never crash or hang the reader."""
+    path = tmp_path / f"v{ending}"
+    save_word_vectors(VECTORS, path)
+    whole = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for _ in range(150):
+        data = bytearray(whole)
+        for at in rng.integers(0, len(data), 3):
+            data[at] = rng.integers(0, 256)
+        cut = int(rng.integers(1, len(data) + 1))
+        path.write_bytes(bytes(data[:cut]) + bytes(data[: int(rng.integers(0, 3))]))
+        with contextlib.suppress(ValueError):
+            assert np.isfinite(read_word_vectors(path).vectors).all()
 
 
 def test_a_kind_may_be_named(tmp_path):

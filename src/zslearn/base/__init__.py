@@ -16,6 +16,9 @@ scorer from that of the estimator inside.
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._meta import ZeroShotMetaClassifier
 from zslearn.base._predictor import ZeroShotPredictor
+from zslearn.base._stream_scores import count_block, stream_hits
+from zslearn.base._streams import StreamedSamples, is_dask, is_streamed, stream_samples
+from zslearn.base._summed_training import check_block_labels
 from zslearn.base._together import fit_together
 from zslearn.base._training import Training
 from zslearn.base._variants import alike, alike_but_for, with_setting
@@ -23,14 +26,21 @@ from zslearn.base._weights import AcceptsSampleWeight, fit_weighted, weighted_sa
 
 __all__ = [
     "AcceptsSampleWeight",
+    "StreamedSamples",
     "Training",
     "ZeroShotClassifier",
     "ZeroShotMetaClassifier",
     "ZeroShotPredictor",
     "alike",
     "alike_but_for",
+    "check_block_labels",
+    "count_block",
     "fit_together",
     "fit_weighted",
+    "is_dask",
+    "is_streamed",
+    "stream_hits",
+    "stream_samples",
     "weighted_samples",
     "with_setting",
 ]

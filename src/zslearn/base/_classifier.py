@@ -18,6 +18,8 @@ from zslearn.base._describing import Describing
 from zslearn.base._extremes import numerical_failures_named, refuse_extreme_parameters
 from zslearn.base._locks import lock_of
 from zslearn.base._predictor import ZeroShotPredictor
+from zslearn.base._streams import is_streamed, stream_samples
+from zslearn.base._summed_training import StreamedRows, SummedTraining, gather, summarize
 from zslearn.base._together import fit_together, not_each_once
 from zslearn.base._training import Training
 from zslearn.base._variants import with_setting
@@ -63,6 +65,9 @@ class ZeroShotClassifier(Describing, ZeroShotPredictor):
 
     score_function: ScoreFunction = "dot"
     keep_views: ClassVar[bool] = False
+    #: Whether `_fit` asks no more of `training.X` than class_moments, class_means and class_squares
+    #: of :mod:`zslearn.solvers` give: then `fit` also takes features on disk, and dask arrays.
+    learns_from_sums: bool = False
     #: Grids by name, "paper" and "fast": hyper-parameter → values, or a list of such mappings, one
     #: after the other. The first hyper-parameter changes slowest; of equally good settings a search
     #: takes the first.
@@ -173,9 +178,11 @@ class ZeroShotClassifier(Describing, ZeroShotPredictor):
         ----------
         X : array-like of shape (n_samples, n_features)
             Image features: NumPy, pandas, polars, or an array of torch, CuPy or another library of
-            the array API standard, which is then computed with on its own device.
+            the array API standard, which is then computed with on its own device. Methods whose
+            `learns_from_sums` is true also take a :class:`~zslearn.datasets.FeatureBlocks` or a
+            dask array, of which one block at a time is in memory.
         y : array-like of shape (n_samples,)
-            Class labels: strings, integers or booleans.
+            Class labels: strings, integers or booleans; None for those of a FeatureBlocks.
         signatures : DataFrame, mapping, array or MultiSignatures, optional
             What is known of each class. A DataFrame (index: class labels; for polars, which has no
             index, the column "class"), a mapping label → vector, or an array whose rows follow
@@ -280,6 +287,8 @@ class ZeroShotClassifier(Describing, ZeroShotPredictor):
 
     def _begin(self, X: Any, y: Any, signatures: Any, sample_weight: Any = None) -> Training:
         """Check what `fit` was given and make it ready."""
+        if is_streamed(X):
+            return self._begin_streamed(X, y, signatures, sample_weight)
         X, y = self._check_training(X, y)
         X, y, weights = weighted_samples(X, y, sample_weight)
         if weights is not None:
@@ -288,6 +297,26 @@ class ZeroShotClassifier(Describing, ZeroShotPredictor):
         names = getattr(self, "feature_names_in_", None)
         training = self._describe_training(signatures, seen, self._prepare(X), codes, names)
         training = replace(training, weights=weights)
+        self._begin_with(training)
+        return training
+
+    def _begin_streamed(self, X: Any, y: Any, signatures: Any, sample_weight: Any) -> Training:
+        """Read samples that do not lie in memory once, and keep their sums."""
+        if not self.learns_from_sums:
+            raise TypeError(
+                f"{type(self).__name__} learns from the rows themselves, which must lie in memory: "
+                "give an array (of a dask array, X.compute()). Methods that learn from class "
+                "statistics or Gram matrices (EXEM, GaussianEXEM, ESZSL, SAE, GFZSL, CCA) read "
+                "files and dask arrays block by block."
+            )
+        samples = stream_samples(X, y, sample_weight)
+        if samples.weights is not None:
+            refuse_weights(self)
+        summary = summarize(samples, self.feature_norm)
+        rows = StreamedRows(samples, summary.sums, self.feature_norm)
+        no_codes = np.empty(0, dtype=np.intp)
+        known = self._describe_training(signatures, summary.sums.classes, rows, no_codes, None)
+        training = SummedTraining(**vars(known), kept=gather(summary, samples.weights))
         self._begin_with(training)
         return training
 

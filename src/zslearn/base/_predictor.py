@@ -20,7 +20,15 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from zslearn.base._dask import whole_rows
 from zslearn.base._docs import DOC_PARTS
+from zslearn.base._stream_scores import (
+    stream_accuracy,
+    stream_probabilities,
+    stream_scores,
+    stream_top_k,
+)
+from zslearn.base._streams import is_dask, is_streamed
 from zslearn.base._variants import with_setting
 from zslearn.metrics import per_class_accuracy
 from zslearn.scoring import ClassScorer
@@ -108,6 +116,8 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             for two classes holds: one number per sample, positive for `classes_[1]`.
         """
         scorer = self._checked_scorer()
+        if is_streamed(X):
+            return stream_scores(scorer, self._check_stream(X), classes)
         scores = scorer.scores(self._check_features(X), classes)
         if classes is None and len(scorer.labels) == 2:
             return scores[:, 1] - scores[:, 0]
@@ -155,6 +165,8 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             Their scores, descending.
         """
         scorer = self._checked_scorer()
+        if is_streamed(X):
+            return stream_top_k(scorer, self._check_stream(X), k, classes)
         return scorer.top_k(self._check_features(X), k, classes)
 
     @available_if(_knows_temperature)
@@ -179,7 +191,10 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             Columns follow `classes`, rows sum to 1. In the namespace and on the device of `X`. The
             largest of a row is that of the predicted class, unless scores are tied.
         """
-        return self._checked_scorer().probabilities(self._check_features(X), classes)
+        scorer = self._checked_scorer()
+        if is_streamed(X):
+            return stream_probabilities(scorer, self._check_stream(X), classes)
+        return scorer.probabilities(self._check_features(X), classes)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, classes: Any = None) -> float:
         """Per-class accuracy: the mean over the classes in `y` of the accuracy within each.
@@ -201,6 +216,8 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             Between 0 and 1.
         """
         scorer = self._checked_scorer()
+        if is_streamed(X):
+            return stream_accuracy(self, scorer, self._check_stream(X), y, classes, sample_weight)
         self._check_true_labels(to_numpy(y), scorer, classes)
         if sample_weight is not None and to_numpy(sample_weight).dtype.kind in "OSU":
             raise TypeError(
@@ -307,6 +324,11 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
 
     def _check_training(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
         """Check features and labels; features keep their library, labels come to the host."""
+        if is_streamed(X):
+            raise TypeError(
+                f"{type(self).__name__} needs the rows in memory: give an array, not a "
+                f"{type(X).__name__}. What it has learned predicts either."
+            )
         if is_foreign(y):
             y = to_numpy(y)
         if is_foreign(X) and y is not None:
@@ -323,6 +345,16 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             y = y if labels.dtype.kind == "U" else labels
         check_classification_targets(y)
         return X, y
+
+    def _check_stream(self, X: Any) -> Any:
+        """Check the width of features that are read block by block."""
+        X = whole_rows(X) if is_dask(X) else X
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        return X
 
     def _check_features(self, X: Any, *, reset: bool = False) -> Any:
         """Check the shape of features; what they hold is checked block by block."""

@@ -11,6 +11,29 @@ from numpy.typing import NDArray
 from zslearn.signatures import Signatures, SignatureTable
 from zslearn.utils import Array, Floats, take_rows
 
+#: Samples that a method may look at where it needs no more than some, evenly spaced.
+SPREAD_SAMPLES = 1000
+
+
+def spread_positions(n_samples: int, most: int) -> NDArray[np.intp]:
+    """Numbers of samples that are evenly spaced among all; of all where there are no more.
+
+    Parameters
+    ----------
+    n_samples : int
+        Number of samples.
+    most : int
+        How many at most.
+
+    Returns
+    -------
+    ndarray of int
+        Ascending.
+    """
+    if n_samples <= most:
+        return np.arange(n_samples)
+    return np.linspace(0, n_samples - 1, most).astype(np.intp)
+
 
 @dataclass(frozen=True, eq=False)
 class Training:
@@ -72,6 +95,12 @@ class Training:
     def every_signature(self) -> Signatures:
         """Normalised signatures of every described class, in the order of `table.labels`."""
         return self.table.normalized(self.signature_scale, keep_views=self.keep_views)
+
+    def spread_samples(self) -> tuple[Array, NDArray[np.intp], Floats]:
+        """A thousand samples at most, evenly spaced: their features, classes and weights."""
+        rows = spread_positions(len(self.y), SPREAD_SAMPLES)
+        weights = np.ones(len(rows)) if self.weights is None else self.weights[rows]
+        return take_rows(self.X, rows), self.y[rows], weights
 
     def only(self, positions: NDArray[np.intp]) -> Training:
         """The samples of some seen classes, as if there were no others.

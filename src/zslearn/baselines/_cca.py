@@ -98,6 +98,8 @@ class CCA(AcceptsSampleWeight, ZeroShotClassifier):
 
     score_function: ScoreFunction = "cosine"
 
+    learns_from_sums = True
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,
         "n_components": [Interval(Integral, 1, None, closed="left"), None],

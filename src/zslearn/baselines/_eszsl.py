@@ -79,6 +79,8 @@ class ESZSL(AcceptsSampleWeight, ZeroShotClassifier):
     True
     """
 
+    learns_from_sums = True
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,
         "alpha_features": [Interval(Real, 0, None, closed="neither")],

@@ -124,6 +124,8 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
     True
     """
 
+    learns_from_sums = True
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,
         "alpha_mean": [Interval(Real, 0, None, closed="neither")],

@@ -102,6 +102,8 @@ class SAE(AcceptsSampleWeight, ZeroShotClassifier):
 
     score_function: ScoreFunction = "cosine"
 
+    learns_from_sums = True
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="neither")],

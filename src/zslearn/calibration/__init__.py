@@ -6,7 +6,7 @@ no class fits, or name the deepest node of a hierarchy that is sure enough.
 """
 
 from zslearn.calibration._folds import FEWEST_CLASSES, Fold, checked_folds
-from zslearn.calibration._none_of_these import NoneOfThese, among
+from zslearn.calibration._none_of_these import NoneOfThese, probability_among
 from zslearn.calibration._ranks import RankPrediction, RankPredictor
 from zslearn.calibration._stacking import CalibratedStacking
 from zslearn.calibration._units import (
@@ -25,10 +25,10 @@ __all__ = [
     "NoneOfThese",
     "RankPrediction",
     "RankPredictor",
-    "among",
     "checked_folds",
     "chosen_temperature",
     "mean_factor",
+    "probability_among",
     "rescaled",
     "score_spread",
     "some_rows",

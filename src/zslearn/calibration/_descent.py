@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
@@ -85,7 +86,7 @@ class Ladder:
         for row, path in enumerate(paths):
             places = [positions[node] for node in path]
             self.below[row, places] = True
-            for parent, child in zip(places[:-1], places[1:], strict=True):
+            for parent, child in itertools.pairwise(places):
                 if child not in self.children[parent]:
                     self.children[parent].append(child)
         self.n_levels = max(map(len, paths))

@@ -215,13 +215,10 @@ class NoneOfThese(HeldOutCalibration):
         values = np.asarray(to_numpy(best), dtype=np.float64)
         if self.statistic == "probability":
             chances = np.asarray(to_numpy(scorer.probabilities(X, classes)), dtype=np.float64)
-            values = among(chances.max(axis=1, keepdims=True), n_candidates, self._n_in_folds())
+            best = chances.max(axis=1, keepdims=True)
+            values = probability_among(best, n_candidates, len(self.seen_classes_))
         statistic = _statistics(values, self.statistic)
         return labels[:, 0], statistic < self.threshold_of(labels[:, 0])
-
-    def _n_in_folds(self) -> int:
-        """How many candidates the thresholds were found with."""
-        return len(self.seen_classes_)
 
     def _begin_calibration(self, table: SignatureTable) -> None:
         self.none_label_ = self.none_label
@@ -276,9 +273,10 @@ class NoneOfThese(HeldOutCalibration):
             without = table[foreign].copy()
             own = np.arange(len(without)), fold.true[foreign]
             if self.statistic == "probability":
-                without /= np.maximum(1 - without[own], np.finfo(np.float64).tiny)[:, None]
                 without[own] = 0
-                without = among(without, table.shape[1] - 1, table.shape[1])
+                total = without.sum(axis=1, keepdims=True)
+                without /= np.where(total > 0, total, 1.0)
+                without = probability_among(without, table.shape[1] - 1, table.shape[1])
             else:
                 without[own] = -np.inf
             everyone = np.ones(len(table), dtype=bool)
@@ -310,7 +308,7 @@ def _statistics(best: Floats, statistic: str) -> Floats:
     return best[:, 0] - best[:, 1] if best.shape[1] > 1 else np.full(len(best), np.inf)
 
 
-def among(chances: Any, n_candidates: int, n_wanted: int) -> Any:
+def probability_among(chances: Any, n_candidates: int, n_wanted: int) -> Any:
     """A probability among some candidates as it would be among another number of them.
 
     Each rival counts as its share of the others does: p / (p + (1 − p) (m − 1) / (n − 1)).

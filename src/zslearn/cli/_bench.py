@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import shutil
 import sys
 import textwrap
 import warnings
 from collections.abc import Hashable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,6 +38,7 @@ from zslearn.experiments import (
     save_critical_difference,
     save_table_plot,
 )
+from zslearn.model_selection import on_cluster
 from zslearn.utils import plain
 
 #: What the columns of the results are.
@@ -100,6 +103,13 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
         default=cpu_count(only_physical_cores=False),
         metavar="N",
         help="folds at the same time (default: one per core, here %(default)s)",
+    )
+    bench.add_argument(
+        "--cluster",
+        default=None,
+        metavar="ADDRESS",
+        help="compute folds on the workers of a dask cluster, by the address of its scheduler, "
+        "such as tcp://head:8786; --jobs then does not count",
     )
     bench.add_argument(
         "--resume",
@@ -181,7 +191,11 @@ def run_bench(arguments: argparse.Namespace) -> int:
         raise ValueError("--authors is for --protocol authors.")
     _check_hold_out(arguments)
     data = load_named(arguments)
-    with warnings.catch_warnings():
+    on_workers = arguments.cluster is not None
+    with (
+        on_cluster(arguments.cluster) if on_workers else nullcontext(),
+        warnings.catch_warnings(),
+    ):
         # Said below, with the reasons.
         warnings.filterwarnings("ignore", "Runs failed", FitFailedWarning)
         paths = run_benchmark(
@@ -195,8 +209,9 @@ def run_bench(arguments: argparse.Namespace) -> int:
             authors=arguments.authors,
             grid=arguments.grid,
             resume=arguments.resume,
-            n_jobs=arguments.jobs,
+            n_jobs=-1 if on_workers else arguments.jobs,
             progress=True,
+            command=shlex.join(["zslearn", *map(plain, arguments.words)]),
             say=say,
         )
     failed = failed_runs(paths)

@@ -37,7 +37,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
         parents=[common],
         help="recognise letters that the model never saw",
         description="Fit the quick methods on the embedded glyphs and recognise letters that they "
-        "never saw. Prints a table; writes it and two pictures to a folder.",
+        "never saw. Prints a table; writes it, pictures and a report for a browser to a folder.",
     )
     parser.add_argument(
         "--out",

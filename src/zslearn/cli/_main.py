@@ -54,7 +54,17 @@ def _did_you_mean(word: str, known: Iterable[str]) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     # Imported here so that `zslearn --version` does not wait for the whole library.
-    from zslearn.cli import _bench, _data, _demo, _export, _features, _fit, _predict
+    from zslearn.cli import (
+        _bench,
+        _data,
+        _demo,
+        _export,
+        _features,
+        _fit,
+        _predict,
+        _report,
+        _signatures,
+    )
 
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument(
@@ -70,7 +80,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"zslearn {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (_demo, _data, _features, _fit, _predict, _bench, _export):
+    for module in (
+        _demo,
+        _data,
+        _features,
+        _fit,
+        _predict,
+        _bench,
+        _signatures,
+        _export,
+        _report,
+    ):
         module.add_parsers(commands, common)
     return parser
 
@@ -112,6 +132,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"zslearn {__version__}")
         return 0
     arguments = _parser().parse_args(words)
+    arguments.words = words
     try:
         with _log_to_stderr():
             return arguments.run(arguments)

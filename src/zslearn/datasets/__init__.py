@@ -4,6 +4,8 @@ from zslearn.datasets._authors import AuthorsProtocol, load_authors_protocol
 from zslearn.datasets._check import FolderReport, check_data
 from zslearn.datasets._class_split import ClassSplit
 from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.datasets._feature_blocks import Block as Block
+from zslearn.datasets._feature_blocks import FeatureBlocks
 from zslearn.datasets._fetch import fetch_archive
 from zslearn.datasets._fetch import fetchable_names as fetchable_names
 from zslearn.datasets._glyphs import load_glyphs
@@ -11,6 +13,7 @@ from zslearn.datasets._imagenet_classes import (
     imagenet_classes,
     imagenet_hop_set,
     imagenet_tree,
+    named_wnids,
     near_classes,
     populated_classes,
 )
@@ -20,6 +23,8 @@ from zslearn.datasets._signature_files import (
     check_signature_path as check_signature_path,
 )
 from zslearn.datasets._signature_files import (
+    read_child_parent_pairs,
+    read_descriptions,
     read_signature_table,
     save_signature_table,
 )
@@ -39,6 +44,7 @@ from zslearn.datasets._xlsa17_files import find_data_set as find_data_set
 __all__ = [
     "AuthorsProtocol",
     "ClassSplit",
+    "FeatureBlocks",
     "FolderReport",
     "GeneratingModel",
     "ZeroShotDataset",
@@ -52,8 +58,11 @@ __all__ = [
     "load_table",
     "load_xlsa17",
     "make_zero_shot",
+    "named_wnids",
     "near_classes",
     "populated_classes",
+    "read_child_parent_pairs",
+    "read_descriptions",
     "read_signature_table",
     "save_signature_table",
 ]

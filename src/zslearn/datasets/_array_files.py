@@ -88,7 +88,7 @@ def read_archive_labels(path: Path) -> NDArray[Any] | None:
 
 
 def _mapped(path: Path, file: IO[bytes]) -> NDArray[Any]:
-    shape, order, dtype = _header(file, path.stat().st_size)
+    shape, order, dtype = read_header(file, path.stat().st_size)
     return np.memmap(path, dtype=dtype, mode="r", shape=shape, order=order, offset=file.tell())
 
 
@@ -114,7 +114,7 @@ def _from_archive(path: Path, file: IO[bytes], searched: tuple[str, ...] = _WANT
 
 def _read(file: IO[bytes], size: int) -> NDArray[Any]:
     """An array from an open file of a known size."""
-    shape, order, dtype = _header(file, size)
+    shape, order, dtype = read_header(file, size)
     buffer = np.empty(size - file.tell(), dtype=np.uint8)
     at = 0
     while at < buffer.size:
@@ -126,8 +126,21 @@ def _read(file: IO[bytes], size: int) -> NDArray[Any]:
     return np.ndarray(shape, dtype, buffer=buffer, order=order)
 
 
-def _header(file: IO[bytes], size: int) -> tuple[tuple[int, ...], Any, np.dtype[Any]]:
-    """Shape, order and dtype of an array that fills a file of this size; stops behind them."""
+def read_header(file: IO[bytes], size: int) -> tuple[tuple[int, ...], Any, np.dtype[Any]]:
+    """Shape, order and dtype of an array that fills a file of this size; stops behind them.
+
+    Parameters
+    ----------
+    file : binary file
+        At its beginning.
+    size : int
+        Its length in bytes.
+
+    Returns
+    -------
+    shape, order, dtype
+        Of the array.
+    """
     version = npy.read_magic(file)
     read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(version)
     if read is None:

@@ -166,6 +166,45 @@ def imagenet_hop_set(
     return near_classes(tree, seen, unseen, hops - 1, one_link_away=[_ANIMAL])
 
 
+def named_wnids(
+    which: str | os.PathLike[str],
+    *,
+    wordnet: WordNet | None = None,
+    folder: str | os.PathLike[str] | None = None,
+) -> list[str]:
+    """List wnids: a list of ImageNet's by its name, or a person's own.
+
+    Parameters
+    ----------
+    which : str or path
+        "1k", "21k" or "unseen" as of :func:`imagenet_classes`, "2-hop" or "3-hop" as of
+        :func:`imagenet_hop_set`, or a text file with one wnid per line.
+    wordnet : WordNet or None, default=None
+        WordNet 3.0, for the hop sets; None looks for it.
+    folder : path or None, default=None
+        Where ImageNet's lists are.
+
+    Returns
+    -------
+    list of str
+        The wnids, each once.
+    """
+    if which in _SIZES:
+        return imagenet_classes(which, folder)  # type: ignore[arg-type]
+    if which in ("2-hop", "3-hop"):
+        return imagenet_hop_set(int(str(which)[0]), wordnet=wordnet, folder=folder)
+    path = Path(which)
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"{plain(path)}: there is no such file, and no such list of wnids; there are "
+            f"{', '.join(_SIZES)}, 2-hop and 3-hop."
+        )
+    wnids = read_lines(path)
+    if not wnids:
+        raise ValueError(f"{plain(path)} is empty; give one wnid per line.")
+    return list(dict.fromkeys(wnids))
+
+
 def imagenet_tree(wordnet: WordNet, wnids: Iterable[str]) -> ClassGraph:
     """ImageNet's own structure, with the node "misc" over all classes outside its main branches.
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from zslearn.datasets._limits import limit_reading
-from zslearn.datasets._table_reading import is_whole, read_signatures
+from zslearn.datasets._limits import Budget, limit_reading
+from zslearn.datasets._table_reading import is_whole, read_signatures, read_table
+from zslearn.datasets._text_tables import read_lines
 from zslearn.utils import name_some, plain, replacing
 
 _ENDINGS = (".csv", ".parquet")
@@ -77,10 +80,11 @@ def save_signature_table(signatures: pd.DataFrame, path: str | os.PathLike[str])
     read_signature_table : Reads it.
     """
     path = check_signature_path(path)
-    name = signatures.index.name or "class"
-    # A column of the same name would be taken for the labels.
-    table = signatures.rename_axis(index="class" if name in signatures.columns else name)
-    table = table.set_axis([str(column) for column in table.columns], axis=1)
+    columns = [str(column) for column in signatures.columns]
+    name = str(signatures.index.name or "class")
+    while name in columns:  # two columns of one name could not be read
+        name += " label"
+    table = signatures.rename_axis(index=name).set_axis(columns, axis=1)
     with replacing(path) as temporary:
         if path.suffix == ".csv":
             table.to_csv(temporary)
@@ -94,3 +98,109 @@ def check_signature_path(path: str | os.PathLike[str]) -> Path:
     if Path(path).suffix not in _ENDINGS:
         raise ValueError(f"{plain(path)}: tables are written as .csv or .parquet.")
     return Path(path)
+
+
+def read_descriptions(path: str | os.PathLike[str]) -> dict[str, list[str]]:
+    """Read what is said of classes in words.
+
+    Parameters
+    ----------
+    path : path
+        A table ``.csv`` or ``.parquet`` with the labels in its first column and texts in the
+        others; a class may have several texts, in several columns or rows, and empty cells are
+        passed over. Or a file ``.json`` that maps each label to a text or a list of texts. Or a
+        file ``.txt`` with one class per line, described by its own name.
+
+    Returns
+    -------
+    dict of str to list of str
+        The texts of each class, in the order of the file.
+
+    Raises
+    ------
+    ValueError
+        The file is none of these, or a class has no text.
+
+    See Also
+    --------
+    zslearn.signatures.text_signatures : Signatures from such texts.
+    zslearn.signatures.word_signatures : Signatures from such names.
+    """
+    path = Path(path)
+    found: dict[str, list[str]] = {}
+    if path.suffix == ".txt":
+        found = {line: [line] for line in read_lines(path)}
+    elif path.suffix == ".json":
+        for label, texts in _read_json(path).items():
+            found[label] = [texts] if isinstance(texts, str) else texts
+    else:
+        table = read_table(path)
+        if table.shape[1] < 2:
+            raise ValueError(
+                f"{plain(path)}: there are {table.shape[1]} columns; the first holds the labels, "
+                "the others texts."
+            )
+        for row in table.itertuples(index=False, name=None):
+            texts = [text for text in row[1:] if isinstance(text, str) and text.strip()]
+            if not isinstance(row[0], str):
+                raise ValueError(f"{plain(path)}: the first column, of labels, has empty cells.")
+            found.setdefault(row[0], []).extend(texts)
+    silent = [label for label, texts in found.items() if not texts]
+    if silent or not found:
+        raise ValueError(
+            f"{plain(path)}: {len(silent)} classes have no text: {name_some(silent)}."
+            if found
+            else f"{plain(path)} describes no class."
+        )
+    return found
+
+
+def read_child_parent_pairs(path: str | os.PathLike[str]) -> pd.DataFrame:
+    """Read a class hierarchy from a table.
+
+    Parameters
+    ----------
+    path : path
+        A file ``.csv`` or ``.parquet`` with the columns "child" and "parent", or with two columns.
+        A child whose parent is empty is a root.
+
+    Returns
+    -------
+    DataFrame
+        The columns "child" and "parent", as :class:`~zslearn.baselines.HAT` and
+        :meth:`zslearn.signatures.ClassGraph.from_tree` take them.
+    """
+    table = read_table(Path(path))
+    if {"child", "parent"} <= set(table.columns):
+        table = table[["child", "parent"]]
+    if table.shape[1] != 2:
+        raise ValueError(
+            f"{plain(path)}: the columns are {name_some(table.columns)}; name two of them 'child' "
+            "and 'parent'."
+        )
+    table = table.set_axis(["child", "parent"], axis=1)
+    if table["child"].isna().any():
+        row = int(table["child"].isna().argmax()) + 1
+        raise ValueError(f"{plain(path)}: row {row} names no child.")
+    return table
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    budget = Budget(path)
+    budget.take(16 * budget.file_size)
+    try:
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
+    # Other bytes, no JSON, and nesting without end.
+    except (ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"{plain(path)} is no JSON in UTF-8 ({reason}).") from None
+    if not isinstance(content, dict) or not all(
+        isinstance(texts, str) or (isinstance(texts, list) and all(map(_is_text, texts)))
+        for texts in content.values()
+    ):
+        raise ValueError(f"{plain(path)} must map each label to a text or to a list of texts.")
+    return content
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)

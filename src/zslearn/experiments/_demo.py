@@ -10,8 +10,11 @@ import pandas as pd
 
 from zslearn.datasets import load_glyphs
 from zslearn.experiments._evaluate import Evaluation, evaluate
+from zslearn.experiments._evaluation_records import write_evaluation
+from zslearn.experiments._examples import save_examples
 from zslearn.experiments._figures import save_curves, save_predictions
 from zslearn.experiments._methods import METHODS
+from zslearn.experiments._report import write_report
 from zslearn.utils import import_optional, replacing
 
 Say = Callable[[str], None]
@@ -28,7 +31,7 @@ class Demo:
     best : str
         The method whose predictions are pictured: the one with the largest AUSUC.
     files : tuple of Path
-        What was written.
+        What was written, the report last; the records that it was made from are beside it.
     n_seen, n_unseen : int
         Letters with training images, and without.
     """
@@ -61,7 +64,7 @@ class Demo:
 
 
 def run_demo(folder: Path, *, say: Say = lambda text: None, progress: bool = False) -> Demo:
-    """Fit the quick methods on the glyphs, measure them, and write a table and two pictures.
+    """Fit the quick methods on the glyphs, measure them, and write a table, pictures and a report.
 
     Parameters
     ----------
@@ -96,19 +99,31 @@ def run_demo(folder: Path, *, say: Say = lambda text: None, progress: bool = Fal
     files = (
         folder / "results.csv",
         folder / "seen-unseen-curve.png",
+        folder / "seen-unseen-curve.svg",
         folder / "unseen-letters.png",
+        folder / "report.html",
     )
     with replacing(files[0]) as temporary:
         table.to_csv(temporary)
-    save_curves(evaluations, files[1])
+    for path in files[1:3]:
+        save_curves(evaluations, path)
     predicted = best.model.predict(data.X_test_unseen, classes=data.unseen_classes)
     n_seen, n_unseen = len(data.seen_classes), len(data.unseen_classes)
     right = best.metrics["per_class_accuracy"]
     save_predictions(
         data,
         predicted,
-        files[2],
+        files[3],
         title=f"Letters that {best.method} never saw, chosen among {n_unseen}: {right:.0%} right "
         f"(chance {1 / n_unseen:.0%})",
     )
+    say("writing the report")
+    runs = folder / "runs"
+    records = [
+        path
+        for evaluation in evaluations
+        for path in write_evaluation(evaluation, data, runs, command="zslearn demo")
+    ]
+    save_examples(data, runs)
+    write_report(records, files[-1], title="Letters that no model saw: the demo of zslearn")
     return Demo(table, best.method, files, n_seen, n_unseen)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from zslearn.datasets import ZeroShotDataset
 from zslearn.experiments._evaluate import Evaluation
+from zslearn.experiments._palette import method_style
 from zslearn.metrics import SeenUnseenCurveDisplay
 from zslearn.utils import import_optional, replacing
 
@@ -20,7 +21,9 @@ _RIGHT, _WRONG = "#1a7f37", "#b42318"
 def save_figure(figure: Any, path: Path) -> None:
     """Write a figure so that a reader meets a whole file or none."""
     with replacing(path) as temporary:
-        figure.savefig(temporary, dpi=150)
+        # The same figure gives the same file: an SVG would hold the time.
+        metadata = {"Date": None} if path.suffix.lower() == ".svg" else None
+        figure.savefig(temporary, dpi=150, metadata=metadata)
 
 
 def new_figure(**options: Any) -> Any:
@@ -31,6 +34,8 @@ def new_figure(**options: Any) -> Any:
 
 def save_curves(evaluations: Sequence[Evaluation], path: Path) -> None:
     """Draw the seen–unseen accuracy curves of several methods into one file.
+
+    Colours and dashes are those of :func:`method_style`.
 
     Parameters
     ----------
@@ -47,6 +52,7 @@ def save_curves(evaluations: Sequence[Evaluation], path: Path) -> None:
             calibration_factor=evaluation.bias,
             name=evaluation.method,
             ax=axes,
+            **method_style(evaluation.method).plot_options,
         )
     axes.set_title(
         "Seen–unseen accuracy; circle: without calibration, diamond: calibrated", fontsize=10

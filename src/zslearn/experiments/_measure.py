@@ -19,7 +19,10 @@ from zslearn.experiments._methods import Method
 from zslearn.experiments._tuning import TuningOptions, tune_with_views
 from zslearn.metrics import per_class_accuracy, seen_unseen_curve
 from zslearn.model_selection import GridEdgeWarning, ZeroShotSearchCV
+from zslearn.utils import Floats
 
+#: So many other classes a record names beside a class.
+_MOST_CONFUSED = 3
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pandas")
 
 
@@ -63,16 +66,15 @@ def tune_and_measure(
             results["metrics"] |= {name: found[name] for name in ("seen", "unseen", "harmonic")}
         classes = data.unseen_classes
         predicted = model.predict(data.X_test_unseen, classes=classes)
-        results["per_class"] = _per_class(data.y_test_unseen, predicted, classes)
+        results |= by_class(data.y_test_unseen, predicted, classes)
     else:
         generalized = GeneralizedScores.of(model, data)
         results["metrics"] = generalized.measure(search.bias_)
         results["calibration_factor"] = search.bias_
         calibrated = search.predict(np.concatenate([data.X_test_seen, data.X_test_unseen]))
-        results["per_class"] = _per_class(generalized.y_true, calibrated, model.classes_)
+        results |= by_class(generalized.y_true, calibrated, model.classes_)
         results["unseen_classes"] = [str(label) for label in data.unseen_classes.tolist()]
-        unseen, seen, _ = seen_unseen_curve(**vars(generalized))
-        results["curve"] = {"acc_unseen": unseen.tolist(), "acc_seen": seen.tolist()}
+        results["curve"] = compact_curve(*seen_unseen_curve(**vars(generalized)))
     results["cross_validation"] = _cross_validation(search)
     results["times"] = {"tune_and_fit": tuned - start, "measure": time.perf_counter() - tuned}
     return results
@@ -94,6 +96,64 @@ def circumstances() -> dict[str, Any]:
             "system": platform.platform(),
             "cores": os.cpu_count(),
         },
+    }
+
+
+def by_class(y_true: Any, predicted: Any, classes: Any) -> dict[str, Any]:
+    """Of each class the accuracy, and what it was most often taken for.
+
+    Parameters
+    ----------
+    y_true, predicted : ndarray of shape (n_samples,)
+        Labels.
+    classes : ndarray
+        The candidates.
+
+    Returns
+    -------
+    dict
+        "per_class" and "confused_with" of a record.
+    """
+    return {
+        "per_class": _per_class(y_true, predicted, classes),
+        "confused_with": _confused_with(y_true, predicted),
+    }
+
+
+def _confused_with(y_true: Any, predicted: Any) -> dict[str, list[list[Any]]]:
+    """Of each class with mistakes the labels that it was given most often, with their shares."""
+    found: dict[str, list[list[Any]]] = {}
+    for label in np.unique(y_true):
+        of_class = predicted[y_true == label]
+        others, counts = np.unique(of_class[of_class != label], return_counts=True)
+        worst = np.argsort(-counts, kind="stable")[:_MOST_CONFUSED]
+        if worst.size:
+            shares = (counts[worst] / len(of_class)).round(4).tolist()
+            names = map(str, others[worst].tolist())
+            found[str(label)] = [list(pair) for pair in zip(names, shares, strict=True)]
+    return found
+
+
+def compact_curve(unseen: Floats, seen: Floats, bias: Floats) -> dict[str, list[Any]]:
+    """A seen–unseen curve as a record keeps it.
+
+    Parameters
+    ----------
+    unseen, seen, bias : ndarray of shape (n_points,)
+        As :func:`~zslearn.metrics.seen_unseen_curve` gives them.
+
+    Returns
+    -------
+    dict of str to list
+        "acc_unseen", "acc_seen" and "bias" at the points where an accuracy changes, which leaves
+        the line and its area as they are. Factors have six digits; null stands for −∞.
+    """
+    changes = np.append(True, (np.diff(unseen) != 0) | (np.diff(seen) != 0))
+    factors = [float(f"{b:.6g}") if np.isfinite(b) else None for b in bias[changes].tolist()]
+    return {
+        "acc_unseen": unseen[changes].tolist(),
+        "acc_seen": seen[changes].tolist(),
+        "bias": factors,
     }
 
 

@@ -24,6 +24,7 @@ import pandas as pd
 from scipy import stats
 
 from zslearn.experiments._figures import new_figure, save_figure
+from zslearn.experiments._palette import method_style
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ def _friedman(ranks: np.ndarray) -> tuple[float, float]:
     return statistic, float(stats.chi2.sf(statistic, n_methods - 1))
 
 
-def _cliques(ranks: np.ndarray, difference: float) -> list[tuple[int, int]]:
+def alike_places(ranks: np.ndarray, difference: float) -> list[tuple[int, int]]:
     """First and last of each longest run of sorted ranks that lie within `difference`."""
     runs: list[tuple[int, int]] = []
     for first, rank in enumerate(ranks):
@@ -181,7 +182,7 @@ def save_critical_difference(
     values = ranks.to_numpy(dtype=float)
     if len(values) == 0 or not np.isfinite([*values, difference]).all():
         raise ValueError("A picture of ranks needs finite mean ranks and a critical difference.")
-    runs = _cliques(values, difference)
+    runs = alike_places(values, difference)
     n_left = -(-len(values) // 2)
     low, high = 1.0, max(float(len(values)), 2.0)
     top_of_names = 0.35 * len(runs) + 1.0
@@ -208,6 +209,7 @@ def save_critical_difference(
         level = top_of_names + (i if left else len(values) - 1 - i)
         end = low - 0.02 * margin if left else high + 0.02 * margin
         axes.plot([rank, rank, end], [0, level, level], color="0.45", linewidth=0.8)
+        axes.plot([rank], [0], "o", color=method_style(str(name)).color, zorder=3)
         axes.text(
             end,
             level,

@@ -163,9 +163,40 @@ def _check_details(record: Mapping[str, Any]) -> None:
     lists = [side for side in sides if isinstance(side, list) and all(map(is_share, side))]
     if len(lists) != 2 or len(lists[0]) != len(lists[1]):
         raise ValueError("damaged record: 'curve' is not two lists of fractions of one length")
+    _check_factors(curve.get("bias"), len(lists[0]))
+    _check_confused(record.get("confused_with", {}))
+    command = record.get("command", "")
+    if not isinstance(command, str) or not command.isprintable():
+        raise ValueError(f"damaged record: 'command' is {command!r:.60}")
     table = record.get("cross_validation", {})
     if not isinstance(table, dict):
         raise ValueError("damaged record: 'cross_validation' is not an object")
     sizes = {len(column) if isinstance(column, list) else -1 for column in table.values()}
     if len(sizes) > 1 or -1 in sizes:
         raise ValueError("damaged record: 'cross_validation' is not lists of one length")
+
+
+def _check_factors(factors: Any, n_points: int) -> None:
+    """Calibration factors of a curve, which records of former versions lack."""
+    if factors is None:
+        return
+    if not isinstance(factors, list) or len(factors) != n_points:
+        raise ValueError("damaged record: 'bias' of 'curve' has not the length of the accuracies")
+    if not all(factor is None or _is_finite(factor) for factor in factors):
+        raise ValueError("damaged record: 'bias' of 'curve' holds what is no number")
+
+
+def _check_confused(confused: Any) -> None:
+    """Of each class the classes that it was taken for, with shares."""
+    rows = confused.values() if isinstance(confused, dict) else [None]
+    pairs = [pair for row in rows for pair in (row if isinstance(row, list) else [None])]
+    for pair in pairs:
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise ValueError("damaged record: 'confused_with' is not lists of classes and shares")
+        if not isinstance(pair[0], str) or not is_share(pair[1]):
+            raise ValueError(f"damaged record: 'confused_with' holds {pair!r:.60}")
+
+
+def _is_finite(number: Any) -> bool:
+    is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
+    return is_number and math.isfinite(number)

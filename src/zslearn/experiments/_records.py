@@ -63,8 +63,12 @@ def read_records(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
       accuracies behind ``per_class_accuracy``, in ``"gzsl"`` those behind ``calibrated_seen`` and
       ``calibrated_unseen``; ``"unseen_classes"`` then lists the unseen ones. Whether two methods
       differ is judged by these;
-    - whatever else the run wants to keep: ``"hyper_parameters"``, ``"times"``, … Tables do not
-      look at it.
+    - optionally, for the report: ``"confused_with"``: class → pairs of another class and the share
+      of images that were taken for it; ``"curve"``: lists ``"acc_unseen"``, ``"acc_seen"`` and
+      ``"bias"`` of one length; ``"calibration_factor"``; ``"hyper_parameters"``, ``"edges"`` and
+      ``"cross_validation"`` of the search; ``"times"`` in seconds; ``"versions"``, ``"machine"``,
+      ``"command"``;
+    - whatever else the run wants to keep.
 
     Class splits are records with the splits ``"ss-1"``, ``"ss-2"``, …; tables show their mean.
 
@@ -94,6 +98,17 @@ def read_records(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
     failed_runs : What failed.
     """
     return pd.DataFrame(_read(_files(folder), _metric_rows), columns=list(_COLUMNS))
+
+
+def whole_records(records: Path | str | Iterable[Path | str]) -> Rows:
+    """Read records with all that they hold, those of failed runs too; see :func:`read_records`."""
+    return _read(_files(records), lambda record: [record])
+
+
+def numbers_of(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """What :func:`read_records` gives, from records that are read already."""
+    rows = [{**row, "file": record["file"]} for record in records for row in _metric_rows(record)]
+    return pd.DataFrame(rows, columns=list(_COLUMNS))
 
 
 def write_record(record: Mapping[str, Any], path: Path | str) -> None:

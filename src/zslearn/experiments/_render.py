@@ -15,6 +15,7 @@ import numpy as np
 
 from zslearn.experiments._figures import new_figure, save_figure
 from zslearn.experiments._names import metric_label, same_features
+from zslearn.experiments._palette import method_style
 from zslearn.experiments._spread import ALIKE, seeds_text
 from zslearn.experiments._table_layouts import TableColumn
 from zslearn.experiments._tables import ResultTable
@@ -341,7 +342,8 @@ def save_table_plot(table: ResultTable, path: Path, *, most_columns: int = 4) ->
         published = table.published.loc[rows, column.name].to_numpy(dtype=float)
         axes.hlines(places, np.fmin(ours, published), np.fmax(ours, published), color="0.8")
         axes.plot(published, places, "o", color="0.45", fillstyle="none", label="published")
-        axes.plot(ours, places, "o", color="tab:blue", label="ours")
+        colors = [method_style(str(row).partition(" · ")[0]).color for row in rows]
+        axes.scatter(ours, places, color=colors, label="ours", zorder=3)
         features = f"\nours: {column.features}" if column.features else ""
         axes.set_title(f"{column.name}{features}", fontsize=9)
         axes.set_yticks(places, [str(row) for row in rows], fontsize=8)

@@ -14,6 +14,7 @@ from typing import Any, cast
 from sklearn.exceptions import FitFailedWarning
 
 from zslearn.datasets import ZeroShotDataset
+from zslearn.experiments._examples import save_examples
 from zslearn.experiments._measure import circumstances, tune_and_measure
 from zslearn.experiments._methods import Method, find_method
 from zslearn.experiments._plan import Run, check_measurable, chosen_splits, plan_runs
@@ -44,6 +45,7 @@ def run_benchmark(
     resume: bool = True,
     n_jobs: int | None = None,
     progress: bool = False,
+    command: str | None = None,
     say: Say = lambda text: None,
 ) -> list[Path]:
     """Tune, fit and measure methods on a data set, and write one record for each.
@@ -91,6 +93,8 @@ def run_benchmark(
         Folds that are computed at the same time.
     progress : bool
         Whether searches draw a bar.
+    command : str, optional
+        What a person would type to run the same again; records keep it for the report.
     say : callable
         Called with a line of text before each run, and after one that failed.
 
@@ -124,7 +128,9 @@ def run_benchmark(
     if not resume:
         for folder in {folder for run in runs for folder in (run.parts, run.shared)}:
             shutil.rmtree(folder, ignore_errors=True)
-    failed = _refuse_early(runs, say)
+    kept = {} if command is None else {"command": command}
+    failed = _refuse_early(runs, say, kept)
+    save_examples(data, out)
     for run in runs:
         if run in failed:
             continue
@@ -144,7 +150,7 @@ def run_benchmark(
             progress=progress,
             rescale_bias=run.protocol.rescale_bias,
         )
-        reason = _write(run, options)
+        reason = _write(run, options, kept)
         if reason is None:
             shutil.rmtree(run.parts, ignore_errors=True)
         else:
@@ -193,20 +199,20 @@ def _named_methods(methods: str | Sequence[str]) -> dict[str, Method]:
     return named
 
 
-def _refuse_early(runs: Sequence[Run], say: Say) -> list[Run]:
+def _refuse_early(runs: Sequence[Run], say: Say, kept: dict[str, Any]) -> list[Run]:
     """Write records of runs that must fail, before anything is tuned."""
     refused: list[Run] = []
     for run in runs:
         try:
             run.check()
         except Exception as error:
-            write_record(run.origin() | _failure(error) | circumstances(), run.path)
+            write_record(run.origin() | _failure(error) | circumstances() | kept, run.path)
             say(f"{run.label}: failed ({_one_line(error)}); going on")
             refused.append(run)
     return refused
 
 
-def _write(run: Run, options: TuningOptions) -> str | None:
+def _write(run: Run, options: TuningOptions, kept: dict[str, Any]) -> str | None:
     """Run a method and write its record; the reason where it failed."""
     reason = None
     try:
@@ -214,12 +220,13 @@ def _write(run: Run, options: TuningOptions) -> str | None:
         key = run.key()
         estimator = run.protocol.prepare(run.method.make(), run.seed)
         results = tune_and_measure(run.method, estimator, run.data, options)
-        record = json.loads(json.dumps(run.origin() | results | circumstances() | {"key": key}))
+        found = run.origin() | results | circumstances() | kept | {"key": key}
+        record = json.loads(json.dumps(found))
         check_record(record)
     except Exception as error:
         reason = _one_line(error)
         # Without a key: no version of the program can take it for a finished one.
-        record = run.origin() | _failure(error) | circumstances()
+        record = run.origin() | _failure(error) | circumstances() | kept
     write_record(record, run.path)
     return reason
 

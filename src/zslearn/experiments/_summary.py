@@ -28,8 +28,8 @@ SUMMARY = (
     "calibrated_harmonic",
     "ausuc",
 )
-# What tells rows apart, beside the method.
-_ORIGIN = ("dataset", "split", "features", "protocol", "grid")
+#: What tells rows apart, beside the method.
+ORIGIN = ("dataset", "split", "features", "protocol", "grid")
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def compare_runs(records: pd.DataFrame) -> RunSummary:
     summarize_runs : The means and spreads as one table.
     """
     records, class_splits = _prepared(records)
-    several = [name for name in _ORIGIN if records[name].nunique() > 1]
+    several = [name for name in ORIGIN if records[name].nunique() > 1]
     shown = [name for name in SUMMARY if (records["metric"] == name).any()]
     cells: dict[Hashable, dict[str, Measured]] = {}
     for record in records.to_dict("records"):

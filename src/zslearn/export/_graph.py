@@ -94,8 +94,8 @@ class Graph:
         size = sum(value.nbytes for value in constants.values() if value.dtype.kind != "O")
         if size > _LARGEST_FILE:
             raise ValueError(
-                f"The model's arrays take {size / 2**30:.1f} GiB, and an ONNX file holds 2: describe "
-                "fewer classes, or serve the model itself."
+                f"The model's arrays take {size / 2**30:.1f} GiB, and an ONNX file holds 2: "
+                "describe fewer classes, or serve the model itself."
             )
         graph = helper.make_graph(
             nodes,

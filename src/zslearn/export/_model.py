@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zslearn._version import __version__
-from zslearn.calibration import NoneOfThese, among
+from zslearn.calibration import NoneOfThese, probability_among
 from zslearn.export._graph import Graph
 from zslearn.export._namespace import Namespace
 from zslearn.export._traced import ROWS, Traced
@@ -135,7 +135,7 @@ def _statistic(xp: Namespace, scores: Traced, scorer: ClassScorer, model: NoneOf
     ordered = xp.sort(scores, axis=1)
     best = ordered[:, -1]
     if model.statistic == "probability":
-        return among(best, len(scorer.labels), len(model.seen_classes_))
+        return probability_among(best, len(scorer.labels), len(model.seen_classes_))
     if model.statistic == "margin" and scores.shape[1] > 1:
         return best - ordered[:, -2]
     return best
@@ -177,7 +177,7 @@ def _check(model: Any, content: bytes) -> None:
     expected: Floats = to_numpy(model.decision_function(X, classes=model.classes_))
     apart = float(np.abs(found - expected).max())
     scale = float(np.abs(expected).max())
-    if not apart <= _TOLERANCE * max(scale, np.finfo(np.float32).tiny):
+    if not apart <= _TOLERANCE * max(scale, float(np.finfo(np.float32).tiny)):
         raise ExportError(
             f"{_name_of(model)} cannot be written as ONNX: the file's scores differ from the "
             f"model's by {apart:.1e}, where the largest score is {scale:.1e}."

@@ -147,7 +147,7 @@ class Explanation:
             lines.append(f"  made from: {', '.join(parts)} ({self.made_by})")
         if self.attributes and self.runner_up is not None:
             parts = [
-                f"{plain(part.name)} {part.value:.3g} against {part.runner_up_value:.3g} "
+                f"{plain(part.name)}: {part.value:.3g} against {part.runner_up_value:.3g} "
                 f"({part.effect:+.2g})"
                 for part in self.attributes
             ]

@@ -7,6 +7,7 @@ from zslearn.metrics._accuracy import (
     per_sample_accuracy,
 )
 from zslearn.metrics._confusions import ConfusedPair
+from zslearn.metrics._counts import HitCounts
 from zslearn.metrics._curve import (
     ausuc,
     best_harmonic_mean,
@@ -26,6 +27,7 @@ from zslearn.metrics._reliability import (
 __all__ = [
     "ClassDistanceDisplay",
     "ConfusedPair",
+    "HitCounts",
     "ReliabilityDisplay",
     "SeenUnseenCurveDisplay",
     "UnseenConfusionDisplay",

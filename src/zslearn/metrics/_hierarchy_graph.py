@@ -136,7 +136,7 @@ def grow(
         before, frontier = frontier, ring
         row, column = ring.tocoo().coords
         rows.append(growing[row])
-        columns.append(column)
+        columns.append(column.astype(np.intp))
         counts = inside[-1].copy()
         counts[growing] += np.rint(ring @ is_label).astype(np.intp)
         inside.append(counts)

@@ -104,6 +104,11 @@ class Checkpoint:
         except OverflowError:
             raise DamagedFileError(f"{name!r:.60} is too large a number") from None
 
+    def refresh(self) -> None:
+        """Also take what another process has finished since, as one that was killed."""
+        if self.path is not None:
+            self.done = self._read(self.path) | self.done
+
     def add(self, index: int, scores: dict[str, float]) -> None:
         """Keep what a setting gave; written now and then."""
         self.done[index] = scores

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
@@ -35,6 +34,7 @@ from zslearn.calibration import (
     score_spread,
 )
 from zslearn.model_selection._checkpoint import Checkpoint
+from zslearn.model_selection._cluster import start_folds
 from zslearn.model_selection._edges import Edge, find_edges, warn_of_edges
 from zslearn.model_selection._fold import FoldResult, FoldTask
 from zslearn.model_selection._grid import Grid, expand
@@ -85,7 +85,8 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         Number of folds over the seen classes, no more than leaves two classes to each; or a
         splitter such as :class:`ClassKFold`; or rows to train on and to validate on.
     n_jobs : int, optional
-        Folds that are computed at the same time.
+        Folds that are computed at the same time. Inside :func:`on_cluster`, or joblib's
+        ``parallel_config("dask")``, workers of the cluster compute them.
     checkpoint : path, optional
         A folder where finished settings are kept. A search that was stopped, even by force, goes
         on from there; another search does not read them.
@@ -382,10 +383,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
             # joblib renews a worker whose memory grew, loses nothing by it, and warns.
             warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
             # A worker cannot reach the bar: it moves when a fold is done.
-            together = self.n_jobs not in (None, 1)
-            running = Parallel(n_jobs=self.n_jobs, return_as="generator")(
-                delayed(task.run)(None if together else advance) for task in tasks
-            )
+            running, together = start_folds(tasks, X, self.n_jobs, advance)
             results: list[FoldResult] = []
             for result in running:
                 say_fold(

@@ -255,7 +255,7 @@ def _refuse_odd_booleans(name: str, array: NDArray[Any]) -> None:
 
 
 def _bytes_of(array: NDArray[Any]) -> memoryview:
-    return memoryview(array.reshape(-1).view(np.uint8))
+    return array.reshape(-1).view(np.uint8).data
 
 
 def _without_digest(header: bytes) -> bytes:

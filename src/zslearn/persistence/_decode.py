@@ -140,7 +140,7 @@ class Decoder:
         except _FAULTS as error:
             if isinstance(error, BadContentError):
                 raise
-            reason = plain(error, 200) or type(error).__name__
+            reason = plain(error, 200).rstrip(".") or type(error).__name__
             raise BadContentError(f"it says something that cannot be: {reason}") from error
         finally:
             self._depth -= 1

@@ -64,28 +64,27 @@ def make(cls: type, state: dict[str, Any]) -> Any:
     except BadContentError:
         raise
     except Exception as error:
-        reason = plain(error, 300) or type(error).__name__
+        reason = plain(error, 300).rstrip(".") or type(error).__name__
         raise BadContentError(f"its {cls.__name__} cannot be: {reason}") from error
 
 
 def _make(cls: type, state: dict[str, Any]) -> Any:
     fields = field_names(cls)
     if fields is not None:
-        if set(state) != set(fields):
+        if not set(state) <= set(fields):
             raise BadContentError(
                 f"its {cls.__name__} has {_names(state)}, and should have {_names(fields)}"
             )
+        # A field that an earlier version did not have takes its default.
         return cls(**state)
+    state = {**_missing_parameters(cls, state), **state}
     _refuse_names(cls, state)
-    value = cls.__new__(cls)
+    value: Any = object.__new__(cls)
     # scikit-learn's own compares versions only.
     if getattr(cls, "__setstate__", BaseEstimator.__setstate__) is not BaseEstimator.__setstate__:
         value.__setstate__(state)
     else:
         vars(value).update(state)
-    missing = parameter_names(cls) - set(state)
-    if missing:
-        raise BadContentError(f"its {cls.__name__} lacks {_names(sorted(missing))}")
     if hasattr(value, "_validate_params"):
         value._validate_params()
     for check in ("_validate_steps", "_validate_transformers"):
@@ -96,6 +95,18 @@ def _make(cls: type, state: dict[str, Any]) -> Any:
     if jobs is not None and not (isinstance(jobs, int) and abs(jobs) <= _MOST_JOBS):
         raise BadContentError(f"its {cls.__name__} has n_jobs={plain(jobs, 30)}")
     return value
+
+
+def _missing_parameters(cls: type, state: dict[str, Any]) -> dict[str, Any]:
+    """Defaults of hyper-parameters that an earlier version did not have."""
+    missing = sorted(parameter_names(cls) - set(state))
+    if not missing:
+        return {}
+    signature = inspect.signature(cls.__init__).parameters  # type: ignore[misc]
+    required = [name for name in missing if signature[name].default is inspect.Parameter.empty]
+    if required:
+        raise BadContentError(f"its {cls.__name__} lacks {_names(required)}")
+    return {name: signature[name].default for name in missing}
 
 
 def _refuse_names(cls: type, state: dict[str, Any]) -> None:

@@ -123,7 +123,7 @@ def _check_table(table: SignatureTable) -> None:
     check_labels(table.labels, "classes of its signatures")
     _check_arrays(table.arrays, len(table.labels))
     n_views = len(table.arrays)
-    parts = (table.columns, table.names, table.weights)
+    parts = (table.columns, table.names, table.weights, table.gamma_factors)
     if not all(isinstance(part, tuple) and len(part) == n_views for part in parts):
         raise BadContentError("the views of its signatures do not fit each other")
     if not all(isinstance(name, str) for name in table.names):
@@ -131,6 +131,8 @@ def _check_table(table: SignatureTable) -> None:
     weights_fit = all(isinstance(weight, float) and weight >= 0 for weight in table.weights)
     if not weights_fit or abs(sum(table.weights) - 1) > 1e-9:
         raise BadContentError("the views of its signatures have no proper weights")
+    if not all(isinstance(factor, float) and factor > 0 for factor in table.gamma_factors):
+        raise BadContentError("the views of its signatures have no proper factors")
     if not isinstance(table.indicators, bool):
         raise BadContentError("its signatures do not say whether somebody gave them")
     for array, columns in zip(table.arrays, table.columns, strict=True):

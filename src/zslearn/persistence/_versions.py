@@ -1,9 +1,10 @@
 """Versions of the format, and of the library that wrote a file.
 
 The format has a number of its own. It rises when a reader of the last number could not read a file,
-or would read it wrongly: when the file is laid out in another way, when an estimator holds other
-attributes than before. A reader reads its own number and every smaller one, by the steps in
-`_STEPS`; of a larger one it says that zslearn must be updated.
+or would read it wrongly: when the file is laid out in another way, when an estimator learns other
+attributes than before. It does not rise for a new hyper-parameter, or a new field of a part, whose
+default means what was before: a file without it gets the default. A reader reads its own number and
+every smaller one, by the steps in `_STEPS`; of a larger one it says that zslearn must be updated.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from zslearn.signatures._class_graph import (
     imagenet_branches,
     imagenet_graph,
 )
+from zslearn.signatures._combine import combine_signatures
 from zslearn.signatures._encoders import encoder_name
 from zslearn.signatures._hierarchy import hierarchy_distances, hierarchy_signatures
 from zslearn.signatures._kernels import normalized_similarity, rbf_similarity, squared_distances
@@ -63,6 +64,7 @@ __all__ = [
     "class_graph",
     "cluster_hierarchy",
     "cluster_levels",
+    "combine_signatures",
     "encode_text",
     "encoder_name",
     "hierarchy_distances",

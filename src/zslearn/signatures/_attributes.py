@@ -152,7 +152,7 @@ def attribute_signatures(
     if not numbers.shape[1]:
         raise ValueError("No attribute is left.")
     numbers = numbers.fillna(numbers.mean())
-    return numbers.rename_axis(index=table.index.name or "class")
+    return numbers.rename_axis(index=str(table.index.name or "class"))
 
 
 def _check_table(table: Any) -> None:

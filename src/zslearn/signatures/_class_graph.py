@@ -171,7 +171,7 @@ class ClassGraph:
         level = np.unique(first)
         while level.size:
             inside[level] = True
-            above = np.unique(links[level].indices)
+            above = np.unique(links[level].indices).astype(np.intp)
             level = above[~inside[above]]
         inside[first] = False
         order = np.append(first, np.flatnonzero(inside))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from zslearn.utils import name_some, progress_bar
 
 #: Texts that are encoded at a time.
 _BATCH = 256
+#: After so many texts their vectors are kept, so that what is interrupted goes on from there.
+_KEPT_AT_ONCE = 4096
 
 
 def encode_text(
@@ -73,11 +75,22 @@ def encode_text(
     found = kept.read(keys) if kept is not None else {}
     missing = {key: text for key, text in zip(keys, wanted, strict=True) if key not in found}
     if missing:
-        rows = _encode(source.load(), list(missing.values()), progress)
-        new = dict(zip(missing, rows, strict=True))
-        if kept is not None:
-            kept.write(new)
-        found = {**found, **new}
+        encode = source.load()
+        with progress_bar(progress, len(missing), "texts") as advance:
+            waiting = list(missing.items())
+            for start in range(0, len(waiting), _KEPT_AT_ONCE):
+                some = waiting[start : start + _KEPT_AT_ONCE]
+                rows = _encode(encode, [text for _, text in some], advance)
+                new = {key: row for (key, _), row in zip(some, rows, strict=True)}
+                if kept is not None:
+                    kept.write(new)
+                found.update(new)
+    widths = sorted({len(row) for row in found.values()})
+    if len(widths) > 1:
+        raise ValueError(
+            f"The encoder gave vectors of {widths[0]} numbers and of {widths[-1]}; they must be of "
+            "one width."
+        )
     return np.stack([found[key] for key in keys]).astype(np.float64)
 
 
@@ -175,26 +188,27 @@ def _check_texts(texts: Any) -> list[str]:
     return items
 
 
-def _encode(encode: Encode, texts: list[str], progress: bool) -> NDArray[np.float32]:
+def _encode(
+    encode: Encode, texts: list[str], advance: Callable[[int], None]
+) -> NDArray[np.float32]:
     """Vectors of texts, some texts at a time; an encoder that gives something else is refused."""
     rows: list[NDArray[np.float32]] = []
-    with progress_bar(progress, len(texts), "texts") as advance:
-        for start in range(0, len(texts), _BATCH):
-            some = texts[start : start + _BATCH]
-            vectors = np.asarray(encode(some), dtype=np.float32)
-            if vectors.ndim != 2 or len(vectors) != len(some) or not vectors.shape[1]:
-                raise ValueError(
-                    f"The encoder gave an array of shape {vectors.shape} for {len(some)} texts; it "
-                    "must give one row per text."
-                )
-            if rows and rows[0].shape[1] != vectors.shape[1]:
-                raise ValueError(
-                    f"The encoder gave vectors of {rows[0].shape[1]} numbers and then of "
-                    f"{vectors.shape[1]}; they must be of one width."
-                )
-            if not np.isfinite(vectors).all():
-                bad = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
-                raise ValueError(f"The encoder gave NaN or infinity for the text {some[bad]!r}.")
-            rows.append(vectors)
-            advance(len(some))
+    for start in range(0, len(texts), _BATCH):
+        some = texts[start : start + _BATCH]
+        vectors = np.asarray(encode(some), dtype=np.float32)
+        if vectors.ndim != 2 or len(vectors) != len(some) or not vectors.shape[1]:
+            raise ValueError(
+                f"The encoder gave an array of shape {vectors.shape} for {len(some)} texts; it "
+                "must give one row per text."
+            )
+        if rows and rows[0].shape[1] != vectors.shape[1]:
+            raise ValueError(
+                f"The encoder gave vectors of {rows[0].shape[1]} numbers and of "
+                f"{vectors.shape[1]}; they must be of one width."
+            )
+        if not np.isfinite(vectors).all():
+            bad = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
+            raise ValueError(f"The encoder gave NaN or infinity for the text {some[bad]!r}.")
+        rows.append(vectors)
+        advance(len(some))
     return np.vstack(rows)

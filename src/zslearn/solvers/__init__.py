@@ -1,5 +1,6 @@
 """Numerical cores that know nothing of zero-shot learning."""
 
+from zslearn.solvers._block_sums import sum_block
 from zslearn.solvers._class_moments import (
     Moments,
     class_means,
@@ -8,6 +9,7 @@ from zslearn.solvers._class_moments import (
     deviation_blocks,
     mean_square_distance,
 )
+from zslearn.solvers._class_sums import ClassSums, SummedRows, merge_deviations
 from zslearn.solvers._logistic import LogisticResult, logistic_path, softmax_path
 from zslearn.solvers._multiclass_svm import (
     SVMResult,
@@ -29,6 +31,7 @@ from zslearn.solvers._svm_rows import TrainingRows
 __all__ = [
     "AnyFloats",
     "BilinearDescent",
+    "ClassSums",
     "LatentDescent",
     "LogisticResult",
     "Moments",
@@ -37,6 +40,7 @@ __all__ = [
     "SVMLoss",
     "SVMResult",
     "SimplexResult",
+    "SummedRows",
     "TrainingRows",
     "WorstViolatorDescent",
     "class_means",
@@ -47,6 +51,7 @@ __all__ = [
     "logistic_path",
     "loss_and_slope",
     "mean_square_distance",
+    "merge_deviations",
     "multiclass_svm",
     "multiclass_svm_objective",
     "multiclass_svm_path",
@@ -60,5 +65,6 @@ __all__ = [
     "rank_weights",
     "simplex_least_squares",
     "softmax_path",
+    "sum_block",
     "train_multiclass_svm",
 ]

@@ -14,6 +14,7 @@ import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
+from zslearn.solvers._class_sums import SummedRows
 from zslearn.utils import Array, Floats, row_blocks, to_numpy
 
 # A distance from the mean that is a smaller share of the mean's length is rounding error.
@@ -78,6 +79,8 @@ def class_moments(
     array([[-2.,  0.],
            [ 2.,  0.]])
     """
+    if isinstance(X, SummedRows):
+        return Moments(*X.sums.moments(center=center))
     xp, device = compat.array_namespace(X), compat.device(X)
     n_features = X.shape[1]
     weight = None
@@ -127,6 +130,8 @@ def class_means(
     array([[0., 2.],
            [3., 2.]])
     """
+    if isinstance(X, SummedRows):
+        return X.sums.means
     xp, device = compat.array_namespace(X), compat.device(X)
     sizes = np.bincount(y, weights=sample_weight, minlength=n_classes)
     share = xp.asarray(1.0 / np.where(sizes > 0, sizes, np.nan), device=device)
@@ -235,6 +240,8 @@ def class_squares(
     array([[0., 2.],
            [0., 0.]])
     """
+    if isinstance(X, SummedRows):
+        return X.sums.squares if components is None else X.squares_along(to_numpy(components))
     xp = compat.array_namespace(X)
     n_dims = X.shape[1] if components is None else components.shape[1]
     shape = means.shape[0], n_dims

@@ -245,6 +245,11 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
         return self._part_class()(self)
 
     @property
+    def learns_from_sums(self) -> bool:  # type: ignore[override]
+        """Whether statistics of the samples are enough: an inner method learns from the samples."""
+        return self.estimator is None
+
+    @property
     def score_function(self) -> ScoreFunction:  # type: ignore[override]
         """The negative distance, or the score of the inner method."""
         return self.class_scorer_.score

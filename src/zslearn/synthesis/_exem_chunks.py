@@ -8,7 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
-from zslearn.base import ZeroShotClassifier, weighted_samples
+from zslearn.base import (
+    ZeroShotClassifier,
+    check_block_labels,
+    is_streamed,
+    stream_samples,
+    weighted_samples,
+)
 from zslearn.signatures import SignatureTable, label_array
 from zslearn.synthesis._statistics import ClassStatistics
 from zslearn.utils import name_some, warn_user
@@ -79,7 +85,7 @@ class LearnsFromChunks(ZeroShotClassifier):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Image features.
+            Image features; also a :class:`~zslearn.datasets.FeatureBlocks` or a dask array.
         y : array-like of shape (n_samples,)
             Class labels, of one class or more. There is a model once two classes have been seen.
         signatures : DataFrame, mapping, array or MultiSignatures, optional
@@ -104,16 +110,11 @@ class LearnsFromChunks(ZeroShotClassifier):
                 "this one. Begin with partial_fit to go on with it."
             )
         if known is not None:
-            self._check_features(X)
+            _ = self._check_stream(X) if is_streamed(X) else self._check_features(X)
         with self._anew() as fresh:
-            X, labels = fresh._check_training(X, y)
-            X, labels, weights = weighted_samples(X, labels, sample_weight)
+            statistics = fresh._chunk_statistics(X, y, sample_weight)
             names = getattr(fresh if known is None else self, "feature_names_in_", None)
-            chunk, codes = np.unique(label_array(labels, "y"), return_inverse=True)
-            factors = self.distance == "standardized" and self.n_components is not None
-            statistics = ClassStatistics.of_prepared(
-                self._prepare(X), codes, chunk, factors=factors, weights=weights
-            )
+            chunk = statistics.classes
             table = self._chunk_signatures(signatures, classes, chunk, first=known is None)
             total = statistics if known is None else known + statistics
             fresh._chunk_table = table
@@ -124,6 +125,21 @@ class LearnsFromChunks(ZeroShotClassifier):
             else:
                 fresh._learn_from(total, table.as_user(), names)
         return self
+
+    def _chunk_statistics(self, X: Any, y: Any, sample_weight: Any) -> ClassStatistics:
+        """Statistics of the samples of one chunk, which may itself come in blocks."""
+        factors = self.distance == "standardized" and self.n_components is not None
+        if is_streamed(X):
+            samples = stream_samples(X, y, sample_weight)
+            self.n_features_in_ = samples.shape[1]
+            found: ClassStatistics = samples.reduce(_block_statistics, (self.feature_norm, factors))
+            return found
+        X, labels = self._check_training(X, y)
+        X, labels, weights = weighted_samples(X, labels, sample_weight)
+        classes, codes = np.unique(label_array(labels, "y"), return_inverse=True)
+        return ClassStatistics.of_prepared(
+            self._prepare(X), codes, classes, factors=factors, weights=weights
+        )
 
     def _learn_from(
         self, statistics: ClassStatistics, signatures: Any, names: NDArray[Any] | None
@@ -161,6 +177,22 @@ class LearnsFromChunks(ZeroShotClassifier):
                 "Nothing of the chunk was taken in."
             )
         return table
+
+
+def _block_statistics(
+    start: int, rows: Any, labels: Any, weights: Any, shared: Any
+) -> ClassStatistics | None:
+    """Statistics of one block of a chunk."""
+    feature_norm, factors = shared
+    if not len(rows) or (weights is not None and not weights.any()):
+        return None
+    return ClassStatistics.from_samples(
+        rows,
+        check_block_labels(labels, len(rows)),
+        feature_norm=feature_norm,
+        factors=factors,
+        sample_weight=weights,
+    )
 
 
 def _joined(known: SignatureTable, new: SignatureTable) -> SignatureTable:

@@ -36,13 +36,12 @@ from zslearn.synthesis._gaussian_process import (
 )
 from zslearn.synthesis._gaussian_space import WhitenedSpace, WhitenedSpaces, into_space
 from zslearn.synthesis._gaussian_temperature import (
-    MOST_SAMPLES,
     held_out_scores,
     likeliest_temperature,
     natural_parameters,
 )
 from zslearn.synthesis._statistics import ClassStatistics
-from zslearn.utils import Array, Floats, take_rows, to_numpy, warn_once
+from zslearn.utils import Array, Floats, to_numpy, warn_once
 
 # What `select` chooses from.
 _GAMMAS = tuple(2.0**k for k in range(-4, 3))
@@ -172,6 +171,8 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
             "alpha": [0.003, 0.01, 0.03, 0.1, 0.3],
         },
     }
+
+    learns_from_sums = True
 
     # What learning from chunks asks of EXEM.
     estimator: Any = None
@@ -348,13 +349,9 @@ class _Samples:
     """Training samples that the temperature is found from; those of one space are kept."""
 
     def __init__(self, training: Training) -> None:
-        rows = np.arange(len(training.y))
-        if len(rows) > MOST_SAMPLES:
-            rows = np.linspace(0, len(rows) - 1, MOST_SAMPLES).astype(np.intp)
-        self.n = len(rows)
-        self.y = training.y[rows]
-        self.weights = np.ones(self.n) if training.weights is None else training.weights[rows]
-        self._X = to_numpy(take_rows(training.X, rows)).astype(np.float64) if self.n else None
+        rows, self.y, self.weights = training.spread_samples()
+        self.n = len(self.y)
+        self._X = to_numpy(rows).astype(np.float64) if self.n else None
         self._latest: tuple[WhitenedSpace, Floats] | None = None
 
     def inside(self, space: WhitenedSpace) -> Floats:

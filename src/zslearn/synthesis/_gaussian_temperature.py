@@ -15,8 +15,6 @@ from scipy.optimize import brentq
 from zslearn.synthesis._gaussian_process import ClassGaussians
 from zslearn.utils import Floats
 
-#: Samples that the temperature is found from at most, evenly spaced.
-MOST_SAMPLES = 1000
 # The inverse temperature is looked for between these multiples of the inverse of the scores' scale.
 _RANGE = (1e-3, 1e3)
 

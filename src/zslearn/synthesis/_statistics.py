@@ -20,7 +20,13 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 from zslearn.base import weighted_samples
 from zslearn.scoring import FeaturePreparation
 from zslearn.signatures import label_array, label_kind
-from zslearn.solvers import class_means, deviation_blocks
+from zslearn.solvers import (
+    ClassSums,
+    SummedRows,
+    class_means,
+    deviation_blocks,
+    merge_deviations,
+)
 from zslearn.utils import Array, Floats, is_foreign, to_numpy
 
 
@@ -145,6 +151,8 @@ class ClassStatistics:
         ClassStatistics
             Of these classes.
         """
+        if isinstance(X, SummedRows):
+            return cls.of_sums(X.sums)
         xp = compat.array_namespace(X)
         means = class_means(X, codes, len(classes), sample_weight=weights)
         squares = xp.zeros_like(means)
@@ -169,6 +177,25 @@ class ClassStatistics:
             to_numpy(scatter),
             tuple(_compact(np.concatenate(parts)) for parts in kept) if factors else None,
             None if weights is None else _sums(codes, weights, len(classes)),
+        )
+
+    @classmethod
+    def of_sums(cls, sums: ClassSums) -> Self:
+        """Take over the sums of samples that were read block by block.
+
+        Parameters
+        ----------
+        sums : ClassSums
+            Of prepared features.
+
+        Returns
+        -------
+        ClassStatistics
+            Without the scatter of single classes.
+        """
+        weights = None if np.array_equal(sums.sizes, sums.counts) else sums.sizes
+        return cls(
+            sums.classes, sums.counts, sums.means, sums.squares, sums.scatter, weights=weights
         )
 
     @property
@@ -267,12 +294,13 @@ class ClassStatistics:
             raise ValueError("Only one side holds the scatter of each class: take both alike.")
         classes = np.union1d(self.classes, other.classes)
         a, b = self._spread(classes), other._spread(classes)
-        share = b.sizes / (a.sizes + b.sizes)
-        delta = b.means - a.means
-        weight = (a.sizes * share)[:, None]
-        correction = np.sqrt(weight) * delta
+        means, squares, between = merge_deviations(
+            a.sizes, a.means, a.squares, b.sizes, b.means, b.squares
+        )
         factors = None
         if a.factors is not None and b.factors is not None:
+            correction = np.zeros_like(means)
+            correction[(a.sizes > 0) & (b.sizes > 0)] = between
             factors = tuple(
                 _compact(np.concatenate([f, g, row[None, :]])) if row.any() else _compact_pair(f, g)
                 for f, g, row in zip(a.factors, b.factors, correction, strict=True)
@@ -280,9 +308,9 @@ class ClassStatistics:
         return ClassStatistics(
             classes,
             a.counts + b.counts,
-            a.means + share[:, None] * delta,
-            a.squares + b.squares + weight * delta**2,
-            a.scatter + b.scatter + correction.T @ correction,
+            means,
+            squares,
+            a.scatter + b.scatter + between.T @ between,
             factors,
             None if a.weights is None and b.weights is None else a.sizes + b.sizes,
         )

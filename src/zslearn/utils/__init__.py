@@ -31,6 +31,7 @@ from zslearn.utils._optional import import_optional
 from zslearn.utils._parts import part_name, saved_part, saved_parts
 from zslearn.utils._processes import end_with_parent
 from zslearn.utils._progress import progress_bar
+from zslearn.utils._read_ahead import read_ahead
 from zslearn.utils._rows import read_rows
 from zslearn.utils._sklearn import checks_arguments, checks_parameters
 from zslearn.utils._split import ClassKFold, GeneralizedClassKFold
@@ -85,6 +86,7 @@ __all__ = [
     "plain",
     "plain_tensor",
     "progress_bar",
+    "read_ahead",
     "read_arrays",
     "read_checked_json",
     "read_rows",

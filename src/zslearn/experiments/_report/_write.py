@@ -1,0 +1,85 @@
+"""Records in, one page out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from zslearn.experiments._examples import Images, read_examples
+from zslearn.experiments._records import numbers_of, whole_records
+from zslearn.experiments._report._build import build_report
+from zslearn.experiments._report._html import render_page
+from zslearn.utils import name_some, replacing
+
+
+def write_report(
+    runs: str | os.PathLike[str] | Iterable[Path | str],
+    path: str | os.PathLike[str] = "report.html",
+    *,
+    title: str | None = None,
+) -> Path:
+    """Write records of runs as one page that a browser shows without a network.
+
+    The page says what was run; it has the main numbers beside the published ones, the seen–unseen
+    curves with their calibration factors, ranks, a page for each method and each class with example
+    images where the data set has them, what each search found, times, versions and the command that
+    makes the records again. It fits a telephone and a desktop, is light or dark, and can be used
+    with the keyboard alone.
+
+    Parameters
+    ----------
+    runs : path or iterable of paths
+        The folder of the records; or the files of records, as :func:`run_benchmark` returns them.
+        Records of former versions lack some of it: what they lack is left out.
+    path : str or path, default="report.html"
+        The page; it is written whole or not at all.
+    title : str, optional
+        What stands above; by default the data sets are named.
+
+    Returns
+    -------
+    Path
+        The page.
+
+    Raises
+    ------
+    ValueError
+        There are no records, or all runs failed.
+
+    See Also
+    --------
+    run_benchmark : Writes records.
+    save_examples : Keeps images of one's own data set beside records.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from zslearn.datasets import make_zero_shot
+    >>> from zslearn.experiments import run_benchmark, write_report
+    >>> with TemporaryDirectory() as folder:
+    ...     paths = run_benchmark(make_zero_shot(random_state=0), ["ESZSL"], folder)
+    ...     page = write_report(folder, f"{folder}/report.html")
+    ...     page.name, page.read_text(encoding="utf-8")[:15]
+    ('report.html', '<!doctype html>')
+    """
+    if isinstance(runs, (str, os.PathLike)):
+        folders = [Path(runs)]
+        records = whole_records(folders[0])
+    else:
+        files = [Path(run) for run in runs]
+        folders = list(dict.fromkeys(file.parent for file in files))
+        records = whole_records(files)
+    numbers = numbers_of(records)
+    if numbers.empty:
+        where = name_some(map(str, folders))
+        why = f"all {len(records)} runs failed" if records else "zslearn bench writes them"
+        raise ValueError(f"There are no numbers for a report in {where}: {why}.")
+    images: Images = {}
+    for folder in folders:
+        images |= read_examples(folder)
+    page = render_page(build_report(records, numbers, images, title=title))
+    target = Path(path)
+    with replacing(target) as temporary:
+        temporary.write_text(page, encoding="utf-8")
+    return target

@@ -1,0 +1,496 @@
+"""The report: what it is made of. How it behaves in a browser: test_report_page.py."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from report_records import HOSTILE, example_record, write_runs
+from zslearn.cli import main
+from zslearn.datasets import make_zero_shot
+from zslearn.experiments import (
+    failed_runs,
+    method_style,
+    read_records,
+    run_benchmark,
+    save_examples,
+    write_record,
+    write_report,
+)
+from zslearn.experiments._examples import read_examples
+from zslearn.experiments._palette import _COLORS, _FURTHER
+from zslearn.experiments._png import png_bytes, thumbnail
+from zslearn.experiments._report._parts import curve_of, landscape_of
+from zslearn.metrics import generalized_accuracy
+
+NOTHING = "no numbers for a report"
+
+
+def data_of(page):
+    """What a page holds, as the program in it reads it."""
+    text = page.read_text(encoding="utf-8")
+    (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', text)
+    return json.loads(found)
+
+
+@pytest.fixture(scope="module")
+def small():
+    """Eight seen and four unseen classes, with grey images that are mostly nothing."""
+    data = make_zero_shot(
+        n_seen=8, n_unseen=4, n_features=16, n_attributes=6, samples_per_class=12, random_state=1
+    )
+    images = np.zeros((len(data.y), 20, 30), dtype=np.uint8)
+    images[:, 5:9, 5:9] = 200
+    object.__setattr__(data, "images", images)
+    return data
+
+
+@pytest.fixture(scope="module")
+def runs(small, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    run_benchmark(small, ["ESZSL", "ConSE"], folder, seeds=[0, 1], command="zslearn bench it")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def report(runs, tmp_path_factory):
+    return data_of(write_report(runs, tmp_path_factory.mktemp("page") / "report.html"))
+
+
+def test_the_numbers_are_those_of_the_records(runs, report):
+    records = read_records(runs)
+    names = [metric["name"] for metric in report["table"]["metrics"]]
+    assert [row["method"] for row in report["table"]["rows"]] == [0, 1]
+    for row in report["table"]["rows"]:
+        method = report["methods"][row["method"]]["name"]
+        for name, cell in zip(names, row["cells"], strict=True):
+            setting = "zsl" if name in ("per_class_accuracy", "harmonic") else "gzsl"
+            mine = (records["method"] == method) & (records["metric"] == name)
+            of_cell = records[mine & (records["setting"] == setting)]
+            assert cell["mean"] == pytest.approx(of_cell["value"].mean(), abs=1e-5)
+            assert cell["spread"] == pytest.approx(of_cell["value"].std(ddof=1), abs=1e-5)
+            assert cell["published"] is None
+
+
+def test_accuracies_and_confusions_of_classes(runs, report):
+    files = sorted(runs.glob("*.json"))
+    records = [json.loads(path.read_text()) for path in files]
+    (group,) = report["groups"]
+    assert group["n_unseen"] == 4
+    for part in report["by_class"]:
+        name = report["methods"][part["method"]]["name"]
+        mine = [r for r in records if r["method"] == name and r["setting"] == part["setting"]]
+        for label, accuracy in zip(group["classes"], part["accuracy"], strict=True):
+            values = [r["per_class"][label] for r in mine if label in r["per_class"]]
+            assert (accuracy is None) == (not values)
+            if values:
+                assert accuracy == round(1000 * np.mean(values))
+    record = next(r for r in records if r["setting"] == "gzsl")
+    for label, pairs in record["confused_with"].items():
+        assert 1 - record["per_class"][label] >= sum(share for _, share in pairs) - 1e-3
+        assert all(other != label for other, _ in pairs)
+        shares = [share for _, share in pairs]
+        assert shares == sorted(shares, reverse=True)
+
+
+def test_the_points_of_a_curve_have_their_factors(runs, small):
+    path = next(path for path in runs.glob("*ESZSL_gzsl*.json"))
+    record = json.loads(path.read_text())
+    curve = curve_of(record)
+    metrics = record["metrics"]
+    at = curve.calibrated
+    assert curve.seen[at] == pytest.approx(metrics["calibrated_seen"], abs=1e-3)
+    assert curve.unseen[at] == pytest.approx(metrics["calibrated_unseen"], abs=1e-3)
+    assert curve.seen[curve.plain] == pytest.approx(metrics["seen"], abs=1e-3)
+    assert curve.factor[0] is None
+    assert all(np.diff(curve.factor[1:]) >= 0)
+    # The whole curve of the record has the area.
+    area = np.trapezoid(record["curve"]["acc_seen"], record["curve"]["acc_unseen"])
+    assert area == pytest.approx(metrics["ausuc"], abs=1e-12)
+
+
+def test_a_curve_of_many_points_is_thinned_out_without_losing_its_area():
+    x = np.linspace(0, 1, 5000)
+    bias = [None, *np.linspace(-3, 3, 4999).tolist()]
+    record = {
+        "curve": {"acc_unseen": x.tolist(), "acc_seen": (1 - x**2).tolist(), "bias": bias},
+        "calibration_factor": 1.2345,
+    }
+    curve = curve_of(record)
+    assert len(curve.unseen) < 200
+    assert np.trapezoid(curve.seen, curve.unseen) == pytest.approx(2 / 3, abs=1e-4)
+    assert curve.factor[curve.calibrated] == pytest.approx(1.2345, abs=2e-3)
+    assert curve.factor[curve.plain] == pytest.approx(0, abs=2e-3)
+
+
+def test_records_of_former_versions_are_shown_without_what_they_lack(tmp_path):
+    record = example_record("ESZSL", "gzsl")
+    for name in ("confused_with", "versions", "command", "times"):
+        record.pop(name)
+    del record["curve"]["bias"]
+    write_record(record, tmp_path / "old.json")
+    found = data_of(write_report(tmp_path, tmp_path / "page.html"))
+    assert found["runs"][0]["curve"]["calibrated"] is None
+    assert set(found["by_class"][0]["taken_for"]) == {None}
+    # The command follows from what the record says.
+    assert found["commands"] == [
+        "zslearn bench CUB --methods ESZSL --setting gzsl --split ns --seeds 0 --grid fast"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("confused_with", {"a": [["b", 2.0]]}),
+        ("confused_with", {"a": "b"}),
+        ("confused_with", {"a": [["b"]]}),
+        ("confused_with", []),
+        ("command", "a\nb"),
+        ("command", 3),
+        ("curve", {"acc_unseen": [0, 1], "acc_seen": [1, 0], "bias": [0]}),
+        ("curve", {"acc_unseen": [0, 1], "acc_seen": [1, 0], "bias": ["x", 0]}),
+    ],
+)
+def test_what_no_report_could_show_is_no_record(tmp_path, field, value):
+    record = example_record("ESZSL", "gzsl") | {field: value}
+    with pytest.raises(ValueError, match=f"damaged record: .*{field}"):
+        write_record(record, tmp_path / "x.json")
+
+
+def test_published_numbers_stand_beside_ours(tmp_path):
+    record = example_record("EXEM (1NNs)", "zsl")
+    write_record(record, tmp_path / "x.json")
+    found = data_of(write_report(tmp_path, tmp_path / "page.html"))
+    names = [metric["name"] for metric in found["table"]["metrics"]]
+    cell = found["table"]["rows"][0]["cells"][names.index("per_class_accuracy")]
+    assert cell["published"] == pytest.approx(0.58)
+    ours = record["metrics"]["per_class_accuracy"]
+    assert cell["difference"] == pytest.approx(ours - 0.58, abs=1e-5)
+    assert any("PS1" in note for note in found["table"]["notes"])
+    # Other features: their number is shown, a difference would mislead.
+    write_record(record | {"features": "vit"}, tmp_path / "x.json")
+    found = data_of(write_report(tmp_path, tmp_path / "page.html"))
+    cell = found["table"]["rows"][0]["cells"][names.index("per_class_accuracy")]
+    assert (cell["published"], cell["difference"]) == (0.58, None)
+    assert cell["features"] == "ResNet-101"
+
+
+def test_landscape_marks_the_choice_and_the_edge(tmp_path):
+    record = example_record("ESZSL", "zsl")
+    found = landscape_of(record)
+    assert (found.x, found.y) == ("alpha", "gamma")
+    row, column = found.chosen
+    assert found.x_values[column] == "10"
+    assert found.y_values[row] == "0.1"
+    assert found.mean[row][column] == max(max(row) for row in found.mean)
+    write_record(record, tmp_path / "x.json")
+    page = data_of(write_report(tmp_path, tmp_path / "page.html"))
+    assert page["runs"][0]["edges"] == {"alpha": "largest"}
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {},
+        {"params": [{"alpha": 1}], "mean_test_accuracy": [0.5]},
+        {"params": [{"alpha": 1}, {"alpha": 2}], "mean_test_accuracy": [None, None]},
+        {"params": [{"alpha": 1}, {"alpha": 1}], "mean_test_accuracy": [0.1, 0.2]},
+        {"params": [{"alpha": 1}, {"alpha": 2}]},
+        {"params": [1, 2], "mean_test_accuracy": [0.1, 0.2]},
+    ],
+)
+def test_searches_that_cannot_be_drawn(table):
+    assert landscape_of({"cross_validation": table, "hyper_parameters": {}}) is None
+
+
+def test_ranks_over_data_sets_and_over_seeds(tmp_path):
+    methods = ("ESZSL", "ConSE", "SynC struct")
+    for dataset in ("CUB", "SUN", "AWA1", "AWA2"):
+        for place, method in enumerate(methods):
+            record = example_record(method, "zsl") | {"dataset": dataset}
+            record["metrics"] = {"per_class_accuracy": 0.6 - 0.1 * place}
+            write_record(record, tmp_path / "a" / f"{dataset}{place}.json")
+    (ranks,) = data_of(write_report(tmp_path / "a", tmp_path / "page.html"))["ranks"]
+    assert ranks["title"] == "accuracy, over 4 data sets and splits"
+    assert ranks["mean_ranks"] == [1, 2, 3]
+    # Demšar 2006: q = 2.343 for three methods; 2.343 · sqrt(3 · 4 / (6 · 4)).
+    assert ranks["critical_difference"] == pytest.approx(2.343 * np.sqrt(0.5), abs=1e-3)
+    assert ranks["alike"] == [[0, 1], [1, 2]]
+    assert ranks["statistic"] == pytest.approx(8.0)
+    for seed in (0, 1):
+        for place, method in enumerate(methods):
+            record = example_record(method, "zsl", seed=seed)
+            write_record(record, tmp_path / "b" / f"{seed}{place}.json")
+    ranks = data_of(write_report(tmp_path / "b", tmp_path / "page.html"))["ranks"]
+    assert "nothing of other data" in ranks[0]["note"]
+
+
+def test_failed_runs_are_named(tmp_path):
+    write_record(example_record("ESZSL", "zsl"), tmp_path / "good.json")
+    failed = {"type": "ValueError", "reason": "no <b>luck</b>", "traceback": "…"}
+    bad = example_record("ConSE", "zsl") | {"metrics": {}, "failed": failed}
+    write_record(bad, tmp_path / "bad.json")
+    found = data_of(write_report(tmp_path, tmp_path / "page.html"))
+    assert [run["failed"] for run in found["runs"]] == ["ValueError: no <b>luck</b>", ""]
+    assert ["Runs", "2, 1 failed"] in found["facts"]
+    (tmp_path / "good.json").unlink()
+    assert len(failed_runs(tmp_path)) == 1
+    with pytest.raises(ValueError, match=f"{NOTHING}.*all 1 runs failed"):
+        write_report(tmp_path, tmp_path / "other.html")
+    assert not (tmp_path / "other.html").exists()
+
+
+def test_without_records_nothing_is_written(tmp_path, capsys):
+    with pytest.raises(ValueError, match=NOTHING):
+        write_report(tmp_path, tmp_path / "page.html")
+    assert main(["report", str(tmp_path / "nowhere")]) == 1
+    assert "There is no folder" in capsys.readouterr().err
+
+
+def test_command(tmp_path, capsys, runs):
+    assert (
+        main(["report", str(runs), "--out", str(tmp_path / "a" / "r.html"), "--title", "A&B"]) == 0
+    )
+    assert capsys.readouterr().out == f"wrote {tmp_path / 'a' / 'r.html'}\n"
+    text = (tmp_path / "a" / "r.html").read_text(encoding="utf-8")
+    assert "<title>A&amp;B</title>" in text
+    assert data_of(tmp_path / "a" / "r.html")["commands"] == ["zslearn bench it"]
+
+
+def test_bench_keeps_its_command(tmp_path, monkeypatch, problem):
+    monkeypatch.setattr("zslearn.cli._bench.load_named", lambda arguments: problem)
+    words = ["bench", "glyphs", "--methods", "SAE (original)", "ESZSL", "--setting", "zsl"]
+    assert main([*words, "--jobs", "1", "--out", str(tmp_path)]) == 0
+    found = {json.loads(path.read_text())["command"] for path in tmp_path.glob("*.json")}
+    methods = "--methods 'SAE (original)' ESZSL"
+    assert found == {f"zslearn bench glyphs {methods} --setting zsl --jobs 1 --out {tmp_path}"}
+
+
+def test_details_of_other_kinds_are_left_out(tmp_path):
+    strange = {
+        "times": ["soon"],
+        "hyper_parameters": {"a": [1, {"b": "<i>"}]},
+        "edges": {},
+        "cross_validation": {"params": [{"a": [1]}, {"a": [2]}], "mean_test_x": ["high", 0.5]},
+        "versions": 3,
+        "machine": [1],
+        "written": 5,
+        "calibration_factor": "much",
+    }
+    write_record(example_record("ESZSL", "gzsl") | strange, tmp_path / "x.json")
+    found = data_of(write_report(tmp_path, tmp_path / "page.html"))
+    (run,) = found["runs"]
+    assert run["tuning"] is run["factor"] is run["curve"]["calibrated"] is None
+    assert run["landscape"]["mean"] == [[None, 0.5]]
+    assert found["versions"] == []
+
+
+def test_nothing_of_a_record_is_markup(tmp_path):
+    write_runs(tmp_path, hostile=True)
+    text = write_report(tmp_path, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert text.count("<script") == 2
+    assert text.count("</script") == 2
+    assert "<img" not in text
+    assert HOSTILE[0] in data_of(tmp_path / "page.html")["groups"][0]["classes"]
+
+
+def test_the_page_asks_no_server():
+    from zslearn.experiments._report._html import _asset, _program
+
+    for text in (_asset("page.html"), _asset("page.css"), _program()):
+        links = set(re.findall(r"\w+://[^\s\"'`]+", text))
+        assert links <= {"http://www.w3.org/2000/svg"}
+    assert "innerHTML" not in _program()
+
+
+@pytest.mark.slow
+def test_sixty_runs_take_less_than_five_megabytes(tmp_path):
+    write_runs(tmp_path, n_methods=15, seeds=(0, 1), n_classes=717, n_points=4000, images=True)
+    assert len(list(tmp_path.glob("*.json"))) == 60
+    page = write_report(tmp_path, tmp_path / "page.html")
+    assert page.stat().st_size < 5e6
+    found = data_of(page)
+    assert len(found["runs"]) == 60
+    assert len(found["groups"][0]["classes"]) == 717
+    assert len(found["images"]["CUB"]) == 717
+
+
+@pytest.mark.slow
+def test_far_too_many_classes_are_cut_and_said(tmp_path):
+    write_runs(tmp_path, n_methods=3, seeds=(0,), n_classes=21_000, n_points=50)
+    page = write_report(tmp_path, tmp_path / "page.html")
+    assert page.stat().st_size < 5e6
+    (group,) = data_of(page)["groups"]
+    assert group["left_out"] > 0
+    assert group["left_out"] + len(group["classes"]) == 21_000
+
+
+# Images
+
+
+def _decoded(png):
+    """Points of a PNG file without a package for images."""
+    assert png.startswith(b"\x89PNG\r\n\x1a\n")
+    chunks, at = {}, 8
+    while at < len(png):
+        length = int.from_bytes(png[at : at + 4], "big")
+        name, content = png[at + 4 : at + 8], png[at + 8 : at + 8 + length]
+        assert int.from_bytes(png[at + 8 + length : at + 12 + length], "big") == zlib.crc32(
+            name + content
+        )
+        chunks[name] = content
+        at += 12 + length
+    width, height = (int.from_bytes(chunks[b"IHDR"][i : i + 4], "big") for i in (0, 4))
+    lines = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), dtype=np.uint8).reshape(height, -1)
+    assert not lines[:, 0].any()
+    return lines[:, 1:].reshape(height, width, -1).squeeze()
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (4, 6, 3), (1, 1)])
+def test_png(shape):
+    rng = np.random.default_rng(0)
+    image = rng.integers(0, 256, shape, dtype=np.uint8)
+    np.testing.assert_array_equal(_decoded(png_bytes(image)), image.squeeze())
+    pillow = pytest.importorskip("PIL.Image")
+    import io
+
+    read = np.asarray(pillow.open(io.BytesIO(png_bytes(image))))
+    np.testing.assert_array_equal(read, image)
+
+
+def test_thumbnails():
+    image = np.zeros((64, 96), dtype=np.uint8)
+    image[:2, :2] = 100
+    small = thumbnail(image, 48)
+    assert small.shape == (32, 48)
+    assert small[0, 0] == 100
+    assert not small[1:].any()
+    assert thumbnail(np.full((3, 3), 0.5), 48).tolist() == [[128] * 3] * 3
+    assert thumbnail(np.zeros((50, 10, 4)), 48).shape == (25, 5, 3)
+    assert thumbnail(image, 100, inverted=True)[5, 5] == 255
+
+
+def test_examples_are_kept_and_damaged_ones_passed_over(small, runs, tmp_path):
+    found = read_examples(runs)
+    assert set(found) == {small.name}
+    assert set(found[small.name]) == set(map(str, small.signatures.index))
+    (path,) = runs.glob("*.images")
+    assert path == save_examples(small, runs)
+    shown = data_of(write_report(runs, tmp_path / "page.html"))["images"][small.name]
+    assert all(len(images) == 4 for images in shown.values())
+    # Changed after it was written, and an address that is no picture.
+    (tmp_path / "a.images").write_text(path.read_text().replace("iVBOR", "iVBOS", 1))
+    from zslearn.utils import write_checked_json
+
+    content = json.loads(path.read_text())
+    content["images"] = {"x": ["javascript:alert(1)"]}
+    write_checked_json(tmp_path / "b.images", content)
+    assert read_examples(tmp_path) == {}
+    assert save_examples(replace_images(small, None), tmp_path) is None
+
+
+def replace_images(data, images):
+    """The same data set with other images."""
+    other = data.with_split(data.split)
+    object.__setattr__(other, "images", images)
+    return other
+
+
+def test_many_large_images_get_smaller(tmp_path, small):
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (len(small.y), 300, 200, 3), dtype=np.uint8)
+    path = save_examples(replace_images(small, images), tmp_path)
+    assert path.stat().st_size < 1_600_000
+    classes = read_examples(tmp_path)[small.name]
+    assert len(classes) == 12
+
+
+# Colours
+
+
+def _linear(color):
+    parts = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+
+
+# Machado, Oliveira, Fernandes 2009, at full severity: as deuteranopes and protanopes see colours.
+_VISION = {
+    "usual": np.eye(3),
+    "deuteranopia": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+    "protanopia": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+}
+_LMS = [[0.4122, 0.5363, 0.0514], [0.2119, 0.6807, 0.1074], [0.0883, 0.2817, 0.6300]]
+_LAB = [[0.2105, 0.7936, -0.0041], [1.9780, -2.4286, 0.4506], [0.0259, 0.7828, -0.8087]]
+
+
+@pytest.mark.parametrize("vision", _VISION)
+def test_colours_of_the_papers_methods_are_told_apart_with_any_vision(vision):
+    seen = [
+        np.clip(np.array(_VISION[vision]) @ _linear(c), 0, 1) for c in list(_COLORS.values())[:7]
+    ]
+    lab = np.array([np.array(_LAB) @ np.cbrt(np.array(_LMS) @ color) for color in seen])
+    distances = np.linalg.norm(lab[:, None] - lab[None], axis=2)
+    # Two hundredths of OKLab are a just noticeable difference.
+    assert distances[np.triu_indices(7, 1)].min() > 0.07
+
+
+def test_colours_are_seen_on_light_and_on_dark():
+    for color in (*_COLORS.values(), *_FURTHER):
+        luminance = _linear(color) @ [0.2126, 0.7152, 0.0722]
+        assert 1.05 / (luminance + 0.05) > 2.2, color
+        assert (luminance + 0.05) / (0.008 + 0.05) > 2.2, color
+    assert len({*_COLORS.values(), *_FURTHER}) == len(_COLORS) + len(_FURTHER)
+
+
+@pytest.mark.parametrize(
+    ("name", "like", "line"),
+    [
+        ("EXEM (ESZSL)", "ESZSL", "dashed"),
+        ("exem (sync O-vs-O)", "SynC ovo", "dashed"),
+        ("SAE (original)", "SAE", "dotted"),
+        ("EXEM (1NN)", "1NN", "dashed"),
+        ("Gaussian EXEM", "Gaussian EXEM", "dashed"),
+        ("SynC struct", "SynC struct", "solid"),
+        ("EXEM", "EXEM (1NN)", "dashed"),
+        ("EXEM (SynC)", "SynC", "dashed"),
+        ("my method", "My Method", "solid"),
+    ],
+)
+def test_one_colour_per_method(name, like, line):
+    assert method_style(name).color == method_style(like).color
+    assert method_style(name).line == line
+
+
+def test_pictures_use_the_palette(tmp_path):
+    pytest.importorskip("matplotlib")
+    from zslearn.experiments import evaluate, save_curves
+    from zslearn.experiments._evaluate import Evaluation
+
+    data = make_zero_shot(n_seen=8, n_unseen=4, n_features=16, samples_per_class=12, random_state=1)
+    from zslearn.baselines import ESZSL
+
+    found = evaluate(ESZSL(), data, cv=2)
+    assert isinstance(found, Evaluation)
+    runs = [found, replace(found, method="EXEM (SynC struct)")]
+    for name in ("a.svg", "b.svg", "a.png"):
+        save_curves(runs, tmp_path / name)
+    text = (tmp_path / "a.svg").read_text()
+    for run in runs:
+        assert method_style(run.method).color in text
+    assert text.count("stroke-dasharray") >= 1
+    assert "<dc:date>" not in text
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert generalized_accuracy(**vars(found.generalized))[0] == found.metrics["seen"]

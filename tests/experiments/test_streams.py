@@ -1,0 +1,247 @@
+"""Predictions that are written as they are found, and go on where they were stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from zslearn.baselines import ESZSL
+from zslearn.calibration import CalibratedStacking
+from zslearn.datasets import FeatureBlocks, make_zero_shot
+from zslearn.experiments import _streams as streams
+from zslearn.experiments import evaluate_stream, read_top_k, write_top_k
+from zslearn.metrics import flat_hit_at_k, per_class_accuracy
+
+DATA = make_zero_shot(random_state=0)
+X = np.concatenate([DATA.X_test_seen, DATA.X_test_unseen])
+Y = np.concatenate([DATA.y_test_seen, DATA.y_test_unseen])
+
+
+@pytest.fixture(scope="module")
+def model():
+    return ESZSL().fit(DATA.X_train, DATA.y_train, signatures=DATA.signatures)
+
+
+class Stopping(FeatureBlocks):
+    """Stops as Ctrl-C does before some block."""
+
+    stop_at: int | None = None
+    read_from: int | None = None
+
+    def blocks(self, start=0):
+        self.read_from = start
+        for number, block in enumerate(super().blocks(start)):
+            if number == self.stop_at:
+                raise KeyboardInterrupt
+            yield block
+
+
+def _blocks(stop_at=None):
+    blocks = Stopping(X, Y, block_bytes=20 * X.shape[1] * 8)
+    blocks.stop_at = stop_at
+    return blocks
+
+
+@pytest.mark.parametrize("classes", [None, DATA.unseen_classes[::-1]], ids=["all", "unseen"])
+def test_what_is_written_is_what_is_predicted(model, classes, tmp_path):
+    found = write_top_k(model, _blocks(), tmp_path / "out", k=4, classes=classes)
+    labels, scores = model.predict_top_k(X, 4, classes=classes)
+    for predictions in (found, read_top_k(tmp_path / "out")):
+        assert np.array_equal(predictions.labels(), labels)
+        assert np.allclose(predictions.scores, scores, rtol=1e-12)
+        assert predictions.indices.dtype == np.int32
+    assert np.array_equal(found.labels(slice(3, 5)), labels[3:5])
+    assert not list((tmp_path / "out").glob("*.part"))
+
+
+def test_wrappers_and_plain_arrays(tmp_path):
+    model = CalibratedStacking(ESZSL()).fit(DATA.X_train, DATA.y_train, signatures=DATA.signatures)
+    found = write_top_k(model, X, tmp_path, k=2)
+    assert np.array_equal(found.labels(), model.predict_top_k(X, 2)[0])
+
+
+def test_what_was_stopped_goes_on(model, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        write_top_k(model, _blocks(stop_at=3), tmp_path, k=3)
+    with pytest.raises(FileNotFoundError, match="finishes what was begun"):
+        read_top_k(tmp_path)
+    # A part of a row that was being written is cut off.
+    with open(tmp_path / "indices.npy.part", "ab") as file:
+        file.write(b"half a ro")
+    blocks = _blocks()
+    found = write_top_k(model, blocks, tmp_path, k=3)
+    assert blocks.read_from == 60
+    assert np.array_equal(found.labels(), model.predict_top_k(X, 3)[0])
+    # What is finished is not read again.
+    again = _blocks(stop_at=0)
+    write_top_k(model, again, tmp_path, k=3)
+    assert again.read_from is None
+    with pytest.raises(KeyboardInterrupt):
+        write_top_k(model, again, tmp_path, k=3, resume=False)
+
+
+def test_another_model_or_file_begins_anew(model, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        write_top_k(model, _blocks(stop_at=3), tmp_path, k=3)
+    other = ESZSL(100.0).fit(DATA.X_train, DATA.y_train, signatures=DATA.signatures)
+    blocks = _blocks()
+    with pytest.warns(UserWarning, match="another model or of other files"):
+        found = write_top_k(other, blocks, tmp_path, k=3)
+    assert blocks.read_from == 0
+    assert np.array_equal(found.labels(), other.predict_top_k(X, 3)[0])
+
+
+def test_a_damaged_state_begins_anew(model, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        write_top_k(model, _blocks(stop_at=3), tmp_path, k=3)
+    state = tmp_path / "state.json"
+    state.write_text(state.read_text().replace('"rows": 60', '"rows": 80'))
+    with pytest.warns(UserWarning, match="Passed over"):
+        found = write_top_k(model, _blocks(), tmp_path, k=3)
+    assert np.array_equal(found.labels(), model.predict_top_k(X, 3)[0])
+
+
+def test_rows_that_did_not_reach_the_disk_are_computed_again(model, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        write_top_k(model, _blocks(stop_at=4), tmp_path, k=3)
+    os.truncate(tmp_path / "scores.npy.part", 400)
+    found = write_top_k(model, _blocks(), tmp_path, k=3)
+    assert np.allclose(found.scores, model.predict_top_k(X, 3)[1], rtol=1e-12)
+
+
+def test_two_processes_do_not_write_the_same_files(model, tmp_path):
+    pytest.importorskip("fcntl")
+    blocks = _blocks()
+    with pytest.raises(KeyboardInterrupt):
+        write_top_k(model, _blocks(stop_at=1), tmp_path, k=3)
+    with (
+        streams.GrowingArray(tmp_path / "indices.npy", (len(X), 3), np.int32),
+        pytest.raises(RuntimeError, match="another process is writing"),
+    ):
+        write_top_k(model, blocks, tmp_path, k=3)
+    assert write_top_k(model, blocks, tmp_path, k=3).indices.shape == (len(X), 3)
+
+
+KILLED = """
+import sys, time
+import numpy as np
+from zslearn.baselines import ESZSL
+from zslearn.datasets import FeatureBlocks, make_zero_shot
+from zslearn.experiments import _streams
+_streams._SECONDS = 0.0
+
+class Slow(FeatureBlocks):
+    def blocks(self, start=0):
+        print(start, flush=True)
+        for number, block in enumerate(super().blocks(start)):
+            if number == 3 and len(sys.argv) > 2:
+                print("waiting", flush=True)
+                time.sleep(60)
+            yield block
+
+data = make_zero_shot(random_state=0)
+model = ESZSL().fit(data.X_train, data.y_train, signatures=data.signatures)
+X = Slow(data.X_test_unseen, block_bytes=20 * data.X_test_unseen.shape[1] * 8)
+found = _streams.write_top_k(model, X, sys.argv[1], k=3)
+print((found.labels() == model.predict_top_k(data.X_test_unseen, 3)[0]).all())
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_process_loses_nothing_that_lasts(tmp_path):
+    command = [sys.executable, "-c", textwrap.dedent(KILLED), str(tmp_path)]
+    with subprocess.Popen([*command, "wait"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "0\n"
+        assert process.stdout.readline() == "waiting\n"
+        time.sleep(0.1)
+        process.send_signal(signal.SIGKILL)
+    again = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.split() == ["60", "True"]
+
+
+def test_bad_input(model, tmp_path):
+    with pytest.raises(ValueError, match="k must be between 1"):
+        write_top_k(model, _blocks(), tmp_path, k=0)
+    with pytest.raises(ValueError, match="X has 2 features"):
+        write_top_k(model, X[:, :2], tmp_path)
+    with pytest.raises(ValueError, match="not described"):
+        write_top_k(model, X, tmp_path, classes=["no such class"])
+    da = pytest.importorskip("dask.array")
+    with pytest.raises(TypeError, match="to_zarr"):
+        write_top_k(model, da.from_array(X), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+# Accuracies
+
+
+def test_accuracies_are_those_of_all_rows(model):
+    top, _ = model.predict_top_k(X, 5)
+    found = evaluate_stream(model, _blocks(), k=[1, 2, 5, 500])
+    assert found["per_class_accuracy"] == pytest.approx(per_class_accuracy(Y, top[:, 0]))
+    assert found["flat_hit_at_5"] == pytest.approx(flat_hit_at_k(Y, top, 5))
+    assert {"seen", "unseen", "harmonic"} <= set(found)
+    unseen = evaluate_stream(
+        model, DATA.X_test_unseen, DATA.y_test_unseen, classes=DATA.unseen_classes
+    )
+    score = model.score(DATA.X_test_unseen, DATA.y_test_unseen, classes=DATA.unseen_classes)
+    assert unseen["per_class_accuracy"] == pytest.approx(score)
+    assert "seen" not in unseen
+
+
+def test_an_evaluation_that_was_stopped_goes_on(model, tmp_path):
+    expected = evaluate_stream(model, _blocks())
+    checkpoint = tmp_path / "counts.json"
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_stream(model, _blocks(stop_at=3), checkpoint=checkpoint)
+    blocks = _blocks()
+    assert evaluate_stream(model, blocks, checkpoint=checkpoint) == expected
+    assert blocks.read_from == 60
+    # Other labels are another evaluation.
+    with pytest.warns(UserWarning, match="another model or of other files"):
+        other = evaluate_stream(model, _blocks(), Y[::-1], checkpoint=checkpoint)
+    assert other != expected
+
+
+def test_an_interrupted_block_is_not_counted_twice(model, tmp_path, monkeypatch):
+    expected = evaluate_stream(model, _blocks())
+    checkpoint = tmp_path / "counts.json"
+    count, calls = streams.count_block, []
+
+    def stopped(*args):
+        calls.append(args[0])
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return count(*args)
+
+    monkeypatch.setattr(streams, "count_block", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_stream(model, _blocks(), checkpoint=checkpoint)
+    assert evaluate_stream(model, _blocks(), checkpoint=checkpoint) == expected
+
+
+def test_labels_outside_the_candidates(model):
+    with pytest.raises(ValueError, match="not among the candidates"):
+        evaluate_stream(model, _blocks(), classes=DATA.unseen_classes)
+    with pytest.raises(ValueError, match="X has no labels"):
+        evaluate_stream(model, X)
+    with pytest.raises(ValueError, match="y has 3 labels"):
+        evaluate_stream(model, X, Y[:3])
+
+
+def test_a_model_whose_embedding_differs_is_another(model):
+    scorer = model.class_scorer_
+    shifted = ESZSL().fit(DATA.X_train, DATA.y_train, signatures=DATA.signatures)
+    shifted.mean_ = shifted.mean_ + 0.1
+    other = replace(scorer, embedding=shifted.class_scorer_.embedding)
+    keys = {streams._key(s, _blocks(), scorer.labels, 3) for s in (scorer, other)}
+    assert len(keys) == 2
