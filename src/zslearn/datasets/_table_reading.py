@@ -118,10 +118,9 @@ def read_samples(
 
 def _labels_of_archive(features: Any, where: str) -> NDArray[Any]:
     """Labels that stand beside an array of features in its file."""
-    if is_file(features) and Path(features).suffix == ".npz":
-        labels = read_archive_labels(Path(features))
-        if labels is not None:
-            return plain_labels(labels, where)
+    is_archive = is_file(features) and Path(features).suffix == ".npz"
+    if is_archive and (labels := read_archive_labels(Path(features))) is not None:
+        return plain_labels(labels, where)
     raise ValueError(f"{where}: an array has no column of labels; give labels=, or a table.")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -294,8 +293,3 @@ def _local(name: str, path: Path | None, device: str) -> Backbone:
         device=device,
         forward=lambda x: network.forward(module, x),
     )
-
-
-def is_backbone(name: str) -> bool:
-    """Whether a name could be that of a backbone."""
-    return name in BACKBONES or re.match(r"(timm|open_clip):.", name) is not None
