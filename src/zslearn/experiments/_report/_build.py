@@ -110,9 +110,9 @@ def _groups(keys: Sequence[tuple[str, ...]]) -> list[Group]:
     """Groups with a label that says as much as tells them apart."""
     several = [i for i in range(1, len(_GROUP)) if len({key[i] for key in keys}) > 1]
     # A version is long, and mostly goes with the data set and the split.
-    version = _GROUP.index("split_version")
-    if len({(*key[:version], *key[version + 1 :]) for key in keys}) == len(keys):
-        several = [i for i in several if i != version]
+    place = _GROUP.index("split_version")
+    if len({(*key[:place], *key[place + 1 :]) for key in keys}) == len(keys):
+        several = [i for i in several if i != place]
     groups = []
     for key in keys:
         label = ", ".join(text(key[i]) for i in [0, *several] if key[i])
