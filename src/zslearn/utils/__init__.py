@@ -24,6 +24,7 @@ from zslearn.utils._optional import import_optional
 from zslearn.utils._processes import end_with_parent
 from zslearn.utils._progress import progress_bar
 from zslearn.utils._read_ahead import read_ahead
+from zslearn.utils._rows_in_blocks import Block, RowsInBlocks
 from zslearn.utils._sklearn import checks_arguments, checks_parameters
 from zslearn.utils._split import ClassKFold, GeneralizedClassKFold
 from zslearn.utils._suggest import (
@@ -41,11 +42,13 @@ from zslearn.utils._warnings import InputWarning, warn_once, warn_user
 
 __all__ = [
     "Array",
+    "Block",
     "ClassKFold",
     "DamagedFileError",
     "Floats",
     "GeneralizedClassKFold",
     "InputWarning",
+    "RowsInBlocks",
     "block_length",
     "checks_arguments",
     "checks_parameters",
