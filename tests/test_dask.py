@@ -6,12 +6,14 @@ import math
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import StandardScaler
 
 from test_streams import DATA, METHODS, TEST
 from zslearn.baselines import ALE, ESZSL, ConSE
 from zslearn.calibration import CalibratedStacking
 from zslearn.experiments import evaluate_stream
 from zslearn.metrics import flat_hit_at_k, per_class_accuracy
+from zslearn.pipeline import ZeroShotPipeline
 from zslearn.synthesis import EXEM, GaussianEXEM, SynC
 
 dask = pytest.importorskip("dask", reason="needs the extra dask")
@@ -247,3 +249,13 @@ def test_partial_fit_goes_on_with_dask_arrays():
     model.partial_fit(X[:half], Y[:half], signatures=DATA.signatures)
     model.partial_fit(da.from_array(X[half:], chunks=(30, -1)), Y[half:])
     _close(model.decision_function(TEST), _fit(EXEM(n_components=6), X, Y).decision_function(TEST))
+
+
+def test_pipelines_score_lazily_and_say_that_they_need_the_rows():
+    pipeline = ZeroShotPipeline([("scale", StandardScaler()), ("method", ESZSL())])
+    rows = da.from_array(X, chunks=(41, -1))
+    with pytest.raises(TypeError, match="ZeroShotPipeline needs the rows in memory"):
+        _fit(pipeline, rows, Y)
+    model = _fit(pipeline, X, Y)
+    test = da.from_array(TEST, chunks=(70, 4))
+    assert np.array_equal(model.predict(test).compute(), model.predict(TEST))

@@ -115,3 +115,23 @@ def test_a_worker_that_dies_changes_nothing(data, n_workers, tmp_path):
     assert np.array_equal(
         found.decision_function(data.X_test_unseen), expected.decision_function(data.X_test_unseen)
     )
+
+
+@pytest.mark.slow
+def test_the_command_computes_on_the_cluster(threads, monkeypatch, tmp_path):
+    from zslearn.cli import _bench, main
+
+    seen = {}
+
+    def run_benchmark(data, methods, out, **options):
+        client = cluster_module.active_client()
+        seen["address"] = client.scheduler.address
+        seen["n_jobs"] = options["n_jobs"]
+        raise ValueError("enough")
+
+    monkeypatch.setattr(_bench, "run_benchmark", run_benchmark)
+    monkeypatch.setattr(_bench, "load_named", lambda arguments: None)
+    command = ["bench", "glyphs", "--jobs", "1", "--cluster", threads.scheduler_address]
+    assert main([*command, "--out", str(tmp_path)]) != 0
+    assert seen == {"address": threads.scheduler_address, "n_jobs": -1}
+    assert cluster_module.active_client() is None

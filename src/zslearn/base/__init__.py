@@ -17,7 +17,7 @@ from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._meta import ZeroShotMetaClassifier
 from zslearn.base._predictor import ZeroShotPredictor
 from zslearn.base._stream_scores import count_block, stream_hits
-from zslearn.base._streams import StreamedSamples, is_dask, is_streamed, stream_samples
+from zslearn.base._streams import StreamedSamples, is_dask, is_streamed, needs_rows, stream_samples
 from zslearn.base._summed_training import check_block_labels
 from zslearn.base._together import fit_together
 from zslearn.base._training import Training
@@ -39,6 +39,7 @@ __all__ = [
     "fit_weighted",
     "is_dask",
     "is_streamed",
+    "needs_rows",
     "stream_hits",
     "stream_samples",
     "weighted_samples",

@@ -28,7 +28,7 @@ from zslearn.base._stream_scores import (
     stream_scores,
     stream_top_k,
 )
-from zslearn.base._streams import is_dask, is_streamed
+from zslearn.base._streams import is_dask, is_streamed, needs_rows
 from zslearn.base._variants import with_setting
 from zslearn.metrics import per_class_accuracy
 from zslearn.scoring import ClassScorer
@@ -325,10 +325,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
     def _check_training(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
         """Check features and labels; features keep their library, labels come to the host."""
         if is_streamed(X):
-            raise TypeError(
-                f"{type(self).__name__} needs the rows in memory: give an array, not a "
-                f"{type(X).__name__}. What it has learned predicts either."
-            )
+            raise needs_rows(self, X)
         if is_foreign(y):
             y = to_numpy(y)
         if is_foreign(X) and y is not None:

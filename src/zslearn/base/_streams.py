@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_consistent_length
 
-from zslearn.datasets import FeatureBlocks
-from zslearn.utils import Floats, is_foreign, to_numpy
+from zslearn.utils import Floats, RowsInBlocks, is_foreign, to_numpy
 
 #: What is computed for a block: (number of its first row, rows, labels, weights, shared) → what
 #: adds up over blocks; None for nothing.
@@ -30,7 +29,16 @@ def is_dask(X: object) -> bool:
 
 def is_streamed(X: object) -> bool:
     """Whether `X` is read a block at a time: a FeatureBlocks or a dask array."""
-    return isinstance(X, FeatureBlocks) or is_dask(X)
+    return isinstance(X, RowsInBlocks) or is_dask(X)
+
+
+def needs_rows(estimator: object, X: object) -> TypeError:
+    """The error of an estimator that cannot learn from such features."""
+    kind = "dask array" if is_dask(X) else type(X).__name__
+    return TypeError(
+        f"{type(estimator).__name__} needs the rows in memory: give an array, not a {kind}. What "
+        "it has learned predicts either."
+    )
 
 
 class StreamedSamples(ABC):
@@ -70,7 +78,7 @@ class DiskSamples(StreamedSamples):
 
     Parameters
     ----------
-    X : FeatureBlocks
+    X : RowsInBlocks
         The files.
     y : array-like of shape (n_samples,) or None
         Labels; None takes those of the files.
@@ -78,7 +86,7 @@ class DiskSamples(StreamedSamples):
         Weights.
     """
 
-    def __init__(self, X: FeatureBlocks, y: Any, weights: Floats | None) -> None:
+    def __init__(self, X: RowsInBlocks, y: Any, weights: Floats | None) -> None:
         if y is None and not X.has_labels:
             raise ValueError(
                 "X has no labels: give y, or labels= where the files are opened. (This estimator "
@@ -122,7 +130,7 @@ def stream_samples(X: Any, y: Any, sample_weight: Any = None) -> StreamedSamples
         Nothing of the rows is read yet.
     """
     weights = _checked_weights(sample_weight)
-    if isinstance(X, FeatureBlocks):
+    if isinstance(X, RowsInBlocks):
         return DiskSamples(X, y, weights)
     from zslearn.base._dask import DaskSamples
 

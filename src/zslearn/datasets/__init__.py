@@ -5,7 +5,6 @@ from zslearn.datasets._check import FolderReport, check_data
 from zslearn.datasets._class_shards import ClassShards
 from zslearn.datasets._class_split import ClassSplit
 from zslearn.datasets._dataset import ZeroShotDataset
-from zslearn.datasets._feature_blocks import Block as Block
 from zslearn.datasets._feature_blocks import FeatureBlocks
 from zslearn.datasets._fetch import fetch_archive
 from zslearn.datasets._fetch import fetchable_names as fetchable_names

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from zslearn.datasets._row_files import ArrayRows, NpyRows, RowFile
 from zslearn.datasets._table_rows import TableRows
 from zslearn.datasets._zarr_rows import ZarrRows, is_zarr
-from zslearn.utils import block_length, fingerprint, name_some, read_ahead
+from zslearn.utils import (
+    Block,
+    RowsInBlocks,
+    block_length,
+    fingerprint,
+    name_some,
+    read_ahead,
+)
 
 _TABLES = (".parquet", ".arrow", ".feather")
 _ENDINGS = (".npy", *_TABLES)
@@ -23,25 +30,7 @@ _ENDINGS = (".npy", *_TABLES)
 PathLike = str | os.PathLike[str]
 
 
-class Block(NamedTuple):
-    """Some rows, one after another.
-
-    Parameters
-    ----------
-    start : int
-        Number of the first among all rows.
-    rows : ndarray of shape (n_rows, n_features)
-        Features.
-    labels : ndarray of shape (n_rows,) or None
-        Their labels, where they are known.
-    """
-
-    start: int
-    rows: NDArray[Any]
-    labels: NDArray[Any] | None
-
-
-class FeatureBlocks:
+class FeatureBlocks(RowsInBlocks):
     """Rows of features that are read from disk a block at a time.
 
     It stands in the place of `X`: `fit` and `partial_fit` of methods that learn from class
@@ -187,18 +176,11 @@ class FeatureBlocks:
             raise ValueError(f"Some shards have labels, but not these: {name_some(missing)}.")
         self.has_labels = label_files is not None or all(with_labels)
 
-    def __len__(self) -> int:
-        return self.shape[0]
-
     def __repr__(self) -> str:
         n_files = len(self._files)
         of = f"{n_files} shards" if n_files > 1 else self._files[0].name
         labels = "with labels" if self.has_labels else "without labels"
         return f"<FeatureBlocks of {of}: {self.shape[0]} × {self.shape[1]} {self.dtype}, {labels}>"
-
-    def __iter__(self) -> Iterator[tuple[NDArray[Any], NDArray[Any] | None]]:
-        for block in self.blocks():
-            yield block.rows, block.labels
 
     def blocks(self, start: int = 0) -> Iterator[Block]:
         """Read the rows from some row on.

@@ -123,7 +123,7 @@ class NpyRows(RowFile):
                     )
                 rows = np.empty((min(length, n_rows - first), *rest), dtype=self.dtype)
                 file.seek(self._offset + first * row_bytes)
-                if file.readinto(memoryview(rows.reshape(-1).view(np.uint8))) != rows.nbytes:
+                if file.readinto(rows.reshape(-1).view(np.uint8).data) != rows.nbytes:
                     raise ValueError(
                         f"{self.path}: the file ends before row {first + len(rows)} of {n_rows}; "
                         "it was cut off while it was being read."

@@ -15,11 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from zslearn._version import __version__
 from zslearn.base import count_block, is_dask, stream_hits
-from zslearn.datasets import Block, FeatureBlocks
+from zslearn.datasets import FeatureBlocks
 from zslearn.experiments._growing_files import GrowingArray
 from zslearn.metrics import HitCounts
 from zslearn.scoring import ClassScorer, find_classes
 from zslearn.utils import (
+    Block,
     DamagedFileError,
     fingerprint,
     name_some,

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from zslearn.base import ZeroShotPredictor
+from zslearn.base import ZeroShotPredictor, is_streamed, needs_rows
 from zslearn.scoring import ClassScorer, Embedding
 from zslearn.utils import Array, fingerprint, is_symbolic, transform_array
 
@@ -204,6 +204,8 @@ class ZeroShotPipeline(ZeroShotPredictor, Pipeline):
         before = self.steps[:-1]
         if not before:
             return None, X
+        if is_streamed(X):
+            raise needs_rows(self, X)
         transformers = clone(Pipeline(before, memory=self.memory, verbose=self.verbose))
         return transformers, _as_array(transformers.fit_transform(X, y))
 

@@ -33,6 +33,7 @@ from zslearn.utils._processes import end_with_parent
 from zslearn.utils._progress import progress_bar
 from zslearn.utils._read_ahead import read_ahead
 from zslearn.utils._rows import read_rows
+from zslearn.utils._rows_in_blocks import Block, RowsInBlocks
 from zslearn.utils._sklearn import checks_arguments, checks_parameters
 from zslearn.utils._split import ClassKFold, GeneralizedClassKFold
 from zslearn.utils._suggest import (
@@ -51,12 +52,14 @@ from zslearn.utils._warnings import InputWarning, warn_once, warn_user
 
 __all__ = [
     "Array",
+    "Block",
     "ClassKFold",
     "DamagedCacheError",
     "DamagedFileError",
     "Floats",
     "GeneralizedClassKFold",
     "InputWarning",
+    "RowsInBlocks",
     "block_length",
     "cache_folder",
     "checks_arguments",
