@@ -43,7 +43,7 @@ def test_version(capsys):
         (
             ["demos"],
             "zslearn: error: there is no command 'demos'. Did you mean 'demo'? "
-            "There are: demo, data, bench, table. (see zslearn --help)",
+            "There are: demo, data, bench, table, signatures. (see zslearn --help)",
         ),
         (
             ["data", "burn"],
