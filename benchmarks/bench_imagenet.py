@@ -1,8 +1,8 @@
 """Signatures and metrics at the size of ImageNet: WordNet, hop sets, "hie", text, HP@K.
 
-Each row is a new process, so that its CPU time and its peak memory are its own. WordNet 3.0 and ImageNet's lists of
-classes must be there: Debian's wordnet-base, and the package timm or the folder `imagenet` of
-ZSLEARN_DATA, where the published hop sets are looked for as well.
+Each row is a new process, so that its CPU time and its peak memory are its own. WordNet 3.0 and
+ImageNet's lists of classes must be there: Debian's wordnet-base, and the package timm or the folder
+`imagenet` of ZSLEARN_DATA, where the published hop sets are looked for as well.
 
     python benchmarks/bench_imagenet.py
     python benchmarks/bench_imagenet.py --lists FOLDER

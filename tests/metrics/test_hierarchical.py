@@ -281,7 +281,7 @@ def test_all_unseen_classes_of_imagenet(data_folder):
         near.setdefault(child, set()).add(parent)
         near.setdefault(parent, set()).add(child)
     valid = set(unseen)
-    for label in y_true[:6].tolist():
+    for label in y_true[:3].tolist():
         for k in (2, 20):
             ring, reached = {label}, {label}
             correct = ring & valid
