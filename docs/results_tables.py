@@ -1,11 +1,14 @@
 """Tables of the results pages from records: ``python docs/results_tables.py RUNS DEVIATIONS``.
 
 RUNS holds the records of ``zslearn bench CUB …``; DEVIATIONS those of runs under protocols that
-differ from the default in one part. One file of rows is written to docs/results for each table.
+differ from the default in one part. One file of rows is written to docs/results for each table, and
+the picture of accuracy against seconds to docs/images. Methods since the paper come from
+benchmarks/results/rivals_cuda.json.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +28,8 @@ OWN_H = ("harmonic", "gzsl", 1, 3)
 CALIBRATED = ("calibrated_harmonic", "gzsl", 1, 3)
 SEEN = ("calibrated_seen", "gzsl", 1, 3)
 UNSEEN = ("calibrated_unseen", "gzsl", 1, 3)
+#: Kinds of signatures: name in the records → name in the tables.
+KINDS = {"": "attributes", "sent_splits": "sentences", "original_att + sent_splits": "both"}
 
 
 class Results:
@@ -175,16 +180,124 @@ def class_splits(results: Results) -> Iterator[str]:
 
 def signatures(results: Results) -> Iterator[str]:
     """Attributes, sentences, and both."""
-    kinds = {"": "attributes", "sent_splits": "sentences", "original_att + sent_splits": "both"}
     yield "method; signatures; accuracy; AUSUC; H without a factor; H calibrated; seeds"
     several = set(results.where(semantic="sent_splits").records.method)
     for method in results.methods():
-        for semantic, label in kinds.items():
+        for semantic, label in KINDS.items():
             part = results.where(semantic=semantic)
             if method in several and len(part.values(method, ACCURACY)):
                 columns = (ACCURACY, AUSUC, OWN_H, CALIBRATED)
                 cells = [part.cell(method, column) for column in columns]
                 yield "; ".join([name(method), label, *cells, part.n_seeds(method)])
+
+
+#: Methods of the table beside the rivals.
+BESIDE = [
+    "ESZSL",
+    "SAE",
+    "GFZSL",
+    "SynC o-vs-o",
+    "EXEM (ESZSL)",
+    "EXEM (SynC struct)",
+    "EXEM (1NN)",
+    "EXEM (1NNs)",
+    "Gaussian EXEM",
+]
+
+
+def rivals() -> pd.DataFrame:
+    """Methods since the paper, one row per method, classifier and seed."""
+    path = OUT.parent.parent / "benchmarks" / "results" / "rivals_cuda.json"
+    frame = pd.DataFrame(json.loads(path.read_text(encoding="utf-8"))["rows"])
+    named = frame.classifier.replace("softmax", "").replace(
+        "softmax, classes balanced", "classes balanced"
+    )
+    frame["name"] = [f"{m} ({c})" if c else m for m, c in zip(frame.method, named, strict=True)]
+    return frame
+
+
+def beyond(results: Results, found: pd.DataFrame) -> Iterator[str]:
+    """Ours and the rivals: accuracy, U, S and H without a factor, AUSUC, seconds."""
+    yield "signatures; method; accuracy; U; S; H; H calibrated; AUSUC; seconds; seeds"
+    for semantic, label in KINDS.items():
+        part = results.where(semantic=semantic)
+        for method in BESIDE:
+            if not len(part.values(method, AUSUC)):
+                continue
+            cells = [part.cell(method, ACCURACY)]
+            cells += [
+                part.cell(method, (n, "gzsl", 1, 3), spread=False) for n in ("unseen", "seen")
+            ]
+            cells += [part.cell(method, column) for column in (OWN_H, CALIBRATED, AUSUC)]
+            cells += [f"{_seconds(part, method):.0f}", part.n_seeds(method)]
+            yield "; ".join([label, name(method), *cells])
+        kept = found[(found.data == "CUB") & (found.signatures == label)]
+        for method, rows in kept.groupby("name", sort=False):
+            yield "; ".join([label, str(method), *_rival_cells(rows)])
+
+
+def beyond_glyphs(found: pd.DataFrame) -> Iterator[str]:
+    """The rivals on glyphs."""
+    yield "method; accuracy; U; S; H; AUSUC; seconds; seeds"
+    for method, rows in found[found.data == "glyphs"].groupby("name", sort=False):
+        cells = _rival_cells(rows)
+        yield "; ".join([str(method), *cells[:4], *cells[5:]])
+
+
+def _rival_cells(rows: pd.DataFrame) -> list[str]:
+    def cell(column: str, factor: int = 1, digits: int = 3, *, spread: bool = True) -> str:
+        values = factor * rows[column].to_numpy()
+        text = f"{values.mean():.{digits}f}"
+        return f"{text} ± {values.std(ddof=1):.{digits}f}" if spread and len(values) > 1 else text
+
+    return [
+        cell("T1", 100, 1),
+        cell("U", spread=False),
+        cell("S", spread=False),
+        cell("H"),
+        "–",
+        cell("AUSUC"),
+        f"{rows.fit_seconds.mean():.0f} (GPU)" if rows.fit_seconds.mean() > 10.5 else "with it",
+        str(len(rows)),
+    ]
+
+
+def _seconds(results: Results, method: str) -> float:
+    """Seconds of search and fit in the conventional setting, one core: the quickest of the runs."""
+    rows = results.records
+    files = rows[(rows.method == method) & (rows.setting == "zsl")].file.unique()
+    folder = Path(sys.argv[1])
+    times = [json.loads((folder / f).read_text(encoding="utf-8"))["times"] for f in files]
+    return float(min(time["tune_and_fit"] for time in times))
+
+
+def picture(results: Results, found: pd.DataFrame) -> None:
+    """Accuracy against seconds on CUB with attributes and with sentences."""
+    import matplotlib.pyplot as plt
+
+    from zslearn.experiments import method_style
+
+    figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
+    for ax, (semantic, label) in zip(axes, list(KINDS.items())[:2], strict=True):
+        part = results.where(semantic=semantic)
+        for method in BESIDE:
+            values = part.values(method, ACCURACY)
+            if len(values):
+                style, x = method_style(method), _seconds(part, method)
+                ax.plot(x, values.mean(), "o", color=style.color)
+                ax.annotate(method, (x, values.mean()), (4, 3), textcoords="offset points", size=7)
+        kept = found[(found.data == "CUB") & (found.signatures == label)]
+        kept = kept[kept.classifier.isin(["", "softmax"])]
+        for method, rows in kept.groupby("method"):
+            x, y = rows.fit_seconds.mean(), 100 * rows.T1.mean()
+            ax.plot(x, y, "s", color="0.35", markerfacecolor="none")
+            ax.annotate(str(method), (x, y), (4, -8), textcoords="offset points", size=7)
+        ax.set(xscale="log", xlabel="seconds", title=f"CUB, {label}", xlim=(5, 500))
+        ax.set_xticks([10, 30, 100, 300], ["10", "30", "100", "300"])
+        ax.minorticks_off()
+    axes[0].set_ylabel("accuracy among unseen classes, %")
+    figure.savefig(OUT.parent / "images" / "beyond.png", dpi=110)
+    plt.close(figure)
 
 
 def main() -> None:
@@ -209,6 +322,10 @@ def main() -> None:
         "class_splits": class_splits(of_splits),
         "signatures": signatures(proposed.where(protocol="default", grid="fast")),
     }
+    found = rivals()
+    of_kinds = proposed.where(protocol="default", grid="fast")
+    tables |= {"beyond": beyond(of_kinds, found), "beyond_glyphs": beyond_glyphs(found)}
+    picture(of_kinds, found)
     OUT.mkdir(exist_ok=True)
     for table, rows in tables.items():
         lines = "".join(f"   {row}\n" for row in rows)
