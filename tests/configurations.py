@@ -12,11 +12,18 @@ import pandas as pd
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import has_fit_parameter
 
-from estimators import all_estimators
+from estimators import SETTINGS, all_estimators
+from zslearn import networks
 from zslearn.signatures import MultiSignatures
 from zslearn.synthesis import ExemplarMLP
 
-WRAPPERS = ("CalibratedStacking", "ZeroShotSearchCV")
+WRAPPERS = (
+    "CalibratedStacking",
+    "NoneOfThese",
+    "RankPredictor",
+    "WeightedViews",
+    "ZeroShotSearchCV",
+)
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 # -------------------------------------------------------------------------------- estimators
@@ -30,6 +37,9 @@ def random_estimator(rng: np.random.Generator, depth: int = 0) -> Any:
     cls = classes[name]
     if name in WRAPPERS:
         return _random_wrapper(rng, name, cls)
+    if name in networks.__all__:
+        # One of the settings that train in a second.
+        return cls(**SETTINGS[name][rng.integers(len(SETTINGS[name]))])
     setting = {}
     for parameter, constraints in cls._parameter_constraints.items():
         # Half of them keep their default, so that some settings are close to what people use.
@@ -55,6 +65,12 @@ def _random_wrapper(rng: np.random.Generator, name: str, cls: type[Any]) -> Any:
     if name == "CalibratedStacking":
         bias = ["cv", rng.normal() * 10.0 ** rng.uniform(-3, 3)][rng.integers(2)]
         return cls(inner, bias=bias, temperature=temperature, cv=cv)
+    if name in ("NoneOfThese", "RankPredictor"):
+        return cls(inner, cv=cv)
+    if name == "WeightedViews":
+        return cls(inner)
+    if type(inner).__name__ in networks.__all__:
+        return cls(inner, {"feature_norm": ["l2", None]}, cv=cv)
     constraints = type(inner)._parameter_constraints
     parameter = str(rng.choice(sorted(set(constraints) - {"estimator", "n_jobs"})))
     values = [random_value(rng, parameter, constraints[parameter]) for _ in range(2)]

@@ -41,6 +41,9 @@ SOLVERS = {
     "EXEM": 1e-6,  # ν-SVR, tol=1e-8
     "SSE": 1e-5,  # quadratic programs, tol=1e-3
     "SynC": 1e-4,  # machines over pairs of samples, tol=1e-4
+    "GCNZ": 1e-3,  # trained on SynC's classifiers, tol=1e-4
+    "SGCN": 1e-3,
+    "DGP": 1e-3,
 }
 
 
