@@ -13,6 +13,7 @@ from zslearn.utils._array import (
 )
 from zslearn.utils._blocks import block_length, row_blocks
 from zslearn.utils._checked_json import DamagedFileError, read_checked_json, write_checked_json
+from zslearn.utils._device import block_budget, moves_kept, on_device
 from zslearn.utils._docs import fill_docstring
 from zslearn.utils._files import replacing
 from zslearn.utils._fingerprint import fingerprint
@@ -34,7 +35,7 @@ from zslearn.utils._suggest import (
     suggest,
 )
 from zslearn.utils._text import name_some, plain
-from zslearn.utils._threads import one_blas_thread
+from zslearn.utils._threads import blas_threads, in_threads, one_blas_thread, threads_for
 from zslearn.utils._twins import refuse_twins
 from zslearn.utils._warnings import InputWarning, warn_once, warn_user
 
@@ -45,6 +46,8 @@ __all__ = [
     "Floats",
     "GeneralizedClassKFold",
     "InputWarning",
+    "blas_threads",
+    "block_budget",
     "block_length",
     "checks_arguments",
     "checks_parameters",
@@ -56,17 +59,20 @@ __all__ = [
     "floating",
     "hold_out_per_class",
     "import_optional",
+    "in_threads",
     "is_foreign",
     "is_share",
     "jit",
     "jit_inner",
     "look_alikes",
     "move_like",
+    "moves_kept",
     "name_near_misses",
     "name_pairs",
     "name_some",
     "names_keywords",
     "normal_form",
+    "on_device",
     "one_blas_thread",
     "plain",
     "plain_tensor",
@@ -77,6 +83,7 @@ __all__ = [
     "row_blocks",
     "suggest",
     "take_rows",
+    "threads_for",
     "to_numpy",
     "unit_rows",
     "warn_once",

@@ -1,12 +1,20 @@
-"""Threads of the BLAS behind NumPy and SciPy."""
+"""Threads of the BLAS behind NumPy and SciPy, and threads of our own."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+_Item = TypeVar("_Item")
+
+# Floating-point operations of one call below which a second thread of BLAS costs more than it
+# gains: the threads wait for each other by spinning, at the expense of whoever shares the cores.
+_WORTH_A_THREAD = 2e8
 
 
 def one_blas_thread(when: bool = True) -> AbstractContextManager[Any]:
@@ -26,6 +34,61 @@ def one_blas_thread(when: bool = True) -> AbstractContextManager[Any]:
         The threads are as before when it ends.
     """
     return _threads().limit(limits=1, user_api="blas") if when else nullcontext()
+
+
+def threads_for(operations: float) -> AbstractContextManager[Any]:
+    """Give BLAS as many threads as its calls are worth.
+
+    Parameters
+    ----------
+    operations : float
+        Floating-point operations of a typical call: 2nmk for a product of n × k and k × m.
+
+    Returns
+    -------
+    context manager
+        One thread for small calls; for others the threads stay as they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn.utils import threads_for
+    >>> with threads_for(2 * 10 * 10 * 10):
+    ...     product = np.ones((10, 10)) @ np.ones((10, 10))
+    """
+    return one_blas_thread(operations < _WORTH_A_THREAD)
+
+
+def blas_threads() -> int:
+    """Number of threads that BLAS may use now, at least one.
+
+    What the environment, a caller or scikit-learn's limits have set counts for our own threads,
+    too.
+    """
+    found = [library.num_threads for library in _threads().select(user_api="blas").lib_controllers]
+    return max([1, *(number for number in found if number)])
+
+
+def in_threads(function: Callable[[_Item], None], items: Sequence[_Item]) -> None:
+    """Call a function on each of some items, side by side, with one thread of BLAS for each.
+
+    Parameters
+    ----------
+    function : callable
+        It must leave the interpreter's lock most of the time, as NumPy and compiled code do. It
+        returns nothing.
+    items : sequence
+        As many as there are to be threads.
+    """
+    if len(items) == 1:
+        function(items[0])
+        return
+    # The threads end with the call: a process that is forked later would wait for them forever.
+    with one_blas_thread(), ThreadPoolExecutor(len(items) - 1) as pool:
+        futures = [pool.submit(function, item) for item in items[1:]]
+        function(items[0])
+    for future in futures:
+        future.result()
 
 
 @lru_cache(maxsize=1)
