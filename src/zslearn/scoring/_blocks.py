@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 import array_api_compat as compat
 
-from zslearn.scoring._class_side import ClassSide, ScoreFunction
+from zslearn.scoring._class_side import ClassSide, ScoreFunction, class_side
 from zslearn.scoring._host_blocks import WORTH_COMPILED, HostLists
 from zslearn.scoring._selection import Best, largest, merged
 from zslearn.scoring._torch_blocks import TorchLists
@@ -144,6 +144,8 @@ def top_k(
 def _host_top_k(plan: _Plan, k: int) -> Best:
     """The lists of NumPy rows by compiled code."""
     lists = HostLists(plan.X.shape[0], k)
+    # The scores of a block are never there all at once.
+    plan.row_bytes = 8 * (plan.X.shape[1] + plan.parameters.shape[-1])
     for rows, row_side in plan.row_sides():
         lists.add(rows, row_side, plan.side)
     return lists.settled()
@@ -221,7 +223,7 @@ class _Plan:
             part = self.X[rows, :]
             embedded = floating(part) if self.embed is None else self.embed(part)
             if not hasattr(self, "side"):
-                self.side = ClassSide(self.parameters, self.score, self.bias, like=embedded)
+                self.side = class_side(self.parameters, self.score, self.bias, like=embedded)
             yield rows, self.side.rows(embedded)
 
     def class_blocks(self) -> Iterator[slice]:

@@ -8,13 +8,15 @@ what rounding makes of it: two raw scores that differ may give the same final on
 
 from __future__ import annotations
 
+import threading
+import weakref
 from typing import Any, Literal
 
 import array_api_compat as compat
 import numpy as np
 
 from zslearn.scoring._precision import product
-from zslearn.utils import Array, move_like, to_numpy, unit_rows
+from zslearn.utils import Array, move_like, on_device, to_numpy, unit_rows
 
 ScoreFunction = Literal["dot", "euclidean", "cosine", "max_dot"]
 
@@ -47,7 +49,7 @@ class ClassSide:
             self.parameters = move_like(parameters, like)
         self.xp = xp = compat.array_namespace(like)
         # Their squares, and products with rows that are not larger, are to be finite.
-        largest = float(xp.max(xp.abs(self.parameters)))
+        largest = max(float(xp.max(self.parameters)), -float(xp.min(self.parameters)))
         if not largest <= float(xp.finfo(self.parameters.dtype).max) ** 0.5:
             raise ValueError(
                 f"The largest parameter of a class is {largest:.0e}, with which {like.dtype} "
@@ -133,3 +135,42 @@ class ClassSide:
         """Final scores of a block of rows against a block of classes."""
         out = self.raw(rows, squares, classes)
         return self.finish(out, squares) if self.finished_later else out
+
+
+# The latest classes on a device, by the array of the host that they came from: chunk after chunk of
+# rows meets the same ones.
+_latest: dict[str, Any] = {}
+_lock = threading.Lock()
+
+
+def class_side(parameters: Any, score: ScoreFunction, bias: Any, like: Array) -> ClassSide:
+    """Classes made ready, or the very same ones from the call before where they are on a device.
+
+    Parameters
+    ----------
+    parameters, score, bias, like
+        As of :class:`ClassSide`. An array of parameters is not changed once it was scored with.
+
+    Returns
+    -------
+    ClassSide
+        Beside `like`.
+    """
+    if not on_device(like) or not isinstance(parameters, np.ndarray):
+        return ClassSide(parameters, score, bias, like)
+    biases = None if bias is None else np.asarray(bias).tobytes()
+    key = score, biases, str(like.dtype), str(compat.device(like)), like.shape[1]
+    with _lock:
+        source = _latest.get("source")
+        if source is not None and source() is parameters and _latest["key"] == key:
+            return _latest["side"]  # type: ignore[no-any-return]
+    side = ClassSide(parameters, score, bias, like)
+    with _lock:
+        # When the parameters go, so does what the device holds of them.
+        _latest.update(key=key, side=side, source=weakref.ref(parameters, _forget))
+    return side
+
+
+def _forget(source: Any) -> None:
+    if _latest.get("source") is source:
+        _latest.clear()

@@ -50,8 +50,11 @@ def add_to_lists(
             _add(line, bias)
         finish = halved and not biased
         _run_maxima(line, maxima)
+        count = k
+        while count > 0 and indices[i, count - 1] < 0:
+            count -= 1
         threshold = lowest
-        if indices[i, k - 1] >= 0:
+        if count == k:
             threshold = values[i, k - 1]
             if finish:
                 threshold = (square - threshold * threshold) / two
@@ -70,16 +73,18 @@ def add_to_lists(
                 if finish:
                     distance = square - two * score
                     score = -np.sqrt(distance if distance > zero else zero)
-                if indices[i, k - 1] >= 0 and not score > values[i, k - 1]:
+                if count < k:
+                    count += 1
+                elif not score > values[i, k - 1]:
                     continue
-                at = k - 1
-                while at > 0 and (indices[i, at - 1] < 0 or values[i, at - 1] < score):
+                at = count - 1
+                while at > 0 and values[i, at - 1] < score:
                     values[i, at] = values[i, at - 1]
                     indices[i, at] = indices[i, at - 1]
                     at -= 1
                 values[i, at] = score
                 indices[i, at] = first + c
-                if not finish and indices[i, k - 1] >= 0 and values[i, k - 1] > threshold:
+                if count == k and not finish and values[i, k - 1] > threshold:
                     threshold = values[i, k - 1]
 
 
@@ -88,11 +93,15 @@ def _run_maxima(line: Any, maxima: Any) -> None:
     """The largest number of each run; where there is NaN, whatever."""
     n = line.shape[0]
     whole = n // _RUN
+    lanes = np.empty(_RUN // 2, line.dtype)
     for run in range(whole):
-        top = line[run * _RUN]
-        for c in range(run * _RUN + 1, (run + 1) * _RUN):
-            top = max(top, line[c])
-        maxima[run] = top
+        start = run * _RUN
+        # Halves of halves: each line is one or two vector instructions.
+        for c in range(8):
+            lanes[c] = max(line[start + c], line[start + 8 + c])
+        for c in range(4):
+            lanes[c] = max(lanes[c], lanes[c + 4])
+        maxima[run] = max(max(lanes[0], lanes[1]), max(lanes[2], lanes[3]))
     if whole < maxima.shape[0]:
         top = line[whole * _RUN]
         for c in range(whole * _RUN + 1, n):

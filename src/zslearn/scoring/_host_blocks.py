@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -84,4 +85,4 @@ def _shares(n_rows: int) -> list[slice]:
     """Rows for each thread; few rows are not worth a second one."""
     threads = max(1, min(blas_threads(), n_rows // (_TILE_ROWS // 4)))
     bounds = np.linspace(0, n_rows, threads + 1).astype(int).tolist()
-    return [slice(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [slice(a, b) for a, b in pairwise(bounds)]

@@ -108,9 +108,9 @@ def torch_largest(block: Any, k: int) -> Best:
 
 
 def torch_merged(first: Best, second: Best, k: int) -> Best:
-    """The best `k` of two lists of tensors, equals anyhow."""
+    """The best `k` of two lists of tensors, or all where there are fewer; equals anyhow."""
     import torch
 
     indices = torch.cat([first[0], second[0]], dim=1)
-    values, at = torch.cat([first[1], second[1]], dim=1).topk(k, dim=1)
+    values, at = torch.cat([first[1], second[1]], dim=1).topk(min(k, indices.shape[1]), dim=1)
     return indices.gather(1, at), values

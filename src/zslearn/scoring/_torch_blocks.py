@@ -47,13 +47,15 @@ class TorchLists:
             found = torch_largest(block, min(wanted, block.shape[1]))
             del block
             found = found[0] + first, found[1]
-            best = found if best is None else torch_merged(best, found, _length(best, found, wanted))
+            best = found if best is None else torch_merged(best, found, wanted)
         assert best is not None
         indices, values = best
         if side.finished_later:
             values = side.finish(values, squares)
         if self.indices is None:
-            self.indices = torch.empty((self.n_rows, self.k), dtype=torch.int64, device=values.device)
+            self.indices = torch.empty(
+                (self.n_rows, self.k), dtype=torch.int64, device=values.device
+            )
             self.values = values.new_empty((self.n_rows, self.k))
             self.marks = torch.empty(self.n_rows, dtype=torch.uint8, device=values.device)
         self.indices[rows] = indices[:, : self.k]
@@ -93,7 +95,3 @@ class TorchLists:
 
     def _put(self, rows: Any, best: Best) -> None:
         self.indices[rows], self.values[rows] = best
-
-
-def _length(first: Best, second: Best, wanted: int) -> int:
-    return min(wanted, first[0].shape[1] + second[0].shape[1])

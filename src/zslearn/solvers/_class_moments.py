@@ -14,7 +14,7 @@ import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn.utils import Array, Floats, row_blocks, to_numpy
+from zslearn.utils import Array, Floats, block_budget, row_blocks, to_numpy
 
 # A distance from the mean that is a smaller share of the mean's length is rounding error.
 _ROUNDING = 1e-12
@@ -269,7 +269,7 @@ def mean_square_distance(X: Array) -> float:
     n_samples, n_features = X.shape
     mean = _mean(X, None)
     total = 0.0
-    for rows in row_blocks(n_samples, row_bytes=8 * 3 * n_features):
+    for rows in row_blocks(n_samples, 8 * 3 * n_features, block_budget(X[0:1, :])):
         deviations = xp.astype(X[rows, :], xp.float64) - mean[None, :]
         total += float(xp.sum(deviations * deviations))
     rounding = _ROUNDING**2 * float(xp.sum(mean * mean))
@@ -290,7 +290,7 @@ def _member_blocks(
     xp, device = compat.array_namespace(X), compat.device(X)
     labels = xp.asarray(y, device=device)
     classes = xp.arange(n_classes, device=device)
-    for rows in row_blocks(X.shape[0], row_bytes=8 * (width + n_classes)):
+    for rows in row_blocks(X.shape[0], 8 * (width + n_classes), block_budget(X[0:1, :])):
         members = xp.astype(labels[rows][None, :] == classes[:, None], xp.float64)
         if sample_weight is not None:
             members *= xp.asarray(sample_weight[rows], device=device)[None, :]
@@ -300,12 +300,13 @@ def _member_blocks(
 def _mean(X: Array, weight: Array | None) -> Array:
     """Mean of all samples in float64."""
     xp = compat.array_namespace(X)
-    if weight is None:
-        return xp.sum(X, axis=0, dtype=xp.float64) / X.shape[0]
     total = xp.zeros(X.shape[1], dtype=xp.float64, device=compat.device(X))
-    for rows in row_blocks(X.shape[0], row_bytes=8 * X.shape[1]):
-        total += weight[rows] @ xp.astype(X[rows, :], xp.float64)
-    return total / xp.sum(weight)
+    for rows in row_blocks(X.shape[0], 8 * X.shape[1], block_budget(X[0:1, :])):
+        if weight is None:
+            total += xp.sum(X[rows, :], axis=0, dtype=xp.float64)
+        else:
+            total += weight[rows] @ xp.astype(X[rows, :], xp.float64)
+    return total / (X.shape[0] if weight is None else xp.sum(weight))
 
 
 def _double_like(values: Array, X: Array) -> Array:

@@ -16,13 +16,13 @@ from zslearn.solvers._svm_rows import TrainingRows
 from zslearn.utils import Array, one_blas_thread, take_rows, to_numpy
 
 # Conjugate gradients end here at the latest; the line search makes any direction safe.
-_MAX_CG = 100
+MAX_CG = 100
 # The residual of the Newton equation, in its preconditioned norm, is reduced at least this much.
-_FORCING = 0.1
+FORCING = 0.1
 # The curvature of the loss that single precision cannot tell from zero, as a share of the largest.
-_SINGLE_NOISE = 1e-7
-_MAX_INTERCEPT_STEPS = 20
-_MAX_LENGTHS = 30
+SINGLE_NOISE = 1e-7
+MAX_INTERCEPT_STEPS = 20
+MAX_LENGTHS = 30
 
 
 class Solution(NamedTuple):
@@ -146,7 +146,7 @@ class Newton:
         raw = self._scores(coef)
         penalty = 0.5 * alpha * loss.over_features(coef * coef).T
         value, probabilities = loss.values(raw + intercept)
-        for _ in range(_MAX_INTERCEPT_STEPS):
+        for _ in range(MAX_INTERCEPT_STEPS):
             slope = xp.sum(loss.residual(probabilities), axis=0, keepdims=True)
             change = -loss.hessian(probabilities).intercept_solve(slope)
             # What the change is worth, to second order; a step of no worth would only be noise.
@@ -189,7 +189,7 @@ class Newton:
         """
         xp = self.xp
         values, vectors = self.spectrum
-        Z = self.single if alpha > _SINGLE_NOISE * float(values[-1]) else self.double
+        Z = self.single if alpha > SINGLE_NOISE * float(values[-1]) else self.double
         dtype = Z.dtype
         inverse = loss.level(point.probabilities) * values[None, :] + alpha
         inverse = xp.astype(1 / inverse, dtype)
@@ -206,8 +206,8 @@ class Newton:
         goal = Goal(self.tol, to_numpy(loss.at_zero))
         excess = self.rows.asarray(goal.excess(to_numpy(point.objective), to_numpy(point.gap)))
         # The last step need not be more exact than the tolerance asks.
-        forcing = xp.clip(xp.sqrt(excess), min=0.0, max=_FORCING) ** 2
-        forcing = xp.maximum(forcing, xp.clip(0.1 * self.tol / excess, min=0.0, max=_FORCING**2))
+        forcing = xp.clip(xp.sqrt(excess), min=0.0, max=FORCING) ** 2
+        forcing = xp.maximum(forcing, xp.clip(0.1 * self.tol / excess, min=0.0, max=FORCING**2))
         residual = xp.astype(-(point.gradient @ vectors), dtype)
         guided = inverse * residual
         search, step = guided, xp.zeros_like(residual)
@@ -215,7 +215,7 @@ class Newton:
         shift = xp.zeros_like(point.intercept, dtype=dtype)
         power = loss.over_features(residual * guided)
         enough = xp.astype(forcing.T, dtype) * power
-        for _ in range(_MAX_CG):
+        for _ in range(MAX_CG):
             open_ = power > enough
             if not bool(xp.any(open_)):
                 break
@@ -239,7 +239,7 @@ class Newton:
         square = alpha * loss.over_features(step * step).T
         length = xp.ones_like(slope)
         low, high = xp.zeros_like(slope), xp.full_like(slope, xp.inf)
-        for _ in range(_MAX_LENGTHS):
+        for _ in range(MAX_LENGTHS):
             _, probabilities = loss.values(point.scores + length * moved)
             curved = loss.hessian(probabilities).times(moved)
             first = slope + length * square

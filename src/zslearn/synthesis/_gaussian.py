@@ -42,7 +42,7 @@ from zslearn.synthesis._gaussian_temperature import (
     natural_parameters,
 )
 from zslearn.synthesis._statistics import ClassStatistics
-from zslearn.utils import Array, Floats, take_rows, to_numpy, warn_once
+from zslearn.utils import Array, Floats, to_numpy, warn_once
 
 # What `select` chooses from.
 _GAMMAS = tuple(2.0**k for k in range(-4, 3))
@@ -210,7 +210,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Statistics, whitening and eigenvectors of kernels are shared."""
         statistics = ClassStatistics.of_prepared(
-            training.X, training.y, training.classes, factors=False, weights=training.weights
+            training.rows, training.y, training.classes, factors=False, weights=training.weights
         )
         yield from cls._learn(training, statistics, variants)
 
@@ -354,7 +354,7 @@ class _Samples:
         self.n = len(rows)
         self.y = training.y[rows]
         self.weights = np.ones(self.n) if training.weights is None else training.weights[rows]
-        self._X = to_numpy(take_rows(training.X, rows)).astype(np.float64) if self.n else None
+        self._X = to_numpy(training.take(rows)).astype(np.float64) if self.n else None
         self._latest: tuple[WhitenedSpace, Floats] | None = None
 
     def inside(self, space: WhitenedSpace) -> Floats:

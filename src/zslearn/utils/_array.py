@@ -68,9 +68,7 @@ def move_like(x: Array, like: Array) -> Array:
     xp = compat.array_namespace(like)
     if compat.is_array_api_obj(x) and compat.array_namespace(x) is not xp:
         x = to_numpy(x)
-    return kept_move(
-        x, like, lambda x: xp.asarray(x, dtype=like.dtype, device=compat.device(like))
-    )
+    return kept_move(x, like, lambda x: xp.asarray(x, dtype=like.dtype, device=compat.device(like)))
 
 
 def take_rows(x: Array, rows: NDArray[np.intp]) -> Array:
