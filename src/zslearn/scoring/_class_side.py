@@ -161,16 +161,17 @@ def class_side(parameters: Any, score: ScoreFunction, bias: Any, like: Array) ->
     biases = None if bias is None else np.asarray(bias).tobytes()
     key = score, biases, str(like.dtype), str(compat.device(like)), like.shape[1]
     with _lock:
-        source = _latest.get("source")
-        if source is not None and source() is parameters and _latest["key"] == key:
-            return _latest["side"]  # type: ignore[no-any-return]
+        source, known, side = _latest.get("entry", (lambda: None, None, None))
+        if source() is parameters and known == key:
+            return side  # type: ignore[no-any-return]
     side = ClassSide(parameters, score, bias, like)
     with _lock:
         # When the parameters go, so does what the device holds of them.
-        _latest.update(key=key, side=side, source=weakref.ref(parameters, _forget))
+        _latest["entry"] = weakref.ref(parameters, _forget), key, side
     return side
 
 
-def _forget(source: Any) -> None:
-    if _latest.get("source") is source:
-        _latest.clear()
+def _forget(source: Any, latest: dict[str, Any] = _latest) -> None:
+    # At the end of the process the names of this module are gone before the parameters are.
+    if "entry" in latest and latest["entry"][0] is source:
+        del latest["entry"]

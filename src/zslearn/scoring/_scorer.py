@@ -212,18 +212,19 @@ def _chosen(parameters: Array, positions: NDArray[np.intp]) -> Array:
     """Parameters of some classes; the very array of the call before where they are the same."""
     key = positions.tobytes()
     with _lock:
-        source = _latest.get("source")
-        if source is not None and source() is parameters and _latest["key"] == key:
-            return _latest["chosen"]
+        source, known, chosen = _latest.get("entry", (lambda: None, None, None))
+        if source() is parameters and known == key:
+            return chosen
     chosen = parameters[positions]
     with _lock:
-        _latest.update(key=key, chosen=chosen, source=weakref.ref(parameters, _forget))
+        _latest["entry"] = weakref.ref(parameters, _forget), key, chosen
     return chosen
 
 
-def _forget(source: Any) -> None:
-    if _latest.get("source") is source:
-        _latest.clear()
+def _forget(source: Any, latest: dict[str, Any] = _latest) -> None:
+    # At the end of the process the names of this module are gone before the parameters are.
+    if "entry" in latest and latest["entry"][0] is source:
+        del latest["entry"]
 
 
 def is_among(labels: NDArray[Any], classes: Any) -> NDArray[np.bool_]:

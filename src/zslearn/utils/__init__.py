@@ -35,7 +35,13 @@ from zslearn.utils._suggest import (
     suggest,
 )
 from zslearn.utils._text import name_some, plain
-from zslearn.utils._threads import blas_threads, in_threads, one_blas_thread, threads_for
+from zslearn.utils._threads import (
+    blas_threads,
+    free_threads,
+    in_threads,
+    one_blas_thread,
+    threads_for,
+)
 from zslearn.utils._twins import refuse_twins
 from zslearn.utils._warnings import InputWarning, warn_once, warn_user
 
@@ -57,6 +63,7 @@ __all__ = [
     "fill_docstring",
     "fingerprint",
     "floating",
+    "free_threads",
     "hold_out_per_class",
     "import_optional",
     "in_threads",

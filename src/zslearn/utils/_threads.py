@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
@@ -57,6 +60,59 @@ def threads_for(operations: float) -> AbstractContextManager[Any]:
     ...     product = np.ones((10, 10)) @ np.ones((10, 10))
     """
     return one_blas_thread(operations < _WORTH_A_THREAD)
+
+
+def free_threads(sample_seconds: float = 0.1) -> AbstractContextManager[Any]:
+    """Give BLAS no more threads than there are cores that nobody else computes on.
+
+    Threads of BLAS wait for each other by spinning: where one of them has no core of its own, the
+    others burn theirs, and the work takes longer than with one thread.
+
+    Parameters
+    ----------
+    sample_seconds : float, default=0.1
+        How long to look at what the cores do.
+
+    Returns
+    -------
+    context manager
+        The threads are as before when it ends. Where a system does not say what its cores do, they
+        stay as they are.
+    """
+    busy = _busy_cores(sample_seconds)
+    now = blas_threads()
+    wanted = max(1, min(now, round(_cores() - busy)))
+    return nullcontext() if wanted >= now else _threads().limit(limits=wanted, user_api="blas")
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _busy_cores(sample_seconds: float) -> float:
+    """How many cores others keep busy, on average over a moment; 0 where that is not known."""
+    before, own = _busy_ticks(), time.process_time()
+    if before is None:
+        return 0.0
+    start = time.perf_counter()
+    time.sleep(sample_seconds)
+    after = _busy_ticks()
+    took = time.perf_counter() - start
+    if after is None:
+        return 0.0
+    ticks = os.sysconf("SC_CLK_TCK")
+    return max(0.0, ((after - before) / ticks - (time.process_time() - own)) / took)
+
+
+def _busy_ticks() -> int | None:
+    """Ticks that all cores have computed since the machine started, as Linux counts them."""
+    try:
+        numbers = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:9]
+    except OSError:
+        return None
+    user, nice, system, _, _, irq, soft_irq, steal = map(int, numbers)
+    return user + nice + system + irq + soft_irq + steal
 
 
 def blas_threads() -> int:
