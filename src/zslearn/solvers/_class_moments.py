@@ -88,8 +88,9 @@ def class_moments(
         mean = _mean(X, weight)
     gram = xp.zeros((n_features, n_features), dtype=xp.float64, device=device)
     sums = xp.zeros((n_classes, n_features), dtype=xp.float64, device=device)
-    # Every block adds to all of XᵀX: few large ones cost less.
-    for rows, members in _member_blocks(X, y, n_classes, width=n_features):
+    # A row as it comes, wide, and centred.
+    width = 3 * n_features + (0 if weight is None else n_features)
+    for rows, members in _member_blocks(X, y, n_classes, width=width):
         block = xp.astype(X[rows, :], xp.float64) - mean[None, :]
         weighted = block if weight is None else block * weight[rows][:, None]
         gram += xp.matrix_transpose(block) @ weighted
