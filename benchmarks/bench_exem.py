@@ -21,8 +21,9 @@ from _common import Report, fitted_exponent, interleaved
 from sklearn.decomposition import PCA
 from sklearn.svm import NuSVR
 
-from zslearn.signatures import normalize_signatures, rbf_similarity
+from zslearn.signatures import rbf_similarity
 from zslearn.synthesis import EXEM
+from zslearn.utils import unit_rows
 
 
 def problem(n_rows: int, n_features: int, n_seen: int, n_unseen: int = 20):
@@ -45,7 +46,7 @@ def against_peer(report: Report, n_rows: int, n_features: int, n_seen: int, widt
     projected = pca.transform(unit)
     targets = np.stack([projected[y == c].mean(axis=0) for c in range(n_seen)])
     pca_s = time.process_time() - start
-    whole = normalize_signatures(table.to_numpy(), rows=slice(0, n_seen))
+    whole = unit_rows(table.to_numpy()) / model.signature_scale_[0]
     K = rbf_similarity(whole[:n_seen], gamma=1.0)
     K_unseen = rbf_similarity(whole[n_seen:], whole[:n_seen], gamma=1.0)
     some = np.unique(np.linspace(0, width - 1, 24).astype(int))

@@ -68,9 +68,8 @@ def main() -> None:
     names = options.methods or (
         quick if options.quick else [name for name, m in METHODS.items() if m.in_default]
     )
-    report = Report(
-        "memory", f"Memory of fit beyond the rows, {size[0]:,} × {size[1]:,} float32, {size[2]} classes"
-    )  # fmt: skip
+    shape = f"{size[0]:,} × {size[1]:,} float32, {size[2]} classes"
+    report = Report("memory", f"Memory of fit beyond the rows, {shape}")
     few = slice(0, 3 * size[2])
     for name in names:
         make = METHODS[name].make

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from zslearn.solvers._gain import Goal
 from zslearn.solvers._logistic_losses import Loss, nonzero, take_columns
 from zslearn.solvers._svm_rows import TrainingRows
-from zslearn.utils import Array, one_blas_thread, take_rows, to_numpy
+from zslearn.utils import Array, block_budget, one_blas_thread, row_blocks, take_rows, to_numpy
 
 # Conjugate gradients end here at the latest; the line search makes any direction safe.
 MAX_CG = 100
@@ -23,6 +23,8 @@ FORCING = 0.1
 SINGLE_NOISE = 1e-7
 MAX_INTERCEPT_STEPS = 20
 MAX_LENGTHS = 30
+# Rows that are centred at a time may take so much.
+_COPY_BYTES = 1 << 26
 
 
 class Solution(NamedTuple):
@@ -79,8 +81,11 @@ class Newton:
     def spectrum(self) -> tuple[Array, Array]:
         """Eigenvalues and eigenvectors of the rows' covariance, in float64."""
         xp, single = self.xp, self.rows.single
-        centered = single - xp.astype(self.mean, single.dtype)
-        gram = xp.astype(xp.matrix_transpose(centered) @ centered, xp.float64)
+        mean = xp.astype(self.mean, single.dtype)
+        gram = 0.0
+        for rows in self._blocks(single):
+            centered = single[rows, :] - mean
+            gram = gram + xp.astype(xp.matrix_transpose(centered) @ centered, xp.float64)
         with one_blas_thread():
             values, vectors = xp.linalg.eigh(gram / single.shape[0])
         return xp.where(values > 0, values, xp.zeros_like(values)), vectors
@@ -97,7 +102,15 @@ class Newton:
 
     def _turned(self, X: Array) -> Array:
         dtype, astype = X.dtype, self.xp.astype
-        return (X - astype(self.mean, dtype)) @ astype(self.spectrum[1], dtype)
+        mean, vectors = astype(self.mean, dtype), astype(self.spectrum[1], dtype)
+        out = self.xp.empty(X.shape, dtype=dtype, device=self.rows.device)
+        for rows in self._blocks(X):
+            out[rows, :] = (X[rows, :] - mean) @ vectors
+        return out
+
+    def _blocks(self, X: Array) -> list[slice]:
+        """Rows a few at a time; all at once where they are few."""
+        return row_blocks(X.shape[0], 2 * 8 * X.shape[1], max(block_budget(X), _COPY_BYTES))
 
     def _scores(self, coef: Array) -> Array:
         return self.rows.scores(coef) - self.mean @ self.xp.matrix_transpose(coef)

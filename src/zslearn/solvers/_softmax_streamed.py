@@ -213,8 +213,8 @@ class StreamedSoftmax:
         for rows, block in self._centered(xp.float64):
             scores = block @ xp.matrix_transpose(coef) + intercept
             probabilities, log_total = _softmax(xp, scores)
-            weights, lift, other = self.weights[rows], self.lift[rows], self.other[rows]
-            own = xp.take_along_axis(scores, self.y[rows], axis=1)
+            weights, lift, other = self.weights[rows, :], self.lift[rows, :], self.other[rows, :]
+            own = xp.take_along_axis(scores, self.y[rows, :], axis=1)
             aim = lift * own + other * xp.sum(scores, axis=1, keepdims=True)
             value += float(xp.sum(weights * (log_total - aim)))
             weighted = weights * probabilities
@@ -232,8 +232,8 @@ class StreamedSoftmax:
         for rows, block in self._centered(xp.float64):
             scores = block @ xp.matrix_transpose(coef) + intercept
             residual, _ = _softmax(xp, scores)
-            lift = xp.where(columns == self.y[rows], self.lift[rows], xp.zeros_like(residual))
-            residual = self.weights[rows] * (residual - lift - self.other[rows])
+            lift = xp.where(columns == self.y[rows, :], self.lift[rows, :], xp.zeros_like(residual))
+            residual = self.weights[rows, :] * (residual - lift - self.other[rows, :])
             total += float(xp.sum(xp.abs(residual)))
             gradient = gradient + xp.matrix_transpose(residual) @ block
         return gradient, total
@@ -290,7 +290,7 @@ class StreamedSoftmax:
             probabilities, _ = _softmax(xp, block @ xp.matrix_transpose(coef) + intercept)
             moved = block @ xp.matrix_transpose(down) + along
             moved = moved - xp.sum(probabilities * moved, axis=1, keepdims=True)
-            moved = weights[rows] * probabilities * moved
+            moved = weights[rows, :] * probabilities * moved
             product = product + xp.astype(xp.matrix_transpose(moved) @ block, xp.float64)
             pull = pull + xp.astype(xp.sum(moved, axis=0, keepdims=True), xp.float64)
         return product, pull
@@ -324,12 +324,12 @@ class StreamedSoftmax:
             probabilities, _ = _softmax(xp, block @ xp.matrix_transpose(coef) + intercept)
             moved = block @ xp.matrix_transpose(step) + shift
             mean = xp.sum(probabilities * moved, axis=1, keepdims=True)
-            own = xp.take_along_axis(moved, self.y[rows], axis=1)
-            aim = self.lift[rows] * own
-            aim = aim + self.other[rows] * xp.sum(moved, axis=1, keepdims=True)
+            own = xp.take_along_axis(moved, self.y[rows, :], axis=1)
+            aim = self.lift[rows, :] * own
+            aim = aim + self.other[rows, :] * xp.sum(moved, axis=1, keepdims=True)
             spread = xp.sum(probabilities * (moved - mean) ** 2, axis=1, keepdims=True)
-            first += float(xp.sum(self.weights[rows] * (mean - aim)))
-            second += float(xp.sum(self.weights[rows] * spread))
+            first += float(xp.sum(self.weights[rows, :] * (mean - aim)))
+            second += float(xp.sum(self.weights[rows, :] * spread))
         return first, second
 
     @cached_property
