@@ -17,6 +17,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from zslearn.utils import blas_threads
+
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "array-api-compat")
 
@@ -85,6 +87,7 @@ class Report:
             "command": " ".join(["python", *sys.argv]),
             "machine": {
                 "cores": len(os.sched_getaffinity(0)),
+                "blas_threads": blas_threads(),
                 "processor": _processor(),
                 "device": device,
                 "python": platform.python_version(),

@@ -63,7 +63,7 @@ def main() -> None:
                 "euclidean": ours,
                 "dot": lambda ours=ours: ours("dot"),
             }
-            times = interleaved(functions, repeats=3 if quick else 5)
+            times = interleaved(functions, repeats=3)
             report.add(
                 rows=n_rows,
                 classes=n_classes,
