@@ -163,7 +163,7 @@ def class_side(parameters: Any, score: ScoreFunction, bias: Any, like: Array) ->
     with _lock:
         source, known, side = _latest.get("entry", (lambda: None, None, None))
         if source() is parameters and known == key:
-            return side  # type: ignore[no-any-return]
+            return side
     side = ClassSide(parameters, score, bias, like)
     with _lock:
         # When the parameters go, so does what the device holds of them.

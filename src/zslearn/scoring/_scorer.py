@@ -124,7 +124,7 @@ class ClassScorer:
         if self.precedence is not None:
             positions = positions[np.argsort(self.precedence[positions], kind="stable")]
         indices, scores = self._meet(top_k, X, positions, k)
-        return self.labels[positions[to_numpy(indices)]], scores
+        return self.labels[positions][to_numpy(indices)], scores
 
     def holding_back(self, classes: Any, factor: float) -> ClassScorer:
         """Lower the scores of some classes; on a tie the others win (calibrated stacking).

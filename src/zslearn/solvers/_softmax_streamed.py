@@ -69,7 +69,7 @@ class SoftLabels:
     def mass(self, weights: Floats) -> Floats:
         """Weighted sum of the targets of each class."""
         lift = np.bincount(self.y, weights * (self.own - self.other), minlength=self.n_classes)
-        return lift + float(weights @ self.other)
+        return np.asarray(lift + float(weights @ self.other), dtype=np.float64)
 
 
 class _Point(NamedTuple):
