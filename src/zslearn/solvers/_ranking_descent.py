@@ -192,7 +192,7 @@ class LatentDescent(Descent):
         from zslearn.solvers._latent_steps import latent_step
 
         y = self.y[rows]
-        other = (y + self.rng.randint(1, self.n_classes, size=len(y))) % self.n_classes
+        other = self._negatives(y)
         count = latent_step(
             self.X, rows, y, other, self.P, self.V, step, self._change, self._touched
         )
@@ -202,6 +202,10 @@ class LatentDescent(Descent):
         for k, (first, last) in enumerate(pairwise(ends.tolist())):
             if last > first:
                 self.P[k] += self.gram[:, classes[first:last]] @ self._change[first:last]
+
+    def _negatives(self, y: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Another class for each row, drawn evenly."""
+        return (y + self.rng.randint(1, self.n_classes, size=len(y))) % self.n_classes
 
 
 def up_and_down(
