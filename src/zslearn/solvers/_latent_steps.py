@@ -10,7 +10,7 @@ from typing import Any
 from zslearn.utils import jit, jit_inner
 
 
-@jit("the descent of several maps", fast=True)
+@jit("the descent of several maps")
 def latent_step(
     X: Any, rows: Any, own: Any, other: Any, P: Any, V: Any, step: float, change: Any, touched: Any
 ) -> int:
@@ -45,8 +45,6 @@ def latent_step(
     for i in range(rows.shape[0]):
         if up[i] >= 0:
             _add(change[at[up[i]] - 1], X[rows[i]], length)
-    for i in range(rows.shape[0]):
-        if up[i] >= 0:
             _add(change[at[down[i]] - 1], X[rows[i]], -length)
     for t in range(count):
         for d in range(n_features):
@@ -54,7 +52,7 @@ def latent_step(
     return count
 
 
-@jit_inner(fast=True)
+@jit_inner()
 def _best(P: Any, of_class: int, row: Any) -> Any:
     """The largest score of a class under any map, and the first map that gives it."""
     best, which = _dot(P[0, of_class], row), 0
@@ -65,15 +63,45 @@ def _best(P: Any, of_class: int, row: Any) -> Any:
     return best, which
 
 
-@jit_inner(fast=True)
+@jit_inner()
 def _dot(a: Any, b: Any) -> Any:
-    total = a.dtype.type(0)
-    for d in range(a.shape[0]):
-        total += a[d] * b[d]
-    return total
+    """Inner product in four sums, in the order of NumPy's: long descents amplify any other."""
+    n = a.shape[0]
+    zero = a.dtype.type(0)
+    sum0, sum1, sum2, sum3 = zero, zero, zero, zero
+    if a.itemsize == 8:
+        whole = n // 8 * 8
+        for d in range(0, whole, 8):
+            for back in range(6, -1, -2):
+                sum0 = a[d + back] * b[d + back] + sum0
+                sum1 = a[d + back + 1] * b[d + back + 1] + sum1
+        for d in range(whole, n):
+            if (d - whole) % 2 == 0:
+                sum0 = a[d] * b[d] + sum0
+            else:
+                sum1 = a[d] * b[d] + sum1
+        return sum0 + sum1
+    whole = n // 16 * 16
+    for d in range(0, whole, 16):
+        for back in range(12, -1, -4):
+            sum0 = a[d + back] * b[d + back] + sum0
+            sum1 = a[d + back + 1] * b[d + back + 1] + sum1
+            sum2 = a[d + back + 2] * b[d + back + 2] + sum2
+            sum3 = a[d + back + 3] * b[d + back + 3] + sum3
+    for d in range(whole, n):
+        lane = (d - whole) % 4
+        if lane == 0:
+            sum0 = a[d] * b[d] + sum0
+        elif lane == 1:
+            sum1 = a[d] * b[d] + sum1
+        elif lane == 2:
+            sum2 = a[d] * b[d] + sum2
+        else:
+            sum3 = a[d] * b[d] + sum3
+    return (sum0 + sum1) + (sum2 + sum3)
 
 
-@jit_inner(fast=True)
+@jit_inner()
 def _add(to: Any, row: Any, weight: Any) -> None:
     for d in range(to.shape[0]):
         to[d] += weight * row[d]
