@@ -120,7 +120,7 @@ def test_peak_memory_of_fitting(distance, monkeypatch):
     rng = np.random.default_rng(0)
     y = np.arange(400_000) % 10
     X = to_gpu(rng.standard_normal((len(y), 256), dtype=np.float32))
-    signatures = {label: vector for label, vector in enumerate(rng.standard_normal((10, 4)))}
+    signatures = dict(enumerate(rng.standard_normal((10, 4))))
     model = EXEM(n_components=5, distance=distance, tol=1e-2)
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
