@@ -19,6 +19,9 @@ DOCS = Path(__file__).parent.parent / "docs"
 # In this order on the page; what is not named comes after.
 ORDER = ["scoring", "nu_svr", "sync", "exem", "curve", "classes", "memory", "import"]
 
+# Records whose "ratio" is a peer's time by ours; that of others is another one.
+DRAWN = ("scoring", "nu_svr", "sync", "exem", "curve")
+
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:
     """Records by name, in the order of the page."""
@@ -65,9 +68,10 @@ def table(record: dict[str, Any]) -> list[str]:
 
 def label(row: dict[str, Any]) -> str:
     """What tells a row from the others of its record."""
-    words = [str(v) for v in row.values() if isinstance(v, str)][:2]
-    numbers = [f"{key} {shown(v)}" for key, v in row.items() if isinstance(v, int)][:3]
-    return ", ".join([*words, *numbers])[:60]
+    words = [v for v in row.values() if isinstance(v, str) and v][:2]
+    sizes = ("rows", "classes", "dims", "k", "gamma")
+    numbers = [f"{key} {shown(row[key])}" for key in sizes if isinstance(row.get(key), int | float)]
+    return ", ".join([*words, *numbers])
 
 
 def draw(records: dict[str, dict[str, Any]], path: Path) -> None:
@@ -81,7 +85,7 @@ def draw(records: dict[str, dict[str, Any]], path: Path) -> None:
         (f"{name}: {label(row)}", float(row["ratio"]))
         for name, record in records.items()
         for row in record["rows"]
-        if isinstance(row.get("ratio"), int | float)
+        if name in DRAWN and isinstance(row.get("ratio"), int | float)
     ]
     if not bars:
         return
