@@ -49,10 +49,14 @@ docs: $(call stamp,docs)
 docs-shots: docs $(VENV)/.playwright
 	$(BIN)/python docs/shots.py
 
-bench: $(call stamp,dev)
+# Ratios against peers in one run, written to benchmarks/results and drawn for the documentation;
+# QUICK=1 takes three minutes and writes to benchmarks/results/quick.
+QUICK ?=
+bench: $(call stamp,dev-plot)
 	for script in benchmarks/bench_*.py; do \
-		case $$script in *_cuda.py) ;; *) $(BIN)/python $$script || exit 1 ;; esac; \
+		case $$script in *_cuda.py) ;; *) $(BIN)/python $$script $(if $(QUICK),--quick) || exit 1 ;; esac; \
 	done
+	$(BIN)/python benchmarks/draw.py $(if $(QUICK),--quick)
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

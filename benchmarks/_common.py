@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import sys
@@ -15,6 +16,8 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+
+from zslearn.utils import blas_threads
 
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "array-api-compat")
@@ -30,6 +33,30 @@ def seconds(function: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
     return best, result
 
 
+def interleaved(functions: dict[str, Callable[[], Any]], repeats: int = 5) -> dict[str, float]:
+    """Shortest processor time of each function, taken in turns.
+
+    All threads of the process count, and what else the machine does counts little: a ratio of two
+    of these numbers stands on a busy machine, too.
+    """
+    best = dict.fromkeys(functions, float("inf"))
+    for _ in range(repeats):
+        for name, function in functions.items():
+            start = time.process_time()
+            function()
+            best[name] = min(best[name], time.process_time() - start)
+    return best
+
+
+def fitted_exponent(sizes: list[float], times: list[float]) -> float:
+    """The power of the size that times grow with, by least squares in logarithms."""
+    x = [math.log(size) for size in sizes]
+    y = [math.log(time_) for time_ in times]
+    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
+    slope = sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True))
+    return slope / sum((a - mean_x) ** 2 for a in x)
+
+
 class Report:
     """Rows of one benchmark: printed as a table, kept as a JSON record with date and command."""
 
@@ -43,7 +70,10 @@ class Report:
         print("  ".join(f"{key}={_shown(value)}" for key, value in row.items()), flush=True)
 
     def save(self, device: str | None = None) -> Path:
-        """Print the table and write it to `results/NAME.json`, whole or not at all."""
+        """Print the table and write it to `results/NAME.json`, whole or not at all.
+
+        What `--quick` measured goes to `results/quick/NAME.json`: it takes the place of nothing.
+        """
         table = Table(title=self.title)
         columns = list(dict.fromkeys(key for row in self.rows for key in row))
         for column in columns:
@@ -57,6 +87,7 @@ class Report:
             "command": " ".join(["python", *sys.argv]),
             "machine": {
                 "cores": len(os.sched_getaffinity(0)),
+                "blas_threads": blas_threads(),
                 "processor": _processor(),
                 "device": device,
                 "python": platform.python_version(),
@@ -64,8 +95,9 @@ class Report:
             },
             "rows": self.rows,
         }
-        RESULTS.mkdir(exist_ok=True)
-        path = RESULTS / f"{self.name}.json"
+        folder = RESULTS / "quick" if "--quick" in sys.argv else RESULTS
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{self.name}.json"
         temporary = path.with_suffix(".tmp")
         temporary.write_text(json.dumps(record, indent=2) + "\n")
         temporary.replace(path)

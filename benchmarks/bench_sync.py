@@ -212,14 +212,13 @@ def main() -> None:
     parser.add_argument("--only", choices=["ovo", "cs", "struct"])
     options = parser.parse_args()
     size = (4000, 256, 20) if options.quick else (19_832, 2048, 40)
-    limit = min(options.limit, 10.0) if options.quick else options.limit
+    limit = min(options.limit, 3.0) if options.quick else options.limit
     X, y, margins = make_rows(*size)
     warnings.simplefilter("ignore")
     # Compile before the clock runs.
     multiclass_svm(X[:100], y[:100], alpha=0.1, loss="crammer_singer", n_classes=size[2], tol=0.5)
-    name = "sync_quick" if options.quick else "sync"
     title = "SynC training, N = {:,}, D = {:,}, C = {}".format(*size)
-    report = Report(name, title)
+    report = Report("sync", title)
     if options.only in (None, "cs"):
         crammer_singer(report, "cs", X, y, size[2], None, limit)
     if options.only in (None, "struct"):

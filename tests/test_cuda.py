@@ -78,6 +78,57 @@ def test_estimators(to_gpu, estimator, problem):
     )
 
 
+def _waits(torch, function):
+    """How often the host waits for the device."""
+    import warnings
+
+    torch.cuda.set_sync_debug_mode("warn")
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            function()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    return sum("synchronizing" in str(warning.message) for warning in caught)
+
+
+def test_no_block_is_waited_for(monkeypatch):
+    to_gpu = _torch()
+    import torch
+
+    rng = np.random.default_rng(0)
+    X, P = to_gpu(rng.standard_normal((4000, 8))), rng.standard_normal((500, 8))
+
+    def find():
+        top_k(X, P, 5, score="euclidean")
+
+    few = _waits(torch, find)
+    monkeypatch.setattr("zslearn.utils._device._MOST", 1 << 20)
+    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 1 << 20)
+    # Twenty blocks, and as many questions as for one.
+    assert _waits(torch, find) == few
+
+
+@pytest.mark.parametrize("distance", ["euclidean", "standardized"])
+def test_peak_memory_of_fitting(distance, monkeypatch):
+    to_gpu = _torch()
+    import torch
+
+    from zslearn.synthesis import EXEM
+
+    monkeypatch.setattr("zslearn.utils._device._MOST", 1 << 26)
+    rng = np.random.default_rng(0)
+    y = np.arange(400_000) % 10
+    X = to_gpu(rng.standard_normal((len(y), 256), dtype=np.float32))
+    signatures = dict(enumerate(rng.standard_normal((10, 4))))
+    model = EXEM(n_components=5, distance=distance, tol=1e-2)
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    model.fit(X, y, signatures=signatures)
+    # No copy of the rows, which would be 400 MB: blocks of 64 MB, and what they are counted short.
+    assert torch.cuda.max_memory_allocated() - before < 0.5 * X.nbytes
+
+
 def test_a_gpu_is_there_when_promised():
     """On the machine with a GPU, ZSLEARN_EXPECT_GPU=1 turns a silent skip into a failure."""
     import os

@@ -103,9 +103,9 @@ def test_classifiers_kept_up_to_date_are_those_of_the_maps():
 
 def test_no_sample_is_its_own_negative():
     class Spy(LatentDescent):
-        def _scores(self, X, classes):
-            asked.append(classes)
-            return super()._scores(X, classes)
+        def _negatives(self, y):
+            asked.extend([y, super()._negatives(y)])
+            return asked[-1]
 
     asked: list = []
     rng = np.random.default_rng(0)
@@ -116,6 +116,33 @@ def test_no_sample_is_its_own_negative():
     assert not np.any(own == other)
     # Each of the other classes is drawn.
     assert len({(a, b) for a, b in zip(own.tolist(), other.tolist(), strict=True)}) == 6
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_compiled_batches_are_the_plain_ones(dtype):
+    """Each batch written out with the loss and the sums of rows, in NumPy."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(90, 6)).astype(dtype), rng.integers(5, size=90)
+    A, start = rng.normal(size=(5, 3)), 0.1 * rng.normal(size=(2, 6, 3))
+    options = {"step": 0.05, "power_t": 0.5, "batch_size": 16}
+    descent = LatentDescent(X, y, A, start, rng=np.random.RandomState(3), **options)
+    same, maps = np.random.RandomState(3), start.astype(dtype)
+    for epoch in (1, 2):
+        descent.epoch()
+        order = same.permutation(len(y))
+        for first in range(0, len(y), 16):
+            rows = order[first : first + 16]
+            other = (y[rows] + same.randint(1, 5, size=len(rows))) % 5
+            scores = np.einsum("nd,kda,ca->nck", X[rows], maps, A)
+            at = np.arange(len(rows))
+            own_scores, other_scores = scores[at, y[rows]], scores[at, other]
+            loss, own_map, other_map = latent_hinge(own_scores, other_scores)
+            for i in np.flatnonzero(loss > 0):
+                step = 0.05 / epoch**0.5 * X[rows[i]][:, None]
+                maps[own_map[i]] += step * A[y[rows[i]]]
+                maps[other_map[i]] -= step * A[other[i]]
+    tolerance = 1e-5 if dtype == np.float32 else 1e-12
+    np.testing.assert_allclose(descent.coef, maps, atol=tolerance)
 
 
 def test_scaling_is_that_of_the_original():

@@ -27,9 +27,8 @@ from zslearn.base._weights import refuse_weights, weighted_samples
 from zslearn.scoring import (
     ClassScorer,
     Embedding,
-    FeaturePreparation,
+    PreparedRows,
     ScoreFunction,
-    refuse_extreme_features,
 )
 from zslearn.signatures import SignatureTable
 from zslearn.utils import Array, checks_parameters, name_some, saved_part, to_numpy, warn_once
@@ -345,19 +344,16 @@ class ZeroShotClassifier(Describing, ZeroShotPredictor):
 
     def _begin_with(self, training: Training) -> None:
         """Know from here on what every method knows of its training data."""
-        self.n_features_in_ = training.X.shape[1]
+        self.n_features_in_ = training.rows.shape[1]
         if training.feature_names is not None:
             self.feature_names_in_ = training.feature_names
         self.seen_classes_ = training.classes
         self.signature_scale_ = training.signature_scale
 
-    def _prepare(self, X: Any) -> Array:
-        """Prepared features, with one warning for all that was replaced."""
-        prepare = FeaturePreparation(self.feature_norm)
-        prepared = prepare(X)
-        prepare.warn()
-        if self.feature_norm is None:
-            refuse_extreme_features(prepared)
+    def _prepare(self, X: Any) -> PreparedRows:
+        """Features to be prepared as they are read, with one warning for all that is replaced."""
+        prepared = PreparedRows(X, self.feature_norm)
+        prepared.check()
         return prepared
 
     def _describe(self, table: SignatureTable) -> None:

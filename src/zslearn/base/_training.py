@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from zslearn.scoring import PreparedRows
 from zslearn.signatures import Signatures, SignatureTable
 from zslearn.utils import Array, Floats, take_rows
 
@@ -41,8 +43,9 @@ class Training:
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
-        Prepared features, in the namespace and on the device of those given.
+    rows : array of shape (n_samples, n_features) or PreparedRows
+        Prepared features, or features that are prepared as they are read. Code that goes through
+        them in slices of rows reads these.
     y : ndarray of shape (n_samples,)
         Position of each sample's class in `classes`: 0 … n_seen − 1.
     signatures : ndarray of shape (n_seen, n_attributes) or SignatureViews
@@ -60,9 +63,15 @@ class Training:
     weights : ndarray of shape (n_samples,) or None
         How much each sample counts, positive; 2.0 is a sample that is there twice. None: all count
         the same. Only a method that is an :class:`AcceptsSampleWeight` ever meets weights.
+
+    Attributes
+    ----------
+    X : array of shape (n_samples, n_features)
+        Prepared features, in the namespace and on the device of those given; whoever asks for them
+        holds a copy.
     """
 
-    X: Array
+    rows: Any
     y: NDArray[np.intp]
     signatures: Any
     classes: NDArray[Any]
@@ -71,6 +80,11 @@ class Training:
     keep_views: bool = False
     feature_names: NDArray[Any] | None = None
     weights: Floats | None = None
+
+    @cached_property
+    def X(self) -> Array:
+        """All prepared features in one array."""
+        return self.rows.whole() if isinstance(self.rows, PreparedRows) else self.rows
 
     @property
     def n_seen(self) -> int:
@@ -100,7 +114,29 @@ class Training:
         """A thousand samples at most, evenly spaced: their features, classes and weights."""
         rows = spread_positions(len(self.y), SPREAD_SAMPLES)
         weights = np.ones(len(rows)) if self.weights is None else self.weights[rows]
-        return take_rows(self.X, rows), self.y[rows], weights
+        return self.take(rows), self.y[rows], weights
+
+    def take(self, positions: NDArray[np.intp]) -> Array:
+        """Prepared features of some samples.
+
+        Parameters
+        ----------
+        positions : ndarray of int
+            Which samples.
+
+        Returns
+        -------
+        array of shape (n_positions, n_features)
+            One row per position.
+        """
+        chosen = self._chosen(positions)
+        return chosen.whole() if isinstance(chosen, PreparedRows) else chosen
+
+    def _chosen(self, positions: NDArray[np.intp]) -> Any:
+        """Some of the rows, prepared or to be prepared."""
+        if "X" in vars(self) or not isinstance(self.rows, PreparedRows):
+            return take_rows(self.X, positions)
+        return PreparedRows(take_rows(self.rows.source, positions), self.rows.norm)
 
     def only(self, positions: NDArray[np.intp]) -> Training:
         """The samples of some seen classes, as if there were no others.
@@ -118,7 +154,7 @@ class Training:
         rows = np.flatnonzero(np.isin(self.y, positions))
         return replace(
             self,
-            X=take_rows(self.X, rows),
+            rows=self._chosen(rows),
             y=np.searchsorted(positions, self.y[rows]),
             signatures=self.signatures[positions],
             classes=self.classes[positions],

@@ -39,7 +39,7 @@ from zslearn.signatures import (
     without_noise,
 )
 from zslearn.solvers import LogisticResult, platt_scaling
-from zslearn.utils import Array, Floats, class_folds, move_like, take_rows, to_numpy
+from zslearn.utils import Array, Floats, class_folds, move_like, to_numpy
 
 # Folds over the seen classes by which log-odds are calibrated.
 _FOLDS = 3
@@ -187,7 +187,7 @@ class AttributeClassifier(ZeroShotClassifier):
             shift = _logit(has[:, columns].mean(axis=0))
             shift -= _logit(rest.signatures[rest.y].mean(axis=0))
             held = np.flatnonzero(np.isin(training.y, fold))
-            rows, cells = take_rows(training.X, held), np.ix_(held, columns)
+            rows, cells = training.take(held), np.ix_(held, columns)
             known[cells] = True
             for table, model in zip(odds, self._path(rest, alphas, soften=False), strict=True):
                 scores = linear_scores(rows, model.coef, model.intercept)

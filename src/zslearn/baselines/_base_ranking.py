@@ -215,9 +215,9 @@ class RankingClassifier(ZeroShotClassifier):
     @classmethod
     def _fit_scaled(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Fit estimators with the same `scaling`."""
-        host = replace(training, X=to_numpy(training.X))
+        host = replace(training, rows=to_numpy(training.X))
         scaling = Scaling.of(host.X, variants[0].scaling)
-        scaled = replace(host, X=scaling(host.X))
+        scaled = replace(host, rows=scaling(host.X))
         for group in on_one_path(variants):
             ends = [variant._n_epochs(host) for variant in group]
             descent = group[0]._descent(scaled)
@@ -244,7 +244,7 @@ class RankingClassifier(ZeroShotClassifier):
         scaling = Scaling.of(kept.X, self.scaling)
         rows = scaling(held.X)
         signatures = held.signatures.astype(rows.dtype)
-        descent = self._descent(replace(kept, X=scaling(kept.X)))
+        descent = self._descent(replace(kept, rows=scaling(kept.X)))
         while (
             descent.n_epochs < self.max_iter
             and descent.n_epochs - classes.best < self.n_iter_no_change

@@ -201,7 +201,7 @@ class BiDiLEL(ZeroShotClassifier):
     def _width(self, training: Training) -> int:
         """Dimensions of the latent space, as far as there are features."""
         wanted = training.n_seen - 1 if self.n_components is None else self.n_components
-        return min(wanted, training.X.shape[1])
+        return min(wanted, training.rows.shape[1])
 
     def _place_seen(self, training: Training) -> None:
         """Make the landmarks of the seen classes, and κ."""

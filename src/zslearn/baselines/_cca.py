@@ -210,7 +210,7 @@ class _Covariances:
         sizes, signatures = training.sizes, training.signatures
         n_samples = float(sizes.sum())
         moments = class_moments(
-            training.X, training.y, training.n_seen, center=True, sample_weight=training.weights
+            training.rows, training.y, training.n_seen, center=True, sample_weight=training.weights
         )
         self.mean = moments.mean
         self.x, self.X, self.x_unit = eigenbasis(moments.gram / n_samples)

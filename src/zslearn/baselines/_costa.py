@@ -184,7 +184,9 @@ class _Scatter:
         weight = (1.0 / training.sizes)[training.y]
         if training.weights is not None:
             weight = weight * training.weights
-        moments = class_moments(training.X, training.y, n_seen, center=True, sample_weight=weight)
+        moments = class_moments(
+            training.rows, training.y, n_seen, center=True, sample_weight=weight
+        )
         self.mean = moments.mean
         self.values, self.vectors, self.unit = eigenbasis(moments.gram / n_seen)
         # Weights that sum to one in each class make the sums the means of the classes, less m̄.

@@ -168,7 +168,11 @@ class _FeatureSide:
 
     def __init__(self, training: Training, *, center: bool) -> None:
         moments = class_moments(
-            training.X, training.y, training.n_seen, center=center, sample_weight=training.weights
+            training.rows,
+            training.y,
+            training.n_seen,
+            center=center,
+            sample_weight=training.weights,
         )
         self.gram, self.mean = moments.gram, moments.mean
         # XᵀY with Y the indicators of the classes: the sum of each class as a column.

@@ -297,7 +297,7 @@ class _Statistics(NamedTuple):
 
 def _class_statistics(training: Training, pca: bool) -> _Statistics:
     """Statistics of the features, or of all their principal components."""
-    X, y, weights = training.X, training.y, training.weights
+    X, y, weights = training.rows, training.y, training.weights
     sizes, n_seen = training.sizes, training.n_seen
     n_samples = float(sizes.sum())
     components = _components(training) if pca else None
@@ -318,7 +318,7 @@ def _class_statistics(training: Training, pca: bool) -> _Statistics:
 def _components(training: Training) -> Array:
     """Principal components as columns, largest variance first; those of none are left out."""
     moments = class_moments(
-        training.X, training.y, training.n_seen, center=True, sample_weight=training.weights
+        training.rows, training.y, training.n_seen, center=True, sample_weight=training.weights
     )
     values, vectors, _ = eigenbasis(moments.gram)
     xp = compat.array_namespace(vectors)

@@ -244,7 +244,7 @@ class _Sylvester:
 
 def _moments(training: Training, center: bool) -> Moments:
     return class_moments(
-        training.X, training.y, training.n_seen, center=center, sample_weight=training.weights
+        training.rows, training.y, training.n_seen, center=center, sample_weight=training.weights
     )
 
 

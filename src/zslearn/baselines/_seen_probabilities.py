@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import array_api_compat as compat
-import numpy as np
-from numpy.typing import NDArray
 
 from zslearn.base import Training
 from zslearn.solvers import LogisticResult, mean_square_distance, softmax_path
@@ -35,13 +33,15 @@ def seen_path(
     list of LogisticResult
         In the order of `alphas`.
     """
-    y, n_seen = training.y, training.n_seen
-    targets: NDArray[np.generic] = y
-    if soften:
-        counts = training.counts[y][:, None]
-        targets = (counts * np.eye(n_seen)[y] + 2 / n_seen) / (counts + 2)
-    unit = spread(training.X)
-    return softmax_path(training.X, targets, n_seen, alphas=[unit * a for a in alphas], tol=tol)
+    unit = spread(training.rows)
+    return softmax_path(
+        training.X,
+        training.y,
+        training.n_seen,
+        alphas=[unit * a for a in alphas],
+        tol=tol,
+        pseudo_counts=2.0 if soften else 0.0,
+    )
 
 
 def linear_scores(X: Array, coef: Array, intercept: Array) -> Array:

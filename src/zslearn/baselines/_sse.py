@@ -268,7 +268,7 @@ def _objective(training: Training) -> tuple[MarginObjective, float]:
         for block in row_blocks(len(rows), row_bytes=2 * 8 * rows.shape[1])
     )
     scale = largest * float(np.sqrt(squares / len(rows))) or 1.0
-    return MarginObjective((rows / scale).astype(np.float32), training.y), scale
+    return MarginObjective((rows / scale).astype(np.float32, copy=False), training.y), scale
 
 
 def _along_descent(objective: MarginObjective, variants: Sequence[SSE]) -> Iterator[Any]:

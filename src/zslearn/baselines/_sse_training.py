@@ -46,10 +46,13 @@ _ARMIJO = 1e-4
 _TRIALS = 10
 
 
-def _by_four(X: NDArray[Any]) -> NDArray[Any]:
-    """Rows with zeros below, so that there are a multiple of four."""
+def _by_four(X: NDArray[Any], order: NDArray[np.intp] | None = None) -> NDArray[Any]:
+    """Rows, in another order if so asked, with zeros below to make a multiple of four."""
     rows = np.zeros((-(-len(X) // 4) * 4, X.shape[1]), dtype=X.dtype)
-    rows[: len(X)] = X
+    if order is None:
+        rows[: len(X)] = X
+    else:
+        np.take(X, order, axis=0, out=rows[: len(X)], mode="clip")
     return rows
 
 
@@ -95,7 +98,7 @@ class MarginObjective:
 
     def __init__(self, X: NDArray[Any], y: NDArray[np.intp], n_jobs: int = 1) -> None:
         order = np.argsort(y, kind="stable")
-        self.rows, self.y = _by_four(X[order]), y[order]
+        self.rows, self.y = _by_four(X, order), y[order]
         self.counts = np.bincount(y)
         self.starts = np.cumsum(self.counts) - self.counts
         self.n_jobs = n_jobs

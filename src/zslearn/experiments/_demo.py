@@ -15,7 +15,7 @@ from zslearn.experiments._examples import save_examples
 from zslearn.experiments._figures import save_curves, save_predictions
 from zslearn.experiments._methods import METHODS
 from zslearn.experiments._report import write_report
-from zslearn.utils import import_optional, replacing
+from zslearn.utils import free_threads, import_optional, replacing
 
 Say = Callable[[str], None]
 
@@ -89,7 +89,8 @@ def run_demo(folder: Path, *, say: Say = lambda text: None, progress: bool = Fal
         if not method.in_demo:
             continue
         say(f"fitting {name}")
-        evaluations.append(evaluate(method.make(), data, name=name))
+        with free_threads():
+            evaluations.append(evaluate(method.make(), data, name=name))
     say("drawing")
     table = pd.DataFrame(
         [{**run.metrics, "bias": run.bias, "seconds": run.seconds} for run in evaluations],

@@ -10,17 +10,20 @@ rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import array_api_compat as compat
-import numpy as np
 
-from zslearn.utils import Array, floating, move_like, row_blocks, to_numpy, unit_rows
+from zslearn.scoring._class_side import ClassSide, ScoreFunction, class_side
+from zslearn.scoring._host_blocks import WORTH_COMPILED, HostLists
+from zslearn.scoring._selection import Best, largest, merged
+from zslearn.scoring._torch_blocks import TorchLists
+from zslearn.utils import Array, block_budget, floating, moves_kept, on_device, row_blocks
 
-ScoreFunction = Literal["dot", "euclidean", "cosine", "max_dot"]
-
-# Classes that a block of rows is scored against at a time.
+# Classes that a block of rows is scored against at a time, on the host.
 _CLASS_BLOCK = 4096
+# On a device all classes at once, as long as this many rows fit the budget.
+_FEWEST_ROWS = 1024
 
 
 def class_scores(
@@ -66,13 +69,18 @@ def class_scores(
     array([[-1.  , -0.  ],
            [-5.  , -4.47]])
     """
+    plan = _Plan(X, parameters, score, bias, embed)
     out = None
-    for rows, classes, block, n_classes in _blocks(X, parameters, score, bias, embed):
-        if out is None:
-            xp = compat.array_namespace(block)
-            shape = (X.shape[0], n_classes)
-            out = xp.empty(shape, dtype=block.dtype, device=compat.device(block))
-        out[rows, classes] = block
+    with moves_kept():
+        for rows, row_side in plan.row_sides():
+            squares = plan.side.squares(row_side)
+            for classes in plan.class_blocks():
+                block = plan.side.scores(row_side, squares, classes)
+                if out is None:
+                    xp = compat.array_namespace(block)
+                    shape = (X.shape[0], plan.side.n_classes)
+                    out = xp.empty(shape, dtype=block.dtype, device=compat.device(block))
+                out[rows, classes] = block
     return out
 
 
@@ -124,161 +132,102 @@ def top_k(
     n_classes = parameters.shape[0]
     if not 1 <= k <= n_classes:
         raise ValueError(f"k must be between 1 and the number of classes, {n_classes}; got {k}.")
-    out: tuple[Array, Array] | None = None
-    best: tuple[Array, Array] | None = None
-    for rows, classes, block, _ in _blocks(X, parameters, score, bias, embed):
-        xp = compat.array_namespace(block)
+    plan = _Plan(X, parameters, score, bias, embed)
+    with moves_kept():
+        if compat.is_torch_array(X):
+            return _torch_top_k(plan, k)
+        if compat.is_numpy_array(X) and X.shape[0] * n_classes >= WORTH_COMPILED:
+            return _host_top_k(plan, k)
+        return _compared_top_k(plan, k)
+
+
+def _host_top_k(plan: _Plan, k: int) -> Best:
+    """The lists of NumPy rows by compiled code."""
+    lists = HostLists(plan.X.shape[0], k)
+    # The scores of a block are never there all at once.
+    plan.row_bytes = 8 * (plan.X.shape[1] + plan.parameters.shape[-1])
+    for rows, row_side in plan.row_sides():
+        lists.add(rows, row_side, plan.side)
+    return lists.settled()
+
+
+def _compared_top_k(plan: _Plan, k: int) -> Best:
+    """The lists of all rows by comparing final scores of all classes."""
+    out: Best | None = None
+    for rows, row_side in plan.row_sides():
+        squares, best = plan.side.squares(row_side), None
+        for classes in plan.class_blocks():
+            block = plan.side.scores(row_side, squares, classes)
+            indices, values = largest(block, min(k, block.shape[1]))
+            indices = indices + classes.start
+            best = (indices, values) if best is None else merged(best, (indices, values), k)
+        assert best is not None
         if out is None:
-            device = compat.device(block)
+            xp, device = compat.array_namespace(best[1]), compat.device(best[1])
+            shape = plan.X.shape[0], k
             out = (
-                xp.empty((X.shape[0], k), dtype=xp.int64, device=device),
-                xp.empty((X.shape[0], k), dtype=block.dtype, device=device),
+                xp.empty(shape, dtype=xp.int64, device=device),
+                xp.empty(shape, dtype=best[1].dtype, device=device),
             )
-        indices, values = _largest(block, min(k, block.shape[1]))
-        indices = indices + classes.start
-        if classes.start > 0 and best is not None:
-            indices, values = _merged(best, (indices, values), k)
-        best = indices, values
-        if classes.stop >= n_classes:
-            out[0][rows, :] = indices
-            out[1][rows, :] = values
+        out[0][rows, :], out[1][rows, :] = best
     assert out is not None
     return out
 
 
-def _blocks(
-    X: Any,
-    parameters: Any,
-    score: ScoreFunction,
-    bias: Any,
-    embed: Callable[[Array], Array] | None,
-) -> Iterator[tuple[slice, slice, Array, int]]:
-    """Scores of block after block: all classes of some rows, then the next rows."""
-    if score not in get_args(ScoreFunction):
-        raise ValueError(f"score={score!r} is not one of {get_args(ScoreFunction)}.")
-    if X.shape[0] == 0:
-        raise ValueError("X has no rows: there is nothing to score.")
-    n_classes = parameters.shape[0]
-    class_block = min(n_classes, _CLASS_BLOCK)
-    # A row as it came, as it is embedded, and three arrays the size of its scores.
-    row_bytes = 8 * (X.shape[1] + parameters.shape[-1] + 3 * class_block)
-    class_side = None
-    for rows in row_blocks(X.shape[0], row_bytes):
-        part = X[rows, :]
-        embedded = floating(part) if embed is None else embed(part)
-        if class_side is None:
-            class_side = _ClassSide(parameters, score, bias, like=embedded)
-        row_side = class_side.rows(embedded)
-        for first in range(0, n_classes, class_block):
-            classes = slice(first, min(first + class_block, n_classes))
-            yield rows, classes, class_side.scores(row_side, classes), n_classes
+def _torch_top_k(plan: _Plan, k: int) -> Best:
+    """The lists of tensors, without waiting for the device in any block."""
+    lists = TorchLists(plan.X.shape[0], k)
+    for rows, row_side in plan.row_sides():
+        lists.add(rows, row_side, plan.side, plan.class_block)
+    return lists.settled(lambda rows: _compared_top_k(plan.of_rows(rows), k))
 
 
-class _ClassSide:
-    """Parameters of the classes, made ready once for all blocks of rows."""
+class _Plan:
+    """Which rows meet which classes at a time, within a budget of memory."""
 
-    def __init__(self, parameters: Any, score: ScoreFunction, bias: Any, like: Array) -> None:
-        axes = 3 if score == "max_dot" else 2
-        if len(parameters.shape) != axes or parameters.shape[-1] != like.shape[1]:
-            raise ValueError(
-                f"score={score!r} needs parameters of {axes} axes, the last of length "
-                f"{like.shape[1]} like the embedded rows; got shape {tuple(parameters.shape)}."
-            )
-        self.score = score
-        # What float32 cannot hold becomes infinite.
-        with np.errstate(over="ignore"):
-            self.parameters = move_like(parameters, like)
-        self.xp = xp = compat.array_namespace(like)
-        # Their squares, and products with rows that are not larger, are to be finite.
-        largest = float(xp.max(xp.abs(self.parameters)))
-        if not largest <= float(xp.finfo(self.parameters.dtype).max) ** 0.5:
-            raise ValueError(
-                f"The largest parameter of a class is {largest:.0e}, with which {like.dtype} "
-                "cannot compute. Regularise more, or give X in double precision."
-            )
-        if score == "cosine":
-            self.parameters = unit_rows(self.parameters)
-        elif score == "euclidean":
-            # Distances do not change when both sides move; around the classes' mean less cancels.
-            self.center = xp.mean(self.parameters, axis=0, keepdims=True)
-            self.parameters = self.parameters - self.center
-            self.squares = xp.sum(self.parameters * self.parameters, axis=1)
-        self.bias = None if bias is None else move_like(to_numpy(bias), like)
-        if self.bias is not None and self.bias.shape != (self.parameters.shape[0],):
-            raise ValueError(
-                f"bias must have one number per class, {self.parameters.shape[0]}; "
-                f"got shape {tuple(self.bias.shape)}."
-            )
+    def __init__(
+        self,
+        X: Any,
+        parameters: Any,
+        score: ScoreFunction,
+        bias: Any,
+        embed: Callable[[Array], Array] | None,
+    ) -> None:
+        if score not in get_args(ScoreFunction):
+            raise ValueError(f"score={score!r} is not one of {get_args(ScoreFunction)}.")
+        if X.shape[0] == 0:
+            raise ValueError("X has no rows: there is nothing to score.")
+        self.X, self.parameters, self.score, self.bias, self.embed = (
+            X, parameters, score, bias, embed,
+        )  # fmt: skip
+        self.budget = block_budget(X)
+        n_classes, width = parameters.shape[0], parameters.shape[-1]
+        self.class_block = min(n_classes, _CLASS_BLOCK)
+        if on_device(X):
+            fitting = self.budget // (_FEWEST_ROWS * 4 * 8)
+            self.class_block = min(n_classes, max(_CLASS_BLOCK, fitting))
+        # A row as it came and as it is prepared, as it is embedded, and arrays the size of its
+        # scores.
+        self.row_bytes = 8 * (X.shape[1] + width + 3 * self.class_block)
+        if on_device(X):
+            self.row_bytes = 4 * (4 * X.shape[1] + 3 * width + 3 * self.class_block)
+        self.side: ClassSide
 
-    def rows(self, embedded: Array) -> Array:
-        """Rows as the score needs them."""
-        if self.score == "cosine":
-            return unit_rows(embedded)
-        if self.score == "euclidean":
-            return embedded - self.center
-        return embedded
+    def of_rows(self, rows: Array) -> _Plan:
+        """The same for some rows, by position."""
+        return _Plan(self.X[rows, :], self.parameters, self.score, self.bias, self.embed)
 
-    def scores(self, rows: Array, classes: slice) -> Array:
-        """Scores of a block of rows against a block of classes."""
-        xp = self.xp
-        if self.score == "max_dot":
-            out = rows @ xp.matrix_transpose(self.parameters[classes, 0, :])
-            for i in range(1, self.parameters.shape[1]):
-                out = xp.maximum(out, rows @ xp.matrix_transpose(self.parameters[classes, i, :]))
-        else:
-            out = rows @ xp.matrix_transpose(self.parameters[classes, :])
-        if self.score == "euclidean":
-            # −‖x − p‖, by ‖x‖² + ‖p‖² − 2xp
-            out *= -2
-            out += xp.sum(rows * rows, axis=1)[:, None]
-            out += self.squares[classes][None, :]
-            out = xp.sqrt(xp.clip(out, min=0))
-            out *= -1
-        if self.bias is not None:
-            out += self.bias[classes][None, :]
-        return out
+    def row_sides(self) -> Iterator[tuple[slice, Array]]:
+        """Rows as the score needs them, block by block; `side` is there from the first one on."""
+        for rows in row_blocks(self.X.shape[0], self.row_bytes, self.budget):
+            part = self.X[rows, :]
+            embedded = floating(part) if self.embed is None else self.embed(part)
+            if not hasattr(self, "side"):
+                self.side = class_side(self.parameters, self.score, self.bias, like=embedded)
+            yield rows, self.side.rows(embedded)
 
-
-def _largest(block: Array, k: int) -> tuple[Array, Array]:
-    """Columns and values of the `k` largest of each row, descending; the first of equals wins."""
-    xp = compat.array_namespace(block)
-    if k == 1:
-        return xp.argmax(block, axis=1, keepdims=True), xp.max(block, axis=1, keepdims=True)
-    n_rows = block.shape[0]
-    threshold = _kth_largest(block, k)
-    columns = xp.nonzero(block >= threshold)[1]
-    if columns.shape[0] < n_rows * k:
-        raise ValueError("Scores are NaN: look for NaN in the embedded rows or the parameters.")
-    if columns.shape[0] > n_rows * k:
-        # More than one class has the k-th largest score: the first of them have room.
-        above = block > threshold
-        equal = block == threshold
-        room = k - xp.sum(xp.astype(above, xp.int64), axis=1, keepdims=True)
-        first = xp.cumulative_sum(xp.astype(equal, xp.int64), axis=1) <= room
-        columns = xp.nonzero(above | (equal & first))[1]
-    # Exactly k per row, in the order of the columns: a stable sort then keeps the first of equals.
-    indices = xp.reshape(columns, (n_rows, k))
-    values = xp.take_along_axis(block, indices, axis=1)
-    order = xp.argsort(values, axis=1, descending=True, stable=True)
-    return xp.take_along_axis(indices, order, axis=1), xp.take_along_axis(values, order, axis=1)
-
-
-def _kth_largest(block: Array, k: int) -> Array:
-    """The `k`-th largest value of each row, as a column; a selection where the library has one."""
-    if compat.is_numpy_array(block):
-        at = block.shape[1] - k
-        return np.partition(block, at, axis=1)[:, at : at + 1]
-    if compat.is_torch_array(block):
-        return block.topk(k, dim=1).values[:, -1:]
-    xp = compat.array_namespace(block)
-    return xp.sort(block, axis=1)[:, -k][:, None]
-
-
-def _merged(first: tuple[Array, Array], second: tuple[Array, Array], k: int) -> tuple[Array, Array]:
-    """The best `k` of two lists, the first of which holds the earlier classes."""
-    xp = compat.array_namespace(first[1])
-    indices = xp.concat([first[0], second[0]], axis=1)
-    values = xp.concat([first[1], second[1]], axis=1)
-    order = xp.argsort(values, axis=1, descending=True, stable=True)
-    order = order[:, : min(k, order.shape[1])]
-    return xp.take_along_axis(indices, order, axis=1), xp.take_along_axis(values, order, axis=1)
+    def class_blocks(self) -> Iterator[slice]:
+        """Classes that a block of rows is scored against at a time."""
+        n_classes = self.parameters.shape[0]
+        for first in range(0, n_classes, self.class_block):
+            yield slice(first, min(first + self.class_block, n_classes))

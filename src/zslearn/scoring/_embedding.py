@@ -17,7 +17,20 @@ from typing import Any
 import array_api_compat as compat
 
 from zslearn.scoring._feature_range import refuse_extreme_features
-from zslearn.utils import Array, InputWarning, floating, is_symbolic, unit_rows, warn_user
+from zslearn.utils import (
+    Array,
+    InputWarning,
+    floating,
+    is_symbolic,
+    on_device,
+    unit_rows,
+    warn_user,
+)
+
+_NOT_REPLACED = (
+    "Input X contains NaN or infinity, which feature_norm=None does not replace. "
+    'Impute them first, or use feature_norm="l2".'
+)
 
 
 class FeaturePreparation:
@@ -36,30 +49,66 @@ class FeaturePreparation:
     def __init__(self, norm: str | None) -> None:
         self.norm = norm
         self.replaced = 0
+        # What is not known of blocks on a device until it is asked.
+        self._later: list[tuple[Array, Array | None]] = []
 
     def __call__(self, rows: Array) -> Array:
         """Prepare a block of rows."""
-        rows = floating(rows)
-        xp = compat.array_namespace(rows)
-        finite = xp.isfinite(rows)
         if is_symbolic(rows):
             # Nothing can be counted or refused: what l2 replaces is replaced wherever it occurs.
-            return rows if self.norm is None else unit_rows(xp.where(finite, rows, 0.0))
-        if not bool(xp.all(finite)):
-            if self.norm is None:
-                raise ValueError(
-                    "Input X contains NaN or infinity, which feature_norm=None does not replace. "
-                    'Impute them first, or use feature_norm="l2".'
-                )
-            self.replaced += int(xp.sum(xp.astype(~finite, xp.int64)))
-            rows = xp.where(finite, rows, xp.zeros_like(rows))
+            rows = floating(rows)
+            xp = compat.array_namespace(rows)
+            return rows if self.norm is None else unit_rows(xp.where(xp.isfinite(rows), rows, 0.0))
+        if on_device(rows):
+            return self._prepare_unasked(floating(rows))
+        rows = self.checked(rows)
         if self.norm is None:
             refuse_extreme_features(rows, only_large=True)
             return rows
         return unit_rows(rows)
 
+    def checked(self, rows: Array) -> Array:
+        """A block of rows in floating numbers, those that are not finite replaced or refused."""
+        rows = floating(rows)
+        xp = compat.array_namespace(rows)
+        finite = xp.isfinite(rows)
+        if not bool(xp.all(finite)):
+            if self.norm is None:
+                raise ValueError(_NOT_REPLACED)
+            self.replaced += int(xp.sum(xp.astype(~finite, xp.int64)))
+            rows = xp.where(finite, rows, xp.zeros_like(rows))
+        return rows
+
+    def _prepare_unasked(self, rows: Array) -> Array:
+        """The same on a device, which is not waited for: `check` asks it, for all blocks at once.
+
+        Each question would have the host wait for all that is queued, and the device then wait for
+        the host.
+        """
+        xp = compat.array_namespace(rows)
+        finite = xp.isfinite(rows)
+        bad = xp.sum(xp.astype(~finite, xp.int64))
+        if self.norm is None:
+            self._later.append((bad, xp.max(xp.abs(rows))))
+            return rows
+        self._later.append((bad, None))
+        return unit_rows(xp.where(finite, rows, xp.zeros_like(rows)))
+
+    def check(self) -> None:
+        """Refuse what should have been refused in blocks on a device."""
+        later, self._later = self._later, []
+        for bad, largest in later:
+            number = int(bad)
+            if self.norm is not None:
+                self.replaced += number
+            elif number:
+                raise ValueError(_NOT_REPLACED)
+            elif largest is not None:
+                refuse_extreme_features(largest[None, None], only_large=True)
+
     def warn(self) -> None:
         """Warn once if anything was replaced."""
+        self.check()
         if self.replaced:
             warn_user(
                 f"X contains {self.replaced} NaN or infinite numbers; they count as 0. "
@@ -108,7 +157,13 @@ class Embedding:
                 rows = prepare(rows)
             return self.embed(rows)
 
-        yield embed
+        try:
+            yield embed
+        except ValueError:
+            # Scores that are no numbers have their reason in the rows, if it is there.
+            for prepare in steps:
+                prepare.check()
+            raise
         for prepare in steps:
             prepare.warn()
 

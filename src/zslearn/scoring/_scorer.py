@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn.scoring._blocks import ScoreFunction, class_scores, top_k
+from zslearn.scoring._blocks import class_scores, top_k
+from zslearn.scoring._class_side import ScoreFunction
 from zslearn.scoring._embedding import EmbeddedRows, Embedding
 from zslearn.scoring._probabilities import softmax
 from zslearn.signatures import label_array, label_kind
@@ -19,6 +22,7 @@ from zslearn.utils import (
     is_foreign,
     name_near_misses,
     name_some,
+    on_device,
     take_rows,
     to_numpy,
 )
@@ -120,7 +124,7 @@ class ClassScorer:
         if self.precedence is not None:
             positions = positions[np.argsort(self.precedence[positions], kind="stable")]
         indices, scores = self._meet(top_k, X, positions, k)
-        return self.labels[positions[to_numpy(indices)]], scores
+        return self.labels[positions][to_numpy(indices)], scores
 
     def holding_back(self, classes: Any, factor: float) -> ClassScorer:
         """Lower the scores of some classes; on a tie the others win (calibrated stacking).
@@ -188,13 +192,39 @@ class ClassScorer:
         """Call a function of this room on rows and the candidates' parameters."""
         parameters, bias = self.parameters, self.bias
         if positions is not None:
-            parameters = take_rows(parameters, positions)
+            again = on_device(X) and isinstance(parameters, np.ndarray)
+            parameters = (_chosen if again else take_rows)(parameters, positions)
             bias = None if bias is None else bias[positions]
         options = {"score": self.score, "bias": bias}
         if isinstance(X, EmbeddedRows):
             return function(X.under(self.embedding), parameters, *args, **options)
         with self.embedding.over_blocks() as embed:
             return function(X, parameters, *args, embed=embed, **options)
+
+
+# The latest choice among parameters: chunk after chunk of rows meets the same candidates, and the
+# same array lets what a device holds of it be used again.
+_latest: dict[str, Any] = {}
+_lock = threading.Lock()
+
+
+def _chosen(parameters: Array, positions: NDArray[np.intp]) -> Array:
+    """Parameters of some classes; the very array of the call before where they are the same."""
+    key = positions.tobytes()
+    with _lock:
+        source, known, chosen = _latest.get("entry", (lambda: None, None, None))
+        if source() is parameters and known == key:
+            return chosen
+    chosen = parameters[positions]
+    with _lock:
+        _latest["entry"] = weakref.ref(parameters, _forget), key, chosen
+    return chosen
+
+
+def _forget(source: Any, latest: dict[str, Any] = _latest) -> None:
+    # At the end of the process the names of this module are gone before the parameters are.
+    if "entry" in latest and latest["entry"][0] is source:
+        del latest["entry"]
 
 
 def is_among(labels: NDArray[Any], classes: Any) -> NDArray[np.bool_]:

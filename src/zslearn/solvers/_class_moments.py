@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zslearn.solvers._class_sums import SummedRows
-from zslearn.utils import Array, Floats, row_blocks, to_numpy
+from zslearn.utils import Array, Floats, block_budget, row_blocks, to_numpy
 
 # A distance from the mean that is a smaller share of the mean's length is rounding error.
 _ROUNDING = 1e-12
@@ -91,8 +91,9 @@ def class_moments(
         mean = _mean(X, weight)
     gram = xp.zeros((n_features, n_features), dtype=xp.float64, device=device)
     sums = xp.zeros((n_classes, n_features), dtype=xp.float64, device=device)
-    # Every block adds to all of XᵀX: few large ones cost less.
-    for rows, members in _member_blocks(X, y, n_classes, width=n_features):
+    # A row as it comes, wide, and centred.
+    width = 3 * n_features + (0 if weight is None else n_features)
+    for rows, members in _member_blocks(X, y, n_classes, width=width):
         block = xp.astype(X[rows, :], xp.float64) - mean[None, :]
         weighted = block if weight is None else block * weight[rows][:, None]
         gram += xp.matrix_transpose(block) @ weighted
@@ -276,7 +277,7 @@ def mean_square_distance(X: Array) -> float:
     n_samples, n_features = X.shape
     mean = _mean(X, None)
     total = 0.0
-    for rows in row_blocks(n_samples, row_bytes=8 * 3 * n_features):
+    for rows in row_blocks(n_samples, 8 * 3 * n_features, block_budget(X[0:1, :])):
         deviations = xp.astype(X[rows, :], xp.float64) - mean[None, :]
         total += float(xp.sum(deviations * deviations))
     rounding = _ROUNDING**2 * float(xp.sum(mean * mean))
@@ -297,7 +298,7 @@ def _member_blocks(
     xp, device = compat.array_namespace(X), compat.device(X)
     labels = xp.asarray(y, device=device)
     classes = xp.arange(n_classes, device=device)
-    for rows in row_blocks(X.shape[0], row_bytes=8 * (width + n_classes)):
+    for rows in row_blocks(X.shape[0], 8 * (width + n_classes), block_budget(X[0:1, :])):
         members = xp.astype(labels[rows][None, :] == classes[:, None], xp.float64)
         if sample_weight is not None:
             members *= xp.asarray(sample_weight[rows], device=device)[None, :]
@@ -307,12 +308,13 @@ def _member_blocks(
 def _mean(X: Array, weight: Array | None) -> Array:
     """Mean of all samples in float64."""
     xp = compat.array_namespace(X)
-    if weight is None:
-        return xp.sum(X, axis=0, dtype=xp.float64) / X.shape[0]
     total = xp.zeros(X.shape[1], dtype=xp.float64, device=compat.device(X))
-    for rows in row_blocks(X.shape[0], row_bytes=8 * X.shape[1]):
-        total += weight[rows] @ xp.astype(X[rows, :], xp.float64)
-    return total / xp.sum(weight)
+    for rows in row_blocks(X.shape[0], 8 * X.shape[1], block_budget(X[0:1, :])):
+        if weight is None:
+            total += xp.sum(X[rows, :], axis=0, dtype=xp.float64)
+        else:
+            total += weight[rows] @ xp.astype(X[rows, :], xp.float64)
+    return total / (X.shape[0] if weight is None else xp.sum(weight))
 
 
 def _double_like(values: Array, X: Array) -> Array:

@@ -19,8 +19,9 @@ the certificate. It is measured against the objective and against what training 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import array_api_compat as compat
@@ -30,12 +31,25 @@ from sklearn.exceptions import ConvergenceWarning
 
 from zslearn.solvers._logistic_losses import BinaryLoss, Loss, SoftmaxLoss
 from zslearn.solvers._logistic_newton import Newton, Solution, side_by_side
+from zslearn.solvers._softmax_streamed import SoftLabels, StreamedSoftmax
 from zslearn.solvers._svm_rows import TrainingRows
-from zslearn.utils import Array, Floats, name_some, row_blocks, to_numpy
+from zslearn.utils import (
+    Array,
+    Floats,
+    block_budget,
+    name_some,
+    on_device,
+    row_blocks,
+    to_numpy,
+)
 
 # What the scores of all rows may take for the columns that are solved side by side: the more of
 # them, the fewer products with the rows.
 _SCORE_BYTES = 1 << 27
+# Tables of rows by classes that a softmax regression holds at a time, and what they may take on the
+# host before it does without.
+_SOFTMAX_TABLES = 10
+_SOFTMAX_BYTES = 1 << 31
 
 
 @dataclass(frozen=True)
@@ -151,6 +165,7 @@ def softmax_path(
     tol: float = 1e-6,
     max_iter: int = 100,
     sample_weight: Any = None,
+    pseudo_counts: float = 0.0,
 ) -> list[LogisticResult]:
     """Fit multinomial logistic regressions for several penalties.
 
@@ -172,6 +187,10 @@ def softmax_path(
         Largest number of Newton steps for each penalty.
     sample_weight : array-like of shape (n_samples,), optional
         How much each sample counts.
+    pseudo_counts : float, default=0.0
+        Softens the labels: a class of n samples counts as if so many more, m, were spread evenly
+        over all C classes, and its samples' targets are (n + m/C)/(n + m) and (m/C)/(n + m). Not
+        with probabilities in `y`.
 
     Returns
     -------
@@ -187,6 +206,11 @@ def softmax_path(
     --------
     logistic_path : Many binary problems.
 
+    Notes
+    -----
+    With labels, and more rows times classes than memory should hold, no table of these is made:
+    scores are computed again in every pass over the rows, for half as much time again.
+
     Examples
     --------
     >>> import numpy as np
@@ -197,42 +221,70 @@ def softmax_path(
     True
     """
     labels = np.asarray(to_numpy(y))
-    soft = labels.ndim == 2
-    if soft:
+    if labels.ndim == 2:
+        if pseudo_counts:
+            raise ValueError("pseudo_counts softens labels; y holds probabilities already.")
         rows = TrainingRows(X, labels.argmax(axis=1), labels.shape[1])
-        targets = _checked_shares(labels)
+        shares: Floats | None = _checked_shares(labels)
     else:
         rows = TrainingRows(X, labels, n_classes)
-        targets = np.eye(rows.n_classes)[rows.y]
+        shares = None
     weights = _checked_weights(sample_weight, (len(rows.y), 1))
-    mass = (weights * targets).sum(axis=0)
-    if (mass == 0).any():
+    soft = SoftLabels.of(rows.y, rows.n_classes, pseudo_counts)
+    mass = soft.mass(weights[:, 0]) if shares is None else (weights * shares).sum(axis=0)
+    # Softened labels give every class some mass, whether it has rows or not.
+    missing = mass == 0
+    if shares is None:
+        missing = missing | (np.bincount(rows.y, minlength=rows.n_classes) == 0)
+    if missing.any():
         raise ValueError(
-            f"No row of y belongs to class {name_some(np.flatnonzero(mass == 0).tolist())}: "
+            f"No row of y belongs to class {name_some(np.flatnonzero(missing).tolist())}: "
             "its intercept has no minimum. Number only the classes that have rows."
         )
+    if shares is None and _too_large(rows):
+        streamed = StreamedSoftmax(rows, soft, weights[:, 0], tol, max_iter)
+        coef = rows.asarray(rows.xp.zeros((rows.n_classes, rows.shape[1])))
+        start = coef, rows.asarray(streamed.start)[None, :]
+        solutions = _warm_path(streamed.solve, alphas, *start)
+        return _with_warning([_result(streamed, solution) for solution in solutions])
+    targets = soft.table() if shares is None else shares
     loss = SoftmaxLoss(rows.asarray(targets), rows.asarray(weights))
     newton = Newton(rows, tol, max_iter)
     solutions = _path(newton, loss, alphas)
     return _with_warning([_result(newton, solution) for solution in solutions])
 
 
+def _too_large(rows: TrainingRows) -> bool:
+    """Whether tables of rows by classes are beyond what memory should hold."""
+    tables = _SOFTMAX_TABLES * 8 * rows.shape[0] * rows.n_classes
+    return tables > (2 * block_budget(rows.X) if on_device(rows.X) else _SOFTMAX_BYTES)
+
+
 def _path(newton: Newton, loss: Loss, alphas: Sequence[float]) -> list[Solution]:
     """Solutions in the order of `alphas`, found from the largest to the smallest."""
+    rows = newton.rows
+    coef = rows.asarray(rows.xp.zeros((loss.n_columns, rows.shape[1])))
+    return _warm_path(partial(newton.solve, loss), alphas, coef, loss.start())
+
+
+def _warm_path(
+    solve: Callable[[float, Array, Array], Solution],
+    alphas: Sequence[float],
+    coef: Array,
+    intercept: Array,
+) -> list[Solution]:
+    """Each solution from the one before, in the order of `alphas`."""
     values = np.asarray(alphas, dtype=np.float64)
     if values.ndim != 1 or not (np.isfinite(values).all() and (values > 0).all()):
         raise ValueError(f"alphas must be positive numbers; got {alphas!r}.")
-    rows = newton.rows
-    coef = rows.asarray(rows.xp.zeros((loss.n_columns, rows.shape[1])))
-    intercept = loss.start()
     found: dict[int, Solution] = {}
     for position in np.argsort(values, kind="stable")[::-1].tolist():
-        found[position] = newton.solve(loss, float(values[position]), coef, intercept)
+        found[position] = solve(float(values[position]), coef, intercept)
         coef, intercept = found[position].coef, found[position].intercept
     return [found[position] for position in range(len(values))]
 
 
-def _result(newton: Newton, solution: Solution) -> LogisticResult:
+def _result(newton: Newton | StreamedSoftmax, solution: Solution) -> LogisticResult:
     """A solution in the original features, which are not centred.
 
     Its arrays are its own: a start that needs no step is the solution of two penalties.

@@ -13,16 +13,18 @@ from numpy.typing import NDArray
 from zslearn.solvers._gain import Goal
 from zslearn.solvers._logistic_losses import Loss, nonzero, take_columns
 from zslearn.solvers._svm_rows import TrainingRows
-from zslearn.utils import Array, one_blas_thread, take_rows, to_numpy
+from zslearn.utils import Array, block_budget, one_blas_thread, row_blocks, take_rows, to_numpy
 
 # Conjugate gradients end here at the latest; the line search makes any direction safe.
-_MAX_CG = 100
+MAX_CG = 100
 # The residual of the Newton equation, in its preconditioned norm, is reduced at least this much.
-_FORCING = 0.1
+FORCING = 0.1
 # The curvature of the loss that single precision cannot tell from zero, as a share of the largest.
-_SINGLE_NOISE = 1e-7
-_MAX_INTERCEPT_STEPS = 20
-_MAX_LENGTHS = 30
+SINGLE_NOISE = 1e-7
+MAX_INTERCEPT_STEPS = 20
+MAX_LENGTHS = 30
+# Rows that are centred at a time may take so much.
+_COPY_BYTES = 1 << 26
 
 
 class Solution(NamedTuple):
@@ -79,8 +81,11 @@ class Newton:
     def spectrum(self) -> tuple[Array, Array]:
         """Eigenvalues and eigenvectors of the rows' covariance, in float64."""
         xp, single = self.xp, self.rows.single
-        centered = single - xp.astype(self.mean, single.dtype)
-        gram = xp.astype(xp.matrix_transpose(centered) @ centered, xp.float64)
+        mean = xp.astype(self.mean, single.dtype)
+        gram = 0.0
+        for rows in self._blocks(single):
+            centered = single[rows, :] - mean
+            gram = gram + xp.astype(xp.matrix_transpose(centered) @ centered, xp.float64)
         with one_blas_thread():
             values, vectors = xp.linalg.eigh(gram / single.shape[0])
         return xp.where(values > 0, values, xp.zeros_like(values)), vectors
@@ -97,7 +102,15 @@ class Newton:
 
     def _turned(self, X: Array) -> Array:
         dtype, astype = X.dtype, self.xp.astype
-        return (X - astype(self.mean, dtype)) @ astype(self.spectrum[1], dtype)
+        mean, vectors = astype(self.mean, dtype), astype(self.spectrum[1], dtype)
+        out = self.xp.empty(X.shape, dtype=dtype, device=self.rows.device)
+        for rows in self._blocks(X):
+            out[rows, :] = (X[rows, :] - mean) @ vectors
+        return out
+
+    def _blocks(self, X: Array) -> list[slice]:
+        """Rows a few at a time; all at once where they are few."""
+        return row_blocks(X.shape[0], 2 * 8 * X.shape[1], max(block_budget(X), _COPY_BYTES))
 
     def _scores(self, coef: Array) -> Array:
         return self.rows.scores(coef) - self.mean @ self.xp.matrix_transpose(coef)
@@ -146,7 +159,7 @@ class Newton:
         raw = self._scores(coef)
         penalty = 0.5 * alpha * loss.over_features(coef * coef).T
         value, probabilities = loss.values(raw + intercept)
-        for _ in range(_MAX_INTERCEPT_STEPS):
+        for _ in range(MAX_INTERCEPT_STEPS):
             slope = xp.sum(loss.residual(probabilities), axis=0, keepdims=True)
             change = -loss.hessian(probabilities).intercept_solve(slope)
             # What the change is worth, to second order; a step of no worth would only be noise.
@@ -189,7 +202,7 @@ class Newton:
         """
         xp = self.xp
         values, vectors = self.spectrum
-        Z = self.single if alpha > _SINGLE_NOISE * float(values[-1]) else self.double
+        Z = self.single if alpha > SINGLE_NOISE * float(values[-1]) else self.double
         dtype = Z.dtype
         inverse = loss.level(point.probabilities) * values[None, :] + alpha
         inverse = xp.astype(1 / inverse, dtype)
@@ -206,8 +219,8 @@ class Newton:
         goal = Goal(self.tol, to_numpy(loss.at_zero))
         excess = self.rows.asarray(goal.excess(to_numpy(point.objective), to_numpy(point.gap)))
         # The last step need not be more exact than the tolerance asks.
-        forcing = xp.clip(xp.sqrt(excess), min=0.0, max=_FORCING) ** 2
-        forcing = xp.maximum(forcing, xp.clip(0.1 * self.tol / excess, min=0.0, max=_FORCING**2))
+        forcing = xp.clip(xp.sqrt(excess), min=0.0, max=FORCING) ** 2
+        forcing = xp.maximum(forcing, xp.clip(0.1 * self.tol / excess, min=0.0, max=FORCING**2))
         residual = xp.astype(-(point.gradient @ vectors), dtype)
         guided = inverse * residual
         search, step = guided, xp.zeros_like(residual)
@@ -215,7 +228,7 @@ class Newton:
         shift = xp.zeros_like(point.intercept, dtype=dtype)
         power = loss.over_features(residual * guided)
         enough = xp.astype(forcing.T, dtype) * power
-        for _ in range(_MAX_CG):
+        for _ in range(MAX_CG):
             open_ = power > enough
             if not bool(xp.any(open_)):
                 break
@@ -239,7 +252,7 @@ class Newton:
         square = alpha * loss.over_features(step * step).T
         length = xp.ones_like(slope)
         low, high = xp.zeros_like(slope), xp.full_like(slope, xp.inf)
-        for _ in range(_MAX_LENGTHS):
+        for _ in range(MAX_LENGTHS):
             _, probabilities = loss.values(point.scores + length * moved)
             curved = loss.hessian(probabilities).times(moved)
             first = slope + length * square

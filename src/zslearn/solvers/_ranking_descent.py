@@ -8,13 +8,14 @@ the S × D table V, whatever the number of attributes is.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from zslearn.solvers._ranking import AnyFloats, hinge_of_worst, latent_hinge, worst_violator
+from zslearn.solvers._ranking import AnyFloats, hinge_of_worst, worst_violator
 from zslearn.utils import Floats, one_blas_thread
 
 
@@ -60,8 +61,11 @@ class Descent:
         order = self.rng.permutation(len(self.y))
         with one_blas_thread():
             for start in range(0, len(order), self.batch_size):
-                rows = order[start : start + self.batch_size]
-                self._descend(self.X[rows], self.y[rows], step)
+                self._visit(order[start : start + self.batch_size], step)
+
+    def _visit(self, rows: NDArray[np.intp], step: float) -> None:
+        """Take one step down the loss of the rows of a batch."""
+        self._descend(self.X[rows], self.y[rows], step)
 
     def _descend(self, X: AnyFloats, y: NDArray[np.intp], step: float) -> None:
         """Take one step down the loss of a batch."""
@@ -173,6 +177,10 @@ class LatentDescent(Descent):
         n_maps, self.n_classes = len(start), len(signatures)
         self.P = self.signatures @ np.swapaxes(self.start, 1, 2)
         self.V = np.zeros((n_maps * self.n_classes, X.shape[1]), dtype=X.dtype)
+        # What a batch changes: room that is used again and again.
+        most = min(2 * self.batch_size, len(self.V))
+        self._change = np.empty((most, X.shape[1]), dtype=X.dtype)
+        self._touched = np.empty(2 * len(self.V), dtype=np.intp)
 
     @property
     def coef(self) -> AnyFloats:
@@ -180,24 +188,24 @@ class LatentDescent(Descent):
         V = self.V.reshape(len(self.start), self.n_classes, -1)
         return self.start + np.swapaxes(V, 1, 2) @ self.signatures
 
-    def _descend(self, X: AnyFloats, y: NDArray[np.intp], step: float) -> None:
-        other = (y + self.rng.randint(1, self.n_classes, size=len(y))) % self.n_classes
-        loss, own_map, other_map = latent_hinge(self._scores(X, y), self._scores(X, other))
-        active = loss > 0
-        touched, change = up_and_down(
-            self.V,
-            (own_map * self.n_classes + y)[active],
-            (other_map * self.n_classes + other)[active],
-            step,
-            X[active],
-        )
-        which, classes = np.divmod(touched, self.n_classes)
-        for k in np.unique(which):
-            self.P[k] += self.gram[:, classes[which == k]] @ change[which == k]
+    def _visit(self, rows: NDArray[np.intp], step: float) -> None:
+        from zslearn.solvers._latent_steps import latent_step
 
-    def _scores(self, X: AnyFloats, classes: NDArray[np.intp]) -> AnyFloats:
-        """Scores of one class per row, under each map."""
-        return np.stack([np.einsum("nd,nd->n", P[classes], X) for P in self.P], axis=1)
+        y = self.y[rows]
+        other = self._negatives(y)
+        count = latent_step(
+            self.X, rows, y, other, self.P, self.V, step, self._change, self._touched
+        )
+        # Ascending, and so a map at a time.
+        which, classes = np.divmod(self._touched[:count], self.n_classes)
+        ends = np.searchsorted(which, np.arange(len(self.P) + 1))
+        for k, (first, last) in enumerate(pairwise(ends.tolist())):
+            if last > first:
+                self.P[k] += self.gram[:, classes[first:last]] @ self._change[first:last]
+
+    def _negatives(self, y: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Another class for each row, drawn evenly."""
+        return (y + self.rng.randint(1, self.n_classes, size=len(y))) % self.n_classes
 
 
 def up_and_down(

@@ -10,7 +10,15 @@ import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn.utils import Array, Floats, floating, one_blas_thread, row_blocks, to_numpy
+from zslearn.utils import (
+    Array,
+    Floats,
+    block_budget,
+    floating,
+    one_blas_thread,
+    row_blocks,
+    to_numpy,
+)
 
 # Below this many numbers a copy in single precision is not worth its making.
 _SMALL = 1 << 20
@@ -197,7 +205,7 @@ class TrainingRows:
             yield rows, self.xp.astype(self.X[rows, :], self.xp.float64)
 
     def _row_blocks(self) -> list[slice]:
-        return row_blocks(self.shape[0], row_bytes=8 * self.shape[1])
+        return row_blocks(self.shape[0], 8 * self.shape[1], block_budget(self.X))
 
     def scores(self, coefficients: Array) -> Array:
         """Inner products of all rows with coefficients.
@@ -212,8 +220,14 @@ class TrainingRows:
         array of shape (n_samples, n_vectors)
             Scores in float64.
         """
-        parts = [block @ self.xp.matrix_transpose(coefficients) for _, block in self.blocks()]
-        return parts[0] if len(parts) == 1 else self.xp.concat(parts, axis=0)
+        turned = self.xp.matrix_transpose(coefficients)
+        if self.X.dtype == self.xp.float64:
+            return self.X @ turned
+        shape = self.shape[0], coefficients.shape[0]
+        out = self.xp.empty(shape, dtype=self.xp.float64, device=self.device)
+        for rows, block in self.blocks():
+            out[rows, :] = block @ turned
+        return out
 
     def combine(self, weights: Array) -> Array:
         """Sums of rows under weights, weightsᵀ X.

@@ -7,10 +7,11 @@ as rows of :math:`W = M U`,
           + \frac{\alpha}{2} \|U\|_F^2.
 
 Without the mixing matrix M these are C problems, which are solved side by side so that each product
-with X serves all of them; with M they are one. The loss is piecewise quadratic: Newton directions
-come from preconditioned conjugate gradients, step lengths from an exact line search. With little
-penalty few rows violate their margin and conjugate gradients take many steps; then each problem's
-equation is solved directly, in the space of its violating rows.
+with X serves all of them, as many at a time as there is memory for; with M they are one. The loss
+is piecewise quadratic: Newton directions come from preconditioned conjugate gradients, step lengths
+from an exact line search. With little penalty few rows violate their margin and conjugate gradients
+take many steps; then each problem's equation is solved directly, in the space of its violating
+rows.
 
 The certificate is a duality gap. The residuals :math:`h = \max(0, 1 - s\, x^\top w)` make the dual
 point :math:`2h / NC`, whose gap is :math:`\|g\|^2 / 2\alpha` with the gradient g; the best multiple
@@ -27,7 +28,15 @@ from numpy.typing import NDArray
 
 from zslearn.solvers._gain import Goal
 from zslearn.solvers._svm_rows import TrainingRows
-from zslearn.utils import Array, one_blas_thread, take_rows, to_numpy
+from zslearn.utils import (
+    Array,
+    block_budget,
+    on_device,
+    one_blas_thread,
+    row_blocks,
+    take_rows,
+    to_numpy,
+)
 
 # Conjugate gradients end here at the latest; the line search makes any direction safe.
 _MAX_CG = 250
@@ -35,6 +44,10 @@ _MAX_CG = 250
 _FORCING = 0.1
 # The curvature of the loss that single precision cannot tell from zero, as a share of the largest.
 _SINGLE_NOISE = 1e-7
+# Tables of all rows by the classes solved side by side that there are at a time, and what they may
+# take together on the host where the rows themselves do not take four times as much.
+_TABLES = 16
+_TABLE_BYTES = 1 << 30
 
 
 class NewtonResult(NamedTuple):
@@ -79,21 +92,55 @@ def squared_hinge(
     NewtonResult
         U in the rotated space, with its certificate.
     """
-    problem = _Problem(rows, alpha, mixing, tol)
+    if mixing is not None:
+        return _solve(_Problem(rows, alpha, mixing, tol), max_iter, start)
+    parts = []
+    for classes in _class_blocks(rows):
+        begin = None if start is None else start[classes, :]
+        parts.append(_solve(_Problem(rows, alpha, None, tol, classes), max_iter, begin))
+    if len(parts) == 1:
+        return parts[0]
+    # A gap that is small beside each part's objective and gain is small beside their sums.
+    return NewtonResult(
+        rows.xp.concat([part.base for part in parts], axis=0),
+        sum(part.objective for part in parts),
+        sum(part.gap for part in parts),
+        sum(part.gain for part in parts),
+        all(part.converged for part in parts),
+        max(part.n_iter for part in parts),
+    )
+
+
+def _class_blocks(rows: TrainingRows) -> list[slice]:
+    """Classes that are solved side by side: tables of rows by classes stay within a budget."""
+    own = rows.shape[0] * rows.shape[1] * (8 if rows.X.dtype == rows.xp.float64 else 4)
+    budget = max(_TABLE_BYTES, own // 4)
+    if on_device(rows.X):
+        budget = max(_TABLE_BYTES, 2 * block_budget(rows.X))
+    return row_blocks(rows.n_classes, _TABLES * 8 * rows.shape[0], budget)
+
+
+def _solve(problem: _Problem, max_iter: int, start: Array) -> NewtonResult:
+    """Newton's method from a start, or from zero."""
+    rows = problem.rows
     xp = rows.xp
-    n_base = rows.n_classes if mixing is None else mixing.shape[1]
+    n_base = problem.n_classes if problem.mixing is None else problem.mixing.shape[1]
     base = rows.asarray(xp.zeros((n_base, rows.shape[1]))) if start is None else start
     point = problem.evaluate(base)
     n_iter = stalled = 0
     while point.gap > point.wanted and n_iter < max_iter and stalled < 3:
         step, scores = problem.direction(point)
         length = problem.line_search(point, step, scores)
-        previous = point
-        point = problem.evaluate(point.base + _column(length) * step)
+        del scores
+        base = point.base + _column(length) * step
+        before = point.objective, point.gap
+        # Tables of all rows: those of the point before make room.
+        del point
+        point = problem.evaluate(base)
         n_iter += 1
         # Rounding has the last word where neither the objective nor the gap moves.
-        still = point.objective >= previous.objective * (1 - 1e-14)
-        stalled = stalled + 1 if still and point.gap > 0.5 * previous.gap else 0
+        still = point.objective >= before[0] * (1 - 1e-14)
+        stalled = stalled + 1 if still and point.gap > 0.5 * before[1] else 0
     converged = point.gap <= point.wanted
     return NewtonResult(point.base, point.objective, point.gap, point.gain, converged, n_iter)
 
@@ -113,15 +160,28 @@ class _Point(NamedTuple):
 
 
 class _Problem:
-    def __init__(self, rows: TrainingRows, alpha: float, mixing: Array, tol: float) -> None:
+    """Some of the classes, or all, beside all rows."""
+
+    def __init__(
+        self,
+        rows: TrainingRows,
+        alpha: float,
+        mixing: Array,
+        tol: float,
+        classes: slice | None = None,
+    ) -> None:
         self.rows, self.alpha, self.mixing, self.tol = rows, alpha, mixing, tol
+        classes = slice(0, rows.n_classes) if classes is None else classes
+        self.n_classes = classes.stop - classes.start
+        # At zero each residual is one, and the loss their mean: of these classes their share.
+        self.at_zero = self.n_classes / rows.n_classes
         self.solve_directly = False
         self.xp = xp = rows.xp
         self.weight = 2.0 / (rows.shape[0] * rows.n_classes)
         labels = rows.asarray(rows.y, xp.int64)
-        classes = xp.arange(rows.n_classes, device=rows.device)
+        numbers = xp.arange(classes.start, classes.stop, device=rows.device)
         positive = rows.asarray(1.0)
-        self.signs = xp.where(labels[:, None] == classes[None, :], positive, -positive)
+        self.signs = xp.where(labels[:, None] == numbers[None, :], positive, -positive)
         # The rounding of a sum of rows under weights that add up to one.
         self.rounding = float(np.finfo(np.float64).eps * (rows.shape[0] * rows.mean_square) ** 0.5)
 
@@ -149,8 +209,7 @@ class _Problem:
         # The difference of two equal numbers is noise; there the gradient says more.
         gap = xp.where((best < gap) & (best > 1e-12 * objective), best, gap)
         noise = float(xp.sum((self.rounding * linear) ** 2)) / (2 * alpha)
-        # At zero each of the C residuals of a row is one, and the loss their mean.
-        goal = Goal(self.tol, 1.0, noise)
+        goal = Goal(self.tol, self.at_zero, noise)
         state = float(xp.sum(objective)), float(xp.sum(gap)), float(xp.sum(penalty))
         return _Point(
             base,
@@ -178,7 +237,7 @@ class _Problem:
             smaller = np.minimum(counts, width)
             direct = np.sum(counts * width * smaller + smaller**3)
             # A product with X and one with its transpose, in single precision.
-            limit = min(limit, int(direct / (2.0 * n_samples * width * self.rows.n_classes)) + 3)
+            limit = min(limit, int(direct / (2.0 * n_samples * width * self.n_classes)) + 3)
         step, moved, done = self._gradient_direction(point, limit)
         self.solve_directly = not done and self.mixing is None
         return step, moved
@@ -191,9 +250,9 @@ class _Problem:
         xp, rows = self.xp, self.rows
         ridge = self.alpha / self.weight
         violating = to_numpy(point.violations != 0)
-        open_ = to_numpy(point.gaps)[0] > 0.1 * point.wanted / rows.n_classes
+        open_ = to_numpy(point.gaps)[0] > 0.1 * point.wanted / self.n_classes
         steps = []
-        for c in range(rows.n_classes):
+        for c in range(self.n_classes):
             here = point.base[c, :]
             if not open_[c] or counts[c] == 0:
                 # Without violations only the penalty is left, which leads to zero.
@@ -239,7 +298,7 @@ class _Problem:
                 product = xp.matrix_transpose(mixing) @ product
             return scores, product + self.alpha * direction
 
-        excess = float(Goal(self.tol, 1.0).excess(point.objective, point.gap))
+        excess = float(Goal(self.tol, self.at_zero).excess(point.objective, point.gap))
         forcing = min(_FORCING, max(excess, 0.1 * self.tol) ** 0.5) ** 2
         residual = xp.astype(-point.gradient, dtype)
         guided = precondition(residual)

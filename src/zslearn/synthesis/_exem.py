@@ -203,7 +203,7 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Statistics, projection, kernels and starts of the ν-SVR are shared; then exemplars."""
         statistics = ClassStatistics.of_prepared(
-            training.X, training.y, training.classes, factors=False, weights=training.weights
+            training.rows, training.y, training.classes, factors=False, weights=training.weights
         )
         yield from cls._learn(training, statistics, variants)
 

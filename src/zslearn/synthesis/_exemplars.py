@@ -164,10 +164,10 @@ class ExemplarSpaces:
 
     def _deviations(self, components: Floats | None) -> Floats:
         """Standard deviations (ddof=1) of each class; NaN for a class of one sample."""
-        if components is None or not self.training.X.shape[0]:
+        if components is None or not self.training.rows.shape[0]:
             return self.statistics.standard_deviations(components)
         squares = class_squares(
-            self.training.X,
+            self.training.rows,
             self.training.y,
             self.statistics.means,
             components.T,

@@ -211,7 +211,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Statistics, whitening and eigenvectors of kernels are shared."""
         statistics = ClassStatistics.of_prepared(
-            training.X, training.y, training.classes, factors=False, weights=training.weights
+            training.rows, training.y, training.classes, factors=False, weights=training.weights
         )
         yield from cls._learn(training, statistics, variants)
 

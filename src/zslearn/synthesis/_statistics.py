@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
 from zslearn.base import weighted_samples
-from zslearn.scoring import FeaturePreparation
+from zslearn.scoring import PreparedRows
 from zslearn.signatures import label_array, label_kind
 from zslearn.solvers import (
     ClassSums,
@@ -115,9 +115,8 @@ class ClassStatistics:
         labels = label_array(to_numpy(y) if is_foreign(y) else column_or_1d(y), "y")
         check_consistent_length(X, labels)
         X, labels, weights = weighted_samples(X, labels, sample_weight)
-        prepare = FeaturePreparation(feature_norm)
-        prepared = prepare(X)
-        prepare.warn()
+        prepared = PreparedRows(X, feature_norm)
+        prepared.check()
         classes, codes = np.unique(labels, return_inverse=True)
         return cls.of_prepared(prepared, codes, classes, factors=factors, weights=weights)
 

@@ -20,6 +20,7 @@ from zslearn.utils._array_cache import (
 )
 from zslearn.utils._blocks import block_length, row_blocks
 from zslearn.utils._checked_json import DamagedFileError, read_checked_json, write_checked_json
+from zslearn.utils._device import block_budget, moves_kept, on_device
 from zslearn.utils._docs import fill_docstring
 from zslearn.utils._files import replacing
 from zslearn.utils._fingerprint import fingerprint
@@ -45,7 +46,13 @@ from zslearn.utils._suggest import (
     suggest,
 )
 from zslearn.utils._text import name_some, plain
-from zslearn.utils._threads import one_blas_thread
+from zslearn.utils._threads import (
+    blas_threads,
+    free_threads,
+    in_threads,
+    one_blas_thread,
+    threads_for,
+)
 from zslearn.utils._transformers import transform_array
 from zslearn.utils._twins import refuse_twins
 from zslearn.utils._warnings import InputWarning, warn_once, warn_user
@@ -60,6 +67,8 @@ __all__ = [
     "GeneralizedClassKFold",
     "InputWarning",
     "RowsInBlocks",
+    "blas_threads",
+    "block_budget",
     "block_length",
     "cache_folder",
     "checks_arguments",
@@ -70,8 +79,10 @@ __all__ = [
     "fill_docstring",
     "fingerprint",
     "floating",
+    "free_threads",
     "hold_out_per_class",
     "import_optional",
+    "in_threads",
     "is_foreign",
     "is_share",
     "is_symbolic",
@@ -79,11 +90,13 @@ __all__ = [
     "jit_inner",
     "look_alikes",
     "move_like",
+    "moves_kept",
     "name_near_misses",
     "name_pairs",
     "name_some",
     "names_keywords",
     "normal_form",
+    "on_device",
     "one_blas_thread",
     "part_name",
     "plain",
@@ -100,6 +113,7 @@ __all__ = [
     "saved_parts",
     "suggest",
     "take_rows",
+    "threads_for",
     "to_numpy",
     "transform_array",
     "unit_rows",

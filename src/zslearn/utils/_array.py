@@ -12,6 +12,8 @@ import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
+from zslearn.utils._device import kept_move
+
 #: An array of any library that follows the array API standard.
 Array = Any
 #: An array of NumPy in double precision, on the host.
@@ -75,7 +77,7 @@ def move_like(x: Array, like: Array) -> Array:
     xp = compat.array_namespace(like)
     if compat.is_array_api_obj(x) and compat.array_namespace(x) is not xp:
         x = to_numpy(x)
-    return xp.asarray(x, dtype=like.dtype, device=compat.device(like))
+    return kept_move(x, like, lambda x: xp.asarray(x, dtype=like.dtype, device=compat.device(like)))
 
 
 def take_rows(x: Array, rows: NDArray[np.intp]) -> Array:

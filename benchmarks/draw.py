@@ -1,0 +1,118 @@
+"""Draw what the benchmarks have measured: tables and pictures for the documentation.
+
+Reads `benchmarks/results/*.json` and writes `docs/benchmarks_results.inc` and
+`docs/images/benchmarks.png`; with --quick it reads and writes in `benchmarks/results/quick`.
+
+    python benchmarks/draw.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from _common import RESULTS
+
+DOCS = Path(__file__).parent.parent / "docs"
+# In this order on the page; what is not named comes after.
+ORDER = ["scoring", "nu_svr", "sync", "exem", "curve", "classes", "memory", "import"]
+
+# Records whose "ratio" is a peer's time by ours; that of others is another one.
+DRAWN = ("scoring", "nu_svr", "sync", "exem", "curve")
+
+
+def read(folder: Path) -> dict[str, dict[str, Any]]:
+    """Records by name, in the order of the page."""
+    found = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+    names = [name for name in ORDER if name in found]
+    return {name: found[name] for name in [*names, *(n for n in found if n not in names)]}
+
+
+def shown(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return "" if value is None else str(value)
+    if isinstance(value, list):
+        return ", ".join(shown(item) for item in value)
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {shown(item)}" for key, item in value.items())
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def table(record: dict[str, Any]) -> list[str]:
+    """A record as reStructuredText."""
+    machine = record.get("machine", {})
+    where = machine.get("device") or machine.get("processor", "")
+    lines = [record["title"], "-" * len(record["title"]), ""]
+    lines += [
+        f"{record['date']}, {machine.get('cores', '?')} cores"
+        + (f", {machine['blas_threads']} BLAS threads" if "blas_threads" in machine else "")
+        + f", {where}, Python "
+        f"{machine.get('python', '?')}: ``{record['command']}``",
+        "",
+        ".. list-table::",
+        "   :header-rows: 1",
+        "",
+    ]
+    columns = list(dict.fromkeys(key for row in record["rows"] for key in row))
+    for cells in (
+        [name.replace("_", " ") for name in columns],
+        *([shown(row.get(name)) for name in columns] for row in record["rows"]),
+    ):
+        lines += [f"   {'*' if i == 0 else ' '} - {cell}".rstrip() for i, cell in enumerate(cells)]
+    return [*lines, ""]
+
+
+def label(row: dict[str, Any]) -> str:
+    """What tells a row from the others of its record."""
+    words = [v for v in row.values() if isinstance(v, str) and v][:2]
+    sizes = ("rows", "classes", "dims", "k", "gamma")
+    numbers = [f"{key} {shown(row[key])}" for key in sizes if isinstance(row.get(key), int | float)]
+    return ", ".join([*words, *numbers])
+
+
+def draw(records: dict[str, dict[str, Any]], path: Path) -> None:
+    """A bar for each ratio against a peer; right of the line we are faster."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    bars = [
+        (f"{name}: {label(row)}", float(row["ratio"]))
+        for name, record in records.items()
+        for row in record["rows"]
+        if name in DRAWN and isinstance(row.get("ratio"), int | float)
+    ]
+    if not bars:
+        return
+    figure, axes = plt.subplots(figsize=(8, 0.22 * len(bars) + 1), layout="constrained")
+    names, ratios = zip(*reversed(bars), strict=True)
+    axes.barh(range(len(bars)), ratios, color=["#3b6ea5" if r >= 1 else "#c0504d" for r in ratios])
+    axes.set(xscale="log", yticks=range(len(bars)), xlabel="peer's time by ours")
+    axes.set_yticklabels(names, fontsize=6)
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.margins(y=0.01)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--quick", action="store_true", help="what --quick has measured")
+    quick = parser.parse_args().quick
+    folder = RESULTS / "quick" if quick else RESULTS
+    records = {name: r for name, r in read(folder).items() if "rows" in r}
+    lines = [line for record in records.values() for line in table(record)]
+    text = folder / "results.inc" if quick else DOCS / "benchmarks_results.inc"
+    picture = folder / "benchmarks.png" if quick else DOCS / "images" / "benchmarks.png"
+    text.write_text("\n".join(lines), encoding="utf-8")
+    draw(records, picture)
+    print(f"{text}\n{picture}")
+
+
+if __name__ == "__main__":
+    main()

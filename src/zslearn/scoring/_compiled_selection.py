@@ -1,0 +1,145 @@
+"""The best classes of a block of scores, compiled: one pass over the block while it is in cache.
+
+Most classes of a row are far from the best. Classes are therefore taken in short runs, whose
+maximum is found with vector instructions, and only runs that reach a threshold are looked into. The
+threshold is the worst of the list so far; of a row without a list yet it is the k-th largest
+maximum of the runs, for at least k classes are as good.
+
+This module is compiled, and imported where it is first needed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from zslearn.utils import jit, jit_inner
+
+_RUN = 16
+
+
+@jit("the selection of the best classes")
+def add_to_lists(
+    block: Any, first: int, half: Any, squares: Any, bias: Any, indices: Any, values: Any
+) -> None:
+    """Take a block of products into lists of the best classes, sorted, the first of equals first.
+
+    Where `half` has a length it is taken from the products, which ranks classes by their distance,
+    and the score is the negative distance, with `squares` of the rows; `bias` is added where it has
+    a length. Lists begin with indices of −1. The block is written over.
+    """
+    n_rows, n_classes = block.shape
+    k = indices.shape[1]
+    halved, biased = half.shape[0] > 0, bias.shape[0] > 0
+    # Constants of the block's own type: others would make the scores double.
+    zero, two = block.dtype.type(0), block.dtype.type(2)
+    slack = block.dtype.type(8 * np.finfo(block.dtype).eps)
+    lowest = block.dtype.type(-np.inf)
+    maxima = np.empty((n_classes + _RUN - 1) // _RUN, block.dtype)
+    tops = np.empty(k, block.dtype)
+    for i in range(n_rows):
+        line = block[i]
+        square = zero
+        if halved:
+            square = squares[i]
+            _subtract(line, half)
+            if biased:
+                _to_distances(line, square)
+        if biased:
+            _add(line, bias)
+        finish = halved and not biased
+        _run_maxima(line, maxima)
+        count = k
+        while count > 0 and indices[i, count - 1] < 0:
+            count -= 1
+        threshold = lowest
+        if count == k:
+            threshold = values[i, k - 1]
+            if finish:
+                threshold = (square - threshold * threshold) / two
+        elif maxima.shape[0] >= k:
+            threshold = _kth_largest(maxima, tops)
+        if finish:
+            # Rounding may make two scores equal whose squares differ by a few units.
+            threshold -= slack * (square + abs(threshold))
+        for run in range(maxima.shape[0]):
+            if maxima[run] < threshold:
+                continue
+            for c in range(run * _RUN, min((run + 1) * _RUN, n_classes)):
+                score = line[c]
+                if not score >= threshold:
+                    continue
+                if finish:
+                    distance = square - two * score
+                    score = -np.sqrt(distance if distance > zero else zero)
+                if count < k:
+                    count += 1
+                elif not score > values[i, k - 1]:
+                    continue
+                at = count - 1
+                while at > 0 and values[i, at - 1] < score:
+                    values[i, at] = values[i, at - 1]
+                    indices[i, at] = indices[i, at - 1]
+                    at -= 1
+                values[i, at] = score
+                indices[i, at] = first + c
+                if count == k and not finish and values[i, k - 1] > threshold:
+                    threshold = values[i, k - 1]
+
+
+@jit_inner(fast=True)
+def _run_maxima(line: Any, maxima: Any) -> None:
+    """The largest number of each run; where there is NaN, whatever."""
+    n = line.shape[0]
+    whole = n // _RUN
+    lanes = np.empty(_RUN // 2, line.dtype)
+    for run in range(whole):
+        start = run * _RUN
+        # Halves of halves: each line is one or two vector instructions.
+        for c in range(8):
+            lanes[c] = max(line[start + c], line[start + 8 + c])
+        for c in range(4):
+            lanes[c] = max(lanes[c], lanes[c + 4])
+        maxima[run] = max(max(lanes[0], lanes[1]), max(lanes[2], lanes[3]))
+    if whole < maxima.shape[0]:
+        top = line[whole * _RUN]
+        for c in range(whole * _RUN + 1, n):
+            top = max(top, line[c])
+        maxima[whole] = top
+
+
+@jit_inner()
+def _kth_largest(numbers: Any, tops: Any) -> Any:
+    """The smallest of the largest numbers, as many as `tops` has room for."""
+    k, count = tops.shape[0], 0
+    for number in numbers:
+        if count == k and not number > tops[k - 1]:
+            continue
+        at = min(count, k - 1)
+        while at > 0 and tops[at - 1] < number:
+            tops[at] = tops[at - 1]
+            at -= 1
+        tops[at] = number
+        count = min(count + 1, k)
+    return tops[k - 1]
+
+
+@jit_inner()
+def _subtract(line: Any, numbers: Any) -> None:
+    for c in range(line.shape[0]):
+        line[c] -= numbers[c]
+
+
+@jit_inner()
+def _add(line: Any, numbers: Any) -> None:
+    for c in range(line.shape[0]):
+        line[c] += numbers[c]
+
+
+@jit_inner()
+def _to_distances(line: Any, square: Any) -> None:
+    two, zero = line.dtype.type(2), line.dtype.type(0)
+    for c in range(line.shape[0]):
+        distance = square - two * line[c]
+        line[c] = -np.sqrt(distance if distance > zero else zero)

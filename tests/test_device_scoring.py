@@ -1,0 +1,215 @@
+"""Scoring on a device that works apart from the host, played by torch on the CPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zslearn.scoring import (
+    ClassScorer,
+    Embedding,
+    FeaturePreparation,
+    PreparedRows,
+    class_scores,
+    score_precision,
+    top_k,
+)
+from zslearn.utils import InputWarning, block_budget, move_like, moves_kept
+
+torch = pytest.importorskip("torch")
+
+MODULES = ("_blocks", "_class_side", "_embedding", "_precision", "_prepared", "_scorer")
+
+
+@pytest.fixture
+def apart(monkeypatch):
+    """Tensors of the host count as tensors of a device."""
+
+    def on_device(x):
+        return isinstance(x, torch.Tensor)
+
+    for module in MODULES:
+        monkeypatch.setattr(f"zslearn.scoring.{module}.on_device", on_device)
+    monkeypatch.setattr("zslearn.utils._device.on_device", on_device)
+
+
+@pytest.mark.usefixtures("apart")
+@pytest.mark.parametrize("score", ["dot", "euclidean", "cosine", "max_dot"])
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("k", [1, 5, 40, 600])
+def test_the_same_lists_as_on_the_host(score, biased, k):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((70, 12))
+    P = rng.standard_normal((600, 2, 12) if score == "max_dot" else (600, 12))
+    bias = rng.standard_normal(600) if biased else None
+    indices, values = top_k(torch.asarray(X), P, k, score=score, bias=bias)
+    expected = class_scores(X, P, score=score, bias=bias)
+    order = np.argsort(-expected, axis=1, kind="stable")[:, :k]
+    np.testing.assert_array_equal(indices.numpy(), order)
+    best = np.take_along_axis(expected, order, axis=1)
+    np.testing.assert_allclose(values.numpy(), best, rtol=1e-12, atol=1e-12)
+
+
+@given(st.data())
+@settings(max_examples=120, deadline=None)
+def test_of_equals_the_first_wins(data):
+    """Whole numbers score without rounding: ties inside lists, at their end and everywhere."""
+    n, dims = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 3))
+    classes = data.draw(st.integers(1, 120))
+    k = data.draw(st.integers(1, min(classes, 6)))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    X = rng.integers(-1, 2, (n, dims)).astype(float)
+    P = rng.integers(-1, 2, (classes, dims)).astype(float)
+    full = X @ P.T
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("zslearn.scoring._blocks._CLASS_BLOCK", data.draw(st.integers(1, 130)))
+        patch.setattr("zslearn.utils._blocks.BLOCK_BYTES", data.draw(st.integers(1, 4000)))
+        indices, values = top_k(torch.asarray(X), P, k)
+    order = np.argsort(-full, axis=1, kind="stable")[:, :k]
+    np.testing.assert_array_equal(indices.numpy(), order)
+    np.testing.assert_array_equal(values.numpy(), np.take_along_axis(full, order, axis=1))
+
+
+def test_scores_that_only_rounding_makes_equal():
+    """In float32 many distances are the same number; then the first class is named."""
+    rng = np.random.default_rng(0)
+    P = (1 + 1e-7 * rng.standard_normal((400, 3))).astype(np.float32)
+    X = (100 + rng.standard_normal((50, 3))).astype(np.float32)
+    for rows in (torch.asarray(X), X, np.repeat(X, 300, axis=0)):
+        indices, values = (np.asarray(x)[-50:] for x in top_k(rows, P, 4, score="euclidean"))
+        assert (np.diff(values, axis=1) <= 0).all()
+        equal = np.diff(values, axis=1) == 0
+        assert equal.any()
+        assert (np.diff(indices, axis=1)[equal] > 0).all()
+
+
+@pytest.mark.usefixtures("apart")
+def test_nan_is_named():
+    X = torch.ones((4, 3), dtype=torch.float64)
+    X[2, 1] = torch.nan
+    for k in (1, 2):
+        with pytest.raises(ValueError, match="Scores are NaN"):
+            top_k(X, np.eye(3), k)
+
+
+@pytest.mark.usefixtures("apart")
+def test_preparation_asks_the_device_once():
+    X = torch.asarray(np.random.default_rng(0).standard_normal((20, 4)))
+    X[3, 1], X[7, 0] = torch.nan, torch.inf
+    prepare = FeaturePreparation("l2")
+    blocks = [prepare(X[:10]), prepare(X[10:])]
+    assert prepare.replaced == 0
+    with pytest.warns(InputWarning, match="X contains 2 NaN or infinite numbers"):
+        prepare.warn()
+    on_host = FeaturePreparation("l2")(X.numpy())
+    np.testing.assert_allclose(torch.cat(blocks).numpy(), on_host, rtol=1e-12)
+
+
+@pytest.mark.usefixtures("apart")
+@pytest.mark.parametrize(
+    ("value", "message"), [(torch.nan, "contains NaN"), (1e120, "its square cannot be computed")]
+)
+def test_the_reason_is_found_in_the_rows(value, message):
+    """Scores that are no numbers, or would be, are explained by the features."""
+    X = torch.ones((4, 3), dtype=torch.float64)
+    X[1, 1] = value
+    scorer = ClassScorer(np.arange(3), np.eye(3), Embedding(lambda rows: rows, (None,)))
+    with pytest.raises(ValueError, match=message):
+        scorer.top_k(X, 2)
+
+
+@pytest.mark.usefixtures("apart")
+def test_classes_travel_once(monkeypatch):
+    moved = []
+    original = torch.asarray
+
+    def asarray(x, **options):
+        if isinstance(x, np.ndarray):
+            moved.append(x.shape)
+        return original(x, **options)
+
+    monkeypatch.setattr("array_api_compat.torch.asarray", asarray)
+    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 1500)
+    monkeypatch.setattr("zslearn.utils._device._free_bytes", lambda x: 0)
+    rng = np.random.default_rng(0)
+    X, P, turn = original(rng.random((30, 5))), rng.random((9, 4)), rng.random((4, 5))
+    scorer = ClassScorer(np.arange(9), P, Embedding(lambda rows: rows @ move_like(turn.T, rows)))
+    first = scorer.top_k(X, 2, classes=np.arange(6))
+    assert moved == [(5, 4), (6, 4)]
+    again = scorer.top_k(X, 2, classes=np.arange(6))
+    assert moved == [(5, 4), (6, 4), (5, 4)]
+    np.testing.assert_array_equal(first[0], again[0])
+    others = ClassScorer(np.arange(9), P + 1, scorer.embedding)
+    assert not np.array_equal(others.top_k(X, 2)[1], first[1])
+
+
+def test_moves_are_kept_by_content_not_by_name():
+    like = torch.zeros((1, 2), dtype=torch.float32)
+    table = np.arange(4.0).reshape(2, 2)
+    with moves_kept():
+        kept = move_like(table, like)
+        assert move_like(table, like) is kept
+        assert move_like(table.T, like) is not kept
+        np.testing.assert_array_equal(move_like(table.T, like).numpy(), table.T)
+        assert move_like(table, like.double()).dtype == torch.float64
+    assert move_like(table, like) is not kept
+
+
+def test_precision_is_one_of_three():
+    with pytest.raises(ValueError, match="not one of"), score_precision("half"):
+        pass
+    X, P = torch.eye(3), np.eye(3)
+    with score_precision("bf16"):
+        np.testing.assert_array_equal(top_k(X, P, 1)[0][:, 0].numpy(), [0, 1, 2])
+
+
+@pytest.mark.usefixtures("apart")
+@pytest.mark.parametrize("precision", ["tf32", "bf16"])
+def test_less_exact_products(precision):
+    """On the host the switch does nothing, so that only the rounding of bfloat16 shows."""
+    rng = np.random.default_rng(0)
+    X, P = torch.asarray(rng.random((20, 8)), dtype=torch.float32), rng.random((30, 8))
+    before = torch.backends.cuda.matmul.allow_tf32
+    with score_precision(precision):
+        scores = class_scores(X, P)
+    assert torch.backends.cuda.matmul.allow_tf32 == before
+    error = np.abs(scores.numpy() - X.numpy() @ P.T).max()
+    assert (1e-4 < error < 3e-2) if precision == "bf16" else error < 1e-5
+
+
+def test_the_budget_of_a_block():
+    X = np.zeros((2, 2))
+    assert block_budget(X) == block_budget(torch.asarray(X)) == 1 << 25
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch", "array_api_strict"])
+@pytest.mark.parametrize("norm", ["l2", None])
+def test_prepared_rows(library, norm, monkeypatch):
+    xp = pytest.importorskip(library)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((50, 4)).astype(np.float32)
+    rows = PreparedRows(xp.asarray(X), norm)
+    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 600)
+    rows.check()
+    expected = FeaturePreparation(norm)(X)
+    # Libraries sum in orders of their own; blocks of NumPy rows change no digit.
+    rtol = 0 if library == "numpy" else 1e-6
+    for part, key in ((rows.whole(), slice(None)), (rows[3:9, :], slice(3, 9))):
+        np.testing.assert_allclose(np.asarray(part), expected[key], rtol=rtol)
+    np.testing.assert_allclose(np.asarray(rows[3:9, 1:3]), expected[3:9, 1:3], rtol=rtol)
+    assert (rows.shape, len(rows)) == (X.shape, 50)
+    with pytest.raises(TypeError, match="read in slices"):
+        rows[np.arange(3)]
+
+
+def test_what_prepared_rows_refuse_and_replace():
+    X = np.ones((5, 3))
+    X[2, 0] = np.nan
+    with pytest.warns(InputWarning, match="1 NaN"):
+        PreparedRows(X, "l2").check()
+    with pytest.raises(ValueError, match="feature_norm=None does not replace"):
+        PreparedRows(X, None).check()
+    with pytest.raises(ValueError, match="cannot be computed with"):
+        PreparedRows(np.full((2, 2), 1e-200), None).check()
