@@ -225,7 +225,7 @@ class ImageNetBench:
     # What is described how.
 
     def kinds(self) -> dict[str, Any]:
-        """Signatures by the names that the tables give them: alone, and words with the hierarchy."""
+        """Signatures by the names that tables give them: alone, and words with the hierarchy."""
         wanted = [*self.seen, *self.unseen]
         made: dict[str, Any] = {
             name: table.loc[wanted].astype(np.float64) for name, table in self.signatures.items()
