@@ -106,7 +106,7 @@ def _resnet(
 def _member(archive: tarfile.TarFile, name: str) -> bytes:
     file = archive.extractfile(name)
     if file is None:
-        raise ValueError(f"{archive.name}: {name} is no file.")
+        raise ValueError(f"The archive has no file {name}.")
     return file.read()
 
 

@@ -117,7 +117,7 @@ def imagenet_test_sets(
     for which in ("most", "least"):
         for size, name in _POPULATED.items():
             if size < len(unseen):
-                chosen = populated_classes(table, size, which=which, classes=unseen)  # type: ignore[arg-type]
+                chosen = populated_classes(table, size, which=which, classes=unseen)
                 sets[f"{which}-{name}"] = chosen
     sets["all"] = list(unseen)
     return sets
