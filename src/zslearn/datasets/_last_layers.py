@@ -106,7 +106,7 @@ def _resnet(
 def _member(archive: tarfile.TarFile, name: str) -> bytes:
     file = archive.extractfile(name)
     if file is None:
-        raise ValueError(f"{archive.name}: {name} is no file.")
+        raise ValueError(f"The archive has no file {name}.")
     return file.read()
 
 
@@ -140,7 +140,7 @@ def load_glove(
         file = archive.extractfile(name)
         if file is None:
             raise ValueError(f"{path}: {name} is no file.")
-        # One line of 300 MB, of which some thousand entries are wanted: it is not parsed as a whole.
+        # One line of 300 MB, of which some thousand entries are wanted: it is not parsed whole.
         entry = re.compile(rb'"((?:[^"\\]|\\.)*)":\[([-+0-9.,eE]+)\]')
         rest = b""
         while block := file.read(_BLOCK):

@@ -117,7 +117,7 @@ def imagenet_test_sets(
     for which in ("most", "least"):
         for size, name in _POPULATED.items():
             if size < len(unseen):
-                chosen = populated_classes(table, size, which=which, classes=unseen)  # type: ignore[arg-type]
+                chosen = populated_classes(table, size, which=which, classes=unseen)
                 sets[f"{which}-{name}"] = chosen
     sets["all"] = list(unseen)
     return sets
@@ -225,7 +225,7 @@ class ImageNetBench:
     # What is described how.
 
     def kinds(self) -> dict[str, Any]:
-        """Signatures by the names that the tables give them: alone, and words with the hierarchy."""
+        """Signatures by the names that tables give them: alone, and words with the hierarchy."""
         wanted = [*self.seen, *self.unseen]
         made: dict[str, Any] = {
             name: table.loc[wanted].astype(np.float64) for name, table in self.signatures.items()

@@ -66,7 +66,7 @@ class SetMeasure:
                 self._flush()
 
     def _flush(self) -> None:
-        if not self._waiting:
+        if not self._waiting or self.hierarchy is None:
             return
         true = np.concatenate([y for y, _ in self._waiting])
         top = np.concatenate([t for _, t in self._waiting])

@@ -201,7 +201,8 @@ class TrackMethod:
         """Tune on seen classes alone, then fit on all of them."""
         estimator = self.make(graph)
         if not self.grid:
-            return estimator.fit(X, y, signatures=signatures)
+            # A network, which single precision does for.
+            return estimator.fit(X.astype(np.float32), y, signatures=signatures)
         search = ZeroShotSearchCV(estimator, self.grid, cv=3)
         return search.fit(X, y, signatures=signatures)
 
@@ -226,10 +227,10 @@ TRACK_METHODS: dict[str, TrackMethod] = {
         {"C": [1.0, 8.0], "nu": [0.5], "gamma": [2.0**k for k in range(-3, 1)]},
     ),
     "GCNZ": TrackMethod(
-        lambda graph: _graph_method(GCNZ, graph, hidden_sizes=(512, 256), max_iter=100), {}
+        lambda graph: _graph_method(GCNZ, graph, hidden_sizes=(512, 256), max_iter=60), {}
     ),
     "SGCN": TrackMethod(
-        lambda graph: _graph_method(SGCN, graph, hidden_size=512, max_iter=150), {}
+        lambda graph: _graph_method(SGCN, graph, hidden_size=512, max_iter=100), {}
     ),
-    "DGP": TrackMethod(lambda graph: _graph_method(DGP, graph, hidden_size=512, max_iter=150), {}),
+    "DGP": TrackMethod(lambda graph: _graph_method(DGP, graph, hidden_size=512, max_iter=100), {}),
 }

@@ -40,7 +40,8 @@ class GCNZ(GraphMethod):
     r"""Graph convolutional network for zero-shot learning: deep, over children and parents.
 
     Each layer propagates by :math:`D^{-1/2} (A + A^\top + I) D^{-1/2}`, where A has the links from
-    child to parent and D the sums of its rows. Fitting needs the `torch` extra; a fitted method does not.
+    child to parent and D the sums of its rows. Fitting needs the `torch` extra; a fitted method
+    does not.
 
     Parameters
     ----------

@@ -144,6 +144,15 @@ class Layer(NamedTuple):
     mix: Array | None = None
     before: bool = False
 
+    def changed(self, change: Callable[[Array], Array]) -> Layer:
+        """The same layer with something else in the place of each array."""
+        weight, intercept, mix = (None if part is None else change(part) for part in self[:3])
+        return Layer(weight, intercept, mix, self.before)
+
+    def arrays(self) -> list[Array]:
+        """What is learned of it."""
+        return [part for part in self[:3] if part is not None]
+
 
 class FieldOfView(NamedTuple):
     """Layers cut down to what some nodes need, and the nodes whose inputs that takes."""

@@ -195,7 +195,7 @@ class GraphMethod(ZeroShotClassifier):
         self._known_signatures: Floats = training.signatures
         if self.graph == "all":
             self._known_labels = training.table.labels.tolist()
-            self._known_signatures = training.every_signature()
+            self._known_signatures = np.asarray(training.every_signature())
 
     def _graph_of(self, labels: Sequence[Hashable], signatures: Floats) -> ClassGraph:
         """The graph over some classes; those without a place stand beside their nearest one."""
@@ -220,13 +220,10 @@ class GraphMethod(ZeroShotClassifier):
         """Adam, all seen classes at every step."""
         import torch
 
-        arrays = [part for layer in layers for part in layer[:3] if part is not None]
-        leaves = iter(networks.trainable(arrays, like))
         learned = [
-            Layer(*(None if part is None else next(leaves) for part in layer[:3]), layer.before)
-            for layer in layers
+            layer.changed(lambda part: networks.trainable([part], like)[0]) for layer in layers
         ]
-        parameters = [part for layer in learned for part in layer[:3] if part is not None]
+        parameters = [part for layer in learned for part in layer.arrays()]
         optimizer = torch.optim.Adam(
             parameters, lr=self.learning_rate, weight_decay=self.alpha, fused=True
         )
@@ -243,7 +240,7 @@ class GraphMethod(ZeroShotClassifier):
             optimizer.step()
             curve[epoch] = float(loss.detach())
         self.loss_curve_, self.n_iter_ = curve, self.max_iter
-        self._keep([Layer(*_on_host(layer[:3]), layer.before) for layer in learned])
+        self._keep([layer.changed(lambda part: networks.learned([part])[0]) for layer in learned])
 
     def _keep(self, layers: list[Layer]) -> None:
         """Take over what was learned."""
@@ -300,7 +297,3 @@ class _Dropout:
     def __call__(self, rows: Tensor) -> Tensor:
         kept = self.rng.random(tuple(rows.shape), dtype=np.float32) >= self.share
         return rows * (networks.tensor(kept, rows) / (1 - self.share))
-
-
-def _on_host(parts: Sequence[Tensor | None]) -> list[Any]:
-    return [None if part is None else networks.learned([part])[0] for part in parts]
