@@ -26,7 +26,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from zslearn.networks._torch_training import Tensor, relu
-from zslearn.utils import Array, unit_rows
+from zslearn.utils import Array, saved_part, unit_rows
 
 #: Slope of the LeakyReLU below zero.
 SLOPE = 0.2
@@ -124,6 +124,7 @@ def _torch_propagation() -> Any:
     return Propagate
 
 
+@saved_part
 class Layer(NamedTuple):
     """What is learned of a layer.
 
