@@ -36,6 +36,9 @@ class _Parser(argparse.ArgumentParser):
         """Refuse a word that is none of an argument's choices, with the nearest of them."""
         choices = action.choices
         if choices is not None and value not in choices:
+            # Of commands those with a line of help; others are reached by other words.
+            shown = [choice.dest for choice in getattr(action, "_choices_actions", ())]
+            choices = shown or choices
             if action.option_strings:
                 reason = f"{action.option_strings[-1]} cannot be {value!r}."
             else:
