@@ -6,6 +6,7 @@ import argparse
 import logging
 import os
 import sys
+import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -152,10 +153,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
-        if getattr(arguments, "debug", False):
-            raise
         from zslearn.utils import plain
 
+        if getattr(arguments, "debug", False):
+            # What an error quotes from a file cannot steer the terminal here either.
+            print(plain(traceback.format_exc(), lines=True), end="", file=sys.stderr)
+            return 1
         message = plain(" ".join(str(error).split())) or type(error).__name__
         print(f"zslearn: error: {message}", file=sys.stderr)
         return 1
