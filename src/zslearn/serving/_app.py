@@ -146,8 +146,7 @@ def _add_predict(
             return None
 
         def work() -> Snapshot:
-            described = body.model_dump(exclude={"name"})
-            return recognizer.trial(recognizer.describe(**described)[0], body.name)
+            return recognizer.trial(recognizer.describe(**body.model_dump())[0])
 
         return await asyncio.to_thread(work)
 
@@ -190,7 +189,8 @@ def _add_predict(
                 "predictions": [
                     {"image": name, **answer, "features": row}
                     for name, answer, row in zip(names, found, rows, strict=True)
-                ]
+                ],
+                "trial": None if trial is None else trial.trial,
             }
         )
 

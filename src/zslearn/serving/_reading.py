@@ -64,18 +64,25 @@ async def read_json(request: Request, kind: type[Body], limits: Limits) -> Body:
 
 def _reason(error: ValidationError) -> str:
     """The first thing that is wrong, in one line."""
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    errors = error.errors(include_url=False, include_context=False, include_input=False)
+    first = errors[0]
+    alternatives = [e for e in errors if len(first["loc"]) > 1 and e["loc"][0] == first["loc"][0]]
+    if any(_is_alternative(part) for part in first["loc"]):
+        # Of what a value may be, the one that it nearly is: it fails further inside.
+        first = max(alternatives, key=lambda e: (len(e["loc"]), not e["type"].endswith("_type")))
     where = ""
     for part in first["loc"]:
-        where += (
-            f"[{part}]"
-            if isinstance(part, int)
-            else f".{plain(part, 60)}"
-            if where
-            else plain(part, 60)
-        )
+        if isinstance(part, int):
+            where += f"[{part}]"
+        elif not _is_alternative(part):
+            where += f".{plain(part, 60)}" if where else plain(part, 60)
     message = plain(first["msg"], 300)
     return f"{where}: {message}" if where else message
+
+
+def _is_alternative(part: int | str) -> bool:
+    """Whether a part of a place is not a key but one of the kinds that a value may be of."""
+    return isinstance(part, str) and part.startswith(("dict[", "list[", "constrained-"))
 
 
 async def read_images(request: Request, limits: Limits) -> list[tuple[str, bytes]]:

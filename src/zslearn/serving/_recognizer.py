@@ -41,12 +41,15 @@ class Snapshot:
         Names of classes with training images.
     added : dict of str to AddedClass
         Classes that the model file does not have.
+    trial : str or None
+        The class among these that is only tried.
     """
 
     model: Any
     label_of: dict[str, Any]
     seen: frozenset[str]
     added: dict[str, AddedClass]
+    trial: str | None = None
 
 
 class Recognizer:
@@ -304,24 +307,24 @@ class Recognizer:
             ) from error
         self.snapshot = snapshot
 
-    def trial(self, values: Floats, name: str) -> Snapshot:
+    def trial(self, values: Floats) -> Snapshot:
         """The model with one further class, which is not kept.
 
         Parameters
         ----------
         values : ndarray of shape (n_attributes,)
             Its attributes.
-        name : str
-            What answers call it.
+
+        Returns
+        -------
+        Snapshot
+            Its `trial` is what answers call the class.
         """
         snapshot = self.snapshot
-        name = checked_name(name)
-        with self._lock:
-            self._refuse_taken(name)
+        name = _free_name(snapshot)
+        new = AddedClass(name, tuple(values.tolist()))
         try:
-            return self._snapshot(
-                {**snapshot.added, name: AddedClass(name, tuple(values.tolist()))}
-            )
+            return replace(self._snapshot({**snapshot.added, name: new}), trial=name)
         except ValueError as error:
             raise Refusal(422, f"The class cannot be tried: {plain(error, 500)}") from error
 
@@ -375,3 +378,14 @@ class Recognizer:
             raise Refusal(422, "This model has no classes that are described only.")
         file = replace(self.file, model=model)
         return answers(file, X, frozenset(snapshot.added), candidates, top=top, why=why)
+
+
+def _free_name(snapshot: Snapshot) -> str:
+    """A name that no class has, of the kind that the model's labels are."""
+    labels = snapshot.model.classes_
+    if labels.dtype.kind in "iu":
+        return str(int(labels.max()) + 1)
+    name = "the new class"
+    while name in snapshot.label_of:
+        name += "′"
+    return name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from typing import Any
 
 import h11
@@ -10,6 +11,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from zslearn.serving._limits import Limits
+from zslearn.utils import InputWarning
 
 #: Connections beyond the requests in flight: people who look at the page keep one open.
 _SPARE_CONNECTIONS = 256
@@ -64,4 +66,6 @@ def server_config(app: Any, host: str, port: int, limits: Limits) -> uvicorn.Con
 
 def run(app: Any, host: str, port: int, limits: Limits) -> None:
     """Serve until the process is stopped."""
+    # Of classes that look alike: said to who adds them, not to the log of the server.
+    warnings.simplefilter("ignore", InputWarning)
     uvicorn.Server(server_config(app, host, port, limits)).run()

@@ -23,7 +23,6 @@ class _Body(BaseModel):
 class Trial(_Body):
     """A class that is tried, and not kept."""
 
-    name: Name = "the new class"
     attributes: Values | None = None
     like: str | None = None
     text: Texts | None = None
@@ -86,6 +85,7 @@ class Predictions(BaseModel):
     """What is said of the images, in their order."""
 
     predictions: list[Prediction]
+    trial: str | None = Field(description="What the class that is tried is called.")
 
 
 class KnownClass(BaseModel):

@@ -1,7 +1,7 @@
 "use strict";
 /* Text from the model and from people is set as text, never as HTML. */
 const $ = (id) => document.getElementById(id);
-const state = { about: null, classes: [], pictures: [], token: "", values: [], trial: null, timer: 0, round: 0 };
+const state = { about: null, classes: [], pictures: [], token: "", values: [], trial: null, timer: 0 };
 const TOP = 5;
 const SHOWN_CLASSES = 300;
 
@@ -164,13 +164,13 @@ function makeSliders() {
     input.id = "attribute-" + place;
     label.htmlFor = input.id;
     output.htmlFor = input.id;
-    Object.assign(input, { min: low, max: high, step: (high - low) / 200 || 1 });
+    Object.assign(input, { min: low, max: high, step: "any" });
     input.addEventListener("input", () => {
       state.values[place] = Number(input.value);
       output.textContent = shown(state.values[place]);
       tryLater();
     });
-    row.append(label, output, input);
+    row.append(label, input, output);
     row.dataset.name = attribute.name.toLowerCase();
     return row;
   });
@@ -231,10 +231,9 @@ async function tryClass() {
     return;
   }
   const trial = state.trial = new AbortController();
-  const name = "the new class " + state.round;
   try {
-    const found = await predictFeatures(pictures, 1, { ...described, name }, trial.signal);
-    const taken = new Set(pictures.filter((_, place) => found[place].ranked[0].class === name));
+    const found = await predictFeatures(pictures, 1, described, trial.signal);
+    const taken = new Set(pictures.filter((_, place) => found[place].trial));
     showTaken((picture) => taken.has(picture));
     const names = Array.from(taken, (picture) => picture.file.name);
     $("trial").textContent = "It would take " + taken.size + " of " + pictures.length +
@@ -290,7 +289,9 @@ async function predictFeatures(pictures, top, trial, signal) {
     const json = { features: some.map((picture) => picture.features) };
     if (trial) json.trial = trial;
     const answer = await ask("predict?top=" + top, { method: "POST", json, signal });
-    found.push(...answer.predictions);
+    for (const prediction of answer.predictions) {
+      found.push({ ...prediction, trial: answer.trial !== null && prediction.ranked[0].class === answer.trial });
+    }
   }
   return found;
 }
@@ -351,7 +352,7 @@ function makePicture(file) {
   const bestLine = make("p", "best", "…");
   const marks = make("div", "marks");
   const ranked = make("ol", "ranked");
-  const takes = make("p", "takes", "The class being described would take it.");
+  const takes = make("p", "takes", "The new class would take it.");
   const why = make("details");
   const summary = make("summary", "", "Why?");
   const reasons = make("div");
@@ -456,5 +457,4 @@ for (const name of ["dragover", "drop"]) window.addEventListener(name, (event) =
 for (const name of ["dragenter", "dragover"]) $("drop").addEventListener(name, () => $("drop").classList.add("over"));
 for (const name of ["dragleave", "drop"]) $("drop").addEventListener(name, () => $("drop").classList.remove("over"));
 $("drop").addEventListener("drop", (event) => addPictures(event.dataTransfer.files));
-state.round = Date.now();
 begin();
