@@ -36,6 +36,13 @@ def test_predictions_are_those_of_the_model(client, model_path, problem, rows):
     )
 
 
+def test_an_application_is_started_again(model_path, rows):
+    app = create_app(model_path)
+    for _ in range(2):
+        with client_of(app) as client:
+            assert client.post("/predict", json={"features": rows}).status_code == 200
+
+
 def test_explanations_and_features(client, rows):
     (found,) = client.post(
         "/predict?explain=true&features=true&among=described", json={"features": rows[:1]}

@@ -149,6 +149,8 @@ def test_refusals_are_shown(open_page, tmp_path):
     damaged.write_bytes(b"no picture")
     tab.locator("#files").set_input_files([str(damaged)])
     tab.get_by_text("no image of a known kind").wait_for()
+    tab.get_by_role("button", name="Add the class").click()
+    tab.get_by_text("Give the class a name.").wait_for()
     tab.get_by_label("Name").fill("red")
     tab.get_by_role("button", name="Add the class").click()
     tab.get_by_text("Every attribute is 0").wait_for()
@@ -185,7 +187,7 @@ def test_dropped_pictures_and_the_keyboard(open_page):
     tab.keyboard.press("Tab")
     assert tab.evaluate("document.activeElement.id") == "files"
     with tab.expect_file_chooser():
-        tab.keyboard.press("Enter")
+        tab.keyboard.press("Space")
 
 
 NAMES = ("<script>window.hurt = 1</script>", "<img src=x onerror='window.hurt = 1'>", "x" * 200)
@@ -227,7 +229,7 @@ def test_a_model_of_features_says_so(open_page, problem, tmp_path):
 def test_the_page_asks_for_the_token(open_page, pictures):
     token = "0123456789abcdef"
     tab = open_page(token=token, errors=("401",))
-    field = tab.get_by_label("Token")
+    field = tab.get_by_role("textbox", name="Token")
     field.fill("another")
     tab.get_by_role("button", name="Use it").click()
     tab.get_by_text("This is not the token.").wait_for()

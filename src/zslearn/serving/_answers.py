@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zslearn.persistence import ModelFile
 from zslearn.recognition import explain_predictions, rank_classes
@@ -19,7 +18,7 @@ def answers(
     file: ModelFile,
     X: Floats,
     added: frozenset[str],
-    candidates: NDArray[Any] | None,
+    candidates: list[Any] | None,
     *,
     top: int,
     why: bool,
@@ -34,7 +33,7 @@ def answers(
         Image features, finite.
     added : frozenset of str
         Names of classes that were added.
-    candidates : ndarray of labels or None
+    candidates : list of labels or None
         The classes to choose among; None takes all.
     top : int
         How many classes per image.

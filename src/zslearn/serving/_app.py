@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 
 from zslearn._version import __version__
 from zslearn.serving import _schemas as schemas
+from zslearn.serving._attributes import LARGEST
 from zslearn.serving._batching import Batcher, Job
 from zslearn.serving._guard import Guard
 from zslearn.serving._measures import Measures
@@ -99,7 +100,7 @@ def build_app(recognizer: Recognizer, token: str | None) -> FastAPI:
     _add_classes(app, recognizer)
     _add_rest(app, recognizer, measures)
     _add_page(app)
-    _document(app, with_token=token is not None)
+    _document(app, recognizer, with_token=token is not None)
     app.add_middleware(Guard, limits=recognizer.limits, measures=measures, token=token)
     return app
 
@@ -319,8 +320,8 @@ def _showing(content: bytes, kind: str) -> Any:
     return show
 
 
-def _document(app: FastAPI, *, with_token: bool) -> None:
-    """Complete the OpenAPI document with the bodies, which are read by hand, and the token."""
+def _document(app: FastAPI, recognizer: Recognizer, *, with_token: bool) -> None:
+    """Complete the OpenAPI document: bodies, which are read by hand, their sizes, and the token."""
     document = app.openapi()
     parts = document.setdefault("components", {}).setdefault("schemas", {})
     for kind in (schemas.Features, schemas.NewClass):
@@ -329,6 +330,17 @@ def _document(app: FastAPI, *, with_token: bool) -> None:
         parts[kind.__name__] = schema
     for name in ("HTTPValidationError", "ValidationError"):
         parts.pop(name, None)
+    number = {"type": "number", "minimum": -LARGEST, "maximum": LARGEST}
+    rows, n_features = parts["Features"]["properties"]["features"], recognizer.n_features
+    rows["maxItems"] = recognizer.limits.batch
+    rows["items"].update(minItems=n_features, maxItems=n_features, items=number)
+    names = list(recognizer.attributes.names)
+    of_names = {"type": "object", "additionalProperties": number}
+    if recognizer.encoder is None:
+        of_names["propertyNames"] = {"enum": names}
+    in_order = {"type": "array", "items": number, "minItems": len(names), "maxItems": len(names)}
+    for name in ("Trial", "NewClass"):
+        parts[name]["properties"]["attributes"]["anyOf"] = [of_names, in_order, {"type": "null"}]
     if with_token:
         document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         document["security"] = [{"token": []}]

@@ -69,18 +69,26 @@ class Batcher:
         self._max_rows = max_rows
         self._observe = observe
         self._waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name="zslearn-batches", daemon=True)
-        self._thread.start()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
 
     def submit(self, job: Job) -> Future[tuple[list[Answer], NDArray[Any]]]:
         """Have a job done: its answers, and the features that they were made of."""
-        self._waiting.put(job)
+        with self._lock:
+            # An application may be started again after it was closed.
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, daemon=True)
+                self._thread.start()
+            self._waiting.put(job)
         return job.done
 
     def close(self) -> None:
         """Finish what waits, then end the thread."""
-        self._waiting.put(None)
-        self._thread.join(timeout=10)
+        with self._lock:
+            if self._thread is not None:
+                self._waiting.put(None)
+                self._thread.join(timeout=10)
+                self._thread = None
 
     def _work(self) -> None:
         job = self._waiting.get()

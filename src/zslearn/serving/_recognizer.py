@@ -111,7 +111,8 @@ class Recognizer:
         said = self.file.about.get("signatures")
         said = said if isinstance(said, Mapping) else {}
         self.encoder: str | None = str(said["encoder"]) if said.get("kind") == "text" else None
-        self._texts = said.get("texts") if isinstance(said.get("texts"), Mapping) else {}
+        texts = said.get("texts")
+        self._texts: Mapping[str, Any] = texts if isinstance(texts, Mapping) else {}
         self._table: SignatureTable = self.file.model.signature_table_
         self.attributes = Attributes.of(self._table)
         self._lock = threading.Lock()
@@ -200,6 +201,8 @@ class Recognizer:
         """One vector for what is said of a class."""
         with self._encoder_lock:
             if self.encoder == "backbone":
+                if self.backbone is None:
+                    raise Refusal(422, "The model does not say which network made its texts.")
                 table = text_features({"new": texts}, backbone=self.backbone)
             else:
                 # Nothing of a request is left on the disk.
@@ -373,8 +376,11 @@ class Recognizer:
     ) -> list[Answer]:
         """Rank the classes of images; see :func:`answers`."""
         model = snapshot.model
-        candidates = {"seen": model.seen_classes_, "described": model.unseen_classes_}.get(among)
-        if candidates is not None and not len(candidates):
+        candidates = None
+        if among != "all":
+            labels = model.seen_classes_ if among == "seen" else model.unseen_classes_
+            candidates = labels.tolist()
+        if candidates is not None and not candidates:
             raise Refusal(422, "This model has no classes that are described only.")
         file = replace(self.file, model=model)
         return answers(file, X, frozenset(snapshot.added), candidates, top=top, why=why)

@@ -256,6 +256,11 @@ async function addClass(event) {
   event.preventDefault();
   const name = $("name").value.trim();
   const described = description();
+  if (!name) {
+    say("describe-message", "Give the class a name.", true);
+    $("name").focus();
+    return;
+  }
   if (!described) {
     say("describe-message", state.about.described_by === "text" ? "Say something of the class." : "Every attribute is 0: move a slider, or begin with a copy.", true);
     return;
