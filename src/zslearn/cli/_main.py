@@ -68,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
         _imagenet,
         _predict,
         _report,
+        _serve,
         _signatures,
     )
 
@@ -96,6 +97,7 @@ def _parser() -> argparse.ArgumentParser:
         _signatures,
         _export,
         _report,
+        _serve,
     ):
         module.add_parsers(commands, common)
     return parser
