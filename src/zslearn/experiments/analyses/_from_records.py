@@ -1,0 +1,115 @@
+"""Records of a benchmark that an analysis reads, or has computed where there are none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypedDict, Unpack
+
+from zslearn.datasets import ZeroShotDataset
+from zslearn.experiments._protocol import Protocol
+from zslearn.experiments._records import whole_records
+from zslearn.experiments._runs import run_benchmark
+from zslearn.experiments.analyses._pieces import QUICK, Say, chosen_methods, chosen_seeds
+
+
+class RecordOptions(TypedDict, total=False):
+    """How an analysis of records gets them.
+
+    `runs`: folder of records that are only read, whatever they were run with; nothing is computed
+    then. `grid`, `n_splits`, `resume`, `progress`, `n_jobs`, `say` and `command` are those of
+    :func:`~zslearn.experiments.run_benchmark`, with "fast" for the grid "quick".
+    """
+
+    runs: Path | str | None
+    grid: str
+    n_splits: int
+    resume: bool
+    progress: bool
+    n_jobs: int | None
+    say: Say
+    command: str | None
+
+
+def benchmark_records(
+    data: ZeroShotDataset | None,
+    out: Path | str,
+    *,
+    methods: str | Sequence[str] | None,
+    seeds: int | Sequence[int] | None,
+    settings: Sequence[str] = ("zsl", "gzsl"),
+    protocols: Sequence[str | Protocol] = ("default",),
+    grids: Sequence[str | None] | None = None,
+    **options: Unpack[RecordOptions],
+) -> list[dict[str, Any]]:
+    """Whole records of methods, read from `runs` or run into `out`.
+
+    Parameters
+    ----------
+    data : ZeroShotDataset or None
+        What methods are run on; with `runs` only records of its name and split are kept.
+    out : path
+        Where records are written.
+    methods : str or sequence of str or None
+        Names of methods; None: all that `runs` has.
+    seeds : int or sequence of int or None
+        Which seeds; None: 0, or all that `runs` has.
+    settings : sequence of {"zsl", "gzsl"}
+        Which settings.
+    protocols : sequence of str or Protocol
+        Under which each method is run.
+    grids : sequence of str or None, optional
+        The grid of each protocol; by default that of the protocol, or `grid` of the options.
+    **options
+        See :class:`RecordOptions`.
+
+    Returns
+    -------
+    list of dict
+        Without those of failed runs.
+    """
+    names = None if methods is None else chosen_methods(methods)
+    numbers = None if seeds is None else chosen_seeds(seeds)
+    runs = options.get("runs")
+    if runs is not None:
+        found = whole_records(runs)
+    else:
+        if data is None or not names:
+            raise ValueError("Without data or methods there is nothing to run: name records.")
+        kept = {key: options[key] for key in _PASSED if key in options}  # type: ignore[literal-required]
+        grid = options.get("grid")
+        if grids is None:
+            grids = [None if grid in (None, QUICK) else grid] * len(protocols)
+        paths: list[Path] = []
+        for protocol, of_protocol in zip(protocols, grids, strict=True):
+            folds = (
+                {"n_splits": options["n_splits"]}
+                if protocol == "default" and "n_splits" in options
+                else {}
+            )
+            paths += run_benchmark(
+                data,
+                names,
+                out,
+                settings=settings,
+                seeds=numbers or (0,),
+                protocol=protocol,
+                grid=of_protocol,
+                **folds,
+                **kept,
+            )
+        found = whole_records(paths)
+    found = [record for record in found if "failed" not in record and record["setting"] in settings]
+    if data is not None:
+        found = [r for r in found if r["dataset"] == data.name and r["split"] == data.split]
+    if names is not None:
+        found = [record for record in found if record["method"] in names]
+    if numbers is not None:
+        found = [record for record in found if record.get("seed") in numbers]
+    if not found:
+        where = out if runs is None else runs
+        raise ValueError(f"There are no such records in {where}.")
+    return found
+
+
+_PASSED = ("resume", "progress", "n_jobs", "say", "command")
