@@ -30,7 +30,7 @@ from zslearn.experiments.analyses._phantoms import (
     analyze_phantoms,
     components_for_variance,
 )
-from zslearn.experiments.analyses._pieces import QUICK, Piece, PieceRunner, RunOptions
+from zslearn.experiments.analyses._pieces import Piece, PieceRunner, RunOptions
 from zslearn.experiments.analyses._protocols import (
     ProtocolDisplay,
     analyze_protocol,
@@ -38,7 +38,12 @@ from zslearn.experiments.analyses._protocols import (
     protocol_choices,
 )
 from zslearn.experiments.analyses._ranking import RanksDisplay, analyze_ranks
-from zslearn.experiments.analyses._registry import ANALYSES, Analysis
+from zslearn.experiments.analyses._registry import (
+    ANALYSES,
+    Analysis,
+    run_analysis,
+    summarize_analysis,
+)
 from zslearn.experiments.analyses._regressors import RegressorsDisplay, analyze_regressors
 from zslearn.experiments.analyses._seen_classes import (
     SeenClassesDisplay,
@@ -48,7 +53,6 @@ from zslearn.experiments.analyses._seen_classes import (
 
 __all__ = [
     "ANALYSES",
-    "QUICK",
     "Analysis",
     "AnalysisDisplay",
     "ComponentsDisplay",
@@ -87,6 +91,8 @@ __all__ = [
     "distance_groups",
     "knn_overlap",
     "protocol_choices",
+    "run_analysis",
+    "summarize_analysis",
     "unseen_exemplars",
     "with_fewer_seen",
     "with_ideal_half",

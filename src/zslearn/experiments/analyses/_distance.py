@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -71,7 +72,7 @@ def distance_groups(
     if not bounds or bounds != sorted(set(bounds)):
         raise ValueError(f"edges ascend; got {list(edges)}.")
     names = [f"up to {bounds[0]:g}"]
-    names += [f"above {a:g}, up to {b:g}" for a, b in zip(bounds, bounds[1:], strict=False)]
+    names += [f"above {a:g}, up to {b:g}" for a, b in pairwise(bounds)]
     names += [f"above {bounds[-1]:g}"]
     places = np.searchsorted(bounds, values, side="left")
     return {label: names[place] for label, place in zip(distances, places, strict=True)}

@@ -179,8 +179,9 @@ def analyze_exemplars(
     -------
     DataFrame
         One row per number, with the column `k`: "knn_overlap" is at 40 % of the unseen classes, and
-        "knn_overlap_at_k" for every k. "distance_correlation" is that of :func:`distance_correlation`,
-        "pearson_of_pairs" and "spearman_of_pairs" are over pairs of different classes.
+        "knn_overlap_at_k" for every k. "distance_correlation" goes by rows of the matrices, see
+        :func:`distance_correlation`; "pearson_of_pairs" and "spearman_of_pairs" go by pairs of
+        different classes.
     """
     if [methods] != ["EXEM (1NN)"] and list(methods) != ["EXEM (1NN)"]:
         raise ValueError("Exemplars are those of EXEM (1NN); other methods predict none.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -10,15 +10,15 @@ from zslearn.datasets import ZeroShotDataset
 from zslearn.experiments._protocol import Protocol
 from zslearn.experiments._records import whole_records
 from zslearn.experiments._runs import run_benchmark
-from zslearn.experiments.analyses._pieces import QUICK, Say, chosen_methods, chosen_seeds
+from zslearn.experiments.analyses._pieces import Say, chosen_methods, chosen_seeds
 
 
 class RecordOptions(TypedDict, total=False):
     """How an analysis of records gets them.
 
     `runs`: folder of records that are only read, whatever they were run with; nothing is computed
-    then. `grid`, `n_splits`, `resume`, `progress`, `n_jobs`, `say` and `command` are those of
-    :func:`~zslearn.experiments.run_benchmark`, with "fast" for the grid "quick".
+    then. `grid` (by default "quick"), `n_splits`, `resume`, `progress`, `n_jobs`, `say` and
+    `command` are those of :func:`~zslearn.experiments.run_benchmark`.
     """
 
     runs: Path | str | None
@@ -39,7 +39,7 @@ def benchmark_records(
     seeds: int | Sequence[int] | None,
     settings: Sequence[str] = ("zsl", "gzsl"),
     protocols: Sequence[str | Protocol] = ("default",),
-    grids: Sequence[str | None] | None = None,
+    settings_of: Mapping[str, Sequence[str]] | None = None,
     **options: Unpack[RecordOptions],
 ) -> list[dict[str, Any]]:
     """Whole records of methods, read from `runs` or run into `out`.
@@ -58,8 +58,8 @@ def benchmark_records(
         Which settings.
     protocols : sequence of str or Protocol
         Under which each method is run.
-    grids : sequence of str or None, optional
-        The grid of each protocol; by default that of the protocol, or `grid` of the options.
+    settings_of : mapping of str to sequence of str, optional
+        Of a protocol, by its name, the settings to run where these are fewer.
     **options
         See :class:`RecordOptions`.
 
@@ -77,25 +77,21 @@ def benchmark_records(
         if data is None or not names:
             raise ValueError("Without data or methods there is nothing to run: name records.")
         kept = {key: options[key] for key in _PASSED if key in options}  # type: ignore[literal-required]
-        grid = options.get("grid")
-        if grids is None:
-            grids = [None if grid in (None, QUICK) else grid] * len(protocols)
         paths: list[Path] = []
-        for protocol, of_protocol in zip(protocols, grids, strict=True):
-            folds = (
-                {"n_splits": options["n_splits"]}
-                if protocol == "default" and "n_splits" in options
-                else {}
-            )
+        for protocol in protocols:
+            name = protocol if isinstance(protocol, str) else protocol.name
+            own = {"n_splits": options["n_splits"]} if _takes_folds(name, options) else {}
+            # A protocol whose grid is what it changes keeps it.
+            grid = getattr(protocol, "grid", "fast")
             paths += run_benchmark(
                 data,
                 names,
                 out,
-                settings=settings,
+                settings=(settings_of or {}).get(name, settings),
                 seeds=numbers or (0,),
                 protocol=protocol,
-                grid=of_protocol,
-                **folds,
+                grid=options.get("grid", "quick") if grid == "fast" else grid,
+                **own,
                 **kept,
             )
         found = whole_records(paths)
@@ -110,6 +106,11 @@ def benchmark_records(
         where = out if runs is None else runs
         raise ValueError(f"There are no such records in {where}.")
     return found
+
+
+def _takes_folds(protocol: str, options: RecordOptions) -> bool:
+    """Whether the number of folds is the caller's: a protocol of one's own has its own."""
+    return protocol == "default" and "n_splits" in options
 
 
 _PASSED = ("resume", "progress", "n_jobs", "say", "command")

@@ -1,9 +1,9 @@
 """How many phantom classes SynC needs (appendix D of the paper).
 
-The number of phantoms is a share of the seen classes: centroids of k-means below 1, the seen classes
-themselves at 1, and random combinations of two beside them above 1. Beside it the share of principal
-components that hold 95 % of the variance of one-versus-others classifiers: where it is small,
-classes are alike and few base classifiers do.
+The number of phantoms is a share of the seen classes: centroids of k-means below 1, the seen
+classes themselves at 1, and random combinations of two beside them above 1. Beside it the share of
+principal components that hold 95 % of the variance of one-versus-others classifiers: where it is
+small, classes are alike and few base classifiers do.
 """
 
 from __future__ import annotations

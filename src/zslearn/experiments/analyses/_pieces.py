@@ -11,7 +11,7 @@ import json
 import shutil
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -33,8 +33,6 @@ from zslearn.model_selection import GridEdgeWarning, ZeroShotSearchCV
 from zslearn.utils import fingerprint, name_some, progress_bar, to_numpy, warn_user
 
 Say = Callable[[str], None]
-#: A small grid, for a first look.
-QUICK = "quick"
 
 
 class RunOptions(TypedDict, total=False):
@@ -129,10 +127,8 @@ class PieceRunner:
         self.analysis = analysis
         self.data = data
         self.out = Path(out)
-        if grid not in (QUICK, *GRIDS):
-            raise ValueError(
-                f"There is no grid named {grid!r}; there are: {QUICK}, {', '.join(GRIDS)}."
-            )
+        if grid not in GRIDS:
+            raise ValueError(f"There is no grid named {grid!r}; there are: {', '.join(GRIDS)}.")
         self.grid = grid
         self.protocol = Protocol("default", n_splits)
         self.resume = resume
@@ -338,16 +334,7 @@ class _WithoutSome(TuningOptions):
 
     def grid_of(self, estimator: Any, *, without: Sequence[str] = ()) -> list[dict[str, Any]]:
         """The values to search, without those that were set."""
-        without = (*without, *self.not_searched)
-        if self.grid != QUICK:
-            return super().grid_of(estimator, without=without)
-        parts = replace(self, grid="fast").grid_of(estimator, without=without)
-        return [{name: _thinned(list(values)) for name, values in part.items()} for part in parts]
-
-
-def _thinned(values: list[Any]) -> list[Any]:
-    """The ends and the middle of a list."""
-    return values if len(values) <= 3 else [values[0], values[len(values) // 2], values[-1]]
+        return super().grid_of(estimator, without=(*without, *self.not_searched))
 
 
 def chosen_seeds(seeds: int | Sequence[int]) -> list[int]:

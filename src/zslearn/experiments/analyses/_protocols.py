@@ -27,11 +27,14 @@ _LABELS = {
 BASE = "default"
 
 
-def protocol_choices(*, paper_grid: bool = False) -> list[Protocol]:
+def protocol_choices(n_seen: int | None = None, *, paper_grid: bool = False) -> list[Protocol]:
     """Protocols that differ from the default one in a single part.
 
     Parameters
     ----------
+    n_seen : int, optional
+        Number of seen classes: where five folds leave no class over, what is done with such
+        classes is no choice.
     paper_grid : bool, default=False
         Whether the paper's grids are among them, which take long.
 
@@ -40,18 +43,23 @@ def protocol_choices(*, paper_grid: bool = False) -> list[Protocol]:
     list of Protocol
         Three and ten folds, remaining classes never validated, the median distance of signatures
         over all classes, a tenth of the images held aside, factors as the folds give them.
+
+    Examples
+    --------
+    >>> from zslearn.experiments.analyses import protocol_choices
+    >>> [protocol.name for protocol in protocol_choices(150)][:3]
+    ['three folds', 'ten folds', 'scale of all classes']
     """
-    choices = [
+    dropped = [Protocol("remainder dropped", remainder="drop")]
+    return [
         Protocol("three folds", 3),
         Protocol("ten folds", 10),
-        # Seven folds, so that there is a remainder on most data sets.
-        Protocol("seven folds", 7),
-        Protocol("seven folds, remainder dropped", 7, remainder="drop"),
+        *(dropped if n_seen is None or n_seen % 5 else []),
         Protocol("scale of all classes", signature_scale="all"),
         Protocol("a tenth held aside", held_out=0.1),
         Protocol("factor not rescaled", rescale_bias=False),
+        *([Protocol("paper grid", grid="paper")] if paper_grid else []),
     ]
-    return [*choices, Protocol("paper grid", grid="paper")] if paper_grid else choices
 
 
 def analyze_protocol(
@@ -75,7 +83,7 @@ def analyze_protocol(
     methods : str or sequence of str, optional
         Names of methods; by default "ESZSL", or all that `runs` has.
     seeds : int or sequence of int, optional
-        Seeds of the folds; by default 0 to 2, or all that `runs` has.
+        Seeds of the folds; by default 0 and 1, or all that `runs` has.
     protocols : sequence of Protocol, optional
         What is compared with the default protocol; by default :func:`protocol_choices`.
     versions : mapping of str to ZeroShotDataset, optional
@@ -95,15 +103,23 @@ def analyze_protocol(
     compare_protocols : The same from records that are read already.
     """
     reading = options.get("runs") is not None
-    chosen = protocol_choices() if protocols is None else list(protocols)
+    n_seen = None if data is None else len(data.seen_classes)
+    chosen = protocol_choices(n_seen) if protocols is None else list(protocols)
     taken = [protocol.name for protocol in chosen if protocol.name == BASE]
     if taken:
         raise ValueError(f"A protocol to compare cannot be called {BASE!r}.")
     common: dict[str, Any] = {
         "methods": methods or (None if reading else METHODS),
-        "seeds": (None if reading else (0, 1, 2)) if seeds is None else seeds,
+        "seeds": (None if reading else (0, 1)) if seeds is None else seeds,
     }
-    records = benchmark_records(data, out, protocols=[BASE, *chosen], **common, **options)
+    # In the conventional setting nothing is held aside and no factor is found.
+    alike = [
+        p.name for p in chosen if p.definition("zsl")[1:] == Protocol(BASE).definition("zsl")[1:]
+    ]
+    only = {p.name: ("gzsl",) for p in chosen if p.name in alike and p.grid == "fast"}
+    records = benchmark_records(
+        data, out, protocols=[BASE, *chosen], settings_of=only, **common, **options
+    )
     numbers = numbers_of(records)
     for name, other in ({} if reading else versions or {}).items():
         found = numbers_of(
@@ -131,7 +147,9 @@ def compare_protocols(records: pd.DataFrame, *, base: str = BASE) -> pd.DataFram
     """
     if base not in set(records["protocol"]):
         raise ValueError(f"There are no records of the protocol {base!r} to compare with.")
-    kept = records[[COMPARED.get(m) == s for m, s in zip(records.metric, records.setting)]]
+    kept = records[
+        [COMPARED.get(m) == s for m, s in zip(records.metric, records.setting, strict=True)]
+    ]
     keys = ["dataset", "split", "features", "semantic", "method", "metric"]
     rows = []
     for key, part in kept.groupby(keys, sort=False, dropna=False):

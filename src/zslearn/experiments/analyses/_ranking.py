@@ -91,7 +91,7 @@ def rankable(records: pd.DataFrame, metric: str) -> pd.DataFrame:
         NaN where a method lacks a number.
     """
     kept = records[(records["metric"] == metric) & (records["protocol"] == "default")]
-    kept = kept[kept["grid"].isin(["", "fast"])] if kept["grid"].nunique() > 1 else kept
+    kept = kept[kept["grid"] == "fast"] if kept["grid"].nunique() > 1 else kept
     twice = kept.duplicated(["method", *_COLUMN], keep=False)
     if twice.any():
         names = sorted(set(kept.loc[twice, "method"]))
