@@ -45,7 +45,8 @@ def test_version(capsys):
             ["demos"],
             "zslearn: error: there is no command 'demos'. Did you mean 'demo'? "
             "There are: demo, data, features, fit, tune, predict, evaluate, add-class, bench, "
-            "table, signatures, export, report, analyze. (see zslearn --help)",
+            "table, bench-imagenet, demo-imagenet, signatures, export, report, analyze. "
+            "(see zslearn --help)",
         ),
         (
             ["data", "burn"],

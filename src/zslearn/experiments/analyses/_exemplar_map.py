@@ -61,7 +61,9 @@ def analyze_exemplar_map(
     runner = PieceRunner("exemplar-map", data, out, **options)
     depends = (n_classes, n_images)
     pieces = [
-        Piece("EXEM (1NN)", seed, partial(_place, runner, seed, *depends), {}, depends)
+        Piece(
+            "EXEM (1NN)", seed, partial(_place, runner, seed, *depends), {"of": "points"}, depends
+        )
         for seed in chosen_seeds(seeds)
     ]
     runner.run(pieces)

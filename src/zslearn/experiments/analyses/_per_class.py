@@ -77,7 +77,7 @@ def analyze_per_class(
         return {"metrics": {"per_class_accuracy": accuracy}, **found, "predicted": names}
 
     pieces = [
-        Piece(method, seed, partial(compute, method, seed))
+        Piece(method, seed, partial(compute, method, seed), {"of": "classes"})
         for seed in chosen_seeds(seeds)
         for method in chosen_methods(methods)
     ]
