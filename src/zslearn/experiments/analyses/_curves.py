@@ -47,8 +47,9 @@ def analyze_curves(
     -------
     DataFrame
         One row per point: `dataset`, `split`, `method`, `seed`, `acc_unseen`, `acc_seen`, `bias`
-        (NaN stands for −∞), `harmonic`, `ausuc`, and `mark`: "without" at the factor 0,
-        "calibrated" at the calibration factor, else nothing.
+        (NaN stands for −∞, or where a record lacks it), `harmonic`, `ausuc`, and `mark`: "without"
+        at the factor 0, "calibrated" at the calibration factor, both where they are one point, else
+        nothing.
     """
     records = benchmark_records(
         data,
@@ -58,7 +59,7 @@ def analyze_curves(
         settings=("gzsl",),
         **options,
     )
-    parts = [_points(record) for record in records if record.get("curve", {}).get("bias")]
+    parts = [_points(record) for record in records if record.get("curve", {}).get("acc_unseen")]
     if not parts:
         raise ValueError(
             "None of the records has a curve: run the generalized setting (zslearn bench)."
@@ -70,13 +71,16 @@ def _points(record: dict[str, Any]) -> pd.DataFrame:
     """The points of one record."""
     curve = record["curve"]
     unseen, seen = np.array(curve["acc_unseen"]), np.array(curve["acc_seen"])
-    bias = np.array([np.nan if b is None else b for b in curve["bias"]], dtype=float)
+    # Records of former versions have no factors.
+    factors = curve.get("bias") or [None] * len(unseen)
+    bias = np.array([np.nan if b is None else b for b in factors], dtype=float)
     marks = np.full(len(bias), "", dtype=object)
-    ordered = np.where(np.isnan(bias), -np.inf, bias)
-    factors = {"without": 0.0, "calibrated": record.get("calibration_factor")}
-    for name, factor in factors.items():
-        if factor is not None:
-            marks[max(int(np.searchsorted(ordered, factor, side="right")) - 1, 0)] = name
+    metrics = record["metrics"]
+    for name, prefix in (("without", ""), ("calibrated", "calibrated_")):
+        point = [metrics.get(f"{prefix}{side}") for side in ("unseen", "seen")]
+        if None not in point:
+            apart = np.hypot(unseen - point[0], seen - point[1])
+            marks[int(apart.argmin())] += name if not marks[int(apart.argmin())] else f" {name}"
     return pd.DataFrame(
         {
             "dataset": record["dataset"],
@@ -115,7 +119,7 @@ class CurvesDisplay(AnalysisDisplay):
             style = method_style(str(method)).plot_options
             ax.plot(100 * part["acc_unseen"], 100 * part[y], label=label, **style)
             for name, (marker, _) in _MARKS.items():
-                point = part[part["mark"] == name]
+                point = part[part["mark"].str.contains(name)]
                 color = style["color"]
                 ax.plot(100 * point["acc_unseen"], 100 * point[y], marker, color=color, ms=5)
         ax.set_xlabel("accuracy on images of unseen classes (%)")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from zslearn.datasets import ZeroShotDataset
+from zslearn.experiments._names import same_features
 from zslearn.experiments._protocol import Protocol
 from zslearn.experiments._records import whole_records
 from zslearn.experiments._runs import run_benchmark
@@ -47,7 +48,7 @@ def benchmark_records(
     Parameters
     ----------
     data : ZeroShotDataset or None
-        What methods are run on; with `runs` only records of its name and split are kept.
+        What methods are run on; with `runs` only records of it are kept.
     out : path
         Where records are written.
     methods : str or sequence of str or None
@@ -97,7 +98,7 @@ def benchmark_records(
         found = whole_records(paths)
     found = [record for record in found if "failed" not in record and record["setting"] in settings]
     if data is not None:
-        found = [r for r in found if r["dataset"] == data.name and r["split"] == data.split]
+        found = [record for record in found if _is_of(record, data)]
     if names is not None:
         found = [record for record in found if record["method"] in names]
     if numbers is not None:
@@ -106,6 +107,13 @@ def benchmark_records(
         where = out if runs is None else runs
         raise ValueError(f"There are no such records in {where}.")
     return found
+
+
+def _is_of(record: dict[str, Any], data: ZeroShotDataset) -> bool:
+    """Whether a record is of a data set: its split, features and kind of signatures too."""
+    own = (data.name, data.split, data.semantic)
+    found = (record["dataset"], record["split"], record.get("semantic", ""))
+    return found == own and same_features(record["features"], data.features)
 
 
 def _takes_folds(protocol: str, options: RecordOptions) -> bool:

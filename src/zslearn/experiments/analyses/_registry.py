@@ -239,7 +239,7 @@ def _curve_summary(frame: pd.DataFrame) -> pd.DataFrame:
     runs = frame.drop_duplicates(["method", "seed", "ausuc"]).groupby("method")["ausuc"]
     table = pd.DataFrame({"AUSUC": runs.agg(_mean_cell)})
     for mark, title in (("without", "H without a factor"), ("calibrated", "H calibrated")):
-        at = frame[frame["mark"] == mark].groupby("method")["harmonic"]
+        at = frame[frame["mark"].str.contains(mark)].groupby("method")["harmonic"]
         table[title] = at.agg(_mean_cell)
     order = runs.mean().sort_values(ascending=False, kind="stable").index
     return table.loc[order].fillna("–")
