@@ -179,7 +179,7 @@ def save_critical_difference(
     title : str
         What stands above.
     """
-    size = _picture_size(ranks, difference)
+    size = picture_size(ranks, difference)
     figure = new_figure(figsize=size)
     axes = figure.subplots()
     draw_critical_difference(axes, ranks, difference)
@@ -188,7 +188,7 @@ def save_critical_difference(
     save_figure(figure, path)
 
 
-def _picture_size(ranks: pd.Series, difference: float) -> tuple[float, float]:
+def picture_size(ranks: pd.Series, difference: float) -> tuple[float, float]:
     """Inches that the names need."""
     values = np.sort(_finite_ranks(ranks, difference))
     depth = 0.35 * len(alike_places(values, difference)) + 1.0 - (-len(values) // 2)

@@ -12,7 +12,11 @@ import pandas as pd
 from zslearn.datasets import ZeroShotDataset
 from zslearn.experiments._palette import method_style
 from zslearn.experiments.analyses._display import AnalysisDisplay, plain_legend
-from zslearn.experiments.analyses._from_records import RecordOptions, benchmark_records
+from zslearn.experiments.analyses._from_records import (
+    RecordOptions,
+    benchmark_records,
+    of_one_protocol,
+)
 from zslearn.metrics import harmonic_mean
 
 METHODS = ("ESZSL", "Gaussian EXEM")
@@ -46,8 +50,8 @@ def analyze_curves(
     Returns
     -------
     DataFrame
-        One row per point: `dataset`, `split`, `method`, `seed`, `acc_unseen`, `acc_seen`, `bias`
-        (NaN stands for −∞, or where a record lacks it), `harmonic`, `ausuc`, and `mark`: "without"
+        One row per point: `run`, `dataset`, `split`, `method`, `seed`, `acc_unseen`, `acc_seen`,
+        `bias` (NaN stands for −∞, or where a record lacks it), `harmonic`, `ausuc`, and `mark`: "without"
         at the factor 0, "calibrated" at the calibration factor, both where they are one point, else
         nothing.
     """
@@ -59,12 +63,14 @@ def analyze_curves(
         settings=("gzsl",),
         **options,
     )
-    parts = [_points(record) for record in records if record.get("curve", {}).get("acc_unseen")]
+    curves = [record for record in records if record.get("curve", {}).get("acc_unseen")]
+    parts = [_points(record) for record in of_one_protocol(curves)]
     if not parts:
         raise ValueError(
             "None of the records has a curve: run the generalized setting (zslearn bench)."
         )
-    return pd.concat(parts, ignore_index=True)
+    numbered = [part.assign(run=number) for number, part in enumerate(parts)]
+    return pd.concat(numbered, ignore_index=True)
 
 
 def _points(record: dict[str, Any]) -> pd.DataFrame:
@@ -104,16 +110,16 @@ class CurvesDisplay(AnalysisDisplay):
     best method first. A circle is without calibration, a diamond calibrated.
     """
 
-    columns = ("method", "seed", "acc_unseen", "acc_seen", "harmonic", "ausuc", "mark")
+    columns = ("run", "method", "seed", "acc_unseen", "acc_seen", "harmonic", "ausuc", "mark")
     panels = ("seen-unseen", "harmonic")
 
     def _draw(self, ax: Any, panel: str) -> None:
         y = "acc_seen" if panel == "seen-unseen" else "harmonic"
-        runs = self.frame.drop_duplicates(["method", "seed", "ausuc"])
+        runs = self.frame.drop_duplicates("run")
         areas = runs.groupby("method")["ausuc"].agg(["mean", "std"])
         for method in areas.sort_values("mean", ascending=False, kind="stable").index:
             part = self.frame[self.frame["method"] == method]
-            part = part[part["seed"].eq(part["seed"].iloc[0]) | part["seed"].isna()]
+            part = part[part["run"] == part["run"].iloc[0]]
             area, spread = areas.loc[method, "mean"], areas.loc[method, "std"]
             label = f"{method} ({area:.3f}{'' if np.isnan(spread) else f' ± {spread:.3f}'})"
             style = method_style(str(method)).plot_options
@@ -123,7 +129,9 @@ class CurvesDisplay(AnalysisDisplay):
                 color = style["color"]
                 ax.plot(100 * point["acc_unseen"], 100 * point[y], marker, color=color, ms=5)
         ax.set_xlabel("accuracy on images of unseen classes (%)")
-        ax.set_ylabel("of seen classes (%)" if y == "acc_seen" else "harmonic mean (%)")
+        ax.set_ylabel(
+            "accuracy on images of seen classes (%)" if y == "acc_seen" else "harmonic mean (%)"
+        )
         ax.set_xlim(left=0)
         ax.set_ylim(bottom=0)
         plain_legend(ax, title="AUSUC; circle: no factor, diamond: calibrated", title_fontsize=8)

@@ -90,13 +90,17 @@ class AnalysisDisplay:
             raise ValueError(f"There is no picture {panel!r}; there are: {self.panels}.")
         if ax is None:
             pyplot = import_optional("matplotlib.pyplot", type(self).__name__)
-            _, ax = pyplot.subplots(figsize=self.size, layout="constrained")
+            _, ax = pyplot.subplots(figsize=self._size(), layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
         self._draw(ax, panel)
         return self
 
     def _draw(self, ax: Any, panel: str) -> None:
+        """Draw one of `panels`; each kind of picture has its own."""
         raise NotImplementedError
+
+    def _size(self) -> tuple[float, float]:
+        return self.size
 
     def save(self, folder: Path | str, name: str) -> list[Path]:
         """Write every picture as SVG and as PNG.
@@ -117,7 +121,7 @@ class AnalysisDisplay:
         folder.mkdir(parents=True, exist_ok=True)
         paths = []
         for panel in self.panels:
-            figure = new_figure(figsize=self.size)
+            figure = new_figure(figsize=self._size())
             self.plot(figure.subplots(), panel=panel)
             for kind in ("svg", "png"):
                 path = folder / f"{'-'.join(part for part in (name, panel) if part)}.{kind}"

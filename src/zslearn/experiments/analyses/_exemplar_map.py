@@ -128,7 +128,7 @@ class ExemplarMapDisplay(AnalysisDisplay):
             )
             ax.scatter(real.x, real.y, marker="X", facecolor=color, edgecolor="white", **big)
             ax.annotate(
-                str(label)[-22:],
+                str(label)[:28],
                 (real.x, real.y),
                 xytext=(5, 5),
                 textcoords="offset points",

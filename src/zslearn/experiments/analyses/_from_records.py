@@ -109,6 +109,20 @@ def benchmark_records(
     return found
 
 
+def of_one_protocol(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Records of the default protocol where there are any, each method with one grid.
+
+    Of several grids of a method "fast" is kept, or the first.
+    """
+    default = [record for record in records if record.get("protocol", "default") == "default"]
+    found = default or list(records)
+    grids: dict[str, list[str]] = {}
+    for record in found:
+        grids.setdefault(record["method"], []).append(record.get("grid", ""))
+    chosen = {name: "fast" if "fast" in own else own[0] for name, own in grids.items()}
+    return [record for record in found if record.get("grid", "") == chosen[record["method"]]]
+
+
 def _is_of(record: dict[str, Any], data: ZeroShotDataset) -> bool:
     """Whether a record is of a data set: its split, features and kind of signatures too."""
     own = (data.name, data.split, data.semantic)

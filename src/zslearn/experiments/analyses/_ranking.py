@@ -9,10 +9,14 @@ from typing import Any, Unpack
 import pandas as pd
 
 from zslearn.datasets import ZeroShotDataset
-from zslearn.experiments._ranks import Ranking, draw_critical_difference, rank_methods
+from zslearn.experiments._ranks import Ranking, draw_critical_difference, picture_size, rank_methods
 from zslearn.experiments._records import numbers_of
 from zslearn.experiments.analyses._display import AnalysisDisplay
-from zslearn.experiments.analyses._from_records import RecordOptions, benchmark_records
+from zslearn.experiments.analyses._from_records import (
+    RecordOptions,
+    benchmark_records,
+    of_one_protocol,
+)
 
 METHODS = ("ESZSL", "CCA", "Gaussian EXEM")
 #: Metrics that methods are ranked by, and the setting they were tuned for.
@@ -70,7 +74,7 @@ def analyze_ranks(
         settings=(RANKED[metric],),
         **options,
     )
-    values = rankable(numbers_of(records), metric)
+    values = rankable(numbers_of(of_one_protocol(records)), metric)
     ranking = rank_methods(values, alpha=alpha)
     return ranks_frame(ranking, values, metric)
 
@@ -90,8 +94,7 @@ def rankable(records: pd.DataFrame, metric: str) -> pd.DataFrame:
     DataFrame
         NaN where a method lacks a number.
     """
-    kept = records[(records["metric"] == metric) & (records["protocol"] == "default")]
-    kept = kept[kept["grid"] == "fast"] if kept["grid"].nunique() > 1 else kept
+    kept = records[records["metric"] == metric]
     twice = kept.duplicated(["method", *_COLUMN], keep=False)
     if twice.any():
         names = sorted(set(kept.loc[twice, "method"]))
@@ -124,7 +127,10 @@ class RanksDisplay(AnalysisDisplay):
     """Picture of mean ranks on a line; bars join methods that do not differ."""
 
     columns = ("method", "mean_rank", "critical_difference")
-    size = (9.0, 4.6)
+
+    def _size(self) -> tuple[float, float]:
+        ranks = self.frame.set_index("method")["mean_rank"]
+        return picture_size(ranks, float(self.frame["critical_difference"].iloc[0]))
 
     def _draw(self, ax: Any, panel: str) -> None:
         ranks = self.frame.set_index("method")["mean_rank"]

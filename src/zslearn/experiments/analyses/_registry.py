@@ -236,7 +236,7 @@ def summarize_analysis(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _curve_summary(frame: pd.DataFrame) -> pd.DataFrame:
     """Areas and harmonic means of curves, a row per method."""
-    runs = frame.drop_duplicates(["method", "seed", "ausuc"]).groupby("method")["ausuc"]
+    runs = frame.drop_duplicates("run").groupby("method")["ausuc"]
     table = pd.DataFrame({"AUSUC": runs.agg(_mean_cell)})
     for mark, title in (("without", "H without a factor"), ("calibrated", "H calibrated")):
         at = frame[frame["mark"].str.contains(mark)].groupby("method")["harmonic"]
