@@ -45,7 +45,8 @@ def test_version(capsys):
             ["demos"],
             "zslearn: error: there is no command 'demos'. Did you mean 'demo'? "
             "There are: demo, data, features, fit, tune, predict, evaluate, add-class, bench, "
-            "table, signatures, export, report. (see zslearn --help)",
+            "table, bench-imagenet, demo-imagenet, signatures, export, report, analyze. "
+            "(see zslearn --help)",
         ),
         (
             ["data", "burn"],
@@ -62,7 +63,7 @@ def test_version(capsys):
         (
             ["bench", "glyphs", "--grid", "Fast"],
             "zslearn bench: error: --grid cannot be 'Fast'. Did you mean 'fast'? "
-            "There are: fast, paper, paper-googlenet. (see zslearn bench --help)",
+            "There are: fast, paper, paper-googlenet, quick. (see zslearn bench --help)",
         ),
     ],
 )

@@ -145,7 +145,7 @@ def _add_protocol(bench: argparse.ArgumentParser) -> None:
         choices=GRIDS,
         default=None,
         help="the values to search; paper is for ResNet's features, paper-googlenet for "
-        "GoogLeNet's (default: fast; with --protocol authors, paper)",
+        "GoogLeNet's, quick is a part of fast (default: fast; with --protocol authors, paper)",
     )
 
 

@@ -59,6 +59,7 @@ def _did_you_mean(word: str, known: Iterable[str]) -> str:
 def _parser() -> argparse.ArgumentParser:
     # Imported here so that `zslearn --version` does not wait for the whole library.
     from zslearn.cli import (
+        _analyze,
         _bench,
         _data,
         _demo,
@@ -98,6 +99,7 @@ def _parser() -> argparse.ArgumentParser:
         _export,
         _report,
         _serve,
+        _analyze,
     ):
         module.add_parsers(commands, common)
     return parser
