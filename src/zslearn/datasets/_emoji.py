@@ -59,7 +59,7 @@ def load_emoji(
     A class is labelled by its English name. Classes are all emoji outside people, their parts, and
     flags, that each of the seven styles draws, but for digits on keys and for four emoji whose
     drawings are mixed up in some style. The features are those of a network, the signature is the
-    sentence vector of the name and the keywords.
+    mean of two sentence vectors, of the name and of the keywords.
 
     In every split a fifth of the classes of each group of emoji is unseen, always the same: 189 of
     944. In "ns" one style of each seen class, another from class to class, is for testing. In
@@ -146,10 +146,10 @@ def load_emoji(
 
 
 def emoji_descriptions(folder: Path, classes: list[Emoji], language: str) -> dict[str, list[str]]:
-    """The texts that describe each class: its name, and its name with its keywords."""
+    """The texts that describe each class: its name, and its keywords."""
     texts = emoji_texts(folder, classes, language)
     return {
-        label: [name, f"{name}: {', '.join(keywords)}"] if keywords else [name]
+        label: [name, ", ".join(keywords)] if keywords else [name]
         for label, (name, keywords) in texts.items()
     }
 
