@@ -37,6 +37,11 @@ def add_images(verbs: Any, common: argparse.ArgumentParser) -> None:
         metavar="LANGUAGE",
         help="the language of the descriptions, as de (default: %(default)s)",
     )
+    images.add_argument(
+        "--others",
+        action="store_true",
+        help="also write emoji that are no classes of the data set, to a folder others",
+    )
     images.set_defaults(run=run_images)
 
 
@@ -59,7 +64,11 @@ def run_images(arguments: argparse.Namespace) -> int:
     """Write the pictures, and say where they are."""
     with warnings_as_lines():
         folder = save_emoji_images(
-            arguments.folder, arguments.split, language=arguments.language, progress=True
+            arguments.folder,
+            arguments.split,
+            language=arguments.language,
+            others=arguments.others,
+            progress=True,
         )
     print(plain(folder))
     return 0

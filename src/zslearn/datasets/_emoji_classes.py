@@ -193,19 +193,49 @@ def emoji_classes(folder: Path, icons: dict[str, Icons]) -> list[Emoji]:
     every style, (3) that is no digit on a key, and (4) whose drawing is that of no other emoji of
     (1) to (3) in any style: some packages lead "cricket", the insect, to the game.
     """
-    named = []
-    for item in _records(folder, "en"):
-        if item.get("group") in GROUPS and _KEYCAP not in item["hexcode"].split("-"):
-            # A colon cannot be in the name of a folder everywhere.
-            label = item["label"].replace(":", "")
-            name = icon_name(item["label"])
-            named.append(Emoji(label, item["emoji"], item["hexcode"], item["group"], name))
+    named = _named(folder)
     drawn = [e for e in named if all(of.resolve(e.icon) is not None for of in icons.values())]
     shared = set()
     for of_style in icons.values():
         counts = Counter(of_style.resolve(emoji.icon) for emoji in drawn)
         shared |= {emoji for emoji in drawn if counts[of_style.resolve(emoji.icon)] > 1}
     return [emoji for emoji in drawn if emoji not in shared]
+
+
+def _named(folder: Path) -> list[Emoji]:
+    """All emoji of the groups, but for digits on keys."""
+    named = []
+    for item in _records(folder, "en"):
+        if item.get("group") in GROUPS and _KEYCAP not in item["hexcode"].split("-"):
+            # A folder cannot have every name everywhere.
+            label = re.sub(r'[<>:"/\\|?*]', "", item["label"])
+            name = icon_name(item["label"])
+            named.append(Emoji(label, item["emoji"], item["hexcode"], item["group"], name))
+    return named
+
+
+def other_emoji(folder: Path, icons: dict[str, Icons]) -> dict[Emoji, list[str]]:
+    """Emoji of the same groups that are no classes, and the styles that draw them by their name.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of the packages.
+    icons : dict of str to Icons
+        The drawings of each style.
+
+    Returns
+    -------
+    dict of Emoji to list of str
+        In Unicode's order.
+    """
+    classes = set(emoji_classes(folder, icons))
+    found = {}
+    for emoji in _named(folder):
+        styles = [style for style, of in icons.items() if of.resolve(emoji.icon) == emoji.icon]
+        if styles and emoji not in classes:
+            found[emoji] = styles
+    return found
 
 
 def read_icons(folder: Path) -> dict[str, Icons]:

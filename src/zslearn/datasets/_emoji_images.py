@@ -8,8 +8,9 @@ import secrets
 from pathlib import Path
 
 from zslearn.datasets._emoji import emoji_descriptions, emoji_splits
+from zslearn.datasets._emoji_classes import other_emoji, read_icons
 from zslearn.datasets._emoji_packages import STYLES, find_emoji, sources
-from zslearn.datasets._emoji_pictures import load_pictures, read_catalogue
+from zslearn.datasets._emoji_pictures import draw_emoji, load_pictures, read_catalogue
 from zslearn.datasets._unpack import remove_tree
 from zslearn.utils import cache_folder, import_optional, progress_bar
 
@@ -23,6 +24,7 @@ def save_emoji_images(
     folder: str | os.PathLike[str] | None = None,
     cache: str | os.PathLike[str] | None = None,
     language: str = "en",
+    others: bool = False,
     progress: bool = False,
 ) -> Path:
     """Write the pictures of emoji to folders, with what describes the classes.
@@ -35,6 +37,9 @@ def save_emoji_images(
         The split, as of :func:`load_emoji`.
     folder, cache, language
         As of :func:`load_emoji`.
+    others : bool, default=False
+        Whether to write pictures as well of emoji that are no classes, since not every style draws
+        them, to a folder ``others``. The data set does not know them: a person may describe them.
     progress : bool, default=False
         Whether to show how far it is.
 
@@ -81,11 +86,27 @@ def save_emoji_images(
                     picture = image.fromarray(pictures[row, position])
                     picture.save(home / f"{styles[position]}.png")
                     step(1)
+        if others:
+            _write_others(temporary / "others", place, progress)
         _write_words(temporary, texts, chosen.unseen_classes.tolist())
         os.rename(temporary, path)
     finally:
         remove_tree(temporary)
     return path
+
+
+def _write_others(target: Path, place: Path, progress: bool) -> None:
+    """Draw what is no class, in the styles that have it."""
+    image = import_optional("PIL.Image", "Writing pictures")
+    icons = read_icons(place)
+    found = other_emoji(place, icons)
+    with progress_bar(progress, len(found), "Other emoji", unit="emoji") as step:
+        for emoji, styles in found.items():
+            home = target / emoji.label
+            home.mkdir(parents=True)
+            for style in styles:
+                image.fromarray(draw_emoji(icons[style], emoji)).save(home / f"{style}.png")
+            step(1)
 
 
 def _write_words(folder: Path, texts: dict[str, list[str]], unseen: list[str]) -> None:

@@ -155,7 +155,7 @@ def load_pictures(catalogue: Catalogue, *, progress: bool = False) -> NDArray[np
                 icons = Icons(catalogue.folder / style / main_file(style))
                 images = np.empty(shape, dtype=np.uint8)
                 for row, emoji in enumerate(catalogue.classes):
-                    images[row] = _draw(icons, emoji)
+                    images[row] = draw_emoji(icons, emoji)
                     drawn += 1
                     step(1)
                 return {"images": images}
@@ -172,7 +172,8 @@ def _is(arrays: dict[str, NDArray[Any]], key: str, shape: tuple[int, ...], dtype
     return found is not None and found.shape == shape and found.dtype == dtype
 
 
-def _draw(icons: Icons, emoji: Emoji) -> NDArray[np.uint8]:
+def draw_emoji(icons: Icons, emoji: Emoji) -> NDArray[np.uint8]:
+    """The picture of an emoji in one style; an error names the file and the icon."""
     name = icons.resolve(emoji.icon)
     if name is None:
         raise ValueError(f"{icons.path} has no drawing of {emoji.label!r}.")
