@@ -44,8 +44,8 @@ for k in (1, 5):
 # Asking in words
 # ---------------
 #
-# A description that is in no list becomes a class, and the pictures that fit it best among all unseen
-# ones come out. Names and keywords of the data set are not asked for it.
+# A description that is in no list becomes a class, and the pictures of unseen classes that fit it
+# best come out. What the data set says of them is not asked for this.
 
 words = "a smiling cat"
 search.add_classes({words: encode_text([words])[0]})

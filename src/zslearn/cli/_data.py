@@ -74,7 +74,9 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
         help="what data sets there are, and what is in them",
         description="What data sets there are, and what is in them.",
     )
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="list|show|fetch|images|check")
+    verbs = parser.add_subparsers(
+        dest="verb", required=True, metavar="list|show|fetch|images|check"
+    )
     listed = verbs.add_parser("list", parents=[common], help="name the data sets")
     listed.set_defaults(run=run_list)
     shown = verbs.add_parser("show", parents=[common], help="describe one data set")
@@ -121,15 +123,17 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
         "--features",
         default=None,
         metavar="FILE",
-        help="the file of features of a named data set, except for glyphs and emoji (default: res101.mat)",
+        help="the file of features of a named data set, except for glyphs and emoji (default: "
+        "res101.mat)",
     )
     parser.add_argument(
         "--signatures",
         nargs="+",
         default=None,
         metavar="NAME",
-        help="the variable with the signatures of a named data set, except for glyphs and emoji, or "
-        "FILE:VARIABLE; several are combined, with weights that are tuned (default: original_att)",
+        help="the variable with the signatures of a named data set, except for glyphs and emoji, "
+        "or FILE:VARIABLE; several are combined, with weights that are tuned (default: "
+        "original_att)",
     )
     parser.add_argument(
         "--version",

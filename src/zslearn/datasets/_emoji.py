@@ -184,11 +184,13 @@ def emoji_splits(classes: list[Emoji], folder: Path) -> dict[str, ClassSplit]:
     held_out = {"ns": varied[:, None] == styles}
     for position, style in enumerate(STYLES):
         held_out[f"style-{style}"] = np.broadcast_to(styles == position, samples.shape)
+    seen = ~unseen[:, None]
     return {
         name: ClassSplit(
-            train=samples[~unseen[:, None] & ~held],
-            test_seen=samples[~unseen[:, None] & held],
-            test_unseen=samples[unseen].ravel() if name == "ns" else samples[unseen[:, None] & held],
+            train=samples[seen & ~held],
+            test_seen=samples[seen & held],
+            # Of "ns" in all styles, else in the one that is held out.
+            test_unseen=samples[~seen & (held | (name == "ns"))],
             seen_classes=labels[~unseen],
             unseen_classes=labels[unseen],
             version=f"{VERSION}/{name}{mark}",

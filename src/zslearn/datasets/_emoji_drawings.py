@@ -22,11 +22,11 @@ from zslearn.utils import import_optional, plain
 #: border away: they look at 7/8 of a picture.
 SIDE, INNER = 128, 112
 _SVG = "http://www.w3.org/2000/svg"
-_ELEMENTS = frozenset(
-    "svg g defs use path circle ellipse rect line polyline polygon linearGradient radialGradient "
-    "stop clipPath mask filter feBlend feColorMatrix feComposite feFlood feGaussianBlur feOffset "
-    "title desc".split()
-)
+_SHAPES = ("path", "circle", "ellipse", "rect", "line", "polyline", "polygon")
+_PARTS = ("svg", "g", "defs", "use", "clipPath", "mask", "title", "desc")
+_PAINTS = ("linearGradient", "radialGradient", "stop")
+_FILTERS = ("feBlend", "feColorMatrix", "feComposite", "feFlood", "feGaussianBlur", "feOffset")
+_ELEMENTS = frozenset((*_SHAPES, *_PARTS, *_PAINTS, "filter", *_FILTERS))
 _MAX_BODY = 1 << 20  # characters; the longest has 173,000
 _MAX_ELEMENTS, _MAX_DEPTH = 10_000, 32
 #: How many elements there may be once every reference is replaced by what it refers to.

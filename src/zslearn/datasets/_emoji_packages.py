@@ -248,7 +248,7 @@ def find_emoji(folder: str | os.PathLike[str] | None = None) -> Path:
     if missing:
         raise FileNotFoundError(
             f"The emoji need {len(sources())} packages; {place} lacks {name_some(missing, 8)}. Get "
-            f"them with: zslearn data fetch emoji  (npm is asked; --from FOLDER takes archives that "
+            "them with: zslearn data fetch emoji  (npm is asked; --from FOLDER takes archives that "
             f"you brought). Another folder can be named by {DATA_VARIABLE}."
         )
     return place
