@@ -6,6 +6,7 @@ import argparse
 import re
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,10 @@ from zslearn.utils import InputWarning, plain
 
 _GLYPHS = "225 Latin letters in 16 faces, drawn on this machine; no download"
 #: Data sets whose files and splits are fixed.
-_FIXED = {"glyphs": load_glyphs, "emoji": load_emoji}
+_FIXED: dict[str, Callable[..., ZeroShotDataset]] = {
+    "glyphs": load_glyphs,
+    EMOJI: load_emoji,
+}
 _NAMES = (*_FIXED, *XLSA17)
 #: Options for a person's own data.
 _OWN = (
