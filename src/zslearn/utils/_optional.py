@@ -15,6 +15,7 @@ _EXTRAS = {
     "gensim": "words",
     "onnx": "onnx",
     "onnxruntime": "onnx",
+    "zarr": "zarr",
     "fastapi": "serve",
     "uvicorn": "serve",
     "python_multipart": "serve",
