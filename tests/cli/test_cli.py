@@ -45,13 +45,12 @@ def test_version(capsys):
             ["demos"],
             "zslearn: error: there is no command 'demos'. Did you mean 'demo'? "
             "There are: demo, data, features, fit, tune, predict, evaluate, add-class, bench, "
-            "table, bench-imagenet, demo-imagenet, signatures, export, report, analyze. "
-            "(see zslearn --help)",
+            "table, signatures, export, report, serve, analyze. (see zslearn --help)",
         ),
         (
             ["data", "burn"],
             "zslearn data: error: there is no command 'burn'. "
-            "There are: list, show, fetch, check. (see zslearn data --help)",
+            "There are: list, show, fetch, images, check. (see zslearn data --help)",
         ),
         (
             ["demo", "--outt=here"],

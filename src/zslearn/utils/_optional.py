@@ -30,8 +30,8 @@ _PACKAGES = {
     "PIL": "pillow",
     "python_multipart": "python-multipart",
     "prometheus_client": "prometheus-client",
+    "resvg_py": "resvg-py",
 }
-_PACKAGES = {"PIL": "pillow", "resvg_py": "resvg-py"}
 
 
 def import_optional(module: str, purpose: str) -> ModuleType:
