@@ -22,8 +22,9 @@ from zslearn.serving._batching import Batcher, Job
 from zslearn.serving._guard import Guard
 from zslearn.serving._measures import Measures
 from zslearn.serving._reading import content_type, read_images, read_json
-from zslearn.serving._recognizer import Recognizer, Snapshot
+from zslearn.serving._recognizer import Recognizer
 from zslearn.serving._refusals import Refusal
+from zslearn.serving._snapshot import Snapshot
 from zslearn.utils import plain
 
 Top = Annotated[int, Query(ge=1, le=50, description="How many classes per image.")]
@@ -93,6 +94,7 @@ def build_app(recognizer: Recognizer, token: str | None) -> FastAPI:
         # Its pages load scripts from elsewhere.
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
         lifespan=lifespan,
     )
     _add_refusals(app)
@@ -136,11 +138,17 @@ def _add_predict(
     decoding = CapacityLimiter(4)
 
     async def decode(images: list[tuple[str, bytes]]) -> Any:
-        out = []
-        for place, (name, data) in enumerate(images):
-            where = f"images[{place}] ({name})"
-            out.append(await to_thread.run_sync(recognizer.pixels, data, where, limiter=decoding))
-        return np.stack(out)
+        work = [
+            to_thread.run_sync(
+                recognizer.pixels,
+                data,
+                f"images[{place}] ({name})",
+                limiter=decoding,
+                abandon_on_cancel=True,
+            )
+            for place, (name, data) in enumerate(images)
+        ]
+        return np.stack(await asyncio.gather(*work))
 
     async def try_class(body: schemas.Trial | None) -> Snapshot | None:
         if body is None:

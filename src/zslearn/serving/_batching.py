@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zslearn.serving._answers import Answer
-from zslearn.serving._recognizer import Recognizer, Snapshot
+from zslearn.serving._recognizer import Recognizer
+from zslearn.serving._snapshot import Snapshot
 
 
 @dataclass(eq=False)

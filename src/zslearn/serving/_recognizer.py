@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,36 +20,14 @@ from zslearn.serving._answers import Answer, answers
 from zslearn.serving._attributes import LARGEST, Attributes, row_of, with_rows
 from zslearn.serving._limits import Limits
 from zslearn.serving._refusals import Refusal, checked_name, checked_texts, label_for
+from zslearn.serving._snapshot import Snapshot, free_name
 from zslearn.signatures import SignatureTable, text_signatures
 from zslearn.utils import Floats, did_you_mean, plain
 
 #: What the file of added classes is called: that of the model, with this behind it.
 ADDED_ENDING = ".added.json"
-
-
-@dataclass(frozen=True, eq=False)
-class Snapshot:
-    """A model as it was at one moment; nothing in it changes.
-
-    Parameters
-    ----------
-    model : zero-shot estimator
-        Fitted.
-    label_of : dict of str to label
-        Labels by their names, sorted as the model has them.
-    seen : frozenset of str
-        Names of classes with training images.
-    added : dict of str to AddedClass
-        Classes that the model file does not have.
-    trial : str or None
-        The class among these that is only tried.
-    """
-
-    model: Any
-    label_of: dict[str, Any]
-    seen: frozenset[str]
-    added: dict[str, AddedClass]
-    trial: str | None = None
+#: Images that the network looks at together; what it keeps of each takes megabytes.
+_IMAGES_AT_ONCE = 16
 
 
 class Recognizer:
@@ -324,7 +302,7 @@ class Recognizer:
             Its `trial` is what answers call the class.
         """
         snapshot = self.snapshot
-        name = _free_name(snapshot)
+        name = free_name(snapshot)
         new = AddedClass(name, tuple(values.tolist()))
         try:
             return replace(self._snapshot({**snapshot.added, name: new}), trial=name)
@@ -352,7 +330,11 @@ class Recognizer:
     def features(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Features of images that are cut and resized."""
         assert self.backbone is not None
-        return self.backbone.features_of_pixels(pixels)
+        rows = [
+            self.backbone.features_of_pixels(pixels[start : start + _IMAGES_AT_ONCE])
+            for start in range(0, len(pixels), _IMAGES_AT_ONCE)
+        ]
+        return np.concatenate(rows)
 
     def checked_features(self, rows: Sequence[Sequence[float]]) -> Floats:
         """Feature vectors of a request as an array; a Refusal where they cannot be."""
@@ -384,14 +366,3 @@ class Recognizer:
             raise Refusal(422, "This model has no classes that are described only.")
         file = replace(self.file, model=model)
         return answers(file, X, frozenset(snapshot.added), candidates, top=top, why=why)
-
-
-def _free_name(snapshot: Snapshot) -> str:
-    """A name that no class has, of the kind that the model's labels are."""
-    labels = snapshot.model.classes_
-    if labels.dtype.kind in "iu":
-        return str(int(labels.max()) + 1)
-    name = "the new class"
-    while name in snapshot.label_of:
-        name += "′"
-    return name
