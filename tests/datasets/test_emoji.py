@@ -434,13 +434,13 @@ def test_real_chain_on_the_command_line(real, tmp_path, monkeypatch, capsys):
     from zslearn.cli import main
 
     def animals(folder, icons):
-        return [emoji for emoji in emoji_classes(folder, icons) if emoji.group == 3]
+        return [emoji for emoji in emoji_classes(folder, icons) if emoji.group == 3][:60]
 
     monkeypatch.setenv("ZSLEARN_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     kept = dict(STYLES)
     try:
-        for style in set(STYLES) - {"noto", "twemoji"}:
+        for style in set(STYLES) - {"noto", "noto-v1", "twemoji"}:
             del STYLES[style]
         monkeypatch.setattr(_emoji_pictures, "emoji_classes", animals)
         assert main(["data", "images", "emoji", "pictures"]) == 0
@@ -454,6 +454,6 @@ def test_real_chain_on_the_command_line(real, tmp_path, monkeypatch, capsys):
     words = ["--classes", *unseen, "--out", "answers.csv"]
     assert main(["predict", "emoji.zsl", "pictures/test_unseen", *words]) == 0
     lines = (tmp_path / "answers.csv").read_text().splitlines()[1:]
-    assert len(lines) == 2 * len(unseen)
+    assert len(lines) == 3 * len(unseen)
     right = sum(line.split("/")[0] in line.split(",")[1:2] for line in lines)
-    assert right / len(lines) > 3 / len(unseen)
+    assert right / len(lines) > 2 / len(unseen)
