@@ -289,6 +289,7 @@ def loaded(fetched, tmp_path_factory):
     return load_emoji(folder=fetched.parent, cache=cache, encoder=encoder), cache
 
 
+@pytest.mark.slow
 def test_the_data_set(loaded, fetched):
     data, _ = loaded
     assert data.X.shape == (36, 1280)
@@ -307,6 +308,7 @@ def test_the_data_set(loaded, fetched):
         load_emoji("style-thn", folder=fetched)
 
 
+@pytest.mark.slow
 def test_nothing_is_drawn_or_computed_twice(loaded, fetched, monkeypatch):
     data, cache = loaded
 
@@ -321,6 +323,7 @@ def test_nothing_is_drawn_or_computed_twice(loaded, fetched, monkeypatch):
     np.testing.assert_array_equal(again.images, data.images)
 
 
+@pytest.mark.slow
 def test_a_damaged_cache_is_made_again(loaded, fetched, tmp_path):
     data, cache = loaded
     copy = shutil.copytree(cache, tmp_path / "cache")
@@ -331,6 +334,7 @@ def test_a_damaged_cache_is_made_again(loaded, fetched, tmp_path):
     np.testing.assert_array_equal(again.images, data.images)
 
 
+@pytest.mark.slow
 def test_other_drawings_are_other_pictures(loaded, own, tmp_path):
     data, cache = loaded
     copy = shutil.copytree(cache, tmp_path / "cache")
@@ -344,6 +348,7 @@ def test_other_drawings_are_other_pictures(loaded, own, tmp_path):
     assert [i for i in range(36) if (again.X[i] != data.X[i]).any()] == [0]
 
 
+@pytest.mark.slow
 def test_pictures_in_folders_have_the_same_features(loaded, fetched, tmp_path):
     """The way through files, by the features of folders, gives what the arrays give."""
     from zslearn.datasets import read_descriptions
@@ -369,6 +374,7 @@ def test_pictures_in_folders_have_the_same_features(loaded, fetched, tmp_path):
         save_emoji_images(target, folder=fetched, cache=cache)
 
 
+@pytest.mark.slow
 def test_other_emoji_in_folders(loaded, fetched, tmp_path):
     target = save_emoji_images(tmp_path / "out", folder=fetched, cache=loaded[1], others=True)
     found = {p.name: sorted(f.stem for f in p.iterdir()) for p in (target / "others").iterdir()}
@@ -382,6 +388,7 @@ def test_other_emoji_in_folders(loaded, fetched, tmp_path):
     np.testing.assert_array_equal(picture, drawn)
 
 
+@pytest.mark.slow
 def test_an_interrupted_export_leaves_nothing(loaded, fetched, tmp_path, monkeypatch):
     def interrupt(self, *args):
         raise KeyboardInterrupt
@@ -427,13 +434,13 @@ def test_real_chain_on_the_command_line(real, tmp_path, monkeypatch, capsys):
     from zslearn.cli import main
 
     def animals(folder, icons):
-        return [emoji for emoji in emoji_classes(folder, icons) if emoji.group == 3]
+        return [emoji for emoji in emoji_classes(folder, icons) if emoji.group == 3][:60]
 
     monkeypatch.setenv("ZSLEARN_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     kept = dict(STYLES)
     try:
-        for style in set(STYLES) - {"noto", "twemoji"}:
+        for style in set(STYLES) - {"noto", "noto-v1", "twemoji"}:
             del STYLES[style]
         monkeypatch.setattr(_emoji_pictures, "emoji_classes", animals)
         assert main(["data", "images", "emoji", "pictures"]) == 0
@@ -447,6 +454,6 @@ def test_real_chain_on_the_command_line(real, tmp_path, monkeypatch, capsys):
     words = ["--classes", *unseen, "--out", "answers.csv"]
     assert main(["predict", "emoji.zsl", "pictures/test_unseen", *words]) == 0
     lines = (tmp_path / "answers.csv").read_text().splitlines()[1:]
-    assert len(lines) == 2 * len(unseen)
+    assert len(lines) == 3 * len(unseen)
     right = sum(line.split("/")[0] in line.split(",")[1:2] for line in lines)
-    assert right / len(lines) > 3 / len(unseen)
+    assert right / len(lines) > 2 / len(unseen)
