@@ -104,7 +104,7 @@ class ImageFeatures:
         }
         if self.y is not None:
             arrays["y"] = self.y.astype(np.str_)
-        write_archive(_checked_name(path), arrays)
+        write_archive(checked_name(path), arrays)
 
 
 def load_features(path: str | os.PathLike[str]) -> ImageFeatures:
@@ -141,7 +141,7 @@ def load_features(path: str | os.PathLike[str]) -> ImageFeatures:
     >>> features.X.shape, features.y.tolist(), features.images
     ((2, 2), ['cat', 'dog'], ('0', '1'))
     """
-    file = _checked_name(path)
+    file = checked_name(path)
     arrays = read_archive(file)
     where = plain(file)
     X = arrays.get("X", arrays.get("features"))
@@ -170,7 +170,8 @@ def _texts(arrays: Mapping[str, NDArray[Any]], name: str, n_rows: int) -> tuple[
     return tuple(array.tolist())
 
 
-def _checked_name(path: str | os.PathLike[str]) -> Path:
+def checked_name(path: str | os.PathLike[str]) -> Path:
+    """The path of a file of features; one of another kind is refused."""
     file = Path(path)
     if file.suffix != ".npz":
         raise ValueError(f"{plain(file)}: features are kept in a file that ends in .npz.")

@@ -11,7 +11,11 @@ from zslearn.recognition._describing import (
 )
 from zslearn.recognition._evaluating import RecognitionScores, evaluate_images
 from zslearn.recognition._fitting import METHODS_IN_SHORT, fit_images
-from zslearn.recognition._predicting import explain_predictions, prediction_table
+from zslearn.recognition._predicting import (
+    candidate_classes,
+    explain_predictions,
+    prediction_table,
+)
 from zslearn.recognition._sources import features_for_model, read_features
 from zslearn.recognition._storing import add_classes_to_file, save_image_model
 
@@ -20,6 +24,7 @@ __all__ = [
     "Description",
     "RecognitionScores",
     "add_classes_to_file",
+    "candidate_classes",
     "describe_in_text",
     "describe_in_words",
     "evaluate_images",

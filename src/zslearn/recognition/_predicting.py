@@ -61,7 +61,7 @@ def prediction_table(
     >>> table[["image", "class", "known_by"]].shape
     (2, 3)
     """
-    labels = _candidates(model, classes)
+    labels = candidate_classes(model, classes)
     k = min(max(top, 2), len(labels))
     best, chances, none = [], [], []
     for rows in row_blocks(len(X), 8 * (len(labels) + X.shape[1])):
@@ -110,11 +110,30 @@ def explain_predictions(
     training = None
     if known is not None and len(known) == len(labels) == len(names):
         training = TrainingPictures(known, np.asarray(labels), names)
-    candidates = _candidates(file.model, classes)
+    candidates = candidate_classes(file.model, classes)
     return explain(file.model, X, classes=candidates, k=k, training=training)
 
 
-def _candidates(model: Any, classes: Sequence[Any] | None) -> NDArray[Any]:
+def candidate_classes(model: Any, classes: Sequence[Any] | None = None) -> NDArray[Any]:
+    """Classes to choose among, checked before images are looked at.
+
+    Parameters
+    ----------
+    model : zero-shot estimator
+        Fitted.
+    classes : sequence of labels, optional
+        The candidates; by default every described class.
+
+    Returns
+    -------
+    ndarray
+        Labels, each once.
+
+    Raises
+    ------
+    ValueError
+        There are no candidates, or the model does not describe one.
+    """
     known = model.classes_
     if classes is None:
         return known

@@ -125,6 +125,8 @@ def add_classes_to_file(
     else:
         table = description
     labels = [str(label) for label in table.index]
+    if not all(label.strip() for label in labels):
+        raise ValueError("A class has no name; name every class that is described.")
     model = file.model.add_classes(table)
     save(model, Path(path if out is None else out), about=about, extras=file.extras)
     return labels
