@@ -208,7 +208,9 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
         features = _features(arguments, file)
         trained = file.extras.get("training_digests")
         found = evaluate_images(
-            file.model, features, training_digests=() if trained is None else trained.tolist()
+            file.model,
+            features,
+            training_digests=() if trained is None else trained.ravel().tolist(),
         )
     rows = {}
     for name, what in _MEASURES.items():

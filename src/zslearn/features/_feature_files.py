@@ -63,7 +63,11 @@ class ImageFeatures:
     @property
     def skipped(self) -> list[tuple[str, str]]:
         """Images that could not be read, and why."""
-        return [(str(name), str(reason)) for name, reason in self.about.get("skipped", [])]
+        found = self.about.get("skipped")
+        # The record may be another program's.
+        pairs = found if isinstance(found, list) else []
+        pairs = [pair for pair in pairs if isinstance(pair, list | tuple) and len(pair) == 2]
+        return [(str(name), str(reason)) for name, reason in pairs]
 
     def take(self, rows: Any) -> ImageFeatures:
         """Some of the images.

@@ -14,6 +14,7 @@ import pandas as pd
 
 from zslearn.datasets import read_signature_table
 from zslearn.features import load_backbone, text_features
+from zslearn.recognition._sources import refuse_foreign_network
 from zslearn.signatures import encoder_name, text_signatures
 from zslearn.utils import plain, read_rows
 
@@ -125,6 +126,7 @@ def describe_in_text(
     backbone = str((about_features or {}).get("backbone", ""))
     if encoder is None:
         encoder = "backbone" if backbone.startswith("open_clip:") else encoder_name()
+        refuse_foreign_network(backbone, "The record of the features")
     if encoder == "backbone":
         if not backbone:
             raise ValueError("Nobody knows which network made the features; name an encoder.")
