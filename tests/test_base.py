@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from zslearn.base import ZeroShotClassifier, alike, alike_but_for
 from zslearn.baselines import ESZSL, ConSE
+from zslearn.pipeline import ZeroShotPipeline
 from zslearn.signatures import MultiSignatures, SignatureViews, side_by_side
 from zslearn.synthesis import EXEM, SynC
 from zslearn.utils import InputWarning
@@ -662,6 +663,19 @@ def test_text_in_a_mapping_names_its_class(problem):
     rows[problem.seen_classes[0]][2] = "red"
     with pytest.raises(ValueError, match=f"'{problem.seen_classes[0]}' in signatures must hold"):
         ESZSL().fit(problem.X_train, problem.y_train, signatures=rows)
+
+
+def test_a_pipeline_takes_tensors(problem):
+    torch = pytest.importorskip("torch")
+    pipe = ZeroShotPipeline([("scale", StandardScaler()), ("zsl", ESZSL())])
+    pipe.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    rows = torch.asarray(problem.X_test_unseen)
+    scores = pipe.decision_function(rows)
+    assert isinstance(scores, torch.Tensor)
+    np.testing.assert_allclose(
+        scores.numpy(), pipe.decision_function(problem.X_test_unseen), rtol=1e-9, atol=1e-9
+    )
+    np.testing.assert_array_equal(pipe.predict(rows), pipe.predict(problem.X_test_unseen))
 
 
 def test_tensors_with_gradients_sparse_and_complex_ones(problem):

@@ -19,8 +19,11 @@ from zslearn.calibration._thresholds import (
     rate_and_interval,
     thresholds_at,
 )
-from zslearn.datasets import make_zero_shot
+from zslearn.datasets import FeatureBlocks, make_zero_shot
+from zslearn.inspection import explain
+from zslearn.pipeline import fitted_as_zero_shot
 from zslearn.signatures import ClassTree, cluster_hierarchy
+from zslearn.utils import InputWarning
 
 
 def _problem(seed=0, n_seen=24, n_unseen=12, **options):
@@ -371,3 +374,70 @@ class TestRankPredictor:
         model = _fit(RankPredictor(ESZSL(), confidence=0.5), data)
         nodes = model.predict_rank(data.X_test_unseen, classes=data.unseen_classes).nodes
         assert not set(nodes) & set(data.seen_classes)
+
+
+def _streams(X, labels=None):
+    dask = pytest.importorskip("dask.array")
+    yield FeatureBlocks(X, labels, block_bytes=2**12)
+    yield dask.from_array(X, chunks=(37, -1))
+
+
+class TestRowsInBlocks:
+    """What was fitted in memory answers for files and dask arrays as for arrays."""
+
+    @pytest.mark.parametrize("statistic", ["max", "margin", "probability"])
+    def test_none_of_these(self, statistic):
+        data = _problem()
+        model = _fit(NoneOfThese(ESZSL(), statistic=statistic, false_alarm_rate=0.4, cv=3), data)
+        X, y = data.X_test_unseen, data.y_test_unseen.astype(object)
+        y[::7] = model.none_label_
+        rejected = model.is_none(X)
+        assert 0 < rejected.mean() < 1
+        for stream in _streams(X):
+            np.testing.assert_array_equal(model.is_none(stream), rejected)
+            np.testing.assert_array_equal(model.predict(stream), model.predict(X))
+            assert model.score(stream, y.astype(str)) == model.score(X, y.astype(str))
+        few = data.unseen_classes[:3]
+        for stream in _streams(X):
+            np.testing.assert_array_equal(
+                model.predict(stream, classes=few), model.predict(X, classes=few)
+            )
+
+    def test_ranks(self):
+        data = _problem()
+        model = _fit(RankPredictor(ESZSL(), cv=3), data)
+        expected = model.predict_rank(data.X_test_unseen)
+        for stream in _streams(data.X_test_unseen):
+            found = model.predict_rank(stream)
+            np.testing.assert_array_equal(found.nodes, expected.nodes)
+            np.testing.assert_array_equal(found.depths, expected.depths)
+            np.testing.assert_allclose(found.probabilities, expected.probabilities)
+
+    def test_an_explanation_needs_rows(self):
+        data = _problem()
+        model = _fit(ESZSL(), data)
+        for stream in _streams(data.X_test_unseen):
+            with pytest.raises(TypeError, match="explain needs the rows in memory"):
+                explain(model, stream)
+
+
+def test_rejection_inside_another_estimator_is_told(monkeypatch):
+    monkeypatch.setattr("zslearn.utils._warnings._SAID", set())
+    data = _problem()
+    with pytest.warns(InputWarning, match="NoneOfThese rejects nothing inside another"):
+        _fit(CalibratedStacking(NoneOfThese(ESZSL(), cv=3), bias=0.0), data)
+    inside = make_pipeline(StandardScaler(), NoneOfThese(ESZSL(), cv=3))
+    inside[0].fit(data.X_train)
+    _fit(inside[1], data)
+    with pytest.raises(TypeError, match=r"put it outside, as NoneOfThese\("):
+        fitted_as_zero_shot(inside)
+
+
+def test_no_later_class_takes_the_name_of_none():
+    data = _problem()
+    model = _fit(NoneOfThese(ESZSL(), cv=3), data)
+    row = data.signatures.iloc[:2].mean()
+    for new in ({"none of these": row}, pd.DataFrame([row], index=["none of these"])):
+        with pytest.raises(ValueError, match="is what rejected images are named"):
+            model.add_classes(new)
+    assert len(model.add_classes({"another": row}).classes_) == len(data.signatures) + 1

@@ -118,7 +118,7 @@ def test_evaluate(model, capsys):
     assert "20 of 20 images were trained on" in capsys.readouterr().err
     write_image(model.parent / "more" / "Red" / "1.png", COLORS["red"], seed=7)
     assert main(["evaluate", "m.zsl", "more"]) == 1
-    assert "the model has 'red', the images has 'Red'" in capsys.readouterr().err
+    assert "The model has 'red', the list of images has 'Red'" in capsys.readouterr().err
 
 
 def test_add_a_class_by_numbers(model, capsys):
@@ -203,8 +203,22 @@ def test_tune_and_leave_out(folder, capsys):
         (["features", "extract", "nowhere"], "There is no folder or table nowhere"),
         (["fit", "flat", "--signatures", "classes.csv", *NETWORK], "The images have no labels"),
         (["fit", "train", "--signatures", "few.csv", *NETWORK], "images of 'blue', .* no row of"),
-        (["fit", "train", "--describe", "classes.txt"], "No such file"),
-        (["fit", "train", "--describe", "few.csv", "--text-encoder", "usee"], "no encoder 'usee'"),
+        (["fit", "train", "--describe", "classes.txt"], "There is no file classes.txt"),
+        (
+            ["fit", "train", "--describe", "few.csv"],
+            "no column 'text'; the first line names 'class', 'r'",
+        ),
+        (["fit", "train", "--describe", "said.csv", "--text-encoder", "usee"], "no encoder 'usee'"),
+        (
+            ["fit", "train.npz", "--signatures", "classes.csv", "--none", "2"],
+            "share between 0 and 1",
+        ),
+        (["fit", "train.npz", "--signatures", "classes.csv", "--jobs", "0"], "--jobs 0: give"),
+        (["fit", "train.npz", "--signatures", "classes.csv", "--out", "empty"], "empty: Is a dir"),
+        (["features", "extract", "train", "--out", "f.zsl", *NETWORK], "ends in .npz"),
+        (["predict", "new", "m.zsl"], "new cannot be loaded: it is a folder"),
+        (["predict", "m.zsl", "new", "--out", "empty"], "empty: Is a directory"),
+        (["add-class", "m.zsl", "nowhere.csv"], "There is no file nowhere.csv"),
         (
             ["fit", "train.npz", "--signatures", "classes.csv", "--backbone", "timm:tiny"],
             "--backbone is for images; train.npz holds features",
@@ -229,6 +243,7 @@ def test_what_does_not_fit_is_one_line(model, words, message, capsys):
     (folder / "empty").mkdir()
     write_image(folder / "flat" / "1.png", COLORS["red"])
     (folder / "few.csv").write_text("class,r\nred,1\ngreen,0\n")
+    (folder / "said.csv").write_text("class,text\nred,as blood\ngreen,as grass\n")
     X = np.random.default_rng(0).normal(size=(20, 12))
     np.savez("own.npz", X=X, y=np.repeat(SEEN, 4))
     if "own.zsl" in words:
@@ -243,6 +258,7 @@ def test_what_does_not_fit_is_one_line(model, words, message, capsys):
     err = capsys.readouterr().err.splitlines()
     assert re.search(message, err[-1]), err
     assert err[-1].startswith("zslearn: error: ")
+    assert not list(folder.glob("*.parts"))
 
 
 def test_features_of_other_programs_work(model, capsys):

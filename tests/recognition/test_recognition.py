@@ -9,13 +9,17 @@ from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import make_zero_shot
 from zslearn.features import ImageFeatures
 from zslearn.model_selection import ZeroShotSearchCV
-from zslearn.persistence import read_model
+from zslearn.persistence import read_model, save
 from zslearn.recognition import (
     Description,
+    _describing,
+    _sources,
     _storing,
     add_classes_to_file,
+    describe_in_text,
     describe_in_words,
     evaluate_images,
+    explain_predictions,
     features_for_model,
     fit_images,
     prediction_table,
@@ -187,3 +191,83 @@ def test_tables_of_classes(tmp_path):
         path.write_text(text)
         with pytest.raises(ValueError, match=message):
             describe_in_words(path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "timm:hf-hub:someone/net",
+        "timm:local-dir:/tmp/net",
+        "timm:../net",
+        "open_clip:hf-hub:someone/net",
+        "open_clip:ViT-B-32//tmp/weights.pt",
+        "open_clip:ViT-B-32/weights.pt",
+        "open_clip:ViT-B-32/here",
+        "timm:net\n",
+    ],
+)
+def test_a_file_fetches_no_network(name, data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").write_bytes(b"weights")
+
+    def load(*words, **options):
+        raise AssertionError("a network was loaded on the word of a file")
+
+    monkeypatch.setattr(_sources, "load_backbone", load)
+    monkeypatch.setattr(_describing, "load_backbone", load)
+    with pytest.raises(ValueError, match="would fetch from a hub or a folder"):
+        features_for_model(tmp_path, {"features": {"backbone": name}})
+    if name.startswith("open_clip"):
+        with pytest.raises(ValueError, match="would fetch from a hub or a folder"):
+            describe_in_text({"a": "b"}, about_features={"backbone": name})
+    model = fit_images(of(data.X_train, data.y_train), data.signatures, "eszsl", tune=None)
+    about = {"signatures": {"kind": "text", "encoder": "backbone"}, "features": {"backbone": name}}
+    save(model, tmp_path / "m.zsl", about=about)
+    with pytest.raises(ValueError, match=r"m\.zsl names the network"):
+        add_classes_to_file(tmp_path / "m.zsl", {"a": "b"})
+
+
+def test_networks_that_the_packages_know_are_not_refused():
+    for name in (
+        "efficientnet-lite0",
+        "timm:resnet50.a1_in1k",
+        "open_clip:ViT-B-32/laion2b_s34b_b79k",
+        "open_clip:ViT-B-32",
+    ):
+        _sources.refuse_foreign_network(name, "m.zsl")
+
+
+def test_records_of_other_kinds(data, tmp_path):
+    """What a file says besides its model may be anything that JSON holds."""
+    features = of(data.X_train, data.y_train)
+    model = fit_images(features, data.signatures, "eszsl", tune=None)
+    path, X = tmp_path / "m.zsl", data.X_test_unseen[:2]
+    new = {"a": "b"}
+    values = [None, 1, "text", [], [1], {}, {"a": 1}, True]
+    for value in values:
+        about = {
+            "features": value,
+            "signatures": {"kind": "text", "encoder": value, "texts": value},
+            "training": value,
+        }
+        extras = {"training_features": np.zeros((2, 3)), "training_digests": np.zeros((2, 2))}
+        save(model, path, about=about, extras=extras)
+        file = read_model(path)
+        assert not any(why.pictures for why in explain_predictions(file, X))
+        with pytest.raises(ValueError, match="does not say how its features were made"):
+            features_for_model(tmp_path, file.about)
+        with pytest.raises(ValueError, match="does not say what turned|There is no encoder"):
+            add_classes_to_file(path, new)
+        about["training"] = {"labels": value, "images": value}
+        save(model, path, about=about, extras=extras)
+        assert not any(why.pictures for why in explain_predictions(read_model(path), X))
+    assert ImageFeatures(data.X_train, None, (), about={"skipped": 3}).skipped == []
+
+
+def test_a_class_has_a_name(data, tmp_path):
+    model = fit_images(of(data.X_train, data.y_train), data.signatures, "eszsl", tune=None)
+    save(model, tmp_path / "m.zsl")
+    for label in ("", "  "):
+        new = data.signatures.iloc[:1].set_axis([label]) * 0.5
+        with pytest.raises(ValueError, match="A class has no name"):
+            add_classes_to_file(tmp_path / "m.zsl", new)

@@ -17,7 +17,14 @@ from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._meta import ZeroShotMetaClassifier
 from zslearn.base._predictor import ZeroShotPredictor
 from zslearn.base._stream_scores import count_block, stream_hits
-from zslearn.base._streams import StreamedSamples, is_dask, is_streamed, needs_rows, stream_samples
+from zslearn.base._streams import (
+    StreamedSamples,
+    is_dask,
+    is_streamed,
+    needs_rows,
+    read_blocks,
+    stream_samples,
+)
 from zslearn.base._summed_training import check_block_labels
 from zslearn.base._together import fit_together
 from zslearn.base._training import Training
@@ -40,6 +47,7 @@ __all__ = [
     "is_dask",
     "is_streamed",
     "needs_rows",
+    "read_blocks",
     "stream_hits",
     "stream_samples",
     "weighted_samples",

@@ -85,7 +85,12 @@ def stream_accuracy(
     sample_weight: Any,
 ) -> float:
     """Per-class accuracy, from counts that are added up over the blocks; see `score`."""
-    counts = stream_hits(scorer, X, y, 1, classes, sample_weight)
+    if hasattr(estimator, "is_none"):
+        # What it predicts is not always the class of the best score.
+        samples = stream_samples(X, y, sample_weight)
+        counts: HitCounts = samples.reduce(_count_predicted, (estimator, classes))
+    else:
+        counts = stream_hits(scorer, X, y, 1, classes, sample_weight)
     estimator._check_true_labels(counts.classes, scorer, classes)
     if classes is None:
         estimator._warn_of_generalized(counts.classes)
@@ -132,6 +137,18 @@ def count_block(start: int, rows: Any, labels: Any, weights: Any, shared: Any) -
     top, _ = scorer.top_k(rows, k, classes)
     true = check_block_labels(labels, len(rows))
     return HitCounts.of(true, to_numpy(top), sample_weight=weights)
+
+
+def _count_predicted(
+    start: int, rows: Any, labels: Any, weights: Any, shared: Any
+) -> HitCounts | None:
+    """Hits of one block by what an estimator predicts; see :func:`count_block`."""
+    estimator, classes = shared
+    if not len(rows):
+        return None
+    predicted = estimator.predict(rows, classes=classes)
+    true = check_block_labels(labels, len(rows))
+    return HitCounts.of(true, predicted[:, None], sample_weight=weights)
 
 
 def check_k(k: int, n_classes: int) -> None:

@@ -7,7 +7,7 @@ up: in the order of the rows for files, by a tree of tasks for dask.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import array_api_compat as compat
@@ -39,6 +39,26 @@ def needs_rows(estimator: object, X: object) -> TypeError:
         f"{type(estimator).__name__} needs the rows in memory: give an array, not a {kind}. What "
         "it has learned predicts either."
     )
+
+
+def read_blocks(X: Any) -> Iterator[Any]:
+    """Read the rows of a FeatureBlocks or a dask array into memory, a block at a time.
+
+    Parameters
+    ----------
+    X : FeatureBlocks or dask array of shape (n_samples, n_features)
+        Features; chunks of a dask array hold whole rows.
+
+    Yields
+    ------
+    ndarray of shape (n_rows, n_features)
+        Rows in their order; no block is empty.
+    """
+    if is_dask(X):
+        found = (X.blocks[i].compute() for i in range(X.numblocks[0]))
+    else:
+        found = (block.rows for block in X.blocks())
+    yield from (rows for rows in found if len(rows))
 
 
 class StreamedSamples(ABC):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -9,7 +10,13 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import HasMethods, Interval
 
-from zslearn.base import ZeroShotMetaClassifier, fit_weighted, weighted_samples
+from zslearn.base import (
+    ZeroShotMetaClassifier,
+    fit_weighted,
+    is_streamed,
+    read_blocks,
+    weighted_samples,
+)
 from zslearn.calibration._held_out import FoldScores, held_out_scores, relative_temperature
 from zslearn.calibration._units import score_spread
 from zslearn.pipeline import as_zero_shot
@@ -93,6 +100,13 @@ class HeldOutCalibration(ZeroShotMetaClassifier):
     def _calibrate(self, folds: list[FoldScores], spread: float) -> None:
         """Learn from the folds; empty where no class can be left out."""
         raise NotImplementedError
+
+    def _checked_blocks(self, X: Any) -> Iterator[Any]:
+        """Checked features: all of them where they lie in memory, else a block at a time."""
+        if is_streamed(X):
+            yield from read_blocks(self._check_stream(X))
+        else:
+            yield self._check_features(X)
 
     def _has_temperature(self) -> bool:
         return True

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from zslearn.calibration._base_held_out import HeldOutCalibration
 from zslearn.calibration._held_out import FoldScores, fold_probabilities
@@ -204,12 +206,39 @@ class NoneOfThese(HeldOutCalibration):
         seen = np.isin(to_numpy(labels), self.seen_classes_)
         return np.where(seen, self.threshold_["seen"], self.threshold_["described"])
 
+    def add_classes(self, signatures: Any) -> Self:
+        """Describe further classes; `none_label_` can be none of them.
+
+        Parameters
+        ----------
+        signatures : DataFrame, mapping or MultiSignatures
+            See :meth:`ZeroShotClassifier.add_classes`.
+
+        Returns
+        -------
+        self
+            The estimator, which now also predicts these classes.
+        """
+        check_is_fitted(self, "estimator_")
+        labels = signatures if isinstance(signatures, Mapping) else getattr(signatures, "index", ())
+        if not callable(labels) and self.none_label_ in list(labels):
+            raise ValueError(
+                f"{self.none_label_!r} is what rejected images are named: call the class otherwise."
+            )
+        return super().add_classes(signatures)
+
     # How it is done.
 
     def _decide(self, X: Any, classes: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """The best class of each sample, and whether it is rejected."""
         scorer = self._checked_scorer()
-        X = self._check_features(X)
+        parts = [self._decide_rows(scorer, rows, classes) for rows in self._checked_blocks(X)]
+        labels, rejected = zip(*parts, strict=True)
+        return np.concatenate(labels), np.concatenate(rejected)
+
+    def _decide_rows(
+        self, scorer: ClassScorer, X: Any, classes: Any
+    ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         n_candidates = len(scorer.labels if classes is None else to_numpy(classes))
         labels, best = scorer.top_k(X, min(2, n_candidates), classes)
         values = np.asarray(to_numpy(best), dtype=np.float64)

@@ -174,14 +174,18 @@ class RankPredictor(HeldOutCalibration):
         labels = scorer.labels
         if classes is not None:
             labels = labels[np.sort(find_classes(classes, labels))]
-        chances = scorer.probabilities(self._check_features(X), labels)
         ladder = Ladder(ClassTree(self.parents_), labels)
-        descent = ladder.descend(np.asarray(to_numpy(chances), dtype=np.float64))
         described = ~np.isin(labels, self.seen_classes_)
-        as_described = described[[ladder.class_of[end] for end in descent.ends.tolist()]]
-        depths, probabilities = descent.above(np.where(as_described, thresholds[1], thresholds[0]))
-        places = descent.nodes[np.arange(len(depths)), depths]
-        return RankPrediction(ladder.nodes[places], depths, probabilities)
+        parts = []
+        for rows in self._checked_blocks(X):
+            chances = scorer.probabilities(rows, labels)
+            descent = ladder.descend(np.asarray(to_numpy(chances), dtype=np.float64))
+            as_described = described[[ladder.class_of[end] for end in descent.ends.tolist()]]
+            own = np.where(as_described, thresholds[1], thresholds[0])
+            depths, probabilities = descent.above(own)
+            places = descent.nodes[np.arange(len(depths)), depths]
+            parts.append((ladder.nodes[places], depths, probabilities))
+        return RankPrediction(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
     # How it is done.
 

@@ -32,11 +32,15 @@ def _run(arguments: argparse.Namespace) -> int:
     # Imported here so that the help of a command does not wait for the whole library.
     from zslearn.export import export_onnx
     from zslearn.persistence import load
+    from zslearn.utils import plain, refuse_folder
+
+    refuse_folder(arguments.file)
 
     model = load(arguments.model)
     file = export_onnx(model, arguments.file, check=not arguments.no_check)
     size = file.stat().st_size / 2**20
     print(
-        f"{file}: {len(model.classes_)} classes, {model.n_features_in_} features in, {size:.1f} MiB"
+        f"{plain(file)}: {len(model.classes_)} classes, {model.n_features_in_} features in, "
+        f"{size:.1f} MiB"
     )
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sized
 from pathlib import Path
 from typing import Any
 
@@ -154,11 +155,16 @@ def say_how_it_went(features: ImageFeatures) -> None:
 def summary(features: ImageFeatures) -> str:
     """What features there are, in one line."""
     backbone = plain(features.about.get("backbone", "an unknown network"))
-    classes = "no labels" if features.y is None else f"{len(set(features.y.tolist()))} classes"
+    classes = "no labels" if features.y is None else _count(set(features.y.tolist()), "class", "es")
     skipped = f", {len(features.skipped)} left out" if features.skipped else ""
     return (
-        f"{len(features)} images{skipped}, {classes}, {features.X.shape[1]} features ({backbone})"
+        f"{_count(features.images, 'image')}{skipped}, {classes}, {features.X.shape[1]} features "
+        f"({backbone})"
     )
+
+
+def _count(things: Sized, name: str, ending: str = "s") -> str:
+    return f"{len(things)} {name}{'' if len(things) == 1 else ending}"
 
 
 def run_show(arguments: argparse.Namespace) -> int:

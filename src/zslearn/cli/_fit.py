@@ -10,8 +10,8 @@ import pandas as pd
 from joblib import cpu_count
 
 from zslearn.cli._features import add_network_options, network_options, say_how_it_went, summary
-from zslearn.cli._output import print_table, say, warnings_as_lines
-from zslearn.experiments import GRIDS
+from zslearn.cli._output import composed, print_table, say, warnings_as_lines
+from zslearn.experiments import GRIDS, find_method
 from zslearn.features import ImageFeatures
 from zslearn.recognition import (
     METHODS_IN_SHORT,
@@ -23,7 +23,7 @@ from zslearn.recognition import (
     read_features,
     save_image_model,
 )
-from zslearn.utils import name_some, plain
+from zslearn.utils import name_some, plain, refuse_folder
 
 #: So many settings of a search are printed.
 _SETTINGS = 10
@@ -114,6 +114,7 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--leave-out",
         nargs="+",
+        type=composed,
         default=(),
         metavar="CLASS",
         help="classes whose images are not trained on",
@@ -182,6 +183,14 @@ def _fitted(arguments: argparse.Namespace) -> tuple[ImageFeatures, Description, 
     if arguments.signatures is not None and arguments.text_encoder is not None:
         raise ValueError("--text-encoder is for --describe.")
     # Read before long work, so that mistakes in it are found at once.
+    find_method(METHODS_IN_SHORT.get(arguments.method.casefold(), arguments.method))
+    if arguments.none is not None and not 0 < arguments.none < 1:
+        raise ValueError(f"--none {arguments.none:g}: give a share between 0 and 1, such as 0.05.")
+    if arguments.jobs == 0:
+        raise ValueError("--jobs 0: give the number of folds at the same time, such as 1.")
+    for path in (arguments.out, arguments.keep_features):
+        if path is not None:
+            refuse_folder(path)
     texts = None if arguments.describe is None else describe_in_words(arguments.describe)
     table = None if arguments.signatures is None else read_class_table(arguments.signatures)
     with warnings_as_lines():
@@ -219,7 +228,7 @@ def _features(arguments: argparse.Namespace) -> ImageFeatures:
             if getattr(arguments, name) is not None
         ]
         if given:
-            raise ValueError(f"{given[0]} is for images; {arguments.source} holds features.")
+            raise ValueError(f"{given[0]} is for images; {plain(arguments.source)} holds features.")
         return read_features(arguments.source)
     kept = arguments.keep_features
     if kept is None and arguments.out is not None:

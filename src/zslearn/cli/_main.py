@@ -105,6 +105,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _reason(error: Exception) -> str:
+    """What an error says; those of the system as a person would say it."""
+    if not isinstance(error, OSError) or error.filename is None or error.strerror is None:
+        return str(error)
+    if isinstance(error, FileNotFoundError):
+        return f"There is no file {error.filename}."
+    return f"{error.filename}: {error.strerror}."
+
+
 @contextmanager
 def _log_to_stderr() -> Iterator[None]:
     """Show what the library logs, such as that it compiles, while a command runs."""
@@ -163,6 +172,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             # What an error quotes from a file cannot steer the terminal here either.
             print(plain(traceback.format_exc(), lines=True), end="", file=sys.stderr)
             return 1
-        message = plain(" ".join(str(error).split())) or type(error).__name__
+        message = plain(" ".join(_reason(error).split())) or type(error).__name__
         print(f"zslearn: error: {message}", file=sys.stderr)
         return 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import unicodedata
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,6 +45,11 @@ def _safe(cell: Any) -> Any:
 def _text(cell: Any) -> Text:
     """A cell as it is: brackets in it are no markup."""
     return Text(plain(cell))
+
+
+def composed(text: str) -> str:
+    """The name of a class in the Unicode form in which names of folders and tables are read."""
+    return unicodedata.normalize("NFC", text)
 
 
 def say(text: str) -> None:

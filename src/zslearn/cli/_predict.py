@@ -10,11 +10,13 @@ from typing import Any
 import pandas as pd
 
 from zslearn.cli._features import add_network_options, network_options, say_how_it_went
-from zslearn.cli._output import print_table, say, warnings_as_lines
+from zslearn.cli._output import composed, print_table, say, warnings_as_lines
+from zslearn.datasets import read_lines
 from zslearn.features import ImageFeatures
 from zslearn.persistence import ModelFile, describe, read_model
 from zslearn.recognition import (
     add_classes_to_file,
+    candidate_classes,
     describe_in_words,
     evaluate_images,
     explain_predictions,
@@ -22,7 +24,7 @@ from zslearn.recognition import (
     prediction_table,
     read_class_table,
 )
-from zslearn.utils import name_some, plain, replacing
+from zslearn.utils import name_some, plain, refuse_folder, replacing
 
 #: Rows of a table that a terminal shows; files have all.
 _ROWS = 40
@@ -50,6 +52,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     predict.add_argument(
         "--classes",
         nargs="+",
+        type=composed,
         default=None,
         metavar="CLASS",
         help="the candidates: classes, a text file with one per line, 'seen', or 'described' for "
@@ -107,7 +110,9 @@ def _add_add_class(commands: Any, common: argparse.ArgumentParser) -> None:
         help="a table .csv with the columns of the model's signatures, or with the columns class "
         "and text for a model whose classes are described in text",
     )
-    parser.add_argument("--name", default=None, metavar="CLASS", help="the class, with --text")
+    parser.add_argument(
+        "--name", type=composed, default=None, metavar="CLASS", help="the class, with --text"
+    )
     parser.add_argument(
         "--text", default=None, metavar="WORDS", help="what is said of the class, with --name"
     )
@@ -125,9 +130,12 @@ def run_predict(arguments: argparse.Namespace) -> int:
     """Print or write the best classes of each image."""
     if arguments.top < 1:
         raise ValueError(f"--top {arguments.top}: give a positive number.")
+    if arguments.out is not None:
+        refuse_folder(arguments.out)
     with warnings_as_lines():
         file = read_model(arguments.model)
-        classes = _candidates(arguments.classes, file.model)
+        # Before images are looked at, which takes long.
+        classes = candidate_classes(file.model, _named(arguments.classes, file.model))
         features = _features(arguments, file)
         table = prediction_table(
             file.model, features.X, features.images, classes=classes, top=arguments.top
@@ -159,7 +167,7 @@ def _print_predictions(table: pd.DataFrame) -> None:
         print(f"and {len(table) - _ROWS} more; --out FILE writes all")
 
 
-def _candidates(words: list[str] | None, model: Any) -> list[Any] | None:
+def _named(words: list[str] | None, model: Any) -> list[Any] | None:
     """The candidates that words name."""
     if words is None:
         return None
@@ -169,8 +177,7 @@ def _candidates(words: list[str] | None, model: Any) -> list[Any] | None:
         if words[0] == "described":
             return model.unseen_classes_.tolist()
         if Path(words[0]).is_file():
-            lines = Path(words[0]).read_text(encoding="utf-8-sig").splitlines()
-            words = [line.strip() for line in lines if line.strip()]
+            words = [composed(line) for line in read_lines(Path(words[0]))]
     if model.classes_.dtype.kind in "iu":
         return [int(word) if word.lstrip("-").isdecimal() else word for word in words]
     return list(words)
@@ -181,7 +188,9 @@ def _features(arguments: argparse.Namespace, file: ModelFile) -> ImageFeatures:
     if arguments.source.suffix == ".npz":
         for name in ("weights", "boxes"):
             if options[name] is not None:
-                raise ValueError(f"--{name} is for images; {arguments.source} holds features.")
+                raise ValueError(
+                    f"--{name} is for images; {plain(arguments.source)} holds features."
+                )
         options = {}
     else:
         options |= {"progress": True, "say": say}
@@ -199,7 +208,9 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
         features = _features(arguments, file)
         trained = file.extras.get("training_digests")
         found = evaluate_images(
-            file.model, features, training_digests=() if trained is None else trained.tolist()
+            file.model,
+            features,
+            training_digests=() if trained is None else trained.ravel().tolist(),
         )
     rows = {}
     for name, what in _MEASURES.items():

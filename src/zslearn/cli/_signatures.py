@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
-import warnings
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from zslearn.cli._output import warnings_as_lines
 from zslearn.datasets import (
     check_signature_path,
     named_wnids,
@@ -32,7 +31,7 @@ from zslearn.signatures import (
     train_word_vectors,
     word_signatures,
 )
-from zslearn.utils import InputWarning, plain
+from zslearn.utils import plain
 
 _WNIDS = "1k, 21k, unseen, 2-hop or 3-hop of ImageNet, or a text file with one wnid per line"
 _DESCRIPTIONS = (
@@ -279,6 +278,11 @@ def run_hierarchy(arguments: argparse.Namespace) -> int:
         if arguments.classes is None:
             parents = set(hierarchy.edges[:, 1].tolist())
             labels = [node for i, node in enumerate(hierarchy.nodes) if i not in parents]
+            if not labels:
+                raise ValueError(
+                    f"{plain(arguments.pairs)}: every node is the parent of another, so that the "
+                    "hierarchy goes in a circle; mend it, or name the classes by --classes."
+                )
         else:
             labels = named_wnids(arguments.classes)
     found = hierarchy_signatures(
@@ -355,12 +359,7 @@ def _saying_warnings(run: Callable[[Any], int]) -> Callable[[Any], int]:
 
     @wraps(run)
     def wrapped(arguments: argparse.Namespace) -> int:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("ignore")
-            warnings.simplefilter("always", InputWarning)
-            status = run(arguments)
-        for warning in caught:
-            print(f"zslearn: warning: {plain(warning.message)}", file=sys.stderr)
-        return status
+        with warnings_as_lines():
+            return run(arguments)
 
     return wrapped

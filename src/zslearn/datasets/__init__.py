@@ -38,7 +38,7 @@ from zslearn.datasets._signature_files import (
 from zslearn.datasets._synthetic import make_zero_shot
 from zslearn.datasets._synthetic_truth import GeneratingModel
 from zslearn.datasets._table_files import load_table
-from zslearn.datasets._table_reading import read_signatures as read_signatures
+from zslearn.datasets._text_tables import read_lines as read_lines
 from zslearn.datasets._xlsa17 import N_CLASS_SPLITS as N_CLASS_SPLITS
 from zslearn.datasets._xlsa17 import XLSA17 as XLSA17
 from zslearn.datasets._xlsa17 import load_xlsa17

@@ -13,13 +13,17 @@ import pandas as pd
 from zslearn.datasets._limits import Budget, limit_reading
 from zslearn.datasets._table_reading import is_whole, read_signatures, read_table
 from zslearn.datasets._text_tables import read_lines
-from zslearn.utils import name_some, plain, replacing
+from zslearn.utils import did_you_mean, name_some, plain, replacing
 
 _ENDINGS = (".csv", ".parquet")
 
 
 def read_signature_table(
-    path: str | os.PathLike[str], *, label: str | None = None, max_bytes: int | None = None
+    path: str | os.PathLike[str],
+    *,
+    label: str | None = None,
+    max_bytes: int | None = None,
+    text_labels: bool = False,
 ) -> pd.DataFrame:
     """Read a table of signatures from a file.
 
@@ -32,11 +36,18 @@ def read_signature_table(
         The column of labels.
     max_bytes : int or None, default=None
         The most memory that reading may take, as of :func:`load_table`.
+    text_labels : bool, default=False
+        Whether labels are text even if all of them are whole numbers.
 
     Returns
     -------
     DataFrame
         The index holds the labels: whole numbers if all of them are written as such, else text.
+
+    Raises
+    ------
+    ValueError
+        The file is no such table, there is no column `label`, or a class is there twice.
 
     See Also
     --------
@@ -45,7 +56,15 @@ def read_signature_table(
     """
     with limit_reading(max_bytes):
         table, is_text = read_signatures(Path(path), label)
-    if is_text and is_whole(table.index):
+    if label is not None and table.index.name != label:
+        columns = [name for name in (table.index.name, *table.columns) if name is not None]
+        raise ValueError(
+            f"{plain(path)}: there is no column {label!r}; there are {name_some(columns)}."
+            f"{did_you_mean(label, columns)}"
+        )
+    if text_labels:
+        table = table.set_axis([str(name) for name in table.index], axis=0)
+    elif is_text and is_whole(table.index):
         table = table.set_axis(table.index.astype(np.int64), axis=0)
     if not table.index.is_unique:
         twice = table.index[table.index.duplicated()].unique()

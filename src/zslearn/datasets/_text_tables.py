@@ -165,7 +165,18 @@ def _refuse_repeated(header: list[str], path: Path) -> None:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a text file that are not blank, without space around them."""
+    """The lines of a text file that are not blank, without space around them.
+
+    Parameters
+    ----------
+    path : Path
+        A file of text in UTF-8.
+
+    Returns
+    -------
+    list of str
+        The lines.
+    """
     _refuse_other_encodings(path)
     Budget(path).take(32 * path.stat().st_size)
     try:

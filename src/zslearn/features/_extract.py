@@ -19,13 +19,14 @@ from zslearn._version import __version__
 from zslearn.features._backbones import DEFAULT_BACKBONE, Backbone, load_backbone
 from zslearn.features._decoding import (
     MAX_PIXELS,
+    NoReadableImageError,
     UnreadableImageError,
     decode,
     digest,
     quiet_decoding,
     read_bytes,
 )
-from zslearn.features._feature_files import ImageFeatures, load_features
+from zslearn.features._feature_files import ImageFeatures, checked_name, load_features
 from zslearn.features._image_lists import ImageList, list_images
 from zslearn.features._parts import PART_SIZE, Part, Parts
 from zslearn.utils import (
@@ -34,6 +35,7 @@ from zslearn.utils import (
     name_some,
     plain,
     progress_bar,
+    refuse_folder,
     row_blocks,
     warn_user,
 )
@@ -140,6 +142,10 @@ def extract_features(
     for name, number in (("batch_size", batch_size), ("workers", workers)):
         if number is not None and number < 1:
             raise ValueError(f"{name}={number} must be positive.")
+    # Before long work, which could not be kept.
+    file = None if out is None else checked_name(out)
+    if file is not None:
+        refuse_folder(file)
     import_optional("PIL", "Reading images")
     listed = list_images(images, labels)
     listed = listed if boxes is None else listed.with_boxes(boxes)
@@ -150,7 +156,6 @@ def extract_features(
     if batch_size is None:
         batch_size = 8 if backbone.device == "cpu" else 64
     inputs = _inputs(listed, backbone, max_pixels, batch_size)
-    file = None if out is None else Path(out)
     if file is not None and resume and (done := _finished(file, inputs)) is not None:
         _tell(say, f"{file} holds these features already")
         return done
@@ -158,7 +163,12 @@ def extract_features(
     run = _Run(listed, backbone, batch_size, workers or min(8, os.cpu_count() or 1), max_pixels)
     if parts is not None and (n_kept := parts.count(len(listed))):
         _tell(say, f"Going on: {n_kept} of {len(listed)} images are done")
-    features = run.finish(parts, progress, inputs)
+    try:
+        features = run.finish(parts, progress, inputs)
+    except NoReadableImageError:
+        if parts is not None:
+            parts.remove()
+        raise
     if file is not None:
         features.save(file)
     if parts is not None:
@@ -289,7 +299,7 @@ class _Run:
         skipped = {row: reason for part in parts for row, reason in part.skipped.items()}
         shown = [f"{listed.names[row]} ({reason})" for row, reason in list(skipped.items())[:3]]
         if not rows:
-            raise ValueError(
+            raise NoReadableImageError(
                 f"None of the {len(listed)} images can be read: {plain('; '.join(shown))}."
             )
         y = None if listed.labels is None else listed.labels[rows]

@@ -63,7 +63,11 @@ class ImageFeatures:
     @property
     def skipped(self) -> list[tuple[str, str]]:
         """Images that could not be read, and why."""
-        return [(str(name), str(reason)) for name, reason in self.about.get("skipped", [])]
+        found = self.about.get("skipped")
+        # The record may be another program's.
+        pairs = found if isinstance(found, list) else []
+        pairs = [pair for pair in pairs if isinstance(pair, list | tuple) and len(pair) == 2]
+        return [(str(name), str(reason)) for name, reason in pairs]
 
     def take(self, rows: Any) -> ImageFeatures:
         """Some of the images.
@@ -104,7 +108,7 @@ class ImageFeatures:
         }
         if self.y is not None:
             arrays["y"] = self.y.astype(np.str_)
-        write_archive(_checked_name(path), arrays)
+        write_archive(checked_name(path), arrays)
 
 
 def load_features(path: str | os.PathLike[str]) -> ImageFeatures:
@@ -141,7 +145,7 @@ def load_features(path: str | os.PathLike[str]) -> ImageFeatures:
     >>> features.X.shape, features.y.tolist(), features.images
     ((2, 2), ['cat', 'dog'], ('0', '1'))
     """
-    file = _checked_name(path)
+    file = checked_name(path)
     arrays = read_archive(file)
     where = plain(file)
     X = arrays.get("X", arrays.get("features"))
@@ -170,7 +174,8 @@ def _texts(arrays: Mapping[str, NDArray[Any]], name: str, n_rows: int) -> tuple[
     return tuple(array.tolist())
 
 
-def _checked_name(path: str | os.PathLike[str]) -> Path:
+def checked_name(path: str | os.PathLike[str]) -> Path:
+    """The path of a file of features; one of another kind is refused."""
     file = Path(path)
     if file.suffix != ".npz":
         raise ValueError(f"{plain(file)}: features are kept in a file that ends in .npz.")

@@ -50,10 +50,11 @@ def read_weights(path: Path) -> tuple[dict[str, Any], str]:
             found = torch.load(path, map_location="cpu", weights_only=True)
     # Both packages raise errors of every kind for damaged files.
     except Exception as error:
-        reason = plain(str(error).partition("\n")[0], 200) or type(error).__name__
+        # What torch says at length is how to read the file all the same, which may run its code.
         raise ValueError(
-            f"{plain(path)}: the weights cannot be read ({reason}). Only files of tensors are: a "
-            "state_dict of torch, or safetensors."
+            f"{plain(path)}: the weights cannot be read ({type(error).__name__}). The file is "
+            "damaged, or holds something else than tensors; give a state_dict of torch, or "
+            "safetensors."
         ) from error
     for key in ("state_dict", "model"):
         if isinstance(found, Mapping) and isinstance(found.get(key), Mapping):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn.base import ZeroShotClassifier
+from zslearn.base import ZeroShotClassifier, is_streamed
 from zslearn.inspection._counterfactual import Change, attribute_changes
 from zslearn.inspection._explanation import (
     AttributeEffect,
@@ -96,6 +96,11 @@ def explain(
     if k < 0:
         raise ValueError(f"k must not be negative; got {k}.")
     model = fitted_as_zero_shot(model)
+    if is_streamed(X):
+        raise TypeError(
+            "explain needs the rows in memory: give an array of the images to be explained, such "
+            "as X[:10].compute() of a dask array."
+        )
     X = model._check_features(X)
     best, method, rows = _Best.of(model, X, classes), *_innermost(model, X)
     shares, made_by = _seen_shares(method, k)

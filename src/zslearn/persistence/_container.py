@@ -164,6 +164,9 @@ def open_container(path: Path) -> Iterator[Container]:
     # Nobody waits for the other end of a pipe.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags)
+    if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise BadContentError("it is a folder, no model file")
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise BadContentError("it is no plain file")
@@ -173,10 +176,12 @@ def open_container(path: Path) -> Iterator[Container]:
 def _read_header(path: Path, file: BinaryIO, file_size: int) -> Container:
     start = file.read(8)
     if len(start) < 8:
-        raise BadContentError("it is too short for a header")
+        raise BadContentError("it is no model file: it is too short for a header")
     length = int.from_bytes(start, "little")
     if length > file_size - 8:
-        raise BadContentError("its header is longer than the file")
+        raise BadContentError(
+            "it is no model file, or not all of one: its header is longer than the file"
+        )
     if length > MAX_HEADER:
         raise BadContentError(f"its header takes more than {MAX_HEADER >> 20} MiB")
     Budget(path).check(file_size + _MEMORY_PER_BYTE * length)
@@ -184,7 +189,7 @@ def _read_header(path: Path, file: BinaryIO, file_size: int) -> Container:
     if len(content) < length:
         raise BadContentError("it ends in the middle: it was not copied whole")
     if not content.startswith(_PREFIX):
-        raise BadContentError("its header does not begin as zslearn writes it")
+        raise BadContentError("it is no model file: its header does not begin as zslearn writes it")
     try:
         table = read_json(content.decode("utf-8"), "its header")
     except UnicodeDecodeError:

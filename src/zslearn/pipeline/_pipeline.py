@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+import array_api_compat as compat
 from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -14,7 +16,15 @@ from sklearn.utils.validation import check_is_fitted
 from zslearn.base import ZeroShotPredictor, is_streamed, needs_rows
 from zslearn.scoring import ClassScorer, Embedding
 from zslearn.signatures import SignatureTable
-from zslearn.utils import Array, fingerprint, is_symbolic, transform_array
+from zslearn.utils import (
+    Array,
+    fingerprint,
+    is_foreign,
+    is_symbolic,
+    to_numpy,
+    transform_array,
+    warn_once,
+)
 
 
 class ZeroShotPipeline(ZeroShotPredictor, Pipeline):
@@ -189,7 +199,7 @@ class ZeroShotPipeline(ZeroShotPredictor, Pipeline):
         array of shape (n_samples, n_transformed)
             What the last step gets.
         """
-        return X if self.transformers_ is None else _as_array(self.transformers_.transform(X))
+        return X if self.transformers_ is None else _transformed(self.transformers_, X)
 
     @property
     def class_scorer_(self) -> ClassScorer:
@@ -219,6 +229,8 @@ class ZeroShotPipeline(ZeroShotPredictor, Pipeline):
             raise TypeError(
                 f"The last step of the pipeline must be a zero-shot estimator; got {method!r}."
             )
+        if said := _rejects_nothing(method):
+            warn_once(said)
         return method
 
     def _fit_transformers(self, X: Any, y: Any) -> tuple[Pipeline | None, Any]:
@@ -278,6 +290,8 @@ def as_zero_shot(estimator: Any) -> Any:
     zero-shot estimator
         Not fitted.
     """
+    if said := _rejects_nothing(estimator):
+        warn_once(said)
     if not isinstance(estimator, Pipeline) or isinstance(estimator, ZeroShotPipeline):
         return clone(estimator)
     pipeline = ZeroShotPipeline(
@@ -285,6 +299,17 @@ def as_zero_shot(estimator: Any) -> Any:
     )
     pipeline._last_step()
     return pipeline
+
+
+def _rejects_nothing(estimator: Any) -> str:
+    """What is to be said of an estimator that would reject images, were it not inside another."""
+    if not hasattr(estimator, "is_none"):
+        return ""
+    name = type(estimator).__name__
+    return (
+        f"{name} rejects nothing inside another estimator, which sees its scores alone: put it "
+        f"outside, as {name}(the pipeline or wrapper)."
+    )
 
 
 def fitted_as_zero_shot(model: Any) -> Any:
@@ -306,6 +331,9 @@ def fitted_as_zero_shot(model: Any) -> Any:
         Where it is no zero-shot estimator.
     """
     if isinstance(model, Pipeline) and not isinstance(model, ZeroShotPipeline):
+        # Unlike ours, a pipeline of scikit-learn predicts what its last step does.
+        if said := _rejects_nothing(model.steps[-1][1]):
+            raise TypeError(said)
         pipeline = ZeroShotPipeline(model.steps, memory=model.memory, verbose=model.verbose)
         pipeline._last_step()
         pipeline.transformers_ = model[:-1] if len(model.steps) > 1 else None
@@ -326,7 +354,16 @@ class _After:
     def __call__(self, rows: Array) -> Array:
         if is_symbolic(rows):
             return self.embedding(transform_array(self.transformers, rows))
-        return self.embedding(_as_array(self.transformers.transform(rows)))
+        return self.embedding(_transformed(self.transformers, rows))
+
+
+def _transformed(transformers: Pipeline, rows: Array) -> Array:
+    """What transformers make of rows, in the library and on the device of these."""
+    if not is_foreign(rows) or get_config()["array_api_dispatch"]:
+        return _as_array(transformers.transform(rows))
+    # Without that setting transformers of scikit-learn compute with NumPy.
+    out = _as_array(transformers.transform(to_numpy(rows)))
+    return compat.array_namespace(rows).asarray(out, device=compat.device(rows))
 
 
 def _as_array(rows: Any) -> Any:

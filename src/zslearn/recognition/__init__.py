@@ -13,6 +13,7 @@ from zslearn.recognition._evaluating import RecognitionScores, evaluate_images
 from zslearn.recognition._fitting import METHODS_IN_SHORT, fit_images
 from zslearn.recognition._predicting import (
     RankedClasses,
+    candidate_classes,
     explain_predictions,
     prediction_table,
     rank_classes,
@@ -27,6 +28,7 @@ __all__ = [
     "RecognitionScores",
     "add_classes_to_file",
     "backbone_for_model",
+    "candidate_classes",
     "describe_in_text",
     "describe_in_words",
     "evaluate_images",

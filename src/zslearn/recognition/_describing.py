@@ -12,8 +12,9 @@ from typing import Any
 
 import pandas as pd
 
-from zslearn.datasets import read_signatures
+from zslearn.datasets import read_signature_table
 from zslearn.features import load_backbone, text_features
+from zslearn.recognition._sources import refuse_foreign_network
 from zslearn.signatures import encoder_name, text_signatures
 from zslearn.utils import plain, read_rows
 
@@ -53,8 +54,8 @@ def read_class_table(path: str | os.PathLike[str], label: str | None = None) -> 
     Description
         Labels are text, as those of folders are.
     """
-    table, _ = read_signatures(Path(path), label)
-    index = [unicodedata.normalize("NFC", str(name)) for name in table.index]
+    table = read_signature_table(path, label=label, text_labels=True)
+    index = [unicodedata.normalize("NFC", name) for name in table.index]
     return Description(table.set_axis(index, axis=0), {"kind": "table"})
 
 
@@ -65,7 +66,7 @@ def describe_in_words(path: str | os.PathLike[str]) -> dict[str, list[str]]:
     ----------
     path : path
         A file of comma-separated values with the columns class and text. A class may have several
-        rows. Where the text is empty, or there is no such column, the name of the class is its
+        rows. Where the text is empty, or class is the only column, the name of the class is its
         text: without the number in front, and with spaces for underscores.
 
     Returns
@@ -76,10 +77,10 @@ def describe_in_words(path: str | os.PathLike[str]) -> dict[str, list[str]]:
     Raises
     ------
     ValueError
-        The table has no classes, or a row has no name.
+        The table has no classes, a row has no name, or there are columns but none called text.
     """
     said: dict[str, list[str]] = {}
-    for line, row in read_rows(Path(path), ["class"], optional=["text"]):
+    for line, row in read_rows(Path(path), ["class"], optional=["text"], instead=False):
         name = unicodedata.normalize("NFC", row["class"])
         if not name:
             raise ValueError(f"{plain(path)}: line {line} names no class.")
@@ -125,6 +126,7 @@ def describe_in_text(
     backbone = str((about_features or {}).get("backbone", ""))
     if encoder is None:
         encoder = "backbone" if backbone.startswith("open_clip:") else encoder_name()
+        refuse_foreign_network(backbone, "The record of the features")
     if encoder == "backbone":
         if not backbone:
             raise ValueError("Nobody knows which network made the features; name an encoder.")

@@ -80,7 +80,9 @@ def evaluate_images(
     known = model.classes_.tolist()
     present = list(dict.fromkeys(features.y.tolist()))
     if outside := [label for label in present if label not in set(known)]:
-        near = name_near_misses(outside, known, unknown_in="the images", known_in="the model")
+        near = name_near_misses(
+            outside, known, unknown_in="the list of images", known_in="the model"
+        )
         raise ValueError(
             f"There are images of {name_some(outside)}, which the model does not describe; "
             f"describe these classes (add-class), or leave their images out.{near}"

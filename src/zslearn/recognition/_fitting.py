@@ -84,7 +84,8 @@ def fit_images(
     Raises
     ------
     ValueError
-        An image has a label that no signature describes, or there are no labels.
+        An image has a label that no signature describes, there are no labels, or `none_rate` is no
+        share.
 
     Examples
     --------
@@ -98,6 +99,8 @@ def fit_images(
     >>> model.predict_proba(data.X_test_unseen[:1]).shape == (1, len(data.signatures))
     True
     """
+    if none_rate is not None and not 0 < none_rate < 1:
+        raise ValueError(f"none_rate={none_rate} must be a share between 0 and 1, such as 0.05.")
     X, y = _training(features, signatures, list(leave_out))
     known = find_method(METHODS_IN_SHORT.get(method.casefold(), method))
     protocol = Protocol("default")
@@ -153,7 +156,10 @@ def _training(
     described = set(signatures.index.tolist())
     if missing := [label for label in present if label not in described]:
         near = name_near_misses(
-            missing, signatures.index.tolist(), unknown_in="the images", known_in="the description"
+            missing,
+            signatures.index.tolist(),
+            unknown_in="the list of images",
+            known_in="the description",
         )
         raise ValueError(
             f"There are images of {name_some(missing)}, which no row of the description is about. "

@@ -113,7 +113,7 @@ def rank_classes(
     RankedClasses
         Labels, scores and probabilities.
     """
-    labels = _candidates(model, classes)
+    labels = candidate_classes(model, classes)
     k = min(top, len(labels))
     best, scores, chances, none = [], [], [], []
     for rows in row_blocks(len(X), 8 * (len(labels) + X.shape[1])):
@@ -153,18 +153,49 @@ def explain_predictions(
         One per image; see :func:`~zslearn.inspection.explain`. The nearest training pictures are
         named where the file knows them.
     """
-    known = file.extras.get("training_features")
-    record = file.about.get("training")
-    record = record if isinstance(record, Mapping) else {}
-    labels, names = list(record.get("labels") or []), list(record.get("images") or [])
-    training = None
-    if known is not None and len(known) == len(labels) == len(names):
-        training = TrainingPictures(known, np.asarray(labels), names)
-    candidates = _candidates(file.model, classes)
+    training = _training_pictures(file)
+    candidates = candidate_classes(file.model, classes)
     return explain(file.model, X, classes=candidates, k=k, training=training)
 
 
-def _candidates(model: Any, classes: Sequence[Any] | None) -> NDArray[Any]:
+def _training_pictures(file: ModelFile) -> TrainingPictures | None:
+    """The training images that a file knows; None where its record of them is not whole."""
+    known, record = file.extras.get("training_features"), file.about.get("training")
+    if known is None or not isinstance(record, Mapping):
+        return None
+    labels, names = record.get("labels"), record.get("images")
+    if not isinstance(labels, list) or not isinstance(names, list):
+        return None
+    is_whole = (
+        len(labels) == len(names)
+        and known.shape == (len(names), file.model.n_features_in_)
+        and known.dtype.kind == "f"
+        and bool(np.isfinite(known).all())
+        and all(isinstance(text, str) for text in [*labels, *names])
+    )
+    return TrainingPictures(known, np.asarray(labels), names) if is_whole and names else None
+
+
+def candidate_classes(model: Any, classes: Sequence[Any] | None = None) -> NDArray[Any]:
+    """Classes to choose among, checked before images are looked at.
+
+    Parameters
+    ----------
+    model : zero-shot estimator
+        Fitted.
+    classes : sequence of labels, optional
+        The candidates; by default every described class.
+
+    Returns
+    -------
+    ndarray
+        Labels, each once.
+
+    Raises
+    ------
+    ValueError
+        There are no candidates, or the model does not describe one.
+    """
     known = model.classes_
     if classes is None:
         return known

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,40 @@ from zslearn.features import (
     refuse_other_features,
 )
 from zslearn.utils import plain, warn_user
+
+#: Names by which timm and open_clip know networks themselves.
+_KNOWN_THERE = re.compile(r"timm:[\w.-]+|open_clip:[\w.-]+(/[\w-]+)?", re.ASCII)
+
+
+def refuse_foreign_network(backbone: str, where: str) -> None:
+    """Refuse a network that a file names and that would be fetched from a hub or a folder.
+
+    Files of models and features are passed on: what they name must not decide what is downloaded,
+    or which files are read.
+
+    Parameters
+    ----------
+    backbone : str
+        What the file names.
+    where : str
+        What the file is called, for the error.
+
+    Raises
+    ------
+    ValueError
+        The network is none that the packages themselves know.
+    """
+    package, separator, name = backbone.partition(":")
+    if not separator:
+        return
+    tag = name.partition("/")[2]
+    if _KNOWN_THERE.fullmatch(backbone) is None or (tag and Path(tag).exists()):
+        raise ValueError(
+            f"{where} names the network {plain(backbone, 100)}, which {plain(package, 20)} would "
+            "fetch from a hub or a folder. If you trust it, name it yourself: make features by "
+            "zslearn features extract IMAGES --backbone …, and give these; for texts name the "
+            "encoder 'backbone'."
+        )
 
 
 def read_features(
@@ -83,8 +118,11 @@ def backbone_for_model(
     expected = about.get("features")
     if not isinstance(expected, Mapping) or not expected.get("backbone"):
         return None
-    crop = dict(expected.get("preprocessing") or {}).get("crop")
-    network = load_backbone(str(expected["backbone"]), weights=weights, device=device, crop=crop)
+    name = str(expected["backbone"])
+    refuse_foreign_network(name, model_name)
+    preprocessing = expected.get("preprocessing")
+    crop = preprocessing.get("crop") if isinstance(preprocessing, Mapping) else None
+    network = load_backbone(name, weights=weights, device=device, crop=crop)
     refuse_other_features(expected, network.about, whose=model_name, where="this machine")
     return network
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from zslearn.features import ImageFeatures
 from zslearn.persistence import read_model, save
 from zslearn.recognition._describing import Description, describe_in_text
+from zslearn.recognition._sources import refuse_foreign_network
 from zslearn.utils import plain
 
 #: Features of training images that travel with a model, in bytes; of more images some are taken.
@@ -114,17 +115,32 @@ def add_classes_to_file(
                 f"{plain(path)}: its classes are described by numbers, not by text; give a table "
                 "with the same columns."
             )
-        new = describe_in_text(
-            description,
-            str(signatures["encoder"]),
-            about_features=about.get("features"),
-        )
-        signatures["texts"] = {**dict(signatures.get("texts") or {}), **new.about["texts"]}
+        new = _describe_as_in_file(description, signatures, about.get("features"), plain(path))
+        known = signatures.get("texts")
+        signatures["texts"] = {
+            **(known if isinstance(known, Mapping) else {}),
+            **new.about["texts"],
+        }
         about["signatures"] = signatures
         table = new.signatures
     else:
         table = description
     labels = [str(label) for label in table.index]
+    if not all(label.strip() for label in labels):
+        raise ValueError("A class has no name; name every class that is described.")
     model = file.model.add_classes(table)
     save(model, Path(path if out is None else out), about=about, extras=file.extras)
     return labels
+
+
+def _describe_as_in_file(
+    texts: Mapping[str, Any], signatures: Mapping[str, Any], features: Any, where: str
+) -> Description:
+    """Signatures of texts by the encoder that a model file names."""
+    encoder = signatures.get("encoder")
+    if not isinstance(encoder, str):
+        raise ValueError(f"{where} does not say what turned its texts into numbers.")
+    features = features if isinstance(features, Mapping) else {}
+    if encoder == "backbone":
+        refuse_foreign_network(str(features.get("backbone", "")), where)
+    return describe_in_text(texts, encoder, about_features=features)

@@ -22,7 +22,7 @@ from zslearn.utils._blocks import block_length, row_blocks
 from zslearn.utils._checked_json import DamagedFileError, read_checked_json, write_checked_json
 from zslearn.utils._device import block_budget, moves_kept, on_device
 from zslearn.utils._docs import fill_docstring
-from zslearn.utils._files import replacing
+from zslearn.utils._files import refuse_folder, replacing
 from zslearn.utils._fingerprint import fingerprint
 from zslearn.utils._folds import class_folds, hold_out_per_class
 from zslearn.utils._jit import jit, jit_inner
@@ -106,6 +106,7 @@ __all__ = [
     "read_arrays",
     "read_checked_json",
     "read_rows",
+    "refuse_folder",
     "refuse_twins",
     "replacing",
     "row_blocks",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ def replacing(path: Path) -> Iterator[Path]:
     Path
         What to write to.
     """
+    refuse_folder(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     unique = f".{path.stem}.{os.getpid()}-{secrets.token_hex(4)}.tmp{path.suffix}"
     temporary = path.with_name(unique)
@@ -42,6 +44,23 @@ def replacing(path: Path) -> Iterator[Path]:
         if isinstance(error, OSError) and error.errno and error.filename is None:
             error.filename = str(path)
         raise
+
+
+def refuse_folder(path: Path) -> None:
+    """Refuse a folder where a file shall be written, before anything is computed for it.
+
+    Parameters
+    ----------
+    path : Path
+        What shall be written.
+
+    Raises
+    ------
+    IsADirectoryError
+        There is a folder of this name.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
 
 
 def _sync_folder(folder: Path) -> None:

@@ -14,7 +14,11 @@ _MAX_BYTES = 512 * 2**20
 
 
 def read_rows(
-    path: Path, columns: Sequence[str], *, optional: Sequence[str] = ()
+    path: Path,
+    columns: Sequence[str],
+    *,
+    optional: Sequence[str] = (),
+    instead: bool = True,
 ) -> list[tuple[int, dict[str, str]]]:
     r"""Read a table of text whose first line names its columns.
 
@@ -26,6 +30,9 @@ def read_rows(
         Columns that must be there. Capitals do not matter.
     optional : sequence of str, default=()
         Columns that may be there; where they are not, their cells are empty.
+    instead : bool, default=True
+        Whether a table without the optional columns may have others. If not, such a table is
+        refused: what they hold would be passed over.
 
     Returns
     -------
@@ -53,7 +60,7 @@ def read_rows(
         raise ValueError(f"{plain(path)}: larger than {_MAX_BYTES >> 20} MiB; this is no list.")
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
-            return _rows(csv.reader(file, strict=True), path, columns, optional)
+            return _rows(csv.reader(file, strict=True), path, columns, optional, instead)
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{plain(path)}: the text is not UTF-8 ({error.reason}); save the table as UTF-8."
@@ -63,7 +70,7 @@ def read_rows(
 
 
 def _rows(
-    reader: Any, path: Path, columns: Sequence[str], optional: Sequence[str]
+    reader: Any, path: Path, columns: Sequence[str], optional: Sequence[str], instead: bool
 ) -> list[tuple[int, dict[str, str]]]:
     places: dict[str, int] | None = None
     width, rows = 0, []
@@ -75,6 +82,12 @@ def _rows(
             raise ValueError(f"{plain(path)}: line {line} has a zero byte; the file is damaged.")
         if places is None:
             places, width = _places(cells, path, columns, optional), len(cells)
+            if not instead and width > len(columns) == len(places):
+                raise ValueError(
+                    f"{plain(path)}: there is no column {optional[0]!r}; the first line names "
+                    f"{name_some(cells)}. Name the column {optional[0]!r}, or leave only "
+                    f"{','.join(columns)}."
+                )
             continue
         if len(cells) != width:
             raise ValueError(

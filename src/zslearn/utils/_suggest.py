@@ -141,7 +141,10 @@ def name_near_misses(
         for label, near in pairs[:3]
     ]
     more = f"; and {len(pairs) - 3} more" if len(pairs) > 3 else ""
-    return f" {'; '.join(shown)}{more}."
+    said = "; ".join(shown)
+    if known_in.startswith("the "):
+        said = said[0].upper() + said[1:]
+    return f" {said}{more}."
 
 
 def look_alikes(labels: Iterable[Any], known: Iterable[Any]) -> list[tuple[Any, Any]]:
