@@ -51,9 +51,9 @@ def analyze_curves(
     -------
     DataFrame
         One row per point: `run`, `dataset`, `split`, `method`, `seed`, `acc_unseen`, `acc_seen`,
-        `bias` (NaN stands for −∞, or where a record lacks it), `harmonic`, `ausuc`, and `mark`: "without"
-        at the factor 0, "calibrated" at the calibration factor, both where they are one point, else
-        nothing.
+        `bias` (NaN stands for −∞, or where a record lacks it), `harmonic`, `ausuc`, and `mark`:
+        "without" at the factor 0, "calibrated" at the calibration factor, both where they are one
+        point, else nothing.
     """
     records = benchmark_records(
         data,
