@@ -7,8 +7,8 @@ subsets of the seen classes, while the unseen ones stay as they are.
 """
 
 # %%
-# Bars are standard deviations over two draws of subsets. Methods are tuned once, by leaving out some
-# of all seen classes; ``retune=True`` tunes them on each subset, as in the paper.
+# Bars are standard deviations over two draws of subsets. Methods are tuned once, by leaving out
+# some of all seen classes; ``retune=True`` tunes them on each subset, as in the paper.
 
 from tempfile import mkdtemp
 

@@ -37,7 +37,7 @@ from zslearn.experiments.analyses import (
     with_fewer_seen,
     with_ideal_half,
 )
-from zslearn.experiments.analyses._pieces import read_variant, write_variant
+from zslearn.experiments.analyses._piece_records import read_variant, write_variant
 from zslearn.metrics import per_class_accuracy
 
 
