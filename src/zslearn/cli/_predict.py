@@ -135,7 +135,7 @@ def run_predict(arguments: argparse.Namespace) -> int:
     with warnings_as_lines():
         file = read_model(arguments.model)
         # Before images are looked at, which takes long.
-        classes = candidate_classes(file.model, _named(arguments.classes, file.model))
+        classes = candidate_classes(file.model, _named(arguments.classes, file.model)).tolist()
         features = _features(arguments, file)
         table = prediction_table(
             file.model, features.X, features.images, classes=classes, top=arguments.top
