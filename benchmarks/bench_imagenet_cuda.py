@@ -16,10 +16,12 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
 import sys
 import time
 import traceback
 import warnings
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -304,7 +306,14 @@ def main() -> None:
         lines.append(line)
         print(json.dumps(line), flush=True)
         if options.out is not None:
-            options.out.write_text(json.dumps(lines, indent=1) + "\n")
+            record = {
+                "title": "ImageNet-21K's shape on one GPU",
+                "date": date.today().isoformat(),
+                "command": "python benchmarks/bench_imagenet_cuda.py",
+                "machine": {"device": name, "torch": torch.__version__, "cores": os.cpu_count()},
+                "rows": lines[1:],
+            }
+            options.out.write_text(json.dumps(record, indent=1) + "\n")
         gc.collect()
         if options.device == "cuda":
             torch.cuda.empty_cache()

@@ -19,13 +19,16 @@ DOCS = Path(__file__).parent.parent / "docs"
 # In this order on the page; what is not named comes after.
 ORDER = ["scoring", "nu_svr", "sync", "exem", "curve", "classes", "memory", "import"]
 
+# Records that a page tells in words.
+ELSEWHERE = ("imagenet_cuda", "rivals_cuda")
 # Records whose "ratio" is a peer's time by ours; that of others is another one.
 DRAWN = ("scoring", "nu_svr", "sync", "exem", "curve")
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:
     """Records by name, in the order of the page."""
-    found = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
+    paths = [path for path in sorted(folder.glob("*.json")) if path.stem not in ELSEWHERE]
+    found = {path.stem: json.loads(path.read_text()) for path in paths}
     names = [name for name in ORDER if name in found]
     return {name: found[name] for name in [*names, *(n for n in found if n not in names)]}
 

@@ -943,3 +943,27 @@ def test_chunks_of_weighted_samples(problem):
     )
     plain = EXEM(n_components=5).fit(X, y, signatures=S)
     assert not np.allclose(plain.exemplars_, whole.exemplars_, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["method", "wrapper", "pipeline", "wrapped pipeline"])
+def test_a_copy_describes_other_classes(problem, kind):
+    from sklearn.preprocessing import StandardScaler
+
+    from zslearn.baselines import ESZSL
+    from zslearn.calibration import CalibratedStacking
+    from zslearn.pipeline import ZeroShotPipeline
+
+    pipeline = ZeroShotPipeline([("scale", StandardScaler()), ("method", ESZSL())])
+    model = {
+        "method": ESZSL(),
+        "wrapper": CalibratedStacking(ESZSL(), bias=0.3),
+        "pipeline": pipeline,
+        "wrapped pipeline": CalibratedStacking(pipeline, bias=0.3),
+    }[kind].fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    before, X = model.decision_function(problem.X_test_unseen), problem.X_test_unseen
+    table = model.signature_table_
+    fewer = model.describing(table.subset(np.arange(1, len(table.labels))))
+    assert fewer.classes_.tolist() == table.labels[1:].tolist()
+    np.testing.assert_allclose(fewer.decision_function(X), before[:, 1:], rtol=1e-9, atol=1e-12)
+    # The model itself is as it was.
+    assert np.array_equal(model.decision_function(X), before)

@@ -35,6 +35,7 @@ _PACKAGES = (
     "pipeline",
     "recognition",
     "scoring",
+    "serving",
     "signatures",
     "solvers",
     "synthesis",

@@ -15,7 +15,7 @@ from scipy import stats
 
 from zslearn.experiments._published import KEYS, TABLES, load_published, published_value
 from zslearn.experiments._ranks import (
-    _cliques,
+    alike_places,
     critical_difference,
     rank_methods,
     save_critical_difference,
@@ -324,9 +324,9 @@ def test_critical_difference(n_methods, alpha, quantile):
 
 
 def test_methods_that_do_not_differ():
-    assert _cliques(np.array([1.0, 2.0, 2.5, 5.0, 6.0]), 1.5) == [(0, 2), (3, 4)]
-    assert _cliques(np.array([1.0, 2.0, 3.0]), 1.0) == [(0, 1), (1, 2)]
-    assert _cliques(np.array([1.0, 3.0]), 1.0) == []
+    assert alike_places(np.array([1.0, 2.0, 2.5, 5.0, 6.0]), 1.5) == [(0, 2), (3, 4)]
+    assert alike_places(np.array([1.0, 2.0, 3.0]), 1.0) == [(0, 1), (1, 2)]
+    assert alike_places(np.array([1.0, 3.0]), 1.0) == []
 
 
 @pytest.mark.parametrize("n_methods", [1, 2, 23])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, ClassVar, Self
 
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from zslearn.base._predictor import ZeroShotPredictor
 from zslearn.scoring import ClassScorer
+from zslearn.signatures import SignatureTable
 
 
 class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
@@ -57,6 +59,29 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
         check_is_fitted(self, "estimator_")
         self.estimator_.add_classes(signatures)
         return self
+
+    @property
+    def signature_table_(self) -> SignatureTable:
+        """Signatures of every described class, as the inner method has them."""
+        return self.estimator_.signature_table_
+
+    def describing(self, table: SignatureTable) -> Self:
+        """A copy that describes other classes; what was learned is shared, and nothing is changed.
+
+        Parameters
+        ----------
+        table : SignatureTable
+            Every class that the copy describes; see :meth:`ZeroShotClassifier.describing`.
+
+        Returns
+        -------
+        estimator
+            The copy.
+        """
+        check_is_fitted(self, "estimator_")
+        other: Any = copy.copy(self)
+        other.estimator_ = self.estimator_.describing(table)
+        return other
 
     def __sklearn_tags__(self) -> Tags:
         """Take over what the inner estimator says of its input."""

@@ -61,6 +61,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
         "write one record for each, and print a table of the results. What is finished is not "
         "computed again; what was stopped goes on where it was. A method that fails is named at "
         "the end, and tried again the next time.",
+        epilog="`zslearn bench imagenet` makes the paper's tables on ImageNet: see its --help.",
     )
     add_data_options(bench)
     bench.add_argument(
@@ -138,7 +139,7 @@ def _add_protocol(bench: argparse.ArgumentParser) -> None:
         choices=GRIDS,
         default=None,
         help="the values to search; paper is for ResNet's features, paper-googlenet for "
-        "GoogLeNet's (default: fast; with --protocol authors, paper)",
+        "GoogLeNet's, quick is a part of fast (default: fast; with --protocol authors, paper)",
     )
 
 

@@ -6,11 +6,13 @@ import argparse
 import re
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from zslearn.cli._emoji import EMOJI, add_images, emoji_is_here, run_fetch_emoji
 from zslearn.cli._output import print_table, say
 from zslearn.datasets import (
     XLSA17,
@@ -20,6 +22,7 @@ from zslearn.datasets import (
     fetch_archive,
     fetchable_names,
     find_data_set,
+    load_emoji,
     load_glyphs,
     load_table,
     load_xlsa17,
@@ -28,7 +31,12 @@ from zslearn.datasets import (
 from zslearn.utils import InputWarning, plain
 
 _GLYPHS = "225 Latin letters in 16 faces, drawn on this machine; no download"
-_NAMES = ("glyphs", *XLSA17)
+#: Data sets whose files and splits are fixed.
+_FIXED: dict[str, Callable[..., ZeroShotDataset]] = {
+    "glyphs": load_glyphs,
+    EMOJI: load_emoji,
+}
+_NAMES = (*_FIXED, *XLSA17)
 #: Options for a person's own data.
 _OWN = (
     "features_file",
@@ -70,13 +78,16 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
         help="what data sets there are, and what is in them",
         description="What data sets there are, and what is in them.",
     )
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="list|show|fetch|check")
+    verbs = parser.add_subparsers(
+        dest="verb", required=True, metavar="list|show|fetch|images|check"
+    )
     listed = verbs.add_parser("list", parents=[common], help="name the data sets")
     listed.set_defaults(run=run_list)
     shown = verbs.add_parser("show", parents=[common], help="describe one data set")
     add_data_options(shown)
     shown.set_defaults(run=run_show)
     _add_fetch(verbs, common)
+    add_images(verbs, common)
     checked = verbs.add_parser(
         "check",
         parents=[common],
@@ -116,15 +127,17 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
         "--features",
         default=None,
         metavar="FILE",
-        help="the file of features of a named data set, except for glyphs (default: res101.mat)",
+        help="the file of features of a named data set, except for glyphs and emoji (default: "
+        "res101.mat)",
     )
     parser.add_argument(
         "--signatures",
         nargs="+",
         default=None,
         metavar="NAME",
-        help="the variable with the signatures of a named data set, except for glyphs, or "
-        "FILE:VARIABLE; several are combined, with weights that are tuned (default: original_att)",
+        help="the variable with the signatures of a named data set, except for glyphs and emoji, "
+        "or FILE:VARIABLE; several are combined, with weights that are tuned (default: "
+        "original_att)",
     )
     parser.add_argument(
         "--version",
@@ -200,9 +213,9 @@ def _add_fetch(verbs: Any, common: argparse.ArgumentParser) -> None:
         parents=[common],
         help="download an archive of data sets",
         description="Download an archive of data sets and unpack it, unless it is there. A "
-        "download that was interrupted is continued.",
+        "download that was interrupted is continued. The packages of emoji come through npm.",
     )
-    names = fetchable_names()
+    names = [*fetchable_names(), EMOJI]
     fetched.add_argument("name", type=_fetchable, metavar="NAME", help=", ".join(names))
     fetched.add_argument(
         "--to",
@@ -211,20 +224,29 @@ def _add_fetch(verbs: Any, common: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="where to put it (default: the folder named by ZSLEARN_DATA)",
     )
+    fetched.add_argument(
+        "--from",
+        dest="source",
+        type=Path,
+        default=None,
+        metavar="FOLDER",
+        help="for emoji: a folder with the packages as npm pack makes them",
+    )
     fetched.set_defaults(run=run_fetch)
 
 
 def _fetchable(word: str) -> str:
     """An archive or one of its data sets by name, in capitals or not."""
-    for name in fetchable_names():
+    names = [*fetchable_names(), EMOJI]
+    for name in names:
         if word.casefold() == name.casefold():
             return name
-    raise argparse.ArgumentTypeError(unknown_data_set(word, fetchable_names()))
+    raise argparse.ArgumentTypeError(unknown_data_set(word, names))
 
 
 def run_list(arguments: argparse.Namespace) -> int:
     """Print the names of the data sets, and whether they are here."""
-    rows = {"glyphs": (_GLYPHS, "yes")}
+    rows = {"glyphs": (_GLYPHS, "yes"), EMOJI: emoji_is_here()}
     for name, about in XLSA17.items():
         rows[name] = (about, _is_here(name))
     table = pd.DataFrame.from_dict(rows, orient="index", columns=["what it is", "here"])
@@ -259,8 +281,8 @@ def load_named(arguments: argparse.Namespace) -> ZeroShotDataset:
             raise ValueError(f"{option} is for {which}, not for {whose}.")
     if not is_named:
         return _load_own(arguments)
-    if arguments.name == "glyphs":
-        return _load_glyphs(arguments)
+    if arguments.name in _FIXED:
+        return _load_fixed(arguments)
     try:
         return load_xlsa17(
             arguments.name,
@@ -286,12 +308,14 @@ def _as_options(message: str) -> str:
     return message
 
 
-def _load_glyphs(arguments: argparse.Namespace) -> ZeroShotDataset:
-    """Load the glyphs with the splits that are asked for."""
+def _load_fixed(arguments: argparse.Namespace) -> ZeroShotDataset:
+    """Load the glyphs or the emoji with the splits that are asked for."""
     for name, option in {**_NAMED, "hold_out": "--hold-out"}.items():
         if name != "split" and getattr(arguments, name) is not None:
-            raise ValueError(f"{option} is not for glyphs, whose files and splits are fixed.")
-    data = load_glyphs(progress=True)
+            raise ValueError(
+                f"{option} is not for {arguments.name}, whose files and splits are fixed."
+            )
+    data = _FIXED[arguments.name](progress=True)
     class_splits = [name for name in data.splits if name.startswith("ss-")]
     chosen: list[str] = []
     for name in arguments.split or ["ns"]:
@@ -340,6 +364,10 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 def run_fetch(arguments: argparse.Namespace) -> int:
     """Download an archive, and say where it is."""
+    if arguments.name == EMOJI:
+        return run_fetch_emoji(arguments)
+    if arguments.source is not None:
+        raise ValueError(f"--from is for emoji; put the archive of {arguments.name} into --to.")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", InputWarning)
         folder = fetch_archive(arguments.name, arguments.to, progress=True, say=say)

@@ -38,6 +38,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
         help="recognise letters that the model never saw",
         description="Fit the quick methods on the embedded glyphs and recognise letters that they "
         "never saw. Prints a table; writes it, pictures and a report for a browser to a folder.",
+        epilog="`zslearn demo imagenet` predicts the last layer of a real network: see its --help.",
     )
     parser.add_argument(
         "--out",

@@ -28,7 +28,10 @@ from zslearn.signatures import WordNet
 
 
 def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Add both commands to the parser; `main` takes their two words for one."""
+    """Add both commands to the parser; `main` takes their two words for one.
+
+    Without a line of help of their own: the lists of commands have bench and demo.
+    """
     _add_bench(commands, common)
     _add_demo(commands, common)
 
@@ -37,7 +40,7 @@ def _add_bench(commands: Any, common: argparse.ArgumentParser) -> None:
     bench = commands.add_parser(
         "bench-imagenet",
         parents=[common],
-        help="the same as bench imagenet: the paper's tables on ImageNet, from your features",
+        prog="zslearn bench imagenet",
         description="Tune methods on the seen classes of ImageNet, measure them on the paper's "
         "test sets, write one record for each, and print tables 4 and 7 to 12 of the paper as far "
         "as the signatures fill them. Rows are read in blocks. What is finished is not computed "
@@ -111,7 +114,7 @@ def _add_demo(commands: Any, common: argparse.ArgumentParser) -> None:
     demo = commands.add_parser(
         "demo-imagenet",
         parents=[common],
-        help="the same as demo imagenet: predict last-layer rows of a real network",
+        prog="zslearn demo imagenet",
         description="Hold out classes of a real image network, predict their rows of its last "
         "layer from words, text and the hierarchy, and print how often the true row is nearest to "
         "the predicted one of its class. Tests classes, not images; the network saw them all.",

@@ -6,6 +6,7 @@ import argparse
 import logging
 import os
 import sys
+import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -36,6 +37,9 @@ class _Parser(argparse.ArgumentParser):
         """Refuse a word that is none of an argument's choices, with the nearest of them."""
         choices = action.choices
         if choices is not None and value not in choices:
+            # Of commands those with a line of help; others are reached by other words.
+            shown = [choice.dest for choice in getattr(action, "_choices_actions", ())]
+            choices = shown or choices
             if action.option_strings:
                 reason = f"{action.option_strings[-1]} cannot be {value!r}."
             else:
@@ -55,6 +59,7 @@ def _did_you_mean(word: str, known: Iterable[str]) -> str:
 def _parser() -> argparse.ArgumentParser:
     # Imported here so that `zslearn --version` does not wait for the whole library.
     from zslearn.cli import (
+        _analyze,
         _bench,
         _data,
         _demo,
@@ -64,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
         _imagenet,
         _predict,
         _report,
+        _serve,
         _signatures,
     )
 
@@ -92,6 +98,8 @@ def _parser() -> argparse.ArgumentParser:
         _signatures,
         _export,
         _report,
+        _serve,
+        _analyze,
     ):
         module.add_parsers(commands, common)
     return parser
@@ -158,10 +166,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
-        if getattr(arguments, "debug", False):
-            raise
         from zslearn.utils import plain
 
+        if getattr(arguments, "debug", False):
+            # What an error quotes from a file cannot steer the terminal here either.
+            print(plain(traceback.format_exc(), lines=True), end="", file=sys.stderr)
+            return 1
         message = plain(" ".join(_reason(error).split())) or type(error).__name__
         print(f"zslearn: error: {message}", file=sys.stderr)
         return 1

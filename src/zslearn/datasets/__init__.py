@@ -5,6 +5,10 @@ from zslearn.datasets._check import FolderReport, check_data
 from zslearn.datasets._class_shards import ClassShards
 from zslearn.datasets._class_split import ClassSplit
 from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.datasets._emoji import load_emoji
+from zslearn.datasets._emoji_images import save_emoji_images
+from zslearn.datasets._emoji_packages import fetch_emoji
+from zslearn.datasets._emoji_packages import find_emoji as find_emoji
 from zslearn.datasets._feature_blocks import FeatureBlocks
 from zslearn.datasets._fetch import fetch_archive
 from zslearn.datasets._fetch import fetchable_names as fetchable_names
@@ -54,10 +58,12 @@ __all__ = [
     "ZeroShotDataset",
     "check_data",
     "fetch_archive",
+    "fetch_emoji",
     "imagenet_classes",
     "imagenet_hop_set",
     "imagenet_tree",
     "load_authors_protocol",
+    "load_emoji",
     "load_glove",
     "load_glyphs",
     "load_imagenet",
@@ -71,5 +77,6 @@ __all__ = [
     "read_child_parent_pairs",
     "read_descriptions",
     "read_signature_table",
+    "save_emoji_images",
     "save_signature_table",
 ]

@@ -34,8 +34,8 @@ class NpmPackage:
 
     @property
     def file_name(self) -> str:
-        """Name of the archive, as npm writes it."""
-        return f"{self.name}-{self.version}.tgz"
+        """Name of the archive, as npm writes it: the scope of a name becomes its first word."""
+        return f"{self.name.removeprefix('@').replace('/', '-')}-{self.version}.tgz"
 
 
 RESNET50 = NpmPackage(

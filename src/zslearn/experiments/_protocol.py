@@ -21,7 +21,7 @@ from zslearn.model_selection import ClassKFold, GeneralizedClassKFold
 from zslearn.synthesis import EXEM, SynC
 
 #: Grids that runs know by name. A method of one's own may have further ones.
-GRIDS = ("fast", "paper", "paper-googlenet")
+GRIDS = ("fast", "paper", "paper-googlenet", "quick")
 #: Protocols that runs know by name.
 PROTOCOLS = ("default", "authors")
 
@@ -201,7 +201,8 @@ def named_grid(estimator: Any, name: str) -> list[dict[str, Sequence[Any]]]:
         Its `grids` has the named ones.
     name : str
         Such as "fast" or "paper". "paper-googlenet" is what the paper searched on GoogLeNet's
-        features; methods for which it does not say so have their grid "paper" there.
+        features; methods for which it does not say so have their grid "paper" there. "quick" is
+        "fast" with at most three values of each hyper-parameter, for a first look.
 
     Returns
     -------
@@ -214,6 +215,8 @@ def named_grid(estimator: Any, name: str) -> list[dict[str, Sequence[Any]]]:
     if name == "paper-googlenet" and "paper" in grids:
         changes = [v for kind, v in _GOOGLENET.items() if isinstance(estimator, kind)]
         return [{**part, **(changes[0] if changes else {})} for part in _parts(grids["paper"])]
+    if name == "quick" and "fast" in grids:
+        return [{n: _thinned(list(v)) for n, v in part.items()} for part in _parts(grids["fast"])]
     there = ", ".join(repr(known) for known in grids) or "none"
     raise ValueError(f"{type(estimator).__name__} has no grid named {name!r}; there are: {there}.")
 
@@ -221,3 +224,8 @@ def named_grid(estimator: Any, name: str) -> list[dict[str, Sequence[Any]]]:
 def _parts(grid: Any) -> list[dict[str, Sequence[Any]]]:
     """The mappings of a grid, which may be one alone."""
     return [dict(part) for part in ([grid] if isinstance(grid, Mapping) else grid)]
+
+
+def _thinned(values: list[Any]) -> list[Any]:
+    """The ends and the middle of a list."""
+    return values if len(values) <= 3 else [values[0], values[len(values) // 2], values[-1]]

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -178,22 +179,51 @@ def save_critical_difference(
     title : str
         What stands above.
     """
-    ranks = ranks.sort_values(kind="stable")
+    size = picture_size(ranks, difference)
+    figure = new_figure(figsize=size)
+    axes = figure.subplots()
+    draw_critical_difference(axes, ranks, difference)
+    if title:
+        axes.set_title(title, fontsize=11)
+    save_figure(figure, path)
+
+
+def picture_size(ranks: pd.Series, difference: float) -> tuple[float, float]:
+    """Inches that the names need."""
+    values = np.sort(_finite_ranks(ranks, difference))
+    depth = 0.35 * len(alike_places(values, difference)) + 1.0 - (-len(values) // 2)
+    return (9.0, 0.24 * depth + 1.1)
+
+
+def _finite_ranks(ranks: pd.Series, difference: float) -> np.ndarray:
     values = ranks.to_numpy(dtype=float)
     if len(values) == 0 or not np.isfinite([*values, difference]).all():
         raise ValueError("A picture of ranks needs finite mean ranks and a critical difference.")
+    return values
+
+
+def draw_critical_difference(axes: Any, ranks: pd.Series, difference: float) -> None:
+    """Draw mean ranks on a line into axes; see :func:`save_critical_difference`.
+
+    Parameters
+    ----------
+    axes : matplotlib Axes
+        Where to draw.
+    ranks : Series
+        Mean rank of each method.
+    difference : float
+        The critical difference.
+    """
+    ranks = ranks.sort_values(kind="stable")
+    values = _finite_ranks(ranks, difference)
     runs = alike_places(values, difference)
     n_left = -(-len(values) // 2)
     low, high = 1.0, max(float(len(values)), 2.0)
     top_of_names = 0.35 * len(runs) + 1.0
     depth = top_of_names + n_left
-    figure = new_figure(figsize=(9, 0.24 * depth + 1.1))
-    axes = figure.subplots()
     margin = 0.45 * (high - low)
     axes.set(xlim=(low - margin, high + margin), ylim=(depth, -2.6))
     axes.set_axis_off()
-    if title:
-        axes.set_title(title, fontsize=11)
     axes.plot([low, high], [0, 0], color="black", linewidth=1)
     step = max(1, round((high - low) / 12))
     for tick in np.arange(low, high + 0.5, step):
@@ -223,7 +253,6 @@ def save_critical_difference(
         level = 0.5 + 0.35 * i
         ends = [values[first] - 0.05, values[last] + 0.05]
         axes.plot(ends, [level, level], color="#b42318", linewidth=3, solid_capstyle="round")
-    save_figure(figure, path)
 
 
 def save_rank_counts(ranking: Ranking, path: Path, *, title: str = "") -> None:

@@ -78,9 +78,9 @@ def run_benchmark(
         Each decides the folds, and what a method leaves to chance.
     protocol : {"default", "authors"} or Protocol
         How methods are tuned; see :class:`Protocol` and :func:`authors_protocol`.
-    grid : {"fast", "paper", "paper-googlenet"}, optional
+    grid : {"fast", "paper", "paper-googlenet", "quick"}, optional
         Which of the methods' grids; by default that of the protocol: "fast", or "paper" for
-        "authors".
+        "authors". "quick" is a part of "fast", for a first look.
     n_splits : int, optional
         Folds over the seen classes; by default those of the protocol, five.
     seed : int, optional

@@ -21,7 +21,8 @@ class Layout:
 
     `ranked`: metrics that methods are ranked by. `best`: whether the best of a column or of a row
     is marked, and `block`: the key that the rows compared share. `own_title`: what stands above a
-    table without any of the paper's data sets.
+    table without any of the paper's data sets. `any_split`: whether records of a split that the
+    paper's table lacks get columns of their own.
     """
 
     rows: tuple[str, ...] = ("method",)
@@ -29,6 +30,7 @@ class Layout:
     best: Literal["column", "row"] = "column"
     block: str | None = None
     own_title: str = "Results"
+    any_split: bool = False
 
 
 #: Name of a table → its layout; the names are those of the published tables.
@@ -52,12 +54,12 @@ LAYOUTS = {
     "imagenet_fk": Layout(rows=("subset", "method", "features", "semantic"), block="subset"),
     "hie": Layout(),
     "per_sample": Layout(rows=("semantic", "method"), block="semantic"),
-    "regularization": Layout(rows=("dataset",), best="row"),
-    "learned_phantoms": Layout(rows=("dataset",), best="row"),
-    "correlation": Layout(rows=("dataset",), best="row"),
-    "knn_overlap": Layout(),
-    "regressor": Layout(rows=("dataset", "method"), block="dataset"),
-    "pca": Layout(rows=("dataset",), best="row"),
+    "regularization": Layout(rows=("dataset",), best="row", any_split=True),
+    "learned_phantoms": Layout(rows=("dataset",), best="row", any_split=True),
+    "correlation": Layout(rows=("dataset",), best="row", any_split=True),
+    "knn_overlap": Layout(any_split=True),
+    "regressor": Layout(rows=("dataset", "method"), block="dataset", any_split=True),
+    "pca": Layout(rows=("dataset",), best="row", any_split=True),
 }
 
 
@@ -130,7 +132,7 @@ def own_columns_last(columns: dict[Key, Column]) -> dict[Key, Column]:
         keys = item[1].keys
         if item[1].published:
             return (-1, 0)
-        return (datasets.index(keys["dataset"]), metrics.index(keys.get("metric", "")))
+        return (datasets.index(keys.get("dataset", "")), metrics.index(keys.get("metric", "")))
 
     return dict(sorted(columns.items(), key=place))
 
@@ -168,7 +170,8 @@ def column_names(columns: Mapping[Key, Column]) -> list[str]:
 
     feature_kinds = {c.keys.get("features", "") for c in columns.values() if c.published}
     own = any(not column.published for column in columns.values())
-    datasets = varies("dataset") or own
+    has_dataset = any("dataset" in keys for keys in all_keys)
+    datasets = has_dataset and (varies("dataset") or own)
     names = []
     for keys in all_keys:
         parts = []
@@ -177,6 +180,8 @@ def column_names(columns: Mapping[Key, Column]) -> list[str]:
             if keys.get("split", "own") not in ("", "own") and keys["dataset"] != "ImageNet":
                 split = keys["split"]
                 parts.append(split.upper() if split in ("ns", "ss", "ss0") else split)
+        if not has_dataset and varies("split"):
+            parts.append(keys["split"].upper() if keys["split"] in ("ns", "ss") else keys["split"])
         if keys.get("subset") and (datasets or varies("subset")):
             parts.append(keys["subset"])
         if varies("metric"):

@@ -37,12 +37,16 @@ def feature_notes(columns: Sequence[TableColumn], *, of_paper: bool = True) -> l
         for (mine, theirs), names in pairs.items()
     ]
     own = dict.fromkeys(
-        f"{column.keys['dataset']} (features: {column.features})"
+        f"{column.keys.get('dataset') or f'split {_split(column)}'} (features: {column.features})"
         for column in columns
         if column.features and not column.published_features
     )
     what = "Not in the paper's table" if of_paper else "Data"
     return [*notes, f"{what} – {'; '.join(own)}."] if own else notes
+
+
+def _split(column: TableColumn) -> str:
+    return column.keys.get("split", "").upper()
 
 
 def version_notes(

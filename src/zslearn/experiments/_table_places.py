@@ -89,6 +89,9 @@ def comparable_records(
             plain = record["method"].removesuffix(LEARNED)
             record["variant"] = f"learn_phantoms={plain != record['method']}"
             record["method"] = plain
+        if like == "correlation" and record["variant"].startswith("k="):
+            # Records of exemplars say how many neighbours they compare, too.
+            record["variant"] = ""
         yield record
 
 
@@ -113,8 +116,12 @@ def place_records(
     column_keys: tuple[str, ...],
     rows: Mapping[Key, None],
     columns: dict[Key, Column],
+    *,
+    any_split: bool = False,
 ) -> tuple[list[OwnNumber], set[str]]:
     """Find the places of records; new columns are added to `columns`.
+
+    With `any_split` a record of a split that the paper's table lacks gets a new column.
 
     Returns
     -------
@@ -126,12 +133,12 @@ def place_records(
     own_numbers: list[OwnNumber] = []
     left_out: set[str] = set()
     for record in records:
-        number = _place(record, row_keys, column_keys, rows, columns)
+        number = _place(record, row_keys, column_keys, rows, columns, any_split)
         if number is not None:
             own_numbers.append(number)
         elif record["semantic"]:
             without = {**record, "semantic": ""}
-            if _place(without, row_keys, column_keys, rows, columns) is not None:
+            if _place(without, row_keys, column_keys, rows, columns, any_split) is not None:
                 left_out.add(record["semantic"])
     return own_numbers, left_out
 
@@ -142,6 +149,7 @@ def _place(
     column_keys: tuple[str, ...],
     rows: Mapping[Key, None],
     columns: dict[Key, Column],
+    any_split: bool,
 ) -> OwnNumber | None:
     """Find the row and the column of a record; a data set of our own gets a new column."""
 
@@ -166,7 +174,7 @@ def _place(
         ]
         column = (same or fitting)[-1]
     else:
-        new = _own_column(record, column_keys, columns)
+        new = _own_column(record, column_keys, columns, any_split)
         if new is None:
             return None
         column = tuple(new.keys[name] for name in column_keys)
@@ -196,19 +204,30 @@ def _place(
 
 
 def _own_column(
-    record: Mapping[str, Any], names: tuple[str, ...], columns: Mapping[Key, Column]
+    record: Mapping[str, Any],
+    names: tuple[str, ...],
+    columns: Mapping[Key, Column],
+    any_split: bool,
 ) -> Column | None:
-    """A column for a data set that the paper's table lacks, if the table has such numbers."""
+    """A column for a data set or split that the paper's table lacks, if it has such numbers."""
     paper = [column for column in columns.values() if column.published]
     datasets = {column.keys.get("dataset") for column in paper}
-    if len(datasets) == 1 or record["dataset"] in datasets:
+    if not any_split and (len(datasets) == 1 or record["dataset"] in datasets):
         return None
+    # Where rows are data sets, columns are told apart by the method, too.
+    alike = ("setting", "metric", *(() if "dataset" in names else ("method",)))
     for column in paper:
-        alike = ("setting", "metric", "variant")
-        if all(column.keys[name] == record[name] for name in alike if name in column.keys):
+        if _same_variant(column.keys.get("variant", ""), record["variant"]) and all(
+            column.keys[name] == record[name] for name in alike if name in column.keys
+        ):
             keys = {name: "" if name == "features" else str(record[name]) for name in names}
             return Column(keys, column.unit, column.decimals, False)
     return None
+
+
+def _same_variant(published: str, ours: str) -> bool:
+    """Whether two settings are the same: k is 40 % of the classes, whatever their number."""
+    return published == ours or (published.startswith("k=") and ours.startswith("k="))
 
 
 def prefer_conventional(own_numbers: list[OwnNumber]) -> list[OwnNumber]:

@@ -192,7 +192,12 @@ def build_table(
         grid=grid,
     )
     own_numbers, left_out = place_records(
-        candidates, row_keys, column_keys, table_rows, table_columns
+        candidates,
+        row_keys,
+        column_keys,
+        table_rows,
+        table_columns,
+        any_split=LAYOUTS[like].any_split,
     )
     own_numbers = prefer_conventional(own_numbers)
     if not own_numbers and "ours" in (rows, columns):
@@ -279,7 +284,7 @@ def _assemble(
     title = f"{TABLES[like].title} (Table {TABLES[like].number} of the paper)"
     return ResultTable(
         layout=like,
-        title=title if of_paper else layout.own_title,
+        title=title if of_paper else TABLES[like].title if layout.any_split else layout.own_title,
         corner=" · ".join(layout.rows),
         columns=table_columns,
         ours=our_frame,

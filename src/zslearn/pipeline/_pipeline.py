@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from zslearn.base import ZeroShotPredictor, is_streamed, needs_rows
 from zslearn.scoring import ClassScorer, Embedding
+from zslearn.signatures import SignatureTable
 from zslearn.utils import (
     Array,
     fingerprint,
@@ -163,6 +164,27 @@ class ZeroShotPipeline(ZeroShotPredictor, Pipeline):
         check_is_fitted(self, "class_scorer_")
         self.steps[-1][1].add_classes(signatures)
         return self
+
+    @property
+    def signature_table_(self) -> SignatureTable:
+        """Signatures of every described class, as the last step has them."""
+        return self.steps[-1][1].signature_table_
+
+    def describing(self, table: SignatureTable) -> Self:
+        """A copy that describes other classes; what was learned is shared, and nothing is changed.
+
+        Parameters
+        ----------
+        table : SignatureTable
+            Every class that the copy describes; see :meth:`ZeroShotClassifier.describing`.
+
+        Returns
+        -------
+        ZeroShotPipeline
+            The copy.
+        """
+        check_is_fitted(self, "class_scorer_")
+        return self._after(self.transformers_, self.steps[-1][1].describing(table))
 
     def transform_rows(self, X: Any) -> Array:
         """What the transformers make of features.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -61,24 +62,73 @@ def prediction_table(
     >>> table[["image", "class", "known_by"]].shape
     (2, 3)
     """
+    ranked = rank_classes(model, X, classes=classes, top=max(top, 2))
+    seen = set(model.seen_classes_.tolist())
+    table = _table(list(images), ranked.labels, ranked.probabilities, seen)
+    if ranked.is_none is not None:
+        table.insert(1, "none_of_these", ranked.is_none)
+    return table
+
+
+@dataclass(frozen=True, eq=False)
+class RankedClasses:
+    """The best classes of each image, best first.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_images, k)
+        Class labels.
+    scores : ndarray of shape (n_images, k)
+        Their scores, descending.
+    probabilities : ndarray of shape (n_images, k)
+        Their probabilities, NaN where the model has none.
+    is_none : ndarray of bool of shape (n_images,) or None
+        Whether an image is of none of the candidates, where the model can tell.
+    """
+
+    labels: NDArray[Any]
+    scores: NDArray[Any]
+    probabilities: NDArray[Any]
+    is_none: NDArray[np.bool_] | None
+
+
+def rank_classes(
+    model: Any, X: NDArray[Any], *, classes: Sequence[Any] | None = None, top: int = 5
+) -> RankedClasses:
+    """Rank the classes of each image.
+
+    Parameters
+    ----------
+    model : zero-shot estimator
+        Fitted.
+    X : array of shape (n_images, n_features)
+        Image features.
+    classes : sequence of labels, optional
+        The candidates; by default every described class.
+    top : int, default=5
+        How many classes per image, where there are so many.
+
+    Returns
+    -------
+    RankedClasses
+        Labels, scores and probabilities.
+    """
     labels = candidate_classes(model, classes)
-    k = min(max(top, 2), len(labels))
-    best, chances, none = [], [], []
+    k = min(top, len(labels))
+    best, scores, chances, none = [], [], [], []
     for rows in row_blocks(len(X), 8 * (len(labels) + X.shape[1])):
-        found, _ = model.predict_top_k(X[rows], k, classes=labels)
+        found, values = model.predict_top_k(X[rows], k, classes=labels)
         best.append(found)
+        scores.append(to_numpy(values))
         chances.append(_probabilities(model, X[rows], labels, found))
         if hasattr(model, "is_none"):
             none.append(model.is_none(X[rows], classes=labels))
-    table = _table(
-        list(images),
+    return RankedClasses(
         np.concatenate(best),
+        np.concatenate(scores),
         np.concatenate(chances),
-        set(model.seen_classes_.tolist()),
+        np.concatenate(none) if none else None,
     )
-    if none:
-        table.insert(1, "none_of_these", np.concatenate(none))
-    return table
 
 
 def explain_predictions(

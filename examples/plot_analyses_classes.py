@@ -1,0 +1,60 @@
+"""
+Which classes go wrong, and why
+===============================
+
+Single unseen classes, groups of them by their distance from the seen ones, and how much better a
+method would be with perfect signatures; on letters.
+"""
+
+# %%
+# Single classes
+# --------------
+#
+# The table has a row per unseen class: its accuracy, what it is most often taken for, and the
+# attributes that tell the two apart. The worst five:
+
+from tempfile import mkdtemp
+
+from zslearn.datasets import load_glyphs
+from zslearn.experiments.analyses import (
+    DistanceDisplay,
+    IdealDisplay,
+    PerClassDisplay,
+    analyze_distance,
+    analyze_ideal,
+    analyze_per_class,
+)
+
+data = load_glyphs()
+out = mkdtemp()
+frame = analyze_per_class(data, out, methods="Gaussian EXEM")
+columns = ["class", "accuracy", "taken_for", "share", "differ_in", "nearest"]
+print(frame.sort_values("accuracy")[columns].head().to_string(index=False))
+
+# %%
+# Images of the worst pairs, and accuracy against the distance to the nearest seen class:
+
+PerClassDisplay(frame).plot_pairs(data)
+
+# %%
+
+PerClassDisplay.from_frame(frame)
+
+# %%
+# Near and far classes
+# --------------------
+#
+# The unseen classes in thirds, by the distance of their signatures from the nearest seen one. Any
+# other distance may be given, such as hops in a hierarchy, with ``edges=[2, 3]`` for the paper's
+# groups.
+
+DistanceDisplay.from_frame(analyze_distance(data, out, methods=["ESZSL", "Gaussian EXEM"]))
+
+# %%
+# Perfect signatures
+# ------------------
+#
+# An ideal signature is the mean of a class's images: for an unseen class of one half, while the
+# other half tests. It is an upper bound, not zero-shot learning.
+
+IdealDisplay.from_frame(analyze_ideal(data, out, methods=["ESZSL"]))

@@ -1,0 +1,212 @@
+"""What every request passes before it is looked at, and every answer on its way out."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import ipaddress
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from zslearn.serving._limits import Limits
+from zslearn.serving._measures import Measures
+from zslearn.serving._refusals import Refusal
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_log = logging.getLogger("zslearn")
+
+#: What anybody may see: it says nothing of the model. The page asks for the token itself.
+OPEN_PATHS = frozenset({"/", "/page.css", "/page.js", "/health", "/openapi.json"})
+#: Answered however much there is to do.
+_ALWAYS = frozenset({"/health", "/metrics"})
+_HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' blob: data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address is that of this machine alone."""
+    if host.casefold() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+@dataclass
+class _Progress:
+    """How far a request is."""
+
+    has_body: bool = False
+    has_started: bool = False
+    status: int = 500
+
+
+class Guard:
+    """An ASGI application around another one.
+
+    It checks the host, the origin and the token, limits time and the number of requests, counts
+    what is answered, and turns every error into JSON with a reason.
+
+    Parameters
+    ----------
+    app : ASGI application
+        What answers.
+    limits : Limits
+        How much is taken on.
+    measures : Measures
+        What is counted.
+    token : str or None
+        What requests must carry as ``Authorization: Bearer TOKEN``. Without one, only requests to
+        a name of this machine are answered: others come from a page whose server has pointed its
+        own name here.
+    """
+
+    def __init__(
+        self, app: Application, *, limits: Limits, measures: Measures, token: str | None
+    ) -> None:
+        self._app = app
+        self._limits = limits
+        self._measures = measures
+        self._token = None if token is None else hashlib.sha256(token.encode()).digest()
+        self._in_flight = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        progress, start = _Progress(), time.perf_counter()
+
+        async def watched_receive() -> Message:
+            message = await receive()
+            if message["type"] == "http.request" and not message.get("more_body"):
+                progress.has_body = True
+            return message
+
+        async def watched_send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                progress.has_started, progress.status = True, message["status"]
+                own = {name for name, _ in message["headers"]}
+                message["headers"] = [
+                    *message["headers"],
+                    *(
+                        (k.encode(), v.encode())
+                        for k, v in _HEADERS.items()
+                        if k.encode() not in own
+                    ),
+                ]
+            await send(message)
+
+        self._in_flight += 1
+        self._measures.in_flight.set(self._in_flight)
+        try:
+            await self._answer(scope, watched_receive, watched_send, progress)
+        finally:
+            self._in_flight -= 1
+            self._measures.in_flight.set(self._in_flight)
+            route = getattr(scope.get("route"), "path", "other")
+            self._measures.count(
+                route, scope["method"], progress.status, time.perf_counter() - start
+            )
+
+    async def _answer(
+        self, scope: Scope, receive: Receive, send: Send, progress: _Progress
+    ) -> None:
+        try:
+            self._admit(scope)
+            async with asyncio.timeout(self._limits.seconds):
+                await self._app(scope, receive, send)
+            return
+        except Refusal as error:
+            refusal = error
+        except TimeoutError:
+            seconds = self._limits.seconds
+            if progress.has_body:
+                refusal = Refusal(503, f"No answer within {seconds:g} seconds.", 1)
+            else:
+                refusal = Refusal(408, f"The request was not whole within {seconds:g} seconds.")
+        except Exception:
+            _log.exception("a request to %s failed", scope.get("route", "an unknown place"))
+            refusal = Refusal(500, "The service failed; its log says how.")
+        if not progress.has_started:
+            await send_refusal(send, refusal)
+
+    def _admit(self, scope: Scope) -> None:
+        """Refuse a request that may not be answered."""
+        headers = dict(scope["headers"])
+        host = headers.get(b"host", b"").decode("latin-1")
+        if self._token is None and not is_loopback(_name_of(host)):
+            raise Refusal(
+                421, "This service answers under the names of its own machine, such as localhost."
+            )
+        # A token does more than this, and a proxy in front may have another name.
+        origin = headers.get(b"origin")
+        if self._token is None and origin is not None and _place_of(origin) != host:
+            raise Refusal(403, "Pages of other servers may not ask this one.")
+        if self._token is not None and scope["path"] not in OPEN_PATHS:
+            self._check_token(headers.get(b"authorization", b""))
+        if self._in_flight > self._limits.in_flight and scope["path"] not in _ALWAYS:
+            raise Refusal(503, f"{self._limits.in_flight} requests are being answered.", 1)
+
+    def _check_token(self, header: bytes) -> None:
+        scheme, _, token = header.partition(b" ")
+        # Digests are of one length, and are compared in a time that does not depend on them.
+        is_same = hmac.compare_digest(hashlib.sha256(token.strip()).digest(), self._token or b"")
+        if not (is_same and scheme.lower() == b"bearer"):
+            raise Refusal(401, "Give the token of this service: Authorization: Bearer TOKEN.")
+
+
+def _name_of(host: str) -> str:
+    """The name in a header Host, without the port."""
+    if host.startswith("["):
+        return host.partition("]")[0].strip("[")
+    return host.partition(":")[0]
+
+
+def _place_of(origin: bytes) -> str | None:
+    """Name and port in a header Origin."""
+    try:
+        return urlsplit(origin.decode("latin-1")).netloc
+    except ValueError:
+        return None
+
+
+async def send_refusal(send: Send, refusal: Refusal) -> None:
+    """Answer with a reason."""
+    body = json.dumps({"status": refusal.status, "reason": refusal.reason}).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+    ]
+    if refusal.retry_after is not None:
+        headers.append((b"retry-after", str(refusal.retry_after).encode()))
+    if refusal.status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    if refusal.status in (408, 413):
+        # What is left of the body is not read.
+        headers.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

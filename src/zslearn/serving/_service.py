@@ -1,0 +1,114 @@
+"""Making the application, and running it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from zslearn.serving._recognizer import Recognizer
+from zslearn.utils import import_optional
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+#: A token that can be guessed is none.
+_SHORTEST_TOKEN = 16
+
+
+def create_app(model: Recognizer | str | os.PathLike[str], *, token: str | None = None) -> FastAPI:
+    """An ASGI application that serves a model, for a server of one's own.
+
+    Parameters
+    ----------
+    model : Recognizer or path
+        What answers; a path is that of a model file.
+    token : str, optional
+        What requests must carry as ``Authorization: Bearer TOKEN``, of 16 characters at least.
+        Without one, only requests to a name of this machine (localhost) are answered.
+
+    Returns
+    -------
+    FastAPI
+        The application, of which one process may serve a model file at a time: others would
+        not see the classes that are added.
+
+    Raises
+    ------
+    ImportError
+        A package of the extra ``serve`` is not installed; the message names it.
+
+    Examples
+    --------
+    >>> import tempfile, zslearn
+    >>> from pathlib import Path
+    >>> from zslearn.datasets import make_zero_shot
+    >>> from zslearn.serving import create_app
+    >>> data = make_zero_shot(random_state=0)
+    >>> model = zslearn.EXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     zslearn.save(model, Path(folder, "made_up.zsl"))
+    ...     app = create_app(Path(folder, "made_up.zsl"))
+    >>> sorted(app.openapi()["paths"])
+    ['/about', '/classes', '/classes/{name}', '/health', '/metrics', '/predict']
+    """
+    for module in ("fastapi", "python_multipart", "prometheus_client"):
+        import_optional(module, "The service")
+    from zslearn.serving._app import build_app
+
+    _check_token(token)
+    return build_app(model if isinstance(model, Recognizer) else Recognizer(model), token)
+
+
+def serve(
+    model: Recognizer | str | os.PathLike[str],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    token: str | None = None,
+) -> None:
+    """Serve a model until the process is stopped.
+
+    Parameters
+    ----------
+    model : Recognizer or path
+        What answers; a path is that of a model file.
+    host : str, default="127.0.0.1"
+        The address to listen at; one that other machines can reach needs a token.
+    port : int, default=8000
+        The port.
+    token : str, optional
+        See :func:`create_app`.
+
+    Raises
+    ------
+    ValueError
+        Other machines could reach the service, and there is no token.
+    """
+    import_optional("uvicorn", "The service")
+    import_optional("fastapi", "The service")
+    from zslearn.serving._guard import is_loopback
+    from zslearn.serving._running import run
+
+    _check_token(token)
+    if token is None and not is_loopback(host):
+        raise ValueError(
+            f"Other machines can reach {host}: give a token (--token), or serve this machine alone "
+            "(--host 127.0.0.1)."
+        )
+    recognizer = model if isinstance(model, Recognizer) else Recognizer(model)
+    run(create_app(recognizer, token=token), host, port, recognizer.limits)
+
+
+def _check_token(token: str | None) -> None:
+    if token is None:
+        return
+    if (
+        len(token) < _SHORTEST_TOKEN
+        or not token.isascii()
+        or not token.isprintable()
+        or " " in token
+    ):
+        raise ValueError(
+            f"The token must be {_SHORTEST_TOKEN} characters or more, of ASCII and without spaces; "
+            'make one with: python -c "import secrets; print(secrets.token_urlsafe())"'
+        )

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+
+from service_tools import save_feature_model
+from zslearn.cli import main
+from zslearn.serving import Recognizer
+
+pytest.importorskip("fastapi")
+uvicorn = pytest.importorskip("uvicorn")
+
+
+@pytest.fixture
+def model_path(problem, tmp_path):
+    return save_feature_model(problem, tmp_path / "model.zsl")
+
+
+def one_line(capsys):
+    """What was said on standard error at last, in one line."""
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1].startswith("zslearn: error: ")
+    return lines[-1]
+
+
+def test_what_is_served_and_how(model_path, monkeypatch, capsys):
+    served = []
+    monkeypatch.setattr(uvicorn.Server, "run", lambda server: served.append(server.config))
+    monkeypatch.setenv("ZSLEARN_TOKEN", "t" * 20)
+    words = ["serve", str(model_path), "--host", "0.0.0.0", "--port", "8123", "--max-batch", "3"]
+    assert main(words) == 0
+    (config,) = served
+    assert (config.host, config.port, config.access_log) == ("0.0.0.0", 8123, False)
+    said = capsys.readouterr().err
+    assert "16 classes, takes features; serving at http://0.0.0.0:8123/" in said
+    assert "t" * 20 not in said
+
+
+def test_refusals_are_one_line(model_path, monkeypatch, capsys, tmp_path):
+    monkeypatch.delenv("ZSLEARN_TOKEN", raising=False)
+    assert main(["serve", str(model_path), "--host", "0.0.0.0"]) == 1
+    assert "give a token (--token)" in one_line(capsys)
+    assert main(["serve", str(model_path), "--token", "short"]) == 1
+    assert "16 characters or more" in one_line(capsys)
+    assert main(["serve", str(model_path), "--max-batch", "0"]) == 1
+    assert "batch=0" in one_line(capsys)
+    assert main(["serve", str(tmp_path / "none.zsl")]) == 1
+    assert "none.zsl" in one_line(capsys)
+    Recognizer(model_path).add("new", attributes=[1.0] * 8)
+    added = tmp_path / "model.zsl.added.json"
+    added.write_text(added.read_text()[:-5])
+    assert main(["serve", str(model_path)]) == 1
+    assert "model.zsl.added.json cannot be read" in one_line(capsys)
+    added.write_text("x")
+    assert main(["serve", str(model_path), "--added", str(tmp_path / "other.json"), "--token", "x"])
+
+
+def test_without_the_extra(model_path, monkeypatch, capsys):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert main(["serve", str(model_path)]) == 1
+    assert "pip install 'zslearn[serve]'" in one_line(capsys)

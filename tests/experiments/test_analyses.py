@@ -1,0 +1,445 @@
+"""Analyses: their measures against independent computations, and tables against records."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.spatial.distance import cdist
+from scipy.stats import friedmanchisquare, pearsonr
+from sklearn.decomposition import PCA
+from sklearn.preprocessing import normalize
+
+from zslearn.baselines import ESZSL
+from zslearn.datasets import make_zero_shot
+from zslearn.experiments import build_table, read_records, run_benchmark, write_record
+from zslearn.experiments._protocol import named_grid
+from zslearn.experiments.analyses import (
+    analyze_components,
+    analyze_curves,
+    analyze_distance,
+    analyze_exemplar_map,
+    analyze_exemplars,
+    analyze_ideal,
+    analyze_penalties,
+    analyze_per_class,
+    analyze_phantoms,
+    analyze_protocol,
+    analyze_ranks,
+    analyze_regressors,
+    analyze_seen_classes,
+    compare_protocols,
+    components_for_variance,
+    distance_correlation,
+    distance_groups,
+    knn_overlap,
+    protocol_choices,
+    with_fewer_seen,
+    with_ideal_half,
+)
+from zslearn.experiments.analyses._pieces import read_variant, write_variant
+from zslearn.metrics import per_class_accuracy
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_zero_shot(random_state=0)
+
+
+def _accuracy(frame):
+    return frame[frame["metric"] == "per_class_accuracy"]
+
+
+# Measures.
+
+
+def _distances(seed, n=9):
+    points = np.random.RandomState(seed).normal(size=(n, 4))
+    return cdist(points, points)
+
+
+def test_correlation_of_distances_is_the_mean_over_rows():
+    first, second = _distances(0), _distances(1)
+    rows = [pearsonr(a, b)[0] for a, b in zip(first, second, strict=True)]
+    assert distance_correlation(first, second) == pytest.approx(np.mean(rows))
+    assert distance_correlation(first, 3 * first) == pytest.approx(1.0)
+
+
+def _overlap_by_hand(first, second, k):
+    shares = []
+    for row in range(len(first)):
+        others = [c for c in range(len(first)) if c != row]
+        near = [set(sorted(others, key=lambda c: (d[row, c], c))[:k]) for d in (first, second)]
+        shares.append(len(near[0] & near[1]) / k)
+    return np.mean(shares)
+
+
+@pytest.mark.parametrize("k", range(1, 9))
+def test_overlap_of_neighbours_is_that_of_brute_force(k):
+    # Rounded, so that there are ties.
+    first, second = _distances(2).round(0), _distances(3).round(1)
+    assert knn_overlap(first, second, k) == pytest.approx(_overlap_by_hand(first, second, k))
+
+
+def test_all_neighbours_are_common_to_both():
+    assert knn_overlap(_distances(0), _distances(1), 8) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "k", "words"),
+    [
+        (_distances(0), _distances(1), 0, "between 1 and 8"),
+        (_distances(0), _distances(1), 9, "between 1 and 8"),
+        (_distances(0), _distances(1, 5), 1, "other classes"),
+        (np.ones((4, 3)), np.ones((4, 3)), 1, "a square"),
+        (np.full((4, 4), np.nan), np.ones((4, 4)), 1, "NaN"),
+    ],
+)
+def test_distances_that_cannot_be_compared_are_refused(first, second, k, words):
+    with pytest.raises(ValueError, match=words):
+        knn_overlap(first, second, k)
+
+
+def test_a_class_equally_far_from_all_has_no_correlation():
+    with pytest.raises(ValueError, match="equally far"):
+        distance_correlation(np.ones((4, 4)), _distances(0, 4))
+
+
+@pytest.mark.parametrize("share", [0.5, 0.9, 0.95, 1.0])
+def test_components_are_those_of_scikit_learn(share):
+    rows = np.random.RandomState(0).normal(size=(12, 6)) * [9, 5, 3, 1, 0.5, 0.1]
+    explained = np.cumsum(PCA().fit(rows).explained_variance_ratio_)
+    expected = next(i + 1 for i, total in enumerate(explained) if total >= share - 1e-12)
+    assert components_for_variance(rows, share) == expected
+
+
+def test_equal_classifiers_need_no_component():
+    assert components_for_variance(np.ones((4, 3))) == 0
+    with pytest.raises(ValueError, match="share of the variance"):
+        components_for_variance(np.ones((4, 3)), 1.5)
+
+
+def test_thirds_and_hops():
+    thirds = distance_groups({label: value for value, label in enumerate("fedcba")})
+    assert list(thirds.values()) == ["near third"] * 2 + ["middle third"] * 2 + ["far third"] * 2
+    hops = distance_groups({"a": 1, "b": 2, "c": 3, "d": 7}, edges=[2, 3])
+    assert hops == {"a": "up to 2", "b": "up to 2", "c": "above 2, up to 3", "d": "above 3"}
+    with pytest.raises(ValueError, match="ascend"):
+        distance_groups({"a": 1}, edges=[3, 2])
+    with pytest.raises(ValueError, match="finite"):
+        distance_groups({"a": np.nan})
+
+
+@pytest.mark.parametrize(
+    "variant", [{}, {"n_components": None}, {"n_seen": 20, "share": 0.25}, {"group": "above 2"}]
+)
+def test_settings_are_read_as_they_were_written(variant):
+    assert read_variant(write_variant(variant)) == variant
+
+
+# Data.
+
+
+def test_subsets_of_seen_classes_are_nested(data):
+    sizes = {n: set(with_fewer_seen(data, n, 3).seen_classes) for n in (5, 10, 20)}
+    assert sizes[5] < sizes[10] < sizes[20] == set(data.seen_classes)
+    assert sizes[10] != set(with_fewer_seen(data, 10, 4).seen_classes)
+
+
+def test_a_subset_leaves_the_unseen_classes_and_the_images_of_its_classes(data):
+    fewer = with_fewer_seen(data, 7, 0)
+    kept = np.isin(data.y_train, fewer.seen_classes)
+    np.testing.assert_array_equal(fewer.X_train, data.X_train[kept])
+    np.testing.assert_array_equal(fewer.X_test_unseen, data.X_test_unseen)
+    assert set(fewer.signatures.index) == {*fewer.seen_classes, *data.unseen_classes}
+
+
+@pytest.mark.parametrize("n_seen", [3, 21])
+def test_a_subset_has_a_size_that_can_be(data, n_seen):
+    with pytest.raises(ValueError, match="4 to 20"):
+        with_fewer_seen(data, n_seen, 0)
+
+
+def test_no_image_describes_its_class_and_tests(data):
+    halved, ideal = with_ideal_half(data, 0)
+    testing = set(halved.active_split.test_unseen)
+    label = data.unseen_classes[0]
+    rows = [r for r in data.active_split.test_unseen if data.y[r] == label and r not in testing]
+    assert len(rows) == 15
+    np.testing.assert_allclose(ideal.loc[label], normalize(data.X[rows]).mean(axis=0))
+    seen = data.seen_classes[0]
+    own = normalize(data.X_train[data.y_train == seen]).mean(axis=0)
+    np.testing.assert_allclose(ideal.loc[seen], own)
+
+
+# Analyses.
+
+
+def test_seen_classes_without_a_search_of_their_own(data, tmp_path):
+    frame = analyze_seen_classes(data, tmp_path, methods="ESZSL", shares=[0.3, 1.0])
+    accuracy = _accuracy(frame).set_index("n_seen")["value"]
+    assert set(accuracy.index) == {6, 20}
+    assert accuracy[6] < accuracy[20]
+
+
+def test_seen_classes_tuned_on_each_subset(data, tmp_path):
+    both = [
+        analyze_seen_classes(data, tmp_path, methods="ESZSL", shares=[0.3], retune=retune)
+        for retune in (False, True)
+    ]
+    # Other choices, so that a record of one is not taken for the other.
+    assert len(list(tmp_path.glob("*.json"))) == 1
+    fewer = with_fewer_seen(data, 6, 0)
+    values = []
+    for part in (data, fewer):
+        from zslearn.experiments import Protocol
+        from zslearn.model_selection import ZeroShotSearchCV
+
+        cv = Protocol("x", 3).folds("zsl", len(part.seen_classes), 0)
+        search = ZeroShotSearchCV(ESZSL(), named_grid(ESZSL(), "quick"), cv=cv)
+        search.fit(part.X_train, part.y_train, signatures=part.signatures)
+        model = ESZSL(**search.best_params_)
+        model.fit(fewer.X_train, fewer.y_train, signatures=fewer.signatures)
+        predicted = model.predict(fewer.X_test_unseen, classes=fewer.unseen_classes)
+        values.append(per_class_accuracy(fewer.y_test_unseen, predicted))
+    assert [_accuracy(frame)["value"].item() for frame in both] == pytest.approx(values)
+
+
+def test_phantoms_are_compared_with_as_many_as_seen_classes(data, tmp_path):
+    frame = _accuracy(analyze_phantoms(data, tmp_path, shares=[0.4, 1.4]))
+    by_share = frame.set_index("n_phantoms")
+    assert list(by_share.index) == [0.4, 1.0, 1.4]
+    assert by_share.loc[1.0, "relative"] == 1.0
+    ratio = by_share.loc[0.4, "value"] / by_share.loc[1.0, "value"]
+    assert by_share.loc[0.4, "relative"] == pytest.approx(ratio)
+
+
+def test_components_fall_with_the_penalty(data, tmp_path):
+    frame = analyze_components(data, tmp_path, alphas=[2.0**-18, 2.0**-4])
+    number = frame[frame["metric"] == "components"].set_index("alpha")["value"]
+    assert number.iloc[0] > number.iloc[-1] >= 1
+    share = frame[frame["metric"] == "components_share"]["value"].to_numpy()
+    np.testing.assert_allclose(share, number.to_numpy() / 20)
+
+
+@pytest.mark.parametrize("analyze", [analyze_phantoms, analyze_components, analyze_penalties])
+def test_only_sync_has_phantoms(data, tmp_path, analyze):
+    with pytest.raises(ValueError, match="SynC"):
+        analyze(data, tmp_path, methods="ESZSL")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The phantoms have shrunk")
+def test_forms_of_sync_fill_their_tables(data, tmp_path):
+    frame = _accuracy(analyze_penalties(data, tmp_path)).set_index("form")["value"]
+    # Both are the method as it is.
+    assert frame["penalty on w"] == frame["fixed phantoms"]
+    records = read_records(tmp_path)
+    table = build_table(records, "regularization", columns="ours").ours
+    assert table.loc["make_zero_shot", "NS penalize=w"] == round(100 * frame["penalty on w"], 1)
+    table = build_table(records, "learned_phantoms", columns="ours").ours
+    wanted = round(100 * frame["learned phantoms"], 1)
+    assert table.loc["make_zero_shot", "NS learn_phantoms=True"] == wanted
+
+
+def test_signatures_and_exemplars_are_measured_as_by_hand(data, tmp_path):
+    other = data.signatures.iloc[:, :5]
+    frame = analyze_exemplars(data, tmp_path, others={"five attributes": other})
+    unseen = list(data.unseen_classes)
+    real = np.stack(
+        [
+            normalize(data.X_test_unseen[data.y_test_unseen == label]).mean(axis=0)
+            for label in unseen
+        ]
+    )
+    for name, table in (("Semantic representations", data.signatures), ("five attributes", other)):
+        rows = normalize(table.loc[unseen])
+        found = frame[(frame["method"] == name) & (frame["metric"] == "distance_correlation")]
+        distances = cdist(rows, rows), cdist(real, real)
+        expected = np.mean([pearsonr(a, b)[0] for a, b in zip(*distances, strict=True)])
+        assert found["value"].item() == pytest.approx(expected)
+        found = frame[(frame["method"] == name) & (frame["metric"] == "knn_overlap_at_k")]
+        by_hand = [_overlap_by_hand(*distances, k) for k in range(1, 5)]
+        np.testing.assert_allclose(found.sort_values("k")["value"], by_hand, atol=1e-6)
+    at_40 = frame[(frame["method"] == "Predicted exemplars") & (frame["metric"] == "knn_overlap")]
+    assert at_40["k"].item() == 2
+
+
+def test_exemplars_fill_their_tables(data, tmp_path):
+    frame = analyze_exemplars(data, tmp_path)
+    records = read_records(tmp_path)
+    value = {(row.method, row.metric): row.value for row in frame.itertuples()}
+    table = build_table(records, "knn_overlap", columns="ours").ours
+    expected = round(100 * value["Predicted exemplars", "knn_overlap"], 1)
+    assert table.loc["Predicted exemplars", "make_zero_shot NS k=2"] == expected
+    table = build_table(records, "correlation", columns="ours").ours
+    expected = round(value["Semantic representations", "distance_correlation"], 3)
+    assert table.loc["make_zero_shot", "NS Semantic representations"] == expected
+
+
+def test_a_map_has_every_image_and_both_exemplars(data, tmp_path):
+    frame = analyze_exemplar_map(data, tmp_path, n_classes=3, n_images=8)
+    assert frame.groupby("kind").size().to_dict() == {"image": 24, "predicted": 3, "real": 3}
+    assert np.isfinite(frame[["x", "y"]].to_numpy()).all()
+
+
+def test_regressors_fill_their_tables(data, tmp_path):
+    frame = analyze_regressors(data, tmp_path, methods=["svr", "krr"], dimensions=[10, None, 999])
+    # More components than there are features are no further ones.
+    assert set(frame["n_components"].dropna()) == {10}
+    accuracy = _accuracy(frame)
+    records = read_records(tmp_path)
+    table = build_table(records, "pca", columns="ours").ours
+    svr = accuracy[(accuracy["regressor"] == "svr") & (accuracy["n_components"] == 10)]
+    assert table.loc["make_zero_shot", "NS n_components=10"] == round(100 * svr["value"].item(), 1)
+    table = build_table(records, "regressor", columns="ours").ours
+    krr = accuracy[(accuracy["regressor"] == "krr") & accuracy["n_components"].isna()]
+    row = "make_zero_shot · EXEM (1NN, kernel ridge)"
+    assert table.loc[row, "NS n_components=None"] == round(100 * krr["value"].item(), 1)
+    with pytest.raises(ValueError, match="no regressor"):
+        analyze_regressors(data, tmp_path, methods=["forest"])
+
+
+def test_groups_add_up_to_the_whole(data, tmp_path):
+    frame = analyze_distance(data, tmp_path, methods="ESZSL")
+    parts = frame[frame["metric"] == "contribution"]["value"].sum()
+    whole = analyze_seen_classes(data, tmp_path, methods="ESZSL", shares=[1.0])
+    assert parts == pytest.approx(_accuracy(whole)["value"].item())
+    with pytest.raises(ValueError, match="no distance"):
+        analyze_distance(data, tmp_path, methods="ESZSL", distances={"class 01": 2})
+
+
+def test_hops_of_a_hierarchy_may_be_the_distance(data, tmp_path):
+    hops = {label: 2 + (i > 1) for i, label in enumerate(data.unseen_classes)}
+    frame = analyze_distance(data, tmp_path, methods="ESZSL", distances=hops, edges=[2, 3])
+    assert set(frame["group"]) == {"up to 2", "above 2, up to 3"}
+
+
+def test_ideal_signatures_are_better(data, tmp_path):
+    frame = _accuracy(analyze_ideal(data, tmp_path, methods="EXEM (1NN)", seeds=[0, 1]))
+    mean = frame.groupby("semantic")["value"].mean()
+    assert mean["ideal"] > mean["attributes"]
+
+
+def test_a_row_per_unseen_class(data, tmp_path):
+    frame = analyze_per_class(data, tmp_path, methods="ESZSL").set_index("class")
+    assert set(frame.index) == set(data.unseen_classes)
+    for label, row in frame.iterrows():
+        assert sum(row["confusion"].values()) == 30
+        assert row["confusion"][label] / 30 == pytest.approx(row["accuracy"])
+        wrong = {name: n for name, n in row["confusion"].items() if name != label}
+        if wrong:
+            assert wrong[row["taken_for"]] == max(wrong.values())
+            first = row["differ_in"].split(",")[0].rpartition(" ")[0]
+            spread = data.signatures.std(ddof=0)
+            apart = (data.signatures.loc[label] - data.signatures.loc[row["taken_for"]]) / spread
+            assert apart.abs().idxmax() == first
+
+
+# From records.
+
+
+@pytest.fixture(scope="module")
+def runs(data, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs")
+    run_benchmark(data, ["ESZSL", "CCA"], out, settings=["gzsl"], grid="quick", n_splits=3)
+    return out
+
+
+def test_curves_are_those_of_the_records(runs, tmp_path):
+    frame = analyze_curves(None, tmp_path, runs=runs)
+    records = read_records(runs).set_index(["method", "metric"])["value"]
+    for method, part in frame.groupby("method"):
+        assert part["ausuc"].iloc[0] == records[method, "ausuc"]
+        area = np.trapezoid(part["acc_seen"], part["acc_unseen"])
+        assert area == pytest.approx(records[method, "ausuc"])
+        for mark, prefix in (("without", ""), ("calibrated", "calibrated_")):
+            (point,) = part[part["mark"].str.contains(mark)].to_dict("records")
+            assert point["acc_seen"] == pytest.approx(records[method, f"{prefix}seen"])
+            assert point["harmonic"] == pytest.approx(records[method, f"{prefix}harmonic"])
+
+
+def test_curves_that_were_not_measured_are_an_error(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="no such records"):
+        analyze_curves(None, tmp_path, runs=tmp_path / "empty")
+    with pytest.raises(ValueError, match="nothing to run"):
+        analyze_curves(None, tmp_path, methods="ESZSL")
+
+
+def _write_records(folder, values, *, protocol="default", metric="per_class_accuracy"):
+    for (method, dataset, seed), value in values.items():
+        write_record(
+            {
+                "schema": 1,
+                "dataset": dataset,
+                "split": "ns",
+                "split_version": "1",
+                "features": "f",
+                "method": method,
+                "setting": "zsl",
+                "protocol": protocol,
+                "grid": "fast",
+                "seed": seed,
+                "metrics": {metric: value},
+            },
+            folder / f"{protocol}-{method}-{dataset}-{seed}.json",
+        )
+
+
+def test_ranks_are_those_of_friedman(tmp_path):
+    rng = np.random.RandomState(0)
+    methods = ["ESZSL", "CCA", "SAE", "ALE"]
+    values = {(m, d, s): rng.rand() for m in methods for d in ("A", "B", "C") for s in (0, 1)}
+    _write_records(tmp_path, values)
+    frame = analyze_ranks(None, tmp_path, runs=tmp_path)
+    table = pd.Series(values).unstack([1, 2])
+    statistic, pvalue = friedmanchisquare(*table.to_numpy())
+    assert frame["statistic"].iloc[0] == pytest.approx(statistic)
+    assert frame["pvalue"].iloc[0] == pytest.approx(pvalue)
+    expected = table.rank(ascending=False).mean(axis=1)
+    assert frame.set_index("method")["mean_rank"].to_dict() == pytest.approx(expected.to_dict())
+    with pytest.raises(ValueError, match="ranked by"):
+        analyze_ranks(None, tmp_path, runs=tmp_path, metric="loss")
+
+
+def test_protocols_are_compared_seed_by_seed(tmp_path):
+    rng = np.random.RandomState(0)
+    base = {("ESZSL", "A", s): rng.rand() for s in (0, 1, 2)}
+    other = {key: rng.rand() for key in base if key[2] > 0}
+    _write_records(tmp_path, base)
+    _write_records(tmp_path, other, protocol="ten folds")
+    row = analyze_protocol(None, tmp_path, runs=tmp_path).iloc[0]
+    apart = [other[key] - base[key] for key in other]
+    assert row["difference"] == pytest.approx(np.mean(apart))
+    assert row["spread"] == pytest.approx(np.std(apart, ddof=1))
+    assert row["n_seeds"] == 2
+    records = read_records(tmp_path)
+    with pytest.raises(ValueError, match="no records of the protocol"):
+        compare_protocols(records[records["protocol"] != "default"])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:In fold")
+def test_a_protocol_that_changes_nothing_conventional_is_not_run_there(data, tmp_path):
+    choices = [p for p in protocol_choices(20) if p.name in ("three folds", "a tenth held aside")]
+    frame = analyze_protocol(data, tmp_path, seeds=[0], protocols=choices)
+    found = set(zip(frame["choice"], frame["metric"], strict=True))
+    assert ("three folds", "per_class_accuracy") in found
+    assert ("a tenth held aside", "per_class_accuracy") not in found
+    assert ("a tenth held aside", "ausuc") in found
+
+
+def test_a_remainder_is_a_choice_where_there_is_one():
+    assert "remainder dropped" in [protocol.name for protocol in protocol_choices(151)]
+    assert "remainder dropped" not in [protocol.name for protocol in protocol_choices(150)]
+
+
+def test_the_quick_grid_is_part_of_the_fast_one():
+    (quick,), (fast,) = named_grid(ESZSL(), "quick"), named_grid(ESZSL(), "fast")
+    assert quick.keys() == fast.keys()
+    for name, values in quick.items():
+        assert set(values) <= set(fast[name])
+        assert len(values) == min(3, len(fast[name]))
+        assert {values[0], values[-1]} == {fast[name][0], fast[name][-1]}

@@ -1,0 +1,238 @@
+"""Analyses as runs: resuming, failures, pictures and the command line."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.exceptions import FitFailedWarning
+
+from zslearn.cli import main
+from zslearn.datasets import make_zero_shot
+from zslearn.experiments import method_style
+from zslearn.experiments.analyses import (
+    ANALYSES,
+    PerClassDisplay,
+    Piece,
+    PieceRunner,
+    SeenClassesDisplay,
+    analyze_components,
+    analyze_per_class,
+    analyze_seen_classes,
+    run_analysis,
+    summarize_analysis,
+)
+
+ALPHAS = [2.0**-16, 2.0**-12, 2.0**-8]
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_zero_shot(random_state=0)
+
+
+def test_what_is_finished_is_not_computed_again(data, tmp_path):
+    first = analyze_components(data, tmp_path, alphas=ALPHAS)
+    said: list[str] = []
+    second = analyze_components(data, tmp_path, alphas=ALPHAS, say=said.append)
+    assert said == []
+    pd.testing.assert_frame_equal(first, second)
+    analyze_components(data, tmp_path, alphas=ALPHAS, resume=False, say=said.append)
+    assert len(said) == 3
+
+
+def test_an_interrupted_analysis_goes_on(data, tmp_path):
+    whole = analyze_components(data, tmp_path / "whole", alphas=ALPHAS)
+    said: list[str] = []
+
+    def stop(text):
+        said.append(text)
+        if len(said) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        analyze_components(data, tmp_path / "part", alphas=ALPHAS, say=stop)
+    assert len(list((tmp_path / "part").glob("*.json"))) == 1
+    rest: list[str] = []
+    found = analyze_components(data, tmp_path / "part", alphas=ALPHAS, say=rest.append)
+    assert len(rest) == 2
+    pd.testing.assert_frame_equal(found, whole)
+
+
+def test_other_data_and_other_options_are_computed_anew(data, tmp_path):
+    analyze_components(data, tmp_path, alphas=ALPHAS[:1])
+    said: list[str] = []
+    analyze_components(data, tmp_path, alphas=ALPHAS[:1], share=0.5, say=said.append)
+    assert len(said) == 1
+    other = make_zero_shot(random_state=1)
+    analyze_components(other, tmp_path, alphas=ALPHAS[:1], share=0.5, say=said.append)
+    assert len(said) == 2
+
+
+def test_a_damaged_record_is_computed_again(data, tmp_path):
+    whole = analyze_components(data, tmp_path, alphas=ALPHAS[:2])
+    path = sorted(tmp_path.glob("*.json"))[0]
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace('"components": 1', '"components": 9', 1), encoding="utf-8")
+    with pytest.warns(UserWarning, match="computed again"):
+        found = analyze_components(data, tmp_path, alphas=ALPHAS[:2])
+    pd.testing.assert_frame_equal(found, whole)
+
+
+def _fails():
+    raise RuntimeError("no luck\nat all")
+
+
+def test_a_part_that_fails_does_not_end_the_others(data, tmp_path):
+    pieces = [
+        Piece("ESZSL", 0, lambda: {"metrics": {"x": 1.0}}, {"n": 1}),
+        Piece("ESZSL", 0, _fails, {"n": 2}),
+    ]
+    runner = PieceRunner("trial", data, tmp_path)
+    with pytest.warns(FitFailedWarning, match=r"n 2, seed 0 \(no luck at all\)"):
+        frame = runner.run(pieces)
+    assert frame["n"].tolist() == [1]
+    # It is tried again.
+    pieces[1] = Piece("ESZSL", 0, lambda: {"metrics": {"x": 2.0}}, {"n": 2})
+    assert runner.run(pieces)["value"].tolist() == [1.0, 2.0]
+
+
+def test_an_analysis_of_which_every_part_fails_is_an_error(data, tmp_path):
+    with pytest.raises(ValueError, match="Every part of trial failed"):
+        PieceRunner("trial", data, tmp_path).run([Piece("ESZSL", 0, _fails)])
+    with pytest.raises(ValueError, match="Nothing to compute"):
+        PieceRunner("trial", data, tmp_path).run([])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"methods": "ESZL"}, "Did you mean"),
+        ({"methods": []}, "at least one method"),
+        ({"seeds": [-1]}, "seeds are whole numbers"),
+        ({"shares": [0.0, 1.0]}, "shares of the seen classes"),
+        ({"grid": "slow"}, "no grid named 'slow'"),
+    ],
+)
+def test_wrong_options_are_refused_before_anything_is_computed(data, tmp_path, options, words):
+    with pytest.raises(ValueError, match=words):
+        analyze_seen_classes(data, tmp_path / "out", **options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unknown_analysis_is_refused(data, tmp_path):
+    with pytest.raises(ValueError, match="There is no analysis 'magic'"):
+        run_analysis("magic", data, tmp_path)
+
+
+# Pictures.
+
+
+def _frame():
+    rows = [
+        (method, n, seed, "per_class_accuracy", 0.01 * n + 0.1 * seed)
+        for method in ("ESZSL", "EXEM (1NN)", "a $name")
+        for n in (10, 20)
+        for seed in (0, 1)
+    ]
+    return pd.DataFrame(rows, columns=["method", "n_seen", "seed", "metric", "value"])
+
+
+def test_methods_have_their_colours_and_exem_is_dashed():
+    pytest.importorskip("matplotlib")
+    display = SeenClassesDisplay.from_frame(_frame())
+    lines = {bar.get_label(): bar.lines[0] for bar in display.ax_.containers}
+    assert lines["ESZSL"].get_color() == method_style("ESZSL").color
+    assert lines["ESZSL"].get_linestyle() == "-"
+    assert lines["EXEM (1NN)"].get_linestyle() == "--"
+    np.testing.assert_allclose(lines["ESZSL"].get_ydata().astype(float), [15.0, 25.0])
+    (bars,) = display.ax_.containers[0].lines[2]
+    ends = np.array([segment[:, 1] for segment in bars.get_segments()])
+    spread = 100 * np.std([0.1, 0.2], ddof=1)
+    np.testing.assert_allclose(ends, [[15 - spread, 15 + spread], [25 - spread, 25 + spread]])
+
+
+def test_pictures_are_written_as_svg_and_png_and_are_the_same_each_time(tmp_path):
+    pytest.importorskip("matplotlib")
+    first = SeenClassesDisplay(_frame()).save(tmp_path / "a", "seen")
+    second = SeenClassesDisplay(_frame()).save(tmp_path / "b", "seen")
+    assert [path.name for path in first] == ["seen.svg", "seen.png"]
+    assert first[1].read_bytes() == second[1].read_bytes()
+    assert "a $name" in first[0].read_text(encoding="utf-8")
+
+
+def test_a_table_that_cannot_be_drawn_is_named():
+    with pytest.raises(ValueError, match="lacks 'n_seen'"):
+        SeenClassesDisplay(_frame().drop(columns="n_seen"))
+    with pytest.raises(ValueError, match="no rows"):
+        SeenClassesDisplay(_frame().iloc[:0])
+    with pytest.raises(ValueError, match="no picture 'x'"):
+        SeenClassesDisplay(_frame()).plot(ax=object(), panel="x")
+
+
+def test_worst_pairs_need_images_and_predictions(data, tmp_path):
+    frame = analyze_per_class(data, tmp_path, methods="ESZSL")
+    with pytest.raises(ValueError, match="no images"):
+        PerClassDisplay(frame).plot_pairs(data)
+
+
+def test_every_analysis_has_a_title_and_a_picture():
+    for name, analysis in ANALYSES.items():
+        assert analysis.name == name
+        assert analysis.title
+        assert analysis.run.__doc__
+        assert analysis.display.__doc__
+
+
+# The command line.
+
+
+@pytest.fixture
+def tiny(monkeypatch, data):
+    monkeypatch.setattr("zslearn.cli._analyze.load_named", lambda arguments: data)
+
+
+def test_the_command_prints_and_writes(tiny, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    out = tmp_path / "out"
+    words = ["analyze", "seen-classes", "glyphs", "--methods", "eszsl", "--out", str(out)]
+    assert main([*words, "--seeds", "0", "1", "--jobs", "1"]) == 0
+    printed = capsys.readouterr()
+    assert "seen-classes of make_zero_shot" in printed.out
+    assert "±" in printed.out
+    assert "\x1b" not in printed.out
+    names = {path.name for path in out.iterdir()}
+    assert {"seen-classes.csv", "seen-classes.svg", "seen-classes.png"} <= names
+    assert not [name for name in names if name.startswith(".parts")]
+    saved = pd.read_csv(out / "seen-classes.csv")
+    assert set(saved["seed"]) == {0, 1}
+    assert main([*words, "--seeds", "0", "1", "--jobs", "1"]) == 0
+    assert "seed 0 …" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["components", "glyphs", "--runs", "x"], "--runs is not for components"),
+        (["components", "glyphs", "--retune"], "--retune is for"),
+        (["components", "glyphs", "--metric", "ausuc"], "--metric is for ranks"),
+        (["components", "glyphs", "--methods", "ESZSL"], "Only SynC has phantom classes"),
+    ],
+)
+def test_the_command_refuses_what_does_not_fit(tiny, words, line, tmp_path, capsys):
+    assert main(["analyze", *words, "--out", str(tmp_path)]) == 1
+    err = capsys.readouterr().err
+    assert line in err
+    assert err.count("\n") == 1
+
+
+def test_an_unknown_name_is_answered_by_one_line(capsys):
+    with pytest.raises(SystemExit):
+        main(["analyze", "curvs", "glyphs"])
+    assert "Did you mean 'curves'?" in capsys.readouterr().err
+
+
+def test_a_summary_has_a_row_per_method_and_setting():
+    table = summarize_analysis(_frame())
+    assert table.loc["ESZSL", "per_class_accuracy"].tolist() == ["0.150 ± 0.071", "0.250 ± 0.071"]
+    assert table["n_seen"].tolist() == ["10", "20"] * 3

@@ -1,0 +1,112 @@
+"""Small models to serve, and a server in a thread."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+
+import pandas as pd
+
+import zslearn
+from small_images import COLORS, write_colors
+from zslearn.baselines import ESZSL
+from zslearn.features import extract_features
+from zslearn.recognition import Description, describe_in_text, fit_images, save_image_model
+
+#: Colours with training images; the others are in nobody's description.
+SEEN = ("red", "green", "blue", "yellow", "cyan")
+
+
+def save_feature_model(problem, path: Path, **kept) -> Path:
+    """A model that takes feature vectors."""
+    model = ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    zslearn.save(model, path, **kept)
+    return path
+
+
+def save_color_model(folder: Path, *, in_words: bool) -> Path:
+    """A model of colours that takes pictures; needs a stand-in of timm, or of open_clip."""
+    images = write_colors(folder / "images", SEEN)
+    network = "open_clip:ViT-T/colors" if in_words else "timm:tiny"
+    features = extract_features(images, network, device="cpu")
+    if in_words:
+        said = {name: [f"a {name} picture"] for name in SEEN}
+        description = describe_in_text(said, about_features=features.about)
+    else:
+        # 1 keeps black apart from what is not described.
+        table = {name: [value / 255 for value in COLORS[name]] + [1.0] for name in SEEN}
+        signatures = pd.DataFrame(table, index=["red", "green", "blue", "constant"]).T
+        description = Description(signatures, {"kind": "table"})
+    model = fit_images(features, description.signatures, "eszsl", tune=None)
+    save_image_model(model, folder / "colors.zsl", features, description, method="ESZSL")
+    return folder / "colors.zsl"
+
+
+@contextmanager
+def running(app, limits=None):
+    """The address of a server of the application, on this machine."""
+    import uvicorn
+
+    from zslearn.serving import Limits
+    from zslearn.serving._running import server_config
+
+    sockets = [socket.create_server(("127.0.0.1", 0))]
+    port = sockets[0].getsockname()[1]
+    server = uvicorn.Server(server_config(app, "127.0.0.1", port, limits or Limits()))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": sockets}, daemon=True)
+    thread.start()
+    end = time.monotonic() + 30
+    while not server.started and time.monotonic() < end:
+        time.sleep(0.01)
+    assert server.started
+    try:
+        yield f"http://127.0.0.1:{port}/"
+    finally:
+        server.should_exit = True
+        thread.join(timeout=20)
+
+
+def client_of(app, **headers):
+    """Who asks an application, without a server in between."""
+    from starlette.testclient import TestClient
+
+    return TestClient(
+        app, base_url="http://localhost", headers=headers, raise_server_exceptions=False
+    )
+
+
+def reason(response, status):
+    """The reason of a refusal, which is JSON and shows nothing of the inside."""
+    assert response.status_code == status, response.text
+    content = response.json()
+    assert content["status"] == status
+    assert set(content) == {"status", "reason"}
+    assert "Traceback" not in response.text
+    assert 'File "' not in response.text
+    return content["reason"]
+
+
+def post(address, content):
+    request = urllib.request.Request(
+        address, json.dumps(content).encode(), {"content-type": "application/json"}
+    )
+    return answered(request)
+
+
+def get(address):
+    with urllib.request.urlopen(address, timeout=30) as response:
+        return response.status, response.read(), dict(response.headers)
+
+
+def answered(request):
+    try:
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return response.status, json.load(response), dict(response.headers)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error), dict(error.headers)

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import pytest
+
+from service_tools import client_of, save_feature_model
+
+
+@pytest.fixture
+def model_path(problem, tmp_path):
+    """A model that takes 20 features, with 8 attributes."""
+    return save_feature_model(problem, tmp_path / "model.zsl")
+
+
+@pytest.fixture
+def client(model_path):
+    """Who asks a service of that model."""
+    from zslearn.serving import create_app
+
+    with client_of(create_app(model_path)) as client:
+        yield client
+
+
+@pytest.fixture
+def rows(problem):
+    """Features of five images."""
+    return problem.X_test_unseen[:5].tolist()

@@ -1,0 +1,140 @@
+"""What the service says of features."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from service_tools import (
+    client_of,
+    reason,
+)
+from zslearn.baselines import ESZSL
+from zslearn.calibration import CalibratedStacking, NoneOfThese, RankPredictor
+from zslearn.persistence import load, save
+from zslearn.pipeline import ZeroShotPipeline
+from zslearn.serving import Recognizer, create_app
+
+pytest.importorskip("fastapi")
+
+
+def test_predictions_are_those_of_the_model(client, model_path, problem, rows):
+    model = load(model_path)
+    found = client.post("/predict?top=3", json={"features": rows}).json()
+    assert found["trial"] is None
+    labels, scores = model.predict_top_k(problem.X_test_unseen[:5], 3)
+    for prediction, names, values in zip(found["predictions"], labels, scores, strict=True):
+        ranked = prediction["ranked"]
+        assert [entry["class"] for entry in ranked] == names.tolist()
+        np.testing.assert_allclose([entry["score"] for entry in ranked], values)
+        seen = [entry["known_by"] == "seen" for entry in ranked]
+        assert seen == np.isin(names, model.seen_classes_).tolist()
+        assert prediction["features"] is None
+    only = client.post("/predict?among=described&top=50", json={"features": rows}).json()
+    assert {entry["class"] for entry in only["predictions"][0]["ranked"]} == set(
+        problem.unseen_classes
+    )
+
+
+def test_an_application_is_started_again(model_path, rows):
+    app = create_app(model_path)
+    for _ in range(2):
+        with client_of(app) as client:
+            assert client.post("/predict", json={"features": rows}).status_code == 200
+
+
+def test_explanations_and_features(client, rows):
+    (found,) = client.post(
+        "/predict?explain=true&features=true&among=described", json={"features": rows[:1]}
+    ).json()["predictions"]
+    assert found["features"] == rows[0]
+    why = found["explanation"]
+    assert why["predicted"]["label"] == found["ranked"][0]["class"]
+    assert why["made_from"]
+
+
+def test_what_calibrated_models_say(problem, tmp_path):
+    path = tmp_path / "model.zsl"
+    fitted = (problem.X_train, problem.y_train)
+    both = RankPredictor(CalibratedStacking(ESZSL(), temperature="cv"), confidence=0.8)
+    save(both.fit(*fitted, signatures=problem.signatures), path)
+    body = {"features": problem.X_test_unseen[:2].tolist()}
+    with client_of(create_app(path)) as client:
+        found = client.post("/predict?top=16", json=body).json()["predictions"][0]
+        assert sum(entry["probability"] for entry in found["ranked"]) == pytest.approx(1)
+        assert found["surely"]["probability"] > 0
+        assert client.post("/classes", json={"name": "x", "like": "class 01", "attributes": {}})
+    none = NoneOfThese(ESZSL(), false_alarm_rate=0.5)
+    save(none.fit(*fitted, signatures=problem.signatures), path)
+    (tmp_path / "model.zsl.added.json").unlink()
+    with client_of(create_app(path)) as client:
+        body = {"features": problem.X_test_unseen.tolist()}
+        found = client.post("/predict", json=body).json()["predictions"]
+        said = [prediction["none_of_these"] for prediction in found]
+        assert said == load(path).is_none(problem.X_test_unseen).tolist()
+        assert True in said
+        taken = {"name": "none of these", "like": "class 01", "attributes": {}}
+        assert "already" in reason(client.post("/classes", json=taken), 409)
+
+
+def test_numbers_as_labels(problem, tmp_path):
+    path = tmp_path / "model.zsl"
+    codes = {label: 10 * i for i, label in enumerate(problem.signatures.index)}
+    signatures = problem.signatures.rename(index=codes)
+    y = np.array([codes[label] for label in problem.y_train])
+    from sklearn.preprocessing import StandardScaler
+
+    steps = [("scale", StandardScaler()), ("method", ESZSL())]
+    save(ZeroShotPipeline(steps).fit(problem.X_train, y, signatures=signatures), path)
+    with client_of(create_app(path)) as client:
+        assert client.get("/classes").json()["classes"][1]["name"] == "10"
+        new = {"attributes": {}, "like": "10"}
+        assert "numbers" in reason(client.post("/classes", json={"name": "x", **new}), 422)
+        assert "already" in reason(client.post("/classes", json={"name": "010", **new}), 409)
+        assert client.post("/classes", json={"name": "-7", **new}).status_code == 201
+        body = {"features": problem.X_test_unseen[:1].tolist(), "trial": new}
+        assert client.post("/predict", json=body).json()["trial"] == "151"
+    assert "-7" in Recognizer(path).snapshot.label_of
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "why"),
+    [
+        (b'{"features": [[1, 2]]}', 422, "features[0] has 2 numbers; the model takes 20"),
+        (b'{"features": [[NaN]]}', 422, "finite"),
+        (b'{"features": [[Infinity]]}', 422, "finite"),
+        (b'{"features": [[1e999]]}', 422, "finite"),
+        (b'{"features": [[1' + b"0" * 400 + b"]]}", 422, ""),
+        (b'{"features": [["1"]]}', 422, "valid number"),
+        (b'{"features": [[true]]}', 422, "valid number"),
+        (b'{"features": []}', 422, "at least 1"),
+        (b'{"features": 1}', 422, "array"),
+        (b'{"features": [[1]], "x": 1}', 422, "x: Extra"),
+        (b'{"features": [[1]]', 422, "JSON"),
+        (b"", 422, "JSON"),
+        (b'{"features": [["\xff\xfe"]]}', 422, "JSON"),
+        (b"[" * 100_000, 422, "JSON"),
+        (b'{"features": ' + b"[" * 100_000, 422, "JSON"),
+    ],
+)
+def test_bodies_that_are_refused(client, body, status, why):
+    response = client.post("/predict", content=body, headers={"content-type": "application/json"})
+    assert why in reason(response, status)
+
+
+def test_features_beyond_all_measure(client, rows):
+    assert "1e+15" in reason(client.post("/predict", json={"features": [[1e200] * 20]}), 422)
+    assert client.post("/predict", json={"features": [[0.0] * 20]}).status_code == 200
+    assert client.post("/predict", json={"features": [[1e-300] * 20]}).status_code == 200
+
+
+def test_words_in_the_address(client, rows):
+    body = {"features": rows}
+    assert "top" in reason(client.post("/predict?top=0", json=body), 422)
+    assert "top" in reason(client.post("/predict?top=1e9", json=body), 422)
+    assert "among" in reason(client.post("/predict?among=some", json=body), 422)
+    assert "nothing at this address" in reason(client.get("/../../etc/passwd"), 404)
+    assert "other methods" in reason(client.put("/classes"), 405)
+    assert "JSON" in reason(client.post("/predict", content=b"x"), 415)
+    sent = client.post("/classes", content=b"{}", headers={"content-type": "text/plain"})
+    assert "application/json" in reason(sent, 415)

