@@ -301,3 +301,15 @@ def test_added_classes_survive_a_kill(model_path, problem, tmp_path):
         process.send_signal(signal.SIGINT)
         assert process.wait(30) in (0, 130)
         process.stderr.close()
+
+
+@pytest.mark.parametrize("value", [None, 3, True, [], [1], {"a": 1}, "words"])
+def test_records_of_other_kinds_are_served(problem, tmp_path, value):
+    """What a file says of its texts may be anything that JSON holds."""
+    label = str(problem.signatures.index[0])
+    for texts in (value, {label: value}):
+        about = {"signatures": {"kind": "text", "encoder": value, "texts": texts}}
+        path = save_feature_model(problem, tmp_path / "odd.zsl", about=about)
+        with client_of(create_app(path)) as client:
+            assert client.get("/classes").status_code == 200
+            assert client.get(f"/classes/{label}").status_code == 200

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from joblib import cpu_count
 
 from zslearn.cli._data import add_data_options, load_named
+from zslearn.cli._options import add_jobs
 from zslearn.cli._output import print_table, say, warnings_as_lines
 from zslearn.experiments import GRIDS
 from zslearn.experiments.analyses import ANALYSES, Analysis, run_analysis, summarize_analysis
@@ -92,13 +92,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
         default=None,
         help="what ranks are of (ranks)",
     )
-    parser.add_argument(
-        "--jobs",
-        type=int,
-        default=cpu_count(only_physical_cores=False),
-        metavar="N",
-        help="folds at the same time (default: one per core, here %(default)s)",
-    )
+    add_jobs(parser)
     parser.add_argument(
         "--resume",
         action=argparse.BooleanOptionalAction,

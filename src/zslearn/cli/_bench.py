@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
-from joblib import cpu_count
 from sklearn.exceptions import FitFailedWarning
 
 from zslearn.cli._data import add_data_options, load_named
+from zslearn.cli._options import add_jobs
 from zslearn.cli._output import print_table, say
 from zslearn.datasets import XLSA17, ZeroShotDataset
 from zslearn.experiments import (
@@ -98,13 +98,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
         help="each decides the folds and what a method leaves to chance; with several, the table "
         "shows mean and spread (default: 0)",
     )
-    bench.add_argument(
-        "--jobs",
-        type=int,
-        default=cpu_count(only_physical_cores=False),
-        metavar="N",
-        help="folds at the same time (default: one per core, here %(default)s)",
-    )
+    add_jobs(bench)
     bench.add_argument(
         "--cluster",
         default=None,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sized
 from pathlib import Path
 from typing import Any
 
-from zslearn.cli._output import say, warnings_as_lines
+from zslearn.cli._output import counted, say, warnings_as_lines
 from zslearn.features import BACKBONES, ImageFeatures, extract_features, load_features
 from zslearn.utils import plain
 
@@ -155,16 +154,14 @@ def say_how_it_went(features: ImageFeatures) -> None:
 def summary(features: ImageFeatures) -> str:
     """What features there are, in one line."""
     backbone = plain(features.about.get("backbone", "an unknown network"))
-    classes = "no labels" if features.y is None else _count(set(features.y.tolist()), "class", "es")
+    classes = (
+        "no labels" if features.y is None else counted(len(set(features.y.tolist())), "class", "es")
+    )
     skipped = f", {len(features.skipped)} left out" if features.skipped else ""
     return (
-        f"{_count(features.images, 'image')}{skipped}, {classes}, {features.X.shape[1]} features "
+        f"{counted(len(features), 'image')}{skipped}, {classes}, {features.X.shape[1]} features "
         f"({backbone})"
     )
-
-
-def _count(things: Sized, name: str, ending: str = "s") -> str:
-    return f"{len(things)} {name}{'' if len(things) == 1 else ending}"
 
 
 def run_show(arguments: argparse.Namespace) -> int:

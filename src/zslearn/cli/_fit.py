@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from joblib import cpu_count
 
 from zslearn.cli._features import add_network_options, network_options, say_how_it_went, summary
-from zslearn.cli._output import composed, print_table, say, warnings_as_lines
+from zslearn.cli._options import add_jobs
+from zslearn.cli._output import print_table, say, warnings_as_lines
 from zslearn.experiments import GRIDS, find_method
 from zslearn.features import ImageFeatures
 from zslearn.recognition import (
@@ -23,7 +23,7 @@ from zslearn.recognition import (
     read_features,
     save_image_model,
 )
-from zslearn.utils import name_some, plain, refuse_folder
+from zslearn.utils import composed, name_some, plain, refuse_folder
 
 #: So many settings of a search are printed.
 _SETTINGS = 10
@@ -127,13 +127,7 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
         help="tell images of none of the classes, at this share of false alarms, such as 0.05",
     )
     parser.add_argument("--seed", type=int, default=0, metavar="SEED", help="(default: 0)")
-    parser.add_argument(
-        "--jobs",
-        type=int,
-        default=cpu_count(only_physical_cores=False),
-        metavar="N",
-        help="folds at the same time (default: one per core, here %(default)s)",
-    )
+    add_jobs(parser)
     add_network_options(parser)
 
 

@@ -8,8 +8,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from joblib import cpu_count
-
+from zslearn.cli._options import add_jobs
 from zslearn.cli._output import print_table, say
 from zslearn.datasets import NETWORKS, ClassShards, read_signature_table
 from zslearn.experiments import (
@@ -100,13 +99,7 @@ def _add_bench(commands: Any, common: argparse.ArgumentParser) -> None:
     bench.add_argument(
         "--lists", type=Path, default=None, metavar="FOLDER", help="where ImageNet's lists are"
     )
-    bench.add_argument(
-        "--jobs",
-        type=int,
-        default=cpu_count(only_physical_cores=False),
-        metavar="N",
-        help="folds at the same time (default: one per core, here %(default)s)",
-    )
+    add_jobs(bench)
     bench.add_argument(
         "--out",
         type=Path,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import unicodedata
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -47,9 +46,9 @@ def _text(cell: Any) -> Text:
     return Text(plain(cell))
 
 
-def composed(text: str) -> str:
-    """The name of a class in the Unicode form in which names of folders and tables are read."""
-    return unicodedata.normalize("NFC", text)
+def counted(number: int, name: str, ending: str = "s") -> str:
+    """A number of things, in words: "1 image", "2 images"."""
+    return f"{number} {name}{'' if number == 1 else ending}"
 
 
 def say(text: str) -> None:
@@ -66,7 +65,11 @@ def warnings_as_lines() -> Iterator[None]:
         try:
             yield
         finally:
-            for warning in caught:
-                text = plain(" ".join(str(warning.message).split()))
-                if issubclass(warning.category, UserWarning):
-                    print(f"zslearn: warning: {text}", file=sys.stderr)
+            texts = [
+                plain(" ".join(str(warning.message).split()))
+                for warning in caught
+                if issubclass(warning.category, UserWarning)
+            ]
+            # Labels and probabilities of the same images are warned of twice.
+            for text in dict.fromkeys(texts):
+                print(f"zslearn: warning: {text}", file=sys.stderr)

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from zslearn.cli._features import add_network_options, network_options, say_how_it_went
-from zslearn.cli._output import composed, print_table, say, warnings_as_lines
+from zslearn.cli._output import counted, print_table, say, warnings_as_lines
 from zslearn.datasets import read_lines
 from zslearn.features import ImageFeatures
 from zslearn.persistence import ModelFile, describe, read_model
@@ -24,7 +24,7 @@ from zslearn.recognition import (
     prediction_table,
     read_class_table,
 )
-from zslearn.utils import name_some, plain, refuse_folder, replacing
+from zslearn.utils import composed, name_some, plain, refuse_folder, replacing
 
 #: Rows of a table that a terminal shows; files have all.
 _ROWS = 40
@@ -148,7 +148,7 @@ def run_predict(arguments: argparse.Namespace) -> int:
     if arguments.out is not None:
         with replacing(arguments.out) as temporary:
             table.to_csv(temporary, index=False, float_format="%.6g")
-        print(f"wrote {plain(arguments.out)}: {len(table)} images")
+        print(f"wrote {plain(arguments.out)}: {counted(len(table), 'image')}")
     elif sys.stdout.isatty():
         _print_predictions(table)
         for name, why in zip(features.images[:_ROWS], reasons, strict=False):

@@ -7,7 +7,6 @@ counted there, before pyarrow takes memory.
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,6 +16,7 @@ import pandas as pd
 from zslearn.datasets._limits import Budget, FileLimitError, reason
 from zslearn.datasets._parquet_pages import Chunk, pages, row_groups
 from zslearn.datasets._parquet_pages import ParquetDamagedError as _DamagedError
+from zslearn.utils import import_optional
 
 #: What a value takes in pyarrow and pandas together, in bytes: a number, and anything else.
 _NUMBER_BYTES = 32
@@ -54,13 +54,7 @@ def read_parquet(path: Path) -> pd.DataFrame:
         If pyarrow is not installed.
     """
     with open(path, "rb") as file:
-        try:
-            parquet = import_module("pyarrow.parquet")
-        except ImportError as error:
-            raise ImportError(
-                f"Reading {path.name} needs pyarrow, which is not installed. "
-                "Install it with: pip install pyarrow"
-            ) from error
+        parquet = import_optional("pyarrow.parquet", f"Reading {path.name}")
         try:
             budget = Budget(path)
             source = parquet.ParquetFile(file)

@@ -6,7 +6,6 @@ Nothing is read before it is asked for.
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -160,13 +159,7 @@ class ParquetStore:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        try:
-            parquet = import_module("pyarrow.parquet")
-        except ImportError as error:
-            raise ImportError(
-                f"Reading {path.name} needs pyarrow, which is not installed. "
-                "Install it with: pip install pyarrow"
-            ) from error
+        parquet = import_optional("pyarrow.parquet", f"Reading {path.name}")
         try:
             self._file = parquet.ParquetFile(path)
         except (OSError, ValueError) as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from zslearn.datasets._limits import BESIDE, Budget, FileLimitError, reason
 from zslearn.datasets._row_files import RowFile, RowsAndLabels
-from zslearn.utils import name_some
+from zslearn.utils import import_optional, name_some
 
 
 class TableRows(RowFile):
@@ -171,13 +170,7 @@ class _ArrowFile:
 
 
 def _pyarrow(module: str, path: Path) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f"Reading {path.name} needs pyarrow, which is not installed. "
-            "Install it with: pip install pyarrow"
-        ) from error
+    return import_optional(module, f"Reading {path.name}")
 
 
 def _numbers(schema: Any, label: str, path: Path) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn.utils import name_some, plain, read_rows, refuse_twins, warn_user
+from zslearn.utils import composed, name_some, plain, read_rows, refuse_twins, warn_user
 
 #: Endings of files that are taken for images.
 ENDINGS = frozenset(
@@ -139,7 +138,7 @@ def _from_paths(paths: Sequence[Any], labels: Any) -> ImageList:
     if not files:
         raise ValueError("There are no images: the list of paths is empty.")
     _refuse_repeated([str(file) for file in files], "The list of paths")
-    y = None if labels is None else np.asarray([_composed(str(label)) for label in labels])
+    y = None if labels is None else np.asarray([composed(str(label)) for label in labels])
     if y is not None and len(y) != len(files):
         raise ValueError(f"There are {len(y)} labels for {len(files)} images; give one for each.")
     return ImageList(files, tuple(str(file) for file in files), y)
@@ -181,7 +180,7 @@ def _from_folder(folder: Path) -> ImageList:
 
 def _named(files: list[Path], folder: Path, labels: list[str] | None) -> ImageList:
     names = tuple(file.relative_to(folder).as_posix() for file in files)
-    y = None if labels is None else np.asarray([_composed(label) for label in labels])
+    y = None if labels is None else np.asarray([composed(label) for label in labels])
     return ImageList(tuple(files), names, y)
 
 
@@ -207,7 +206,7 @@ def _from_table(path: Path) -> ImageList:
         raise ValueError(f"{plain(path)}: line {nameless[0]} names no path.")
     files = tuple(path.parent / row["path"] for _, row in rows)
     _refuse_repeated([os.path.normpath(file) for file in files], plain(path))
-    labels = [_composed(row["label"]) for _, row in rows]
+    labels = [composed(row["label"]) for _, row in rows]
     without = [line for (line, _), label in zip(rows, labels, strict=True) if not label]
     if without and len(without) < len(rows):
         raise ValueError(
@@ -242,8 +241,3 @@ def _read_boxes(path: Path) -> dict[str, Box]:
             raise ValueError(f"{plain(path)}: line {line} names {name!r} a second time.")
         boxes[name] = (x, y, width, height)
     return boxes
-
-
-def _composed(label: str) -> str:
-    """A label in the Unicode form in which people type: some systems name folders in another."""
-    return unicodedata.normalize("NFC", label)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from zslearn.datasets import read_signature_table
 from zslearn.features import load_backbone, text_features
 from zslearn.recognition._sources import refuse_foreign_network
 from zslearn.signatures import encoder_name, text_signatures
-from zslearn.utils import plain, read_rows
+from zslearn.utils import composed, plain, read_rows
 
 #: Number and dot in front of the name of a class, as CUB's folders have.
 _NUMBER = re.compile(r"^\d+[._-]+")
@@ -55,7 +54,7 @@ def read_class_table(path: str | os.PathLike[str], label: str | None = None) -> 
         Labels are text, as those of folders are.
     """
     table = read_signature_table(path, label=label, text_labels=True)
-    index = [unicodedata.normalize("NFC", name) for name in table.index]
+    index = [composed(name) for name in table.index]
     return Description(table.set_axis(index, axis=0), {"kind": "table"})
 
 
@@ -81,7 +80,7 @@ def describe_in_words(path: str | os.PathLike[str]) -> dict[str, list[str]]:
     """
     said: dict[str, list[str]] = {}
     for line, row in read_rows(Path(path), ["class"], optional=["text"], instead=False):
-        name = unicodedata.normalize("NFC", row["class"])
+        name = composed(row["class"])
         if not name:
             raise ValueError(f"{plain(path)}: line {line} names no class.")
         said.setdefault(name, []).append(row["text"] or _spoken(name))

@@ -88,7 +88,9 @@ class Recognizer:
         )
         said = self.file.about.get("signatures")
         said = said if isinstance(said, Mapping) else {}
-        self.encoder: str | None = str(said["encoder"]) if said.get("kind") == "text" else None
+        named = said.get("encoder") if said.get("kind") == "text" else None
+        # A file that does not name its encoder is served; its classes are described by numbers.
+        self.encoder: str | None = named if isinstance(named, str) else None
         texts = said.get("texts")
         self._texts: Mapping[str, Any] = texts if isinstance(texts, Mapping) else {}
         self._table: SignatureTable = self.file.model.signature_table_
@@ -201,8 +203,10 @@ class Recognizer:
         """What was said of a class, where that is known."""
         if name in self.snapshot.added:
             return list(self.snapshot.added[name].texts)
-        texts = self._texts.get(name, [])
-        return [str(text) for text in ([texts] if isinstance(texts, str) else texts)]
+        texts = self._texts.get(name)
+        if isinstance(texts, str):
+            return [texts]
+        return [str(text) for text in texts] if isinstance(texts, list) else []
 
     @staticmethod
     def find(snapshot: Snapshot, name: str) -> Any:

@@ -8,6 +8,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from zslearn.utils import composed
+
 MAX_NAME = 200
 MAX_TEXT = 2000
 MAX_TEXTS = 16
@@ -35,7 +37,7 @@ class Refusal(Exception):
 
 def checked_name(name: str) -> str:
     """The name of a new class in its normal form; a Refusal where it cannot be one."""
-    normal = unicodedata.normalize("NFC", name).strip()
+    normal = composed(name).strip()
     if not normal:
         raise Refusal(422, "The name is empty.")
     if len(normal) > MAX_NAME:

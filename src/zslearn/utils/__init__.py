@@ -54,7 +54,7 @@ from zslearn.utils._threads import (
     threads_for,
 )
 from zslearn.utils._transformers import transform_array
-from zslearn.utils._twins import refuse_twins
+from zslearn.utils._twins import composed, refuse_twins
 from zslearn.utils._warnings import InputWarning, warn_once, warn_user
 
 __all__ = [
@@ -74,6 +74,7 @@ __all__ = [
     "checks_arguments",
     "checks_parameters",
     "class_folds",
+    "composed",
     "did_you_mean",
     "end_with_parent",
     "fill_docstring",

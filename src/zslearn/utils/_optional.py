@@ -35,7 +35,7 @@ _PACKAGES = {
 
 
 def import_optional(module: str, purpose: str) -> ModuleType:
-    """Import a module that an extra brings, or say which extra to install.
+    """Import a module that need not be there, or say which extra or package to install.
 
     Parameters
     ----------
@@ -52,14 +52,16 @@ def import_optional(module: str, purpose: str) -> ModuleType:
     Raises
     ------
     ImportError
-        When the module is not installed; the message names the extra.
+        When the module is not installed; the message names what to install.
     """
     try:
         return importlib.import_module(module)
     except ImportError as error:
         top = module.partition(".")[0]
-        extra = _EXTRAS[top]
+        package = _PACKAGES.get(top, top)
+        # What several parts can use and no extra brings is installed by its own name.
+        what = f"'zslearn[{_EXTRAS[top]}]'" if top in _EXTRAS else package
         raise ImportError(
-            f"{purpose} needs {_PACKAGES.get(top, top)}, which is not installed. "
-            f"Install it with: pip install 'zslearn[{extra}]'"
+            f"{purpose} needs {package}, which is not installed. Install it with: pip install "
+            f"{what}"
         ) from error

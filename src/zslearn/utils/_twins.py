@@ -7,6 +7,22 @@ from collections.abc import Iterable
 from typing import Any
 
 
+def composed(name: str) -> str:
+    """A name in the Unicode form in which people type: some systems name folders in another.
+
+    Parameters
+    ----------
+    name : str
+        The name of a class.
+
+    Returns
+    -------
+    str
+        In form NFC.
+    """
+    return unicodedata.normalize("NFC", name)
+
+
 def refuse_twins(labels: Iterable[Any], where: str) -> None:
     r"""Refuse labels that are the same text in two Unicode forms, such as é and e + accent.
 
@@ -37,7 +53,7 @@ def refuse_twins(labels: Iterable[Any], where: str) -> None:
     first: dict[str, str] = {}
     pairs = []
     for name in names:
-        other = first.setdefault(unicodedata.normalize("NFC", name), name)
+        other = first.setdefault(composed(name), name)
         if other != name:
             pairs.append(f"{other!a} and {name!a}")
     if pairs:
