@@ -3,7 +3,8 @@ How good predicted exemplars are
 ================================
 
 EXEM predicts from a signature where the images of a class lie. Three analyses of the paper's
-appendix ask how well it does so, here on letters: :func:`~zslearn.experiments.analyses.analyze_exemplars`,
+appendix ask how well it does so, here on letters:
+:func:`~zslearn.experiments.analyses.analyze_exemplars`,
 :func:`~zslearn.experiments.analyses.analyze_exemplar_map` and
 :func:`~zslearn.experiments.analyses.analyze_regressors`. Each keeps records of what it computed and
 returns a table; its Display draws the table.

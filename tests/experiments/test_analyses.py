@@ -12,7 +12,13 @@ from sklearn.preprocessing import normalize
 
 from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
-from zslearn.experiments import build_table, read_records, run_benchmark, write_record
+from zslearn.experiments import (
+    Protocol,
+    build_table,
+    read_records,
+    run_benchmark,
+    write_record,
+)
 from zslearn.experiments._protocol import named_grid
 from zslearn.experiments.analyses import (
     analyze_components,
@@ -37,8 +43,9 @@ from zslearn.experiments.analyses import (
     with_fewer_seen,
     with_ideal_half,
 )
-from zslearn.experiments.analyses._pieces import read_variant, write_variant
+from zslearn.experiments.analyses._piece_records import read_variant, write_variant
 from zslearn.metrics import per_class_accuracy
+from zslearn.model_selection import ZeroShotSearchCV
 
 
 @pytest.fixture(scope="module")
@@ -182,6 +189,7 @@ def test_seen_classes_without_a_search_of_their_own(data, tmp_path):
     assert accuracy[6] < accuracy[20]
 
 
+@pytest.mark.filterwarnings("ignore:The search ended on an edge")
 def test_seen_classes_tuned_on_each_subset(data, tmp_path):
     both = [
         analyze_seen_classes(data, tmp_path, methods="ESZSL", shares=[0.3], retune=retune)
@@ -192,9 +200,6 @@ def test_seen_classes_tuned_on_each_subset(data, tmp_path):
     fewer = with_fewer_seen(data, 6, 0)
     values = []
     for part in (data, fewer):
-        from zslearn.experiments import Protocol
-        from zslearn.model_selection import ZeroShotSearchCV
-
         cv = Protocol("x", 3).folds("zsl", len(part.seen_classes), 0)
         search = ZeroShotSearchCV(ESZSL(), named_grid(ESZSL(), "quick"), cv=cv)
         search.fit(part.X_train, part.y_train, signatures=part.signatures)

@@ -8,8 +8,8 @@ import pytest
 from sklearn.exceptions import FitFailedWarning
 
 from zslearn.cli import main
-from zslearn.datasets import make_zero_shot
-from zslearn.experiments import method_style
+from zslearn.datasets import ZeroShotDataset, make_zero_shot
+from zslearn.experiments import build_table, method_style, read_records
 from zslearn.experiments.analyses import (
     ANALYSES,
     PerClassDisplay,
@@ -123,6 +123,22 @@ def test_wrong_options_are_refused_before_anything_is_computed(data, tmp_path, o
 def test_an_unknown_analysis_is_refused(data, tmp_path):
     with pytest.raises(ValueError, match="There is no analysis 'magic'"):
         run_analysis("magic", data, tmp_path)
+
+
+def test_several_splits_are_analysed_and_averaged_in_tables(tmp_path):
+    pytest.importorskip("matplotlib")
+    first = make_zero_shot(random_state=0)
+    splits = dict.fromkeys(("ss-1", "ss-2"), first.active_split)
+    several = ZeroShotDataset(
+        first.X, first.y, first.signatures, splits, "ss-1", "mine", first.features
+    )
+    options = {"splits": ["ss-1", "ss-2"], "methods": "krr", "dimensions": [10, None]}
+    frame, _ = run_analysis("regressors", several, tmp_path, **options)
+    assert set(frame["split"]) == {"ss-1", "ss-2"}
+    table = build_table(read_records(tmp_path), "regressor", columns="ours").ours
+    assert list(table.columns) == ["n_components=None"]
+    with pytest.raises(ValueError, match="one split at a time"):
+        run_analysis("curves", several, tmp_path, splits=["ss-1", "ss-2"])
 
 
 # Pictures.

@@ -110,7 +110,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.name is not None or arguments.features_file is not None or not arguments.runs:
         data = load_named(arguments)
     with warnings_as_lines():
-        frame, paths = run_analysis(analysis, data, arguments.out, **options)
+        # Those that were asked for; the records of another folder are of any split.
+        splits = None if data is None or arguments.split is None else list(data.splits)
+        frame, paths = run_analysis(analysis, data, arguments.out, splits=splits, **options)
     _print(analysis, frame, "" if data is None else data.name)
     for path in paths:
         print(f"wrote {path}", file=sys.stderr)

@@ -115,7 +115,7 @@ class ExemplarMapDisplay(AnalysisDisplay):
         frame = self.frame[self.frame["seed"] == self.frame["seed"].iloc[0]]
         for i, (label, part) in enumerate(frame.groupby("class", sort=False)):
             color = _COLORS[i % len(_COLORS)]
-            kinds = dict(list(part.groupby("kind")))
+            kinds: dict[Any, pd.DataFrame] = dict(list(part.groupby("kind")))
             ax.scatter(
                 kinds["image"].x, kinds["image"].y, s=9, color=color, alpha=0.55, linewidths=0
             )

@@ -77,11 +77,10 @@ def benchmark_records(
     else:
         if data is None or not names:
             raise ValueError("Without data or methods there is nothing to run: name records.")
-        kept = {key: options[key] for key in _PASSED if key in options}  # type: ignore[literal-required]
+        kept: dict[str, Any] = {key: options[key] for key in _PASSED if key in options}  # type: ignore[literal-required]
         paths: list[Path] = []
         for protocol in protocols:
             name = protocol if isinstance(protocol, str) else protocol.name
-            own = {"n_splits": options["n_splits"]} if _takes_folds(name, options) else {}
             # A protocol whose grid is what it changes keeps it.
             grid = getattr(protocol, "grid", "fast")
             paths += run_benchmark(
@@ -92,7 +91,8 @@ def benchmark_records(
                 seeds=numbers or (0,),
                 protocol=protocol,
                 grid=options.get("grid", "quick") if grid == "fast" else grid,
-                **own,
+                # A protocol of one's own has its own folds.
+                n_splits=options.get("n_splits") if name == "default" else None,
                 **kept,
             )
         found = whole_records(paths)
@@ -128,11 +128,6 @@ def _is_of(record: dict[str, Any], data: ZeroShotDataset) -> bool:
     own = (data.name, data.split, data.semantic)
     found = (record["dataset"], record["split"], record.get("semantic", ""))
     return found == own and same_features(record["features"], data.features)
-
-
-def _takes_folds(protocol: str, options: RecordOptions) -> bool:
-    """Whether the number of folds is the caller's: a protocol of one's own has its own."""
-    return protocol == "default" and "n_splits" in options
 
 
 _PASSED = ("resume", "progress", "n_jobs", "say", "command")

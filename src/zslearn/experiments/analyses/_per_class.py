@@ -119,8 +119,8 @@ def _counts(answers: pd.DataFrame, label: str) -> dict[str, int]:
     """How often images of a class got each answer; empty for a class without an image."""
     if label not in answers.index:
         return {}
-    row = answers.loc[label]
-    return {str(name): int(count) for name, count in row[row > 0].items()}
+    counts = answers.loc[label].to_dict()
+    return {str(name): int(count) for name, count in counts.items() if count}
 
 
 def differing_attributes(
@@ -145,11 +145,14 @@ def differing_attributes(
     """
     if second is None or not isinstance(data.signatures, pd.DataFrame):
         return ""
-    table = data.signatures.set_axis([str(label) for label in data.signatures.index], axis=0)
-    spread = table.std(ddof=0).replace(0.0, np.inf)
-    apart = ((table.loc[first] - table.loc[second]) / spread).astype(float)
-    order = apart.abs().sort_values(ascending=False, kind="stable").index[:number]
-    named = [f"{name} {'+' if apart[name] > 0 else '−'}" for name in order if apart[name]]
+    labels = [str(label) for label in data.signatures.index]
+    values = data.signatures.to_numpy(dtype=float)
+    spread = values.std(axis=0)
+    apart = values[labels.index(first)] - values[labels.index(second)]
+    apart = np.divide(apart, spread, out=np.zeros_like(apart), where=spread > 0)
+    order = np.argsort(-np.abs(apart), kind="stable")[:number]
+    names = data.signatures.columns
+    named = [f"{names[i]} {'+' if apart[i] > 0 else '−'}" for i in order if apart[i]]
     return ", ".join(named)
 
 

@@ -30,7 +30,7 @@ from zslearn.experiments.analyses._pieces import (
 from zslearn.utils import to_numpy
 
 METHODS = ("SynC o-vs-o",)
-SHARES = (0.2, 0.4, 0.6, 0.8, 1.0, 1.4)
+SHARES = (0.3, 0.6, 1.0)
 #: λ of the classifiers whose variance is looked at.
 ALPHAS = tuple(2.0**k for k in range(-20, -7, 4))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -149,7 +149,12 @@ ANALYSES: dict[str, Analysis] = {analysis.name: analysis for analysis in _ALL}
 
 
 def run_analysis(
-    analysis: str | Analysis, data: ZeroShotDataset | None, out: Path | str, **options: Any
+    analysis: str | Analysis,
+    data: ZeroShotDataset | None,
+    out: Path | str,
+    *,
+    splits: Sequence[str] | None = None,
+    **options: Any,
 ) -> tuple[pd.DataFrame, list[Path]]:
     """Compute an analysis and write its table and pictures.
 
@@ -161,6 +166,8 @@ def run_analysis(
         What is analysed, with its active split. None only where `runs` has records.
     out : path
         Folder of the records, the table ``NAME.csv`` and the pictures.
+    splits : sequence of str, optional
+        Splits of the data set that are analysed one after the other; by default the active one.
     **options
         Those of the analysis.
 
@@ -187,7 +194,19 @@ def run_analysis(
                 f"There is no analysis {analysis!r}; there are: {', '.join(ANALYSES)}."
             )
         analysis = ANALYSES[analysis]
-    frame = analysis.run(data, out, **options)
+    if data is not None and splits is not None and len(splits) > 1:
+        if analysis.from_records:
+            raise ValueError(
+                f"{analysis.name} takes one split at a time; for several run the benchmark "
+                "(zslearn bench) and name its records (runs=, --runs)."
+            )
+        frame = pd.concat(
+            [analysis.run(data.with_split(name), out, **options) for name in splits],
+            ignore_index=True,
+        )
+    else:
+        data = data.with_split(splits[0]) if data is not None and splits else data
+        frame = analysis.run(data, out, **options)
     path = Path(out) / f"{analysis.name}.csv"
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:

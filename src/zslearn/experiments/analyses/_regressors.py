@@ -135,7 +135,8 @@ class RegressorsDisplay(AnalysisDisplay):
             [*known, None] if frame["n_components"].isna().any() else [*known]
         )
         stats = mean_and_spread(frame, ["method", "regressor", "n_components"])
-        for (method, name), part in stats.groupby(["method", "regressor"], sort=False):
+        for key, part in stats.groupby(["method", "regressor"], sort=False):
+            method, name = map(str, key)
             where = [
                 places.index(None if pd.isna(n) else int(n)) for n in part["n_components"].tolist()
             ]

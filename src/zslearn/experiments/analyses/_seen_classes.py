@@ -27,7 +27,7 @@ from zslearn.experiments.analyses._pieces import (
 )
 
 #: Methods where none are named.
-METHODS = ("ESZSL", "EXEM (ESZSL)", "EXEM (1NN)", "Gaussian EXEM")
+METHODS = ("ESZSL", "EXEM (1NN)", "Gaussian EXEM")
 #: Shares of the seen classes.
 SHARES = (0.25, 0.5, 0.75, 1.0)
 _FEWEST = 4
