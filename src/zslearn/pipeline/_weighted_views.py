@@ -168,7 +168,7 @@ class WeightedViews(ZeroShotMetaClassifier):
 
     @property
     def grids(self) -> dict[str, list[dict[str, Sequence[Any]]]]:
-        """Grids of the method by name, with "estimator__" before the hyper-parameters."""
+        """Grids of the method by name, with ``estimator__`` before the hyper-parameters."""
         return prefixed_grids(self.estimator, "estimator")
 
     def _around(self, method: Any, setting: Mapping[str, Any]) -> Self:
