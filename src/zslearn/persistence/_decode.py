@@ -20,7 +20,15 @@ from zslearn.utils import import_optional, plain
 #: What the library's estimators learn in which NaN or infinity may stand: notes on how they were
 #: made. In all else it would spoil predictions. (Hyper-parameters are checked by themselves.)
 _MAY_BE_NAN = frozenset(
-    {"best_score_", "cv_results_", "fold_biases_", "fold_temperatures_", "history_", "loss_curve_"}
+    {
+        "threshold_",
+        "best_score_",
+        "cv_results_",
+        "fold_biases_",
+        "fold_temperatures_",
+        "history_",
+        "loss_curve_",
+    }
 )
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _SCALARS = frozenset(
