@@ -21,13 +21,22 @@ from zslearn.utils import import_optional, plain
 #: made. In all else it would spoil predictions. (Hyper-parameters are checked by themselves.)
 _MAY_BE_NAN = frozenset(
     {
-        "threshold_",
+        "auroc_",
         "best_score_",
         "cv_results_",
+        "detection_interval_",
+        "detection_rate_",
+        "false_alarm_interval_",
+        "false_alarm_rate_",
+        "false_alarm_rates_",
         "fold_biases_",
         "fold_temperatures_",
         "history_",
         "loss_curve_",
+        "mean_depth_",
+        "right_interval_",
+        "right_rate_",
+        "threshold_",  # −∞ rejects nothing
     }
 )
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
