@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -213,12 +214,16 @@ def _files(records: Path | str | Iterable[Path | str]) -> list[tuple[Path, str]]
     folder = Path(records)
     if not folder.is_dir():
         raise FileNotFoundError(f"There is no folder {folder} to read records from.")
-    inside = [(path, path.relative_to(folder)) for path in sorted(folder.rglob("*.json"))]
-    return [
-        (path, str(name))
-        for path, name in inside
-        if not any(part.startswith(".") for part in name.parts) and path.is_file()
-    ]
+    found: list[Path] = []
+    # A folder that a run removes meanwhile is passed over by os.walk, and not by Path.rglob.
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found += [
+            Path(place, name)
+            for name in names
+            if name.endswith(".json") and not name.startswith(".")
+        ]
+    return [(path, str(path.relative_to(folder))) for path in sorted(found) if path.is_file()]
 
 
 def _read(files: list[tuple[Path, str]], rows_of: Callable[[Any], Rows]) -> Rows:
