@@ -31,7 +31,8 @@ def document(tmp_path_factory):
     return schemathesis.openapi.from_asgi("/openapi.json", app, headers={"host": "localhost"})
 
 
-ANSWERS: Counter[tuple[str, int]] = Counter()
+#: What some requests must get that are as the document says: else refusals alone were tried.
+WENT_WELL = {"POST /predict": 200, "POST /classes": 201}
 OPERATIONS = [
     "GET /about",
     "GET /classes",
@@ -59,6 +60,7 @@ def test_no_request_meets_a_fault(document, label, mode):
     if mode == "NEGATIVE" and not (operation.body or operation.query):
         return  # nothing in it can be wrong
     checks = schemathesis.specs.openapi.checks
+    answers: Counter[int] = Counter()
 
     @hypothesis.given(
         operation.as_strategy(generation_mode=getattr(schemathesis.GenerationMode, mode))
@@ -72,7 +74,7 @@ def test_no_request_meets_a_fault(document, label, mode):
     )
     def ask(case):
         response = case.call(headers={"host": "localhost"})
-        ANSWERS[label, response.status_code] += 1
+        answers[response.status_code] += 1
         # As the document says, refusals included.
         case.validate_response(
             response,
@@ -85,9 +87,5 @@ def test_no_request_meets_a_fault(document, label, mode):
         )
 
     ask()
-
-
-def test_requests_went_well_too():
-    print(dict(ANSWERS))
-    assert ANSWERS["POST /predict", 200]
-    assert ANSWERS["POST /classes", 201]
+    if mode == "POSITIVE" and label in WENT_WELL:
+        assert answers[WENT_WELL[label]]
