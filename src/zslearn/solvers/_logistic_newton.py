@@ -43,6 +43,10 @@ class Solution(NamedTuple):
     n_iter: int
 
 
+# Coefficients, intercepts and scores.
+_Place = tuple[Array, Array, Array]
+
+
 class _Point(NamedTuple):
     """What is known at one W, with its best intercepts."""
 
@@ -85,44 +89,36 @@ class Newton:
 
         Each starts from the one before, at the best point on the line through the last two.
         """
-        coef = self.rows.asarray(self.xp.zeros((loss.n_columns, self.rows.shape[1])))
-        point = before = self._measured(loss, alphas[0], coef, loss.start())
+        xp, rows = self.xp, self.rows
+        coef = rows.asarray(xp.zeros((loss.n_columns, rows.shape[1])))
+        scores = rows.asarray(xp.zeros((rows.shape[0], 1))) + loss.start()
+        last = [(coef, loss.start(), scores)]
         solutions: list[Solution] = []
-        for position, alpha in enumerate(alphas):
-            start = point if position == 0 else self._repenalised(loss, alpha, point)
-            if position > 1:
-                start = self._ahead(loss, alpha, before, start)
-            before = point
-            point, n_iter = self._solve(loss, alpha, start, measured=position == 0)
+        for alpha in alphas:
+            start = self._ahead(loss, alpha, *last) if len(solutions) > 1 else last[-1]
+            point, n_iter = self._solve(loss, alpha, self._rough(loss, alpha, *start))
+            last = [last[-1], (point.coef, point.intercept, point.scores)]
             solutions.append(_solution(point, alpha, n_iter))
         return solutions
 
-    def _repenalised(self, loss: Loss, alpha: float, point: _Point) -> _Point:
-        """The same W and intercepts under another penalty."""
-        return self._rough(loss, alpha, point.coef, point.intercept, point.scores)
+    def _ahead(self, loss: Loss, alpha: float, before: _Place, place: _Place) -> _Place:
+        """The best place beyond one, on the line from another; the same where this is no better."""
+        coef, _, scores = place
+        step, shift, moved = (x - y for x, y in zip(place, before, strict=True))
+        length = self._length(loss, alpha, coef, scores, step, moved)
+        found = coef + length.T * step, place[1] + length * shift, scores + length * moved
 
-    def _ahead(self, loss: Loss, alpha: float, before: _Point, point: _Point) -> _Point:
-        """The best point beyond one, on the line from another."""
-        step, moved = point.coef - before.coef, point.scores - before.scores
-        length = self._length(loss, alpha, point, step, moved)
-        shift = point.intercept - before.intercept
-        found = self._rough(
-            loss,
-            alpha,
-            point.coef + length.T * step,
-            point.intercept + length * shift,
-            point.scores + length * moved,
-        )
-        return found if bool(self.xp.all(found.objective <= point.objective)) else point
+        def objective(coef: Array, _: Array, scores: Array) -> Array:
+            return loss.values(scores)[0] + 0.5 * alpha * loss.over_features(coef * coef).T
 
-    def _solve(
-        self, loss: Loss, alpha: float, point: _Point, *, measured: bool
-    ) -> tuple[_Point, int]:
+        return found if bool(self.xp.all(objective(*found) <= objective(*place))) else place
+
+    def _solve(self, loss: Loss, alpha: float, point: _Point) -> tuple[_Point, int]:
         """Minimise from a start; problems that are solved are set aside."""
         open_ = np.arange(loss.n_columns)
         stalled = np.zeros(point.gap.shape[1], dtype=np.intp)
         done: list[tuple[NDArray[np.intp], _Point]] = []
-        rough = self._is_single(alpha)
+        rough, measured = self._is_single(alpha), False
         n_iter = 0
         while True:
             left = to_numpy(point.gap > point.wanted)[0] & (stalled < 3)
@@ -243,7 +239,7 @@ class Newton:
     def _stepped(self, loss: Loss, alpha: float, point: _Point, *, rough: bool) -> _Point:
         """The point after a Newton step of the best length."""
         step, moved, shift = self._direction(loss, alpha, point)
-        length = self._length(loss, alpha, point, step, moved)
+        length = self._length(loss, alpha, point.coef, point.scores, step, moved)
         coef, intercept = point.coef + length.T * step, point.intercept + length * shift
         if not rough:
             return self._measured(loss, alpha, coef, intercept)
@@ -272,15 +268,17 @@ class Newton:
         moved, shift = (xp.astype(x, xp.float64) for x in moves)
         return xp.matrix_transpose(vectors @ xp.astype(step, xp.float64)), moved, shift
 
-    def _length(self, loss: Loss, alpha: float, point: _Point, step: Array, moved: Array) -> Array:
+    def _length(
+        self, loss: Loss, alpha: float, coef: Array, scores: Array, step: Array, moved: Array
+    ) -> Array:
         """The best length of each problem's step: the zero of a rising derivative."""
         xp = self.xp
-        slope = alpha * loss.over_features(point.coef * step).T
+        slope = alpha * loss.over_features(coef * step).T
         square = alpha * loss.over_features(step * step).T
         length = xp.ones_like(slope)
         low, high = xp.zeros_like(slope), xp.full_like(slope, xp.inf)
         for _ in range(MAX_LENGTHS):
-            _, probabilities = loss.values(point.scores + length * moved)
+            _, probabilities = loss.values(scores + length * moved)
             curved = loss.hessian(probabilities).times(moved)
             first = slope + length * square
             first = first + loss.over_samples(loss.residual(probabilities) * moved)
