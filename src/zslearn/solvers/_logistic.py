@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from zslearn.solvers._logistic_losses import BinaryLoss, Loss, SoftmaxLoss
+from zslearn.solvers._logistic_losses import BinaryLoss, SoftmaxLoss
 from zslearn.solvers._logistic_newton import Newton, Solution, side_by_side
 from zslearn.solvers._logistic_rows import CentredRows
 from zslearn.solvers._softmax_streamed import SoftLabels, StreamedSoftmax

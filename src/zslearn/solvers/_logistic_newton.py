@@ -43,8 +43,9 @@ class Solution(NamedTuple):
     n_iter: int
 
 
-# Coefficients, intercepts and scores.
+# Coefficients, intercepts and scores; the first six entries of a point.
 _Place = tuple[Array, Array, Array]
+_Shown = tuple[Array, Array, Array, Array, Array, Array]
 
 
 class _Point(NamedTuple):
@@ -208,7 +209,7 @@ class Newton:
         return self._certified(loss, shown, penalty, gap, xp.zeros_like(gap))
 
     def _certified(
-        self, loss: Loss, shown: tuple[Array, ...], penalty: Array, gap: Array, noise: Array
+        self, loss: Loss, shown: _Shown, penalty: Array, gap: Array, noise: Array
     ) -> _Point:
         """A point, with what was gained there and the gap that is small enough."""
         objective = shown[-1] + penalty
