@@ -240,6 +240,9 @@ class Newton:
     def _stepped(self, loss: Loss, alpha: float, point: _Point, *, rough: bool) -> _Point:
         """The point after a Newton step of the best length."""
         step, moved, shift = self._direction(loss, alpha, point)
+        if not rough and self._is_single(alpha):
+            # Single precision was not enough: lengths must not depend on it, either.
+            moved = self.centred.scores(step) + shift
         length = self._length(loss, alpha, point.coef, point.scores, step, moved)
         coef, intercept = point.coef + length.T * step, point.intercept + length * shift
         if not rough:
