@@ -115,7 +115,8 @@ class ConSE(ZeroShotClassifier):
         for same_tol in alike(variants, "tol"):
             groups = alike(same_tol, "alpha")
             alphas = [group[0].alpha for group in groups]
-            results = seen_path(training, alphas, tol=same_tol[0].tol)
+            # EXEM (ConSE) has the same regressions under other signatures.
+            results = seen_path(training, alphas, tol=same_tol[0].tol, keep=True)
             for group, result in zip(groups, results, strict=True):
                 for variant in group:
                     variant.coef_, variant.intercept_ = result.coef, result.intercept

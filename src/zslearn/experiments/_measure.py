@@ -76,6 +76,8 @@ def tune_and_measure(
         results["unseen_classes"] = [str(label) for label in data.unseen_classes.tolist()]
         results["curve"] = compact_curve(*seen_unseen_curve(**vars(generalized)))
     results["cross_validation"] = _cross_validation(search)
+    # Their time is that of the run that computed them.
+    results["shared_fits"] = int(getattr(search, "n_read_fits_", 0))
     results["times"] = {"tune_and_fit": tuned - start, "measure": time.perf_counter() - tuned}
     return results
 

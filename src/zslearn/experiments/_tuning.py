@@ -32,7 +32,8 @@ class TuningOptions:
     checkpoint : Path or None
         Where finished settings are kept.
     shared : Path or None
-        Where searches that several methods have in common keep theirs.
+        Where searches that several methods have in common keep theirs, and fits that searches
+        have in common.
     n_jobs : int or None
         Folds at the same time.
     progress : bool
@@ -59,6 +60,7 @@ class TuningOptions:
             "setting": self.setting,
             "cv": self.cv,
             "checkpoint": self.checkpoint,
+            "memory": self.shared,
             "n_jobs": self.n_jobs,
             "progress": self.progress,
             "rescale_bias": self.rescale_bias,
@@ -303,6 +305,7 @@ def _joined(first: ZeroShotSearchCV, second: ZeroShotSearchCV) -> ZeroShotSearch
     """The second search, with the choices of both."""
     second.best_params_ = first.best_params_ | second.best_params_
     second.edges_ = first.edges_ | second.edges_
+    second.n_read_fits_ += first.n_read_fits_
     return second
 
 

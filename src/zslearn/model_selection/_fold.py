@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,14 @@ from zslearn.model_selection._checkpoint import Checkpoint
 from zslearn.pipeline import ZeroShotPipeline
 from zslearn.scoring import ClassScorer, EmbeddedRows, best_temperature
 from zslearn.signatures import SignatureTable
-from zslearn.utils import Floats, InputWarning, end_with_parent, take_rows, to_numpy
+from zslearn.utils import (
+    Floats,
+    InputWarning,
+    end_with_parent,
+    keeping_fits,
+    take_rows,
+    to_numpy,
+)
 
 Advance = Callable[[int], None]
 
@@ -39,10 +47,13 @@ class FoldResult:
         By name, those in `TIMES` and `TIED` too; NaN where a setting failed.
     failures : dict of int to str
         Settings that failed, with the reason.
+    n_read_fits : int, default=0
+        Fits that were read, as another search had computed them.
     """
 
     scores: dict[str, Floats]
     failures: dict[int, str]
+    n_read_fits: int = 0
 
 
 @dataclass(frozen=True)
@@ -74,6 +85,8 @@ class FoldTask:
         Whether a setting that fails ends the search.
     caller : int
         Number of the process that asked.
+    memory : Path or None, default=None
+        Where fits are kept that several searches have in common.
     """
 
     estimator: Any
@@ -88,6 +101,7 @@ class FoldTask:
     checkpoint: Checkpoint
     raise_errors: bool
     caller: int
+    memory: Path | None = None
 
     def run(self, advance: Advance | None = None) -> FoldResult:
         """Score every setting; what is finished already is not computed again.
@@ -109,7 +123,7 @@ class FoldTask:
         advance(len(self.settings) - len(left))
         failures: dict[int, str] = {}
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), keeping_fits(self.memory) as kept_fits:
                 # Said again when the chosen setting is fitted on all of the data.
                 warnings.simplefilter("ignore", InputWarning)
                 self._fit_or_halve(left, validation, advance, failures)
@@ -118,7 +132,8 @@ class FoldTask:
             if left:
                 self.checkpoint.write()
         kept = [*self.names, *TIMES, TIED]
-        return FoldResult(self.checkpoint.table(len(self.settings), kept), failures)
+        scores = self.checkpoint.table(len(self.settings), kept)
+        return FoldResult(scores, failures, 0 if kept_fits is None else kept_fits.n_read)
 
     def _fit_or_halve(
         self,

@@ -48,6 +48,7 @@ from zslearn.utils import (
     Floats,
     checks_parameters,
     fingerprint,
+    keeping_fits,
     progress_bar,
     to_numpy,
     warn_user,
@@ -90,6 +91,11 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
     checkpoint : path, optional
         A folder where finished settings are kept. A search that was stopped, even by force, goes
         on from there; another search does not read them.
+    memory : path, optional
+        A folder where fits are kept that several searches have in common, such as the softmax
+        regressions of ConSE, whatever the classes' signatures are. They go by the content of all
+        that they depend on, and half a gigabyte at most is kept. Whoever names the folder removes
+        it.
     progress : bool, default=False
         Whether a bar shows how far the search is, and the time left: in a terminal, or below the
         cell of a notebook.
@@ -149,6 +155,8 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         Number of folds.
     refit_time_ : float
         Seconds to fit `estimator_`.
+    n_read_fits_ : int
+        Fits that were read from `memory`, and whose time is in no time given here.
     <attributes of every wrapper>
 
     See Also
@@ -178,6 +186,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         "cv": [Interval(Integral, 2, None, closed="left"), HasMethods(["split"]), list],
         "n_jobs": [Integral, None],
         "checkpoint": [str, PathLike, None],
+        "memory": [str, PathLike, None],
         "progress": ["boolean"],
         "verbose": ["verbose"],
         "error_score": [StrOptions({"raise"}), Real],
@@ -199,6 +208,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         cv: Any = 5,
         n_jobs: int | None = None,
         checkpoint: str | PathLike[str] | None = None,
+        memory: str | PathLike[str] | None = None,
         progress: bool = False,
         verbose: int = 0,
         error_score: str | float = np.nan,
@@ -212,6 +222,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         self.cv = cv
         self.n_jobs = n_jobs
         self.checkpoint = checkpoint
+        self.memory = memory
         self.progress = progress
         self.verbose = verbose
         self.error_score = error_score
@@ -252,7 +263,9 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
             fresh._choose(X, y, signatures, weights)
             chosen = time.perf_counter()
             best = with_setting(as_zero_shot(self.estimator), fresh.best_params_)
-            fresh.estimator_ = fit_weighted(best, X, y, signatures, weights)
+            with keeping_fits(self.memory) as kept:
+                fresh.estimator_ = fit_weighted(best, X, y, signatures, weights)
+            fresh.n_read_fits_ += 0 if kept is None else kept.n_read
             fresh.refit_time_ = time.perf_counter() - chosen
             fresh._rescale(X)
         say_choice(self, chosen - start)
@@ -277,7 +290,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         seen = np.unique(y)
         self.bias_ = 0.0
         self.temperature_ = chosen_temperature(self.temperature, ())
-        self.best_index_ = 0
+        self.best_index_ = self.n_read_fits_ = 0
         self.edges_: dict[str, Edge] = {}
         nothing_to_choose = len(settings) == 1 and self.setting == "zsl"
         if signatures is None or len(seen) < FEWEST_CLASSES or nothing_to_choose:
@@ -310,6 +323,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         if self.temperature == "cv":
             names.append("temperature")
         results = self._run_folds(X, y, weights, table, folds, settings, scorers, names)
+        self.n_read_fits_ = sum(result.n_read_fits for result in results)
         name = type(self.estimator).__name__
         warn_of_failures(name, results, settings, self.error_score)
         score = np.nan if self.error_score == "raise" else float(self.error_score)
@@ -373,6 +387,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
                 ),
                 self.error_score == "raise",
                 os.getpid(),
+                None if self.memory is None else Path(self.memory).absolute(),
             )
             for number, fold in enumerate(folds)
         ]

@@ -64,7 +64,7 @@ _SKLEARN = {
 LEFT_OUT = {
     "sklearn.pipeline.Pipeline": ("memory",),
     "zslearn.pipeline.ZeroShotPipeline": ("memory",),
-    "zslearn.model_selection.ZeroShotSearchCV": ("checkpoint",),
+    "zslearn.model_selection.ZeroShotSearchCV": ("checkpoint", "memory"),
 }
 
 _registered: dict[str, Any] = {}

@@ -29,8 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from zslearn.solvers._logistic_losses import BinaryLoss, Loss, SoftmaxLoss
+from zslearn.solvers._logistic_losses import BinaryLoss, SoftmaxLoss
 from zslearn.solvers._logistic_newton import Newton, Solution, side_by_side
+from zslearn.solvers._logistic_rows import CentredRows
 from zslearn.solvers._softmax_streamed import SoftLabels, StreamedSoftmax
 from zslearn.solvers._svm_rows import TrainingRows
 from zslearn.utils import (
@@ -48,7 +49,7 @@ from zslearn.utils import (
 _SCORE_BYTES = 1 << 27
 # Tables of rows by classes that a softmax regression holds at a time, and what they may take on the
 # host before it does without.
-_SOFTMAX_TABLES = 10
+_SOFTMAX_TABLES = 12
 _SOFTMAX_BYTES = 1 << 31
 
 
@@ -147,11 +148,11 @@ def logistic_path(
     targets = _checked_targets(Y, n_samples)
     weights = _checked_weights(sample_weight, targets.shape)
     _refuse_one_sided(targets, weights)
-    newton, blocks = Newton(rows, tol, max_iter), []
+    newton, blocks = Newton(CentredRows(rows), tol, max_iter), []
     for columns in row_blocks(targets.shape[1], row_bytes=8 * len(targets), budget=_SCORE_BYTES):
         weight = weights if weights.shape[1] == 1 else weights[:, columns]
         loss = BinaryLoss(rows.asarray(targets[:, columns]), rows.asarray(weight))
-        blocks.append(_path(newton, loss, alphas))
+        blocks.append(_in_order(partial(newton.path, loss), alphas))
     solutions = [side_by_side(parts) for parts in zip(*blocks, strict=True)]
     return _with_warning([_result(newton, solution) for solution in solutions])
 
@@ -245,12 +246,12 @@ def softmax_path(
         streamed = StreamedSoftmax(rows, soft, weights[:, 0], tol, max_iter)
         coef = rows.asarray(rows.xp.zeros((rows.n_classes, rows.shape[1])))
         start = coef, rows.asarray(streamed.start)[None, :]
-        solutions = _warm_path(streamed.solve, alphas, *start)
+        solutions = _in_order(partial(_warm_path, streamed.solve, *start), alphas)
         return _with_warning([_result(streamed, solution) for solution in solutions])
     targets = soft.table() if shares is None else shares
     loss = SoftmaxLoss(rows.asarray(targets), rows.asarray(weights))
-    newton = Newton(rows, tol, max_iter)
-    solutions = _path(newton, loss, alphas)
+    newton = Newton(CentredRows(rows), tol, max_iter)
+    solutions = _in_order(partial(newton.path, loss), alphas)
     return _with_warning([_result(newton, solution) for solution in solutions])
 
 
@@ -260,28 +261,30 @@ def _too_large(rows: TrainingRows) -> bool:
     return tables > (2 * block_budget(rows.X) if on_device(rows.X) else _SOFTMAX_BYTES)
 
 
-def _path(newton: Newton, loss: Loss, alphas: Sequence[float]) -> list[Solution]:
+def _in_order(
+    path: Callable[[Sequence[float]], list[Solution]], alphas: Sequence[float]
+) -> list[Solution]:
     """Solutions in the order of `alphas`, found from the largest to the smallest."""
-    rows = newton.rows
-    coef = rows.asarray(rows.xp.zeros((loss.n_columns, rows.shape[1])))
-    return _warm_path(partial(newton.solve, loss), alphas, coef, loss.start())
+    values = np.asarray(alphas, dtype=np.float64)
+    if values.ndim != 1 or not (np.isfinite(values).all() and (values > 0).all()):
+        raise ValueError(f"alphas must be positive numbers; got {alphas!r}.")
+    order = np.argsort(values, kind="stable")[::-1]
+    solutions = path(values[order].tolist()) if len(order) else []
+    return [solutions[position] for position in np.argsort(order).tolist()]
 
 
 def _warm_path(
     solve: Callable[[float, Array, Array], Solution],
-    alphas: Sequence[float],
     coef: Array,
     intercept: Array,
+    alphas: Sequence[float],
 ) -> list[Solution]:
-    """Each solution from the one before, in the order of `alphas`."""
-    values = np.asarray(alphas, dtype=np.float64)
-    if values.ndim != 1 or not (np.isfinite(values).all() and (values > 0).all()):
-        raise ValueError(f"alphas must be positive numbers; got {alphas!r}.")
-    found: dict[int, Solution] = {}
-    for position in np.argsort(values, kind="stable")[::-1].tolist():
-        found[position] = solve(float(values[position]), coef, intercept)
-        coef, intercept = found[position].coef, found[position].intercept
-    return [found[position] for position in range(len(values))]
+    """Each solution from the one before."""
+    solutions: list[Solution] = []
+    for alpha in alphas:
+        solutions.append(solve(alpha, coef, intercept))
+        coef, intercept = solutions[-1].coef, solutions[-1].intercept
+    return solutions
 
 
 def _result(newton: Newton | StreamedSoftmax, solution: Solution) -> LogisticResult:

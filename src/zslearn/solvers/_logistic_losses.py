@@ -99,9 +99,9 @@ class Loss(ABC):
         """Second derivatives in the scores, in float64 or another dtype."""
 
     def level(self, probabilities: Array) -> Array:
-        """Mean curvature of each column, as a column."""
+        """Mean curvature of each column, as a row."""
         diagonal = self.weights * probabilities * (1 - probabilities)
-        return self.xp.sum(diagonal, axis=0)[:, None]
+        return self.xp.sum(diagonal, axis=0, keepdims=True)
 
 
 class Hessian(ABC):
@@ -114,6 +114,10 @@ class Hessian(ABC):
     @abstractmethod
     def intercept_solve(self, slope: Array) -> Array:
         """The Hessian in the intercepts, inverted, times a row."""
+
+    @abstractmethod
+    def take(self, columns: NDArray[np.intp]) -> Hessian:
+        """That of some columns, which must be problems of their own."""
 
 
 class BinaryLoss(Loss):
@@ -157,6 +161,9 @@ class _BinaryHessian(Hessian):
     def intercept_solve(self, slope: Array) -> Array:
         xp = compat.array_namespace(slope)
         return slope / nonzero(xp.sum(self.diagonal, axis=0, keepdims=True))
+
+    def take(self, columns: NDArray[np.intp]) -> Hessian:
+        return _BinaryHessian(take_columns(self.diagonal, columns))
 
 
 class SoftmaxLoss(Loss):
@@ -208,6 +215,9 @@ class _SoftmaxHessian(Hessian):
         else:
             solution = xp.matrix_transpose(self._inverse @ xp.matrix_transpose(slope))
         return solution - xp.mean(solution)
+
+    def take(self, columns: NDArray[np.intp]) -> Hessian:
+        raise TypeError("The classes of a softmax regression are one problem.")
 
     def _by_gradients(self, slope: Array) -> Array:
         """The same by conjugate gradients, with the diagonal Σκp as preconditioner.

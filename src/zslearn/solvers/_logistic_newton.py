@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 import array_api_compat as compat
@@ -11,20 +10,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zslearn.solvers._gain import Goal
+from zslearn.solvers._logistic_directions import MAX_CG, NewtonEquation
 from zslearn.solvers._logistic_losses import Loss, nonzero, take_columns
-from zslearn.solvers._svm_rows import TrainingRows
-from zslearn.utils import Array, block_budget, one_blas_thread, row_blocks, take_rows, to_numpy
+from zslearn.solvers._logistic_rows import CentredRows
+from zslearn.utils import Array, take_rows, to_numpy
 
-# Conjugate gradients end here at the latest; the line search makes any direction safe.
-MAX_CG = 100
+__all__ = ["FORCING", "MAX_CG", "MAX_INTERCEPT_STEPS", "MAX_LENGTHS", "SINGLE_NOISE"]
+
 # The residual of the Newton equation, in its preconditioned norm, is reduced at least this much.
 FORCING = 0.1
+# A residual whose own gap is this share of the one that is wanted ends conjugate gradients.
+_LAST = 0.4
 # The curvature of the loss that single precision cannot tell from zero, as a share of the largest.
 SINGLE_NOISE = 1e-7
 MAX_INTERCEPT_STEPS = 20
 MAX_LENGTHS = 30
-# Rows that are centred at a time may take so much.
-_COPY_BYTES = 1 << 26
+# What a change of the intercepts must be worth, in units of `tol` and the objective: where a point
+# is measured, and on the way there.
+_WORTH, _ROUGH_WORTH = 1e-8, 1e-3
 
 
 class Solution(NamedTuple):
@@ -40,6 +43,11 @@ class Solution(NamedTuple):
     n_iter: int
 
 
+# Coefficients, intercepts and scores; the first six entries of a point.
+_Place = tuple[Array, Array, Array]
+_Shown = tuple[Array, Array, Array, Array, Array, Array]
+
+
 class _Point(NamedTuple):
     """What is known at one W, with its best intercepts."""
 
@@ -47,213 +55,234 @@ class _Point(NamedTuple):
     intercept: Array  # (1, n_columns)
     scores: Array  # (n_samples, n_columns)
     probabilities: Array
-    gradient: Array
-    objective: Array  # (1, n_problems)
+    slope: Array  # (width, n_columns), the gradient in the eigenvectors
+    value: Array  # (1, n_problems), the loss without the penalty
+    objective: Array
     gap: Array
     gain: Array  # at least
     wanted: Array  # the gap that is small enough
 
     def part(self, columns: NDArray[np.intp]) -> _Point:
         """Some of the problems."""
-        by_row = {"coef", "gradient"}
-        return _Point(
-            *(
-                take_rows(item, columns) if name in by_row else take_columns(item, columns)
-                for name, item in self._asdict().items()
-            )
-        )
+        coef = take_rows(self.coef, columns)
+        return _Point(coef, *(take_columns(item, columns) for item in self[1:]))
 
 
 class Newton:
-    """Newton's method for the problems of one set of rows."""
+    """Newton's method for the problems of one set of rows.
 
-    def __init__(self, rows: TrainingRows, tol: float, max_iter: int) -> None:
-        self.rows, self.tol, self.max_iter = rows, tol, max_iter
+    On the way to a solution scores follow the steps, and gradients come from the rows in single
+    precision where these are many. What looks solved is measured anew from the rows in double
+    precision; where it is not solved after all, every further step is.
+    """
+
+    def __init__(self, rows: CentredRows, tol: float, max_iter: int) -> None:
+        self.centred, self.rows, self.tol, self.max_iter = rows, rows.rows, tol, max_iter
         self.xp = rows.xp
 
-    @cached_property
+    @property
     def mean(self) -> Array:
-        """Mean of the rows, as a row. Rows count less their mean: the intercepts take it up."""
-        n_samples = self.rows.shape[0]
-        return self.rows.combine(self.rows.asarray(self.xp.ones((n_samples, 1)))) / n_samples
+        """Mean of the rows, as a row."""
+        return self.centred.mean
 
-    @cached_property
-    def spectrum(self) -> tuple[Array, Array]:
-        """Eigenvalues and eigenvectors of the rows' covariance, in float64."""
-        xp, single = self.xp, self.rows.single
-        mean = xp.astype(self.mean, single.dtype)
-        gram = 0.0
-        for rows in self._blocks(single):
-            centered = single[rows, :] - mean
-            gram = gram + xp.astype(xp.matrix_transpose(centered) @ centered, xp.float64)
-        with one_blas_thread():
-            values, vectors = xp.linalg.eigh(gram / single.shape[0])
-        return xp.where(values > 0, values, xp.zeros_like(values)), vectors
+    def path(self, loss: Loss, alphas: Sequence[float]) -> list[Solution]:
+        """Solutions for penalties that fall.
 
-    @cached_property
-    def single(self) -> Array:
-        """The rows in the eigenvectors, in single precision unless they are few."""
-        return self._turned(self.rows.single)
+        Each starts from the one before, at the best point on the line through the last two.
+        """
+        xp, rows = self.xp, self.rows
+        coef = rows.asarray(xp.zeros((loss.n_columns, rows.shape[1])))
+        scores = rows.asarray(xp.zeros((rows.shape[0], 1))) + loss.start()
+        last = [(coef, loss.start(), scores)]
+        solutions: list[Solution] = []
+        for alpha in alphas:
+            start = self._ahead(loss, alpha, *last) if len(solutions) > 1 else last[-1]
+            point, n_iter = self._solve(loss, alpha, self._rough(loss, alpha, *start))
+            last = [last[-1], (point.coef, point.intercept, point.scores)]
+            solutions.append(_solution(point, alpha, n_iter))
+        return solutions
 
-    @cached_property
-    def double(self) -> Array:
-        """The rows in the eigenvectors, in double precision."""
-        return self._turned(self.rows.double)
+    def _ahead(self, loss: Loss, alpha: float, before: _Place, place: _Place) -> _Place:
+        """The best place beyond one, on the line from another; the same where this is no better."""
+        coef, _, scores = place
+        step, shift, moved = (x - y for x, y in zip(place, before, strict=True))
+        length = self._length(loss, alpha, coef, scores, step, moved)
+        found = coef + length.T * step, place[1] + length * shift, scores + length * moved
 
-    def _turned(self, X: Array) -> Array:
-        dtype, astype = X.dtype, self.xp.astype
-        mean, vectors = astype(self.mean, dtype), astype(self.spectrum[1], dtype)
-        out = self.xp.empty(X.shape, dtype=dtype, device=self.rows.device)
-        for rows in self._blocks(X):
-            out[rows, :] = (X[rows, :] - mean) @ vectors
-        return out
+        def objective(coef: Array, _: Array, scores: Array) -> Array:
+            return loss.values(scores)[0] + 0.5 * alpha * loss.over_features(coef * coef).T
 
-    def _blocks(self, X: Array) -> list[slice]:
-        """Rows a few at a time; all at once where they are few."""
-        return row_blocks(X.shape[0], 2 * 8 * X.shape[1], max(block_budget(X), _COPY_BYTES))
+        return found if bool(self.xp.all(objective(*found) <= objective(*place))) else place
 
-    def _scores(self, coef: Array) -> Array:
-        return self.rows.scores(coef) - self.mean @ self.xp.matrix_transpose(coef)
-
-    def _combine(self, weights: Array) -> Array:
-        total = self.xp.sum(weights, axis=0)[:, None]
-        return self.rows.combine(weights) - total * self.mean
-
-    def solve(self, loss: Loss, alpha: float, coef: Array, intercept: Array) -> Solution:
+    def _solve(self, loss: Loss, alpha: float, point: _Point) -> tuple[_Point, int]:
         """Minimise from a start; problems that are solved are set aside."""
-        point = self._evaluate(loss, alpha, coef, intercept)
         open_ = np.arange(loss.n_columns)
         stalled = np.zeros(point.gap.shape[1], dtype=np.intp)
-        done: list[tuple[NDArray[np.intp], Solution]] = []
+        done: list[tuple[NDArray[np.intp], _Point]] = []
+        rough, measured = self._is_single(alpha), False
         n_iter = 0
-        while n_iter < self.max_iter:
+        while True:
             left = to_numpy(point.gap > point.wanted)[0] & (stalled < 3)
+            if n_iter == self.max_iter:
+                left[:] = False
+            if not measured and not left.all():
+                point, found = self._measure_some(loss, alpha, point, ~left)
+                if n_iter < self.max_iter:
+                    rough = rough and not (found & ~left).any()
+                    stalled = np.where(found & ~left, 0, stalled)
+                    left = left | found
             if not left.any():
                 break
             if loss.separate and not left.all():
                 rest, keep = np.flatnonzero(~left), np.flatnonzero(left)
-                done.append((open_[rest], _solution(point.part(rest), alpha, n_iter)))
+                done.append((open_[rest], point.part(rest)))
                 loss, point = loss.take(keep), point.part(keep)
                 open_, stalled = open_[keep], stalled[keep]
             previous = point
-            step, moved, shift = self._direction(loss, alpha, point)
-            length = self._length(loss, alpha, point, step, moved)
-            point = self._evaluate(
-                loss, alpha, point.coef + length.T * step, point.intercept + length * shift
-            )
+            point = self._stepped(loss, alpha, point, rough=rough)
+            measured = not rough
             n_iter += 1
             # Rounding has the last word where neither the objective nor the gap moves.
             still = point.objective >= previous.objective * (1 - 1e-14)
             still = still & (point.gap > 0.5 * previous.gap)
             stalled = np.where(to_numpy(still)[0], stalled + 1, 0)
-        done.append((open_, _solution(point, alpha, n_iter)))
-        order = np.argsort(np.concatenate([columns for columns, _ in done]))
-        return side_by_side([solution for _, solution in done], order)
+        done.append((open_, point))
+        return _joined(done), n_iter
 
-    def _evaluate(self, loss: Loss, alpha: float, coef: Array, intercept: Array) -> _Point:
-        """Find the best intercepts; then the objective, the gradient and the certificate."""
+    def _is_single(self, alpha: float) -> bool:
+        """Whether steps are made in single precision."""
+        is_noise = alpha <= SINGLE_NOISE * float(self.centred.spectrum[0][-1])
+        return self.rows.single.dtype != self.xp.float64 and not is_noise
+
+    def _turned(self, alpha: float) -> Array:
+        """The rows in the eigenvectors, as steps under a penalty need them."""
+        is_noise = alpha <= SINGLE_NOISE * float(self.centred.spectrum[0][-1])
+        return self.centred.double if is_noise else self.centred.single
+
+    def _measure_some(
+        self, loss: Loss, alpha: float, point: _Point, chosen: NDArray[np.bool_]
+    ) -> tuple[_Point, NDArray[np.bool_]]:
+        """Measure some problems in double precision, and say which of them are not solved."""
+        if loss.separate and not chosen.all():
+            some, others = np.flatnonzero(chosen), np.flatnonzero(~chosen)
+            part, rest = point.part(some), point.part(others)
+            exact = self._measured(loss.take(some), alpha, part.coef, part.intercept)
+            point = _joined([(some, exact), (others, rest)])
+        else:
+            point = self._measured(loss, alpha, point.coef, point.intercept)
+        return point, to_numpy(point.gap > point.wanted)[0] & chosen
+
+    def _measured(self, loss: Loss, alpha: float, coef: Array, intercept: Array) -> _Point:
+        """A point and its certificate from the rows in double precision."""
         xp = self.xp
         if not loss.separate:
             # Probabilities do not change when all classes move alike; the penalty shrinks.
             coef = coef - xp.mean(coef, axis=0, keepdims=True)
-        raw = self._scores(coef)
         penalty = 0.5 * alpha * loss.over_features(coef * coef).T
-        value, probabilities = loss.values(raw + intercept)
+        scores = self.centred.scores(coef) + intercept
+        intercept, scores, value, probabilities = self._settled(
+            loss, scores, intercept, penalty, _WORTH
+        )
+        residual = loss.residual(probabilities)
+        gradient = self.centred.combine(residual) + alpha * coef
+        gap = loss.over_features(gradient * gradient).T / (2 * alpha)
+        noise = (self.centred.rounding * loss.over_samples(xp.abs(residual))) ** 2 / (2 * alpha)
+        slope = xp.matrix_transpose(gradient @ self.centred.spectrum[1])
+        shown = coef, intercept, scores, probabilities, slope, value
+        return self._certified(loss, shown, penalty, gap, noise)
+
+    def _rough(
+        self, loss: Loss, alpha: float, coef: Array, intercept: Array, scores: Array
+    ) -> _Point:
+        """A point whose scores are known, and its gap but for the rounding of turned rows."""
+        xp = self.xp
+        penalty = 0.5 * alpha * loss.over_features(coef * coef).T
+        intercept, scores, value, probabilities = self._settled(
+            loss, scores, intercept, penalty, _ROUGH_WORTH
+        )
+        Z = self._turned(alpha)
+        residual = xp.astype(loss.residual(probabilities), Z.dtype)
+        slope = xp.astype(xp.matrix_transpose(Z) @ residual, xp.float64)
+        slope = slope + alpha * (xp.matrix_transpose(self.centred.spectrum[1]) @ coef.T)
+        gap = loss.over_samples(slope * slope) / (2 * alpha)
+        shown = coef, intercept, scores, probabilities, slope, value
+        return self._certified(loss, shown, penalty, gap, xp.zeros_like(gap))
+
+    def _certified(
+        self, loss: Loss, shown: _Shown, penalty: Array, gap: Array, noise: Array
+    ) -> _Point:
+        """A point, with what was gained there and the gap that is small enough."""
+        objective = shown[-1] + penalty
+        goal = Goal(self.tol, to_numpy(loss.at_zero), to_numpy(noise))
+        state = tuple(map(to_numpy, (objective, gap, penalty)))
+        gain, wanted = (self.rows.asarray(f(*state)) for f in (goal.gain, goal.wanted))
+        return _Point(*shown, objective, gap, gain, wanted)
+
+    def _settled(
+        self, loss: Loss, scores: Array, intercept: Array, penalty: Array, least: float
+    ) -> tuple[Array, Array, Array, Array]:
+        """The best intercepts, with the scores, the loss and the probabilities there."""
+        xp = self.xp
+        value, probabilities = loss.values(scores)
         for _ in range(MAX_INTERCEPT_STEPS):
             slope = xp.sum(loss.residual(probabilities), axis=0, keepdims=True)
             change = -loss.hessian(probabilities).intercept_solve(slope)
             # What the change is worth, to second order; a step of no worth would only be noise.
             worth = -0.5 * (slope * change if loss.separate else xp.sum(slope * change))
-            wanted = worth > max(1e-8 * self.tol, 1e-15) * (value + penalty)
+            wanted = worth > max(least * self.tol, 1e-15) * (value + penalty)
             if not bool(xp.any(wanted)):
                 break
             change = xp.where(wanted, change, xp.zeros_like(change))
-            intercept, value, probabilities = _descended(
-                loss, raw, intercept, change, value, probabilities
-            )
-        residual = loss.residual(probabilities)
-        gradient = self._combine(residual) + alpha * coef
-        gap = loss.over_features(gradient * gradient).T / (2 * alpha)
-        noise = (self._rounding * loss.over_samples(xp.abs(residual))) ** 2 / (2 * alpha)
-        goal = Goal(self.tol, to_numpy(loss.at_zero), to_numpy(noise))
-        state = tuple(map(to_numpy, (value + penalty, gap, penalty)))
-        return _Point(
-            coef,
-            intercept,
-            raw + intercept,
-            probabilities,
-            gradient,
-            value + penalty,
-            gap,
-            self.rows.asarray(goal.gain(*state)),
-            self.rows.asarray(goal.wanted(*state)),
-        )
+            change, value, probabilities = _descended(loss, scores, change, value, probabilities)
+            intercept, scores = intercept + change, scores + change
+        return intercept, scores, value, probabilities
 
-    @cached_property
-    def _rounding(self) -> float:
-        """The rounding of a sum of rows under weights that add up to one."""
-        return float(np.finfo(np.float64).eps * (self.rows.shape[0] * self.rows.mean_square) ** 0.5)
+    def _stepped(self, loss: Loss, alpha: float, point: _Point, *, rough: bool) -> _Point:
+        """The point after a Newton step of the best length."""
+        step, moved, shift = self._direction(loss, alpha, point)
+        if not rough and self._is_single(alpha):
+            # Single precision was not enough: lengths must not depend on it, either.
+            moved = self.centred.scores(step) + shift
+        length = self._length(loss, alpha, point.coef, point.scores, step, moved)
+        coef, intercept = point.coef + length.T * step, point.intercept + length * shift
+        if not rough:
+            return self._measured(loss, alpha, coef, intercept)
+        return self._rough(loss, alpha, coef, intercept, point.scores + length * moved)
 
     def _direction(self, loss: Loss, alpha: float, point: _Point) -> tuple[Array, Array, Array]:
-        """A Newton direction, what it does to the scores, and to the intercepts.
-
-        Conjugate gradients run in the eigenvectors of the covariance. A product with the Hessian of
-        F is one with that of f, after the intercepts have followed the change of the scores.
-        """
+        """A Newton direction, what it does to the scores, and to the intercepts."""
         xp = self.xp
-        values, vectors = self.spectrum
-        Z = self.single if alpha > SINGLE_NOISE * float(values[-1]) else self.double
-        dtype = Z.dtype
-        inverse = loss.level(point.probabilities) * values[None, :] + alpha
-        inverse = xp.astype(1 / inverse, dtype)
-        hessian = loss.hessian(point.probabilities, dtype)
-
-        def multiply(direction: Array) -> tuple[Array, Array, Array]:
-            scores = Z @ xp.matrix_transpose(direction)
-            pull = xp.sum(hessian.times(scores), axis=0, keepdims=True)
-            shift = -hessian.intercept_solve(pull)
-            scores = scores + shift
-            product = xp.matrix_transpose(hessian.times(scores)) @ Z
-            return product + alpha * direction, scores, shift
-
+        (values, vectors), Z = self.centred.spectrum, self._turned(alpha)
         goal = Goal(self.tol, to_numpy(loss.at_zero))
         excess = self.rows.asarray(goal.excess(to_numpy(point.objective), to_numpy(point.gap)))
         # The last step need not be more exact than the tolerance asks.
         forcing = xp.clip(xp.sqrt(excess), min=0.0, max=FORCING) ** 2
         forcing = xp.maximum(forcing, xp.clip(0.1 * self.tol / excess, min=0.0, max=FORCING**2))
-        residual = xp.astype(-(point.gradient @ vectors), dtype)
-        guided = inverse * residual
-        search, step = guided, xp.zeros_like(residual)
-        moved = xp.zeros_like(point.probabilities, dtype=dtype)
-        shift = xp.zeros_like(point.intercept, dtype=dtype)
-        power = loss.over_features(residual * guided)
-        enough = xp.astype(forcing.T, dtype) * power
-        for _ in range(MAX_CG):
-            open_ = power > enough
-            if not bool(xp.any(open_)):
-                break
-            product, scores, shifted = multiply(search)
-            curved = loss.over_features(search * product)
-            length = xp.where(open_ & (curved > 0), power / nonzero(curved), 0 * power)
-            step = step + length * search
-            moved, shift = moved + length.T * scores, shift + length.T * shifted
-            residual = residual - length * product
-            guided = inverse * residual
-            renewed = loss.over_features(residual * guided)
-            search = guided + xp.where(open_, renewed / nonzero(power), 0 * power) * search
-            power = renewed
-        step = xp.astype(step, xp.float64) @ xp.matrix_transpose(vectors)
-        return step, xp.astype(moved, xp.float64), xp.astype(shift, xp.float64)
+        curvature = values[:, None] * loss.level(point.probabilities) + alpha
+        equation = NewtonEquation(
+            Z,
+            loss,
+            loss.hessian(point.probabilities, Z.dtype),
+            alpha,
+            inverse=xp.astype(1 / curvature, Z.dtype),
+            gradient=xp.astype(point.slope, Z.dtype),
+        )
+        # The residual is what remains of the gradient where the loss is quadratic.
+        step, *moves = equation.solve(forcing, _LAST * 2 * alpha * point.wanted)
+        moved, shift = (xp.astype(x, xp.float64) for x in moves)
+        return xp.matrix_transpose(vectors @ xp.astype(step, xp.float64)), moved, shift
 
-    def _length(self, loss: Loss, alpha: float, point: _Point, step: Array, moved: Array) -> Array:
+    def _length(
+        self, loss: Loss, alpha: float, coef: Array, scores: Array, step: Array, moved: Array
+    ) -> Array:
         """The best length of each problem's step: the zero of a rising derivative."""
         xp = self.xp
-        slope = alpha * loss.over_features(point.coef * step).T
+        slope = alpha * loss.over_features(coef * step).T
         square = alpha * loss.over_features(step * step).T
         length = xp.ones_like(slope)
         low, high = xp.zeros_like(slope), xp.full_like(slope, xp.inf)
         for _ in range(MAX_LENGTHS):
-            _, probabilities = loss.values(point.scores + length * moved)
+            _, probabilities = loss.values(scores + length * moved)
             curved = loss.hessian(probabilities).times(moved)
             first = slope + length * square
             first = first + loss.over_samples(loss.residual(probabilities) * moved)
@@ -271,19 +300,18 @@ class Newton:
 
 
 def _descended(
-    loss: Loss, raw: Array, intercept: Array, change: Array, value: Array, probabilities: Array
+    loss: Loss, scores: Array, change: Array, value: Array, probabilities: Array
 ) -> tuple[Array, Array, Array]:
     """A step of the intercepts, halved for each problem until it does no harm."""
-    xp = compat.array_namespace(raw)
+    xp = compat.array_namespace(scores)
     length = xp.ones_like(value)
     for _ in range(30):
-        moved = intercept + length * change
-        renewed, found = loss.values(raw + moved)
+        renewed, found = loss.values(scores + length * change)
         worse = renewed > value * (1 + 1e-14)
         if not bool(xp.any(worse)):
-            return moved, renewed, found
+            return length * change, renewed, found
         length = xp.where(worse, 0.5 * length, length)
-    return intercept, value, probabilities
+    return xp.zeros_like(change), value, probabilities
 
 
 def _solution(point: _Point, alpha: float, n_iter: int) -> Solution:
@@ -299,19 +327,31 @@ def _solution(point: _Point, alpha: float, n_iter: int) -> Solution:
     )
 
 
-def side_by_side(solutions: Sequence[Solution], order: NDArray[np.intp] | None = None) -> Solution:
-    """Solutions of different columns as one, in the given order."""
+def _joined(parts: Sequence[tuple[NDArray[np.intp], _Point]]) -> _Point:
+    """Points of different columns as one, in the order of the columns."""
+    if len(parts) == 1:
+        return parts[0][1]
+    order = np.argsort(np.concatenate([columns for columns, _ in parts]))
+    points = [point for _, point in parts]
+    xp = compat.array_namespace(points[0].coef)
+    coef = take_rows(xp.concat([point.coef for point in points], axis=0), order)
+    by_column = zip(*(point[1:] for point in points), strict=True)
+    return _Point(coef, *(take_columns(xp.concat(list(x), axis=1), order) for x in by_column))
+
+
+def side_by_side(solutions: Sequence[Solution]) -> Solution:
+    """Solutions of different columns as one."""
     first = solutions[0]
     if len(solutions) == 1:
         return first
     xp = compat.array_namespace(first.coef)
-    coef = xp.concat([solution.coef for solution in solutions], axis=0)
     by_column = {
         name: xp.concat([getattr(solution, name) for solution in solutions], axis=1)
         for name in ("intercept", "objective", "gap", "gain", "wanted")
     }
-    if order is not None:
-        coef = take_rows(coef, order)
-        by_column = {name: take_columns(x, order) for name, x in by_column.items()}
-    n_iter = max(solution.n_iter for solution in solutions)
-    return Solution(coef=coef, alpha=first.alpha, n_iter=n_iter, **by_column)
+    return Solution(
+        coef=xp.concat([solution.coef for solution in solutions], axis=0),
+        alpha=first.alpha,
+        n_iter=max(solution.n_iter for solution in solutions),
+        **by_column,
+    )

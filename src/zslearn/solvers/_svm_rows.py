@@ -244,8 +244,11 @@ class TrainingRows:
         """
         total: Array = 0.0
         for rows, block in self.blocks():
-            total = total + self.xp.matrix_transpose(weights[rows, :]) @ block
-        return total
+            # In this order BLAS runs over the rows in the order of memory.
+            total = total + self.xp.matrix_transpose(block) @ weights[rows, :]
+        out = self.xp.empty(total.shape[::-1], dtype=total.dtype, device=self.device)
+        out[:, :] = self.xp.matrix_transpose(total)
+        return out
 
     @cached_property
     def single(self) -> Array:

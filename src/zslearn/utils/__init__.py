@@ -26,6 +26,7 @@ from zslearn.utils._files import refuse_folder, replacing
 from zslearn.utils._fingerprint import fingerprint
 from zslearn.utils._folds import class_folds, hold_out_per_class
 from zslearn.utils._jit import jit, jit_inner
+from zslearn.utils._kept_fits import KeptFits, keeping_fits, keeps_fits, kept_fit
 from zslearn.utils._keywords import names_keywords
 from zslearn.utils._numbers import is_share
 from zslearn.utils._optional import import_optional
@@ -66,6 +67,7 @@ __all__ = [
     "Floats",
     "GeneralizedClassKFold",
     "InputWarning",
+    "KeptFits",
     "RowsInBlocks",
     "blas_threads",
     "block_budget",
@@ -89,6 +91,9 @@ __all__ = [
     "is_symbolic",
     "jit",
     "jit_inner",
+    "keeping_fits",
+    "keeps_fits",
+    "kept_fit",
     "look_alikes",
     "move_like",
     "moves_kept",

@@ -1,0 +1,108 @@
+"""Fits that searches have in common: read where the same fit was computed, and only there."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from zslearn.baselines import IAP, ConSE
+from zslearn.datasets import make_zero_shot
+from zslearn.experiments import run_benchmark
+from zslearn.model_selection import ZeroShotSearchCV
+from zslearn.synthesis import EXEM
+from zslearn.utils import _kept_fits, keeping_fits, kept_fit
+
+ALPHAS = [1e-4, 1e-3]
+UNDER_EXEM = EXEM(estimator=ConSE())
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_zero_shot(random_state=0)
+
+
+def _search(data, estimator, memory, **options):
+    name = "estimator__alpha" if isinstance(estimator, EXEM) else "alpha"
+    grid = options.pop("grid", {name: ALPHAS})
+    search = ZeroShotSearchCV(estimator, grid, memory=memory, cv=3, **options)
+    return search.fit(data.X_train, data.y_train, signatures=data.signatures)
+
+
+def _equal(one, other):
+    scores = "mean_test_accuracy"
+    np.testing.assert_array_equal(one.cv_results_[scores], other.cv_results_[scores])
+    assert one.best_params_ == other.best_params_
+
+
+@pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.slow)])
+def test_two_searches_share_their_regressions(data, tmp_path, n_jobs):
+    first = _search(data, ConSE(), tmp_path, n_jobs=n_jobs)
+    assert first.n_read_fits_ == 0
+    again = _search(data, ConSE(n_top=3), tmp_path, n_jobs=n_jobs)
+    _equal(again, _search(data, ConSE(n_top=3), None))
+    # Three folds; the chosen penalty may be another one.
+    assert again.n_read_fits_ >= 3
+    inner = _search(data, UNDER_EXEM, tmp_path, n_jobs=n_jobs)
+    _equal(inner, _search(data, UNDER_EXEM, None))
+    assert inner.n_read_fits_ >= 3
+
+
+def test_what_differs_is_not_shared(data, tmp_path):
+    _search(data, ConSE(), tmp_path)
+    for other in (ConSE(tol=1e-3), ConSE(feature_norm=None)):
+        assert _search(data, other, tmp_path).n_read_fits_ == 0
+    assert _search(data, ConSE(), tmp_path, grid={"alpha": [1e-4, 1e-2]}).n_read_fits_ <= 1
+    # The folds of the generalized setting have fewer rows; the last fit may be the same.
+    assert _search(data, ConSE(), tmp_path, setting="gzsl").n_read_fits_ <= 1
+    assert _search(data, IAP(), tmp_path).n_read_fits_ == 0
+
+
+def test_a_damaged_fit_is_computed_again(data, tmp_path):
+    first = _search(data, ConSE(), tmp_path)
+    files = sorted(tmp_path.glob("fit-*.npz"))
+    assert len(files) == 4
+    for path in files:
+        path.write_bytes(path.read_bytes()[:-100] + bytes(100))
+    again = _search(data, ConSE(), tmp_path)
+    assert again.n_read_fits_ == 0
+    _equal(first, again)
+    assert _search(data, ConSE(), tmp_path).n_read_fits_ == 4
+
+
+def test_a_folder_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(_kept_fits, "MAX_KEPT_BYTES", 3000)
+    with keeping_fits(tmp_path):
+        for number in range(9):
+            kept_fit((number,), lambda: {"x": np.zeros(100)})
+    assert 1 <= len(list(tmp_path.iterdir())) <= 3
+
+
+def test_nothing_is_kept_unasked(data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert _search(data, ConSE(), None).n_read_fits_ == 0
+    with keeping_fits(None) as kept:
+        assert kept is None
+        assert kept_fit((1,), lambda: {"x": np.ones(1)})["x"] == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_cannot_be_written_changes_nothing(data, tmp_path):
+    (tmp_path / "file").write_text("")
+    _equal(_search(data, ConSE(), tmp_path / "file"), _search(data, ConSE(), None))
+
+
+@pytest.mark.slow
+def test_a_record_says_what_was_shared(data, tmp_path):
+    def run(methods, out):
+        paths = run_benchmark(data, methods, out, settings=["zsl"], grid="quick", n_splits=3)
+        return [json.loads(path.read_text()) for path in paths]
+
+    conse, inner = run(["ConSE", "EXEM (ConSE)"], tmp_path / "both")
+    (alone,) = run(["EXEM (ConSE)"], tmp_path / "alone")
+    assert conse["shared_fits"] == alone["shared_fits"] == 0
+    assert inner["shared_fits"] >= 3
+    assert inner["metrics"] == alone["metrics"]
+    assert inner["hyper_parameters"] == alone["hyper_parameters"]
+    assert not list((tmp_path / "both").glob(".parts-*"))
