@@ -131,12 +131,13 @@ class NetworkProblem:
     def hidden(self, theta: Floats) -> tuple[list[Array], Floats, Floats]:
         """H, block by block, with HᵀH and the sums of H over each class on the host."""
         xp, device = compat.array_namespace(self.X), compat.device(self.X)
-        first, offset = (
-            xp.asarray(part, dtype=self._dtype, device=device) for part in self._first_layer(theta)
-        )
+        weights, offset = self._first_layer(theta)
+        first = xp.asarray(weights, dtype=self.X.dtype, device=device)
+        offset = xp.asarray(offset, dtype=self._dtype, device=device)
         blocks, gram, sums = [], 0.0, 0.0
         for rows in self._blocks:
-            block = xp.tanh(self._block(rows) @ xp.matrix_transpose(first) + offset[None, :])
+            inner = self.X[rows, :] @ xp.matrix_transpose(first)
+            block = xp.tanh(xp.astype(inner, self._dtype, copy=False) + offset[None, :])
             member = self._labels[rows][None, :] == self._classes[:, None]
             gram = gram + xp.matrix_transpose(block) @ block
             sums = sums + xp.astype(member, self._dtype) @ block
@@ -197,7 +198,9 @@ class NetworkProblem:
         for rows, block in zip(self._blocks, blocks, strict=True):
             back = block @ outer - xp.take(wanted, self._labels[rows], axis=0)
             back = back * (1 - block * block)
-            slope = slope + xp.matrix_transpose(back) @ self._block(rows)
+            narrow = xp.astype(back, self.X.dtype, copy=False)
+            product = xp.matrix_transpose(narrow) @ self.X[rows, :]
+            slope = slope + xp.astype(product, self._dtype, copy=False)
             total = total + xp.sum(back, axis=0)
         sums = to_numpy(total)[:, None]
         for_weights = (to_numpy(slope) - sums * self.mean) / self.scale
