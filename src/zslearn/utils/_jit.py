@@ -61,7 +61,7 @@ def jit(what: str | None = None, *, fast: bool = False) -> Callable[[_Function],
     return decorate
 
 
-def jit_inner(*, fast: bool = False) -> Callable[[_Function], _Function]:
+def jit_inner(*, fast: bool | set[str] = False) -> Callable[[_Function], _Function]:
     """Decorate a function that only compiled functions call.
 
     It becomes part of its caller: without a cache of its own and without the code that Python would
@@ -69,8 +69,9 @@ def jit_inner(*, fast: bool = False) -> Callable[[_Function], _Function]:
 
     Parameters
     ----------
-    fast : bool, default=False
-        As for `jit`.
+    fast : bool or set of str, default=False
+        As for `jit`; or LLVM's names of what may be done: "contract" rounds a product and the sum
+        that it enters once, "reassoc" reorders sums.
 
     Returns
     -------
@@ -87,9 +88,10 @@ def jit_inner(*, fast: bool = False) -> Callable[[_Function], _Function]:
     return decorate
 
 
-def _options(fast: bool) -> dict[str, Any]:
+def _options(fast: bool | set[str]) -> dict[str, Any]:
     # Divisions by zero give infinity as in NumPy: to raise an error would need code at each.
-    return {"nogil": True, "error_model": "numpy", "fastmath": _FAST if fast else False}
+    allowed = _FAST if fast is True else fast
+    return {"nogil": True, "error_model": "numpy", "fastmath": allowed}
 
 
 def _announce(dispatcher: Any, line: str) -> None:
