@@ -62,3 +62,35 @@ def slope_in_v(X: NDArray[Any], V: NDArray[Any], G: NDArray[Any], out: NDArray[A
                     + (g2 if x2[d] > v[d] else zero)
                     + (g3 if x3[d] > v[d] else zero)
                 )
+
+
+@jit(fast={"contract", "reassoc"})
+def hinges(
+    F: NDArray[Any],
+    y: NDArray[Any],
+    margins: NDArray[Any],
+    of_means: NDArray[Any],
+    shares: NDArray[Any],
+    out: NDArray[Any],
+) -> float:
+    """Σ_n share ½ Σ_s [Δ_s + f_s − f_y]₊² of the samples; `out` gets the slope in their scores F.
+
+    `of_means`, the slope in the mean scores of each class, is added to that of its samples;
+    `shares` is what a sample of each class counts.
+    """
+    total = 0.0
+    for n in range(len(y)):
+        c = y[n]
+        f, margin, of_mean, o = F[n], margins[c], of_means[c], out[n]
+        own, share = f[c], shares[c]
+        squares, shorts = 0.0, 0.0
+        for s in range(len(f)):
+            short = max(margin[s] + f[s] - own, 0.0)
+            squares += short * short
+            shorts += short
+            o[s] = (short + of_mean[s]) * share
+        # As its own class a sample is not short of anything.
+        short = max(margin[c], 0.0)
+        o[c] = (of_mean[c] - (shorts - short)) * share
+        total += 0.5 * (squares - short * short) * share
+    return total

@@ -21,7 +21,9 @@ _lines: dict[Any, str] = {}
 _FAST = {"nnan", "nsz", "contract", "reassoc", "arcp"}
 
 
-def jit(what: str | None = None, *, fast: bool = False) -> Callable[[_Function], _Function]:
+def jit(
+    what: str | None = None, *, fast: bool | set[str] = False
+) -> Callable[[_Function], _Function]:
     """Decorate a function that Python calls, to be compiled at its first call.
 
     What is compiled is kept in Numba's cache; where there is no folder for one that can be written,
@@ -32,8 +34,9 @@ def jit(what: str | None = None, *, fast: bool = False) -> Callable[[_Function],
     what : str, optional
         The function in words, for a line at level INFO of the logger "zslearn" when it is compiled.
         By default none is written.
-    fast : bool, default=False
-        Whether sums may be reordered and NaN need not be thought of.
+    fast : bool or set of str, default=False
+        Whether sums may be reordered and NaN need not be thought of; or LLVM's names of what may be
+        done: "contract" rounds a product and the sum that it enters once, "reassoc" reorders sums.
 
     Returns
     -------
@@ -70,8 +73,7 @@ def jit_inner(*, fast: bool | set[str] = False) -> Callable[[_Function], _Functi
     Parameters
     ----------
     fast : bool or set of str, default=False
-        As for `jit`; or LLVM's names of what may be done: "contract" rounds a product and the sum
-        that it enters once, "reassoc" reorders sums.
+        As for `jit`.
 
     Returns
     -------
