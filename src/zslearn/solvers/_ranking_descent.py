@@ -112,7 +112,9 @@ class BilinearDescent(Descent):
 
     def _descend(self, X: AnyFloats, y: NDArray[np.intp], step: float) -> None:
         _, slope = self.loss((X @ self.V.T) @ self.gram, y)
-        self.V -= (step * slope).T @ X
+        # Rows that violate nothing add zeros.
+        active = slope.any(axis=1)
+        self.V -= (step * slope[active]).T @ X[active]
 
 
 class WorstViolatorDescent(BilinearDescent):
