@@ -15,6 +15,9 @@ so that L-BFGS need only search :math:`\theta_1` (variable projection). The grad
 of J at the best :math:`\theta_2`. Only HᵀH, the sums of H over each class and the signatures of the
 classes enter, so that the number of attributes hardly counts.
 
+The two products with X, nearly all of the cost, are computed in the dtype of X; all else, and what
+is added up over the samples, in float64.
+
 With intercepts the network is :math:`\theta_2 \tanh(\theta_1 x + b_1) + b_2`; they are not
 penalised. The best :math:`b_2` brings the mean output to the mean target, which comes to centring H
 and :math:`A_y` over the samples; :math:`b_1` is searched as one more column of :math:`\theta_1`.
@@ -22,6 +25,7 @@ and :math:`A_y` over the samples; :math:`b_1` is searched as one more column of 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
@@ -31,11 +35,14 @@ import scipy.linalg
 import scipy.optimize
 from numpy.typing import NDArray
 
+from zslearn.baselines._cmt_memory import NetworkMemory, TrainedPath
 from zslearn.solvers import mean_square_distance
 from zslearn.utils import Array, Floats, move_like, row_blocks, to_numpy
 
 # Pairs of steps and gradients that L-BFGS remembers.
 _MEMORY = 10
+# A mean of so many times the deviations costs float32 a digit.
+_FAR = 16
 
 
 class Network(NamedTuple):
@@ -100,6 +107,7 @@ class NetworkProblem:
         self._labels = xp.asarray(y, device=compat.device(X))
         self._classes = xp.arange(len(signatures), device=compat.device(X))
         self.mean, self.scale = self._feature_units()
+        self._product_dtype = self._dtype_of_products()
         self.signature_mean = signatures.mean(axis=0)
         centered = signatures - self.signature_mean
         self.signature_scale = _positive(float(np.sqrt((centered**2).sum(axis=1).mean())))
@@ -116,12 +124,19 @@ class NetworkProblem:
         mean = xp.sum(self.X, axis=0, dtype=xp.float64) / self.n_samples
         return to_numpy(mean), _positive(float(np.sqrt(mean_square_distance(self.X))))
 
-    def _block(self, rows: slice) -> Array:
-        return compat.array_namespace(self.X).astype(self.X[rows, :], self._dtype, copy=False)
-
     @property
     def _dtype(self) -> Any:
         return compat.array_namespace(self.X).float64
+
+    def _dtype_of_products(self) -> Any:
+        """float32 for features in it, unless their mean would drown what they deviate by."""
+        is_narrow = self.X.dtype == compat.array_namespace(self.X).float32
+        far = float(np.linalg.norm(self.mean)) > _FAR * self.scale
+        return self.X.dtype if is_narrow and not far else self._dtype
+
+    def _block(self, rows: slice) -> Array:
+        xp = compat.array_namespace(self.X)
+        return xp.astype(self.X[rows, :], self._product_dtype, copy=False)
 
     def start(self, n_hidden: int, rng: np.random.RandomState) -> Floats:
         """Random first weights; their rows have about unit norm. Intercepts begin at zero."""
@@ -132,11 +147,11 @@ class NetworkProblem:
         """H, block by block, with HᵀH and the sums of H over each class on the host."""
         xp, device = compat.array_namespace(self.X), compat.device(self.X)
         weights, offset = self._first_layer(theta)
-        first = xp.asarray(weights, dtype=self.X.dtype, device=device)
+        first = xp.asarray(weights, dtype=self._product_dtype, device=device)
         offset = xp.asarray(offset, dtype=self._dtype, device=device)
         blocks, gram, sums = [], 0.0, 0.0
         for rows in self._blocks:
-            inner = self.X[rows, :] @ xp.matrix_transpose(first)
+            inner = self._block(rows) @ xp.matrix_transpose(first)
             block = xp.tanh(xp.astype(inner, self._dtype, copy=False) + offset[None, :])
             member = self._labels[rows][None, :] == self._classes[:, None]
             gram = gram + xp.matrix_transpose(block) @ block
@@ -198,8 +213,8 @@ class NetworkProblem:
         for rows, block in zip(self._blocks, blocks, strict=True):
             back = block @ outer - xp.take(wanted, self._labels[rows], axis=0)
             back = back * (1 - block * block)
-            narrow = xp.astype(back, self.X.dtype, copy=False)
-            product = xp.matrix_transpose(narrow) @ self.X[rows, :]
+            narrow = xp.astype(back, self._product_dtype, copy=False)
+            product = xp.matrix_transpose(narrow) @ self._block(rows)
             slope = slope + xp.astype(product, self._dtype, copy=False)
             total = total + xp.sum(back, axis=0)
         sums = to_numpy(total)[:, None]
@@ -222,6 +237,7 @@ def train(
     stops: Collection[int],
     tol: float,
     watch: Callable[[Network], None] | None = None,
+    memory: NetworkMemory | None = None,
 ) -> dict[int, Network]:
     """One path of L-BFGS, and the network at some of its steps.
 
@@ -238,12 +254,33 @@ def train(
         stops then get the last network.
     watch : callable, optional
         Called with the network after every step.
+    memory : NetworkMemory, optional
+        Where the path may lie, or is kept; not for one that is watched.
 
     Returns
     -------
     dict of int to Network
         One per stop; those that end at the same step share one network.
     """
+    path = None if memory is None else memory.recall(stops)
+    if path is None:
+        path = _descend(problem, start, stops, tol, watch)
+        if memory is not None:
+            memory.keep(path)
+    ends = {stop: min(stop, path.n_iter) for stop in stops}
+    networks = {end: problem.network(path.layers[end], end) for end in set(ends.values())}
+    return {stop: networks[end] for stop, end in ends.items()}
+
+
+def _descend(
+    problem: NetworkProblem,
+    start: Floats,
+    stops: Collection[int],
+    tol: float,
+    watch: Callable[[Network], None] | None,
+) -> TrainedPath:
+    """The path of L-BFGS; see :func:`train`."""
+    began = time.perf_counter()
     kept: dict[int, Floats] = {}
     last = start, 0
 
@@ -263,9 +300,9 @@ def train(
         callback=after_step,
         options={"maxiter": max(stops), "maxcor": _MEMORY, "ftol": tol, "gtol": 0.0},
     )
-    kept[last[1]] = last[0]
-    networks = {n_iter: problem.network(theta, n_iter) for n_iter, theta in kept.items()}
-    return {stop: networks[min(stop, last[1])] for stop in stops}
+    theta, n_iter = last
+    kept[n_iter] = theta
+    return TrainedPath(kept, n_iter, n_iter < max(stops), time.perf_counter() - began)
 
 
 def _positive(scale: float) -> float:

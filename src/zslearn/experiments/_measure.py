@@ -77,6 +77,9 @@ def tune_and_measure(
         results["curve"] = compact_curve(*seen_unseen_curve(**vars(generalized)))
     results["cross_validation"] = _cross_validation(search)
     results["times"] = {"tune_and_fit": tuned - start, "measure": time.perf_counter() - tuned}
+    if reused := getattr(search, "reused_time_", 0.0):
+        # Training that the search of another method had done.
+        results["times"]["reused"] = reused
     return results
 
 
