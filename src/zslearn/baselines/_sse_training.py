@@ -12,8 +12,9 @@ With the mixture patterns of the seen classes as rows of Z, the responses
 J is convex in w: a limited-memory quasi-Newton method descends. In V it is not even smooth; a
 projected subgradient step is taken if it lowers J, else none. So J never rises.
 
-A pass over all (sample, class, feature) triples is all the cost there is. Four samples at a
-time share what is loaded of a class, and nothing larger than samples × classes is kept.
+A pass over all (sample, class, feature) triples is nearly all the cost there is. Scores are linear
+in w: one pass along a direction serves all trials of its length. Nothing larger than samples ×
+classes is kept.
 """
 
 from __future__ import annotations
@@ -77,10 +78,11 @@ def intersection_responses(
     """
     from zslearn.baselines._sse_kernels import responses
 
-    rows = _by_four(X)
+    n_classes = len(references)
+    rows, references = _by_four(X), _by_four(references.astype(X.dtype))
     out = np.empty((len(rows), len(references)), dtype=X.dtype)
-    responses(rows, references.astype(X.dtype), coef.astype(X.dtype), out)
-    return out[: len(X)]
+    responses(rows, references, coef.astype(X.dtype), out)
+    return out[: len(X), :n_classes]
 
 
 class MarginObjective:
@@ -129,10 +131,10 @@ class MarginObjective:
         if not w.any():
             return np.zeros((len(self.y), len(V)))
         dtype = self.rows.dtype
-        E = np.empty((len(self.rows), len(V)), dtype=dtype)
-        narrow_V, narrow_w = V.astype(dtype), w.astype(dtype)
+        narrow_V, narrow_w = _by_four(V.astype(dtype)), w.astype(dtype)
+        E = np.empty((len(self.rows), len(narrow_V)), dtype=dtype)
         self._map(lambda rows: responses(self.rows[rows], narrow_V, narrow_w, E[rows]))
-        return E[: len(self.y)].astype(np.float64) @ self.patterns.T
+        return E[: len(self.y), : len(V)].astype(np.float64) @ self.patterns.T
 
     def value_of(self, F: Floats, w: Floats, V: Floats) -> tuple[float, Floats]:
         """J where the scores of w and V are F, and its slope in the scores but for a factor."""
@@ -147,9 +149,10 @@ class MarginObjective:
         return float(loss + 0.5 * self.alpha * (w @ w) + self.penalty_of(V)), slope
 
     def slope_in_responses(self, slope: Floats) -> NDArray[Any]:
-        """∂J/∂E from the slope in the scores; rows beyond the samples are zero."""
-        G = np.zeros((len(self.rows), slope.shape[1]), dtype=self.rows.dtype)
-        G[: len(self.y)] = slope @ (self.patterns / self._n_pairs)
+        """∂J/∂E from the slope in the scores, with zeros to make multiples of four."""
+        n_samples, n_classes = slope.shape
+        G = np.zeros((len(self.rows), -(-n_classes // 4) * 4), dtype=self.rows.dtype)
+        G[:n_samples, :n_classes] = slope @ (self.patterns / self._n_pairs)
         return G
 
     @property
@@ -170,7 +173,9 @@ class MarginObjective:
         """∂J/∂V from the derivative in the responses."""
         from zslearn.baselines._sse_kernels import slope_in_v
 
-        return self._sum(slope_in_v, V, G, V.shape) * w + self.reference_alpha / len(V) * V
+        padded = -(-len(V) // 4) * 4, V.shape[1]
+        slope = self._sum(slope_in_v, V, G, padded)[: len(V)]
+        return slope * w + self.reference_alpha / len(V) * V
 
     def _map(self, function: Callable[[slice], Any]) -> list[Any]:
         """Call for every part of the rows; the results come in the order of the parts."""
@@ -185,7 +190,7 @@ class MarginObjective:
         self, kernel: Callable[..., None], V: Floats, G: NDArray[Any], shape: tuple[int, ...]
     ) -> Floats:
         """Add up what a kernel makes of the rows: blocks in their dtype, all in float64."""
-        narrow = V.astype(self.rows.dtype)
+        narrow = _by_four(V.astype(self.rows.dtype))
 
         def part(rows: slice) -> Floats:
             total = np.zeros(shape)
