@@ -33,11 +33,12 @@ import array_api_compat as compat
 import numpy as np
 import scipy.linalg
 import scipy.optimize
+import scipy.sparse
 from numpy.typing import NDArray
 
 from zslearn.baselines._cmt_memory import NetworkMemory, TrainedPath
 from zslearn.solvers import mean_square_distance
-from zslearn.utils import Array, Floats, move_like, row_blocks, to_numpy
+from zslearn.utils import Array, Floats, is_foreign, move_like, row_blocks, to_numpy
 
 # Pairs of steps and gradients that L-BFGS remembers.
 _MEMORY = 10
@@ -105,7 +106,6 @@ class NetworkProblem:
         self.counts = np.bincount(y, minlength=len(signatures)).astype(np.float64)
         xp = compat.array_namespace(X)
         self._labels = xp.asarray(y, device=compat.device(X))
-        self._classes = xp.arange(len(signatures), device=compat.device(X))
         self.mean, self.scale = self._feature_units()
         self._product_dtype = self._dtype_of_products()
         self.signature_mean = signatures.mean(axis=0)
@@ -153,11 +153,24 @@ class NetworkProblem:
         for rows in self._blocks:
             inner = self._block(rows) @ xp.matrix_transpose(first)
             block = xp.tanh(xp.astype(inner, self._dtype, copy=False) + offset[None, :])
-            member = self._labels[rows][None, :] == self._classes[:, None]
             gram = gram + xp.matrix_transpose(block) @ block
-            sums = sums + xp.astype(member, self._dtype) @ block
+            sums = sums + self._class_sums(rows, block)
             blocks.append(block)
         return blocks, to_numpy(gram), to_numpy(sums)
+
+    def _class_sums(self, rows: slice, block: Array) -> Array:
+        """Sums of the rows of a block over each class."""
+        xp = compat.array_namespace(block)
+        labels, n_classes = self._labels[rows], len(self.counts)
+        if not is_foreign(block):
+            at = np.arange(len(labels) + 1)
+            # One entry for each sample, in a column for its class.
+            member = scipy.sparse.csr_array(
+                (np.ones(len(labels)), labels, at), shape=(len(labels), n_classes)
+            )
+            return member.T @ block
+        classes = xp.arange(n_classes, device=compat.device(block))
+        return xp.astype(labels[None, :] == classes[:, None], self._dtype) @ block
 
     def _first_layer(self, theta: Floats) -> tuple[Floats, Floats]:
         """θ₁ in the units of X, and the intercept with what centring adds."""
