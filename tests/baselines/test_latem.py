@@ -172,7 +172,8 @@ def test_ties_go_to_the_first_map_and_a_margin_that_is_met_is_no_violation(dtype
                 if excess > 0:
                     maps[winner] += 0.5 * np.outer(X[row], A[own])
                     maps[rival] -= 0.5 * np.outer(X[row], A[negative])
-    assert tied > 20 and met > 5
+    assert tied > 20
+    assert met > 5
     np.testing.assert_array_equal(descent.coef, maps)
 
 
