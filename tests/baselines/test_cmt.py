@@ -140,6 +140,30 @@ def test_the_second_layer_is_the_best_one(seed, alpha):
         assert _objective(theta, other, X, y, A, alpha) > best
 
 
+def test_products_are_in_the_dtype_of_the_features():
+    """In float32 the objective and its gradient are those of float64 to seven digits."""
+    X, y, A = _small()
+    X = (X + 3).astype(np.float32)
+    wide, narrow = (NetworkProblem(rows, y, A, 0.03) for rows in (X.astype(float), X))
+    theta = np.random.default_rng(1).standard_normal((3, 6))
+    value, gradient = wide.value_and_gradient(theta.ravel())
+    again, slope = narrow.value_and_gradient(theta.ravel())
+    assert again != value
+    assert again == pytest.approx(value, rel=1e-6)
+    np.testing.assert_allclose(slope, gradient, atol=2e-6 * np.abs(gradient).max())
+
+
+def test_features_far_from_zero_are_multiplied_in_float64():
+    X, y, A = _small()
+    X = (X + 3000).astype(np.float32)
+    wide, narrow = (NetworkProblem(rows, y, A, 0.03) for rows in (X.astype(float), X))
+    theta = np.random.default_rng(1).standard_normal((3, 6)).ravel()
+    value, gradient = wide.value_and_gradient(theta)
+    again, slope = narrow.value_and_gradient(theta)
+    assert again == pytest.approx(value, rel=1e-12)
+    np.testing.assert_allclose(slope, gradient, rtol=1e-9)
+
+
 def test_training_ends_where_the_gradient_vanishes(problem):
     model = CMT(hidden_size=8, alpha=0.01, max_iter=2000, tol=0.0)
     model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)

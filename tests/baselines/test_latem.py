@@ -145,6 +145,49 @@ def test_compiled_batches_are_the_plain_ones(dtype):
     np.testing.assert_allclose(descent.coef, maps, atol=tolerance)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_ties_go_to_the_first_map_and_a_margin_that_is_met_is_no_violation(dtype):
+    """Whole numbers, which nothing is rounded of: many scores are equal, many margins just met."""
+    rng = np.random.default_rng(1)
+    X, y = rng.integers(-1, 2, size=(80, 5)).astype(dtype), rng.integers(4, size=80)
+    A, start = np.eye(4, 3), rng.integers(-1, 2, size=(3, 5, 3)).astype(dtype)
+    options = {"step": 0.5, "power_t": 0.0, "batch_size": 8}
+    descent = LatentDescent(X, y, A, start, rng=np.random.RandomState(2), **options)
+    for _ in range(3):
+        descent.epoch()
+    same, maps = np.random.RandomState(2), start.copy()
+    tied = met = 0
+    for _ in range(3):
+        order = same.permutation(len(y))
+        for first in range(0, len(y), 8):
+            rows = order[first : first + 8]
+            other = (y[rows] + same.randint(1, 4, size=len(rows))) % 4
+            before = maps.copy()
+            for row, own, negative in zip(rows, y[rows], other, strict=True):
+                scores = np.einsum("d,kda,ca->ck", X[row], before, A)
+                winner, rival = scores[own].argmax(), scores[negative].argmax()
+                excess = 1 + scores[negative, rival] - scores[own, winner]
+                tied += np.sum(scores[own] == scores[own, winner]) > 1
+                met += excess == 0
+                if excess > 0:
+                    maps[winner] += 0.5 * np.outer(X[row], A[own])
+                    maps[rival] -= 0.5 * np.outer(X[row], A[negative])
+    assert tied > 20
+    assert met > 5
+    np.testing.assert_array_equal(descent.coef, maps)
+
+
+def test_scores_that_are_not_numbers_violate_nothing():
+    rng = np.random.default_rng(0)
+    X, y, A = rng.normal(size=(20, 4)), np.arange(20) % 3, rng.normal(size=(3, 2))
+    start = np.full((2, 4, 2), np.nan)
+    descent = LatentDescent(
+        X, y, A, start, step=1.0, power_t=0.0, batch_size=5, rng=np.random.RandomState(0)
+    )
+    descent.epoch()
+    assert not descent.V.any()
+
+
 def test_scaling_is_that_of_the_original():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 4)) * [1, 10, 100, 1000] + 5

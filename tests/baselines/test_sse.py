@@ -94,6 +94,54 @@ def test_gradients_by_finite_differences(weights):
     np.testing.assert_allclose(objective.slope_in_v(w, V, G).ravel(), numeric, atol=1e-5)
 
 
+@pytest.mark.parametrize("n_classes", [2, 3, 5, 7])
+@pytest.mark.parametrize("n_samples", [8, 21])
+def test_any_number_of_classes_and_samples(n_classes, n_samples):
+    """The kernels take four at a time of either."""
+    objective, X, y, patterns, margins, w, V = _objective(
+        n_samples=n_samples, n_classes=n_classes, n_features=5
+    )
+    expected = _by_loops(X, y, patterns, margins, 0.02, w, V)
+    value, G = objective.value(w, V)
+    assert value == pytest.approx(expected, rel=1e-12)
+    numeric = approx_fprime(w, lambda w: objective.value(w, V)[0], 1e-7)
+    np.testing.assert_allclose(objective.slope_in_w(w, V, G), numeric, atol=1e-5)
+    numeric = approx_fprime(V.ravel(), lambda v: objective.value(w, v.reshape(V.shape))[0], 1e-7)
+    np.testing.assert_allclose(objective.slope_in_v(w, V, G).ravel(), numeric, atol=1e-5)
+
+
+def test_trials_along_w_take_one_pass_and_no_slope_is_computed_in_vain(problem, monkeypatch):
+    calls = {"scores": 0, "value_of": 0, "slope_in_w": 0, "slope_in_v": 0}
+    for name in calls:
+        method = getattr(MarginObjective, name)
+
+        def count(self, *args, name=name, method=method):
+            calls[name] += 1
+            return method(self, *args)
+
+        monkeypatch.setattr(MarginObjective, name, count)
+    searches, steps = [], []
+    search, step = _sse_training._search_along, _sse_training._step_in_v
+    monkeypatch.setattr(
+        _sse_training, "_search_along", lambda *a, **k: searches.append(a) or search(*a, **k)
+    )
+    monkeypatch.setattr(
+        _sse_training, "_step_in_v", lambda *args: steps.append(before()) or step(*args)
+    )
+
+    def before():
+        return calls["scores"]
+
+    _fit(SSE(max_iter=3, n_jobs=1, tol=1e-9), problem)
+    assert len(steps) == 3 == calls["slope_in_v"]
+    # One pass for w = 0, one for each direction, and those of the steps in V.
+    first = steps[0]
+    assert first == 1 + sum(1 for _ in searches[:8])
+    assert calls["value_of"] >= calls["scores"]
+    # One before each descent, and one between its steps: none after its last.
+    assert calls["slope_in_w"] == 4 + 7 + 3 * 1
+
+
 def test_parts_blocks_and_threads_change_nothing(monkeypatch):
     objective, *_, w, V = _objective(n_samples=50)
     value, G = objective.value(w, V)

@@ -15,6 +15,9 @@ so that L-BFGS need only search :math:`\theta_1` (variable projection). The grad
 of J at the best :math:`\theta_2`. Only HᵀH, the sums of H over each class and the signatures of the
 classes enter, so that the number of attributes hardly counts.
 
+The two products with X, nearly all of the cost, are computed in the dtype of X; all else, and what
+is added up over the samples, in float64.
+
 With intercepts the network is :math:`\theta_2 \tanh(\theta_1 x + b_1) + b_2`; they are not
 penalised. The best :math:`b_2` brings the mean output to the mean target, which comes to centring H
 and :math:`A_y` over the samples; :math:`b_1` is searched as one more column of :math:`\theta_1`.
@@ -22,6 +25,7 @@ and :math:`A_y` over the samples; :math:`b_1` is searched as one more column of 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
@@ -29,13 +33,17 @@ import array_api_compat as compat
 import numpy as np
 import scipy.linalg
 import scipy.optimize
+import scipy.sparse
 from numpy.typing import NDArray
 
+from zslearn.baselines._cmt_memory import NetworkMemory, TrainedPath
 from zslearn.solvers import mean_square_distance
-from zslearn.utils import Array, Floats, move_like, row_blocks, to_numpy
+from zslearn.utils import Array, Floats, is_foreign, move_like, row_blocks, to_numpy
 
 # Pairs of steps and gradients that L-BFGS remembers.
 _MEMORY = 10
+# A mean of so many times the deviations costs float32 a digit.
+_FAR = 16
 
 
 class Network(NamedTuple):
@@ -98,8 +106,8 @@ class NetworkProblem:
         self.counts = np.bincount(y, minlength=len(signatures)).astype(np.float64)
         xp = compat.array_namespace(X)
         self._labels = xp.asarray(y, device=compat.device(X))
-        self._classes = xp.arange(len(signatures), device=compat.device(X))
         self.mean, self.scale = self._feature_units()
+        self._product_dtype = self._dtype_of_products()
         self.signature_mean = signatures.mean(axis=0)
         centered = signatures - self.signature_mean
         self.signature_scale = _positive(float(np.sqrt((centered**2).sum(axis=1).mean())))
@@ -116,12 +124,19 @@ class NetworkProblem:
         mean = xp.sum(self.X, axis=0, dtype=xp.float64) / self.n_samples
         return to_numpy(mean), _positive(float(np.sqrt(mean_square_distance(self.X))))
 
-    def _block(self, rows: slice) -> Array:
-        return compat.array_namespace(self.X).astype(self.X[rows, :], self._dtype, copy=False)
-
     @property
     def _dtype(self) -> Any:
         return compat.array_namespace(self.X).float64
+
+    def _dtype_of_products(self) -> Any:
+        """float32 for features in it, unless their mean would drown what they deviate by."""
+        is_narrow = self.X.dtype == compat.array_namespace(self.X).float32
+        far = float(np.linalg.norm(self.mean)) > _FAR * self.scale
+        return self.X.dtype if is_narrow and not far else self._dtype
+
+    def _block(self, rows: slice) -> Array:
+        xp = compat.array_namespace(self.X)
+        return xp.astype(self.X[rows, :], self._product_dtype, copy=False)
 
     def start(self, n_hidden: int, rng: np.random.RandomState) -> Floats:
         """Random first weights; their rows have about unit norm. Intercepts begin at zero."""
@@ -131,17 +146,31 @@ class NetworkProblem:
     def hidden(self, theta: Floats) -> tuple[list[Array], Floats, Floats]:
         """H, block by block, with HᵀH and the sums of H over each class on the host."""
         xp, device = compat.array_namespace(self.X), compat.device(self.X)
-        first, offset = (
-            xp.asarray(part, dtype=self._dtype, device=device) for part in self._first_layer(theta)
-        )
+        weights, offset = self._first_layer(theta)
+        first = xp.asarray(weights, dtype=self._product_dtype, device=device)
+        offset = xp.asarray(offset, dtype=self._dtype, device=device)
         blocks, gram, sums = [], 0.0, 0.0
         for rows in self._blocks:
-            block = xp.tanh(self._block(rows) @ xp.matrix_transpose(first) + offset[None, :])
-            member = self._labels[rows][None, :] == self._classes[:, None]
+            inner = self._block(rows) @ xp.matrix_transpose(first)
+            block = xp.tanh(xp.astype(inner, self._dtype, copy=False) + offset[None, :])
             gram = gram + xp.matrix_transpose(block) @ block
-            sums = sums + xp.astype(member, self._dtype) @ block
+            sums = sums + self._class_sums(rows, block)
             blocks.append(block)
         return blocks, to_numpy(gram), to_numpy(sums)
+
+    def _class_sums(self, rows: slice, block: Array) -> Array:
+        """Sums of the rows of a block over each class."""
+        xp = compat.array_namespace(block)
+        labels, n_classes = self._labels[rows], len(self.counts)
+        if not is_foreign(block):
+            at = np.arange(len(labels) + 1)
+            # One entry for each sample, in a column for its class.
+            member = scipy.sparse.csr_array(
+                (np.ones(len(labels)), labels, at), shape=(len(labels), n_classes)
+            )
+            return member.T @ block
+        classes = xp.arange(n_classes, device=compat.device(block))
+        return xp.astype(labels[None, :] == classes[:, None], self._dtype) @ block
 
     def _first_layer(self, theta: Floats) -> tuple[Floats, Floats]:
         """θ₁ in the units of X, and the intercept with what centring adds."""
@@ -197,7 +226,9 @@ class NetworkProblem:
         for rows, block in zip(self._blocks, blocks, strict=True):
             back = block @ outer - xp.take(wanted, self._labels[rows], axis=0)
             back = back * (1 - block * block)
-            slope = slope + xp.matrix_transpose(back) @ self._block(rows)
+            narrow = xp.astype(back, self._product_dtype, copy=False)
+            product = xp.matrix_transpose(narrow) @ self._block(rows)
+            slope = slope + xp.astype(product, self._dtype, copy=False)
             total = total + xp.sum(back, axis=0)
         sums = to_numpy(total)[:, None]
         for_weights = (to_numpy(slope) - sums * self.mean) / self.scale
@@ -219,6 +250,7 @@ def train(
     stops: Collection[int],
     tol: float,
     watch: Callable[[Network], None] | None = None,
+    memory: NetworkMemory | None = None,
 ) -> dict[int, Network]:
     """One path of L-BFGS, and the network at some of its steps.
 
@@ -235,12 +267,33 @@ def train(
         stops then get the last network.
     watch : callable, optional
         Called with the network after every step.
+    memory : NetworkMemory, optional
+        Where the path may lie, or is kept; not for one that is watched.
 
     Returns
     -------
     dict of int to Network
         One per stop; those that end at the same step share one network.
     """
+    path = None if memory is None else memory.recall(stops)
+    if path is None:
+        path = _descend(problem, start, stops, tol, watch)
+        if memory is not None:
+            memory.keep(path)
+    ends = {stop: min(stop, path.n_iter) for stop in stops}
+    networks = {end: problem.network(path.layers[end], end) for end in set(ends.values())}
+    return {stop: networks[end] for stop, end in ends.items()}
+
+
+def _descend(
+    problem: NetworkProblem,
+    start: Floats,
+    stops: Collection[int],
+    tol: float,
+    watch: Callable[[Network], None] | None,
+) -> TrainedPath:
+    """The path of L-BFGS; see :func:`train`."""
+    began = time.perf_counter()
     kept: dict[int, Floats] = {}
     last = start, 0
 
@@ -260,9 +313,9 @@ def train(
         callback=after_step,
         options={"maxiter": max(stops), "maxcor": _MEMORY, "ftol": tol, "gtol": 0.0},
     )
-    kept[last[1]] = last[0]
-    networks = {n_iter: problem.network(theta, n_iter) for n_iter, theta in kept.items()}
-    return {stop: networks[min(stop, last[1])] for stop in stops}
+    theta, n_iter = last
+    kept[n_iter] = theta
+    return TrainedPath(kept, n_iter, n_iter < max(stops), time.perf_counter() - began)
 
 
 def _positive(scale: float) -> float:

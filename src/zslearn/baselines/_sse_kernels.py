@@ -1,6 +1,7 @@
 """The compiled part of SSE's training; see :mod:`zslearn.baselines._sse_training`.
 
-This module is imported where it is first needed, as Numba and compiling take seconds.
+Four rows and up to four classes at a time share what is loaded of either. This module is imported
+where it is first needed, as Numba and compiling take seconds.
 """
 
 from __future__ import annotations
@@ -14,35 +15,62 @@ from zslearn.utils import jit
 
 @jit("the kernels of SSE", fast=True)
 def responses(X: NDArray[Any], V: NDArray[Any], w: NDArray[Any], out: NDArray[Any]) -> None:
-    """⟨w, min(x_n, v_c)⟩ for all rows and classes; the number of rows is a multiple of four."""
+    """⟨w, min(x_n, v_c)⟩ for all rows and classes, both of them multiples of four in number."""
     zero = w[0] - w[0]
     for n in range(0, len(X), 4):
         x0, x1, x2, x3 = X[n], X[n + 1], X[n + 2], X[n + 3]
-        for c in range(len(V)):
-            v = V[c]
-            a0, a1, a2, a3 = zero, zero, zero, zero
+        for c in range(0, len(V), 4):
+            v0, v1, v2, v3 = V[c], V[c + 1], V[c + 2], V[c + 3]
+            a0 = a1 = a2 = a3 = zero
+            b0 = b1 = b2 = b3 = zero
+            e0 = e1 = e2 = e3 = zero
+            f0 = f1 = f2 = f3 = zero
             for d in range(len(w)):
-                a0 += w[d] * min(x0[d], v[d])
-                a1 += w[d] * min(x1[d], v[d])
-                a2 += w[d] * min(x2[d], v[d])
-                a3 += w[d] * min(x3[d], v[d])
-            out[n, c], out[n + 1, c], out[n + 2, c], out[n + 3, c] = a0, a1, a2, a3
+                a0 += w[d] * min(x0[d], v0[d])
+                a1 += w[d] * min(x1[d], v0[d])
+                a2 += w[d] * min(x2[d], v0[d])
+                a3 += w[d] * min(x3[d], v0[d])
+                b0 += w[d] * min(x0[d], v1[d])
+                b1 += w[d] * min(x1[d], v1[d])
+                b2 += w[d] * min(x2[d], v1[d])
+                b3 += w[d] * min(x3[d], v1[d])
+                e0 += w[d] * min(x0[d], v2[d])
+                e1 += w[d] * min(x1[d], v2[d])
+                e2 += w[d] * min(x2[d], v2[d])
+                e3 += w[d] * min(x3[d], v2[d])
+                f0 += w[d] * min(x0[d], v3[d])
+                f1 += w[d] * min(x1[d], v3[d])
+                f2 += w[d] * min(x2[d], v3[d])
+                f3 += w[d] * min(x3[d], v3[d])
+            out[n, c], out[n, c + 1] = a0, b0
+            out[n, c + 2], out[n, c + 3] = e0, f0
+            out[n + 1, c], out[n + 1, c + 1] = a1, b1
+            out[n + 1, c + 2], out[n + 1, c + 3] = e1, f1
+            out[n + 2, c], out[n + 2, c + 1] = a2, b2
+            out[n + 2, c + 2], out[n + 2, c + 3] = e2, f2
+            out[n + 3, c], out[n + 3, c + 1] = a3, b3
+            out[n + 3, c + 2], out[n + 3, c + 3] = e3, f3
 
 
 @jit(fast=True)
 def slope_in_w(X: NDArray[Any], V: NDArray[Any], G: NDArray[Any], out: NDArray[Any]) -> None:
-    """Σ_nc g_nc min(x_n, v_c), added to out."""
+    """Σ_nc g_nc min(x_n, v_c), added to out; an even number of classes."""
     for n in range(0, len(X), 4):
         x0, x1, x2, x3 = X[n], X[n + 1], X[n + 2], X[n + 3]
-        for c in range(len(V)):
-            v = V[c]
+        for c in range(0, len(V), 2):
+            v, u = V[c], V[c + 1]
             g0, g1, g2, g3 = G[n, c], G[n + 1, c], G[n + 2, c], G[n + 3, c]
+            h0, h1, h2, h3 = G[n, c + 1], G[n + 1, c + 1], G[n + 2, c + 1], G[n + 3, c + 1]
             for d in range(len(out)):
                 out[d] += (
                     g0 * min(x0[d], v[d])
                     + g1 * min(x1[d], v[d])
                     + g2 * min(x2[d], v[d])
                     + g3 * min(x3[d], v[d])
+                    + h0 * min(x0[d], u[d])
+                    + h1 * min(x1[d], u[d])
+                    + h2 * min(x2[d], u[d])
+                    + h3 * min(x3[d], u[d])
                 )
 
 
@@ -62,3 +90,35 @@ def slope_in_v(X: NDArray[Any], V: NDArray[Any], G: NDArray[Any], out: NDArray[A
                     + (g2 if x2[d] > v[d] else zero)
                     + (g3 if x3[d] > v[d] else zero)
                 )
+
+
+@jit(fast={"contract", "reassoc"})
+def hinges(
+    F: NDArray[Any],
+    y: NDArray[Any],
+    margins: NDArray[Any],
+    of_means: NDArray[Any],
+    shares: NDArray[Any],
+    out: NDArray[Any],
+) -> float:
+    """Σ_n share ½ Σ_s [Δ_s + f_s − f_y]₊² of the samples; `out` gets the slope in their scores F.
+
+    `of_means`, the slope in the mean scores of each class, is added to that of its samples;
+    `shares` is what a sample of each class counts.
+    """
+    total = 0.0
+    for n in range(len(y)):
+        c = y[n]
+        f, margin, of_mean, o = F[n], margins[c], of_means[c], out[n]
+        own, share = f[c], shares[c]
+        squares, shorts = 0.0, 0.0
+        for s in range(len(f)):
+            short = max(margin[s] + f[s] - own, 0.0)
+            squares += short * short
+            shorts += short
+            o[s] = (short + of_mean[s]) * share
+        # As its own class a sample is not short of anything.
+        short = max(margin[c], 0.0)
+        o[c] = (of_mean[c] - (shorts - short)) * share
+        total += 0.5 * (squares - short * short) * share
+    return total

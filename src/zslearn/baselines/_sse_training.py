@@ -12,8 +12,9 @@ With the mixture patterns of the seen classes as rows of Z, the responses
 J is convex in w: a limited-memory quasi-Newton method descends. In V it is not even smooth; a
 projected subgradient step is taken if it lowers J, else none. So J never rises.
 
-A pass over all (sample, class, feature) triples is all the cost there is. Four samples at a
-time share what is loaded of a class, and nothing larger than samples × classes is kept.
+A pass over all (sample, class, feature) triples is nearly all the cost there is. Scores are linear
+in w: one pass along a direction serves all trials of its length. Nothing larger than samples ×
+classes is kept.
 """
 
 from __future__ import annotations
@@ -77,10 +78,11 @@ def intersection_responses(
     """
     from zslearn.baselines._sse_kernels import responses
 
-    rows = _by_four(X)
+    n_classes = len(references)
+    rows, references = _by_four(X), _by_four(references.astype(X.dtype))
     out = np.empty((len(rows), len(references)), dtype=X.dtype)
-    responses(rows, references.astype(X.dtype), coef.astype(X.dtype), out)
-    return out[: len(X)]
+    responses(rows, references, coef.astype(X.dtype), out)
+    return out[: len(X), :n_classes]
 
 
 class MarginObjective:
@@ -119,24 +121,43 @@ class MarginObjective:
 
     def value(self, w: Floats, V: Floats) -> tuple[float, NDArray[Any]]:
         """J, and its derivative in the responses E."""
+        value, slope = self.value_of(self.scores(w, V), w, V)
+        return value, self.slope_in_responses(slope)
+
+    def scores(self, w: Floats, V: Floats) -> Floats:
+        """F; it is linear in w."""
         from zslearn.baselines._sse_kernels import responses
 
-        dtype, n_classes = self.rows.dtype, len(V)
-        E = np.empty((len(self.rows), n_classes), dtype=dtype)
-        narrow_V, narrow_w = V.astype(dtype), w.astype(dtype)
+        if not w.any():
+            return np.zeros((len(self.y), len(V)))
+        dtype = self.rows.dtype
+        narrow_V, narrow_w = _by_four(V.astype(dtype)), w.astype(dtype)
+        E = np.empty((len(self.rows), len(narrow_V)), dtype=dtype)
         self._map(lambda rows: responses(self.rows[rows], narrow_V, narrow_w, E[rows]))
-        F = E[: len(self.y)].astype(np.float64) @ self.patterns.T
+        return E[: len(self.y), : len(V)].astype(np.float64) @ self.patterns.T
+
+    def value_of(self, F: Floats, w: Floats, V: Floats) -> tuple[float, Floats]:
+        """J where the scores of w and V are F, and its slope in the scores but for a factor."""
+        from zslearn.baselines._sse_kernels import hinges
+
         means = np.add.reduceat(F, self.starts, axis=0) / self.counts[:, None]
-        of_means, slope_of_means = _hinge(means, self.margins, np.arange(n_classes))
-        each, slope = _hinge(F, self.margins[self.y], self.y)
-        share = 1 / self.counts[self.y]
-        slope += self.alignment * slope_of_means[self.y]
-        slope *= share[:, None]
-        pairs = n_classes * (n_classes - 1)
-        G = np.zeros_like(E)
-        G[: len(self.y)] = slope @ (self.patterns / pairs)
-        loss = (self.alignment * of_means.sum() + each @ share) / pairs
-        return float(loss + 0.5 * self.alpha * (w @ w) + self.penalty_of(V)), G
+        of_means, slope_of_means = _hinge(means, self.margins, np.arange(len(V)))
+        slope = np.empty_like(F)
+        shares = 1 / self.counts
+        each = hinges(F, self.y, self.margins, self.alignment * slope_of_means, shares, slope)
+        loss = (self.alignment * of_means.sum() + each) / self._n_pairs
+        return float(loss + 0.5 * self.alpha * (w @ w) + self.penalty_of(V)), slope
+
+    def slope_in_responses(self, slope: Floats) -> NDArray[Any]:
+        """∂J/∂E from the slope in the scores, with zeros to make multiples of four."""
+        n_samples, n_classes = slope.shape
+        G = np.zeros((len(self.rows), -(-n_classes // 4) * 4), dtype=self.rows.dtype)
+        G[:n_samples, :n_classes] = slope @ (self.patterns / self._n_pairs)
+        return G
+
+    @property
+    def _n_pairs(self) -> int:
+        return len(self.counts) * (len(self.counts) - 1)
 
     def penalty_of(self, V: Floats) -> float:
         """The part of J that does not depend on w or on the samples."""
@@ -152,7 +173,9 @@ class MarginObjective:
         """∂J/∂V from the derivative in the responses."""
         from zslearn.baselines._sse_kernels import slope_in_v
 
-        return self._sum(slope_in_v, V, G, V.shape) * w + self.reference_alpha / len(V) * V
+        padded = -(-len(V) // 4) * 4, V.shape[1]
+        slope = self._sum(slope_in_v, V, G, padded)[: len(V)]
+        return slope * w + self.reference_alpha / len(V) * V
 
     def _map(self, function: Callable[[slice], Any]) -> list[Any]:
         """Call for every part of the rows; the results come in the order of the parts."""
@@ -167,7 +190,7 @@ class MarginObjective:
         self, kernel: Callable[..., None], V: Floats, G: NDArray[Any], shape: tuple[int, ...]
     ) -> Floats:
         """Add up what a kernel makes of the rows: blocks in their dtype, all in float64."""
-        narrow = V.astype(self.rows.dtype)
+        narrow = _by_four(V.astype(self.rows.dtype))
 
         def part(rows: slice) -> Floats:
             total = np.zeros(shape)
@@ -228,60 +251,87 @@ def alternate(objective: MarginObjective, tol: float) -> Iterator[Descent]:
     Descent
         The first with V at the class means, each later one after one more step in V.
     """
-    V = objective.means
-    w = np.zeros(V.shape[1])
-    value, G = objective.value(w, V)
-    goal = tol * float(np.linalg.norm(objective.slope_in_w(w, V, G)))
-    length = _STRIDE * float(np.linalg.norm(V - V.mean(axis=0)))
+    point = _Point.at(objective, np.zeros(objective.means.shape[1]), objective.means)
+    slope = point.slope_in_w(objective)
+    goal = tol * float(np.linalg.norm(slope))
+    length = _STRIDE * float(np.linalg.norm(point.V - point.V.mean(axis=0)))
     n_iter, allowed = 0, _FIRST_STEPS
     while True:
-        w, value, G, steps = _descend_in_w(objective, w, V, value, G, goal, allowed)
+        point, steps = _descend_in_w(objective, point, slope, goal, allowed)
         n_iter, allowed = n_iter + steps, _STEPS
-        yield Descent(w, V, value, max(1, n_iter))
-        step = _step_in_v(objective, w, V, value, G, length)
+        yield Descent(point.w, point.V, point.value, max(1, n_iter))
+        step = _step_in_v(objective, point, length)
         if step is None:
             length /= 2**_HALVINGS
-            continue
-        V, value, G, taken = step
-        length = 2 * taken
-        n_iter += 1
+        else:
+            point, taken = step
+            length = 2 * taken
+            n_iter += 1
+        slope = point.slope_in_w(objective)
+
+
+class _Point(NamedTuple):
+    """Weights, references, their scores F, and J with its slope in the scores."""
+
+    w: Floats
+    V: Floats
+    F: Floats
+    value: float
+    slope: Floats
+
+    @classmethod
+    def at(
+        cls, objective: MarginObjective, w: Floats, V: Floats, F: Floats | None = None
+    ) -> _Point:
+        F = objective.scores(w, V) if F is None else F
+        return cls(w, V, F, *objective.value_of(F, w, V))
+
+    def slope_in_w(self, objective: MarginObjective) -> Floats:
+        return objective.slope_in_w(self.w, self.V, objective.slope_in_responses(self.slope))
 
 
 def _descend_in_w(
-    objective: MarginObjective,
-    w: Floats,
-    V: Floats,
-    value: float,
-    G: NDArray[Any],
-    goal: float,
-    allowed: int,
-) -> tuple[Floats, float, NDArray[Any], int]:
-    """A few quasi-Newton steps in w, each with a lower J."""
+    objective: MarginObjective, point: _Point, slope: Floats, goal: float, allowed: int
+) -> tuple[_Point, int]:
+    """A few quasi-Newton steps in w, each with a lower J, and how many they are."""
     pairs: list[tuple[Floats, Floats]] = []
-    slope = objective.slope_in_w(w, V, G)
     for n_iter in range(allowed):
         if np.linalg.norm(slope) <= goal:
-            return w, value, G, n_iter
+            return point, n_iter
         direction = -_inverse_hessian(pairs, slope)
-        fall = float(slope @ direction)
-        # The first step would bring J, as far as it depends on w, to zero if it fell along a line.
-        step = 1.0 if pairs else (objective.penalty_of(V) - value) / fall
-        for _ in range(_TRIALS):
-            trial = w + step * direction
-            trial_value, trial_G = objective.value(trial, V)
-            if trial_value <= value + _ARMIJO * step * fall:
-                break
-            # The minimum of the parabola through what is known.
-            curvature = trial_value - value - step * fall
-            step *= min(max(-0.5 * step * fall / curvature, 0.1), 0.5)
-        else:
-            return w, value, G, n_iter
-        after = objective.slope_in_w(trial, V, trial_G)
-        moved, turned = trial - w, after - slope
-        if moved @ turned > 0:
-            pairs = [*pairs[1 - _MEMORY :], (moved, turned)]
-        w, value, G, slope = trial, trial_value, trial_G, after
-    return w, value, G, allowed
+        trial = _search_along(objective, point, slope, direction, is_first=not pairs)
+        if trial is None:
+            return point, n_iter
+        before, point = point, trial
+        if n_iter + 1 < allowed:
+            after = point.slope_in_w(objective)
+            moved, turned = point.w - before.w, after - slope
+            if moved @ turned > 0:
+                pairs = [*pairs[1 - _MEMORY :], (moved, turned)]
+            slope = after
+    return point, allowed
+
+
+def _search_along(
+    objective: MarginObjective, point: _Point, slope: Floats, direction: Floats, *, is_first: bool
+) -> _Point | None:
+    """A point along a direction in w where J is lower; None where none is found.
+
+    F is linear in w: one pass over the samples serves all trials.
+    """
+    fall = float(slope @ direction)
+    change = objective.scores(direction, point.V)
+    # The first step would bring J, as far as it depends on w, to zero if it fell along a line.
+    step = (objective.penalty_of(point.V) - point.value) / fall if is_first else 1.0
+    for _ in range(_TRIALS):
+        w, F = point.w + step * direction, point.F + step * change
+        trial = _Point.at(objective, w, point.V, F)
+        if trial.value <= point.value + _ARMIJO * step * fall:
+            return trial
+        # The minimum of the parabola through what is known.
+        curvature = trial.value - point.value - step * fall
+        step *= min(max(-0.5 * step * fall / curvature, 0.1), 0.5)
+    return None
 
 
 def _inverse_hessian(pairs: list[tuple[Floats, Floats]], slope: Floats) -> Floats:
@@ -300,18 +350,19 @@ def _inverse_hessian(pairs: list[tuple[Floats, Floats]], slope: Floats) -> Float
 
 
 def _step_in_v(
-    objective: MarginObjective, w: Floats, V: Floats, value: float, G: NDArray[Any], length: float
-) -> tuple[Floats, float, NDArray[Any], float] | None:
+    objective: MarginObjective, point: _Point, length: float
+) -> tuple[_Point, float] | None:
     """A projected subgradient step in V, halved until J falls; None where it does not."""
-    slope = objective.slope_in_v(w, V, G)
+    w, V = point.w, point.V
+    slope = objective.slope_in_v(w, V, objective.slope_in_responses(point.slope))
     steepness = float(np.linalg.norm(slope))
     if steepness == 0:
         return None
     for _ in range(_HALVINGS):
         # Beyond the features that occur, min(x, v) no longer depends on v, or no longer on x.
-        trial = np.clip(V - length / steepness * slope, objective.low, objective.high)
-        trial_value, trial_G = objective.value(w, trial)
-        if trial_value <= value - _ARMIJO * float(np.sum(slope * (V - trial))):
-            return trial, trial_value, trial_G, length
+        inside = np.clip(V - length / steepness * slope, objective.low, objective.high)
+        trial = _Point.at(objective, w, inside)
+        if trial.value <= point.value - _ARMIJO * float(np.sum(slope * (V - inside))):
+            return trial, length
         length /= 2
     return None

@@ -79,6 +79,9 @@ def tune_and_measure(
     # Their time is that of the run that computed them.
     results["shared_fits"] = int(getattr(search, "n_read_fits_", 0))
     results["times"] = {"tune_and_fit": tuned - start, "measure": time.perf_counter() - tuned}
+    if reused := getattr(search, "reused_time_", 0.0):
+        # Training that the search of another method had done.
+        results["times"]["reused"] = reused
     return results
 
 

@@ -67,7 +67,8 @@ def read_records(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
     - optionally, for the report: ``"confused_with"``: class → pairs of another class and the share
       of images that were taken for it; ``"curve"``: lists ``"acc_unseen"``, ``"acc_seen"`` and
       ``"bias"`` of one length; ``"calibration_factor"``; ``"hyper_parameters"``, ``"edges"`` and
-      ``"cross_validation"`` of the search; ``"times"`` in seconds; ``"versions"``, ``"machine"``,
+      ``"cross_validation"`` of the search; ``"times"`` in seconds, of which ``"reused"`` are those
+      of training that another method's search had done; ``"versions"``, ``"machine"``,
       ``"command"``;
     - whatever else the run wants to keep.
 

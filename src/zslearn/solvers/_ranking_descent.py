@@ -8,7 +8,6 @@ the S × D table V, whatever the number of attributes is.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -58,14 +57,14 @@ class Descent:
         """Visit every row once."""
         self.n_epochs += 1
         step = self.step / self.n_epochs**self.power_t
-        order = self.rng.permutation(len(self.y))
+        self._visit_all(self.rng.permutation(len(self.y)), step)
+
+    def _visit_all(self, order: NDArray[np.intp], step: float) -> None:
+        """Visit rows in some order, a batch at a time."""
         with one_blas_thread():
             for start in range(0, len(order), self.batch_size):
-                self._visit(order[start : start + self.batch_size], step)
-
-    def _visit(self, rows: NDArray[np.intp], step: float) -> None:
-        """Take one step down the loss of the rows of a batch."""
-        self._descend(self.X[rows], self.y[rows], step)
+                rows = order[start : start + self.batch_size]
+                self._descend(self.X[rows], self.y[rows], step)
 
     def _descend(self, X: AnyFloats, y: NDArray[np.intp], step: float) -> None:
         """Take one step down the loss of a batch."""
@@ -113,7 +112,9 @@ class BilinearDescent(Descent):
 
     def _descend(self, X: AnyFloats, y: NDArray[np.intp], step: float) -> None:
         _, slope = self.loss((X @ self.V.T) @ self.gram, y)
-        self.V -= (step * slope).T @ X
+        # Rows that violate nothing add zeros.
+        active = slope.any(axis=1)
+        self.V -= (step * slope[active]).T @ X[active]
 
 
 class WorstViolatorDescent(BilinearDescent):
@@ -177,9 +178,9 @@ class LatentDescent(Descent):
         n_maps, self.n_classes = len(start), len(signatures)
         self.P = self.signatures @ np.swapaxes(self.start, 1, 2)
         self.V = np.zeros((n_maps * self.n_classes, X.shape[1]), dtype=X.dtype)
-        # What a batch changes: room that is used again and again.
+        # What a batch changes, and a spare row: room that is used again and again.
         most = min(2 * self.batch_size, len(self.V))
-        self._change = np.empty((most, X.shape[1]), dtype=X.dtype)
+        self._change = np.empty((most + 1, X.shape[1]), dtype=X.dtype)
         self._touched = np.empty(2 * len(self.V), dtype=np.intp)
 
     @property
@@ -188,20 +189,16 @@ class LatentDescent(Descent):
         V = self.V.reshape(len(self.start), self.n_classes, -1)
         return self.start + np.swapaxes(V, 1, 2) @ self.signatures
 
-    def _visit(self, rows: NDArray[np.intp], step: float) -> None:
-        from zslearn.solvers._latent_steps import latent_step
+    def _visit_all(self, order: NDArray[np.intp], step: float) -> None:
+        from zslearn.solvers._latent_steps import latent_epoch
 
-        y = self.y[rows]
+        y = self.y[order]
+        # The same numbers as if they were drawn batch by batch.
         other = self._negatives(y)
-        count = latent_step(
-            self.X, rows, y, other, self.P, self.V, step, self._change, self._touched
-        )
-        # Ascending, and so a map at a time.
-        which, classes = np.divmod(self._touched[:count], self.n_classes)
-        ends = np.searchsorted(which, np.arange(len(self.P) + 1))
-        for k, (first, last) in enumerate(pairwise(ends.tolist())):
-            if last > first:
-                self.P[k] += self.gram[:, classes[first:last]] @ self._change[first:last]
+        latent_epoch(
+            self.X, order, y, other, self.P, self.V, self.gram, step, self.batch_size,
+            self._change, self._touched,
+        )  # fmt: skip
 
     def _negatives(self, y: NDArray[np.intp]) -> NDArray[np.intp]:
         """Another class for each row, drawn evenly."""

@@ -21,7 +21,9 @@ _lines: dict[Any, str] = {}
 _FAST = {"nnan", "nsz", "contract", "reassoc", "arcp"}
 
 
-def jit(what: str | None = None, *, fast: bool = False) -> Callable[[_Function], _Function]:
+def jit(
+    what: str | None = None, *, fast: bool | set[str] = False
+) -> Callable[[_Function], _Function]:
     """Decorate a function that Python calls, to be compiled at its first call.
 
     What is compiled is kept in Numba's cache; where there is no folder for one that can be written,
@@ -32,8 +34,9 @@ def jit(what: str | None = None, *, fast: bool = False) -> Callable[[_Function],
     what : str, optional
         The function in words, for a line at level INFO of the logger "zslearn" when it is compiled.
         By default none is written.
-    fast : bool, default=False
-        Whether sums may be reordered and NaN need not be thought of.
+    fast : bool or set of str, default=False
+        Whether sums may be reordered and NaN need not be thought of; or LLVM's names of what may be
+        done: "contract" rounds a product and the sum that it enters once, "reassoc" reorders sums.
 
     Returns
     -------
@@ -61,7 +64,7 @@ def jit(what: str | None = None, *, fast: bool = False) -> Callable[[_Function],
     return decorate
 
 
-def jit_inner(*, fast: bool = False) -> Callable[[_Function], _Function]:
+def jit_inner(*, fast: bool | set[str] = False) -> Callable[[_Function], _Function]:
     """Decorate a function that only compiled functions call.
 
     It becomes part of its caller: without a cache of its own and without the code that Python would
@@ -69,7 +72,7 @@ def jit_inner(*, fast: bool = False) -> Callable[[_Function], _Function]:
 
     Parameters
     ----------
-    fast : bool, default=False
+    fast : bool or set of str, default=False
         As for `jit`.
 
     Returns
@@ -87,9 +90,10 @@ def jit_inner(*, fast: bool = False) -> Callable[[_Function], _Function]:
     return decorate
 
 
-def _options(fast: bool) -> dict[str, Any]:
+def _options(fast: bool | set[str]) -> dict[str, Any]:
     # Divisions by zero give infinity as in NumPy: to raise an error would need code at each.
-    return {"nogil": True, "error_model": "numpy", "fastmath": _FAST if fast else False}
+    allowed = _FAST if fast is True else fast
+    return {"nogil": True, "error_model": "numpy", "fastmath": allowed}
 
 
 def _announce(dispatcher: Any, line: str) -> None:
