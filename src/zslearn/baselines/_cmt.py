@@ -18,13 +18,20 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
+from zslearn._version import __version__
 from zslearn.base import Training, ZeroShotClassifier
 from zslearn.baselines import _early_stopping
-from zslearn.baselines._cmt_memory import NetworkMemory, seconds_saved
-from zslearn.baselines._cmt_network import Network, NetworkProblem, train
+from zslearn.baselines._cmt_network import (
+    Network,
+    NetworkProblem,
+    TrainedPath,
+    descend,
+    networks_at,
+    train,
+)
 from zslearn.baselines._early_stopping import HeldOutClasses, on_one_path
 from zslearn.scoring import ScoreFunction
-from zslearn.utils import Array, Floats
+from zslearn.utils import Array, Floats, keeps_fits, kept_fit
 
 _PARAMETERS = f"""
 hidden_size : int, default=100
@@ -41,9 +48,6 @@ tol : float, default=1e-6
     Training ends when a step lowers the objective by less than this share of it.
 random_state : int, RandomState instance or None, default=0
     Decides the first weights, and what is held out.
-memory : str, optional
-    A folder where trained networks are kept, by all that they depend on: CMT and CMT* with the same
-    hyper-parameters of the network then train it once. It takes two gigabytes at most.
 """
 
 _ATTRIBUTES = f"""
@@ -115,7 +119,6 @@ class CMT(ZeroShotClassifier):
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "random_state": ["random_state"],
-        "memory": [str, None],
     }
 
     grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
@@ -143,7 +146,6 @@ class CMT(ZeroShotClassifier):
         validation_fraction: float = 0.2,
         tol: float = 1e-6,
         random_state: int | np.random.RandomState | None = 0,
-        memory: str | None = None,
         feature_norm: str | None = "l2",
         signature_scale: str | float = "seen",
     ) -> None:
@@ -155,7 +157,6 @@ class CMT(ZeroShotClassifier):
         self.validation_fraction = validation_fraction
         self.tol = tol
         self.random_state = random_state
-        self.memory = memory
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
@@ -190,25 +191,15 @@ class CMT(ZeroShotClassifier):
             fit_intercept=self.fit_intercept,
         )
         start = problem.start(self.hidden_size, np.random.RandomState(seed))
-        memory = None if watch is not None else self._memory(training, start)
-        return train(problem, start, stops, self.tol, watch, memory)
-
-    def _memory(self, training: Training, start: Floats) -> NetworkMemory | None:
-        """Where the path of training from some weights is kept."""
-        if self.memory is None:
-            return None
-        data = training.X, training.y, training.signatures
-        return NetworkMemory(self.memory, *data, start, self.alpha, self.fit_intercept, self.tol)
-
-    def seconds_saved(self) -> float:
-        """What had been spent on the networks that were taken from `memory` since the last call.
-
-        Returns
-        -------
-        float
-            Seconds of training, of all estimators and processes that share the folder.
-        """
-        return 0.0 if self.memory is None else seconds_saved(self.memory)
+        if watch is not None or not keeps_fits(training.X):
+            return train(problem, start, stops, self.tol, watch)
+        # CMT* has the same network beside what else it learns.
+        parts = "CMT's path", __version__, training.X, training.y, training.signatures, start
+        options = self.alpha, self.fit_intercept, self.tol, sorted(set(stops))
+        path = kept_fit(
+            (*parts, *options), lambda: descend(problem, start, stops, self.tol).arrays()
+        )
+        return networks_at(problem, TrainedPath.of(path), stops)
 
     def _stop(self, training: Training, seed: int, rng: np.random.RandomState) -> int:
         """The number of steps; with `early_stopping`, where classes held out fare best."""

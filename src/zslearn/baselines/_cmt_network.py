@@ -25,7 +25,6 @@ and :math:`A_y` over the samples; :math:`b_1` is searched as one more column of 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
@@ -36,7 +35,6 @@ import scipy.optimize
 import scipy.sparse
 from numpy.typing import NDArray
 
-from zslearn.baselines._cmt_memory import NetworkMemory, TrainedPath
 from zslearn.solvers import mean_square_distance
 from zslearn.utils import Array, Floats, is_foreign, move_like, row_blocks, to_numpy
 
@@ -69,6 +67,32 @@ class Network(NamedTuple):
         first, second = (move_like(coef, X) for coef in self.coefs)
         inner, outer = (move_like(intercept, X)[None, :] for intercept in self.intercepts)
         return xp.tanh(X @ first + inner) @ second + outer
+
+
+class TrainedPath(NamedTuple):
+    """First layers along one path of training.
+
+    Parameters
+    ----------
+    layers : dict of int to ndarray of shape (n_hidden, n_weights)
+        By the number of steps, those of the last step among them.
+    n_iter : int
+        Steps of the whole path.
+    """
+
+    layers: dict[int, Floats]
+    n_iter: int
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The path as arrays, to be kept."""
+        steps = sorted(self.layers)
+        return {"steps": np.array(steps), "layers": np.stack([self.layers[s] for s in steps])}
+
+    @classmethod
+    def of(cls, arrays: dict[str, NDArray[Any]]) -> TrainedPath:
+        """A path that was kept."""
+        steps = arrays["steps"].tolist()
+        return cls(dict(zip(steps, arrays["layers"], strict=True)), steps[-1])
 
 
 class NetworkProblem:
@@ -250,7 +274,6 @@ def train(
     stops: Collection[int],
     tol: float,
     watch: Callable[[Network], None] | None = None,
-    memory: NetworkMemory | None = None,
 ) -> dict[int, Network]:
     """One path of L-BFGS, and the network at some of its steps.
 
@@ -267,33 +290,32 @@ def train(
         stops then get the last network.
     watch : callable, optional
         Called with the network after every step.
-    memory : NetworkMemory, optional
-        Where the path may lie, or is kept; not for one that is watched.
 
     Returns
     -------
     dict of int to Network
         One per stop; those that end at the same step share one network.
     """
-    path = None if memory is None else memory.recall(stops)
-    if path is None:
-        path = _descend(problem, start, stops, tol, watch)
-        if memory is not None:
-            memory.keep(path)
+    return networks_at(problem, descend(problem, start, stops, tol, watch), stops)
+
+
+def networks_at(
+    problem: NetworkProblem, path: TrainedPath, stops: Collection[int]
+) -> dict[int, Network]:
+    """The networks of a path, one per stop; see :func:`train`."""
     ends = {stop: min(stop, path.n_iter) for stop in stops}
     networks = {end: problem.network(path.layers[end], end) for end in set(ends.values())}
     return {stop: networks[end] for stop, end in ends.items()}
 
 
-def _descend(
+def descend(
     problem: NetworkProblem,
     start: Floats,
     stops: Collection[int],
     tol: float,
-    watch: Callable[[Network], None] | None,
+    watch: Callable[[Network], None] | None = None,
 ) -> TrainedPath:
     """The path of L-BFGS; see :func:`train`."""
-    began = time.perf_counter()
     kept: dict[int, Floats] = {}
     last = start, 0
 
@@ -315,7 +337,7 @@ def _descend(
     )
     theta, n_iter = last
     kept[n_iter] = theta
-    return TrainedPath(kept, n_iter, n_iter < max(stops), time.perf_counter() - began)
+    return TrainedPath(kept, n_iter)
 
 
 def _positive(scale: float) -> float:

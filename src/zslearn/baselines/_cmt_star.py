@@ -146,7 +146,6 @@ class CMTStar(CMT):
         random_state: int | np.random.RandomState | None = 0,
         seen_share: float = 0.8,
         threshold: str = "class",
-        memory: str | None = None,
         feature_norm: str | None = "l2",
         signature_scale: str | float = "seen",
     ) -> None:
@@ -159,7 +158,6 @@ class CMTStar(CMT):
             validation_fraction=validation_fraction,
             tol=tol,
             random_state=random_state,
-            memory=memory,
             feature_norm=feature_norm,
             signature_scale=signature_scale,
         )

@@ -76,12 +76,11 @@ def tune_and_measure(
         results["unseen_classes"] = [str(label) for label in data.unseen_classes.tolist()]
         results["curve"] = compact_curve(*seen_unseen_curve(**vars(generalized)))
     results["cross_validation"] = _cross_validation(search)
-    # Their time is that of the run that computed them.
-    results["shared_fits"] = int(getattr(search, "n_read_fits_", 0))
     results["times"] = {"tune_and_fit": tuned - start, "measure": time.perf_counter() - tuned}
-    if reused := getattr(search, "reused_time_", 0.0):
-        # Training that the search of another method had done.
-        results["times"]["reused"] = reused
+    # What the search of another method had computed, and the seconds that it took there.
+    results["shared_fits"] = search.n_read_fits_
+    if search.n_read_fits_:
+        results["times"]["reused"] = search.reused_time_
     return results
 
 

@@ -36,7 +36,6 @@ from zslearn.experiments._tuning import (
     tune_in_two_steps,
     tune_on_exemplars,
     tune_on_means,
-    tune_with_memory,
     tune_without,
 )
 from zslearn.model_selection import ZeroShotSearchCV
@@ -110,8 +109,8 @@ def _methods() -> Iterator[Method]:
     yield Method("DAP", DAP, check=partial(_check_attributes, "DAP"))
     yield Method("IAP", IAP, check=partial(_check_attributes, "IAP"))
     yield Method("HAT", partial(HAT, "cluster"), check=partial(_check_attributes, "HAT"))
-    yield Method("CMT", CMT, tune_with_memory)
-    yield Method("CMT*", CMTStar, tune_with_memory)
+    yield Method("CMT", CMT)
+    yield Method("CMT*", CMTStar)
     yield Method("DeViSE", DeViSE)
     yield Method("ConSE", ConSE)
     yield Method("ALE", ALE)
@@ -163,11 +162,10 @@ def _original_forms() -> Iterator[Method]:
         ),
         ("BiDiLEL (original)", partial(BiDiLEL, placement="joint"), ["placement"]),
         ("IAP (SVM, Platt)", partial(IAP, probabilities="platt"), []),
+        ("CMT* (common cutoff)", partial(CMTStar, threshold="common"), []),
     ]
     for name, make, kept in forms:
         yield Method(name, make, tune_without(*kept), in_default=False)
-    common = partial(CMTStar, threshold="common")
-    yield Method("CMT* (common cutoff)", common, tune_with_memory, in_default=False)
 
 
 def _generators() -> Iterator[Method]:

@@ -18,7 +18,7 @@ from zslearn.experiments._protocol import GRIDS, PROTOCOLS, Protocol, authors_pr
 from zslearn.experiments._record_checks import RECORD_SCHEMA
 from zslearn.experiments._records import read_record
 from zslearn.experiments._summary import is_class_split
-from zslearn.experiments._tuning import tune_at_once, tune_with_memory
+from zslearn.experiments._tuning import tune_at_once
 from zslearn.utils import fingerprint, name_some, to_numpy, warn_user
 
 
@@ -87,7 +87,7 @@ class Run:
     def check(self) -> None:
         """Raise an error where it is known beforehand that the run must fail."""
         estimator = self.method.make()
-        if self.method.tune in (tune_at_once, tune_with_memory):
+        if self.method.tune is tune_at_once:
             named_grid(estimator, self.grid)
         if self.method.check is not None:
             self.method.check(self.data)

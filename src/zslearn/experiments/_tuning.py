@@ -118,38 +118,6 @@ def tune_without(
     return tune
 
 
-def tune_with_memory(
-    estimator: Any, data: ZeroShotDataset, options: TuningOptions
-) -> ZeroShotSearchCV:
-    """Search the grid of a method that has a `memory` for what other methods train as well.
-
-    Parameters
-    ----------
-    estimator : CMT or CMTStar
-        The method.
-    data : ZeroShotDataset
-        Of which the training part is used.
-    options : TuningOptions
-        Setting, grid and folds. What is trained lies in a folder of `options.shared`.
-
-    Returns
-    -------
-    ZeroShotSearchCV
-        Fitted on the training part. Its `reused_time_` is the seconds that another method's search
-        had taken to train what was found in the folder.
-    """
-    if options.shared is None:
-        return tune_at_once(estimator, data, options)
-    estimator = clone(estimator).set_params(memory=str(options.shared / "networks"))
-    # Of searches before this one.
-    estimator.seconds_saved()
-    search = tune_at_once(estimator, data, options)
-    search.reused_time_ = estimator.seconds_saved()
-    # The folder goes when the run ends.
-    search.estimator_.set_params(memory=None)
-    return search
-
-
 def tune_on_exemplars(
     estimator: Any, data: ZeroShotDataset, options: TuningOptions
 ) -> ZeroShotSearchCV:
@@ -288,7 +256,7 @@ def tune_with_views(
     if not isinstance(data.signatures, MultiSignatures):
         return tune(estimator, data, options)
     best: ZeroShotSearchCV | None = None
-    reused = 0.0
+    n_read, seconds = 0, 0.0
     for weights in simplex_lattice(len(data.signatures.views)):
         name = "-".join(f"{weight:.2f}" for weight in weights)
         of_weights = replace(
@@ -299,12 +267,12 @@ def tune_with_views(
         weighed = data.with_signatures(data.signatures.with_weights(weights))
         search = tune(clone(estimator), weighed, of_weights)
         search.best_params_ = {"weights": weights, **search.best_params_}
-        reused += getattr(search, "reused_time_", 0.0)
+        n_read += search.n_read_fits_
+        seconds += search.reused_time_
         if best is None or search.best_score_ > best.best_score_:
             best = search
     assert best is not None
-    if reused:
-        best.reused_time_ = reused
+    best.n_read_fits_, best.reused_time_ = n_read, seconds
     return best
 
 
@@ -342,6 +310,7 @@ def _joined(first: ZeroShotSearchCV, second: ZeroShotSearchCV) -> ZeroShotSearch
     second.best_params_ = first.best_params_ | second.best_params_
     second.edges_ = first.edges_ | second.edges_
     second.n_read_fits_ += first.n_read_fits_
+    second.reused_time_ += first.reused_time_
     return second
 
 

@@ -49,11 +49,14 @@ class FoldResult:
         Settings that failed, with the reason.
     n_read_fits : int, default=0
         Fits that were read, as another search had computed them.
+    reused_time : float, default=0.0
+        Seconds that these had taken.
     """
 
     scores: dict[str, Floats]
     failures: dict[int, str]
     n_read_fits: int = 0
+    reused_time: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,9 @@ class FoldTask:
                 self.checkpoint.write()
         kept = [*self.names, *TIMES, TIED]
         scores = self.checkpoint.table(len(self.settings), kept)
-        return FoldResult(scores, failures, 0 if kept_fits is None else kept_fits.n_read)
+        if kept_fits is None:
+            return FoldResult(scores, failures)
+        return FoldResult(scores, failures, kept_fits.n_read, kept_fits.seconds)
 
     def _fit_or_halve(
         self,

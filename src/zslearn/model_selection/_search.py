@@ -93,9 +93,9 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         on from there; another search does not read them.
     memory : path, optional
         A folder where fits are kept that several searches have in common, such as the softmax
-        regressions of ConSE, whatever the classes' signatures are. They go by the content of all
-        that they depend on, and half a gigabyte at most is kept. Whoever names the folder removes
-        it.
+        regressions of ConSE, whatever the classes' signatures are, or the networks of CMT and CMT*.
+        They go by the content of all that they depend on, and two gigabytes at most are kept.
+        Whoever names the folder removes it.
     progress : bool, default=False
         Whether a bar shows how far the search is, and the time left: in a terminal, or below the
         cell of a notebook.
@@ -156,7 +156,9 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
     refit_time_ : float
         Seconds to fit `estimator_`.
     n_read_fits_ : int
-        Fits that were read from `memory`, and whose time is in no time given here.
+        Fits that were read from `memory`, and whose time is in no other time given here.
+    reused_time_ : float
+        Seconds that these had taken when they were computed.
     <attributes of every wrapper>
 
     See Also
@@ -265,7 +267,9 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
             best = with_setting(as_zero_shot(self.estimator), fresh.best_params_)
             with keeping_fits(self.memory) as kept:
                 fresh.estimator_ = fit_weighted(best, X, y, signatures, weights)
-            fresh.n_read_fits_ += 0 if kept is None else kept.n_read
+            if kept is not None:
+                fresh.n_read_fits_ += kept.n_read
+                fresh.reused_time_ += kept.seconds
             fresh.refit_time_ = time.perf_counter() - chosen
             fresh._rescale(X)
         say_choice(self, chosen - start)
@@ -291,6 +295,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         self.bias_ = 0.0
         self.temperature_ = chosen_temperature(self.temperature, ())
         self.best_index_ = self.n_read_fits_ = 0
+        self.reused_time_ = 0.0
         self.edges_: dict[str, Edge] = {}
         nothing_to_choose = len(settings) == 1 and self.setting == "zsl"
         if signatures is None or len(seen) < FEWEST_CLASSES or nothing_to_choose:
@@ -324,6 +329,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
             names.append("temperature")
         results = self._run_folds(X, y, weights, table, folds, settings, scorers, names)
         self.n_read_fits_ = sum(result.n_read_fits for result in results)
+        self.reused_time_ = sum(result.reused_time for result in results)
         name = type(self.estimator).__name__
         warn_of_failures(name, results, settings, self.error_score)
         score = np.nan if self.error_score == "raise" else float(self.error_score)

@@ -7,6 +7,7 @@ would be computed.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -21,7 +22,9 @@ from zslearn.utils._array_cache import DamagedCacheError, read_arrays, write_arr
 from zslearn.utils._fingerprint import fingerprint
 
 #: A folder holds no more than this, in bytes.
-MAX_KEPT_BYTES = 1 << 29
+MAX_KEPT_BYTES = 1 << 31
+# Beside the arrays of a fit: the seconds that it took.
+_SECONDS = "seconds to fit"
 
 
 @dataclass
@@ -34,10 +37,13 @@ class KeptFits:
         Made when the first fit is written.
     n_read : int, default=0
         Fits that were read instead of computed.
+    seconds : float, default=0.0
+        What these had taken.
     """
 
     folder: Path
     n_read: int = 0
+    seconds: float = 0.0
 
     def get(
         self, parts: tuple[Any, ...], compute: Callable[[], dict[str, NDArray[Any]]]
@@ -47,14 +53,17 @@ class KeptFits:
         # What cannot be read is computed, as if it were not there.
         with contextlib.suppress(FileNotFoundError, DamagedCacheError):
             arrays = read_arrays(path)
+            self.seconds += float(arrays.pop(_SECONDS))
             self.n_read += 1
             return arrays
+        start = time.perf_counter()
         arrays = compute()
+        seconds = np.asarray(time.perf_counter() - start)
         size = sum(array.nbytes for array in arrays.values())
         if self._n_bytes() + size <= MAX_KEPT_BYTES:
             # Nothing but time is lost where the disk is full.
             with contextlib.suppress(OSError):
-                write_arrays(path, arrays)
+                write_arrays(path, arrays | {_SECONDS: seconds})
         return arrays
 
     def _n_bytes(self) -> int:
@@ -80,7 +89,7 @@ def keeping_fits(folder: str | PathLike[str] | None) -> Iterator[KeptFits | None
     Yields
     ------
     KeptFits or None
-        Which counts the fits that were read.
+        Which counts the fits that were read, and their time.
 
     Examples
     --------
