@@ -109,6 +109,7 @@ class VAEGANGenerator(AdversarialGenerator):
     }
 
     grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
+        "paper": {"n_epochs": [300, 250, 200, 150, 100, 75, 50, 25]},
         "fast": {"n_epochs": [300, 200, 100, 50]},
     }
 

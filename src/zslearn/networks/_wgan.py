@@ -95,6 +95,7 @@ class WGANGenerator(AdversarialGenerator):
     }
 
     grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
+        "paper": {"n_epochs": [56, 49, 42, 35, 28, 21, 14, 7]},
         "fast": {"n_epochs": [56, 42, 28, 14]},
     }
 
