@@ -46,6 +46,10 @@ class SignatureKernel:
         1/σ².
     """
 
+    gamma: float
+    values: Floats
+    vectors: Floats
+
     def __init__(self, seen: Signatures, gamma: float) -> None:
         self.seen = seen
         self.gamma = gamma
@@ -72,6 +76,10 @@ class LayeredKernel:
     first : ClassProcess
         The first layer. Its width serves both kernels.
     """
+
+    gamma: float
+    values: Floats
+    vectors: Floats
 
     def __init__(self, first: ClassProcess) -> None:
         kernel = first.kernel
@@ -122,6 +130,9 @@ class ClassProcess:
     alpha : float
         Variance of what signatures do not tell, in units of the signal's.
     """
+
+    kernel: SignatureKernel | LayeredKernel
+    coef: Floats
 
     def __init__(
         self,
