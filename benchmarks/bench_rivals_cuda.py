@@ -2,10 +2,13 @@
 
 One JSON line per method, seed and classifier, as each is done; every fit runs in a process of its
 own, several at a time. Where recording a training step as a CUDA graph fails, the fit is run again
-without.
+without. With --tune-epochs the number of epochs is chosen by AUSUC on seen classes that are left
+out, in five folds of one training run each, and trained for on all seen classes. --collect puts
+such lines into the results beside this script.
 
     python benchmarks/bench_rivals_cuda.py --data CUB --signatures sent_splits.mat:att \
-        --methods Class-Norm CADA-VAE f-CLSWGAN f-VAEGAN-D2 --seeds 0 1 2 3 4 --jobs 3
+        --methods Class-Norm CADA-VAE f-CLSWGAN f-VAEGAN-D2 --seeds 0 1 2 3 4 --jobs 3 > lines
+    python benchmarks/bench_rivals_cuda.py --collect lines
 """
 
 from __future__ import annotations
@@ -16,11 +19,16 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 METHODS = ("Class-Norm", "CADA-VAE", "f-CLSWGAN", "f-VAEGAN-D2")
+#: What the results call a kind of signatures that a data set names by its file.
+KINDS = {"sent_splits": "sentences"}
+#: Behind the name of a method whose epochs were chosen.
+TUNED = ", epochs tuned"
 #: What learns from generated features: name in the output → setting of GeneratedFeatures.
 CLASSIFIERS: dict[str, dict[str, Any]] = {
     "softmax": {},
@@ -37,6 +45,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--methods", nargs="+", default=METHODS, choices=METHODS)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     parser.add_argument("--epochs", type=int, help="instead of the published number")
+    parser.add_argument("--tune-epochs", action="store_true", help="by seen classes left out")
+    parser.add_argument("--collect", nargs="+", type=Path, metavar="FILE", help="lines to keep")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--jobs", type=int, default=3, help="fits at the same time")
     parser.add_argument("--limit", type=float, default=480.0, help="no fit starts after it")
@@ -48,6 +58,9 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     """Run every fit, some at a time."""
     options = parse()
+    if options.collect:
+        collect(options.collect)
+        return
     if options.one:
         measure(options, options.one[0], int(options.one[1]))
         return
@@ -71,6 +84,34 @@ def main() -> None:
     print(json.dumps({"seconds in all": round(time.monotonic() - start, 1)}), flush=True)
 
 
+def collect(files: list[Path]) -> None:
+    """Put lines into the results; of one method, data, seed and classifier the latest stays."""
+    path = Path(__file__).parent / "results" / "rivals_cuda.json"
+    results = json.loads(path.read_text(encoding="utf-8"))
+    names = ("data", "signatures", "method", "seed", "classifier")
+    rows = {tuple(row[name] for name in names): row for row in results["rows"]}
+    for file in files:
+        for line in file.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line) if line.startswith("{") else {}
+            if "T1" in row:
+                row["signatures"] = KINDS.get(row["signatures"], row["signatures"])
+                rows[tuple(row[name] for name in names)] = row
+    # As methods are listed, so that tables have one order.
+    order = [*METHODS, *(f"{method}{TUNED}" for method in METHODS)]
+    results["rows"] = sorted(
+        rows.values(),
+        key=lambda row: (
+            row["data"],
+            row["signatures"],
+            order.index(row["method"]),
+            row["classifier"],
+            row["seed"],
+        ),
+    )
+    text = json.dumps(results, indent=1, ensure_ascii=False)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
 def measure(options: argparse.Namespace, method: str, seed: int) -> None:
     """Fit one method with one seed, and measure it; a generator under each classifier."""
     import torch
@@ -83,6 +124,9 @@ def measure(options: argparse.Namespace, method: str, seed: int) -> None:
     X = torch.as_tensor(np.array(data.X_train), dtype=torch.float32, device=options.device)
     model = make(options, method, seed)
     settings = CLASSIFIERS if isinstance(model, GeneratedFeatures) else {"": {}}
+    if options.tune_epochs:
+        tuned(model, X, data, seed, f"{method}{TUNED}")
+        return
     clock = time.monotonic()
     grid = model.fit_grid(
         X, data.y_train, signatures=data.signatures, settings=list(settings.values())
@@ -102,6 +146,33 @@ def measure(options: argparse.Namespace, method: str, seed: int) -> None:
         }
         print(json.dumps(record), flush=True)
         clock = time.monotonic()
+
+
+def tuned(model: Any, X: Any, data: Any, seed: int, method: str) -> None:
+    """Choose the number of epochs on seen classes that are left out, and measure."""
+    from zslearn.model_selection import GeneralizedClassKFold, ZeroShotSearchCV
+
+    generator = getattr(model, "generator", None)
+    grid = model.grids["epochs"] if generator is None else generator.grids["fast"]
+    prefix = "" if generator is None else "generator__"
+    clock = time.monotonic()
+    search = ZeroShotSearchCV(
+        model,
+        {f"{prefix}{name}": values for name, values in grid.items()},
+        setting="gzsl",
+        cv=GeneralizedClassKFold(5, random_state=seed),
+    ).fit(X, data.y_train, signatures=data.signatures)
+    record = {
+        "data": data.name,
+        "signatures": data.semantic or "attributes",
+        "method": method,
+        "seed": seed,
+        "classifier": "" if generator is None else "softmax",
+        "fit_seconds": round(time.monotonic() - clock, 2),
+        **{name.rpartition("__")[2]: value for name, value in search.best_params_.items()},
+        **results(search.best_estimator_, data),
+    }
+    print(json.dumps(record), flush=True)
 
 
 def load(options: argparse.Namespace) -> Any:

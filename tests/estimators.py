@@ -112,10 +112,13 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"regressor": _mlp()},
         {"estimator": ESZSL()},
         {"estimator": SynC()},
+        {"whiten": 0.3},
+        {"whiten": 0.3, "estimator": ESZSL()},
         {"signature_scale": "all"},
     ],
     "GaussianEXEM": [
         {},
+        {"layers": 1, "trust": 1.0},
         {"variance": "predictive", "n_components": None},
         {"select": "loo"},
         {"temperature": 2.0, "feature_norm": None},

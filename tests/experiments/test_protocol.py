@@ -35,7 +35,9 @@ from zslearn.experiments import (
     tune_in_two_steps,
 )
 from zslearn.experiments._protocol import named_grid
+from zslearn.experiments._tuning import tune_generator, tune_whitened
 from zslearn.model_selection import ClassKFold
+from zslearn.networks import GeneratedFeatures, WGANGenerator
 from zslearn.synthesis import EXEM, SynC
 from zslearn.utils import InputWarning, write_checked_json
 
@@ -424,6 +426,58 @@ def test_two_steps(tiny):
         tune_in_two_steps(
             type("Bare", (SynC,), {"grids": {"fast": {"gamma": [1.0]}}})(), tiny, options
         )
+
+
+def test_whitening_is_tuned_beside_the_rest(tiny):
+    """Of the shrinkages the one with the best score in the folds."""
+    options = TuningOptions("zsl", "fast", ClassKFold(2))
+
+    def plain(estimator, data, of_shrinkage):
+        grid = {"gamma": [0.5, 1.0]}
+        search = of_shrinkage.search(estimator, grid)
+        return search.fit(data.X_train, data.y_train, signatures=data.signatures)
+
+    search = tune_whitened(plain, EXEM(tol=1e-2), tiny, options)
+    scores = {}
+    for whiten in (0.1, 0.3, 0.6):
+        scores[whiten] = plain(EXEM(tol=1e-2, whiten=whiten), tiny, options).best_score_
+    assert search.best_score_ == max(scores.values())
+    assert scores[search.best_params_["whiten"]] == search.best_score_
+    assert search.estimator_.whiten == search.best_params_["whiten"]
+    assert set(search.best_params_) == {"whiten", "gamma"}
+    assert METHODS["EXEM (ESZSL, whitened)"].make().estimator is not None
+    assert "EXEM (ESZSL, whitened)" not in default_methods()
+
+
+def test_checkpoints_of_each_whitening_are_kept_apart(tiny, tmp_path):
+    options = TuningOptions("zsl", "fast", ClassKFold(2), tmp_path / "own", tmp_path / "shared")
+    below = options.under("whiten-0.1")
+    assert below.checkpoint == tmp_path / "own" / "whiten-0.1"
+    assert below.shared == tmp_path / "shared" / "whiten-0.1"
+    assert TuningOptions("zsl", "fast", ClassKFold(2)).under("a").checkpoint is None
+
+
+def test_epochs_of_a_generator_are_tuned(tiny):
+    pytest.importorskip("torch")
+    options = TuningOptions("zsl", "fast", ClassKFold(2))
+
+    class Counted(WGANGenerator):
+        """With a small grid, and a count of its runs."""
+
+        grids: ClassVar = {"fast": {"n_epochs": [2, 1]}}
+        runs: ClassVar = []
+
+        def _train(self, *arguments):
+            self.runs.append(arguments[-1])
+            return super()._train(*arguments)
+
+    estimator = GeneratedFeatures(Counted(4, n_critic=1, n_epochs=2, device="cpu"), n_generated=3)
+    search = tune_generator(estimator, tiny, options)
+    chosen = search.best_params_["generator__n_epochs"]
+    # A run per fold, to the largest number; then the chosen one on all classes.
+    assert Counted.runs == [2, 2, chosen]
+    assert search.estimator_.generator_.n_epochs == chosen
+    assert METHODS["f-CLSWGAN"].tune is tune_generator
 
 
 def test_variants_are_found_and_not_run_by_default():

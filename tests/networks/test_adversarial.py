@@ -211,6 +211,34 @@ def test_unseen_classes_are_recognised(kind, problem):
     assert accuracy > 2 / len(problem.unseen_classes)
 
 
+@pytest.mark.parametrize("kind", [WGANGenerator, VAEGANGenerator])
+def test_one_run_serves_every_number_of_epochs(kind, problem):
+    """The states of one run are what separate fits give, under any classifier."""
+    model = GeneratedFeatures(kind(8, device="cpu", n_epochs=3), "mean", n_generated=6)
+    settings = [{"generator__n_epochs": n} for n in (2, 1, 3)] + [{"n_generated": 4}]
+    runs = []
+    train = kind._train
+    kind._train = lambda *a: runs.append(1) or train(*a)
+    try:
+        fitted = dict(
+            model.fit_grid(
+                problem.X_train, problem.y_train, signatures=problem.signatures, settings=settings
+            )
+        )
+    finally:
+        kind._train = train
+    assert len(runs) == 1
+    assert fitted[2].generator_ is fitted[3].generator_
+    for index, setting in enumerate(settings):
+        alone = clone(model).set_params(**setting)
+        alone.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+        assert fitted[index].generator_.n_epochs == alone.generator_.n_epochs
+        for first, second in zip(
+            fitted[index].generator_.weights_, alone.generator_.weights_, strict=True
+        ):
+            np.testing.assert_array_equal(first, second)
+
+
 def test_seed_of_the_estimator_is_that_of_the_generator(problem):
     def weights(generator, seed):
         model = GeneratedFeatures(clone(generator), "mean", n_generated=2, random_state=seed)

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
 from zslearn.base import Training
@@ -259,6 +260,22 @@ def test_settings_of_the_softmax_share_the_autoencoders(data, monkeypatch):
     )
     assert len(list(grid)) == 4
     assert len(trained) == 2
+
+
+def test_one_run_serves_every_count_of_epochs(data):
+    settings = [{"stop_after": 2}, {"stop_after": 3, "alpha": 1e-2}, {"alpha": 1e-2}]
+    model = CADAVAE(**{**TINY, "max_iter": 4})
+    fitted = dict(
+        model.fit_grid(data.X_train, data.y_train, signatures=data.signatures, settings=settings)
+    )
+    assert [fitted[i].n_iter_ for i in range(3)] == [2, 3, 4]
+    for index, setting in enumerate(settings):
+        alone = clone(model).set_params(**setting)
+        alone.fit(data.X_train, data.y_train, signatures=data.signatures)
+        np.testing.assert_array_equal(
+            fitted[index].decision_function(data.X_test_unseen),
+            alone.decision_function(data.X_test_unseen),
+        )
 
 
 def test_seeds(model, data):

@@ -9,9 +9,11 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from zslearn.base import Training
 from zslearn.datasets import make_zero_shot
+from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.networks import ClassNorm
 
 torch = pytest.importorskip("torch")
@@ -190,6 +192,38 @@ def test_steps_become_smaller_in_the_second_half(data, monkeypatch):
     model = ClassNorm(4, max_iter=4, batch_size=10**6, learning_rate=0.01)
     model.fit(data.X_train, data.y_train, signatures=data.signatures)
     np.testing.assert_allclose(rates, [0.01, 0.01, 0.001, 0.001])
+
+
+def test_one_run_serves_every_count_of_epochs(data, monkeypatch):
+    """The states of one run are what separate fits give, and only as many epochs are trained."""
+    epochs = []
+    batches = networks.DeviceRows.batches
+    monkeypatch.setattr(
+        networks.DeviceRows, "batches", lambda *a, **o: epochs.append(1) or batches(*a, **o)
+    )
+    settings = [{"stop_after": n} for n in (3, 6, 1, None, 3, 40)] + [{"seen_factor": 0.9}]
+    model = ClassNorm(6, max_iter=8, learning_rate=0.01)
+    fitted = dict(
+        model.fit_grid(data.X_train, data.y_train, signatures=data.signatures, settings=settings)
+    )
+    assert len(epochs) == 8
+    assert [fitted[i].n_iter_ for i in range(7)] == [3, 6, 1, 8, 3, 8, 8]
+    for index, setting in enumerate(settings):
+        epochs.clear()
+        alone = clone(model).set_params(**setting)
+        alone.fit(data.X_train, data.y_train, signatures=data.signatures)
+        assert len(epochs) == alone.n_iter_
+        np.testing.assert_array_equal(fitted[index].loss_curve_, alone.loss_curve_)
+        np.testing.assert_array_equal(
+            fitted[index].decision_function(data.X_test_unseen),
+            alone.decision_function(data.X_test_unseen),
+        )
+
+
+def test_a_search_over_epochs_refits_with_the_chosen_count(data):
+    search = ZeroShotSearchCV(ClassNorm(8, max_iter=6), {"stop_after": [6, 2]}, cv=2)
+    search.fit(data.X_train, data.y_train, signatures=data.signatures)
+    assert search.best_estimator_.n_iter_ == search.best_params_["stop_after"]
 
 
 def test_a_fitted_model_holds_no_tensors(model):

@@ -19,6 +19,7 @@ from zslearn.signatures import MultiSignatures, rbf_similarity
 from zslearn.synthesis import ClassStatistics, GaussianEXEM
 from zslearn.synthesis._gaussian_process import (
     ClassProcess,
+    LayeredKernel,
     SignatureKernel,
     posterior,
     signal_variances,
@@ -173,6 +174,74 @@ def test_evidence_and_its_maximum(process):
     np.testing.assert_allclose(process.log_evidence(), total, rtol=1e-8)
 
 
+def test_layered_kernel_is_half_that_of_predicted_means(process):
+    process, means = process
+    signatures = process.kernel.seen
+    new = np.random.default_rng(1).normal(size=(3, 3))
+    kernel = LayeredKernel(process)
+    # Kernel ridge with a ridge of its own in each dimension, written out.
+    below, across = (
+        rbf_similarity(signatures, gamma=0.4),
+        rbf_similarity(new, signatures, gamma=0.4),
+    )
+    ridges = 0.2 + 1 / (5 * process.signal)
+    coef = np.stack(
+        [np.linalg.solve(below + r * np.eye(9), means[:, j]) for j, r in enumerate(ridges)], axis=1
+    )
+    seen, unseen = _prepared(below @ coef), _prepared(across @ coef)
+    scale = np.median(cdist(seen, seen)[np.triu_indices(9, 1)])
+    expected = (across + np.exp(-0.4 * (cdist(unseen, seen) / scale) ** 2)) / 2
+    np.testing.assert_allclose(kernel(new), expected, rtol=1e-9)
+    again = (kernel.vectors * kernel.values) @ kernel.vectors.T
+    np.testing.assert_allclose(again, kernel(signatures), atol=1e-9)
+    assert kernel.gamma == 0.4
+
+
+def test_second_layer_tells_letters_apart_that_look_alike():
+    """Signatures that are all as far apart from each other, of classes in two groups."""
+    rng = np.random.default_rng(0)
+    n, kinds = 24, 12
+    # A class is one of 12 kinds, each its own attribute, in one of two forms. Kinds 0-5 look alike.
+    kind, form = np.arange(n) % kinds, np.arange(n) // kinds
+    signatures = np.concatenate([np.eye(kinds)[kind], 2 * np.eye(2)[form]], axis=1)
+    looks = (
+        rng.normal(size=(2, 30))[(kind >= 6).astype(int)] + 0.3 * rng.normal(size=(kinds, 30))[kind]
+    )
+    kernel = SignatureKernel(signatures, 0.5)
+    layered = LayeredKernel(ClassProcess(kernel, looks - looks.mean(0), np.full(n, 50.0), 0.1))
+    same, other = kernel(signatures)[0, 1], kernel(signatures)[0, 7]
+    np.testing.assert_allclose(same, other)
+    assert layered(signatures)[0, 1] > layered(signatures)[0, 7] + 0.1
+
+
+def test_trust_scales_the_samples_of_seen_classes(problem):
+    model, less = _fit(problem, trust=1.0), _fit(problem, trust=0.1)
+    X, among = problem.X_test_unseen, {"classes": problem.unseen_classes}
+    np.testing.assert_array_equal(model.predict(X, **among), less.predict(X, **among))
+    prior = model._process.leave_one_out()
+    sizes = np.full(20, 24.0)
+    for fitted, share in ((model, 1.0), (less, 0.1)):
+        expected = posterior(prior, share * sizes, model.exemplars_)
+        np.testing.assert_allclose(fitted.seen_means_, expected.means)
+    near = [np.linalg.norm(m.seen_means_ - m.exemplars_) for m in (model, less)]
+    assert near[0] < near[1]
+
+
+def test_settings_share_a_process_and_stay_apart(problem):
+    settings = [{"trust": t, "layers": n} for t in (1.0, 0.2) for n in (1, 2)]
+    fitted = dict(
+        GaussianEXEM().fit_grid(
+            problem.X_train, problem.y_train, signatures=problem.signatures, settings=settings
+        )
+    )
+    assert fitted[0]._process is fitted[2]._process
+    assert fitted[0]._process is not fitted[1]._process
+    X = problem.X_test_seen
+    for index, setting in enumerate(settings):
+        alone = _fit(problem, **setting)
+        np.testing.assert_allclose(fitted[index].decision_function(X), alone.decision_function(X))
+
+
 def test_no_signal_where_class_means_scatter_less_than_samples():
     signal = signal_variances(np.full((8, 1), 0.01), np.full((8, 1), 1.2), noise=0.1)
     assert signal[0] < 1e-6
@@ -232,7 +301,8 @@ def test_seen_classes_have_their_posterior(problem):
     seen = np.isin(model.classes_, model.seen_classes_)
     np.testing.assert_array_equal(means[seen], model.seen_means_)
     np.testing.assert_array_equal(variances[seen], model.seen_variances_)
-    assert (model.seen_variances_ <= 1 / 24 + 1e-12).all()
+    # 24 samples of each class, worth as many independent ones.
+    assert (model.seen_variances_ <= 1 / (24 * model.trust) + 1e-12).all()
     assert (variances[~seen] >= model.alpha_ * model.signal_variances_ * (1 - 1e-9)).all()
 
 
@@ -361,9 +431,9 @@ def test_statistics_tell_no_temperature(problem):
 
 @pytest.mark.parametrize("select", ["loo", "evidence"])
 def test_select_takes_the_best_of_single_settings(problem, select):
-    model = _fit(problem, select=select)
+    model = _fit(problem, select=select, layers=1)
     singles = [
-        _fit(problem, gamma=gamma, alpha=alpha)
+        _fit(problem, gamma=gamma, alpha=alpha, layers=1)
         for gamma in (0.0625, 0.25, 1.0, 4.0, model.gamma_)
         for alpha in (0.003, 0.1, 1.0, model.alpha_)
     ]
@@ -391,8 +461,8 @@ def test_rows_are_embedded_once_per_space(problem):
 
 
 def test_fast_grid_is_small():
-    sizes = [len(values) for values in GaussianEXEM.grids["fast"].values()]
-    assert np.prod(sizes) <= 60
+    parts = GaussianEXEM.grids["fast"]
+    assert sum(np.prod([len(values) for values in part.values()]) for part in parts) <= 80
 
 
 def test_search_and_wrappers_keep_probabilities(problem):
@@ -523,6 +593,9 @@ def test_signatures_that_are_all_alike(problem):
     [
         ({"shrinkage": 0.0}, "shrinkage"),
         ({"alpha": 0.0}, "alpha"),
+        ({"layers": 3}, "layers"),
+        ({"trust": 0.0}, "trust"),
+        ({"trust": 1.5}, "trust"),
         ({"unseen_odds": "even"}, "unseen_odds"),
         ({"temperature": 0.0}, "temperature"),
         ({"select": "cv"}, "select"),

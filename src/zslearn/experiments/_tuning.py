@@ -16,6 +16,9 @@ from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
 from zslearn.signatures import MultiSignatures
 from zslearn.synthesis import exemplar_distance_score
 
+#: Shares of the mean variance that whitening is tried with.
+WHITENING = (0.6, 0.3, 0.1)
+
 
 @dataclass(frozen=True)
 class TuningOptions:
@@ -67,6 +70,14 @@ class TuningOptions:
             "temperature": self.temperature,
         }
         return ZeroShotSearchCV(estimator, grid, **(defaults | options))
+
+    def under(self, name: str) -> TuningOptions:
+        """The same with files in a folder of this name, for one of several searches of a run."""
+        return replace(
+            self,
+            checkpoint=self.checkpoint and self.checkpoint / name,
+            shared=self.shared and self.shared / name,
+        )
 
     def grid_of(self, estimator: Any, *, without: Sequence[str] = ()) -> list[dict[str, Any]]:
         """The values of an estimator's hyper-parameters to search, in one or several parts."""
@@ -163,6 +174,42 @@ def tune_on_exemplars(
     return _joined(regressors, _fit(options.search(chosen, inner_grid), data))
 
 
+def tune_whitened(
+    tune: Callable[[Any, ZeroShotDataset, TuningOptions], ZeroShotSearchCV],
+    estimator: Any,
+    data: ZeroShotDataset,
+    options: TuningOptions,
+) -> ZeroShotSearchCV:
+    """Tune EXEM on whitened features: under each shrinkage, of which the best is kept.
+
+    Parameters
+    ----------
+    tune : callable
+        How EXEM is tuned.
+    estimator : EXEM
+        Its `whiten` is set.
+    data : ZeroShotDataset
+        Of which the training part is used.
+    options : TuningOptions
+        Setting, grid and folds.
+
+    Returns
+    -------
+    ZeroShotSearchCV
+        Of the best shrinkage, which stands in its `best_params_` as "whiten"; of equal ones the
+        first.
+    """
+    best: ZeroShotSearchCV | None = None
+    for shrinkage in WHITENING:
+        of_shrinkage = options.under(f"whiten-{shrinkage}")
+        search = tune(clone(estimator).set_params(whiten=shrinkage), data, of_shrinkage)
+        search.best_params_ = {"whiten": shrinkage, **search.best_params_}
+        if best is None or search.best_score_ > best.best_score_:
+            best = search
+    assert best is not None
+    return best
+
+
 def tune_on_means(
     estimator: Any, data: ZeroShotDataset, options: TuningOptions
 ) -> ZeroShotSearchCV:
@@ -185,16 +232,45 @@ def tune_on_means(
     ZeroShotSearchCV
         The second search, fitted on the training part.
     """
-    generator = estimator.generator
-    grid = [
-        {f"generator__{name}": values for name, values in part.items()}
-        for part in options.grid_of(generator)
-    ]
+    grid = _generator_grid(estimator, options)
     means = clone(estimator).set_params(estimator="mean")
     cv = _conventional(options.cv)
     first = _fit(options.search(means, grid, setting="zsl", cv=cv), data)
     chosen = clone(estimator).set_params(**first.best_params_)
     return _joined(first, _fit(options.search(chosen, options.grid_of(chosen)), data))
+
+
+def tune_generator(
+    estimator: Any, data: ZeroShotDataset, options: TuningOptions
+) -> ZeroShotSearchCV:
+    """Tune the generator of features alone, by the classifier that learns from what it generates.
+
+    Generators that are trained have their number of epochs as grid, which one run per fold serves:
+    early stopping by classes that are left out. The number chosen is trained for on all classes.
+
+    Parameters
+    ----------
+    estimator : GeneratedFeatures
+        Whose generator has grids.
+    data : ZeroShotDataset
+        Of which the training part is used.
+    options : TuningOptions
+        Setting, grid and folds.
+
+    Returns
+    -------
+    ZeroShotSearchCV
+        Fitted on the training part.
+    """
+    return _fit(options.search(estimator, _generator_grid(estimator, options)), data)
+
+
+def _generator_grid(estimator: Any, options: TuningOptions) -> list[dict[str, Any]]:
+    """Values of the generator's hyper-parameters, under their names in the estimator."""
+    return [
+        {f"generator__{name}": values for name, values in part.items()}
+        for part in options.grid_of(estimator.generator)
+    ]
 
 
 def tune_in_two_steps(
@@ -259,11 +335,7 @@ def tune_with_views(
     n_read, seconds = 0, 0.0
     for weights in simplex_lattice(len(data.signatures.views)):
         name = "-".join(f"{weight:.2f}" for weight in weights)
-        of_weights = replace(
-            options,
-            checkpoint=options.checkpoint and options.checkpoint / name,
-            shared=options.shared and options.shared / name,
-        )
+        of_weights = options.under(name)
         weighed = data.with_signatures(data.signatures.with_weights(weights))
         search = tune(clone(estimator), weighed, of_weights)
         search.best_params_ = {"weights": weights, **search.best_params_}

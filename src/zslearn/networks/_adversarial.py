@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from numbers import Integral, Real
 from types import ModuleType
 from typing import Any, ClassVar, Self
@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
@@ -121,6 +121,34 @@ class AdversarialGenerator(BaseEstimator):
         self
             The fitted generator.
         """
+        self._stages(X, y, signatures, [self])
+        return self
+
+    @checks_parameters()
+    def fit_stages(
+        self, X: Array, y: NDArray[np.intp], signatures: Floats, n_epochs: Sequence[int]
+    ) -> list[Self]:
+        """Learn as :meth:`fit` does, for several numbers of epochs, in one run.
+
+        Parameters
+        ----------
+        X, y, signatures : arrays
+            See :meth:`fit`.
+        n_epochs : sequence of int
+            Numbers of epochs.
+
+        Returns
+        -------
+        list of generators
+            One for each number, the same as if it had been fitted alone with it.
+        """
+        copies = [clone(self).set_params(n_epochs=n) for n in n_epochs]
+        return self._stages(X, y, signatures, copies)
+
+    def _stages(
+        self, X: Array, y: NDArray[np.intp], signatures: Floats, models: Sequence[Self]
+    ) -> list[Self]:
+        """Train one network, and give each model its state after the model's epochs."""
         torch = need_torch(type(self).__name__)
         place = training_device(X, self.device)
         if not compat.is_torch_array(X):
@@ -128,20 +156,32 @@ class AdversarialGenerator(BaseEstimator):
         X = X.detach().to(device=place, dtype=torch.float32)
         lowest, highest = X.amin(dim=0), X.amax(dim=0)
         width = torch.where(highest > lowest, highest - lowest, torch.ones_like(lowest))
-        weights = self._train(torch, (X - lowest) / width, np.asarray(y), unit_rows(signatures))
+        scaled, last = (X - lowest) / width, max(model.n_epochs for model in models)
+        run = self._train(torch, scaled, np.asarray(y), unit_rows(signatures), last)
+        for epoch, weights in enumerate(run, start=1):
+            for model in models:
+                if model.n_epochs == epoch:
+                    model._take(learned(weights), *learned([lowest, width]))
+        return list(models)
+
+    def _take(self, weights: list[NDArray[Any]], lowest: NDArray[Any], width: NDArray[Any]) -> None:
+        """Take over a trained network, unless it is none."""
         if not all(np.isfinite(array).all() for array in weights):
             raise ValueError(
                 f"{type(self).__name__} diverged: its weights are not finite. Lower "
                 f"learning_rate={self.learning_rate}."
             )
-        self.weights_ = weights
-        self.lowest_, self.width_ = learned([lowest, width])
-        return self
+        self.weights_, self.lowest_, self.width_ = weights, lowest, width
 
     def _train(
-        self, torch: ModuleType, X: Tensor, y: NDArray[np.intp], signatures: Floats
-    ) -> list[NDArray[Any]]:
-        """Train on scaled features; the generator's weights."""
+        self,
+        torch: ModuleType,
+        X: Tensor,
+        y: NDArray[np.intp],
+        signatures: Floats,
+        n_epochs: int,
+    ) -> Iterator[list[Tensor]]:
+        """Train on scaled features; the generator's weights after each epoch."""
         n_attributes = signatures.shape[1]
         sizes = Sizes(self.n_noise or n_attributes, n_attributes, self.hidden_size, int(X.shape[1]))
         rng, seed = generator(self.random_state)
@@ -170,10 +210,10 @@ class AdversarialGenerator(BaseEstimator):
         work = size * sizes.hidden * (sizes.n_features + n_attributes)
         with training_threads(work):
             repeat = Repeated(torch, step, draw.source) if X.is_cuda else step
-            for _ in epochs(self.n_epochs, self.verbose, type(self).__name__):
+            for _ in epochs(n_epochs, self.verbose, type(self).__name__):
                 for _ in range(-(-len(X) // size)):
                     repeat()
-        return learned(weights)
+                yield weights
 
     def sample(self, signatures: Floats, n_samples: int, random_state: Any = None) -> Array:
         """Draw features of classes; torch is not needed.

@@ -5,7 +5,7 @@ The autoencoders and their loss are in :mod:`zslearn.networks._cada_vae_networks
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn.base import Training, ZeroShotClassifier, alike_but_for
+from zslearn.base import Training, ZeroShotClassifier
 from zslearn.networks import _torch_training as networks
 from zslearn.networks._cada_vae_networks import (
     Autoencoders,
@@ -26,22 +26,14 @@ from zslearn.networks._cada_vae_networks import (
     first_weights,
     loss,
     scale,
+    scheduled,
     two_sizes,
-    warm_up,
 )
 from zslearn.networks._torch_training import DeviceRows
 from zslearn.scoring import ScoreFunction
 from zslearn.solvers import softmax_path
 from zslearn.utils import Array, Floats, row_blocks, to_numpy, unit_rows
 
-# When the weight of a term begins to grow and when it is reached, as shares of the epochs; the
-# authors train for 100.
-_DIVERGENCE_TIME = (0.0, 0.93)
-_CROSS_TIME = (0.21, 0.75)
-_DISTANCE_TIME = (0.06, 0.22)
-# Errors are summed over features, the other terms are not; their weights are the authors', who have
-# so many features.
-_USUAL_FEATURES = 2048
 # The softmax need not be more exact than what the drawn latents leave open.
 _SOFTMAX_TOL = 1e-4
 _PENALTIES = [3e-3, 1e-3, 5e-4, 2e-4, 1e-4]
@@ -90,6 +82,9 @@ class CADAVAE(ZeroShotClassifier):
         Samples of a step.
     max_iter : int, default=100
         Epochs.
+    stop_after : int, optional
+        End after so many epochs of the `max_iter` over which the weights grow. A search over it
+        costs one run per fold: the run goes on, and its state at each count is scored.
     n_seen_latents : int, default=200
         Latents per seen class that the softmax learns from: images drawn from their Gaussians, each
         image several times where there are fewer.
@@ -117,7 +112,7 @@ class CADAVAE(ZeroShotClassifier):
         Latents of training images.
     latent_seed_ : int
         Decides the latents, whenever classes are described.
-    loss_curve_ : ndarray of shape (max_iter,)
+    loss_curve_ : ndarray of shape (n_iter_,)
         Mean loss of each epoch.
     n_iter_ : int
         Epochs.
@@ -165,6 +160,7 @@ class CADAVAE(ZeroShotClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,
         **networks.CONSTRAINTS,
+        **networks.STOP_CONSTRAINT,
         "latent_size": [Interval(Integral, 1, None, closed="left")],
         "encoder_sizes": [tuple, list],
         "decoder_sizes": [tuple, list],
@@ -185,8 +181,10 @@ class CADAVAE(ZeroShotClassifier):
             "latent_size": [32, 64, 128],
             "distance_weight": [4.0, 8.13, 16.0],
             "alpha": _PENALTIES,
+            "stop_after": [100, 75, 50, 25],
         },
-        "fast": {"latent_size": [32, 64], "alpha": _PENALTIES},
+        "fast": {"latent_size": [32, 64], "alpha": _PENALTIES, "stop_after": [100, 60]},
+        "epochs": {"stop_after": [100, 80, 60, 40, 20]},
     }
 
     def __init__(
@@ -201,6 +199,7 @@ class CADAVAE(ZeroShotClassifier):
         learning_rate: float = 1.5e-4,
         batch_size: int = 50,
         max_iter: int = 100,
+        stop_after: int | None = None,
         n_seen_latents: int = 200,
         n_unseen_latents: int = 400,
         alpha: float = 5e-4,
@@ -220,6 +219,7 @@ class CADAVAE(ZeroShotClassifier):
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.max_iter = max_iter
+        self.stop_after = stop_after
         self.n_seen_latents = n_seen_latents
         self.n_unseen_latents = n_unseen_latents
         self.alpha = alpha
@@ -232,19 +232,16 @@ class CADAVAE(ZeroShotClassifier):
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        """One training of the autoencoders serves all variants that differ in the softmax."""
+        """One run serves all variants that differ in the softmax or in where it stops."""
         networks.need_torch("CADAVAE")
-        for group in alike_but_for(variants, *_OF_SOFTMAX):
-            encoded: _Encoded | None = None
-            for variant in group:
-                # A generator as random_state cannot be drawn from twice.
-                if encoded is None or not isinstance(variant.random_state, Integral):
-                    encoded = variant._train(training)
-                variant._take(encoded, training)
-                yield variant
+        for group in networks.shared_runs(variants, *_OF_SOFTMAX, "stop_after", "verbose"):
+            encoded = group[0]._train(training, {networks.last_epoch(model) for model in group})
+            for model in group:
+                model._take(encoded[networks.last_epoch(model)], training)
+                yield model
 
-    def _train(self, training: Training) -> _Encoded:
-        """Train the autoencoders."""
+    def _train(self, training: Training, stops: Set[int]) -> dict[int, _Encoded]:
+        """Train until the last of some counts of epochs; the autoencoders after each of them."""
         encoder_sizes = two_sizes("encoder_sizes", self.encoder_sizes)
         decoder_sizes = two_sizes("decoder_sizes", self.decoder_sizes)
         rng, seed = networks.generator(self.random_state)
@@ -262,28 +259,32 @@ class CADAVAE(ZeroShotClassifier):
         )
         weights = Autoencoders(*(networks.trainable(part, rows.like) for part in start))
         work = self.batch_size * sum(w.numel() for part in weights for w in part)
+        states, curve = {}, np.empty(max(stops))
         with networks.training_threads(work):
-            curve = self._descend(weights, rows, signatures, rng)
-        encoder, signature_encoder, *decoders = (networks.learned(part) for part in weights)
-        return _Encoded(
-            encoder, signature_encoder, (decoders[0], decoders[1]), smallest, width, curve, seed
-        )
+            run = self._epochs(weights, rows, signatures, rng)
+            for epoch in networks.epochs(max(stops), self.verbose, "CADAVAE"):
+                curve[epoch] = next(run)
+                if epoch + 1 in stops:
+                    encoder, other, *decoders = (networks.learned(part) for part in weights)
+                    both = decoders[0], decoders[1]
+                    sofar = curve[: epoch + 1].copy()
+                    states[epoch + 1] = _Encoded(encoder, other, both, smallest, width, sofar, seed)
+        return states
 
-    def _descend(
+    def _epochs(
         self,
         weights: Autoencoders,
         rows: DeviceRows,
         signatures: networks.Tensor,
         rng: np.random.Generator,
-    ) -> Floats:
-        """Change the weights by Adam; give the loss of each epoch."""
+    ) -> Iterator[float]:
+        """Change the weights by Adam; give the loss of each epoch after it."""
         import torch
 
         optimizer = torch.optim.Adam(
             [w for part in weights for w in part], lr=self.learning_rate, amsgrad=True, fused=True
         )
-        curve = np.empty(self.max_iter)
-        for epoch in networks.epochs(self.max_iter, self.verbose, "CADAVAE"):
+        for epoch in range(self.max_iter):
             at = self._loss_weights(epoch, rows.n_features)
             losses = []
             for X, y in rows.batches(self.batch_size, rng):
@@ -295,8 +296,7 @@ class CADAVAE(ZeroShotClassifier):
                 value.backward()
                 optimizer.step()
                 losses.append(value.detach())
-            curve[epoch] = float(torch.stack(losses).mean())
-        return curve
+            yield float(torch.stack(losses).mean())
 
     @property
     def _noise_width(self) -> int:
@@ -304,12 +304,8 @@ class CADAVAE(ZeroShotClassifier):
 
     def _loss_weights(self, epoch: int, n_features: int) -> LossWeights:
         """β, γ and δ in an epoch."""
-        progress, share = epoch / self.max_iter, n_features / _USUAL_FEATURES
-        return LossWeights(
-            self.divergence_weight * share * warm_up(progress, *_DIVERGENCE_TIME),
-            self.cross_weight * warm_up(progress, *_CROSS_TIME),
-            self.distance_weight * share * warm_up(progress, *_DISTANCE_TIME),
-        )
+        full = LossWeights(self.divergence_weight, self.cross_weight, self.distance_weight)
+        return scheduled(full, epoch / self.max_iter, n_features)
 
     def _take(self, encoded: _Encoded, training: Training) -> None:
         """Take over the encoders, and draw latents of the training images."""

@@ -27,6 +27,14 @@ from numpy.typing import NDArray
 from zslearn.networks._torch_training import Tensor, linear, relu, uniform_layer
 from zslearn.utils import Array, move_like, to_numpy
 
+# When the weight of a term begins to grow and when it is reached, as shares of the epochs; the
+# authors train for 100.
+_DIVERGENCE_TIME = (0.0, 0.93)
+_CROSS_TIME = (0.21, 0.75)
+_DISTANCE_TIME = (0.06, 0.22)
+# Errors are summed over features, the other terms are not; their weights are the authors', who have
+# so many features.
+_USUAL_FEATURES = 2048
 # Weights begin at half of Glorot's limit.
 _GAIN = 0.5
 # Below the root of the distance, whose slope is infinite at zero.
@@ -60,6 +68,31 @@ class LossWeights(NamedTuple):
 def warm_up(progress: float, start: float, end: float) -> float:
     """Share of its weight that a term has: none until `start`, all from `end`, linear between."""
     return min(max((progress - start) / (end - start), 0.0), 1.0)
+
+
+def scheduled(full: LossWeights, progress: float, n_features: int) -> LossWeights:
+    """The weights of the terms in the course of training.
+
+    Parameters
+    ----------
+    full : LossWeights
+        Those that are reached, beside 2,048 features.
+    progress : float
+        Share of the epochs that are over.
+    n_features : int
+        How many features there are.
+
+    Returns
+    -------
+    LossWeights
+        Those of the moment.
+    """
+    share = n_features / _USUAL_FEATURES
+    return LossWeights(
+        full.divergence * share * warm_up(progress, *_DIVERGENCE_TIME),
+        full.cross * warm_up(progress, *_CROSS_TIME),
+        full.distance * share * warm_up(progress, *_DISTANCE_TIME),
+    )
 
 
 def first_weights(

@@ -10,9 +10,9 @@ of an image are :math:`s \cos(x, p(a_c))`; their cross-entropy over the seen cla
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence, Set
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import array_api_compat as compat
 import numpy as np
@@ -124,6 +124,15 @@ def loss(
     return cross_entropy(scale * (X @ normalize(made, dim=1).T), y), used
 
 
+class _State(NamedTuple):
+    """A trained network."""
+
+    weights: list[NDArray[Any]]
+    moments: list[tuple[NDArray[Any], ...]]
+    loss_curve: Floats
+    rectify: bool
+
+
 class ClassNorm(ZeroShotClassifier):
     """Class normalisation: a three-layer network makes prototypes of signatures; cosine.
 
@@ -143,6 +152,9 @@ class ClassNorm(ZeroShotClassifier):
         Samples of a step. All seen classes are in every step.
     max_iter : int, default=50
         Epochs.
+    stop_after : int, optional
+        End after so many epochs of the `max_iter` that the learning rate is planned for. A search
+        over it costs one run per fold: the run goes on, and its state at each count is scored.
     rectify : bool or "auto", default="auto"
         Whether prototypes pass through a ReLU, as in the original, whose features have none below
         zero. "auto": where that holds of the training features.
@@ -161,7 +173,7 @@ class ClassNorm(ZeroShotClassifier):
         Running mean and variance of the units of the second layer, before and after its ReLU.
     rectify_ : bool
         Whether prototypes pass through a ReLU.
-    loss_curve_ : ndarray of shape (max_iter,)
+    loss_curve_ : ndarray of shape (n_iter_,)
         Mean loss of each epoch.
     n_iter_ : int
         Epochs.
@@ -207,6 +219,7 @@ class ClassNorm(ZeroShotClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,
         **networks.CONSTRAINTS,
+        **networks.STOP_CONSTRAINT,
         "hidden_size": [Interval(Integral, 1, None, closed="left")],
         "logit_scale": [Interval(Real, 0, None, closed="neither")],
         "alpha": [Interval(Real, 0, None, closed="left")],
@@ -222,8 +235,14 @@ class ClassNorm(ZeroShotClassifier):
             "logit_scale": [10.0, 15.0, 25.0, 40.0],
             "alpha": [0.0, 1e-5, 1e-4, 1e-3],
             "learning_rate": [2e-4, 5e-4, 1e-3],
+            "stop_after": [50, 40, 30, 20, 15, 10, 5],
         },
-        "fast": {"logit_scale": [15.0, 25.0, 40.0], "alpha": [1e-4, 1e-3]},
+        "fast": {
+            "logit_scale": [15.0, 25.0, 40.0],
+            "alpha": [1e-4, 1e-3],
+            "stop_after": [50, 30, 20, 10],
+        },
+        "epochs": {"stop_after": [50, 40, 30, 20, 15, 10, 5]},
     }
 
     def __init__(
@@ -235,6 +254,7 @@ class ClassNorm(ZeroShotClassifier):
         learning_rate: float = 5e-4,
         batch_size: int = 256,
         max_iter: int = 50,
+        stop_after: int | None = None,
         rectify: bool | Literal["auto"] = "auto",
         seen_factor: float = 1.0,
         device: str | None = None,
@@ -249,6 +269,7 @@ class ClassNorm(ZeroShotClassifier):
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.max_iter = max_iter
+        self.stop_after = stop_after
         self.rectify = rectify
         self.seen_factor = seen_factor
         self.device = device
@@ -257,19 +278,38 @@ class ClassNorm(ZeroShotClassifier):
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
-    def _fit(self, training: Training) -> None:
+    @classmethod
+    def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
+        """One run serves all variants that differ in where it stops."""
         networks.need_torch("ClassNorm")
+        for group in networks.shared_runs(variants, "stop_after", "seen_factor", "verbose"):
+            states = group[0]._train(training, {networks.last_epoch(model) for model in group})
+            for model in group:
+                model._take(states[networks.last_epoch(model)])
+                yield model
+
+    def _train(self, training: Training, stops: Set[int]) -> dict[int, _State]:
+        """Train until the last of some counts of epochs; the network after each of them."""
         rng, _ = networks.generator(self.random_state)
         xp = compat.array_namespace(training.X)
-        self.rectify_ = bool(xp.all(training.X >= 0)) if self.rectify == "auto" else self.rectify
+        rectify = bool(xp.all(training.X >= 0)) if self.rectify == "auto" else self.rectify
         rows = DeviceRows(self.embed(training.X), training.y, self.device)
         signatures = networks.tensor(_of_root_norm(training.signatures), rows.like)
         weights = networks.trainable(self._first_weights(rng, training), rows.like)
+        states, curve = {}, np.empty(max(stops))
         with networks.training_threads(len(signatures) * sum(w.numel() for w in weights)):
-            running, self.loss_curve_ = self._train(weights, signatures, rows, rng)
+            run = self._epochs(weights, signatures, rows, rng, rectify)
+            for epoch in networks.epochs(max(stops), self.verbose, "ClassNorm"):
+                running, curve[epoch] = next(run)
+                if epoch + 1 in stops:
+                    parts = networks.learned(weights), [tuple(networks.learned(p)) for p in running]
+                    states[epoch + 1] = _State(*parts, curve[: epoch + 1].copy(), rectify)
+        return states
+
+    def _take(self, state: _State) -> None:
+        """Take over a trained network."""
+        self.weights_, self.moments_, self.loss_curve_, self.rectify_ = state
         self.n_iter_ = len(self.loss_curve_)
-        self.weights_ = networks.learned(weights)
-        self.moments_ = [tuple(networks.learned(pair)) for pair in running]
 
     def _first_weights(self, rng: np.random.Generator, training: Training) -> list[NDArray[Any]]:
         """Layers as torch begins them, the last one narrower (the authors' equation 10)."""
@@ -283,14 +323,15 @@ class ClassNorm(ZeroShotClassifier):
         weights[4] = rng.uniform(-limit, limit, (self.hidden_size, n_features))
         return weights
 
-    def _train(
+    def _epochs(
         self,
         weights: list[Tensor],
         signatures: Tensor,
         rows: DeviceRows,
         rng: np.random.Generator,
-    ) -> tuple[list[Moments], Floats]:
-        """Change the weights by Adam; give the running statistics and the loss of each epoch."""
+        rectify: bool,
+    ) -> Iterator[tuple[list[Moments], float]]:
+        """Change the weights by Adam; after each epoch the running statistics and its loss."""
         import torch
 
         optimizer = torch.optim.Adam(
@@ -299,20 +340,18 @@ class ClassNorm(ZeroShotClassifier):
         running = [
             Moments(torch.zeros_like(weights[3]), torch.ones_like(weights[3])) for _ in range(2)
         ]
-        curve = np.empty(self.max_iter)
-        for epoch in networks.epochs(self.max_iter, self.verbose, "ClassNorm"):
+        for epoch in range(self.max_iter):
             if epoch == int(_DECAY_AFTER * self.max_iter):
                 optimizer.param_groups[0]["lr"] = 0.1 * self.learning_rate
             losses = []
             for X, y in rows.batches(self.batch_size, rng):
                 optimizer.zero_grad()
-                value, used = loss(weights, signatures, X, y, self.logit_scale, bool(self.rectify_))
+                value, used = loss(weights, signatures, X, y, self.logit_scale, rectify)
                 value.backward()
                 optimizer.step()
                 running = [_moved(old, new) for old, new in zip(running, used, strict=True)]
                 losses.append(value.detach())
-            curve[epoch] = float(torch.stack(losses).mean())
-        return running, curve
+            yield running, float(torch.stack(losses).mean())
 
     def embed(self, X: Array) -> Array:
         """Features of unit norm.

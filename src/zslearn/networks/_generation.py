@@ -30,7 +30,7 @@ from zslearn.networks._feature_classifier import (
 from zslearn.networks._gaussian import GaussianGenerator
 from zslearn.scoring import ClassScorer, ScoreFunction
 from zslearn.signatures import SignatureTable
-from zslearn.utils import Array, Floats, move_like, saved_part, take_rows, unit_rows
+from zslearn.utils import Array, Floats, fingerprint, move_like, saved_part, take_rows, unit_rows
 
 
 class GeneratedFeatures(ZeroShotClassifier):
@@ -147,16 +147,17 @@ class GeneratedFeatures(ZeroShotClassifier):
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        """A generator serves every variant that has it and its seed."""
+        """A generator serves every variant that has it and its seed; a run, all its epochs."""
         for variant in variants:
             variant.seed_ = int(check_random_state(variant.random_state).randint(2**31 - 1))
-        for group in alike(variants, "generator", "seed_"):
-            fitted = _seeded(group[0].generator, group[0].seed_)
-            fitted.fit(training.X, training.y, training.signatures)
-            for variant in group:
-                variant.generator_ = fitted
-                variant.X_, variant.y_ = training.X, training.y
-                yield variant
+        for same_run in _same_runs(variants):
+            generators = [group[0].generator for group in same_run]
+            fitted = _fit_generators(generators, same_run[0][0].seed_, training)
+            for group, generator in zip(same_run, fitted, strict=True):
+                for variant in group:
+                    variant.generator_ = generator
+                    variant.X_, variant.y_ = training.X, training.y
+                    yield variant
 
     def generate(self, signatures: Floats) -> Array:
         """Draw features of classes.
@@ -298,6 +299,29 @@ class _DescribedByMethod(NamedTuple):
 
     table: SignatureTable
     estimator: ZeroShotClassifier
+
+
+def _same_runs(variants: Sequence[GeneratedFeatures]) -> list[list[list[GeneratedFeatures]]]:
+    """Variants of one generator; and such groups that differ in its number of epochs alone."""
+    runs: dict[Any, list[list[GeneratedFeatures]]] = {}
+    for group in alike(variants, "generator", "seed_"):
+        generator = group[0].generator
+        if not hasattr(generator, "fit_stages"):
+            runs[id(group)] = [group]
+            continue
+        run = fingerprint(clone(generator).set_params(n_epochs=1)), group[0].seed_
+        runs.setdefault(run, []).append(group)
+    return list(runs.values())
+
+
+def _fit_generators(generators: Sequence[Any], seed: int, training: Training) -> list[Any]:
+    """Copies of generators that differ in the number of epochs, fitted in one run."""
+    first = _seeded(generators[0], seed)
+    samples = training.X, training.y, training.signatures
+    if len(generators) == 1:
+        return [first.fit(*samples)]
+    fitted: list[Any] = first.fit_stages(*samples, [each.n_epochs for each in generators])
+    return fitted
 
 
 def _seeded(generator: Any, seed: int) -> Any:

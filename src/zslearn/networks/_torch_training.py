@@ -12,19 +12,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from numbers import Integral
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 
+from zslearn.base import alike_but_for
 from zslearn.utils import Array, import_optional, move_like, progress_bar, to_numpy
 
 #: A tensor of torch, which may not be installed.
 Tensor = Any
+_Variant = TypeVar("_Variant")
 
 # Rows up to this size move to the device once; larger ones batch by batch.
 _RESIDENT_BYTES = 4 << 30
@@ -36,6 +39,10 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "device": [StrOptions({"cpu", "cuda"}), None],
     "verbose": ["verbose"],
     "random_state": ["random_state"],
+}
+#: The constraint of `stop_after`, where training follows a schedule.
+STOP_CONSTRAINT: dict[str, list[Any]] = {
+    "stop_after": [Interval(Integral, 1, None, closed="left"), None]
 }
 #: Documentation of these.
 PARAMETERS = """
@@ -190,6 +197,33 @@ def epochs(n_epochs: int, verbose: int, what: str) -> Iterator[int]:
         for epoch in range(n_epochs):
             yield epoch
             advance(1)
+
+
+def last_epoch(model: Any) -> int:
+    """How many epochs a network is trained for: `max_iter`, or fewer where `stop_after` says so."""
+    return int(min(model.max_iter, model.stop_after or model.max_iter))
+
+
+def shared_runs(variants: Sequence[_Variant], *names: str) -> Iterator[list[_Variant]]:
+    """Group estimators that one training run serves.
+
+    Parameters
+    ----------
+    variants : sequence of estimators
+        Of one class.
+    *names : str
+        Hyper-parameters that training does not depend on, but for where it stops.
+
+    Yields
+    ------
+    list of estimators
+        One alone where its `random_state` is not a number: such a one cannot be drawn from twice.
+    """
+    for group in alike_but_for(variants, *names):
+        if isinstance(group[0].random_state, Integral):  # type: ignore[attr-defined]
+            yield group
+        else:
+            yield from ([variant] for variant in group)
 
 
 def generator(random_state: Any) -> tuple[np.random.Generator, int]:

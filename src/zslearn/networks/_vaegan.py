@@ -57,8 +57,9 @@ class VAEGANGenerator(AdversarialGenerator):
     adversarial : float, default=10.0
         γ, how much features must pass the critic.
     n_epochs : int, default=300
-        How often the generator has as many batches as make up the training data. It is fixed
-        beforehand: nothing is selected by what comes of it.
+        How often the generator has as many batches as make up the training data. A search over it,
+        as `generator__n_epochs`, costs one run per fold: the run goes on, and its state at each
+        number is scored on the classes left out.
     batch_size : int, default=64
         Rows of a batch.
     learning_rate : float, default=1e-4
@@ -105,6 +106,11 @@ class VAEGANGenerator(AdversarialGenerator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **AdversarialGenerator._parameter_constraints,
         "adversarial": [Interval(Real, 0, None, closed="left")],
+    }
+
+    grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
+        "paper": {"n_epochs": [300, 250, 200, 150, 100, 75, 50, 25]},
+        "fast": {"n_epochs": [300, 200, 100, 50]},
     }
 
     def __init__(

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from zslearn.base import AcceptsSampleWeight, Training, ZeroShotClassifier
+from zslearn.base import AcceptsSampleWeight, Training, ZeroShotClassifier, alike
 from zslearn.scoring import ClassScorer, ScoreFunction
 from zslearn.signatures import Signatures, SignatureTable, SignatureViews, labels_in_order
 from zslearn.synthesis._exem_chunks import LearnsFromChunks
@@ -34,6 +34,7 @@ from zslearn.synthesis._exemplars import (
 )
 from zslearn.synthesis._regressors import KernelNuSVR
 from zslearn.synthesis._statistics import ClassStatistics
+from zslearn.synthesis._whitening import Whitening
 from zslearn.utils import Array, Floats
 
 
@@ -65,6 +66,11 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
         the signatures, or on their RBF kernel where its `kernel` is "precomputed".
     estimator : zero-shot estimator, optional
         The method whose signatures the predicted exemplars become, those of seen classes too.
+    whiten : float, optional
+        Whiten features by the covariance within the seen classes, shrunk to its mean variance by
+        this share ρ in (0, 1], and bring them to unit norm again, before all else. The method in
+        `estimator` then learns from whitened features, too. Not in the paper; see
+        :class:`GaussianEXEM`, which always does so.
     nested : bool, default=False
         Whether the exemplars of seen classes are predicted by regressors that did not see them, in
         five folds. The paper's program does not do so. Seen classes are recognised by their label.
@@ -143,6 +149,7 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
             HasMethods(["fit", "predict"]),
         ],
         "estimator": [HasMethods(["fit", "predict"]), None],
+        "whiten": [Interval(Real, 0, 1, closed="right"), None],
         "nested": ["boolean"],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -164,6 +171,9 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
         },
     }
 
+    # Of models without `whiten`, those of older files too.
+    _whitening: Whitening | None = None
+
     def __init__(
         self,
         n_components: int | None = DEFAULT_COMPONENTS,
@@ -174,6 +184,7 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
         distance: str = "euclidean",
         regressor: Any = "svr",
         estimator: Any = None,
+        whiten: float | None = None,
         nested: bool = False,
         tol: float = 1e-8,
         max_iter: int = 1_000_000,
@@ -189,6 +200,7 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
         self.distance = distance
         self.regressor = regressor
         self.estimator = estimator
+        self.whiten = whiten
         self.nested = nested
         self.tol = tol
         self.max_iter = max_iter
@@ -212,13 +224,19 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
         cls, training: Training, statistics: ClassStatistics, variants: Sequence[Self]
     ) -> Iterator[Self]:
         """Learn exemplars from statistics of the samples, then what is made of them."""
-        spaces = ExemplarSpaces(training, statistics, [model.n_components for model in variants])
-        for exemplars, models in learn_exemplars(spaces, variants):
-            for part in (NearestExemplar, InnerMethod):
-                own = [model for model in models if model._part_class() is part]
-                for model in part.fit_many(spaces, exemplars, own) if own else ():
-                    model._take(exemplars)
-                    yield model
+        for group in alike(variants, "whiten"):
+            whitening, learned_from = None, (training, statistics)
+            if group[0].whiten is not None:
+                whitening = Whitening.of(statistics, group[0].whiten)
+                learned_from = whitening.training(training)
+            spaces = ExemplarSpaces(*learned_from, [model.n_components for model in group])
+            for exemplars, models in learn_exemplars(spaces, group):
+                for part in (NearestExemplar, InnerMethod):
+                    own = [model for model in models if model._part_class() is part]
+                    for model in part.fit_many(spaces, exemplars, own) if own else ():
+                        model._whitening = whitening
+                        model._take(exemplars)
+                        yield model
 
     def _take(self, exemplars: Exemplars) -> None:
         """Take over what predicts exemplars."""
@@ -247,7 +265,7 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
     @property
     def learns_from_sums(self) -> bool:  # type: ignore[override]
         """Whether statistics of the samples are enough: an inner method learns from the samples."""
-        return self.estimator is None
+        return self.estimator is None and self.whiten is None
 
     @property
     def score_function(self) -> ScoreFunction:  # type: ignore[override]
@@ -264,7 +282,7 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
         array of shape (n_samples, n_dims)
             Points beside the exemplars, or what the inner method makes of the features.
         """
-        return self._part.embed(X)
+        return self._part.embed(X if self._whitening is None else self._whitening(X))
 
     def synthesize(self, signatures: Signatures, labels: NDArray[Any] | None = None) -> Array:
         """Predict exemplars; with an inner method, make its parameters from them.
@@ -333,7 +351,7 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
         Returns
         -------
         ndarray of shape (n_classes, n_features)
-            The features they stand for.
+            The features they stand for; with `whiten`, whitened ones.
         """
         check_is_fitted(self)
         if self.components_ is None:

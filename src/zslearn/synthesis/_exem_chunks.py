@@ -30,6 +30,12 @@ def _keeps_no_samples(model: EXEM) -> bool:
             f"estimator={type(model.estimator).__name__}(…), which learns from the samples: call "
             "fit with all of them, or leave estimator out."
         )
+    if getattr(model, "whiten", None) is not None:
+        raise AttributeError(
+            f"Statistics of samples are not enough with whiten={model.whiten}, after which the "
+            "samples are brought to unit norm one by one: call fit with all of them, or leave "
+            "whiten out. GaussianEXEM whitens and learns from statistics."
+        )
     return True
 
 

@@ -111,7 +111,10 @@ class InnerMethod:
     def scorer(self, labels: NDArray[Any], parameters: Array) -> ClassScorer:
         """The inner method's scorer, for these classes and for features prepared before."""
         inner = self.model.estimator_.class_scorer_
-        embedding = inner.embedding.after(self.model.feature_norm)
+        if self.model._whitening is None:
+            embedding = inner.embedding.after(self.model.feature_norm)
+        else:
+            embedding = Embedding(self.model.embed, (self.model.feature_norm,))
         return replace(inner, labels=labels, parameters=parameters, embedding=embedding)
 
 

@@ -57,6 +57,8 @@ def exemplar_distance_score(
     if distance not in ("euclidean", "standardized"):
         raise ValueError(f"distance must be 'euclidean' or 'standardized'; got {distance!r}.")
     prepared = FeaturePreparation(estimator.feature_norm)(X)
+    if estimator._whitening is not None:
+        prepared = estimator._whitening(prepared)
     held, codes = np.unique(labels, return_inverse=True)
     positions = find_classes(held, estimator.classes_)
     table = estimator._described.table

@@ -11,7 +11,7 @@ its prior:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -19,29 +19,30 @@ from typing import Any, ClassVar, Self
 import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from zslearn.base import AcceptsSampleWeight, Training, ZeroShotClassifier
+from zslearn.base import AcceptsSampleWeight, Training, ZeroShotClassifier, alike_but_for
 from zslearn.scoring import ClassScorer
 from zslearn.signatures import Signatures
 from zslearn.synthesis._exem_chunks import LearnsFromChunks
-from zslearn.synthesis._exemplars import DEFAULT_COMPONENTS
 from zslearn.synthesis._gaussian_process import (
     ClassGaussians,
     ClassProcess,
+    LayeredKernel,
     SignatureKernel,
     best_process,
     posterior,
 )
 from zslearn.synthesis._gaussian_space import WhitenedSpace, WhitenedSpaces, into_space
 from zslearn.synthesis._gaussian_temperature import (
+    TrainingSamples,
     held_out_scores,
     likeliest_temperature,
     natural_parameters,
 )
 from zslearn.synthesis._statistics import ClassStatistics
-from zslearn.utils import Array, Floats, to_numpy, warn_once
+from zslearn.utils import Array, Floats, warn_once
 
 # What `select` chooses from.
 _GAMMAS = tuple(2.0**k for k in range(-4, 3))
@@ -59,17 +60,25 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
 
     Parameters
     ----------
-    n_components : int or None, default=500
-        Principal components of the samples that are whitened. More than the samples have are
-        clipped, with a warning unless it is the default; None takes the features as they are.
-    shrinkage : float, default=0.6
+    n_components : int or None, default=None
+        Principal components of the samples that are whitened; None takes the features as they are.
+        More than the samples have are clipped, with a warning.
+    shrinkage : float, default=0.5
         ρ in (0, 1]: share of the mean variance in the covariance within classes. With 1 all
         directions count alike.
-    gamma : float, default=0.5
+    gamma : float, default=1.0
         Width of the RBF kernel between signatures, 1/σ².
-    alpha : float, default=0.03
+    alpha : float, default=0.1
         Variance of what the signature does not tell of a class mean, in units of the variance of
         what it tells.
+    layers : {1, 2}, default=2
+        With 2 the kernel between classes is half that of their signatures and half that of the
+        class means that a first process predicts: signatures that differ may describe classes that
+        look alike. With 1 it is that of the signatures alone.
+    trust : float, default=0.3
+        How many independent samples a sample of a seen class is worth, in (0, 1]. Less than 1 where
+        samples are near copies of one another, or classes differ in covariance: its signature then
+        counts for more in the mean of a seen class. Unseen classes do not depend on it.
     whitened_norm : bool, default=True
         Whether whitened samples are brought to a common norm. In fewer than eight dimensions, that
         is with fewer than nine seen classes, they never are.
@@ -151,6 +160,8 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
         "shrinkage": [Interval(Real, 0, 1, closed="right")],
         "gamma": [Interval(Real, 0, None, closed="neither")],
         "alpha": [Interval(Real, 0, None, closed="neither")],
+        "layers": [Options(Integral, {1, 2})],
+        "trust": [Interval(Real, 0, 1, closed="right")],
         "whitened_norm": ["boolean"],
         "select": [StrOptions({"loo", "evidence"}), None],
         "variance": [StrOptions({"shared", "predictive"})],
@@ -158,18 +169,24 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
         "temperature": [StrOptions({"samples"}), Interval(Real, 0, None, closed="neither")],
     }
 
-    grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
+    grids: ClassVar[dict[str, Any]] = {
         "paper": {
-            "n_components": [500, 1000],
-            "shrinkage": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0],
-            "gamma": [2.0**k for k in range(-4, 3)],
-            "alpha": [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0],
+            "layers": [2, 1],
+            "shrinkage": [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9],
+            "gamma": [2.0**k for k in range(-3, 3)],
+            "alpha": [0.01, 0.03, 0.1, 0.3, 1.0],
+            "trust": [0.3, 0.1, 0.03, 1.0],
         },
-        "fast": {
-            "shrinkage": [0.2, 0.4, 0.6, 0.8],
-            "gamma": [0.25, 0.5, 1.0],
-            "alpha": [0.003, 0.01, 0.03, 0.1, 0.3],
-        },
+        "fast": [
+            {
+                "layers": [2],
+                "shrinkage": [0.1, 0.3, 0.5, 0.7],
+                "gamma": [1.0, 0.5],
+                "alpha": [0.1, 0.3, 0.03],
+                "trust": [0.3, 0.1, 0.03],
+            },
+            {"layers": [1], "shrinkage": [0.3, 0.6], "gamma": [0.5], "alpha": [0.1, 0.03]},
+        ],
     }
 
     learns_from_sums = True
@@ -180,11 +197,13 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
 
     def __init__(
         self,
-        n_components: int | None = DEFAULT_COMPONENTS,
-        shrinkage: float = 0.6,
-        gamma: float = 0.5,
-        alpha: float = 0.03,
+        n_components: int | None = None,
+        shrinkage: float = 0.5,
+        gamma: float = 1.0,
+        alpha: float = 0.1,
         *,
+        layers: int = 2,
+        trust: float = 0.3,
         whitened_norm: bool = True,
         select: str | None = None,
         variance: str = "shared",
@@ -197,6 +216,8 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
         self.shrinkage = shrinkage
         self.gamma = gamma
         self.alpha = alpha
+        self.layers = layers
+        self.trust = trust
         self.whitened_norm = whitened_norm
         self.select = select
         self.variance = variance
@@ -222,25 +243,36 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
         """Learn from statistics of the samples; a space at a time, so that rows embed once."""
         spaces = WhitenedSpaces(training, statistics, [model.n_components for model in variants])
         kernel = cache(partial(SignatureKernel, training.signatures))
-        samples = _Samples(training)
-        for model in sorted(variants, key=_by_space):
-            space = spaces.space(model.n_components, model.shrinkage, model.whitened_norm)
-            if model.select is None:
-                process = ClassProcess(
-                    kernel(model.gamma), space.means, statistics.sizes, model.alpha
-                )
-            else:
-                kernels = [kernel(gamma) for gamma in _GAMMAS]
-                process = best_process(
-                    kernels, space.means, statistics.sizes, _ALPHAS, model.select
-                )
-            model._take(space, process, statistics.sizes, samples)
-            yield model
+        samples = TrainingSamples(training)
+        same_process = alike_but_for(variants, "variance", "trust", "unseen_odds", "temperature")
+        for models in sorted(same_process, key=lambda models: _by_space(models[0])):
+            first = models[0]
+            space = spaces.space(first.n_components, first.shrinkage, first.whitened_norm)
+            process = first._process_of(kernel, space.means, statistics.sizes)
+            for model in models:
+                model._take(space, process, statistics.sizes * model.trust, samples)
+                yield model
+
+    def _process_of(
+        self, kernel: Callable[[float], SignatureKernel], means: Floats, sizes: Floats
+    ) -> ClassProcess:
+        """The process, with as many layers as wanted; `select` looks at the first."""
+        if self.select is None:
+            process = ClassProcess(kernel(self.gamma), means, sizes, self.alpha)
+        else:
+            kernels = [kernel(gamma) for gamma in _GAMMAS]
+            process = best_process(kernels, means, sizes, _ALPHAS, self.select)
+        if self.layers == 1:
+            return process
+        return ClassProcess(LayeredKernel(process), means, sizes, process.alpha)
 
     def _take(
-        self, space: WhitenedSpace, process: ClassProcess, sizes: Floats, samples: _Samples
+        self, space: WhitenedSpace, process: ClassProcess, sizes: Floats, samples: TrainingSamples
     ) -> None:
-        """Take over the process, what it says of the seen classes, and the temperature."""
+        """Take over the process, what it says of the seen classes, and the temperature.
+
+        `sizes` are those of the classes, in independent samples.
+        """
         self._process = process
         self.matrix_, self.offset_, self.exemplars_ = space.matrix, space.offset, space.means
         self.norm_, self.center_ = space.norm, space.center
@@ -257,8 +289,8 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
         elif samples.n:
             predictive = self.variance == "predictive"
             scores = held_out_scores(
-                samples.inside(space), samples.y, samples.weights, prior, sizes, space.means, seen,
-                predictive=predictive,
+                samples.inside(space), samples.y, self.trust * np.minimum(samples.weights, 1.0),
+                prior, sizes, space.means, seen, predictive=predictive,
             )  # fmt: skip
             self.temperature_ = likeliest_temperature(scores, samples.y, samples.weights)
         else:
@@ -345,22 +377,5 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
         return hasattr(self, "_described")
 
 
-class _Samples:
-    """Training samples that the temperature is found from; those of one space are kept."""
-
-    def __init__(self, training: Training) -> None:
-        rows, self.y, self.weights = training.spread_samples()
-        self.n = len(self.y)
-        self._X = to_numpy(rows).astype(np.float64) if self.n else None
-        self._latest: tuple[WhitenedSpace, Floats] | None = None
-
-    def inside(self, space: WhitenedSpace) -> Floats:
-        """The samples in a space."""
-        if self._latest is None or self._latest[0] is not space:
-            z = into_space(self._X, space.matrix, space.offset, space.norm, space.center)
-            self._latest = space, z
-        return self._latest[1]
-
-
 def _by_space(model: GaussianEXEM) -> tuple[Any, ...]:
-    return model.n_components or 0, model.shrinkage, model.whitened_norm, model.variance
+    return model.n_components or 0, model.shrinkage, model.whitened_norm

@@ -12,6 +12,10 @@ their harmonic mean :math:`n`: then :math:`\mathrm{cov}(y_j) = s_j^2 A_j` with
 :math:`A_j = K + \lambda_j I` and :math:`\lambda_j = \alpha + 1 / (n s_j^2)`, and one
 eigendecomposition :math:`K = V \mathrm{diag}(e) V^\top` serves all dimensions and every
 :math:`\alpha`.
+
+With two layers :math:`k` is the mean of that kernel and of the RBF kernel between the class means
+that a first process predicts, so that classes are also alike where their samples are expected to
+look alike.
 """
 
 from __future__ import annotations
@@ -22,8 +26,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from zslearn.signatures import Signatures, rbf_similarity
-from zslearn.utils import Floats, saved_part
+from zslearn.signatures import Signatures, median_distance, rbf_similarity
+from zslearn.utils import Floats, saved_part, unit_rows
 
 # The least signal variance, in units of the noise in a class mean over that of a typical signal.
 _LEAST_SIGNAL = 1e-6
@@ -42,6 +46,10 @@ class SignatureKernel:
         1/σ².
     """
 
+    gamma: float
+    values: Floats
+    vectors: Floats
+
     def __init__(self, seen: Signatures, gamma: float) -> None:
         self.seen = seen
         self.gamma = gamma
@@ -51,6 +59,44 @@ class SignatureKernel:
     def __call__(self, signatures: Signatures) -> Floats:
         """Kernel of shape (n_classes, n_seen)."""
         return np.asarray(rbf_similarity(signatures, self.seen, gamma=self.gamma))
+
+
+@saved_part
+class LayeredKernel:
+    r"""Kernel of signatures and of the class means that they predict, half and half.
+
+    .. math:: k_2(a, a') = \tfrac12 k(a, a') + \tfrac12 \exp(-\gamma \|g(a) - g(a')\|^2)
+
+    with :math:`g(a)` the mean that a first process predicts, brought to unit length and divided by
+    the median distance over the seen classes, as signatures are. The seen classes are predicted
+    like all others, from a process that knows them.
+
+    Parameters
+    ----------
+    first : ClassProcess
+        The first layer. Its width serves both kernels.
+    """
+
+    gamma: float
+    values: Floats
+    vectors: Floats
+
+    def __init__(self, first: ClassProcess) -> None:
+        kernel = first.kernel
+        self.below, self.coef, self.gamma = kernel, first.coef, kernel.gamma
+        similarity = (kernel.vectors * kernel.values) @ kernel.vectors.T
+        self.seen = unit_rows(similarity @ self.coef)
+        self.scale = median_distance(self.seen)
+        self.seen = self.seen / self.scale
+        similarity = (similarity + rbf_similarity(self.seen, gamma=self.gamma)) / 2
+        values, self.vectors = scipy.linalg.eigh(similarity)
+        self.values = np.maximum(values, 0.0)
+
+    def __call__(self, signatures: Signatures) -> Floats:
+        """Kernel of shape (n_classes, n_seen)."""
+        similarity = self.below(signatures)
+        predicted = unit_rows(similarity @ self.coef) / self.scale
+        return (similarity + np.asarray(rbf_similarity(predicted, self.seen, gamma=self.gamma))) / 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +121,7 @@ class ClassProcess:
 
     Parameters
     ----------
-    kernel : SignatureKernel
+    kernel : SignatureKernel or LayeredKernel
         Between the seen classes.
     means : ndarray of shape (n_seen, n_dims)
         Means of their samples, around zero.
@@ -85,7 +131,16 @@ class ClassProcess:
         Variance of what signatures do not tell, in units of the signal's.
     """
 
-    def __init__(self, kernel: SignatureKernel, means: Floats, sizes: Floats, alpha: float) -> None:
+    kernel: SignatureKernel | LayeredKernel
+    coef: Floats
+
+    def __init__(
+        self,
+        kernel: SignatureKernel | LayeredKernel,
+        means: Floats,
+        sizes: Floats,
+        alpha: float,
+    ) -> None:
         self.kernel = kernel
         self.alpha = alpha
         self.noise = float(np.mean(1 / sizes))

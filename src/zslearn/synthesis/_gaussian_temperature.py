@@ -12,11 +12,36 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from zslearn.base import Training
 from zslearn.synthesis._gaussian_process import ClassGaussians
-from zslearn.utils import Floats
+from zslearn.synthesis._gaussian_space import WhitenedSpace, into_space
+from zslearn.utils import Floats, to_numpy
 
 # The inverse temperature is looked for between these multiples of the inverse of the scores' scale.
 _RANGE = (1e-3, 1e3)
+
+
+class TrainingSamples:
+    """Training samples that the temperature is found from; those of one space are kept.
+
+    Parameters
+    ----------
+    training : Training
+        What a method is fitted on.
+    """
+
+    def __init__(self, training: Training) -> None:
+        rows, self.y, self.weights = training.spread_samples()
+        self.n = len(self.y)
+        self._X = to_numpy(rows).astype(np.float64) if self.n else None
+        self._latest: tuple[WhitenedSpace, Floats] | None = None
+
+    def inside(self, space: WhitenedSpace) -> Floats:
+        """The samples in a space."""
+        if self._latest is None or self._latest[0] is not space:
+            z = into_space(self._X, space.matrix, space.offset, space.norm, space.center)
+            self._latest = space, z
+        return self._latest[1]
 
 
 def natural_parameters(classes: ClassGaussians, *, predictive: bool) -> tuple[Floats, ...]:
@@ -84,9 +109,9 @@ def held_out_scores(
 ) -> Floats:
     r"""Scores of training samples, that of a sample's own class without the sample.
 
-    With :math:`m, v` what the other classes tell of a class mean, a sample z of weight 1 leaves
+    With :math:`m, v` what the other classes tell of a class mean, a sample z of weight w leaves
 
-    .. math:: m' = \frac{m / v + n y - z}{1 / v + n - 1}, \qquad v' = \frac{1}{1 / v + n - 1}.
+    .. math:: m' = \frac{m / v + n y - w z}{1 / v + n - w}, \qquad v' = \frac{1}{1 / v + n - w}.
 
     Parameters
     ----------
@@ -95,7 +120,7 @@ def held_out_scores(
     y : ndarray of shape (n_samples,)
         Positions of their classes.
     weights : ndarray of shape (n_samples,)
-        How much each counts; of a heavier one than 1, one copy is left out.
+        How much of the weight of its class goes with each sample.
     prior : ClassGaussians
         Of the class means, each without the samples of the class.
     sizes, means : ndarray
@@ -111,7 +136,7 @@ def held_out_scores(
         The scores.
     """
     scores = log_densities(z, seen, predictive=predictive)
-    removed = np.minimum(weights, 1.0)[:, None]
+    removed = weights[:, None]
     left = np.maximum(sizes[y][:, None] - removed, 0.0)
     sums = sizes[y][:, None] * means[y] - removed * z
     variances = prior.variances[y]
@@ -166,4 +191,4 @@ def likeliest_temperature(scores: Floats, y: NDArray[np.intp], weights: Floats) 
         return scale / _RANGE[0]
     if slope(high) <= 0:
         return scale / _RANGE[1]
-    return scale / float(np.exp(brentq(slope, low, high, xtol=1e-6)))
+    return scale / float(np.exp(brentq(slope, low, high, xtol=1e-5)))
