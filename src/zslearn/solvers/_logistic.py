@@ -10,10 +10,12 @@ With weights :math:`\kappa_n` of the samples that sum to one (1/N by default), s
 
 The intercepts are eliminated: what is minimised is :math:`F(W) = \min_b f(W, b)`, whose gradient is
 that of f in W at the best b, and whose Hessian is a Schur complement. Newton directions come from
-conjugate gradients in the eigenvectors of the rows' covariance, where the fixed part of the Hessian
-is diagonal and serves as preconditioner; all problems share each product with the rows. F is
-:math:`\alpha`-strongly convex, so that :math:`F - \min F \le \|\nabla F\|^2 / 2\alpha`: this gap is
-the certificate. It is measured against the objective and against what training gains; see `_gain`.
+conjugate gradients in the eigenvectors of the rows' covariance, for a softmax mostly of that within
+classes, where a model of the Hessian is diagonal and serves as preconditioner; all problems share
+each product with the rows. F is :math:`\alpha`-strongly convex, so that
+:math:`F - \min F \le \|\nabla F\|^2 / 2\alpha`: this gap is the certificate, always from the rows
+in double precision. It is measured against the objective and against what training gains; see
+`_gain`.
 """
 
 from __future__ import annotations
