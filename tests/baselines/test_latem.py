@@ -180,7 +180,8 @@ def test_ties_go_to_the_first_map_and_a_margin_that_is_met_is_no_violation(dtype
 def test_scores_that_are_not_numbers_violate_nothing():
     rng = np.random.default_rng(0)
     X, y, A = rng.normal(size=(20, 4)), np.arange(20) % 3, rng.normal(size=(3, 2))
-    start = np.full((2, 4, 2), np.nan)
+    # As in a comparison with NaN: the scores of the first map are none, and stay the best.
+    start = np.stack([np.full((4, 2), np.nan), np.zeros((4, 2))])
     descent = LatentDescent(
         X, y, A, start, step=1.0, power_t=0.0, batch_size=5, rng=np.random.RandomState(0)
     )

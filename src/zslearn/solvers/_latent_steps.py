@@ -95,7 +95,6 @@ def _violation(P: Any, own: int, other: int, row: Any) -> Any:
     error = own_error + other_error
     if excess < -error:
         return -1, -1
-    # Numbers that are not finite end here, too.
     if not (excess > error and own_is_sure and other_is_sure):
         own_score, own_map = _best(P, own, row)
         other_score, other_map = _best(P, other, row)
@@ -114,7 +113,8 @@ def _fast_best(P: Any, of_class: int, row: Any) -> Any:
     for k in range(P.shape[0]):
         dot, size = _fast_dot(P[k, of_class], row)
         score = float(dot)
-        error = max(error, epsilon * size)
+        # Numbers that are not finite leave everything open.
+        error = max(error, epsilon * size) if size < np.inf else np.inf
         if score > best:
             best, second, which = score, best, k
         else:
