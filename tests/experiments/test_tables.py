@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import re
 import json
 import warnings
 
@@ -150,6 +151,18 @@ def test_cells_as_text():
         "mean rank accuracy published": "1.0",
     }
     assert rows[2]["CUB NS accuracy published"] == ""
+
+
+@pytest.mark.parametrize("format", set(FORMATS) - {"csv"})
+def test_each_note_stands_once(format):
+    table = build_table(_frame(_record(features="mobile")), rows="ours", columns="ours")
+    text = render(table, format)
+    assert table.notes
+    for note in table.notes:
+        # Up to the first sign that some format escapes.
+        start = re.split(r"[^\w ,.]", note)[0]
+        assert text.count(start) == 1
+    assert text.lower().count("second best") == (format != "latex")
 
 
 @pytest.mark.parametrize("format", FORMATS)
