@@ -158,6 +158,9 @@ def test_a_subset_leaves_the_unseen_classes_and_the_images_of_its_classes(data):
     kept = np.isin(data.y_train, fewer.seen_classes)
     np.testing.assert_array_equal(fewer.X_train, data.X_train[kept])
     np.testing.assert_array_equal(fewer.X_test_unseen, data.X_test_unseen)
+    kept = np.isin(data.y_test_seen, fewer.seen_classes)
+    np.testing.assert_array_equal(fewer.X_test_seen, data.X_test_seen[kept])
+    np.testing.assert_array_equal(fewer.y_test_seen, data.y_test_seen[kept])
     assert set(fewer.signatures.index) == {*fewer.seen_classes, *data.unseen_classes}
 
 
