@@ -3,8 +3,8 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import re
 import json
+import re
 import warnings
 
 import pandas as pd
