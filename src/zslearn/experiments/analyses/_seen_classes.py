@@ -83,6 +83,7 @@ def with_fewer_seen(data: ZeroShotDataset, n_seen: int, seed: int) -> ZeroShotDa
         split=data.split,
         name=data.name,
         features=data.features,
+        images=None if data.images is None else data.images[rows],
         semantic=data.semantic,
     )
 
