@@ -128,7 +128,8 @@ def _groups(keys: Sequence[tuple[str, ...]]) -> list[Group]:
         signatures = f"{signatures_label(key[kind])} signatures"
         shown = [*key[:kind], signatures, *key[kind + 1 :]]
         label = ", ".join(text(shown[i]) for i in [0, *several] if shown[i])
-        groups.append(Group(label, *map(text, key)))
+        dataset, split, version, features, semantic, protocol, grid = map(text, key)
+        groups.append(Group(label, dataset, split, version, features, semantic, protocol, grid))
     return groups
 
 

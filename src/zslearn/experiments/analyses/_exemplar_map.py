@@ -19,8 +19,10 @@ from zslearn.experiments.analyses._pieces import Piece, PieceRunner, RunOptions,
 from zslearn.utils import import_optional, to_numpy
 
 #: Told apart by any colour vision; beside the colour a class has its number.
-_COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#4b5a68", "#7456e0")
-_COLORS += ("#882255", "#999933")
+_COLORS = (
+    *("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9"),
+    *("#d55e00", "#4b5a68", "#7456e0", "#882255", "#999933"),
+)
 
 
 def analyze_exemplar_map(
