@@ -48,6 +48,8 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "show_memory": False,
     "show_signature": False,
+    # A Display is its picture; where in memory it lies says nothing.
+    "ignore_repr_types": r"Display",
     # Twice as many pixels for screens that have them.
     "image_srcset": ["2x"],
     # The page of running times would load scripts from other servers.

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from zslearn.experiments import METHODS, load_published, read_records
+from zslearn.experiments.analyses import compare_protocols
 
 OUT = Path(__file__).parent / "results"
 HEAD = ".. csv-table::\n   :header-rows: 1\n   :class: numbers\n   :delim: ;\n\n"
@@ -136,39 +137,32 @@ def authors(results: Results, ours: Results) -> Iterator[str]:
 def deviations(results: Results) -> Iterator[str]:
     """What each part of the protocol is worth: differences from the default, same seeds."""
     yield "method; protocol; accuracy; AUSUC; H calibrated; seeds"
+    columns = (ACCURACY, AUSUC, CALIBRATED)
+    found = compare_protocols(results.records).set_index(["method", "choice", "metric"])
+    default = results.where(protocol="default")
     for method in results.methods():
-        default = results.where(protocol="default")
-        yield "; ".join(
-            [name(method), "default"]
-            + [default.cell(method, column) for column in (ACCURACY, AUSUC, CALIBRATED)]
-            + [default.n_seeds(method)]
-        )
+        cells = [default.cell(method, column) for column in columns]
+        yield "; ".join([name(method), "default", *cells, default.n_seeds(method)])
         for protocol in sorted(set(results.records.protocol) - {"default"}):
-            part = results.where(protocol=protocol)
-            if not len(part.values(method, ACCURACY)):
-                continue
-            cells = [_difference(part, default, method, c) for c in (ACCURACY, AUSUC, CALIBRATED)]
-            yield "; ".join(["", protocol, *cells, part.n_seeds(method)])
+            keys = [(method, protocol, column[0]) for column in columns]
+            rows = [found.loc[key] if key in found.index else None for key in keys]
+            if rows[0] is not None:
+                cells = [
+                    _difference(row, column) for row, column in zip(rows, columns, strict=True)
+                ]
+                counts = [0 if row is None else int(row.n_seeds) for row in rows[:2]]
+                seeds = ", ".join(map(str, dict.fromkeys(counts)))
+                yield "; ".join(["", protocol, *cells, seeds])
 
 
-def _difference(
-    part: Results, default: Results, method: str, column: tuple[str, str, int, int]
-) -> str:
+def _difference(row: pd.Series | None, column: tuple[str, str, int, int]) -> str:
     """Mean difference over the seeds that both have, with its spread."""
-    metric, setting, factor, digits = column
-
-    def by_seed(results: Results) -> pd.Series:
-        rows = results.records
-        rows = rows[(rows.method == method) & (rows.setting == setting) & (rows.metric == metric)]
-        return rows.set_index("seed").value.astype(float)
-
-    found = factor * (by_seed(part) - by_seed(default)).dropna()
-    if not len(found):
+    if row is None:
         return "–"
-    text = f"{found.mean():+.{digits}f}"
-    return (text if len(found) < 2 else f"{text} ± {found.std(ddof=1):.{digits}f}").replace(
-        "-", "−"
-    )
+    factor, digits = column[2:]
+    text = f"{factor * row.difference:+.{digits}f}"
+    spread = "" if np.isnan(row.spread) else f" ± {factor * row.spread:.{digits}f}"
+    return (text + spread).replace("-", "−")
 
 
 def class_splits(results: Results) -> Iterator[str]:

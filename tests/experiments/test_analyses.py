@@ -129,6 +129,10 @@ def test_equal_classifiers_need_no_component():
 def test_thirds_and_hops():
     thirds = distance_groups({label: value for value, label in enumerate("fedcba")})
     assert list(thirds.values()) == ["near third"] * 2 + ["middle third"] * 2 + ["far third"] * 2
+    # What is equally far is not told apart, whatever the order.
+    assert set(distance_groups(dict.fromkeys("abcdef", 0.3)).values()) == {"middle third"}
+    tied = {"a": 0.1 + 0.2, "b": 0.3, "c": 0.9, "d": 0.9}
+    assert list(distance_groups(tied).values()) == ["near third"] * 2 + ["far third"] * 2
     hops = distance_groups({"a": 1, "b": 2, "c": 3, "d": 7}, edges=[2, 3])
     assert hops == {"a": "up to 2", "b": "up to 2", "c": "above 2, up to 3", "d": "above 3"}
     with pytest.raises(ValueError, match="ascend"):
@@ -158,6 +162,9 @@ def test_a_subset_leaves_the_unseen_classes_and_the_images_of_its_classes(data):
     kept = np.isin(data.y_train, fewer.seen_classes)
     np.testing.assert_array_equal(fewer.X_train, data.X_train[kept])
     np.testing.assert_array_equal(fewer.X_test_unseen, data.X_test_unseen)
+    kept = np.isin(data.y_test_seen, fewer.seen_classes)
+    np.testing.assert_array_equal(fewer.X_test_seen, data.X_test_seen[kept])
+    np.testing.assert_array_equal(fewer.y_test_seen, data.y_test_seen[kept])
     assert set(fewer.signatures.index) == {*fewer.seen_classes, *data.unseen_classes}
 
 

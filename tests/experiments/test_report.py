@@ -25,6 +25,8 @@ from zslearn.experiments import (
 from zslearn.experiments._examples import read_examples
 from zslearn.experiments._palette import _COLORS, _FURTHER
 from zslearn.experiments._png import png_bytes, thumbnail
+from zslearn.experiments._records import whole_records
+from zslearn.experiments._report._build import build_report
 from zslearn.experiments._report._parts import curve_of, landscape_of
 from zslearn.metrics import generalized_accuracy
 
@@ -178,6 +180,41 @@ def test_published_numbers_stand_beside_ours(tmp_path):
     cell = found["table"]["rows"][0]["cells"][names.index("per_class_accuracy")]
     assert (cell["published"], cell["difference"]) == (0.58, None)
     assert cell["features"] == "ResNet-101"
+
+
+def test_kinds_of_signatures_are_not_mixed(tmp_path):
+    for semantic, value in (("", 0.5), ("sentences", 0.8)):
+        for method in ("ESZSL", "ALE"):
+            for setting in ("zsl", "gzsl"):
+                record = example_record(method, setting)
+                record["metrics"]["per_class_accuracy"] = value
+                if semantic:
+                    record["semantic"] = semantic
+                write_record(record, tmp_path / f"{method}-{setting}-{semantic}.json")
+    report = build_report(whole_records(tmp_path), read_records(tmp_path), {})
+    place = report.table.where.index("signatures")
+    metric = [column.name for column in report.table.metrics].index("per_class_accuracy")
+    found = {(row.method, row.where[place]): row.cells[metric] for row in report.table.rows}
+    assert {key[1]: cell.mean for key, cell in found.items()} == {"own": 0.5, "sentences": 0.8}
+    # The published numbers are of attributes.
+    assert {key[1]: cell.published is None for key, cell in found.items()} == {
+        "own": False,
+        "sentences": True,
+    }
+    assert [group.label for group in report.groups] == [
+        "CUB, own signatures",
+        "CUB, sentences signatures",
+    ]
+    assert ["Signatures", "own and sentences"] in report.facts
+    assert all(len({run.group for run in report.runs if run.method == m}) == 2 for m in (0, 1))
+
+
+def test_many_splits_are_counted_as_splits(tmp_path):
+    for i in range(5):
+        record = example_record("ESZSL", "zsl") | {"split": f"part-{i}"}
+        write_record(record, tmp_path / f"{i}.json")
+    report = build_report(whole_records(tmp_path), read_records(tmp_path), {})
+    assert ["Split", "5 splits"] in report.facts
 
 
 def test_landscape_marks_the_choice_and_the_edge(tmp_path):

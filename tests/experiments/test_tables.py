@@ -4,6 +4,7 @@ import csv
 import hashlib
 import io
 import json
+import re
 import warnings
 
 import pandas as pd
@@ -150,6 +151,18 @@ def test_cells_as_text():
         "mean rank accuracy published": "1.0",
     }
     assert rows[2]["CUB NS accuracy published"] == ""
+
+
+@pytest.mark.parametrize("format", set(FORMATS) - {"csv"})
+def test_each_note_stands_once(format):
+    table = build_table(_frame(_record(features="mobile")), rows="ours", columns="ours")
+    text = render(table, format)
+    assert table.notes
+    for note in table.notes:
+        # Up to the first sign that some format escapes.
+        start = re.split(r"[^\w ,.]", note)[0]
+        assert text.count(start) == 1
+    assert text.lower().count("second best") == (format != "latex")
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -311,6 +324,27 @@ def test_a_narrow_terminal_gets_blocks():
         set(wide.split()) - {w for w in wide.split() if set(w) == {"-"}}
         | {w for w in narrow.split() if set(w) == {"-"}}
     )
+
+
+def test_own_columns_have_the_papers_order():
+    variants = ["n_components=10", "n_components=1024", "n_components=None", "n_components=200"]
+    records = _frame(*(_record("EXEM (1NN)", variant=variant) for variant in variants))
+    table = build_table(records, "pca", columns="ours")
+    order = ["None", "1024", "200", "10"]
+    assert list(table.ours.columns) == [f"NS n_components={value}" for value in order]
+
+
+def test_two_ways_to_learn_phantoms_have_columns_of_their_own():
+    variants = ["learn_phantoms=True;training=exact", "learn_phantoms=True", "learn_phantoms=False"]
+    values = (0.62, 0.61, 0.60)
+    records = _frame(
+        *(_record("SynC o-vs-o", v, variant=x) for x, v in zip(variants, values, strict=True))
+    )
+    table = build_table(records, "learned_phantoms", columns="ours")
+    assert table.ours.loc["CUB"].to_dict() == pytest.approx(
+        {f"NS {variant}": 100 * value for variant, value in zip(variants, values, strict=True)}
+    )
+    assert list(table.ours.columns) == [f"NS {variants[i]}" for i in (2, 1, 0)]
 
 
 def test_odd_names_do_not_break_a_table():

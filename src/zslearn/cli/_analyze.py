@@ -15,7 +15,13 @@ from zslearn.cli._data import add_data_options, load_named
 from zslearn.cli._options import add_jobs
 from zslearn.cli._output import print_table, say, warnings_as_lines
 from zslearn.experiments import GRIDS
-from zslearn.experiments.analyses import ANALYSES, Analysis, run_analysis, summarize_analysis
+from zslearn.experiments.analyses import (
+    ANALYSES,
+    SYNC_FORMS,
+    Analysis,
+    run_analysis,
+    summarize_analysis,
+)
 from zslearn.utils import plain
 
 #: Options that some analyses have, and these.
@@ -87,6 +93,14 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
         help=f"tune for each setting, not once ({', '.join(_RETUNED)})",
     )
     parser.add_argument(
+        "--forms",
+        nargs="+",
+        choices=list(SYNC_FORMS),
+        default=None,
+        metavar="FORM",
+        help=f"forms of SynC to compare (penalties): {', '.join(SYNC_FORMS)}",
+    )
+    parser.add_argument(
         "--metric",
         choices=["per_class_accuracy", "ausuc", "calibrated_harmonic"],
         default=None,
@@ -130,6 +144,8 @@ def _options(arguments: argparse.Namespace, analysis: Analysis) -> dict[str, Any
         raise ValueError(f"--retune is for {' and '.join(_RETUNED)}, not for {name}.")
     if arguments.metric is not None and name != "ranks":
         raise ValueError(f"--metric is for ranks, not for {name}.")
+    if arguments.forms is not None and name != "penalties":
+        raise ValueError(f"--forms is for penalties, not for {name}.")
     options: dict[str, Any] = {
         "resume": arguments.resume,
         "progress": True,
@@ -145,6 +161,7 @@ def _options(arguments: argparse.Namespace, analysis: Analysis) -> dict[str, Any
         "n_splits": arguments.folds,
         "retune": arguments.retune or None,
         "metric": arguments.metric,
+        "forms": arguments.forms,
     }
     return options | {key: value for key, value in named.items() if value is not None}
 

@@ -310,11 +310,7 @@ def _rst(table: ResultTable) -> str:
     for i, label in enumerate(table.ours.index):
         cells = [_marked(cell, emphasize) for column in columns for cell in column.cells[i]]
         lines.append(line([escaped(str(label)), *cells]))
-    best = f"**Best** and *second best* of a {table.best_of}."
-    return (
-        "\n".join([*lines, "", *(f"- {escaped(note)}" for note in _notes(table)), f"- {best}"])
-        + "\n"
-    )
+    return "\n".join(lines) + "\n"
 
 
 def save_table_plot(table: ResultTable, path: Path, *, most_columns: int = 4) -> None:

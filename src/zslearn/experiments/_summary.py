@@ -29,7 +29,7 @@ SUMMARY = (
     "ausuc",
 )
 #: What tells rows apart, beside the method.
-ORIGIN = ("dataset", "split", "features", "protocol", "grid")
+ORIGIN = ("dataset", "split", "features", "semantic", "protocol", "grid")
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,9 @@ def summarize_runs(records: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     records : DataFrame
-        As :func:`read_records` gives it. Several data sets, splits, features, protocols or grids
-        are not mixed: each is a row of its own. Several seeds give their mean, and so do the class
-        splits "ss-1", "ss-2", ….
+        As :func:`read_records` gives it. Several data sets, splits, features, kinds of
+        signatures, protocols or grids are not mixed: each is a row of its own. Several seeds give
+        their mean, and so do the class splits "ss-1", "ss-2", ….
 
     Returns
     -------
@@ -170,9 +170,11 @@ def compare_runs(records: pd.DataFrame) -> RunSummary:
 def _prepared(records: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Records with every column, and the class splits where there are several."""
     records = records.copy()
-    for name in ("protocol", "grid", "seed"):
+    for name in ("semantic", "protocol", "grid", "seed"):
         if name not in records:
             records[name] = ""
+    # No name is the data set's own kind of signatures.
+    records["semantic"] = records["semantic"].fillna("").astype(str)
     # A missing seed is one and the same.
     records["seed"] = [None if pd.isna(seed) else seed for seed in records["seed"]]
     records["class_split"] = ""

@@ -124,15 +124,30 @@ def paper_columns(
 
 
 def own_columns_last(columns: dict[Key, Column]) -> dict[Key, Column]:
-    """Own columns after the paper's, by data set and then in the paper's order of metrics."""
-    metrics = [c.keys.get("metric", "") for c in columns.values() if c.published]
+    """Own columns after the paper's, by data set and then in the paper's order.
+
+    The order is that of metrics, then methods and settings as the paper's columns have them; a
+    setting that is a form of one of the paper's ("name=value;…") follows it.
+    """
+    published = [c.keys for c in columns.values() if c.published]
     datasets = [c.keys.get("dataset", "") for c in columns.values() if not c.published]
 
-    def place(item: tuple[Key, Column]) -> tuple[int, int]:
+    def rank(name: str, value: str) -> int:
+        known = list(dict.fromkeys(keys.get(name, "") for keys in published))
+        return known.index(value) if value in known else len(known)
+
+    def place(item: tuple[Key, Column]) -> tuple[Any, ...]:
         keys = item[1].keys
         if item[1].published:
-            return (-1, 0)
-        return (datasets.index(keys.get("dataset", "")), metrics.index(keys.get("metric", "")))
+            return (-1,)
+        variant, _, form = keys.get("variant", "").partition(";")
+        return (
+            datasets.index(keys.get("dataset", "")),
+            rank("metric", keys.get("metric", "")),
+            rank("method", keys.get("method", "")),
+            rank("variant", variant),
+            form,
+        )
 
     return dict(sorted(columns.items(), key=place))
 

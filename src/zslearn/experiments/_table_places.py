@@ -226,8 +226,15 @@ def _own_column(
 
 
 def _same_variant(published: str, ours: str) -> bool:
-    """Whether two settings are the same: k is 40 % of the classes, whatever their number."""
-    return published == ours or (published.startswith("k=") and ours.startswith("k="))
+    """Whether two settings are the same, or ours is a form of the published one.
+
+    k is 40 % of the classes, whatever their number; phantoms may be learned in more than one way.
+    """
+    return (
+        published == ours
+        or (published.startswith("k=") and ours.startswith("k="))
+        or (published == "learn_phantoms=True" and ours.startswith(f"{published};"))
+    )
 
 
 def prefer_conventional(own_numbers: list[OwnNumber]) -> list[OwnNumber]:

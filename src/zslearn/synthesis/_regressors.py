@@ -17,7 +17,7 @@ import numpy as np
 import scipy.linalg
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from zslearn.signatures import rbf_similarity, side_by_side
@@ -213,6 +213,9 @@ class ExemplarMLP(RegressorMixin, BaseEstimator):
         Step of Adam, the paper's.
     max_iter : int, default=3000
         Steps; the paper does not say how many.
+    device : {"cpu", "cuda"} or None, default=None
+        Where it is trained. None is a GPU where torch finds one, else the CPU. The first weights do
+        not depend on it; later ones do by rounding. A fitted one is on no device.
     random_state : int, RandomState or None, default=0
         Decides the first weights.
 
@@ -245,6 +248,7 @@ class ExemplarMLP(RegressorMixin, BaseEstimator):
         "alpha": [Interval(Real, 0, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "device": [StrOptions({"cpu", "cuda"}), None],
         "random_state": ["random_state"],
     }
 
@@ -255,12 +259,14 @@ class ExemplarMLP(RegressorMixin, BaseEstimator):
         alpha: float = 1e-4,
         learning_rate: float = 1e-4,
         max_iter: int = 3000,
+        device: str | None = None,
         random_state: Any = 0,
     ) -> None:
         self.hidden_size = hidden_size
         self.alpha = alpha
         self.learning_rate = learning_rate
         self.max_iter = max_iter
+        self.device = device
         self.random_state = random_state
 
     @checks_parameters()
@@ -288,13 +294,16 @@ class ExemplarMLP(RegressorMixin, BaseEstimator):
         # The first outputs are small beside exemplars, which lie within the unit ball. By leaving
         # out seen classes of CUB: 0.01 to 0.3 give 0.678 to 0.686 (± 0.04 over folds), 1 0.661.
         scales = [np.sqrt(2 / X.shape[1]), 0.1 / np.sqrt(self.hidden_size)]
+        place = _training_device(torch, self.device)
         weights = [
-            torch.tensor(rng.normal(size=size) * scale, requires_grad=True)
+            torch.tensor(rng.normal(size=size) * scale, requires_grad=True, device=place)
             for size, scale in zip(sizes, scales, strict=True)
         ]
-        signatures, exemplars = torch.tensor(X), torch.tensor(targets)
+        signatures = torch.tensor(X, device=place)
+        exemplars = torch.tensor(targets, device=place)
         optimizer = torch.optim.Adam(weights, lr=self.learning_rate)
-        losses = np.empty(self.max_iter)
+        # Kept beside the weights: a GPU would wait for each number that is read.
+        losses = torch.empty(self.max_iter, dtype=torch.float64, device=place)
         with _threads_for(torch, len(X) * sum(a * b for a, b in sizes)):
             for step in range(self.max_iter):
                 optimizer.zero_grad()
@@ -303,9 +312,9 @@ class ExemplarMLP(RegressorMixin, BaseEstimator):
                 loss = (error**2).sum(dim=1).mean() + self.alpha * penalty
                 loss.backward()
                 optimizer.step()
-                losses[step] = loss.item()
-        self.coefs_ = [weight.detach().numpy() for weight in weights]
-        self.loss_curve_ = losses
+                losses[step] = loss.detach()
+        self.coefs_ = [weight.detach().cpu().numpy() for weight in weights]
+        self.loss_curve_ = losses.cpu().numpy()
         return self
 
     def predict(self, X: Any) -> Floats:
@@ -325,6 +334,14 @@ class ExemplarMLP(RegressorMixin, BaseEstimator):
         X = validate_data(self, X, reset=False, dtype=np.float64)
         out = np.maximum(X @ self.coefs_[0], 0) @ self.coefs_[1]
         return out[:, 0] if self._one_output else out
+
+
+def _training_device(torch: ModuleType, device: str | None) -> str:
+    """Where the perceptron is trained."""
+    found = torch.cuda.is_available()
+    if device == "cuda" and not found:
+        raise ValueError('device="cuda", but torch finds no GPU. Take "cpu" or None.')
+    return device or ("cuda" if found else "cpu")
 
 
 @contextmanager

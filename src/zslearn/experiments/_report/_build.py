@@ -24,20 +24,29 @@ from zslearn.experiments._report._classes import (
     classes_of,
     shown_names,
 )
-from zslearn.experiments._report._main_table import main_table
+from zslearn.experiments._report._main_table import main_table, signatures_label
 from zslearn.experiments._report._model import ByClass, Group, Method, Report, Run, Table
 from zslearn.experiments._report._parts import curve_of, landscape_of
 from zslearn.experiments._report._rank_parts import ranks_of
 from zslearn.experiments._report._reproduce import commands_of, versions_of
 from zslearn.experiments._report._values import number, significant, text, written
-from zslearn.experiments._summary import ORIGIN
 
 Record = Mapping[str, Any]
 _LEADS = {
     "per_class_accuracy": "Among unseen classes alone",
     "ausuc": "Among seen and unseen classes together",
 }
-_GROUP = ("dataset", "split", "split_version", "features", "protocol", "grid")
+_GROUP = ("dataset", "split", "split_version", "features", "semantic", "protocol", "grid")
+
+#: What all runs have in common: the name above it, and what several are called.
+_FACTS = {
+    "dataset": ("Data", "data sets"),
+    "split": ("Split", "splits"),
+    "features": ("Features", "kinds"),
+    "semantic": ("Signatures", "kinds"),
+    "protocol": ("Protocol", "protocols"),
+    "grid": ("Grid", "grids"),
+}
 
 
 def build_report(
@@ -113,20 +122,22 @@ def _groups(keys: Sequence[tuple[str, ...]]) -> list[Group]:
     place = _GROUP.index("split_version")
     if len({(*key[:place], *key[place + 1 :]) for key in keys}) == len(keys):
         several = [i for i in several if i != place]
+    kind = _GROUP.index("semantic")
     groups = []
     for key in keys:
-        label = ", ".join(text(key[i]) for i in [0, *several] if key[i])
-        dataset, split, version, features, protocol, grid = map(text, key)
-        groups.append(Group(label, dataset, split, version, features, protocol, grid))
+        signatures = f"{signatures_label(key[kind])} signatures"
+        shown = [*key[:kind], signatures, *key[kind + 1 :]]
+        label = ", ".join(text(shown[i]) for i in [0, *several] if shown[i])
+        dataset, split, version, features, semantic, protocol, grid = map(text, key)
+        groups.append(Group(label, dataset, split, version, features, semantic, protocol, grid))
     return groups
 
 
-def _joined(names: Sequence[str]) -> str:
+def _joined(names: Sequence[str], kind: str = "data sets") -> str:
+    """Names in words; of more than four how many there are."""
     if len(names) < 3:
         return " and ".join(names)
-    return (
-        f"{', '.join(names[:-1])} and {names[-1]}" if len(names) < 5 else f"{len(names)} data sets"
-    )
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) < 5 else f"{len(names)} {kind}"
 
 
 def _run(record: Record, methods: Sequence[str], group: int) -> Run:
@@ -231,12 +242,12 @@ def _facts(
         n_seen = len(group.classes) + group.left_out - group.n_unseen
         seen = f"{n_seen} seen, " if n_seen else ""
         facts.append(["Classes", f"{seen}{group.n_unseen} unseen"])
-    for name in ORIGIN:
-        found = list(
-            dict.fromkeys(getattr(group, name) for group in groups if getattr(group, name))
-        )
-        if found:
-            facts.append([name.capitalize().replace("Dataset", "Data"), _joined(found)])
+    for name, (label, kind) in _FACTS.items():
+        found = list(dict.fromkeys(getattr(group, name) for group in groups))
+        if name == "semantic" and any(found):
+            found = [signatures_label(value) for value in found]
+        if any(found):
+            facts.append([label, _joined([value for value in found if value], kind)])
     if seeds:
         facts.append(["Seeds", ", ".join(map(str, seeds)) if len(seeds) < 7 else str(len(seeds))])
     facts.append(["Computed in", duration(seconds)])

@@ -54,13 +54,8 @@ def main_table(records: pd.DataFrame, methods: list[str]) -> Table:
     for position, origin in enumerate(frame.to_dict("records")):
         known = {name: origin.get(name, _common(records, name, summary)) for name in ORIGIN}
         cells = _cells(summary, position, published, str(origin["method"]), known)
-        rows.append(
-            Row(
-                methods.index(str(origin["method"])),
-                [text(origin[name]) for name in where],
-                cells,
-            )
-        )
+        labels = [signatures_label(origin[n]) if n == "semantic" else origin[n] for n in where]
+        rows.append(Row(methods.index(str(origin["method"])), [*map(text, labels)], cells))
     names = [name for name in SUMMARY if (records["metric"] == name).any()]
     metrics = [
         Metric(
@@ -71,14 +66,21 @@ def main_table(records: pd.DataFrame, methods: list[str]) -> Table:
         )
         for i, name in enumerate(names)
     ]
-    return Table(where, metrics, rows, _notes(summary, records, rows))
+    heads = ["signatures" if name == "semantic" else name for name in where]
+    return Table(heads, metrics, rows, _notes(summary, records, rows))
+
+
+def signatures_label(semantic: str) -> str:
+    """A kind of signatures as a page names it; records leave the data set's own without a name."""
+    return semantic or "own"
 
 
 def _common(records: pd.DataFrame, name: str, summary: RunSummary) -> str:
     """What all records have in common; class splits go together as "ss"."""
     if name == "split" and summary.class_splits:
         return "ss"
-    return str(records[name].iloc[0])
+    value = records[name].iloc[0] if name in records else ""
+    return "" if pd.isna(value) else str(value)
 
 
 def _published() -> dict[tuple[str, str, str, str], list[dict[Any, Any]]]:
@@ -107,7 +109,9 @@ def _cells(
     for label in summary.mean.columns:
         mean = number(summary.mean[label].iloc[position])
         verdict = str(summary.verdict[label].iloc[position])
-        found = published.get((*key, names[str(label)]), [])
+        # The published numbers are of attributes.
+        is_own = origin["semantic"] in ("", "attributes")
+        found = published.get((*key, names[str(label)]), []) if is_own else []
         same = [row for row in found if same_features(row["features"], str(origin["features"]))]
         value = features = difference = None
         if found and mean is not None:

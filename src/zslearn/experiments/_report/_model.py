@@ -82,14 +82,15 @@ class Method:
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that can be compared: one data set, split, features, protocol and grid.
+    """Runs that can be compared: one data set, split, features, signatures, protocol and grid.
 
     Parameters
     ----------
     label : str
         As far as groups differ.
-    dataset, split, version, features, protocol, grid : str
-        What they have in common.
+    dataset, split, version, features, semantic, protocol, grid : str
+        What they have in common. `semantic` is the kind of signatures, empty for the data set's
+        own.
     classes : list of str
         The classes, the unseen ones first.
     n_unseen : int
@@ -103,6 +104,7 @@ class Group:
     split: str
     version: str
     features: str
+    semantic: str
     protocol: str
     grid: str
     classes: list[str] = field(default_factory=list)

@@ -21,7 +21,11 @@ from zslearn.experiments.analyses._exemplars import (
 )
 from zslearn.experiments.analyses._from_records import RecordOptions
 from zslearn.experiments.analyses._ideal import IdealDisplay, analyze_ideal, with_ideal_half
-from zslearn.experiments.analyses._penalties import PenaltiesDisplay, analyze_penalties
+from zslearn.experiments.analyses._penalties import (
+    SYNC_FORMS,
+    PenaltiesDisplay,
+    analyze_penalties,
+)
 from zslearn.experiments.analyses._per_class import PerClassDisplay, analyze_per_class
 from zslearn.experiments.analyses._phantoms import (
     ComponentsDisplay,
@@ -53,6 +57,7 @@ from zslearn.experiments.analyses._seen_classes import (
 
 __all__ = [
     "ANALYSES",
+    "SYNC_FORMS",
     "Analysis",
     "AnalysisDisplay",
     "ComponentsDisplay",

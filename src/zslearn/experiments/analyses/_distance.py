@@ -16,6 +16,7 @@ from typing import Any, Unpack
 
 import numpy as np
 import pandas as pd
+from scipy.stats import rankdata
 
 from zslearn.datasets import ZeroShotDataset
 from zslearn.experiments._measure import by_class
@@ -46,7 +47,8 @@ def distance_groups(
         Of each class its distance from the seen ones.
     edges : sequence of float, optional
         Largest distance of each group but the last; by default thirds of the classes, the nearest
-        first, of equal distances in the order given. For hops ``[2, 3]`` gives the paper's groups.
+        first; those at the same distance stay together. For hops ``[2, 3]`` gives the paper's
+        groups.
 
     Returns
     -------
@@ -63,11 +65,10 @@ def distance_groups(
     if not len(values) or not np.isfinite(values).all():
         raise ValueError("Distances are finite numbers, one for each unseen class.")
     if edges is None:
-        ranks = np.argsort(np.argsort(values, kind="stable"), kind="stable")
-        return {
-            label: THIRDS[3 * int(rank) // len(values)]
-            for label, rank in zip(distances, ranks, strict=True)
-        }
+        # Classes at the same distance share their rank, and so their third.
+        ranks = rankdata(np.round(values, 9))
+        places = (3 * (ranks - 0.5) / len(values)).astype(int)
+        return {label: THIRDS[place] for label, place in zip(distances, places, strict=True)}
     bounds = [float(edge) for edge in edges]
     if not bounds or bounds != sorted(set(bounds)):
         raise ValueError(f"edges ascend; got {list(edges)}.")

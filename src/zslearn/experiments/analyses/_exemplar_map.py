@@ -16,10 +16,13 @@ from zslearn.experiments._records import read_record
 from zslearn.experiments.analyses._display import AnalysisDisplay
 from zslearn.experiments.analyses._exemplars import unseen_exemplars
 from zslearn.experiments.analyses._pieces import Piece, PieceRunner, RunOptions, chosen_seeds
-from zslearn.utils import to_numpy
+from zslearn.utils import import_optional, to_numpy
 
 #: Told apart by any colour vision; beside the colour a class has its number.
-_COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#4b5a68", "#7456e0")
+_COLORS = (
+    *("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9"),
+    *("#d55e00", "#4b5a68", "#7456e0", "#882255", "#999933"),
+)
 
 
 def analyze_exemplar_map(
@@ -113,6 +116,9 @@ class ExemplarMapDisplay(AnalysisDisplay):
 
     def _draw(self, ax: Any, panel: str) -> None:
         frame = self.frame[self.frame["seed"] == self.frame["seed"].iloc[0]]
+        effects = import_optional("matplotlib.patheffects", type(self).__name__)
+        rim = effects.withStroke(linewidth=2.5, foreground="white")
+        middle = (frame["x"].min() + frame["x"].max()) / 2
         for i, (label, part) in enumerate(frame.groupby("class", sort=False)):
             color = _COLORS[i % len(_COLORS)]
             kinds: dict[Any, pd.DataFrame] = dict(list(part.groupby("kind")))
@@ -121,18 +127,29 @@ class ExemplarMapDisplay(AnalysisDisplay):
             )
             ends = pd.concat([kinds["predicted"], kinds["real"]])
             ax.plot(ends.x, ends.y, color=color, linewidth=1)
-            big = {"s": 75, "zorder": 3, "linewidths": 1.8}
+            big = {"zorder": 3, "linewidths": 1.8}
             predicted, real = kinds["predicted"].iloc[0], kinds["real"].iloc[0]
             ax.scatter(
-                predicted.x, predicted.y, marker="o", facecolor="white", edgecolor=color, **big
+                predicted.x,
+                predicted.y,
+                s=75,
+                marker="o",
+                facecolor="white",
+                edgecolor=color,
+                **big,
             )
-            ax.scatter(real.x, real.y, marker="X", facecolor=color, edgecolor="white", **big)
+            ax.scatter(real.x, real.y, s=55, marker="x", color=color, **big)
+            # Names lie over dots: a white rim keeps them legible. Those on the right end there.
+            on_right = real.x > middle
             ax.annotate(
                 str(label)[:28],
                 (real.x, real.y),
-                xytext=(5, 5),
+                xytext=(-6 if on_right else 6, 6),
                 textcoords="offset points",
+                ha="right" if on_right else "left",
                 fontsize=8,
+                zorder=4,
                 parse_math=False,
+                path_effects=[rim],
             )
         ax.set(xticks=[], yticks=[], xlabel="dots: images; circle: predicted exemplar; cross: real")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import Any, Unpack
 
 import pandas as pd
 
@@ -28,18 +28,23 @@ from zslearn.experiments.analyses._pieces import (
 
 METHODS = ("SynC o-vs-o",)
 #: What is compared: the setting as tables name it, and the words below a bar.
-FORMS = {
+SYNC_FORMS = {
     "penalize=w": "penalty on w",
     "penalize=v": "penalty on v",
     "learn_phantoms=False": "fixed phantoms",
     "learn_phantoms=True": "learned phantoms",
+    "learn_phantoms=True;training=exact": "learned phantoms, exact",
 }
+_EXACT = "exact"
 _VARIANTS: dict[str, dict[str, Any]] = {
     "penalize=w": {"penalize": "w"},
     "penalize=v": {"penalize": "v"},
     "learn_phantoms=False": {"learn_phantoms": False},
     "learn_phantoms=True": {"learn_phantoms": True},
+    "learn_phantoms=True;training=exact": {"learn_phantoms": True, "training": _EXACT},
 }
+#: Compared where no forms are named; exact training takes the longest.
+_USUAL = tuple(SYNC_FORMS)[:4]
 
 
 def analyze_penalties(
@@ -48,8 +53,7 @@ def analyze_penalties(
     *,
     methods: str | Sequence[str] = METHODS,
     seeds: int | Sequence[int] = (0,),
-    forms: Sequence[str] = tuple(FORMS),
-    phantom_training: Literal["truncated", "exact"] = "truncated",
+    forms: Sequence[str] = _USUAL,
     **options: Unpack[RunOptions],
 ) -> pd.DataFrame:
     """Compare forms of SynC, each tuned for itself.
@@ -66,11 +70,12 @@ def analyze_penalties(
         Losses of SynC, such as "SynC o-vs-o".
     seeds : int or sequence of int
         Each decides folds.
-    forms : sequence of {"penalize=w", "penalize=v", "learn_phantoms=False", "learn_phantoms=True"}
-        What is compared.
-    phantom_training : {"truncated", "exact"}
-        How phantoms are learned. With as many phantoms as seen classes and the penalty on w, exact
-        training leaves them to the two terms of the penalty; see :doc:`/sync`.
+    forms : sequence of str
+        What is compared: "penalize=w" and "penalize=v", "learn_phantoms=False" and
+        "learn_phantoms=True". With the latter phantoms and base classifiers are learned in turn
+        (``phantom_training="truncated"``); "learn_phantoms=True;training=exact" solves for the base
+        classifiers at each step. With as many phantoms as seen classes and the penalty on w this
+        leaves phantoms to the two terms of their penalty; see :doc:`/sync`.
     **options
         How it runs; see :class:`PieceRunner`.
 
@@ -79,19 +84,19 @@ def analyze_penalties(
     DataFrame
         One row per number, with the column `form`.
     """
-    unknown = [form for form in forms if form not in FORMS]
+    unknown = [form for form in forms if form not in SYNC_FORMS]
     if unknown or not forms:
-        raise ValueError(f"There is no form {unknown}; there are: {', '.join(FORMS)}.")
+        raise ValueError(f"There is no form {unknown}; there are: {', '.join(SYNC_FORMS)}.")
     runner = PieceRunner("penalties", data, out, **options)
     names = chosen_methods(methods)
     others = [name for name in names if not name.startswith("SynC") or "learned" in name]
     if others:
         raise ValueError(f"Forms are of SynC o-vs-o, SynC cs and SynC struct, not of {others[0]}.")
 
-    ending = LEARNED if phantom_training == "exact" else " (learned phantoms, truncated)"
-
     def compute(method: str, variant: Mapping[str, Any], seed: int) -> dict[str, Any]:
         if variant.get("learn_phantoms"):
+            exact = variant.get("training") == _EXACT
+            ending = LEARNED if exact else " (learned phantoms, truncated)"
             search = runner.tune(f"{method}{ending}", seed)
         else:
             # Fixed phantoms and a penalty on w are the method as it is: tuned once.
@@ -104,13 +109,7 @@ def analyze_penalties(
         }
 
     frame = runner.run(
-        Piece(
-            method,
-            seed,
-            partial(compute, method, _VARIANTS[form], seed),
-            _VARIANTS[form],
-            (phantom_training,),
-        )
+        Piece(method, seed, partial(compute, method, _VARIANTS[form], seed), _VARIANTS[form])
         for seed in chosen_seeds(seeds)
         for method in names
         for form in forms
@@ -122,8 +121,9 @@ def _form(row: Mapping[Any, Any]) -> str:
     """The words for the setting of a row."""
     penalty = row.get("penalize")
     if penalty in ("w", "v"):
-        return FORMS[f"penalize={penalty}"]
-    return FORMS[f"learn_phantoms={row['learn_phantoms']}"]
+        return SYNC_FORMS[f"penalize={penalty}"]
+    exact = f";training={_EXACT}" if row.get("training") == _EXACT else ""
+    return SYNC_FORMS[f"learn_phantoms={row['learn_phantoms']}{exact}"]
 
 
 class PenaltiesDisplay(AnalysisDisplay):

@@ -48,8 +48,8 @@ def with_fewer_seen(data: ZeroShotDataset, n_seen: int, seed: int) -> ZeroShotDa
     Returns
     -------
     ZeroShotDataset
-        With one split, without test images of seen classes: these are for the conventional
-        setting. Signatures are those of the seen classes that stay and of the unseen ones.
+        With one split. Images and signatures are those of the seen classes that stay and of the
+        unseen ones.
     """
     split = data.active_split
     seen = np.sort(split.seen_classes)
@@ -60,14 +60,17 @@ def with_fewer_seen(data: ZeroShotDataset, n_seen: int, seed: int) -> ZeroShotDa
         )
     kept = np.random.RandomState(seed).permutation(len(seen))[:n_seen]
     classes = seen[np.sort(kept)]
-    train = split.train[np.isin(data.y[split.train], classes)]
+    train, test_seen = (
+        part[np.isin(data.y[part], classes)] for part in (split.train, split.test_seen)
+    )
     described = [*classes.tolist(), *split.unseen_classes.tolist()]
-    rows = np.concatenate([train, split.test_unseen])
-    places = np.arange(len(rows))
+    rows = np.concatenate([train, test_seen, split.test_unseen])
+    ends = [len(train), len(train) + len(test_seen)]
+    places = np.split(np.arange(len(rows)), ends)
     fewer = ClassSplit(
-        train=places[: len(train)],
-        test_seen=[],
-        test_unseen=places[len(train) :],
+        train=places[0],
+        test_seen=places[1],
+        test_unseen=places[2],
         seen_classes=classes,
         unseen_classes=split.unseen_classes,
         version=f"{split.version}, {n_seen} seen classes of seed {seed}",
@@ -80,6 +83,7 @@ def with_fewer_seen(data: ZeroShotDataset, n_seen: int, seed: int) -> ZeroShotDa
         split=data.split,
         name=data.name,
         features=data.features,
+        images=None if data.images is None else data.images[rows],
         semantic=data.semantic,
     )
 

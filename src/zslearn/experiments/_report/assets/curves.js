@@ -41,6 +41,12 @@ function axes(x, y, right, top, label) {
   ];
 }
 
+// Where the harmonic mean is highest: the point to begin with where no factor is recorded.
+function highest(curve) {
+  const means = curve.unseen.map((u, i) => harmonic(curve.seen[i], u));
+  return means.indexOf(Math.max(...means));
+}
+
 // One chart of several runs; `shown` are the positions drawn at first.
 function curveChart(name, runs, shown) {
   const state = { view: 0, active: shown[0], at: 0, visible: new Set(shown) };
@@ -140,11 +146,9 @@ function curveChart(name, runs, shown) {
   }
 
   function choose(i) {
-    const before = runs[state.active].curve;
-    const share = state.at / Math.max(1, before.unseen.length - 1);
     state.active = i;
     const { curve } = runs[i];
-    state.at = curve.calibrated ?? curve.plain ?? Math.round(share * (curve.unseen.length - 1));
+    state.at = curve.calibrated ?? curve.plain ?? highest(curve);
     state.visible.add(i);
     legend.querySelectorAll("input")[i].checked = true;
     draw();
@@ -177,7 +181,7 @@ function curveChart(name, runs, shown) {
     read();
   });
   const first = runs[state.active].curve;
-  state.at = first.calibrated ?? first.plain ?? 0;
+  state.at = first.calibrated ?? first.plain ?? highest(first);
   draw();
   return el("div", { class: "chart" },
     el("div", { class: "figure" }, drawing, slider, readout),
@@ -186,7 +190,9 @@ function curveChart(name, runs, shown) {
         state.view = i;
         draw();
       }),
-      el("p", { class: "small" }, "Circle: without calibration. Diamond: at the factor found on training data."),
+      runs.some((run) => run.curve.plain !== null)
+        ? el("p", { class: "small" }, "Circle: without calibration. Diamond: at the factor found on training data.")
+        : null,
       legend, saveButtons("seen-unseen-curves", drawing)));
 }
 

@@ -27,6 +27,9 @@ const seconds = (value) =>
 const several = (values) => new Set(values).size > 1;
 const harmonic = (a, b) => (a + b > 0 ? (2 * a * b) / (a + b) : 0);
 
+// Long names of files and features break after an underscore, not within a word.
+const breakable = (text) => text.split(/(?<=_)/).flatMap((part, i) => (i ? [el("wbr"), part] : [part]));
+
 function announce(text) {
   document.getElementById("live").textContent = text;
 }

@@ -3,7 +3,7 @@ function hero() {
   return el("section", { class: "hero", "aria-label": "What was run" },
     el("h1", { tabindex: -1 }, DATA.title),
     DATA.summary ? el("p", { class: "lead" }, DATA.summary) : null,
-    el("dl", { class: "facts" }, DATA.facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))));
+    el("dl", { class: "facts" }, DATA.facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, breakable(value))))));
 }
 
 function chosenText(run) {
