@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import pandas as pd
 
 from zslearn.datasets._limits import Budget, reason
-from zslearn.utils import name_some, plain
+from zslearn.utils import name_some, plain, separator_hint
 
 #: What pandas takes for a column besides its cells, and for a cell, in bytes.
 _COLUMN_BYTES = 3072
@@ -140,7 +140,11 @@ def _wrong_length(row: list[str], first: list[str], where: str) -> str:
     problem = f"{where} has {len(row)} fields and the first line {len(first)}"
     if len(row) == len(first) + 1 and not row[-1]:
         return f"{problem}: it ends in a comma. Remove the comma."
-    return f"{problem}; give every line one field per column, and quote fields with commas."
+    advice = (
+        separator_hint(first)
+        or " Give every line one field per column, and quote fields with commas."
+    )
+    return f"{problem}.{advice}"
 
 
 def _refuse_last_comma(header: list[str], path: Path) -> None:
