@@ -140,11 +140,9 @@ def _wrong_length(row: list[str], first: list[str], where: str) -> str:
     problem = f"{where} has {len(row)} fields and the first line {len(first)}"
     if len(row) == len(first) + 1 and not row[-1]:
         return f"{problem}: it ends in a comma. Remove the comma."
-    advice = (
-        separator_hint(first)
-        or " Give every line one field per column, and quote fields with commas."
-    )
-    return f"{problem}.{advice}"
+    if hint := separator_hint(first):
+        return f"{problem}.{hint}"
+    return f"{problem}; give every line one field per column, and quote fields with commas."
 
 
 def _refuse_last_comma(header: list[str], path: Path) -> None:
