@@ -225,7 +225,7 @@ DAMAGED = {
 def words_bomb(path):
     """Words of a megabyte each, which take a thousandth of it in the file."""
     path = path.with_suffix(".txt")
-    lines = (b"%d" % i + b"w" * MIB + b" 0 0\n" for i in range(300))
+    lines = (b"%d" % i + b"w" * MIB + b" 0 0\n" for i in range(120))
     path.write_bytes(gzip.compress(b"".join(lines)))
     return path, lambda: read_word_vectors(path), never
 
