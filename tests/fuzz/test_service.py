@@ -39,7 +39,8 @@ STRANGE = (
 )  # fmt: skip
 QUERIES = (
     "", "top=3", "top=-1", "top=99999999999999999999", "top=x", "among=unseen", "among=",
-    "among=%ff", "features=true", "explain=true", "explain=maybe", "top=1&top=2", "%00=%00", "a" * 4000,
+    "among=%ff", "features=true", "explain=true", "explain=maybe", "top=1&top=2", "%00=%00",
+    "a" * 4000,
 )  # fmt: skip
 
 
