@@ -199,7 +199,7 @@ def _opened(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
 class _Unpacked:
     """A compressed file as it reads, up to a multiple of its size: zeros can go on for long."""
 
-    def __init__(self, file: IO[bytes], path: Path) -> None:
+    def __init__(self, file: gzip.GzipFile, path: Path) -> None:
         self._file, self._path = file, path
         self._left = _MULTIPLE * path.stat().st_size + _BESIDE
 
