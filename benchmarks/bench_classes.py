@@ -12,7 +12,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from _common import Report
+from _common import Report, fitted_exponent
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import RidgeClassifier
 
@@ -41,7 +41,7 @@ def processor_seconds(function) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="up to 1,000 classes")
-    sizes = (250, 500, 1000) if parser.parse_args().quick else (500, 1000, 2000, 4000)
+    sizes = (250, 500, 1000) if parser.parse_args().quick else (500, 1000, 2000, 4000, 5000)
     warnings.simplefilter("ignore", ConvergenceWarning)
     warnings.simplefilter("ignore", UserWarning)
     report = Report("classes", "Fitting with one image of each class, processor seconds")
@@ -67,7 +67,9 @@ def main() -> None:
                 peer_seconds=peer,
                 seconds=costs[-1],
                 ratio=costs[-1] / peer,
-                exponent="" if len(costs) < 2 else float(np.log2(costs[-1] / costs[-2])),
+                exponent=""
+                if len(costs) < 2
+                else fitted_exponent(sizes[: len(costs)][-2:], costs[-2:]),
             )
     report.save()
 

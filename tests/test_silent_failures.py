@@ -337,6 +337,8 @@ def test_the_spelling_of_methods_is_free(typed, name):
         ("ESZL", r"Did you mean 'ESZSL'\?"),
         ("exem 1nnss", r"Did you mean 'EXEM \(1NNs\)' or 'EXEM \(1NN\)'\?"),
         ("sync", r"Did you mean one of SynC o-vs-o, SynC cs, SynC struct\?"),
+        ("exemm", r"Did you mean one of EXEM \(ConSE\), .*EXEM \(1NN\), EXEM \(1NNs\)\?"),
+        ("snyc", r"Did you mean one of SynC o-vs-o, SynC cs, SynC struct\?"),
         ("EXEM", r"Did you mean one of EXEM \(ConSE\), .*EXEM \(1NN\), EXEM \(1NNs\)\?"),
     ],
 )

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from zslearn.datasets import _limits, load_table
+from zslearn.datasets import _limits, load_table, read_descriptions, read_signature_table
+from zslearn.recognition import describe_in_words
 
 X = np.random.default_rng(0).normal(size=(6, 2)).round(3)
 Y = np.repeat(["ant", "bee", "cat"], 2)
@@ -288,3 +289,24 @@ def test_a_header_that_ends_in_a_comma(tmp_path):
     path.write_text("label,x,y,\na,1,2,\nb,3,4,\n")
     with pytest.raises(ValueError, match="comma"):
         load_table(path, label="label", signatures={"a": [1.0], "b": [2.0]}, unseen_classes=["b"])
+
+
+@pytest.mark.parametrize(
+    ("sign", "name"), [(";", "semicolons"), ("\t", "tabs"), ("|", "vertical bars")]
+)
+@pytest.mark.parametrize("value", ["0.5", "0,5"])
+def test_tables_that_commas_do_not_separate(tmp_path, sign, name, value):
+    """One sentence says what separates the fields, wherever the table is read."""
+    path = tmp_path / "table.csv"
+    path.write_text(f"class{sign}fur{sign}size\ncat{sign}1{sign}{value}\ndog{sign}1{sign}0\n")
+    said = f"Its fields are separated by {name}: separate them by commas, with points in numbers"
+    with pytest.raises(ValueError, match=said):
+        read_signature_table(path)
+    with pytest.raises(ValueError, match=said):
+        read_descriptions(path)
+    with pytest.raises(ValueError, match=said):
+        describe_in_words(path)
+    path.write_text(f"{value}{sign}1\n1{sign}2\n3{sign}4\n")
+    y = np.array(["cat", "dog", "dog"])
+    with pytest.raises(ValueError, match=said if value == "0.5" else "one field per column"):
+        load_table(path, y, {"cat": [1.0], "dog": [2.0]})

@@ -19,6 +19,7 @@ from zslearn.datasets import FeatureBlocks, make_zero_shot
 from zslearn.experiments import _streams as streams
 from zslearn.experiments import evaluate_stream, read_top_k, write_top_k
 from zslearn.metrics import flat_hit_at_k, per_class_accuracy
+from zslearn.utils import InputWarning
 
 DATA = make_zero_shot(random_state=0)
 X = np.concatenate([DATA.X_test_seen, DATA.X_test_unseen])
@@ -60,6 +61,25 @@ def test_what_is_written_is_what_is_predicted(model, classes, tmp_path):
         assert predictions.indices.dtype == np.int32
     assert np.array_equal(found.labels(slice(3, 5)), labels[3:5])
     assert not list((tmp_path / "out").glob("*.part"))
+
+
+@pytest.mark.parametrize("name", ["indices.npy", "scores.npy", "classes.npy"])
+@pytest.mark.parametrize("how", ["cut", "header", "other"])
+def test_damaged_predictions_are_named_and_made_anew(model, tmp_path, name, how):
+    expected = write_top_k(model, _blocks(), tmp_path, k=3).labels().copy()
+    path = tmp_path / name
+    whole = path.read_bytes()
+    damaged = {"cut": whole[: len(whole) // 2], "header": b"\x93NUMPY\x01\x00" + bytes(200)}
+    if how == "other":
+        np.save(path, np.full((2, 3), 99, dtype=np.int32))
+    else:
+        path.write_bytes(damaged[how])
+    with pytest.raises(ValueError, match="the predictions are damaged") as caught:
+        read_top_k(tmp_path)
+    assert str(tmp_path) in str(caught.value)
+    with pytest.warns(InputWarning, match="computed again"):
+        found = write_top_k(model, _blocks(), tmp_path, k=3)
+    assert np.array_equal(found.labels(), expected)
 
 
 def test_wrappers_and_plain_arrays(tmp_path):

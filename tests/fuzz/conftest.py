@@ -41,9 +41,12 @@ def cases(request: pytest.FixtureRequest) -> Callable[[int], Iterator[int]]:
     """Seeds to try: `cases(300)` yields 300 of them, or goes on for as long as was asked."""
 
     def seeds(default: int) -> Iterator[int]:
+        tried = 0
         for seed in _numbers(default, request.config.stash.get(_seconds, None)):
             request.node.stash[_last_seed] = seed
             yield seed
+            tried += 1
+        request.node.user_properties.append(("cases", tried))
         if _last_seed in request.node.stash:
             del request.node.stash[_last_seed]
 
@@ -63,6 +66,14 @@ def _numbers(default: int, seconds: float | None) -> Iterator[int]:
     while time.monotonic() < end:
         yield number if number < default else new + number
         number += 1
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many cases there were, where tests were asked to go on for some time."""
+    if "ZSLEARN_FUZZ_MINUTES" in os.environ:
+        passed = terminalreporter.stats.get("passed", [])
+        tried = [n for report in passed for name, n in report.user_properties if name == "cases"]
+        terminalreporter.write_line(f"{sum(tried):,} cases from seeds, in {len(tried)} tests")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -308,7 +308,8 @@ AT_START = in_use()
 
 def watched(path, read, holds, allowed=None):
     """Read a file; say how it went."""
-    size = path.stat().st_size
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    size = sum(file.stat().st_size for file in files)
     allowed = MULTIPLE * size + BESIDE if allowed is None else allowed
     reset_peak()
     before = peak_memory()
@@ -339,8 +340,11 @@ def answer(kind, seed):
         if kind in FORMATS:
             return watched(*damaged_case(kind, seed, folder))
         sys.path.insert(0, str(Path(__file__).parents[1]))
-        from fuzz import reader_corpus
+        from fuzz import other_files, reader_corpus
 
+        if kind in other_files.DAMAGED or kind in other_files.HOSTILE:
+            said = watched(*other_files.case(kind, seed, folder))
+            return ("fault", "the file ran code") if other_files.has_sprung(folder) else said
         return watched(*reader_corpus.CASES[kind](folder))
 
 

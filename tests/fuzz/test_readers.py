@@ -18,7 +18,10 @@ import pytest
 
 FOLDER = Path(__file__).parent
 FORMATS = ("v5", "v7", "v7.3", "npy", "npz", "csv", "labels", "classes", "unseen", "parquet")
-NEEDED = {"v7.3": "h5py", "v73": "h5py", "parquet": "pyarrow"}
+NEEDED = {
+    "v7.3": "h5py", "v73": "h5py", "h5": "h5py", "shards-h5": "h5py",
+    "parquet": "pyarrow", "shards-parquet": "pyarrow", "zarr": "zarr", "shards-zarr": "zarr",
+}  # fmt: skip
 SECONDS = 60
 
 pytestmark = pytest.mark.skipif(
@@ -26,15 +29,19 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def corpus():
-    """Names of the cases; the module itself is for the other process."""
-    tree = ast.parse((FOLDER / "reader_corpus.py").read_text(encoding="utf-8"))
-    table = next(
+def keys_of(file, table):
+    """Names of the cases in a table; the module itself is for the other process."""
+    tree = ast.parse((FOLDER / file).read_text(encoding="utf-8"))
+    found = next(
         node.value
         for node in tree.body
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "CASES"
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == table
     )
-    return [key.value for key in table.keys]
+    return [key.value for key in found.keys]
+
+
+OTHERS = keys_of("other_files.py", "DAMAGED")
+CORPUS = [*keys_of("reader_corpus.py", "CASES"), *keys_of("other_files.py", "HOSTILE")]
 
 
 class Worker:
@@ -88,7 +95,7 @@ def need(kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("kind", [*FORMATS, *OTHERS])
 def test_damaged_files(worker, cases, kind):
     need(kind)
     outcomes = {"read": 0, "refused": 0}
@@ -101,7 +108,7 @@ def test_damaged_files(worker, cases, kind):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", corpus())
+@pytest.mark.parametrize("kind", CORPUS)
 def test_hostile_files(worker, kind):
     need(kind)
     outcome, detail = worker.ask(kind)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from zslearn.baselines import ESZSL
-from zslearn.calibration import CalibratedStacking
+from zslearn.calibration import CalibratedStacking, NoneOfThese
 from zslearn.datasets import make_zero_shot
 from zslearn.features import ImageFeatures
 from zslearn.model_selection import ZeroShotSearchCV
@@ -23,6 +23,7 @@ from zslearn.recognition import (
     features_for_model,
     fit_images,
     prediction_table,
+    rank_classes,
     read_class_table,
     read_features,
     save_image_model,
@@ -227,6 +228,62 @@ def test_a_file_fetches_no_network(name, data, tmp_path, monkeypatch):
         add_classes_to_file(tmp_path / "m.zsl", {"a": "b"})
 
 
+@pytest.mark.parametrize("named", ["st:{}", "{}", "st:", ".", "minilm2", ""])
+def test_a_file_reads_no_encoder(named, data, tmp_path, monkeypatch):
+    """A folder with an encoder is read on the caller's word, never on that of the file."""
+    folder = tmp_path / "encoder"
+    folder.mkdir()
+    (folder / "weights.safetensors").write_bytes(b"weights")
+    read = []
+
+    def signatures(texts, encoder, **options):
+        read.append(encoder)
+        return pd.DataFrame(1.0, index=list(texts), columns=data.signatures.columns)
+
+    monkeypatch.setattr(_describing, "text_signatures", signatures)
+    model = fit_images(of(data.X_train, data.y_train), data.signatures, "eszsl", tune=None)
+    about = {"signatures": {"kind": "text", "encoder": named.format(folder), "texts": {}}}
+    save(model, tmp_path / "m.zsl", about=about)
+    before = (tmp_path / "m.zsl").read_bytes()
+    with pytest.raises(ValueError, match=r"m\.zsl names the text encoder .* name it yourself"):
+        add_classes_to_file(tmp_path / "m.zsl", {"a": "b"})
+    assert not read
+    assert (tmp_path / "m.zsl").read_bytes() == before
+    assert add_classes_to_file(tmp_path / "m.zsl", {"a": "b"}, encoder=f"st:{folder}") == ["a"]
+    assert read == [f"st:{folder}"]
+
+
+def test_another_encoder_than_that_of_the_file(data, tmp_path):
+    model = fit_images(of(data.X_train, data.y_train), data.signatures, "eszsl", tune=None)
+    about = {"signatures": {"kind": "text", "encoder": "use", "texts": {}}}
+    save(model, tmp_path / "m.zsl", about=about)
+    with pytest.raises(ValueError, match="described by the text encoder 'use', not by 'minilm'"):
+        add_classes_to_file(tmp_path / "m.zsl", {"a": "b"}, encoder="minilm")
+
+
+def counted(method, calls):
+    return lambda *arguments: calls.append(1) or method(*arguments)
+
+
+def test_images_are_embedded_once(data, monkeypatch):
+    """Scores, probabilities and rejections come from one embedding of each image."""
+    inner = CalibratedStacking(ESZSL(), temperature="cv")
+    for estimator in (inner, NoneOfThese(inner, statistic="probability")):
+        model = estimator.fit(data.X_train, data.y_train, signatures=data.signatures)
+        X = data.X_test_unseen
+        expected = model.predict_proba(X), model.predict_top_k(X, 3)
+        calls = []
+        with monkeypatch.context() as patch:
+            patch.setattr(ESZSL, "embed", counted(ESZSL.embed, calls))
+            ranked = rank_classes(model, X, top=3)
+        assert len(calls) == 1
+        assert np.array_equal(ranked.labels, expected[1][0])
+        np.testing.assert_allclose(ranked.scores, expected[1][1])
+        np.testing.assert_allclose(ranked.probabilities[:, 0], expected[0].max(axis=1))
+        if ranked.is_none is not None:
+            assert np.array_equal(ranked.is_none, model.is_none(X))
+
+
 def test_networks_that_the_packages_know_are_not_refused():
     for name in (
         "efficientnet-lite0",
@@ -256,7 +313,7 @@ def test_records_of_other_kinds(data, tmp_path):
         assert not any(why.pictures for why in explain_predictions(file, X))
         with pytest.raises(ValueError, match="does not say how its features were made"):
             features_for_model(tmp_path, file.about)
-        with pytest.raises(ValueError, match="does not say what turned|There is no encoder"):
+        with pytest.raises(ValueError, match="does not say what turned|names the text encoder"):
             add_classes_to_file(path, new)
         about["training"] = {"labels": value, "images": value}
         save(model, path, about=about, extras=extras)

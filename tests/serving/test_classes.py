@@ -14,6 +14,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from service_tools import (
@@ -246,6 +247,27 @@ def test_classes_in_words(problem, tmp_path):
             sent = client.post("/classes", json={"name": "b", "text": bad})
             assert why in reason(sent, 422)
     assert Recognizer(path).texts_of("new") == ["a small bird"]
+
+
+def test_an_encoder_in_a_folder_is_read_on_the_word_of_who_serves(problem, tmp_path, monkeypatch):
+    read = []
+
+    def signatures(texts, encoder, **options):
+        read.append(encoder)
+        return pd.DataFrame(1.0, index=list(texts), columns=problem.signatures.columns)
+
+    monkeypatch.setattr("zslearn.serving._recognizer.text_signatures", signatures)
+    about = {"signatures": {"kind": "text", "encoder": "st:/somewhere", "texts": {}}}
+    path = save_feature_model(problem, tmp_path / "model.zsl", about=about)
+    with client_of(create_app(path)) as client:
+        sent = client.post("/classes", json={"name": "new", "text": "a small bird"})
+        assert "started with --text-encoder" in reason(sent, 422)
+        assert "somewhere" not in sent.text
+    assert not read
+    with client_of(create_app(Recognizer(path, encoder="st:/elsewhere"))) as client:
+        sent = client.post("/classes", json={"name": "new", "text": "a small bird"})
+        assert sent.status_code == 201
+    assert read == ["st:/elsewhere"]
 
 
 @pytest.mark.slow

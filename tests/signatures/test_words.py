@@ -288,3 +288,26 @@ def test_without_gensim(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "gensim.models", None)
     with pytest.raises(ImportError, match=r"zslearn\[words\]"):
         train_word_vectors([["a"]])
+
+
+@pytest.mark.parametrize(
+    "word", ["dog house", "", " dog", "dog ", "a\tb", "a\nb", "a\u00a0b", "a\0b"]
+)
+@pytest.mark.parametrize("ending", [".bin", ".txt"])
+def test_words_are_read_as_they_were_written_or_refused(tmp_path, word, ending):
+    path = tmp_path / f"words{ending}"
+    vectors = WordVectors(["cat", word, "route"], np.eye(3) + 0.5)
+    if word != "a\0b" and (word != "dog house" or ending == ".bin"):
+        with pytest.raises(ValueError, match="underscores"):
+            save_word_vectors(vectors, path)
+        assert not path.exists()
+        return
+    save_word_vectors(vectors, path)
+    found = read_word_vectors(path)
+    assert found.words == vectors.words
+    assert np.array_equal(found.vectors, vectors.vectors)
+
+
+def test_a_word_before_a_number_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="underscores"):
+        save_word_vectors(WordVectors(["route 66"], np.ones((1, 2))), tmp_path / "words.txt")

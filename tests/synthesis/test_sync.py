@@ -654,5 +654,6 @@ def test_weights_are_repetitions(problem, loss, variant):
         SynCProblem(training, model).learn(2.0**-8, 1.0, None).objective
         for training in (weighted, longer, plain)
     ]
-    assert objectives[0] == pytest.approx(objectives[1], rel=1e-6 if not variant else 2e-3)
+    # Learned phantoms have several optima, and rounding decides which one is near.
+    assert objectives[0] == pytest.approx(objectives[1], rel=1e-6 if not variant else 5e-3)
     assert abs(objectives[2] - objectives[1]) > 10 * abs(objectives[0] - objectives[1])

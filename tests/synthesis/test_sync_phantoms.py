@@ -530,7 +530,7 @@ def test_settings_of_learned_phantoms_in_one_search(problem, loss):
         assert model.get_params()["eta"] == pairs[index]["eta"]
         assert model.objective_ == pytest.approx(alone.objective_, rel=1e-9)
         found.append(model.objective_)
-    assert len(set(np.round(found, 6))) == 4
+    assert len(set(np.round(found, 8))) == 4
 
 
 # Degenerate ends.

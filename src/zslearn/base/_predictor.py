@@ -31,7 +31,7 @@ from zslearn.base._stream_scores import (
 from zslearn.base._streams import is_dask, is_streamed, needs_rows
 from zslearn.base._variants import with_setting
 from zslearn.metrics import per_class_accuracy
-from zslearn.scoring import ClassScorer
+from zslearn.scoring import ClassScorer, EmbeddedRows
 from zslearn.signatures import label_array
 from zslearn.utils import (
     Array,
@@ -355,6 +355,9 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
 
     def _check_features(self, X: Any, *, reset: bool = False) -> Any:
         """Check the shape of features; what they hold is checked block by block."""
+        if isinstance(X, EmbeddedRows):
+            X.X = self._check_features(X.X, reset=reset)
+            return X
         if not is_foreign(X):
             return validate_data(self, X, reset=reset, ensure_all_finite=False)
         X = plain_tensor(X, "X")

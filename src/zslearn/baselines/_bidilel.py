@@ -312,7 +312,7 @@ def _squared_distances(a: Array, b: Array) -> Array:
     center = xp.mean(b, axis=0, keepdims=True)
     a, b = a - center, b - center
     squares = xp.sum(a * a, axis=1)[:, None] + xp.sum(b * b, axis=1)[None, :]
-    return xp.clip(squares - 2 * (a @ xp.matrix_transpose(b)), min=0)
+    return xp.clip(squares - 2 * (a @ xp.matrix_transpose(b)), min=0.0)
 
 
 def _leading(total: Floats, local: Floats, alpha: float, n: int) -> tuple[Floats, Floats]:

@@ -192,7 +192,7 @@ class _FeatureSide:
         """The same for a penalty below the rounding of XᵀX: its eigenvectors tell what is zero."""
         xp = compat.array_namespace(self.gram)
         values, vectors = xp.linalg.eigh(self.gram)
-        values = xp.clip(values, min=0)
+        values = xp.clip(values, min=0.0)
         size = values + alpha
         # Where neither is more than rounding there is nothing of XᵀY.
         there = size > _resolution(vectors, float(xp.max(values)))

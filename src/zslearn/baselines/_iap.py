@@ -150,7 +150,7 @@ class IAP(AttributeClassifier):
         wide = xp.astype(scores, xp.float64)
         if self.probabilities == "platt":
             # log p = −log(1 + e^−f)
-            wide = xp.clip(wide, max=0) - xp.log1p(xp.exp(-xp.abs(wide)))
+            wide = xp.clip(wide, max=0.0) - xp.log1p(xp.exp(-xp.abs(wide)))
         shares = xp.exp(wide - xp.max(wide, axis=1, keepdims=True))
         tiny = float(xp.finfo(xp.float64).smallest_normal)
         with_it = move_like(has.astype(np.float64), shares)

@@ -242,7 +242,7 @@ class SSE(ZeroShotClassifier):
             if self.kernel == "int":
                 columns.append(xp.minimum(X, v) @ coef)
             else:
-                columns.append(xp.clip(X - v, min=0) @ coef)
+                columns.append(xp.clip(X - v, min=0.0) @ coef)
         return xp.stack(columns, axis=1)
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Floats:

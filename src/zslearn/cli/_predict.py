@@ -117,6 +117,13 @@ def _add_add_class(commands: Any, common: argparse.ArgumentParser) -> None:
         "--text", default=None, metavar="WORDS", help="what is said of the class, with --name"
     )
     parser.add_argument(
+        "--text-encoder",
+        default=None,
+        metavar="NAME",
+        help="what reads the texts, for a model that names an encoder in a folder: it is read on "
+        "your word alone",
+    )
+    parser.add_argument(
         "--out",
         type=Path,
         default=None,
@@ -236,7 +243,12 @@ def run_add_class(arguments: argparse.Namespace) -> int:
     ):
         raise ValueError("Give a table of classes, or --name and --text.")
     with warnings_as_lines():
-        labels = add_classes_to_file(arguments.model, _description(arguments), arguments.out)
+        labels = add_classes_to_file(
+            arguments.model,
+            _description(arguments),
+            arguments.out,
+            encoder=arguments.text_encoder,
+        )
     print(f"added {plain(name_some(labels, 10))}")
     print(f"wrote {plain(arguments.out or arguments.model)}")
     return 0

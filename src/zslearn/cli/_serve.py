@@ -55,6 +55,12 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device", default="auto", metavar="DEVICE", help="cpu, cuda, … (default: a GPU if any)"
     )
+    parser.add_argument(
+        "--text-encoder",
+        default=None,
+        metavar="NAME",
+        help="what reads texts of added classes, for a model that names an encoder in a folder",
+    )
     _add_limits(parser)
     parser.set_defaults(run=run_serve)
 
@@ -93,6 +99,7 @@ def run_serve(arguments: argparse.Namespace) -> int:
         weights=arguments.weights,
         device=arguments.device,
         limits=limits,
+        encoder=arguments.text_encoder,
     )
     host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
     what = "images and features" if recognizer.backbone is not None else "features"

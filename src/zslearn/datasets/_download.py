@@ -16,6 +16,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -290,12 +291,14 @@ def _receive(
         TransferSpeedColumn(),
         TimeRemainingColumn(),
     )
-    shown = Progress(*columns, console=console, disable=not (progress and console.is_terminal))
+    is_visible = progress and console.is_terminal
+    shown = Progress(*columns, console=console, disable=not is_visible)
     limit = MAX_BYTES if expected is None else expected
     with _writing(part):
         mode = "r+b" if start else "wb"
         file = open(part, mode, buffering=0, opener=_no_link)  # noqa: SIM115
-    with file, shown:
+    # Before version 14.1 a bar that is not shown still ends with an empty line.
+    with file, shown if is_visible else nullcontext():
         with _writing(part):
             file.seek(start)
             file.truncate()

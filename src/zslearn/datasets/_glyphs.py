@@ -22,8 +22,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import track
 
 from zslearn.datasets._class_split import ClassSplit
 from zslearn.datasets._dataset import ZeroShotDataset
@@ -33,6 +31,7 @@ from zslearn.utils import (
     cache_folder,
     checks_arguments,
     import_optional,
+    progress_bar,
     read_arrays,
     write_arrays,
 )
@@ -314,31 +313,25 @@ def _render(ft2font: Any, fonts: Path, *, progress: bool = False) -> NDArray[np.
     n_classes = len(CLASSES)
     images = np.empty((n_classes, len(FACES), N_VARIANTS, SIDE, SIDE), dtype=np.uint8)
     draws = _generator(_IMAGE_SEED).random((len(FACES), n_classes, N_VARIANTS, 4))
-    for position, face in enumerate(
-        track(
-            FACES,
-            description="Rendering glyphs",
-            console=Console(stderr=True),
-            transient=True,
-            disable=not progress,
-        )
-    ):
-        font = ft2font.FT2Font(str(fonts / face))
-        absent = [c for c in CLASSES if font.get_char_index(ord(c)) == 0]
-        if absent:
-            raise RuntimeError(
-                f"{face} of the installed matplotlib lacks {len(absent)} characters of the glyphs "
-                f"data set ({', '.join(absent[:5])}); install matplotlib from PyPI, which carries "
-                "the complete fonts."
+    with progress_bar(progress, len(FACES), "faces of the glyphs") as advance:
+        for position, face in enumerate(FACES):
+            font = ft2font.FT2Font(str(fonts / face))
+            absent = [c for c in CLASSES if font.get_char_index(ord(c)) == 0]
+            if absent:
+                raise RuntimeError(
+                    f"{face} of the installed matplotlib lacks {len(absent)} characters of the "
+                    f"glyphs data set ({', '.join(absent[:5])}); install matplotlib from PyPI, "
+                    "which carries the complete fonts."
+                )
+            canvas = _draw_face(ft2font, font, draws[position].reshape(-1, 4))
+            clean = canvas.reshape(-1, SIDE, OVERSAMPLING, SIDE, OVERSAMPLING).mean(
+                axis=(2, 4), dtype=np.float32
             )
-        canvas = _draw_face(ft2font, font, draws[position].reshape(-1, 4))
-        clean = canvas.reshape(-1, SIDE, OVERSAMPLING, SIDE, OVERSAMPLING).mean(
-            axis=(2, 4), dtype=np.float32
-        )
-        noise = _generator(_NOISE_SEED, position).standard_normal(clean.shape, dtype=np.float32)
-        clean += np.float32(NOISE) * noise
-        pixels = np.rint(clean).clip(0, 255).astype(np.uint8)
-        images[:, position] = pixels.reshape(n_classes, N_VARIANTS, SIDE, SIDE)
+            noise = _generator(_NOISE_SEED, position).standard_normal(clean.shape, dtype=np.float32)
+            clean += np.float32(NOISE) * noise
+            pixels = np.rint(clean).clip(0, 255).astype(np.uint8)
+            images[:, position] = pixels.reshape(n_classes, N_VARIANTS, SIDE, SIDE)
+            advance(1)
     return images.reshape(-1, SIDE, SIDE)
 
 

@@ -67,6 +67,8 @@ class Budget:
     max_bytes : int or None, default=None
         The limit in bytes. None: what :func:`limit_reading` set, else the environment variable
         ``ZSLEARN_MAX_BYTES``, else 64 times the size of the file and 64 MiB.
+    file_size : int or None, default=None
+        The size of all files of a store; None is that of the one file.
 
     Examples
     --------
@@ -78,9 +80,11 @@ class Budget:
     64
     """
 
-    def __init__(self, path: Path, max_bytes: int | None = None) -> None:
+    def __init__(
+        self, path: Path, max_bytes: int | None = None, *, file_size: int | None = None
+    ) -> None:
         self.path = path
-        self.file_size = path.stat().st_size
+        self.file_size = path.stat().st_size if file_size is None else file_size
         self._taken = 0
         chosen = _checked(max_bytes, "max_bytes") if max_bytes is not None else _chosen.get()
         if chosen is None and (value := os.environ.get(VARIABLE, "").strip()):

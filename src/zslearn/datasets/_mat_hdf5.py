@@ -55,7 +55,7 @@ class _Variables:
         if not isinstance(item, self._h5py.Dataset):
             raise refusal(name, "a structure, an object or a sparse matrix", inside_cell)
         kind = self._kind(item, name, inside_cell)
-        self._reserve(item, name)
+        reserve_data_set(item, name, self._budget)
         if self._attribute(item, "MATLAB_empty", name):
             return self._empty(item, kind, name)
         if kind == "cell":
@@ -112,53 +112,70 @@ class _Variables:
             raise refusal(name, f"of class {kind[:40]!r} ({dtype})", inside_cell)
         return kind
 
-    def _reserve(self, item: Any, name: str) -> None:
-        """Refuse data kept elsewhere, foreign filters, and more data than may be read."""
-        if item.external is not None or item.is_virtual:
-            raise MatFileError(f"variable {name!r} is kept in another file, which is not read.")
-        creation = item.id.get_create_plist()
-        filters = [creation.get_filter(index) for index in range(creation.get_nfilters())]
-        codes = [code for code, *_ in filters]
-        # Each further compression would multiply what a few bytes can become.
-        if set(codes) - {_DEFLATE, _SHUFFLE, _FLETCHER32, _LZF} or (
-            codes.count(_DEFLATE) + codes.count(_LZF) > 1 or len(codes) > 3
-        ):
-            raise MatFileError(f"variable {name!r} uses a compression that is not read.")
-        if item.shape is None:
-            raise MatFileError(f"variable {name!r} has no shape: the file is damaged.")
-        n_bytes = math.prod(item.shape) * item.dtype.itemsize  # item.size may overflow
-        if n_bytes > LARGEST_RATIO * self._budget.file_size:
-            raise MatFileError(f"variable {name!r} claims more data than the file can hold.")
-        self._budget.take(n_bytes)
-        if item.chunks is not None:
-            self._check_chunks(item, name, filters)
 
-    def _check_chunks(self, item: Any, name: str, filters: list[Any]) -> None:
-        """Refuse chunks that take too much memory on their way through the filters."""
-        chunk_bytes = math.prod(item.chunks) * item.dtype.itemsize
-        counts = [-(-side // length) for side, length in zip(item.shape, item.chunks, strict=True)]
-        # A filter reads one buffer and writes another; the library keeps the last one.
-        self._budget.check(_CHUNK_BYTES * math.prod(counts) + 3 * chunk_bytes)
-        compressed_by = next((code for code, *_ in filters if code in (_DEFLATE, _LZF)), None)
-        if compressed_by is None:
-            return
-        place = [code for code, *_ in filters].index(compressed_by)
-        if compressed_by == _LZF:  # one of its parameters is the length of a buffer
-            self._budget.check(2 * max([0, *filters[place][2]]))
-        chunks: list[Any] = []
-        item.id.chunk_iter(chunks.append)
-        for chunk in chunks:
-            if chunk.size > self._budget.file_size:
-                raise MatFileError(f"variable {name!r} has a chunk longer than the file: damaged.")
-            if chunk.filter_mask >> place & 1:  # this chunk was left as it is
-                continue
-            # The library inflates a chunk to its end, however long that is, by doubling a buffer.
-            if compressed_by == _LZF:
-                self._budget.check(2 * _LARGEST_LZF_RATIO * chunk.size)
-            elif 2 * LARGEST_RATIO * chunk.size > self._budget.left:
-                _, data = item.id.read_direct_chunk(chunk.chunk_offset)
-                if not _inflates_to(data, chunk_bytes + 4):  # a checksum may be inside
-                    raise MatFileError(f"variable {name!r} has a chunk that is too long: damaged.")
+def reserve_data_set(item: Any, name: str, budget: Budget) -> None:
+    """Refuse data kept elsewhere, foreign filters, and more data than may be read.
+
+    Parameters
+    ----------
+    item : Dataset
+        An array of an open file.
+    name : str
+        What errors call it.
+    budget : Budget
+        What reading the file may take.
+
+    Raises
+    ------
+    MatFileError
+        It is not to be read.
+    """
+    if item.external is not None or item.is_virtual:
+        raise MatFileError(f"variable {name!r} is kept in another file, which is not read.")
+    creation = item.id.get_create_plist()
+    filters = [creation.get_filter(index) for index in range(creation.get_nfilters())]
+    codes = [code for code, *_ in filters]
+    # Each further compression would multiply what a few bytes can become.
+    if set(codes) - {_DEFLATE, _SHUFFLE, _FLETCHER32, _LZF} or (
+        codes.count(_DEFLATE) + codes.count(_LZF) > 1 or len(codes) > 3
+    ):
+        raise MatFileError(f"variable {name!r} uses a compression that is not read.")
+    if item.shape is None:
+        raise MatFileError(f"variable {name!r} has no shape: the file is damaged.")
+    n_bytes = math.prod(item.shape) * item.dtype.itemsize  # item.size may overflow
+    if n_bytes > LARGEST_RATIO * budget.file_size:
+        raise MatFileError(f"variable {name!r} claims more data than the file can hold.")
+    budget.take(n_bytes)
+    if item.chunks is not None:
+        _check_chunks(item, name, filters, budget)
+
+
+def _check_chunks(item: Any, name: str, filters: list[Any], budget: Budget) -> None:
+    """Refuse chunks that take too much memory on their way through the filters."""
+    chunk_bytes = math.prod(item.chunks) * item.dtype.itemsize
+    counts = [-(-side // length) for side, length in zip(item.shape, item.chunks, strict=True)]
+    # A filter reads one buffer and writes another; the library keeps the last one.
+    budget.check(_CHUNK_BYTES * math.prod(counts) + 3 * chunk_bytes)
+    compressed_by = next((code for code, *_ in filters if code in (_DEFLATE, _LZF)), None)
+    if compressed_by is None:
+        return
+    place = [code for code, *_ in filters].index(compressed_by)
+    if compressed_by == _LZF:  # one of its parameters is the length of a buffer
+        budget.check(2 * max([0, *filters[place][2]]))
+    chunks: list[Any] = []
+    item.id.chunk_iter(chunks.append)
+    for chunk in chunks:
+        if chunk.size > budget.file_size:
+            raise MatFileError(f"variable {name!r} has a chunk longer than the file: damaged.")
+        if chunk.filter_mask >> place & 1:  # this chunk was left as it is
+            continue
+        # The library inflates a chunk to its end, however long that is, by doubling a buffer.
+        if compressed_by == _LZF:
+            budget.check(2 * _LARGEST_LZF_RATIO * chunk.size)
+        elif 2 * LARGEST_RATIO * chunk.size > budget.left:
+            _, data = item.id.read_direct_chunk(chunk.chunk_offset)
+            if not _inflates_to(data, chunk_bytes + 4):  # a checksum may be inside
+                raise MatFileError(f"variable {name!r} has a chunk that is too long: damaged.")
 
 
 def _inflates_to(data: bytes, most: int) -> bool:

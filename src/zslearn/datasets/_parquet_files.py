@@ -58,7 +58,7 @@ def read_parquet(path: Path) -> pd.DataFrame:
         try:
             budget = Budget(path)
             source = parquet.ParquetFile(file)
-            texts = _reserve(source.metadata, file, budget)
+            texts = reserve_table(source.metadata, file, budget)
             # A string that stands in many rows is kept once.
             source = parquet.ParquetFile(
                 file, read_dictionary=texts, page_checksum_verification=True
@@ -71,8 +71,23 @@ def read_parquet(path: Path) -> pd.DataFrame:
             raise ValueError(f"{path}: the table cannot be read ({reason(error)}).") from error
 
 
-def _reserve(metadata: Any, file: IO[bytes], budget: Budget) -> list[str]:
-    """Refuse a file that takes too much memory; return the names of the columns of text."""
+def reserve_table(metadata: Any, file: IO[bytes], budget: Budget) -> list[str]:
+    """Refuse a file that takes too much memory; return the names of the columns of text.
+
+    Parameters
+    ----------
+    metadata : FileMetaData
+        What pyarrow says of the file.
+    file : binary file
+        The same file.
+    budget : Budget
+        What reading it may take.
+
+    Returns
+    -------
+    list of str
+        Names.
+    """
     columns = [metadata.schema.column(number) for number in range(metadata.num_columns)]
     n_rows = metadata.num_rows
     for column in columns:

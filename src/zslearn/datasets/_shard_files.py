@@ -6,6 +6,8 @@ Nothing is read before it is asked for.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,7 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zslearn.datasets._array_files import read_array
-from zslearn.datasets._limits import reason
+from zslearn.datasets._limits import Budget, FileLimitError, reason
+from zslearn.datasets._mat_hdf5 import reserve_data_set
+from zslearn.datasets._mat_values import MatFileError
+from zslearn.datasets._parquet_files import reserve_table
+from zslearn.datasets._row_files import NpyRows
+from zslearn.datasets._zarr_rows import array_names, open_array
 from zslearn.utils import import_optional, name_some
 
 #: Columns of a table that may hold the class of a row.
@@ -22,6 +29,24 @@ _LABEL_COLUMNS = ("wnid", "class", "label")
 _DATA_SET = "features"
 #: A file of NumPy that is no longer may hold a header and nothing else.
 _HEADER_BYTES = 128
+
+
+class _ShardError(ValueError):
+    """What is wrong with a shard, without its name."""
+
+
+@contextmanager
+def _reading(where: str) -> Iterator[None]:
+    """Say which shard an error is about, whatever library raised it."""
+    try:
+        yield
+    except (FileLimitError, ImportError):
+        raise
+    except (MatFileError, _ShardError) as error:
+        raise ValueError(f"{where}: {error}") from error
+    # The libraries have errors of their own, and a damaged file can raise nearly any other.
+    except Exception as error:
+        raise ValueError(f"{where}: it cannot be read ({reason(error)}).") from error
 
 
 class Layout(Protocol):
@@ -68,7 +93,7 @@ class NpyFiles:
     def _open(self, name: str) -> NDArray[Any]:
         path = Path(self.where(name))
         # An array of no rows cannot be mapped; it is a header alone.
-        if 0 < path.stat().st_size <= _HEADER_BYTES and not np.load(path, allow_pickle=False).size:
+        if path.stat().st_size <= _HEADER_BYTES and 0 in NpyRows(path).shape:
             return np.empty((0, 0), dtype=np.float32)
         return read_array(path)
 
@@ -88,13 +113,14 @@ class HDF5Files:
 
     def shape(self, name: str) -> tuple[tuple[int, ...], Any]:
         """Shape and dtype as the file declares them."""
-        with self._file(name) as file:
+        with self._reading(name), self._file(name) as file:
             data = self._data(file, name)
+            reserve_data_set(data, _DATA_SET, Budget(Path(self.where(name))))
             return tuple(data.shape), data.dtype
 
     def read(self, name: str, start: int, stop: int) -> NDArray[Any]:
         """Some rows, in memory."""
-        with self._file(name) as file:
+        with self._reading(name), self._file(name) as file:
             return np.asarray(self._data(file, name)[start:stop])
 
     def where(self, name: str) -> str:
@@ -102,10 +128,10 @@ class HDF5Files:
         return str(self._folder / f"{name}{self.suffix}")
 
     def _file(self, name: str) -> Any:
-        try:
-            return self._h5py.File(self.where(name), "r")
-        except OSError as error:
-            raise ValueError(f"{self.where(name)}: it cannot be read ({reason(error)}).") from error
+        return self._h5py.File(self.where(name), "r")
+
+    def _reading(self, name: str) -> AbstractContextManager[None]:
+        return _reading(self.where(name))
 
     def _data(self, file: Any, name: str) -> Any:
         # A link to another file is not followed.
@@ -113,10 +139,7 @@ class HDF5Files:
         arrays = [n for n in hard if isinstance(file[n], self._h5py.Dataset)]
         chosen = _DATA_SET if _DATA_SET in arrays else arrays[0] if len(arrays) == 1 else None
         if chosen is None:
-            raise ValueError(
-                f"{self.where(name)}: it holds {len(arrays)} arrays; name one of them "
-                f"{_DATA_SET!r}."
-            )
+            raise _ShardError(f"it holds {len(arrays)} arrays; name one of them {_DATA_SET!r}.")
         return file[chosen]
 
 
@@ -125,26 +148,22 @@ class ZarrStore:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        zarr = import_optional("zarr", "Reading a Zarr store")
-        try:
-            self._group = zarr.open_group(str(path), mode="r")
-            self._arrays = dict(self._group.arrays())
-        # Zarr has errors of its own, and a damaged store can raise nearly any other.
-        except Exception as error:
-            raise ValueError(f"{path}: it is no Zarr group ({reason(error)}).") from error
+        import_optional("zarr", "Reading a Zarr store")
+        self._arrays: dict[str, Any] = {}
 
     def names(self) -> list[str]:
         """Names of the arrays."""
-        return sorted(self._arrays)
+        return array_names(self._path)
 
     def shape(self, name: str) -> tuple[tuple[int, ...], Any]:
         """Shape and dtype as the store declares them."""
-        array = self._arrays[name]
+        array = self._arrays[name] = open_array(self._path / name)
         return tuple(array.shape), array.dtype
 
     def read(self, name: str, start: int, stop: int) -> NDArray[Any]:
         """Some rows, in memory."""
-        return np.asarray(self._arrays[name][start:stop])
+        with _reading(self.where(name)):
+            return np.asarray(self._arrays[name][start:stop])
 
     def where(self, name: str) -> str:
         """The store and the array."""
@@ -160,10 +179,9 @@ class ParquetStore:
     def __init__(self, path: Path) -> None:
         self._path = path
         parquet = import_optional("pyarrow.parquet", f"Reading {path.name}")
-        try:
-            self._file = parquet.ParquetFile(path)
-        except (OSError, ValueError) as error:
-            raise ValueError(f"{path}: it cannot be read ({reason(error)}).") from error
+        with _reading(str(path)), open(path, "rb") as file:
+            reserve_table(parquet.ParquetFile(file).metadata, file, Budget(path))
+            self._file = parquet.ParquetFile(path, page_checksum_verification=True)
         columns = list(self._file.schema_arrow.names)
         labels = [name for name in _LABEL_COLUMNS if name in columns]
         if len(labels) != 1:
@@ -177,7 +195,8 @@ class ParquetStore:
             self._file.metadata.row_group(i).num_rows for i in range(self._file.num_row_groups)
         ]
         self._starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-        self._ranges = self._find_ranges()
+        with _reading(str(path)):
+            self._ranges = self._find_ranges()
 
     def _find_ranges(self) -> dict[str, tuple[int, int]]:
         """First row and row behind the last of each class."""
@@ -194,9 +213,9 @@ class ParquetStore:
             for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
                 name = str(values[begin - self._starts[group]])
                 if name in ranges and name != last:
-                    raise ValueError(
-                        f"{self._path}: the rows of {name!r} do not stand together; sort the "
-                        f"table by {self._label!r}."
+                    raise _ShardError(
+                        f"the rows of {name!r} do not stand together; sort the table by "
+                        f"{self._label!r}."
                     )
                 ranges[name] = (ranges[name][0] if name in ranges else begin, end)
                 last = name
@@ -220,10 +239,11 @@ class ParquetStore:
         start, stop = begin + start, min(begin + stop, end)
         first = int(np.searchsorted(self._starts, start, side="right")) - 1
         last = int(np.searchsorted(self._starts, stop, side="left"))
-        table = self._file.read_row_groups(list(range(first, last)), columns=self._features)
-        offset = int(self._starts[first])
-        part = table.slice(start - offset, stop - start)
-        return np.column_stack([part.column(n).to_numpy() for n in self._features])
+        with _reading(self.where(name)):
+            table = self._file.read_row_groups(list(range(first, last)), columns=self._features)
+            offset = int(self._starts[first])
+            part = table.slice(start - offset, stop - start)
+            return np.column_stack([part.column(n).to_numpy() for n in self._features])
 
     def where(self, name: str) -> str:
         """The file and the class."""

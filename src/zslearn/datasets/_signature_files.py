@@ -13,7 +13,7 @@ import pandas as pd
 from zslearn.datasets._limits import Budget, limit_reading
 from zslearn.datasets._table_reading import is_whole, read_signatures, read_table
 from zslearn.datasets._text_tables import read_lines
-from zslearn.utils import did_you_mean, name_some, plain, replacing
+from zslearn.utils import did_you_mean, name_some, plain, replacing, separator_hint
 
 _ENDINGS = (".csv", ".parquet")
 
@@ -157,7 +157,7 @@ def read_descriptions(path: str | os.PathLike[str]) -> dict[str, list[str]]:
         if table.shape[1] < 2:
             raise ValueError(
                 f"{plain(path)}: there are {table.shape[1]} columns; the first holds the labels, "
-                "the others texts."
+                f"the others texts.{separator_hint([str(name) for name in table.columns])}"
             )
         for row in table.itertuples(index=False, name=None):
             texts = [text for text in row[1:] if isinstance(text, str) and text.strip()]

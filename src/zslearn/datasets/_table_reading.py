@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from zslearn.datasets._array_files import read_archive_labels, read_array
 from zslearn.datasets._parquet_files import read_parquet
 from zslearn.datasets._text_tables import read_csv
-from zslearn.utils import name_some
+from zslearn.utils import name_some, separator_hint
 
 File = str | os.PathLike[str]
 
@@ -178,7 +178,11 @@ def _numbers(
     if others := non_numeric(table):
         raise ValueError(
             f"{where}: columns {name_some(others)} are not numbers, so that they cannot be "
-            "features. Name the column of labels with label=, and leave out others with drop=."
+            "features."
+            + (
+                separator_hint([str(name) for name in table.columns])
+                or " Name the column of labels with label=, and leave out others with drop=."
+            )
         )
     if not table.shape[1]:
         raise ValueError(f"{where}: no column of features is left.")
@@ -323,7 +327,7 @@ def read_signatures(source: Any, label: str | None) -> tuple[Any, bool]:
         if table.shape[1] < 2:
             raise ValueError(
                 f"{path}: there are {table.shape[1]} columns; the first holds the labels, the "
-                "others describe the classes."
+                f"others describe the classes.{separator_hint([str(n) for n in table.columns])}"
             )
         table = table.set_index(label if _has(table, label) else table.columns[0])
     if table.index.hasnans:
@@ -369,9 +373,6 @@ def is_whole(names: Iterable[Any]) -> bool:
 
 def _fits(number: int) -> bool:
     return -(2**63) <= number < 2**63
-
-
-# --------------------------------------------------------------------------------------- files
 
 
 def read_table(

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import pandas as pd
 
 from zslearn.datasets._limits import Budget, reason
-from zslearn.utils import name_some, plain
+from zslearn.utils import name_some, plain, separator_hint
 
 #: What pandas takes for a column besides its cells, and for a cell, in bytes.
 _COLUMN_BYTES = 3072
@@ -140,6 +140,8 @@ def _wrong_length(row: list[str], first: list[str], where: str) -> str:
     problem = f"{where} has {len(row)} fields and the first line {len(first)}"
     if len(row) == len(first) + 1 and not row[-1]:
         return f"{problem}: it ends in a comma. Remove the comma."
+    if hint := separator_hint(first):
+        return f"{problem}.{hint}"
     return f"{problem}; give every line one field per column, and quote fields with commas."
 
 

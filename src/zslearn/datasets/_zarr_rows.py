@@ -11,6 +11,7 @@ import numpy as np
 
 from zslearn.datasets._limits import reason
 from zslearn.datasets._row_files import RowFile, RowsAndLabels
+from zslearn.datasets._zarr_limits import SWELLING, check_array
 from zslearn.utils import import_optional, name_some
 
 _METADATA = (".zarray", "zarr.json")
@@ -69,11 +70,11 @@ class ZarrRows(RowFile):
             raise ValueError(
                 f"{path}: the group has no array {features!r}. Name it with features=…"
             )
-        self._array = _open(inner)
+        self._array = open_array(inner)
         self.shape, self.dtype = tuple(self._array.shape), np.dtype(self._array.dtype)
         self._labels = None
         if is_group and any((path / label / name).is_file() for name in _METADATA):
-            self._labels = _open(path / label)
+            self._labels = open_array(path / label)
             if tuple(self._labels.shape) != self.shape[:1]:
                 raise ValueError(
                     f"{path}: {label!r} has shape {tuple(self._labels.shape)}, and there are "
@@ -112,6 +113,14 @@ class ZarrRows(RowFile):
         return [*super().identity(), self._n_chunks]
 
 
+def array_names(path: Path) -> list[str]:
+    """Names of the arrays in the folder of a group, sorted."""
+    inner = [folder for folder in path.iterdir() if folder.is_dir()]
+    return sorted(
+        folder.name for folder in inner if any(_is_array(folder / name) for name in _METADATA)
+    )
+
+
 def _is_array(file: Path) -> bool:
     """Whether a file of metadata is there and is that of an array."""
     if not file.is_file():
@@ -129,10 +138,32 @@ def _read_json(file: Path) -> dict[str, Any]:
     return content
 
 
-def _open(path: Path) -> Any:
-    """An array whose codecs are known to be harmless."""
-    file = next(path / name for name in _METADATA if (path / name).is_file())
-    unknown = sorted(_codecs(_read_json(file)) - _CODECS)
+def open_array(path: Path) -> Any:
+    """Open an array whose codecs are known to be harmless, and whose chunks are not too large.
+
+    Parameters
+    ----------
+    path : Path
+        The folder of the array.
+
+    Returns
+    -------
+    zarr.Array
+        Of numbers or text.
+
+    Raises
+    ------
+    ValueError
+        It is damaged, asks for a codec that is not known, or takes too much memory.
+    """
+    files = [path / name for name in _METADATA if (path / name).is_file()]
+    # Which of two the library would use is its own affair.
+    if len(files) != 1:
+        raise ValueError(
+            f"{path}: an array has one of {' and '.join(_METADATA)}; not {len(files)}."
+        )
+    names = _codecs(_read_json(files[0]))
+    unknown = sorted(set(names) - _CODECS)
     if unknown:
         raise ValueError(f"{path}: codecs that are not read: {name_some(unknown)}.")
     zarr = import_optional("zarr", "Reading Zarr arrays")
@@ -143,22 +174,26 @@ def _open(path: Path) -> Any:
         raise ValueError(f"{path}: the array cannot be opened ({reason(error)}).") from error
     if not is_plain:
         raise ValueError(f"{path}: an array of {array.dtype} is not read; give numbers.")
+    # Inside of a shard each chunk is compressed by itself.
+    is_sharded = "sharding_indexed" in names
+    check_array(array, path, [] if is_sharded else [name for name in names if name in SWELLING])
     return array
 
 
-def _codecs(metadata: dict[str, Any]) -> set[str]:
+def _codecs(metadata: dict[str, Any]) -> list[str]:
     """Names of all codecs that metadata asks for, those inside others too."""
-    listed = metadata.get("codecs") or []
-    listed = [*listed, *(metadata.get("filters") or []), metadata.get("compressor")]
-    names: set[str] = set()
-    for codec in listed:
+    kinds = [metadata.get("codecs"), metadata.get("filters")]
+    listed = [codec for kind in kinds if isinstance(kind, list) for codec in kind]
+    names: list[str] = []
+    for codec in [*listed, metadata.get("compressor")]:
         if isinstance(codec, str):
             codec = {"name": codec}
         if not isinstance(codec, dict):
             continue
         name = str(codec.get("name", codec.get("id", "")))
-        names.add(name.removeprefix("numcodecs."))
-        inside = codec.get("configuration") or {}
-        names |= _codecs({"codecs": inside.get("codecs")}) if isinstance(inside, dict) else set()
-        names |= _codecs({"codecs": inside.get("index_codecs")}) if inside else set()
+        names.append(name.removeprefix("numcodecs."))
+        inside = codec.get("configuration")
+        if isinstance(inside, dict):
+            for key in ("codecs", "index_codecs"):
+                names += _codecs({"codecs": inside.get(key)})
     return names

@@ -54,7 +54,7 @@ from zslearn.networks import (
 )
 from zslearn.signatures import MultiSignatures, binary_kind, refuse_mixed_signatures
 from zslearn.synthesis import EXEM, GaussianEXEM, SynC
-from zslearn.utils import did_you_mean
+from zslearn.utils import did_you_mean, suggest
 
 
 @dataclass(frozen=True)
@@ -305,18 +305,25 @@ def _known_name(name: str, known: list[str]) -> str:
     same = [candidate for candidate in known if form and _squeeze(candidate) == form]
     if len(same) == 1:
         return same[0]
-    begin_so = [candidate for candidate in known if form and _squeeze(candidate).startswith(form)]
-    # Other forms of a method are named only where its usual one is not.
-    usual = [name for name in begin_so if name not in METHODS or METHODS[name].in_default]
-    begin_so = usual or begin_so
-    if same or begin_so:
-        question = f" Did you mean one of {', '.join(same or begin_so)}?"
-    else:
-        question = did_you_mean(name, known, key=_squeeze)
+    meant = same or _beginning_with(form, known)
+    question = "" if meant else did_you_mean(name, known, key=_squeeze)
+    if not meant and not question:
+        # A near miss of the first word alone: "exemm" is near to "EXEM" and far from "EXEM (1NN)".
+        first_words = {_squeeze(candidate.split()[0]) for candidate in known}
+        for word in suggest(form, sorted(first_words), limit=1):
+            meant = _beginning_with(word, known)
+    if meant:
+        question = f" Did you mean one of {', '.join(meant)}?"
     raise ValueError(
         f"Unknown method: {name!r}. There are: {', '.join(known)}; or name a class as "
         f"module:Class.{question}"
     )
+
+
+def _beginning_with(form: str, known: list[str]) -> list[str]:
+    """Names that begin so; other forms of a method only where its usual one does not."""
+    found = [name for name in known if form and _squeeze(name).startswith(form)]
+    return [name for name in found if name not in METHODS or METHODS[name].in_default] or found
 
 
 def _as_method(name: str, found: Any) -> Method:

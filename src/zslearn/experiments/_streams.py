@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from zslearn._version import __version__
 from zslearn.base import count_block, is_dask, stream_hits
 from zslearn.datasets import FeatureBlocks
 from zslearn.experiments._growing_files import GrowingArray
+from zslearn.experiments._predictions import Predictions, read_top_k
 from zslearn.metrics import HitCounts
 from zslearn.scoring import ClassScorer, find_classes
 from zslearn.utils import (
@@ -35,39 +36,6 @@ from zslearn.utils import (
 # How often what is finished is made to last, in seconds.
 _SECONDS = 5.0
 _STATE = "state.json"
-
-
-class Predictions(NamedTuple):
-    """The best classes of many images.
-
-    Parameters
-    ----------
-    indices : ndarray of int32 of shape (n_samples, k)
-        Positions in `classes`, best first; a memory map.
-    scores : ndarray of shape (n_samples, k)
-        Their scores; a memory map.
-    classes : ndarray of shape (n_classes,)
-        Labels of the candidates.
-    """
-
-    indices: NDArray[np.int32]
-    scores: NDArray[Any]
-    classes: NDArray[Any]
-
-    def labels(self, rows: Any = slice(None)) -> NDArray[Any]:
-        """Labels of some rows, by default of all.
-
-        Parameters
-        ----------
-        rows : slice or array of int
-            Which.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, k)
-            Best first.
-        """
-        return self.classes[self.indices[rows]]
 
 
 def write_top_k(
@@ -138,7 +106,11 @@ def write_top_k(
     key = _key(scorer, X, candidates, k)
     state = _State(folder / _STATE, key, resume=resume)
     if state.finished[0] == len(X) and (folder / "scores.npy").is_file():
-        return read_top_k(folder)
+        try:
+            return read_top_k(folder)
+        except ValueError as error:
+            warn_user(f"{error} They are computed again.")
+            state.finished = 0, None
     (folder / "scores.npy").unlink(missing_ok=True)
     with ExitStack() as stack:
         indices = stack.enter_context(GrowingArray(folder / "indices.npy", (len(X), k), np.int32))
@@ -165,35 +137,6 @@ def write_top_k(
         # The last: where it has its name, all have theirs.
         scores.finish()
     return read_top_k(folder)
-
-
-def read_top_k(folder: str | os.PathLike[str]) -> Predictions:
-    """Read what :func:`write_top_k` wrote to the end.
-
-    Parameters
-    ----------
-    folder : path
-        Where it was written.
-
-    Returns
-    -------
-    Predictions
-        As memory maps.
-
-    Raises
-    ------
-    FileNotFoundError
-        It was not finished; :func:`write_top_k` goes on with it.
-    """
-    folder = Path(folder)
-    if not (folder / "scores.npy").is_file():
-        raise FileNotFoundError(
-            f"{folder} holds no finished predictions; write_top_k with the same arguments finishes "
-            "what was begun."
-        )
-    indices = np.load(folder / "indices.npy", mmap_mode="r", allow_pickle=False)
-    scores = np.load(folder / "scores.npy", mmap_mode="r", allow_pickle=False)
-    return Predictions(indices, scores, np.load(folder / "classes.npy", allow_pickle=False))
 
 
 def evaluate_stream(

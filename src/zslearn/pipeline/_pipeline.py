@@ -14,11 +14,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from zslearn.base import ZeroShotPredictor, is_streamed, needs_rows
+from zslearn.pipeline._settings import grouped_settings, prefixed_grids
 from zslearn.scoring import ClassScorer, Embedding
 from zslearn.signatures import SignatureTable
 from zslearn.utils import (
     Array,
-    fingerprint,
     is_foreign,
     is_symbolic,
     to_numpy,
@@ -130,22 +130,18 @@ class ZeroShotPipeline(ZeroShotPredictor, Pipeline):
             Fitted under that setting.
         """
         prefix = f"{self.steps[-1][0]}__"
-        groups: dict[str, list[int]] = {}
-        for index, setting in enumerate(settings):
-            groups.setdefault(fingerprint(split_setting(setting, prefix)[0]), []).append(index)
-        for indices in groups.values():
-            of_steps, _ = split_setting(settings[indices[0]], prefix)
-            variant = clone(self).set_params(**of_steps)
+        for group in grouped_settings(settings, prefix):
+            variant = clone(self).set_params(**group.shared)
             transformers, rows = variant._fit_transformers(X, y)
             fitted = variant._last_step().fit_grid(
                 rows,
                 y,
                 signatures=signatures,
-                settings=[split_setting(settings[index], prefix)[1] for index in indices],
+                settings=group.of_last,
                 **({} if sample_weight is None else {"sample_weight": sample_weight}),
             )
             for position, method in fitted:
-                yield indices[position], variant._after(transformers, method)
+                yield group.indices[position], variant._after(transformers, method)
                 del method
 
     def add_classes(self, signatures: Any) -> Self:
@@ -252,31 +248,6 @@ class ZeroShotPipeline(ZeroShotPredictor, Pipeline):
         return pipeline
 
 
-def prefixed_grids(method: Any, name: str) -> dict[str, list[dict[str, Sequence[Any]]]]:
-    """Grids of a method under the name that it has in a wrapper.
-
-    Parameters
-    ----------
-    method : zero-shot estimator
-        Whose `grids` hold mappings, or lists of mappings.
-    name : str
-        What stands before two underscores and the hyper-parameter.
-
-    Returns
-    -------
-    dict of str to list of dict
-        Grids by name, each as a list of mappings.
-    """
-    grids: dict[str, list[dict[str, Sequence[Any]]]] = {}
-    for grid, content in getattr(method, "grids", {}).items():
-        parts = [content] if isinstance(content, Mapping) else content
-        grids[grid] = [
-            {f"{name}__{parameter}": list(values) for parameter, values in part.items()}
-            for part in parts
-        ]
-    return grids
-
-
 def as_zero_shot(estimator: Any) -> Any:
     """A clone of an estimator that wrappers can use: a pipeline becomes a ZeroShotPipeline.
 
@@ -369,14 +340,3 @@ def _transformed(transformers: Pipeline, rows: Array) -> Array:
 def _as_array(rows: Any) -> Any:
     """What transformers gave, which may be a frame (`set_output`), as an array."""
     return rows.to_numpy() if hasattr(rows, "to_numpy") else rows
-
-
-def split_setting(setting: Mapping[str, Any], prefix: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Hyper-parameters of the steps, and those of the last one without its name."""
-    of_steps = {name: value for name, value in setting.items() if not name.startswith(prefix)}
-    of_last = {
-        name.removeprefix(prefix): value
-        for name, value in setting.items()
-        if name.startswith(prefix)
-    }
-    return of_steps, of_last

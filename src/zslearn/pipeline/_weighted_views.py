@@ -15,9 +15,10 @@ from zslearn.base import (
     weighted_samples,
     with_setting,
 )
-from zslearn.pipeline._pipeline import as_zero_shot, prefixed_grids, split_setting
+from zslearn.pipeline._pipeline import as_zero_shot
+from zslearn.pipeline._settings import grouped_settings, prefixed_grids
 from zslearn.signatures import MultiSignatures
-from zslearn.utils import checks_parameters, fingerprint
+from zslearn.utils import checks_parameters
 
 _INNER = "estimator__"
 
@@ -145,24 +146,20 @@ class WeightedViews(ZeroShotMetaClassifier):
         estimator : WeightedViews
             Fitted under that setting.
         """
-        groups: dict[str, list[int]] = {}
-        for index, setting in enumerate(settings):
-            groups.setdefault(fingerprint(split_setting(setting, _INNER)[0]), []).append(index)
         options = {} if sample_weight is None else {"sample_weight": sample_weight}
-        for indices in groups.values():
-            own, _ = split_setting(settings[indices[0]], _INNER)
-            variant = clone(self).set_params(**own)
+        for group in grouped_settings(settings, _INNER):
+            variant = clone(self).set_params(**group.shared)
             variant._validate_params()
             X_checked, y_checked = variant._check_training(X, y)
             fitted = as_zero_shot(variant.estimator).fit_grid(
                 X_checked,
                 y_checked,
                 signatures=variant._weigh(signatures),
-                settings=[split_setting(settings[index], _INNER)[1] for index in indices],
+                settings=group.of_last,
                 **options,
             )
             for position, method in fitted:
-                index = indices[position]
+                index = group.indices[position]
                 yield index, variant._around(method, settings[index])
                 del method
 

@@ -18,7 +18,12 @@ from zslearn.recognition._predicting import (
     prediction_table,
     rank_classes,
 )
-from zslearn.recognition._sources import backbone_for_model, features_for_model, read_features
+from zslearn.recognition._sources import (
+    backbone_for_model,
+    encoder_for_model,
+    features_for_model,
+    read_features,
+)
 from zslearn.recognition._storing import add_classes_to_file, save_image_model
 
 __all__ = [
@@ -31,6 +36,7 @@ __all__ = [
     "candidate_classes",
     "describe_in_text",
     "describe_in_words",
+    "encoder_for_model",
     "evaluate_images",
     "explain_predictions",
     "features_for_model",

@@ -10,8 +10,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from zslearn.base import ZeroShotPredictor
 from zslearn.inspection import Explanation, TrainingPictures, explain
 from zslearn.persistence import ModelFile
+from zslearn.scoring import EmbeddedRows
 from zslearn.utils import did_you_mean, name_some, row_blocks, to_numpy
 
 #: What stands beside a class: there were images of it, or it is known by its description alone.
@@ -117,12 +119,14 @@ def rank_classes(
     k = min(top, len(labels))
     best, scores, chances, none = [], [], [], []
     for rows in row_blocks(len(X), 8 * (len(labels) + X.shape[1])):
-        found, values = model.predict_top_k(X[rows], k, classes=labels)
+        # Scores, probabilities and rejections need the same embedding of the images.
+        block = EmbeddedRows(X[rows]) if isinstance(model, ZeroShotPredictor) else X[rows]
+        found, values = model.predict_top_k(block, k, classes=labels)
         best.append(found)
         scores.append(to_numpy(values))
-        chances.append(_probabilities(model, X[rows], labels, found))
+        chances.append(_probabilities(model, block, labels, found))
         if hasattr(model, "is_none"):
-            none.append(model.is_none(X[rows], classes=labels))
+            none.append(model.is_none(block, classes=labels))
     return RankedClasses(
         np.concatenate(best),
         np.concatenate(scores),
@@ -212,7 +216,7 @@ def candidate_classes(model: Any, classes: Sequence[Any] | None = None) -> NDArr
 
 
 def _probabilities(
-    model: Any, X: NDArray[Any], labels: NDArray[Any], best: NDArray[Any]
+    model: Any, X: NDArray[Any] | EmbeddedRows, labels: NDArray[Any], best: NDArray[Any]
 ) -> NDArray[Any]:
     """Probabilities of the named classes, NaN where the model has none."""
     if not hasattr(model, "predict_proba"):

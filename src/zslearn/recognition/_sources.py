@@ -16,6 +16,7 @@ from zslearn.features import (
     load_features,
     refuse_other_features,
 )
+from zslearn.signatures import ENCODER_NAMES
 from zslearn.utils import plain, warn_user
 
 #: Names by which timm and open_clip know networks themselves.
@@ -51,6 +52,43 @@ def refuse_foreign_network(backbone: str, where: str) -> None:
             "zslearn features extract IMAGES --backbone …, and give these; for texts name the "
             "encoder 'backbone'."
         )
+
+
+def encoder_for_model(named: str, encoder: str | None, where: str) -> str:
+    """The text encoder of a model file: one that the library knows, or the caller's.
+
+    Parameters
+    ----------
+    named : str
+        What the file names.
+    encoder : str, optional
+        What the caller names: needed where the file names a folder, since a file that is passed on
+        must not decide which files are read.
+    where : str
+        What the file is called, for the error.
+
+    Returns
+    -------
+    str
+        The name of the encoder.
+
+    Raises
+    ------
+    ValueError
+        The file names a folder and the caller nothing, or both name different encoders.
+    """
+    is_known = named in ("backbone", *ENCODER_NAMES)
+    if encoder is None and not is_known:
+        raise ValueError(
+            f"{where} names the text encoder {plain(named, 100)!r}, which is none that zslearn "
+            "knows by its name. A folder on the word of a file is not read: if you trust it, name "
+            "it yourself as --text-encoder st:FOLDER (encoder= in Python)."
+        )
+    if encoder is not None and is_known and encoder != named:
+        raise ValueError(
+            f"{where} was described by the text encoder {named!r}, not by {encoder!r}."
+        )
+    return named if encoder is None else encoder
 
 
 def read_features(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from zslearn.features import ImageFeatures
 from zslearn.persistence import read_model, save
 from zslearn.recognition._describing import Description, describe_in_text
-from zslearn.recognition._sources import refuse_foreign_network
+from zslearn.recognition._sources import encoder_for_model, refuse_foreign_network
 from zslearn.utils import plain
 
 #: Features of training images that travel with a model, in bytes; of more images some are taken.
@@ -82,6 +82,8 @@ def add_classes_to_file(
     path: str | os.PathLike[str],
     description: pd.DataFrame | Mapping[str, Any],
     out: str | os.PathLike[str] | None = None,
+    *,
+    encoder: str | None = None,
 ) -> list[str]:
     """Describe further classes to a saved model; nothing is learned again.
 
@@ -94,6 +96,9 @@ def add_classes_to_file(
         class, for a model whose classes are described in text.
     out : path, optional
         Where to write the model; by default it takes the place of `path`, whole or not at all.
+    encoder : str, optional
+        What turns texts into vectors, for a file that names an encoder in a folder
+        (``st:FOLDER``): such a folder is read on your word alone.
 
     Returns
     -------
@@ -115,7 +120,9 @@ def add_classes_to_file(
                 f"{plain(path)}: its classes are described by numbers, not by text; give a table "
                 "with the same columns."
             )
-        new = _describe_as_in_file(description, signatures, about.get("features"), plain(path))
+        new = _describe_as_in_file(
+            description, signatures, encoder, about.get("features"), plain(path)
+        )
         known = signatures.get("texts")
         signatures["texts"] = {
             **(known if isinstance(known, Mapping) else {}),
@@ -134,12 +141,17 @@ def add_classes_to_file(
 
 
 def _describe_as_in_file(
-    texts: Mapping[str, Any], signatures: Mapping[str, Any], features: Any, where: str
+    texts: Mapping[str, Any],
+    signatures: Mapping[str, Any],
+    encoder: str | None,
+    features: Any,
+    where: str,
 ) -> Description:
-    """Signatures of texts by the encoder that a model file names."""
-    encoder = signatures.get("encoder")
-    if not isinstance(encoder, str):
+    """Signatures of texts by the encoder that a model file, or the caller, names."""
+    named = signatures.get("encoder")
+    if not isinstance(named, str):
         raise ValueError(f"{where} does not say what turned its texts into numbers.")
+    encoder = encoder_for_model(named, encoder, where)
     features = features if isinstance(features, Mapping) else {}
     if encoder == "backbone":
         refuse_foreign_network(str(features.get("backbone", "")), where)

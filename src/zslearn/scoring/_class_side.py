@@ -127,7 +127,7 @@ class ClassSide:
         xp = self.xp
         raw *= -2
         raw += squares
-        raw = xp.sqrt(xp.clip(raw, min=0))
+        raw = xp.sqrt(xp.clip(raw, min=0.0))
         raw *= -1
         return raw
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from zslearn.features import Backbone, UnreadableImageError, read_image, text_features
 from zslearn.persistence import ModelFile, read_model
-from zslearn.recognition import backbone_for_model
+from zslearn.recognition import backbone_for_model, encoder_for_model
 from zslearn.serving._added import AddedClass, AddedFile, AddedFileError
 from zslearn.serving._answers import Answer, answers
 from zslearn.serving._attributes import LARGEST, Attributes, row_of, with_rows
@@ -48,6 +48,9 @@ class Recognizer:
         Where the network computes; see :func:`~zslearn.features.load_backbone`.
     limits : Limits, optional
         How much is taken on.
+    encoder : str, optional
+        What turns texts into vectors, for a model file that names an encoder in a folder: such a
+        folder is read on your word alone.
 
     Raises
     ------
@@ -79,6 +82,7 @@ class Recognizer:
         weights: str | os.PathLike[str] | None = None,
         device: str = "auto",
         limits: Limits | None = None,
+        encoder: str | None = None,
     ) -> None:
         self.path = Path(path)
         self.limits = limits or Limits()
@@ -91,6 +95,9 @@ class Recognizer:
         named = said.get("encoder") if said.get("kind") == "text" else None
         # A file that does not name its encoder is served; its classes are described by numbers.
         self.encoder: str | None = named if isinstance(named, str) else None
+        self._text_encoder = encoder
+        if encoder is not None:
+            self._text_encoder = encoder_for_model(self.encoder or "", encoder, plain(self.path))
         texts = said.get("texts")
         self._texts: Mapping[str, Any] = texts if isinstance(texts, Mapping) else {}
         self._table: SignatureTable = self.file.model.signature_table_
@@ -179,14 +186,22 @@ class Recognizer:
 
     def _encode(self, texts: list[str]) -> Floats:
         """One vector for what is said of a class."""
+        try:
+            encoder = encoder_for_model(self.encoder or "", self._text_encoder, "The model file")
+        except ValueError as error:
+            raise Refusal(
+                422,
+                "The model file names a text encoder in a folder, which is read only where the "
+                "service was started with --text-encoder.",
+            ) from error
         with self._encoder_lock:
-            if self.encoder == "backbone":
+            if encoder == "backbone":
                 if self.backbone is None:
                     raise Refusal(422, "The model does not say which network made its texts.")
                 table = text_features({"new": texts}, backbone=self.backbone)
             else:
                 # Nothing of a request is left on the disk.
-                table = text_signatures({"new": texts}, self.encoder, cache=False)
+                table = text_signatures({"new": texts}, encoder, cache=False)
         values = table.to_numpy(dtype=np.float64)[0]
         if len(values) != len(self.attributes.names):
             raise Refusal(

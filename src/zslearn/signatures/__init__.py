@@ -22,7 +22,7 @@ from zslearn.signatures._class_graph import (
     imagenet_graph,
 )
 from zslearn.signatures._combine import combine_signatures
-from zslearn.signatures._encoders import encoder_name
+from zslearn.signatures._encoders import ENCODER_NAMES, encoder_name
 from zslearn.signatures._hierarchy import hierarchy_distances, hierarchy_signatures
 from zslearn.signatures._kernels import normalized_similarity, rbf_similarity, squared_distances
 from zslearn.signatures._normalize import median_distance, normalize_signatures
@@ -44,6 +44,7 @@ from zslearn.signatures._wordnet import WordNet
 from zslearn.signatures._words import WordSignatures, word_signatures
 
 __all__ = [
+    "ENCODER_NAMES",
     "AttributeReport",
     "BinaryKind",
     "ClassGraph",

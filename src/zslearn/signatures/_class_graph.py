@@ -137,7 +137,9 @@ class ClassGraph:
         """
         ones = np.ones(len(self.edges), dtype=np.float64)
         shape = (len(self.nodes), len(self.nodes))
-        links = sparse.csr_array((ones, (self.edges[:, 0], self.edges[:, 1])), shape=shape)
+        # SciPy's functions on graphs take no wider indices before version 1.14.
+        child, parent = self.edges.T.astype(np.int32)
+        links = sparse.csr_array((ones, (child, parent)), shape=shape)
         links.data[:] = 1.0  # a link that is named twice is one link
         return links
 

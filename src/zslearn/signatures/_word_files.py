@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import os
 import re
+import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ _MAX_LINE, _MAX_WORD = 1 << 24, 1 << 16
 _PICKLE, _GZIP = b"\x80", b"\x1f\x8b"
 _KINDS = ("word2vec", "word2vec-binary", "glove", "gensim")
 _MEBIBYTE = 1 << 20
+#: What a compressed file may unpack to: a multiple of its size, and this much beside.
+_MULTIPLE, _BESIDE = 64, 64 * _MEBIBYTE
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +135,7 @@ def read_word_vectors(
     with _opened(path) as (file, raw), _progress(path, raw, progress) as advance:
         try:
             words, rows = read(file, path, wanted, advance, kind == "word2vec")
-        except (EOFError, gzip.BadGzipFile) as error:
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise ValueError(f"{plain(path)}: the compressed file is damaged ({error}).") from error
     vectors = np.stack(rows) if rows else np.empty((0, 0), dtype=np.float32)
     if not np.isfinite(vectors).all():
@@ -150,8 +153,19 @@ def save_word_vectors(vectors: WordVectors, path: str | os.PathLike[str]) -> Non
         What to write.
     path : path
         The file; binary where it ends in ``.bin``, else text.
+
+    Raises
+    ------
+    ValueError
+        A word has spaces in it that would be read as something else.
     """
     path = Path(path)
+    for word in vectors.words:
+        if not _can_be_written(word, is_binary=path.suffix == ".bin"):
+            raise ValueError(
+                f"{plain(path)}: the word {plain(word, 60)!r} would not be read as it is, because "
+                "of the spaces in it or around it. Write underscores in their place."
+            )
     with replacing(path) as temporary, open(temporary, "wb") as file:
         file.write(f"{len(vectors.words)} {vectors.vectors.shape[1]}\n".encode())
         for word, row in zip(vectors.words, vectors.vectors, strict=True):
@@ -159,6 +173,14 @@ def save_word_vectors(vectors: WordVectors, path: str | os.PathLike[str]) -> Non
                 file.write(word.encode() + b" " + row.astype("<f4").tobytes() + b"\n")
             else:
                 file.write(f"{word} {' '.join(str(value) for value in row)}\n".encode())
+
+
+def _can_be_written(word: str, *, is_binary: bool) -> bool:
+    """Whether a word can be told from what stands beside it in a file."""
+    parts = word.split(" ")
+    has_other_space = any(part != "".join(part.split()) or not part for part in parts)
+    is_number = len(parts) > 1 and _numbers([parts[1].encode()]) is not None
+    return not (has_other_space or is_number or (is_binary and len(parts) > 1))
 
 
 @contextmanager
@@ -169,9 +191,32 @@ def _opened(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
         raw.seek(0)
         if start == _GZIP:
             with gzip.open(raw) as unpacked:
-                yield unpacked, raw  # type: ignore[misc]
+                yield _Unpacked(unpacked, path), raw  # type: ignore[misc]
         else:
             yield raw, raw
+
+
+class _Unpacked:
+    """A compressed file as it reads, up to a multiple of its size: zeros can go on for long."""
+
+    def __init__(self, file: gzip.GzipFile, path: Path) -> None:
+        self._file, self._path = file, path
+        self._left = _MULTIPLE * path.stat().st_size + _BESIDE
+
+    def readline(self, size: int) -> bytes:
+        return self._counted(self._file.readline(size))
+
+    def read(self, size: int) -> bytes:
+        return self._counted(self._file.read(size))
+
+    def _counted(self, data: bytes) -> bytes:
+        self._left -= len(data)
+        if self._left < 0:
+            raise ValueError(
+                f"{plain(self._path)} unpacks to more than {_MULTIPLE} times its size, as no word "
+                "vectors do. If you trust it, unpack it first."
+            )
+        return data
 
 
 @contextmanager
@@ -195,13 +240,13 @@ def _guess(path: Path) -> str:
         try:
             first = file.readline(_MAX_LINE)
             rest = file.read(1 << 16)
-        except (EOFError, OSError) as error:
+        except (EOFError, OSError, zlib.error) as error:
             raise ValueError(f"{plain(path)}: the file cannot be read ({error}).") from error
     if first[:1] == _PICKLE:
         return "gensim"
     if not first:
         raise ValueError(f"{plain(path)} is empty.")
-    if re.fullmatch(rb"\s*\d+\s+\d+\s*", first):
+    if re.fullmatch(rb"\s*\d{1,18}\s+\d{1,18}\s*", first):
         width = int(first.split()[1])
         line = rest.partition(b"\n")[0].split()
         return (
@@ -259,6 +304,8 @@ def _read_text(
         n_lines += 1
         fields = line.split(b" ") if b"\t" not in line else line.split()
         width = width or len(fields) - 1
+        if not width:
+            raise ValueError(f"{plain(path)}: line {number} has a word and no numbers.")
         word = fields[0]
         # A few words of GloVe's have spaces in them.
         if len(fields) > width + 1 and _numbers(fields[1:2]) is None:
@@ -308,6 +355,11 @@ def _read_binary(
         if name not in found and (wanted is None or name in wanted):
             found[name] = np.frombuffer(data, "<f4", width, end + 1).astype(np.float32)
         at = end + 1 + size
+    if (data[at:] + file.read(_MEBIBYTE)).strip(b"\n"):
+        raise ValueError(
+            f"{plain(path)} announces {n_words} words of {width} numbers and goes on behind them: "
+            "it is damaged."
+        )
     return list(found), list(found.values())
 
 

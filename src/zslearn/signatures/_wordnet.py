@@ -300,7 +300,13 @@ def _read_lines(path: Path) -> tuple[str | None, dict[str, str]]:
     head = [line for line in text[:10_000].split("\n") if line.startswith("  ")]
     said = re.search(r"WordNet (\d+\.\d+)", " ".join(head))
     lines = (line.rstrip() for line in text.split("\n"))
-    nouns = {f"n{line[:8]}": line for line in lines if line and not line.startswith("  ")}
+    nouns: dict[str, str] = {}
+    for line in lines:
+        if line and not line.startswith("  "):
+            wnid = f"n{line[:8]}"
+            if wnid in nouns:
+                raise ValueError(f"{plain(path)} has {plain(wnid)} twice; the file is damaged.")
+            nouns[wnid] = line
     if not nouns:
         raise ValueError(f"{plain(path)} has no nouns; it is no file of WordNet.")
     return (said[1] if said else None), nouns
@@ -314,7 +320,8 @@ def _links(line: str, path: Path) -> list[tuple[str, bool]]:
         start = 5 + 2 * n_words
         n_pointers = int(fields[start - 1])
         pointers = fields[start : start + 4 * n_pointers]
-        if not (fields[0].isdigit() and len(fields[0]) == 8 and len(pointers) == 4 * n_pointers):
+        is_noun = fields[0].isdecimal() and fields[0].isascii() and len(fields[0]) == 8
+        if not is_noun or min(n_words, n_pointers + 1) < 1 or len(pointers) != 4 * n_pointers:
             raise ValueError
     except (ValueError, IndexError):
         raise ValueError(

@@ -17,17 +17,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import joblib
 import numpy as np
-import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
 
 from zslearn.solvers._nu_svr_batched import solve_settings
-from zslearn.solvers._nu_svr_smo import RESOLUTION, PairSolver
+from zslearn.solvers._nu_svr_interpolation import Interpolation, StepFree
+from zslearn.solvers._nu_svr_smo import PairSolver
 from zslearn.utils import Array, Floats, is_foreign, one_blas_thread, saved_part, to_numpy
 
 __all__ = ["NuSVRResult", "nu_svr", "nu_svr_path"]
@@ -35,8 +34,6 @@ __all__ = ["NuSVRResult", "nu_svr", "nu_svr_path"]
 # Up to so many points linear algebra takes one thread: to wait for a second costs more than it
 # saves.
 _SMALL = 1000
-# Numbers whose difference is below this share of them are equal but for rounding.
-_ROUNDING = 1e-9
 
 
 @saved_part
@@ -276,9 +273,8 @@ def _path(
     r = np.empty_like(beta)
     always = []
     with one_blas_thread(when=n_points <= _SMALL):
-        exact = _Interpolation.of(K, Y)
+        exact = Interpolation.of(K, Y)
         if exact is not None:
-            beta[2 * n_columns], r[2 * n_columns] = exact.coef.T, exact.residual.T
             always.append(2 * n_columns)
         if warm_start is not None:
             start = _start_of(warm_start, Y)
@@ -287,6 +283,9 @@ def _path(
     with PairSolver(K, n_threads) as solver:
         for row, C in enumerate(penalties):
             here, before = (row % 2) * n_columns, (1 - row % 2) * n_columns
+            step_free = None if exact is None else exact.within(C)
+            if step_free is not None:
+                beta[2 * n_columns], r[2 * n_columns] = step_free.coef.T, step_free.residual.T
             for column, nu in enumerate(shares):
                 starts = list(always)
                 if column > 0:
@@ -294,9 +293,9 @@ def _path(
                 if row > 0:
                     starts.extend(before + at for at in (column, column + 1) if at < n_columns)
                 out = here + column
-                if exact is not None and exact.solves(C, nu, tol):
+                if step_free is not None and step_free.solves(nu, tol):
                     beta[out], r[out] = beta[2 * n_columns], r[2 * n_columns]
-                    yield exact.result(C, nu)
+                    yield _without_steps(step_free, nu)
                     continue
                 intercept, epsilon, violation, n_iter = solver.solve(
                     targets, C, nu, beta, r, starts, out, tol=tol, max_iter=max_iter
@@ -305,67 +304,17 @@ def _path(
                 yield NuSVRResult(C, nu, coef, intercept, epsilon, violation, n_iter)
 
 
-class _Interpolation:
-    """Coefficients that reproduce all targets up to a constant, with sum zero.
-
-    Inside the constraints of a setting they are its solution, with a tube of no width: no step is
-    needed, and nothing that is compiled. So it is for the usual settings of well-separated points.
-
-    Parameters
-    ----------
-    K, Y, coef : ndarray
-        Kernel, targets and coefficients.
-    """
-
-    def __init__(self, K: Floats, Y: Floats, coef: Floats) -> None:
-        # A target that is constant needs none; what was computed is rounding.
-        self.coef = np.where(np.ptp(Y, axis=0) == 0, 0.0, coef)
-        self.residual = residual = Y - K @ self.coef
-        self.intercept: Floats = residual.mean(axis=0)
-        self.violation: Floats = residual.max(axis=0) - residual.min(axis=0)
-        self._largest = float(np.abs(self.coef).max())
-        self._most_used = float(np.abs(self.coef).sum(axis=0).max())
-        # Where yᵀβ and βᵀKβ, which are equal for the exact β, differ, the kernel is too
-        # ill-conditioned to trust the coefficients.
-        linear = np.einsum("nt,nt->t", Y, self.coef)
-        quadratic = np.einsum("nt,nt->t", Y - residual, self.coef)
-        self._exact = bool(np.all(np.abs(linear - quadratic) <= _ROUNDING * quadratic))
-
-    @classmethod
-    def of(cls, K: Floats, Y: Floats) -> Self | None:
-        """The interpolation; None for a singular kernel."""
-        try:
-            factor = scipy.linalg.cho_factor(K, lower=True)
-        except scipy.linalg.LinAlgError:
-            return None
-        solved = scipy.linalg.cho_solve(factor, np.column_stack([Y, np.ones(len(K))]))
-        beta, ones = solved[:, :-1], solved[:, -1:]
-        beta = beta - ones * (beta.sum(axis=0) / ones.sum())
-        beta -= beta.mean(axis=0)
-        return cls(K, Y, beta) if np.isfinite(beta).all() else None
-
-    def solves(self, C: float, nu: float, tol: float) -> bool:
-        """Whether it solves the setting for every target."""
-        budget = C * nu * len(self.coef)
-        return (
-            self._exact
-            and self._largest < C
-            and 0.5 * (budget - self._most_used) > RESOLUTION * budget
-            and float(self.violation.max()) <= tol
-        )
-
-    def result(self, C: float, nu: float) -> NuSVRResult:
-        """The solution of such a setting."""
-        n_targets = len(self.intercept)
-        return NuSVRResult(
-            C,
-            nu,
-            self.coef.copy(),
-            self.intercept.copy(),
-            np.zeros(n_targets),
-            self.violation.copy(),
-            np.zeros(n_targets, dtype=np.int64),
-        )
+def _without_steps(solution: StepFree, nu: float) -> NuSVRResult:
+    n_targets = solution.coef.shape[1]
+    return NuSVRResult(
+        solution.C,
+        nu,
+        solution.coef.copy(),
+        solution.intercept,
+        np.zeros(n_targets),
+        solution.violation,
+        np.zeros(n_targets, dtype=np.int64),
+    )
 
 
 def _start_of(warm_start: NuSVRResult, Y: Floats) -> Floats:

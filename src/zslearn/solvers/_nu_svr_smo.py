@@ -19,7 +19,7 @@ Steps of pairs (:mod:`zslearn.solvers._nu_svr_pairs`) alternate with steps on a 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cached_property, partial
 from types import TracebackType
 from typing import Self
 
@@ -47,15 +47,18 @@ class PairSolver:
 
     def __init__(self, K: Floats, n_threads: int) -> None:
         self.K = K
-        diagonal = np.diag(K)
-        # 1 / (K_ii + K_jj − 2K_ij), which every step needs; equal points are kept apart.
-        floor = 1e-12 * (float(diagonal.max()) or 1.0)
-        curvature = diagonal[:, None] + diagonal[None, :] - 2 * K
-        self.inverse_curvature = 1 / np.maximum(curvature, floor)
         # Compiled code hears no signal: even one thread is not the one that waits for Ctrl-C.
         self._pool = ThreadPoolExecutor(n_threads)
         self._n_threads = n_threads
         self._stop = np.zeros(1, dtype=np.int64)
+
+    @cached_property
+    def inverse_curvature(self) -> Floats:
+        """1 / (K_ii + K_jj − 2K_ij), which every step needs; equal points are kept apart."""
+        diagonal = np.diag(self.K)
+        floor = 1e-12 * (float(diagonal.max()) or 1.0)
+        curvature = diagonal[:, None] + diagonal[None, :] - 2 * self.K
+        return 1 / np.maximum(curvature, floor)
 
     def __enter__(self) -> Self:
         return self
@@ -113,12 +116,13 @@ class PairSolver:
         n_iter = np.zeros(n_targets, dtype=np.int64)
         numbers = np.empty((3, n_targets))
         slots = np.asarray(starts, dtype=np.int64)
+        inverse_curvature = self.inverse_curvature
 
         def solve(first: int, last: int) -> None:
             gain = np.empty(n_points)
             solve_targets(
                 self.K,
-                self.inverse_curvature,
+                inverse_curvature,
                 targets,
                 C,
                 C * nu * n_points,

@@ -34,7 +34,7 @@ from zslearn.utils._parts import part_name, saved_part, saved_parts
 from zslearn.utils._processes import end_with_parent
 from zslearn.utils._progress import progress_bar
 from zslearn.utils._read_ahead import read_ahead
-from zslearn.utils._rows import read_rows
+from zslearn.utils._rows import read_rows, separator_hint
 from zslearn.utils._rows_in_blocks import Block, RowsInBlocks
 from zslearn.utils._sklearn import checks_arguments, checks_parameters
 from zslearn.utils._split import ClassKFold, GeneralizedClassKFold
@@ -118,6 +118,7 @@ __all__ = [
     "row_blocks",
     "saved_part",
     "saved_parts",
+    "separator_hint",
     "suggest",
     "take_rows",
     "threads_for",

@@ -69,10 +69,42 @@ def read_rows(
         raise ValueError(f"{plain(path)}: the table cannot be read ({error}).") from error
 
 
+def separator_hint(header: Sequence[str]) -> str:
+    r"""A sentence for tables whose fields something else than commas separates; else nothing.
+
+    Parameters
+    ----------
+    header : sequence of str
+        The fields of the first line, as commas separate them.
+
+    Returns
+    -------
+    str
+        With a space in front.
+
+    Examples
+    --------
+    >>> from zslearn.utils import separator_hint
+    >>> separator_hint(["class;legs;wings"])
+    ' Its fields are separated by semicolons: separate them by commas, with points in numbers.'
+    >>> separator_hint(["class", "legs;wings"])
+    ''
+    """
+    if len(header) == 1:
+        for sign, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "vertical bars")):
+            if sign in header[0].strip():
+                return (
+                    f" Its fields are separated by {name}: separate them by commas, with points in "
+                    "numbers."
+                )
+    return ""
+
+
 def _rows(
     reader: Any, path: Path, columns: Sequence[str], optional: Sequence[str], instead: bool
 ) -> list[tuple[int, dict[str, str]]]:
     places: dict[str, int] | None = None
+    header: list[str] = []
     width, rows = 0, []
     for cells in reader:
         line = reader.line_num
@@ -81,7 +113,8 @@ def _rows(
         if any("\0" in cell for cell in cells):
             raise ValueError(f"{plain(path)}: line {line} has a zero byte; the file is damaged.")
         if places is None:
-            places, width = _places(cells, path, columns, optional), len(cells)
+            header, width = cells, len(cells)
+            places = _places(cells, path, columns, optional)
             if not instead and width > len(columns) == len(places):
                 raise ValueError(
                     f"{plain(path)}: there is no column {optional[0]!r}; the first line names "
@@ -92,7 +125,7 @@ def _rows(
         if len(cells) != width:
             raise ValueError(
                 f"{plain(path)}: line {line} has {len(cells)} fields and the first line {width}; "
-                "quote fields with commas."
+                f"quote fields with commas.{separator_hint(header)}"
             )
         named = {name: cells[place].strip() for name, place in places.items()}
         rows.append((line, {name: named.get(name, "") for name in (*columns, *optional)}))
@@ -110,6 +143,7 @@ def _places(
         raise ValueError(
             f"{plain(path)}: there is no column {missing[0]!r}; the first line names "
             f"{name_some(header)}. It must name the columns: {','.join(columns)}."
+            f"{separator_hint(header)}"
         )
     wanted = [name for name in (*columns, *optional) if name in names]
     if twice := [name for name in wanted if names.count(name) > 1]:
