@@ -15,7 +15,7 @@ from zslearn.cli import main
 from zslearn.datasets import _last_layers as layers
 from zslearn.datasets import _npm_packages as npm
 from zslearn.datasets import load_glove, load_last_layer
-from zslearn.experiments import TRACK_METHODS, _last_layers, run_last_layers
+from zslearn.experiments import TRACK_METHODS, _last_layer_inputs, run_last_layers
 from zslearn.experiments._last_layer_parts import MeanOfNeighbours
 from zslearn.signatures import ClassGraph, WordNet, hierarchy_signatures
 
@@ -142,13 +142,10 @@ def made_up_network(monkeypatch):
 
     hie = hierarchy_signatures(wordnet, wnids, n_components=20)
 
-    def signatures(wordnet, graph, wnids, kinds, **options):
-        return dict.fromkeys(kinds, hie)
-
     rows = hie.to_numpy() @ rng.normal(size=(20, 30)) + 0.2 * rng.normal(size=(len(wnids), 30))
     frame = pd.DataFrame(np.column_stack([rows, np.zeros(len(rows))]), index=wnids)
-    monkeypatch.setattr(_last_layers, "load_last_layer", lambda *a, **k: frame)
-    monkeypatch.setattr(_last_layers, "last_layer_signatures", signatures)
+    monkeypatch.setattr(_last_layer_inputs, "load_last_layer", lambda *a, **k: frame)
+    monkeypatch.setattr(_last_layer_inputs, "_table_of", lambda *a: hie)
     return wordnet
 
 
@@ -156,7 +153,9 @@ def made_up_network(monkeypatch):
 def test_track_on_a_made_up_network(tmp_path, made_up_network):
     options = {"methods": ["ESZSL"], "kinds": ["hie"], "n_splits": 2, "n_held_out": 20}
     found = run_last_layers(tmp_path, **options)
-    assert list(found.table.columns) == ["hit@1", "hit@5", "splits", "spread of hit@1"]
+    assert list(found.table.columns) == [
+        "hit@1", "hit@5", "splits", "spread of hit@1", "spread of hit@5",
+    ]  # fmt: skip
     row = found.table.loc[("hie", "ESZSL")]
     assert row["splits"] == 2
     assert 0.5 < row["hit@1"] <= row["hit@5"] <= 1
