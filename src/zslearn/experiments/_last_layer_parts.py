@@ -123,7 +123,12 @@ RECIPES = ("short", "published")
 #: Methods of the track.
 TRACK_METHODS: dict[str, TrackMethod] = {
     "ESZSL": TrackMethod(
-        ESZSL, {}, {"alpha_features": [1.0, 10.0, 100.0], "alpha_signatures": [0.01, 0.1, 1.0]}
+        ESZSL,
+        {},
+        {
+            "alpha_features": [10.0**k for k in range(-1, 3)],
+            "alpha_signatures": [10.0**k for k in range(-2, 2)],
+        },
     ),
     "SynC o-vs-o": TrackMethod(
         SynC,
@@ -133,7 +138,7 @@ TRACK_METHODS: dict[str, TrackMethod] = {
     "EXEM (1NN)": TrackMethod(
         EXEM,
         {"n_components": 200, "tol": 1e-2},
-        {"C": [1.0, 8.0], "nu": [0.5], "gamma": [2.0**k for k in range(-3, 1)]},
+        {"C": [0.125, 1.0, 8.0], "nu": [0.5], "gamma": [2.0**k for k in range(-5, 4, 2)]},
     ),
     "GCNZ": TrackMethod(GCNZ, {"hidden_sizes": (512, 256), "max_iter": 60}, {}),
     "SGCN": TrackMethod(SGCN, {"hidden_size": 512, "max_iter": 100}, {}),
