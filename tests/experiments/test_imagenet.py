@@ -10,6 +10,7 @@ from zslearn.baselines import ESZSL
 from zslearn.cli import main
 from zslearn.datasets import ClassShards, imagenet_classes, imagenet_hop_set, make_zero_shot
 from zslearn.experiments import (
+    METHODS,
     ImageNetBench,
     build_table,
     imagenet_test_sets,
@@ -187,7 +188,26 @@ def test_image_counts(tmp_path):
         read_image_counts(tmp_path / "counts.csv")
 
 
-def test_words_of_the_command(tmp_path, capsys):
+@pytest.mark.slow
+def test_epochs_and_combined_signatures_are_part_of_a_record(tmp_path, wordnet):
+    store = tmp_path / "features"
+    store.mkdir()
+    tables = make_store(store, wordnet, 20, 5, 10)
+    names = []
+    for change, settings in ((0, {}), (1, {}), (0, {"SGCN": {"max_iter": 30}})):
+        kinds = {"wv-v2": tables["wv-v2"] + change, "hie": tables["hie"]}
+        bench = ImageNetBench(ClassShards(store), kinds, tmp_path, wordnet, settings=settings)
+        names.append([bench._path("whole", METHODS["SGCN"], k, "all") for k in bench.kinds()])
+    first, other_words, other_epochs = names
+    assert [a == b for a, b in zip(first, other_words, strict=True)] == [False, True, False]
+    assert not set(first) & set(other_epochs)
+
+
+def test_words_of_the_command(tmp_path, capsys, wordnet):
     np.save(tmp_path / "n02084071.npy", np.ones((2, 3), dtype=np.float32))
-    assert main(["bench", "imagenet", str(tmp_path), "--signatures", "words.csv"]) == 1
+    command = ["bench", "imagenet", str(tmp_path), "--signatures"]
+    assert main([*command, "words.csv"]) == 1
     assert "--signatures takes KIND=FILE" in capsys.readouterr().err
+    (tmp_path / "words.csv").write_text("class,a\nn02084071,1.5\n")
+    assert main([*command, f"wv={tmp_path}/words.csv", "--epochs", "0"]) == 1
+    assert "--epochs must be at least 1; got 0" in capsys.readouterr().err

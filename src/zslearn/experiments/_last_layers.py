@@ -270,9 +270,7 @@ def _summary(files: Sequence[Path]) -> pd.DataFrame:
     )
 
 
-def _nearest(
-    split: _Split, inputs: LastLayerInputs, kind: str, n_shown: int = 5
-) -> pd.DataFrame:
+def _nearest(split: _Split, inputs: LastLayerInputs, kind: str, n_shown: int = 5) -> pd.DataFrame:
     """Seen classes near some held-out ones, by their true rows and by those of a quick method."""
     model = TRACK_METHODS["ESZSL"].make(inputs.graph)
     with warnings.catch_warnings():
