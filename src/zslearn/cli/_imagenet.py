@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from zslearn.cli._options import add_jobs
-from zslearn.cli._output import print_table, say
+from zslearn.cli._output import print_table, say, warnings_as_lines
 from zslearn.datasets import NETWORKS, ClassShards, read_signature_table
 from zslearn.experiments import (
     GRIDS,
@@ -202,27 +202,30 @@ def run_bench(arguments: argparse.Namespace) -> int:
                 f"--signatures takes KIND=FILE, such as wv-v1=words.csv; got {word!r}."
             )
         signatures[kind] = read_signature_table(path)
-    wordnet = WordNet(arguments.wordnet)
-    shards = ClassShards(arguments.folder, known=wordnet)
-    bench = ImageNetBench(
-        shards,
-        signatures,
-        arguments.out,
-        wordnet,
-        counts=None if arguments.counts is None else read_image_counts(arguments.counts),
-        lists=arguments.lists,
-        features=arguments.features,
-        per_class=arguments.per_class or None,
-        grid=arguments.grid,
-        n_folds=arguments.folds,
-        seed=arguments.seed,
-        settings=_epochs(arguments.epochs),
-        n_jobs=arguments.jobs,
-        say=say,
-    )
+    # What is wrong with a folder is said before the work begins.
+    with warnings_as_lines():
+        wordnet = WordNet(arguments.wordnet)
+        shards = ClassShards(arguments.folder, known=wordnet)
+        bench = ImageNetBench(
+            shards,
+            signatures,
+            arguments.out,
+            wordnet,
+            counts=None if arguments.counts is None else read_image_counts(arguments.counts),
+            lists=arguments.lists,
+            features=arguments.features,
+            per_class=arguments.per_class or None,
+            grid=arguments.grid,
+            n_folds=arguments.folds,
+            seed=arguments.seed,
+            settings=_epochs(arguments.epochs),
+            n_jobs=arguments.jobs,
+            say=say,
+        )
     sizes = ", ".join(f"{name} {len(classes)}" for name, classes in bench.sets.items())
     say(f"{len(bench.seen)} seen and {len(bench.unseen)} unseen classes; test sets: {sizes}")
-    files = bench.run(arguments.methods, ideal=arguments.ideal)
+    with warnings_as_lines():
+        files = bench.run(arguments.methods, ideal=arguments.ideal)
     for folder, names in IMAGENET_TABLES.items():
         records = read_records([path for path in files if path.parent.name == folder])
         for like in names if len(records) else ():
@@ -251,20 +254,21 @@ def _epochs(number: int | None) -> dict[str, dict[str, int]]:
 
 def run_demo(arguments: argparse.Namespace) -> int:
     """Run the track and print its table."""
-    found = run_last_layers(
-        arguments.out,
-        network=arguments.network,
-        methods=arguments.methods,
-        kinds=arguments.signatures,
-        n_splits=arguments.splits,
-        n_held_out=arguments.held_out,
-        seed=arguments.seed,
-        recipe=arguments.recipe,
-        graph=arguments.graph,
-        packages=arguments.packages,
-        fetch=arguments.fetch,
-        say=say,
-    )
+    with warnings_as_lines():
+        found = run_last_layers(
+            arguments.out,
+            network=arguments.network,
+            methods=arguments.methods,
+            kinds=arguments.signatures,
+            n_splits=arguments.splits,
+            n_held_out=arguments.held_out,
+            seed=arguments.seed,
+            recipe=arguments.recipe,
+            graph=arguments.graph,
+            packages=arguments.packages,
+            fetch=arguments.fetch,
+            say=say,
+        )
     table = found.table.map(lambda x: "" if x != x else f"{x:.3f}" if isinstance(x, float) else x)
     table.index = [f"{kind} · {method}" for kind, method in table.index]
     print_table(

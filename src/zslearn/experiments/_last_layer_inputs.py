@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -184,26 +185,12 @@ def words_of_classes(
         for word in (name.lower(), *name.lower().replace("_", " ").replace("-", " ").split())
     }
     vectors = load_glove(words, packages, fetch=fetch)
-    table = word_signatures(_without_strangers(names, vectors), vectors).table
+    with warnings.catch_warnings():
+        # Classes without a vector get one below.
+        warnings.filterwarnings("ignore", "[0-9]+ of [0-9]+ classes have no word vector")
+        table = word_signatures(names, vectors).table
     rows = {
         wnid: table.loc[next(name for name in path if name in table.index)].to_numpy()
         for wnid, path in above.items()
     }
     return pd.DataFrame.from_dict(rows, orient="index")
-
-
-def _without_strangers(
-    names: Mapping[str, Sequence[str]], vectors: Mapping[str, Any]
-) -> dict[str, list[str]]:
-    """Classes of which a word is known, so that the others need no warning."""
-
-    def known(name: str) -> bool:
-        lower = name.lower()
-        parts = lower.replace("_", " ").replace("-", " ").split()
-        return lower in vectors or any(part in vectors for part in parts)
-
-    return {
-        wnid: list(synonyms)
-        for wnid, synonyms in names.items()
-        if any(known(name) for name in synonyms)
-    }
