@@ -61,22 +61,22 @@ class Hits:
         return " / ".join(both) if both[0] != "–" else "–"
 
 
-def track(folder: Path) -> None:
-    """Methods by kinds of signatures, and what combining gains."""
+def track(folder: Path, suffix: str = "") -> None:
+    """Methods by kinds of signatures, and what combining gains, of one network."""
     hits = Hits(folder)
     rows = [[BASELINE, "–", "–", hits.cell(BASELINE, "hie"), "–", "–"]]
     rows += [
         [method, *(hits.cell(method, kind) for kind in TRACK_KINDS)] for method in TRACK_METHODS
     ]
-    write("track", ["hit@1 / hit@5", *TRACK_KINDS], rows)
+    write(f"track{suffix}", ["hit@1 / hit@5", *TRACK_KINDS], rows)
     combined = {kind: parts for kind, parts in TRACK_KINDS.items() if len(parts) > 1}
     gains = [
         [method, *(gain(hits, method, kind, k) for kind in combined for k in (1, 5))]
         for method in TRACK_METHODS
     ]
     heads = [f"{kind}: hit@{k}" for kind in combined for k in (1, 5)]
-    write("combined", ["gain in points", *heads], gains)
-    losses(folder)
+    write(f"combined{suffix}", ["gain in points", *heads], gains)
+    losses(folder, suffix)
 
 
 def gain(hits: Hits, method: str, kind: str, k: int) -> str:
@@ -92,7 +92,7 @@ def gain(hits: Hits, method: str, kind: str, k: int) -> str:
     return f"{mean_and_spread(points, 1)} ({(points > 0).sum()} of {len(points)})"
 
 
-def losses(folder: Path) -> None:
+def losses(folder: Path, suffix: str) -> None:
     """First and last loss of graph methods, by kind."""
     found: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for path in folder.rglob("*.json"):
@@ -105,12 +105,12 @@ def losses(folder: Path) -> None:
     for method in GRAPH_METHODS:
         ends = [np.array(found.get((method, kind), [(np.nan, np.nan)])) for kind in TRACK_KINDS]
         rows.append([method, *(f"{e[:, 0].mean():.2f} → {e[:, 1].mean():.3f}" for e in ends)])
-    write("losses", ["loss", *TRACK_KINDS], rows)
+    write(f"losses{suffix}", ["loss", *TRACK_KINDS], rows)
 
 
 def whole(folder: Path) -> None:
     """Graph methods over all nodes: hits, loss, seconds and memory."""
-    hits = Hits(folder / "whole")
+    hits = Hits(folder / "whole" / "efficientnet_lite0")
     costs = [json.loads(path.read_text()) for path in (folder / "whole_cost").glob("*.json")]
     memory = {
         row["method"]: row
@@ -190,8 +190,9 @@ def cub(folder: Path) -> None:
 def main(folder: Path) -> None:
     """Write the tables whose records are there."""
     OUT.mkdir(exist_ok=True)
-    if (folder / "track").is_dir():
-        track(folder / "track")
+    for network, suffix in (("efficientnet_lite0", ""), ("resnet50", "_resnet50")):
+        if (folder / "track" / network).is_dir():
+            track(folder / "track" / network, suffix)
     if (folder / "whole_cost").is_dir():
         whole(folder)
     if (folder / "bench").is_dir():
