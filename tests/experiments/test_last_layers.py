@@ -190,6 +190,44 @@ def test_weights_of_combined_signatures_are_chosen(tmp_path, made_up_network, mo
     assert hits["words + hie", "SynC o-vs-o"] > hits["words", "SynC o-vs-o"] + 0.2
 
 
+class _Narrow(SGCN):
+    """A network whose published width is small."""
+
+    def __init__(
+        self,
+        hierarchy=None,
+        targets="ovo",
+        *,
+        graph="seen",
+        max_iter=15,
+        random_state=0,
+        feature_norm="l2",
+        signature_scale="seen",
+    ):
+        settings = {"feature_norm": feature_norm, "signature_scale": signature_scale}
+        settings |= {"graph": graph, "max_iter": max_iter, "random_state": random_state}
+        super().__init__(hierarchy, targets, hidden_size=32, learning_rate=1e-2, **settings)
+
+
+def _quick_network(monkeypatch):
+    quick = TrackMethod(_Narrow, {"max_iter": 15}, {"max_iter": [1, 60]})
+    monkeypatch.setitem(TRACK_METHODS, "SGCN", quick)
+
+
+@pytest.mark.slow
+def test_epochs_and_weights_of_graph_methods_can_be_tuned(tmp_path, made_up_network, monkeypatch):
+    pytest.importorskip("torch")
+    _quick_network(monkeypatch)
+    options = {"methods": ["SGCN"], "n_splits": 1, "n_held_out": 20}
+    found = run_last_layers(tmp_path, kinds=["words + hie"], recipe="tuned", **options)
+    record = json.loads(found.files[-1].read_text())
+    assert record["hyper_parameters"]["max_iter"] == "60"
+    assert "weights" in record["hyper_parameters"]
+    assert list(record["loss"])[-1] == "60"
+    other = run_last_layers(tmp_path, kinds=["words + hie"], recipe="short", **options)
+    assert other.files[-1] != found.files[-1]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("graph", ["near", "whole"])
 def test_graph_methods_over_either_graph(tmp_path, made_up_network, monkeypatch, graph):

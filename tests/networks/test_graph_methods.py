@@ -454,3 +454,19 @@ def test_dropout_keeps_its_share_and_the_mean(share):
         assert abs(np.corrcoef(a.ravel(), b.ravel())[0, 1]) < 0.015
     again = _Dropout(share, np.random.default_rng(0))(rows.float()).numpy()
     np.testing.assert_array_equal(made == 0, again == 0)
+
+
+def test_groups_without_entries_are_left_out():
+    """A shallow tree has no ancestors at distance 3 and 4."""
+    rng = np.random.default_rng(0)
+    graph = ClassGraph.from_tree([("a", "x"), ("b", "x"), ("x", "r")])
+    like = torch.empty(0, dtype=torch.float64)
+    rows, mix = rng.normal(size=(len(graph), 3)), rng.normal(size=5)
+    for matrices in DGP()._matrices(graph):
+        plain = layers.Propagation(matrices)
+        made = plain.to_torch(like)
+        assert [group is None for group in made.matrices] == [False] * 3 + [True] * 2
+        inputs = torch.tensor(rows, requires_grad=True)
+        weights = torch.tensor(mix, requires_grad=True)
+        np.testing.assert_allclose(made(inputs, weights).detach().numpy(), plain(rows, mix))
+        assert torch.autograd.gradcheck(made, (inputs, weights))

@@ -159,8 +159,8 @@ def _add_demo(commands: Any, common: argparse.ArgumentParser) -> None:
         "--recipe",
         choices=TRACK_RECIPES,
         default=TRACK_RECIPES[0],
-        help="widths and epochs of graph methods: for minutes on a CPU, or the published ones "
-        "(default: %(default)s)",
+        help="widths and epochs of graph methods: for minutes on a CPU, the published ones, or the "
+        "published widths with epochs and weights that are tuned (default: %(default)s)",
     )
     demo.add_argument(
         "--graph",
