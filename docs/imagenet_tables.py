@@ -126,7 +126,7 @@ def whole(folder: Path) -> None:
         row["method"]: row
         for row in (json.loads(path.read_text()) for path in (folder / "cpu_memory").glob("*.json"))
     }
-    rows = [[BASELINE, hits.cell(BASELINE, "hie"), *["–"] * 6]]
+    rows = [[BASELINE, hits.cell(BASELINE, "hie"), *["–"] * 5]]
     curves = []
     for method in GRAPH_METHODS:
         runs = [cost for cost in costs if cost["method"] == method]
@@ -148,7 +148,6 @@ def whole(folder: Path) -> None:
                 f"{first.mean():.3f} → {mean_and_spread(last)}",
                 mean_and_spread(seconds, 0),
                 f"{peak.max():.2f} GiB",
-                f"{cpu['seconds']:.0f} s" if cpu else "–",
                 f"{cpu['peak_gib']:.2f} GiB" if cpu else "–",
             ]
         )
@@ -156,7 +155,7 @@ def whole(folder: Path) -> None:
         means = [np.mean([run["loss"][str(e)] for run in runs]) for e in epochs]
         curves.append([method, *(f"{value:.3f}" for value in means)])
     header = ["method", "hit@1 / hit@5", "epochs", "loss", "GPU, seconds", "GPU memory"]
-    write("whole", [*header, "CPU, two epochs", "CPU memory"], rows)
+    write("whole", [*header, "CPU memory"], rows)
     marks = ["1", "10", "30", "100", "300", "1,000", "2,000", "3,000"]
     write("curves", ["epoch", *marks], [[*row, *["–"] * (9 - len(row))] for row in curves])
 
