@@ -1,10 +1,10 @@
 """Tables of the ImageNet page from records: ``python docs/imagenet_tables.py FOLDER``.
 
 FOLDER holds the records of ``zslearn demo imagenet --recipe published`` in ``track``, of the same
-with ``--graph whole`` in ``whole``, of ``--recipe tuned`` in ``tuned``, of ``zslearn bench
-imagenet`` over the generated store in ``bench``, and of ``zslearn bench CUB`` with graph methods in
-``cub``; and what training over the whole graph took, in ``whole_cost`` and ``cpu_memory``. What is
-not there is left as it is. One file of rows is written to docs/results for each table.
+with ``--graph whole`` in ``whole``, of ``zslearn bench imagenet`` over the generated store in
+``bench``, and of ``zslearn bench CUB`` with graph methods in ``cub``; and what training over the
+whole graph took, in ``whole_cost`` and ``cpu_memory``. What is not there is left as it is. One file
+of rows is written to docs/results for each table.
 """
 
 from __future__ import annotations
@@ -19,16 +19,6 @@ import pandas as pd
 
 from zslearn.experiments import TRACK_KINDS, TRACK_METHODS, read_records
 
-TUNED = """
-The same with the published widths and rates (`--recipe tuned`), but with the epochs (30, 100 or
-300) and the weights of combined signatures chosen by the cross-validation on the seen classes:
-
-.. include:: results/imagenet_track_tuned.inc
-
-What combining gains then, as above:
-
-.. include:: results/imagenet_combined_tuned.inc
-"""
 OUT = Path(__file__).parent / "results"
 HEAD = ".. csv-table::\n   :header-rows: 1\n   :class: numbers\n   :delim: ;\n\n"
 BASELINE = "mean of neighbours"
@@ -169,18 +159,20 @@ def bench(folder: Path) -> None:
         rows = [
             [f"{method} · {kind}", *(f"{100 * value[method, kind, s]:.1f}" for s in SETS)]
             for method, kind in dict.fromkeys(value.index.droplevel("subset"))
+            # A run that was stopped while it wrote its records has no row.
+            if all((method, kind, s) in value.index for s in SETS)
         ]
         write(name, ["method · signatures", *SETS], sorted(rows))
-    seconds: dict[str, float] = {}
-    for path in folder.rglob("*.json"):
+    seconds: dict[str, dict[str, float]] = {}
+    for path in (folder / "whole").glob("*.json"):
         record = json.loads(path.read_text())
-        key = (record["method"], record["semantic"])
-        seconds["|".join(key)] = record["times"]["tune"]
-    total: dict[str, list[float]] = {}
-    for key, value in seconds.items():
-        total.setdefault(key.split("|")[0], []).append(value)
-    rows = [[method, str(len(s)), f"{sum(s):.0f}"] for method, s in sorted(total.items())]
-    write("store_seconds", ["method", "kinds of signatures", "seconds of tuning"], rows)
+        seconds.setdefault(record["method"], {})[record["semantic"]] = record["times"]["tune"]
+    kinds = sorted({kind for of_method in seconds.values() for kind in of_method})
+    rows = [
+        [method, *(f"{taken[kind]:.0f}" if kind in taken else "–" for kind in kinds)]
+        for method, taken in sorted(seconds.items())
+    ]
+    write("store_seconds", ["seconds", *kinds], rows)
 
 
 def cub(folder: Path) -> None:
@@ -192,7 +184,8 @@ def cub(folder: Path) -> None:
             (records["method"] == method) & (records["metric"] == "per_class_accuracy")
         ]
         values = 100 * chosen["value"].to_numpy(dtype=float)
-        rows.append([method, str(len(values)), mean_and_spread(values, 1)])
+        if len(values):
+            rows.append([method, str(len(values)), mean_and_spread(values, 1)])
     write("cub", ["method", "seeds", "per-class accuracy"], rows)
 
 
@@ -202,9 +195,6 @@ def main(folder: Path) -> None:
     for network, suffix in (("efficientnet_lite0", ""), ("resnet50", "_resnet50")):
         if (folder / "track" / network).is_dir():
             track(folder / "track" / network, suffix)
-    if (folder / "tuned").is_dir():
-        track(folder / "tuned", "_tuned")
-        (OUT / "imagenet_tuned.inc").write_text(TUNED, encoding="utf-8")
     if (folder / "whole_cost").is_dir():
         whole(folder)
     if (folder / "bench").is_dir():
