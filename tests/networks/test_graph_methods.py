@@ -25,6 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:The number of unique classes")
 
 from zslearn.networks import _graph_layers as layers  # noqa: E402
 from zslearn.networks import _graph_nodes as nodes  # noqa: E402
+from zslearn.networks._graph_method import _Dropout  # noqa: E402
 from zslearn.networks._graph_targets import target_rows  # noqa: E402
 
 QUICK = {"learning_rate": 1e-2, "max_iter": 150}
@@ -438,3 +439,34 @@ def test_training_reads_the_neighbourhood_of_seen_classes_alone():
     view = layers.field_of_view(SGCN()._matrices(graph), np.arange(200))
     assert len(view.inputs) < 5_000
     assert all(isinstance(m, sp.csr_array) for part in view.layers for m in part.matrices)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.8])
+def test_dropout_keeps_its_share_and_the_mean(share):
+    rows = torch.ones((301, 333), dtype=torch.float64)
+    made = _Dropout(share, np.random.default_rng(0))(rows).numpy()
+    values = np.unique(made)
+    np.testing.assert_allclose(values, [0, 1 / (1 - share)])
+    assert (made == 0).mean() == pytest.approx(share, abs=0.006)
+    assert made.mean() == pytest.approx(1, abs=0.03)
+    # Neighbours are dropped independently of one another, in rows and in columns.
+    for a, b in ((made[:-1], made[1:]), (made[:, :-1], made[:, 1:])):
+        assert abs(np.corrcoef(a.ravel(), b.ravel())[0, 1]) < 0.015
+    again = _Dropout(share, np.random.default_rng(0))(rows.float()).numpy()
+    np.testing.assert_array_equal(made == 0, again == 0)
+
+
+def test_groups_without_entries_are_left_out():
+    """A shallow tree has no ancestors at distance 3 and 4."""
+    rng = np.random.default_rng(0)
+    graph = ClassGraph.from_tree([("a", "x"), ("b", "x"), ("x", "r")])
+    like = torch.empty(0, dtype=torch.float64)
+    rows, mix = rng.normal(size=(len(graph), 3)), rng.normal(size=5)
+    for matrices in DGP()._matrices(graph):
+        plain = layers.Propagation(matrices)
+        made = plain.to_torch(like)
+        assert [group is None for group in made.matrices] == [False] * 3 + [True] * 2
+        inputs = torch.tensor(rows, requires_grad=True)
+        weights = torch.tensor(mix, requires_grad=True)
+        np.testing.assert_allclose(made(inputs, weights).detach().numpy(), plain(rows, mix))
+        assert torch.autograd.gradcheck(made, (inputs, weights))

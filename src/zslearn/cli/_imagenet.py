@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from zslearn.cli._options import add_jobs
-from zslearn.cli._output import print_table, say
+from zslearn.cli._output import print_table, say, warnings_as_lines
 from zslearn.datasets import NETWORKS, ClassShards, read_signature_table
 from zslearn.experiments import (
     GRIDS,
     IMAGENET_METHODS,
     IMAGENET_TABLES,
+    TRACK_GRAPHS,
     TRACK_KINDS,
     TRACK_METHODS,
+    TRACK_RECIPES,
     ImageNetBench,
     build_table,
     read_image_counts,
@@ -92,6 +94,13 @@ def _add_bench(commands: Any, common: argparse.ArgumentParser) -> None:
     )
     bench.add_argument("--grid", choices=GRIDS, default="fast", help="(default: %(default)s)")
     bench.add_argument("--folds", type=int, default=5, metavar="N", help="(default: %(default)s)")
+    bench.add_argument(
+        "--epochs",
+        type=int,
+        default=None,
+        metavar="N",
+        help="epochs of GCNZ, SGCN and DGP (default: as published, 300 and 3,000)",
+    )
     bench.add_argument("--seed", type=int, default=0, help="(default: %(default)s)")
     bench.add_argument(
         "--wordnet", type=Path, default=None, metavar="FOLDER", help="where WordNet 3.0 is"
@@ -140,6 +149,27 @@ def _add_demo(commands: Any, common: argparse.ArgumentParser) -> None:
         "--splits", type=int, default=1, metavar="N", help="class splits (default: %(default)s)"
     )
     demo.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="seed of the first split; the next ones follow (default: %(default)s)",
+    )
+    demo.add_argument(
+        "--recipe",
+        choices=TRACK_RECIPES,
+        default=TRACK_RECIPES[0],
+        help="widths and epochs of graph methods: for minutes on a CPU, the published ones, or the "
+        "published widths with epochs and weights that are tuned (default: %(default)s)",
+    )
+    demo.add_argument(
+        "--graph",
+        choices=TRACK_GRAPHS,
+        default=TRACK_GRAPHS[0],
+        help="what graph methods propagate over: the 1,000 classes and their ancestors, or "
+        "ImageNet's 32,324 nodes (default: %(default)s)",
+    )
+    demo.add_argument(
         "--held-out",
         type=int,
         default=200,
@@ -172,26 +202,30 @@ def run_bench(arguments: argparse.Namespace) -> int:
                 f"--signatures takes KIND=FILE, such as wv-v1=words.csv; got {word!r}."
             )
         signatures[kind] = read_signature_table(path)
-    wordnet = WordNet(arguments.wordnet)
-    shards = ClassShards(arguments.folder, known=wordnet)
-    bench = ImageNetBench(
-        shards,
-        signatures,
-        arguments.out,
-        wordnet,
-        counts=None if arguments.counts is None else read_image_counts(arguments.counts),
-        lists=arguments.lists,
-        features=arguments.features,
-        per_class=arguments.per_class or None,
-        grid=arguments.grid,
-        n_folds=arguments.folds,
-        seed=arguments.seed,
-        n_jobs=arguments.jobs,
-        say=say,
-    )
+    # What is wrong with a folder is said before the work begins.
+    with warnings_as_lines():
+        wordnet = WordNet(arguments.wordnet)
+        shards = ClassShards(arguments.folder, known=wordnet)
+        bench = ImageNetBench(
+            shards,
+            signatures,
+            arguments.out,
+            wordnet,
+            counts=None if arguments.counts is None else read_image_counts(arguments.counts),
+            lists=arguments.lists,
+            features=arguments.features,
+            per_class=arguments.per_class or None,
+            grid=arguments.grid,
+            n_folds=arguments.folds,
+            seed=arguments.seed,
+            settings=_epochs(arguments.epochs),
+            n_jobs=arguments.jobs,
+            say=say,
+        )
     sizes = ", ".join(f"{name} {len(classes)}" for name, classes in bench.sets.items())
     say(f"{len(bench.seen)} seen and {len(bench.unseen)} unseen classes; test sets: {sizes}")
-    files = bench.run(arguments.methods, ideal=arguments.ideal)
+    with warnings_as_lines():
+        files = bench.run(arguments.methods, ideal=arguments.ideal)
     for folder, names in IMAGENET_TABLES.items():
         records = read_records([path for path in files if path.parent.name == folder])
         for like in names if len(records) else ():
@@ -209,19 +243,32 @@ def run_bench(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _epochs(number: int | None) -> dict[str, dict[str, int]]:
+    """Settings of the graph methods."""
+    if number is None:
+        return {}
+    if number < 1:
+        raise ValueError(f"--epochs must be at least 1; got {number}.")
+    return {name: {"max_iter": number} for name in ("GCNZ", "SGCN", "DGP")}
+
+
 def run_demo(arguments: argparse.Namespace) -> int:
     """Run the track and print its table."""
-    found = run_last_layers(
-        arguments.out,
-        network=arguments.network,
-        methods=arguments.methods,
-        kinds=arguments.signatures,
-        n_splits=arguments.splits,
-        n_held_out=arguments.held_out,
-        packages=arguments.packages,
-        fetch=arguments.fetch,
-        say=say,
-    )
+    with warnings_as_lines():
+        found = run_last_layers(
+            arguments.out,
+            network=arguments.network,
+            methods=arguments.methods,
+            kinds=arguments.signatures,
+            n_splits=arguments.splits,
+            n_held_out=arguments.held_out,
+            seed=arguments.seed,
+            recipe=arguments.recipe,
+            graph=arguments.graph,
+            packages=arguments.packages,
+            fetch=arguments.fetch,
+            say=say,
+        )
     table = found.table.map(lambda x: "" if x != x else f"{x:.3f}" if isinstance(x, float) else x)
     table.index = [f"{kind} · {method}" for kind, method in table.index]
     print_table(

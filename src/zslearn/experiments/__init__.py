@@ -16,7 +16,10 @@ from zslearn.experiments._imagenet import (
     imagenet_test_sets,
     read_image_counts,
 )
-from zslearn.experiments._last_layer_parts import KINDS as TRACK_KINDS
+from zslearn.experiments._last_layer_inputs import GRAPHS as TRACK_GRAPHS
+from zslearn.experiments._last_layer_inputs import KINDS as TRACK_KINDS
+from zslearn.experiments._last_layer_inputs import LastLayerInputs, last_layer_inputs
+from zslearn.experiments._last_layer_parts import RECIPES as TRACK_RECIPES
 from zslearn.experiments._last_layer_parts import TRACK_METHODS
 from zslearn.experiments._last_layers import LastLayers, run_last_layers
 from zslearn.experiments._methods import METHODS, Method, default_methods, find_method
@@ -59,12 +62,15 @@ __all__ = [
     "METHODS",
     "PROTOCOLS",
     "TABLES",
+    "TRACK_GRAPHS",
     "TRACK_KINDS",
     "TRACK_METHODS",
+    "TRACK_RECIPES",
     "Demo",
     "Evaluation",
     "GeneralizedScores",
     "ImageNetBench",
+    "LastLayerInputs",
     "LastLayers",
     "Method",
     "MethodStyle",
@@ -86,6 +92,7 @@ __all__ = [
     "find_method",
     "grid_edges",
     "imagenet_test_sets",
+    "last_layer_inputs",
     "load_published",
     "measure_conventional",
     "method_style",

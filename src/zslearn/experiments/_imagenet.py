@@ -359,7 +359,7 @@ class ImageNetBench:
         }
 
     def _path(self, folder: str, method: Any, kind: str, subset: str) -> Path:
-        table = self.signatures.get(kind)
+        tables = [self.signatures[part] for part in kind.split(" + ") if part in self.signatures]
         key = fingerprint(
             self._origin(method, kind, subset),
             method.definition(),
@@ -367,7 +367,7 @@ class ImageNetBench:
             self.per_class,
             self.n_folds,
             [*self.seen, *self.unseen],
-            None if table is None else table.to_numpy(),
+            [table.to_numpy() for table in tables],
         )
         return self.out / folder / f"{key[:24]}.json"
 

@@ -1,153 +1,23 @@
-"""What the last layers of networks are predicted from and by: signatures, methods, a baseline."""
+"""What the last layers of networks are predicted by: methods and a baseline."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from zslearn.baselines import ESZSL
-from zslearn.datasets import load_glove
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.networks import DGP, GCNZ, SGCN
-from zslearn.signatures import (
-    ClassGraph,
-    MultiSignatures,
-    WordNet,
-    encode_text,
-    hierarchy_distances,
-    hierarchy_signatures,
-    word_signatures,
-)
+from zslearn.pipeline import WeightedViews
+from zslearn.signatures import ClassGraph, MultiSignatures, hierarchy_distances
 from zslearn.synthesis import EXEM, SynC
 from zslearn.utils import Floats, unit_rows
-
-#: Kinds of signatures, and what they are combined of.
-KINDS: dict[str, tuple[str, ...]] = {
-    "words": ("words",),
-    "text": ("text",),
-    "hie": ("hie",),
-    "words + hie": ("words", "hie"),
-    "words + text + hie": ("words", "text", "hie"),
-}
-#: Width of the hierarchy's vectors.
-_HIE_WIDTH = 200
-
-
-def words_of_classes(
-    wordnet: WordNet,
-    wnids: Sequence[str],
-    *,
-    packages: str | os.PathLike[str] | None = None,
-    fetch: bool = False,
-) -> pd.DataFrame:
-    """GloVe's vectors of classes: the mean over their names.
-
-    Parameters
-    ----------
-    wordnet : WordNet
-        Names of the classes.
-    wnids : sequence of str
-        Classes.
-    packages : path, optional
-        Where the package with the vectors lies.
-    fetch : bool, default=False
-        Whether it is fetched where it is missing.
-
-    Returns
-    -------
-    DataFrame
-        One row per class. One none of whose names has a vector has that of the nearest class above
-        it which has one.
-    """
-    above = {wnid: [wnid, *wordnet.ancestors(wnid)] for wnid in wnids}
-    every = list(dict.fromkeys(name for path in above.values() for name in path))
-    names = {wnid: wordnet.names(wnid) for wnid in every}
-    words = {
-        word
-        for synonyms in names.values()
-        for name in synonyms
-        for word in (name.lower(), *name.lower().replace("_", " ").replace("-", " ").split())
-    }
-    vectors = load_glove(words, packages, fetch=fetch)
-    table = word_signatures(_without_strangers(names, vectors), vectors).table
-    rows = {
-        wnid: table.loc[next(name for name in path if name in table.index)].to_numpy()
-        for wnid, path in above.items()
-    }
-    return pd.DataFrame.from_dict(rows, orient="index")
-
-
-def _without_strangers(
-    names: Mapping[str, Sequence[str]], vectors: Mapping[str, Any]
-) -> dict[str, list[str]]:
-    """Classes of which a word is known, so that the others need no warning."""
-
-    def known(name: str) -> bool:
-        lower = name.lower()
-        parts = lower.replace("_", " ").replace("-", " ").split()
-        return lower in vectors or any(part in vectors for part in parts)
-
-    return {
-        wnid: list(synonyms)
-        for wnid, synonyms in names.items()
-        if any(known(name) for name in synonyms)
-    }
-
-
-def last_layer_signatures(
-    wordnet: WordNet,
-    graph: ClassGraph,
-    wnids: Sequence[str],
-    kinds: Sequence[str],
-    *,
-    packages: str | os.PathLike[str] | None = None,
-    fetch: bool = False,
-) -> dict[str, pd.DataFrame | MultiSignatures]:
-    """Signatures of ImageNet's classes, alone and together.
-
-    Parameters
-    ----------
-    wordnet : WordNet
-        Names and glosses.
-    graph : ClassGraph
-        The classes and what lies above them.
-    wnids : sequence of str
-        Classes.
-    kinds : sequence of str
-        Keys of `KINDS`.
-    packages, fetch : object
-        See :func:`words_of_classes`.
-
-    Returns
-    -------
-    dict
-        Kind → signatures of all classes.
-    """
-    unknown = [kind for kind in kinds if kind not in KINDS]
-    if unknown:
-        raise ValueError(f"There are no signatures {unknown[0]!r}; there are {', '.join(KINDS)}.")
-    make: dict[str, Callable[[], pd.DataFrame]] = {
-        "words": partial(words_of_classes, wordnet, wnids, packages=packages, fetch=fetch),
-        "text": lambda: pd.DataFrame(
-            encode_text([wordnet.description(wnid) for wnid in wnids]), index=list(wnids)
-        ),
-        "hie": lambda: hierarchy_signatures(graph, wnids, n_components=_HIE_WIDTH),
-    }
-    needed = dict.fromkeys(part for kind in kinds for part in KINDS[kind])
-    single = {part: make[part]() for part in needed}
-    return {
-        kind: single[KINDS[kind][0]]
-        if len(KINDS[kind]) == 1
-        else MultiSignatures({part: single[part] for part in KINDS[kind]})
-        for kind in kinds
-    }
 
 
 class MeanOfNeighbours:
@@ -188,49 +58,94 @@ class TrackMethod:
 
     Parameters
     ----------
-    make : callable
-        Takes the class graph and gives the method.
+    kind : type
+        The method.
+    settings : mapping
+        Hyper-parameters that are not searched; of a graph method those of the recipe "short",
+        where its own defaults are the published ones.
     grid : mapping
-        Hyper-parameters with their values; empty where it is as published.
+        Hyper-parameters with their values; of a graph method those of the recipe "tuned".
     """
 
-    make: Callable[[ClassGraph], Any]
+    kind: type[Any]
+    settings: Mapping[str, Any]
     grid: Mapping[str, Sequence[Any]]
 
-    def fit(self, graph: ClassGraph, X: Floats, y: NDArray[Any], signatures: Any) -> Any:
+    @property
+    def over_graph(self) -> bool:
+        """Whether it is a graph method."""
+        return issubclass(self.kind, (GCNZ, SGCN, DGP))
+
+    def make(self, graph: ClassGraph, recipe: str = "short") -> Any:
+        """The method before it is fitted."""
+        if not self.over_graph:
+            return self.kind(**self.settings)
+        settings = self.settings if recipe == "short" else {}
+        # Rows are what is given as samples: their means are the targets.
+        return self.kind(graph, "mean", graph="all", **settings)
+
+    def fit(
+        self,
+        graph: ClassGraph,
+        X: Floats,
+        y: NDArray[Any],
+        signatures: pd.DataFrame | MultiSignatures,
+        recipe: str = "short",
+    ) -> Any:
         """Tune on seen classes alone, then fit on all of them."""
-        estimator = self.make(graph)
-        if not self.grid:
-            # A network, which single precision does for.
-            return estimator.fit(X.astype(np.float32), y, signatures=signatures)
+        estimator = self.make(graph, recipe)
+        if self.over_graph:
+            # Networks, which single precision does for.
+            X = X.astype(np.float32)
+            if recipe != "tuned":
+                return estimator.fit(X, y, signatures=signatures)
         search = ZeroShotSearchCV(estimator, self.grid, cv=3)
-        return search.fit(X, y, signatures=signatures)
+        search.fit(X, y, signatures=signatures)
+        if not isinstance(signatures, MultiSignatures):
+            return search
+        chosen = WeightedViews(clone(estimator).set_params(**search.best_params_))
+        weighed = ZeroShotSearchCV(chosen, {"weights": _weights(len(signatures.views))}, cv=3)
+        weighed.fit(X, y, signatures=signatures)
+        weighed.best_params_ = {**search.best_params_, **weighed.best_params_}
+        return weighed
 
 
-def _graph_method(kind: type[Any], graph: ClassGraph, **settings: Any) -> Any:
-    # Rows are what is given as samples: their means are the targets.
-    return kind(graph, "mean", graph="all", **settings)
+def _weights(n_views: int) -> list[tuple[float, ...]]:
+    """Weights of several kinds that are tried: equal ones, or 1/2 or 3/4 for one kind."""
+    tried = {(1 / n_views,) * n_views: None}
+    for share in (0.5, 0.75):
+        for heavy in range(n_views):
+            rest = (1 - share) / (n_views - 1)
+            tried[tuple(share if i == heavy else rest for i in range(n_views))] = None
+    return list(tried)
 
 
-#: Methods of the track. Graph methods are narrower and trained for fewer epochs than published.
+#: How graph methods are trained: for minutes on a CPU; as published; or with the published widths
+#: and rates, where the epochs and the weights of combined signatures are chosen like other
+#: hyper-parameters.
+RECIPES = ("short", "published", "tuned")
+_EPOCHS = {"max_iter": [30, 100, 300]}
+#: Methods of the track.
 TRACK_METHODS: dict[str, TrackMethod] = {
     "ESZSL": TrackMethod(
-        lambda graph: ESZSL(),
-        {"alpha_features": [1.0, 10.0, 100.0], "alpha_signatures": [0.01, 0.1, 1.0]},
+        ESZSL,
+        {},
+        {
+            "alpha_features": [10.0**k for k in range(-1, 3)],
+            "alpha_signatures": [10.0**k for k in range(-2, 2)],
+        },
     ),
     "SynC o-vs-o": TrackMethod(
-        lambda graph: SynC(tol=1e-2),
+        SynC,
+        {"tol": 1e-2},
         {"alpha": [2.0**k for k in (-12, -8, -4)], "gamma": [2.0**k for k in range(-3, 3)]},
     ),
     "EXEM (1NN)": TrackMethod(
-        lambda graph: EXEM(n_components=200, tol=1e-2),
-        {"C": [1.0, 8.0], "nu": [0.5], "gamma": [2.0**k for k in range(-3, 1)]},
+        EXEM,
+        {"n_components": 200, "tol": 1e-2},
+        {"C": [0.125, 1.0, 8.0], "nu": [0.5], "gamma": [2.0**k for k in range(-5, 4, 2)]},
     ),
-    "GCNZ": TrackMethod(
-        lambda graph: _graph_method(GCNZ, graph, hidden_sizes=(512, 256), max_iter=60), {}
-    ),
-    "SGCN": TrackMethod(
-        lambda graph: _graph_method(SGCN, graph, hidden_size=512, max_iter=100), {}
-    ),
-    "DGP": TrackMethod(lambda graph: _graph_method(DGP, graph, hidden_size=512, max_iter=100), {}),
+    "GCNZ": TrackMethod(GCNZ, {"hidden_sizes": (512, 256), "max_iter": 60}, _EPOCHS),
+    "SGCN": TrackMethod(SGCN, {"hidden_size": 512, "max_iter": 100}, _EPOCHS),
+    "DGP": TrackMethod(DGP, {"hidden_size": 512, "max_iter": 100}, _EPOCHS),
 }

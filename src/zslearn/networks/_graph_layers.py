@@ -38,7 +38,9 @@ class Propagation(NamedTuple):
     Parameters
     ----------
     matrices : list of csr_array or of pairs of tensors
-        One per group; as tensors, the matrix and its transpose.
+        One per group; as tensors, the matrix and its transpose, or None for a group without
+        entries, such as that of far ancestors in a shallow tree: torch has no use for an empty
+        sparse matrix on a GPU.
     """
 
     matrices: Sequence[Any]
@@ -58,7 +60,10 @@ class Propagation(NamedTuple):
     def to_torch(self, like: Tensor) -> Propagation:
         """The same in torch, in the dtype and on the device of a tensor."""
         return Propagation(
-            [(_sparse_tensor(m, like), _sparse_tensor(m.T, like)) for m in self.matrices]
+            [
+                (_sparse_tensor(m, like), _sparse_tensor(m.T, like)) if m.nnz else None
+                for m in self.matrices
+            ]
         )
 
     def astype(self, dtype: Any) -> Propagation:
@@ -98,12 +103,14 @@ def _torch_propagation() -> Any:
         def forward(context: Any, rows: Tensor, mix: Tensor | None, matrices: Any) -> Tensor:
             context.matrices = matrices
             context.save_for_backward(rows, mix)
+            # The first group has the nodes themselves, so that it is never empty.
             total = matrices[0][0] @ rows
             if mix is None:
                 return total
             total = mix[0] * total
-            for weight, (matrix, _) in zip(mix[1:], matrices[1:], strict=True):
-                total += weight * (matrix @ rows)
+            for weight, group in zip(mix[1:], matrices[1:], strict=True):
+                if group is not None:
+                    total += weight * (group[0] @ rows)
             return total
 
         @staticmethod
@@ -114,8 +121,11 @@ def _torch_propagation() -> Any:
                 return back, None, None
             slopes = [(rows * back).sum()]
             total = mix[0] * back
-            for weight, (_, transposed) in zip(mix[1:], context.matrices[1:], strict=True):
-                back = transposed @ grad
+            for weight, group in zip(mix[1:], context.matrices[1:], strict=True):
+                if group is None:
+                    slopes.append(torch.zeros_like(slopes[0]))
+                    continue
+                back = group[1] @ grad
                 slopes.append((rows * back).sum())
                 total += weight * back
             return total, torch.stack(slopes), None
