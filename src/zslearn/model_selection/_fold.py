@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zslearn.calibration import Fold, some_rows, spread
-from zslearn.metrics import ausuc, best_harmonic_mean, per_class_accuracy
+from zslearn.metrics import ausuc, best_harmonic_mean
 from zslearn.model_selection._checkpoint import Checkpoint
 from zslearn.pipeline import ZeroShotPipeline
 from zslearn.scoring import ClassScorer, EmbeddedRows, best_temperature
@@ -198,6 +198,9 @@ class Validation:
     def __init__(self, X: Any, y: NDArray[Any], unseen: NDArray[Any], trained: Any) -> None:
         self.X, self.y, self.unseen = X, y, unseen
         self.is_unseen = np.isin(y, unseen)
+        # Positions of the true classes among those left out, and how many images each has.
+        self._true = np.searchsorted(unseen, y[self.is_unseen])
+        self._counts = np.bincount(self._true)
         self._images, self._trained = _Images(X), _Images(trained)
 
     def measure(
@@ -225,12 +228,15 @@ class Validation:
         self, rows: EmbeddedRows, scorer: ClassScorer, with_temperature: bool
     ) -> dict[str, float]:
         """Per-class accuracy on the classes left out, among these, and the best temperature."""
-        scores = to_numpy(scorer.scores(rows, self.unseen))[self.is_unseen]
-        labels = self.y[self.is_unseen]
-        predicted = self.unseen[scores.argmax(axis=1)]
-        found = {"accuracy": float(per_class_accuracy(labels, predicted)), TIED: _tied(scores)}
+        scores = to_numpy(scorer.scores(rows, self.unseen))
+        if not self.is_unseen.all():
+            scores = scores[self.is_unseen]
+        right = scores.argmax(axis=1) == self._true
+        shares = np.bincount(self._true, weights=right)[self._counts > 0]
+        shares /= self._counts[self._counts > 0]
+        found = {"accuracy": float(shares.mean()), TIED: _tied(scores)}
         if with_temperature:
-            found["temperature"] = best_temperature(scores, np.searchsorted(self.unseen, labels))
+            found["temperature"] = best_temperature(scores, self._true)
         return found
 
     def _generalized(
