@@ -218,15 +218,15 @@ def main() -> None:
     # Compile before the clock runs.
     multiclass_svm(X[:100], y[:100], alpha=0.1, loss="crammer_singer", n_classes=size[2], tol=0.5)
     title = "SynC training, N = {:,}, D = {:,}, C = {}".format(*size)
-    report = Report("sync", title)
+    # A part of the record goes to a file of its own.
+    report = Report("sync" if options.only is None else f"sync_{options.only}", title)
     if options.only in (None, "cs"):
         crammer_singer(report, "cs", X, y, size[2], None, limit)
     if options.only in (None, "struct"):
         crammer_singer(report, "struct", X, y, size[2], margins, limit)
     if options.only in (None, "ovo"):
         one_versus_other(report, X, y, size[2], limit)
-    if options.only is None:
-        report.save()
+    report.save()
 
 
 if __name__ == "__main__":
