@@ -35,7 +35,7 @@ def seen_path(
     """
     unit = spread(training.rows)
     return softmax_path(
-        training.X,
+        training.X_or_rows,
         training.y,
         training.n_seen,
         alphas=[unit * a for a in alphas],

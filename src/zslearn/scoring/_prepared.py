@@ -5,10 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import array_api_compat as compat
+import numpy as np
+from numpy.typing import NDArray
 
 from zslearn.scoring._embedding import FeaturePreparation
 from zslearn.scoring._feature_range import refuse_extreme_features
-from zslearn.utils import Array, block_budget, floating, on_device, row_blocks
+from zslearn.utils import (
+    Array,
+    block_budget,
+    floating,
+    on_device,
+    row_blocks,
+    take_rows,
+    unit_rows,
+)
 
 
 class PreparedRows:
@@ -42,6 +52,8 @@ class PreparedRows:
         self.ndim = len(self.shape)
         self.dtype = floating(source[0:0, :]).dtype
         self.device = compat.device(source)
+        # Whether every number was seen to be finite, so that none is looked for again.
+        self.is_clean = False
 
     def __array_namespace__(self, api_version: str | None = None) -> Any:
         """The library of the features."""
@@ -54,8 +66,30 @@ class PreparedRows:
         rows = key[0] if isinstance(key, tuple) else key
         if not isinstance(rows, slice):
             raise TypeError("Prepared rows are read in slices; take the whole array for more.")
-        block = FeaturePreparation(self.norm)(self.source[rows, :])
+        block = self._prepared(self.source[rows, :])
         return block[(slice(None), *key[1:])] if isinstance(key, tuple) else block
+
+    def _prepared(self, block: Array) -> Array:
+        if self.is_clean and self.norm == "l2":
+            return unit_rows(floating(block))
+        return FeaturePreparation(self.norm)(block)
+
+    def take(self, positions: NDArray[np.intp]) -> Array:
+        """Some rows, by position.
+
+        Parameters
+        ----------
+        positions : ndarray of int
+            Which rows.
+
+        Returns
+        -------
+        array of shape (n_positions, n_features)
+            Prepared.
+        """
+        chosen = PreparedRows(take_rows(self.source, positions), self.norm)
+        chosen.is_clean = self.is_clean
+        return chosen.whole()
 
     def check(self) -> None:
         """Say once what is replaced; refuse what cannot be prepared."""
@@ -65,6 +99,7 @@ class PreparedRows:
             if self.norm is None:
                 refuse_extreme_features(block, only_large=True)
         prepare.warn()
+        self.is_clean = prepare.replaced == 0 and not on_device(self.source)
         if self.norm is None:
             refuse_extreme_features(floating(self.source))
 

@@ -87,9 +87,11 @@ class InnerMethod:
         # Exemplars of unseen classes count for a scale over all classes, and for nothing else.
         every = any(method.signature_scale == "all" for method in inner)
         described = _as_table(exemplars, training, every=every)
+        norms = {method.feature_norm for method in inner}
         fitted = fit_together(
             inner,
-            training.X,
+            # Features of unit length are scaled to unit length again: that needs no copy of them.
+            training.rows.source if training.is_prepared_by(norms) else training.X,
             training.labels,
             signatures=described,
             sample_weight=training.weights,
