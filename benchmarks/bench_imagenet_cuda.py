@@ -76,7 +76,9 @@ class World:
         signatures = traits + 0.1 * self.normal(self.n_classes, latent)
         self.table = pd.DataFrame(signatures.cpu().numpy().astype(np.float64))
         # Images of a class: a few for many classes, many for a few.
-        self.population = 1 / torch.arange(20, self.n_classes - self.n_seen + 20, device=self.device)
+        self.population = 1 / torch.arange(
+            20, self.n_classes - self.n_seen + 20, device=self.device
+        )
         self.kept: dict[str, Any] = {}
 
     def normal(self, *shape: int) -> torch.Tensor:

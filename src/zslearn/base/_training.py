@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -97,9 +98,13 @@ class Training:
         """
         if not isinstance(self.rows, PreparedRows) or "X" in vars(self) or self.rows.norm is None:
             return self.X
-        source = self.rows.source
-        many = isinstance(source, np.ndarray) and source.nbytes > COPIED_BLOCKS * block_budget(source)
-        return self.rows if many else self.X
+        if not isinstance(self.rows.source, np.ndarray):
+            return self.X
+        copy = math.prod(self.rows.shape) * np.dtype(self.rows.dtype).itemsize
+        if copy <= COPIED_BLOCKS * block_budget(self.rows.source):
+            return self.X
+        self.rows.measure()
+        return self.rows
 
     def is_prepared_by(self, norms: Collection[str | None]) -> bool:
         """Whether features as given become these, but for rounding, when they are prepared so.
@@ -117,6 +122,7 @@ class Training:
         return (
             isinstance(self.rows, PreparedRows)
             and self.rows.is_clean
+            and self.rows.positions is None
             and set(norms) == {self.rows.norm}
         )
 
@@ -171,7 +177,7 @@ class Training:
         """Some of the rows, prepared or to be prepared."""
         if "X" in vars(self) or not isinstance(self.rows, PreparedRows):
             return take_rows(self.X, positions)
-        return PreparedRows(take_rows(self.rows.source, positions), self.rows.norm)
+        return self.rows.chosen(positions)
 
     def only(self, positions: NDArray[np.intp]) -> Training:
         """The samples of some seen classes, as if there were no others.

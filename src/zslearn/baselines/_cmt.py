@@ -176,7 +176,7 @@ class CMT(ZeroShotClassifier):
     ) -> dict[int, Network]:
         """Networks after some numbers of steps, along one path of training."""
         problem = NetworkProblem(
-            training.X,
+            training.X_or_rows,
             training.y,
             training.signatures,
             self.alpha,

@@ -16,6 +16,7 @@ from zslearn.utils import (
     floating,
     on_device,
     row_blocks,
+    row_lengths,
     take_rows,
     unit_rows,
 )
@@ -33,6 +34,8 @@ class PreparedRows:
         Features as given, of any library of the array API standard.
     norm : {"l2"} or None
         An estimator's `feature_norm`.
+    positions : ndarray of int, optional
+        Which rows of the source these are; by default all.
 
     Examples
     --------
@@ -46,14 +49,19 @@ class PreparedRows:
            [0. , 1. ]])
     """
 
-    def __init__(self, source: Array, norm: str | None) -> None:
-        self.source, self.norm = source, norm
-        self.shape: tuple[int, ...] = source.shape
+    def __init__(
+        self, source: Array, norm: str | None, positions: NDArray[np.intp] | None = None
+    ) -> None:
+        self.source, self.norm, self.positions = source, norm, positions
+        n_rows = source.shape[0] if positions is None else len(positions)
+        self.shape: tuple[int, ...] = (n_rows, *source.shape[1:])
         self.ndim = len(self.shape)
         self.dtype = floating(source[0:0, :]).dtype
         self.device = compat.device(source)
         # Whether every number was seen to be finite, so that none is looked for again.
         self.is_clean = False
+        # What rows of the source are divided by, one after the other, once that is measured.
+        self._lengths: tuple[Array, Array] | None = None
 
     def __array_namespace__(self, api_version: str | None = None) -> Any:
         """The library of the features."""
@@ -66,16 +74,50 @@ class PreparedRows:
         rows = key[0] if isinstance(key, tuple) else key
         if not isinstance(rows, slice):
             raise TypeError("Prepared rows are read in slices; take the whole array for more.")
-        block = self._prepared(self.source[rows, :])
+        block = self._prepared(rows if self.positions is None else self.positions[rows])
         return block[(slice(None), *key[1:])] if isinstance(key, tuple) else block
 
-    def _prepared(self, block: Array) -> Array:
+    def _prepared(self, which: slice | NDArray[np.intp]) -> Array:
+        """Some rows of the source."""
+        sliced = isinstance(which, slice)
+        block = self.source[which, :] if sliced else take_rows(self.source, which)
+        if self._lengths is not None:
+            largest, norm = self._lengths
+            block = floating(block) / largest[which]
+            block /= norm[which]
+            return block
         if self.is_clean and self.norm == "l2":
             return unit_rows(floating(block))
         return FeaturePreparation(self.norm)(block)
 
+    def measure(self) -> None:
+        """Measure the rows once, for those who read them again and again."""
+        if self.norm == "l2" and self.is_clean and isinstance(self.source, np.ndarray):
+            parts = [row_lengths(floating(self.source[rows, :])) for rows in self._source_blocks()]
+            largest, norm = zip(*parts, strict=True)
+            self._lengths = np.concatenate(largest), np.concatenate(norm)
+
+    def chosen(self, positions: NDArray[np.intp]) -> PreparedRows:
+        """Some of the rows, not read yet.
+
+        Parameters
+        ----------
+        positions : ndarray of int
+            Which rows.
+
+        Returns
+        -------
+        PreparedRows
+            They hold no copy.
+        """
+        if self.positions is not None:
+            positions = self.positions[positions]
+        rows = PreparedRows(self.source, self.norm, positions)
+        rows.is_clean, rows._lengths = self.is_clean, self._lengths
+        return rows
+
     def take(self, positions: NDArray[np.intp]) -> Array:
-        """Some rows, by position.
+        """Some of the rows.
 
         Parameters
         ----------
@@ -87,14 +129,12 @@ class PreparedRows:
         array of shape (n_positions, n_features)
             Prepared.
         """
-        chosen = PreparedRows(take_rows(self.source, positions), self.norm)
-        chosen.is_clean = self.is_clean
-        return chosen.whole()
+        return self._prepared(positions if self.positions is None else self.positions[positions])
 
     def check(self) -> None:
         """Say once what is replaced; refuse what cannot be prepared."""
         prepare = FeaturePreparation(self.norm)
-        for rows in self._blocks():
+        for rows in self._source_blocks():
             block = prepare.checked(self.source[rows, :])
             if self.norm is None:
                 refuse_extreme_features(block, only_large=True)
@@ -106,9 +146,10 @@ class PreparedRows:
     def whole(self) -> Array:
         """All rows in one array; the features themselves where nothing is to be prepared."""
         if self.norm is None:
-            return floating(self.source)
+            chosen = self.positions
+            return floating(self.source if chosen is None else take_rows(self.source, chosen))
         xp = compat.array_namespace(self.source)
-        blocks = self._blocks()
+        blocks = self._blocks(self.shape[0])
         if len(blocks) == 1:
             return self[blocks[0], :]
         out = xp.empty(self.shape, dtype=self.dtype, device=self.device)
@@ -116,7 +157,10 @@ class PreparedRows:
             out[rows, :] = self[rows, :]
         return out
 
-    def _blocks(self) -> list[slice]:
+    def _source_blocks(self) -> list[slice]:
+        return self._blocks(self.source.shape[0])
+
+    def _blocks(self, n_rows: int) -> list[slice]:
         width = 8 if not on_device(self.source) else 4
         row_bytes = 4 * width * self.shape[1]
-        return row_blocks(self.shape[0], row_bytes, block_budget(self.source))
+        return row_blocks(n_rows, row_bytes, block_budget(self.source))

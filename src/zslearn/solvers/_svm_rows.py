@@ -350,7 +350,9 @@ class TrainingRows:
     @cached_property
     def host(self) -> Any:
         """Rows in the memory of the host, for code that is not matrix algebra."""
-        return CastRows(self.X, self.X.dtype) if self.lazy else np.ascontiguousarray(to_numpy(self.X))
+        return (
+            CastRows(self.X, self.X.dtype) if self.lazy else np.ascontiguousarray(to_numpy(self.X))
+        )
 
     @cached_property
     def host_single(self) -> Any:

@@ -10,6 +10,7 @@ from zslearn.utils._array import (
     plain_tensor,
     take_rows,
     to_numpy,
+    row_lengths,
     unit_rows,
 )
 from zslearn.utils._array_cache import (
@@ -111,6 +112,7 @@ __all__ = [
     "refuse_twins",
     "replacing",
     "row_blocks",
+    "row_lengths",
     "saved_part",
     "saved_parts",
     "suggest",
