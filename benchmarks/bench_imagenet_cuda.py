@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import itertools
 import json
 import os
 import platform
@@ -65,7 +66,7 @@ class World:
         latent, inner = (24, 50) if small else (100, 300)
         self.random = torch.Generator(self.device).manual_seed(0)
         sizes = (4, 12, 60) if small else (60, 600, 4000)
-        self.parents = [self.choose(n, m) for n, m in zip(sizes, sizes[1:], strict=False)]
+        self.parents = [self.choose(n, m) for n, m in itertools.pairwise(sizes)]
         self.parents.append(self.choose(sizes[-1], self.n_classes))
         traits = 0.5 * self.normal(sizes[0], latent)
         for parent, share in zip(self.parents, (0.4, 0.3, 0.2), strict=True):

@@ -8,9 +8,9 @@ from zslearn.utils._array import (
     is_symbolic,
     move_like,
     plain_tensor,
+    row_lengths,
     take_rows,
     to_numpy,
-    row_lengths,
     unit_rows,
 )
 from zslearn.utils._array_cache import (
