@@ -134,7 +134,7 @@ def main() -> None:
     size = (30_000, 1024, 30) if options.quick else (60_000, 1024, 40)
     names = options.methods or [name for name, m in METHODS.items() if m.in_default]
     if options.quick and not options.methods:
-        names = ["EXEM (1NN)", "SynC cs", "ALE"]
+        names = ["EXEM (1NN)", "SynC cs"]
     shape = f"{size[0]:,} × {size[1]:,}, {size[2]} classes"
     report = Report("memory", f"Memory of fit beyond the rows, as a share of them: {shape}")
     for name in names:
