@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,14 @@ from zslearn.model_selection._checkpoint import Checkpoint
 from zslearn.pipeline import ZeroShotPipeline
 from zslearn.scoring import ClassScorer, EmbeddedRows, best_temperature
 from zslearn.signatures import SignatureTable
-from zslearn.utils import Floats, InputWarning, end_with_parent, take_rows, to_numpy
+from zslearn.utils import (
+    Floats,
+    InputWarning,
+    end_with_parent,
+    take_rows,
+    threads_for,
+    to_numpy,
+)
 
 Advance = Callable[[int], None]
 
@@ -207,6 +215,12 @@ class Validation:
         self, model: Any, scorers: Mapping[str, Any], names: Sequence[str]
     ) -> dict[str, float]:
         """The scores of a fitted estimator, by name, and whether all classes score alike."""
+        with threads_for(2.0 * math.prod(self.X.shape) * len(model.classes_)):
+            return self._measure(model, scorers, names)
+
+    def _measure(
+        self, model: Any, scorers: Mapping[str, Any], names: Sequence[str]
+    ) -> dict[str, float]:
         rows, scorer = self._images.meet(model)
         generalized = "bias" in names
         found: dict[str, float] = {}
