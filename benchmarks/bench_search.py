@@ -49,6 +49,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--folds", type=int, nargs="*", default=range(5), help="which of the five")
+    parser.add_argument("--gammas", type=float, nargs="*", help="some of the nine kernels")
     parser.add_argument("--tol", type=float, default=1e-3)
     parser.add_argument("--checkpoint", help="a folder to go on from")
     options = parser.parse_args()
@@ -61,6 +62,8 @@ def main() -> None:
 
         X, device = torch.asarray(X, device=options.device), torch.cuda.get_device_name()
     grid = dict(EXEM.grids["paper"])
+    if options.gammas:
+        grid["gamma"] = options.gammas
     if options.quick:
         grid |= {"n_components": [100, 200], "gamma": grid["gamma"][::4]}
     every = list(ClassKFold(5).split(X, y))
@@ -78,6 +81,7 @@ def main() -> None:
         rows=len(y),
         features=n_features,
         settings=n_settings,
+        kernels=len(grid["gamma"]),
         folds=list(options.folds),
         tol=options.tol,
         wall_s=wall,
