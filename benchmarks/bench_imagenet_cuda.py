@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import itertools
 import json
 import os
 import platform
@@ -33,126 +32,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
+
+from _imagenet_world import GIB, SPREAD, World
 
 from zslearn.baselines import IAP, ConSE
 from zslearn.metrics import hierarchical_precision_at_k
 from zslearn.scoring import score_precision
 from zslearn.synthesis import EXEM, SynC
 
-GIB = 2**30
 FLAT = (1, 2, 5, 10, 20)
-# How far images are from the traits of their class; siblings differ by 0.28 in each of 100 traits.
-SPREAD = 1.3
 
 
-class World:
-    """Classes in a tree, with signatures, and rows around a smooth function of their traits."""
-
-    def __init__(self, options: argparse.Namespace) -> None:
-        self.device = options.device
-        small = options.small
-        self.n_rows = 6_000 if small else 1_281_167
-        self.n_features = 64 if small else 2048
-        self.n_seen = 20 if small else 1000
-        self.n_classes = 300 if small else 21_345
-        self.n_test = 2_000 if small else 262_144
-        self.n_millions = 8_000 if small else 14_200_000
-        self.chunk = 4_000 if small else 1_014_286
-        latent, inner = (24, 50) if small else (100, 300)
-        self.random = torch.Generator(self.device).manual_seed(0)
-        sizes = (4, 12, 60) if small else (60, 600, 4000)
-        self.parents = [self.choose(n, m) for n, m in itertools.pairwise(sizes)]
-        self.parents.append(self.choose(sizes[-1], self.n_classes))
-        traits = 0.5 * self.normal(sizes[0], latent)
-        for parent, share in zip(self.parents, (0.4, 0.3, 0.2), strict=True):
-            traits = traits[parent] + share * self.normal(len(parent), latent)
-        self.traits = traits
-        self.inner = self.normal(latent, inner) / latent**0.5
-        self.outer = self.normal(inner, self.n_features) / inner**0.5
-        signatures = traits + 0.1 * self.normal(self.n_classes, latent)
-        self.table = pd.DataFrame(signatures.cpu().numpy().astype(np.float64))
-        # Images of a class: a few for many classes, many for a few.
-        self.population = 1 / torch.arange(
-            20, self.n_classes - self.n_seen + 20, device=self.device
-        )
-        self.kept: dict[str, Any] = {}
-
-    def normal(self, *shape: int) -> torch.Tensor:
-        return torch.randn(*shape, device=self.device, generator=self.random)
-
-    def choose(self, n_values: int, n: int) -> torch.Tensor:
-        return torch.randint(n_values, (n,), device=self.device, generator=self.random)
-
-    def unseen(self, n: int) -> torch.Tensor:
-        """Classes of test images, populated unevenly."""
-        drawn = torch.multinomial(self.population, n, replacement=True, generator=self.random)
-        return self.n_seen + drawn
-
-    def rows(self, classes: torch.Tensor, spread: float = SPREAD) -> torch.Tensor:
-        """Rows of classes, made block by block."""
-        out = torch.empty((len(classes), self.n_features), device=self.device)
-        for start in range(0, len(classes), 1 << 16):
-            part = slice(start, min(start + (1 << 16), len(classes)))
-            traits = self.traits[classes[part]]
-            traits = traits + spread * self.normal(*traits.shape)
-            block = torch.tanh(traits @ self.inner) @ self.outer
-            out[part] = torch.relu(block + 0.3 * self.normal(*block.shape))
-        return out
-
-    def hierarchy(self) -> list[tuple[str | int, str]]:
-        """Children and parents; classes by their number, inner nodes by level and number."""
-        pairs: list[tuple[str | int, str]] = [(f"0:{i}", "root") for i in range(60)]
-        for level, parents in enumerate(self.parents):
-            last = level == len(self.parents) - 1
-            pairs += [
-                (child if last else f"{level + 1}:{child}", f"{level}:{parent}")
-                for child, parent in enumerate(parents.tolist())
-            ]
-        return pairs
-
-    @property
-    def train(self) -> tuple[torch.Tensor, np.ndarray]:
-        if "train" not in self.kept:
-            y = torch.arange(self.n_rows, device=self.device) % self.n_seen
-            self.kept["train"] = self.rows(y), y.cpu().numpy()
-        return self.kept["train"]
-
-    @property
-    def test(self) -> tuple[torch.Tensor, torch.Tensor]:
-        if "test" not in self.kept:
-            y = self.unseen(self.n_test)
-            self.kept["test"] = self.rows(y), y
-        return self.kept["test"]
-
-    @property
-    def exem(self) -> EXEM:
-        if "exem" not in self.kept:
-            exem_fit(self)
-        return self.kept["exem"]
-
-    def wait(self) -> None:
-        if self.device == "cuda":
-            torch.cuda.synchronize()
-
-    def timed(self, function: Any, repeats: int = 1) -> tuple[float, float, Any]:
-        """Shortest time, largest memory in GiB (with the rows), and the last result."""
-        best, result = float("inf"), None
-        if self.device == "cuda":
-            torch.cuda.reset_peak_memory_stats()
-        for _ in range(repeats):
-            result = None
-            self.wait()
-            start = time.perf_counter()
-            result = function()
-            self.wait()
-            best = min(best, time.perf_counter() - start)
-        peak = torch.cuda.max_memory_allocated() / GIB if self.device == "cuda" else 0.0
-        return best, peak, result
+def exem_of(world: World) -> EXEM:
+    """The fitted EXEM, which several parts ask."""
+    if "exem" not in world.kept:
+        exem_fit(world)
+    model: EXEM = world.kept["exem"]
+    return model
 
 
 def fit(world: World, model: Any) -> dict[str, Any]:
@@ -226,7 +126,7 @@ def first_fit(world: World) -> dict[str, Any]:
 
 def plain(world: World, X: torch.Tensor, k: int, block: int = 16_384) -> torch.Tensor:
     """The same by plain torch: normalise, project, product, topk, in blocks that fit."""
-    model = world.exem
+    model = exem_of(world)
     mean, components, exemplars = (
         torch.asarray(a, dtype=torch.float32, device=X.device)
         for a in (model.mean_, model.components_, model.class_scorer_.parameters)
@@ -242,7 +142,7 @@ def plain(world: World, X: torch.Tensor, k: int, block: int = 16_384) -> torch.T
 
 
 def top_k(world: World) -> dict[str, Any]:
-    model, (X, y) = world.exem, world.test
+    model, (X, y) = exem_of(world), world.test
     out: dict[str, Any] = {"rows": len(X), "classes": len(model.classes_)}
     for k in (20, 1):
         plain(world, X, k), model.predict_top_k(X, k)  # libraries load on first use
@@ -261,7 +161,7 @@ def top_k(world: World) -> dict[str, Any]:
 
 def precision(world: World) -> dict[str, Any]:
     """First classes by less exact products, beside double precision, for images near and far."""
-    model = world.exem
+    model = exem_of(world)
     X, _ = world.test
     classes = model.classes_[world.n_seen :]
     out: dict[str, Any] = {}
@@ -288,7 +188,7 @@ def precision(world: World) -> dict[str, Any]:
 
 def hierarchical(world: World) -> dict[str, Any]:
     """HP@K of the test rows among all unseen classes, by the metric on the host."""
-    model, (X, y) = world.exem, world.test
+    model, (X, y) = exem_of(world), world.test
     unseen = model.classes_[world.n_seen :]
     top, _ = model.predict_top_k(X, 20, classes=unseen)
     start = time.perf_counter()
@@ -367,7 +267,7 @@ def test_sets(world: World) -> dict[str, np.ndarray]:
 
 def millions(world: World) -> dict[str, Any]:
     """All test rows in chunks against the classes of every test set, and what is counted."""
-    model = world.exem
+    model = exem_of(world)
     for name in ("test", "train", "latest"):
         world.kept.pop(name, None)
     gc.collect()
