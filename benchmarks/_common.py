@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
-import os
 import platform
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import date
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import joblib
 from rich.console import Console
 from rich.table import Table
 
@@ -86,12 +87,13 @@ class Report:
             "date": date.today().isoformat(),
             "command": " ".join(["python", *sys.argv]),
             "machine": {
-                "cores": len(os.sched_getaffinity(0)),
+                # What the system, a container or LOKY_MAX_CPU_COUNT leaves to this process.
+                "cores": joblib.cpu_count(),
                 "blas_threads": blas_threads(),
                 "processor": _processor(),
                 "device": device,
                 "python": platform.python_version(),
-                **{name: version(name) for name in PACKAGES},
+                **versions(PACKAGES),
             },
             "rows": self.rows,
         }
@@ -102,6 +104,15 @@ class Report:
         temporary.write_text(json.dumps(record, indent=2) + "\n")
         temporary.replace(path)
         return path
+
+
+def versions(names: Iterable[str]) -> dict[str, str]:
+    """Versions of the packages that are installed."""
+    found = {}
+    for name in names:
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def _shown(value: Any) -> str:

@@ -106,19 +106,25 @@ def measure(setup: str, work: str, lists: str | None) -> dict[str, object]:
     command = [sys.executable, "-c", "\n".join(lines)]
     run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if run.returncode:
-        return {"cpu_s": "", "peak_gib": "", "result": run.stderr.strip().splitlines()[-1]}
+        return {"error": run.stderr.strip().splitlines()[-1]}
     return json.loads(run.stdout.splitlines()[-1])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--lists", type=Path, help="folder with ImageNet's lists of classes")
+    parser.add_argument("--quick", action="store_true", help="WordNet and the hop sets alone")
     options = parser.parse_args()
     lists = str(options.lists) if options.lists else None
     report = Report("imagenet", "At the size of ImageNet, CPU seconds of one thread")
-    for what, (setup, work) in WORK.items():
-        report.add(what=what, **measure(setup, work, lists))
-    print(report.save())
+    for what, (setup, work) in list(WORK.items())[: 3 if options.quick else None]:
+        found = measure(setup, work, lists)
+        if "cpu_s" not in found:
+            print(f"{what}: left out. {found['error']}")
+            continue
+        report.add(what=what, **found)
+    if report.rows:
+        print(report.save())
 
 
 if __name__ == "__main__":

@@ -40,12 +40,12 @@ def neighbours(X, P, k):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--quick", action="store_true", help="a quarter of the rows")
+    parser.add_argument("--quick", action="store_true", help="an eighth of the rows")
     quick = parser.parse_args().quick
     report = Report("scoring", "The k best classes of rows in 500 dimensions, float32")
     rng = np.random.default_rng(0)
     for n_rows, n_classes, n_dims in SHAPES:
-        n_rows = n_rows // 4 if quick else n_rows
+        n_rows = n_rows // 8 if quick else n_rows
         X = rng.standard_normal((n_rows, n_dims)).astype(np.float32)
         P = rng.standard_normal((n_classes, n_dims)).astype(np.float32)
         for k in (1, 5, 20):

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,13 @@ def main() -> None:
     parser.add_argument("--speed-requests", type=int, default=4000, help="for each speed")
     parser.add_argument("--connections", type=int, nargs="+", default=[1, 16])
     parser.add_argument("--features", type=int, default=1280)
+    parser.add_argument("--quick", action="store_true", help="a hundredth of the requests")
     options = parser.parse_args()
+    if find_spec("fastapi") is None or find_spec("uvicorn") is None:
+        print('Left out: the service needs FastAPI. Install "zslearn[serve]".')
+        return
+    if options.quick:
+        options.requests, options.speed_requests = 1000, 400
     report = Report("serving", "A served model of AwA's shape, one vector per request")
     model, X = make_model(options.features)
     alone, _ = seconds(lambda: [model.predict_top_k(X[i : i + 1], 5) for i in range(64)], 3)

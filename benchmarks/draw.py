@@ -17,7 +17,9 @@ from _common import RESULTS
 
 DOCS = Path(__file__).parent.parent / "docs"
 # In this order on the page; what is not named comes after.
-ORDER = ["scoring", "nu_svr", "sync", "exem", "curve", "classes", "memory", "import"]
+ORDER = [
+    "scoring", "nu_svr", "sync", "exem", "search", "curve", "classes", "memory", "import",
+]  # fmt: skip
 
 # Records that a page tells in words.
 ELSEWHERE = ("imagenet_cuda", "rivals_cuda")

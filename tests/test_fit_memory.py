@@ -7,8 +7,25 @@ import tracemalloc
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
-from zslearn.baselines import CCA, COSTA, ESZSL, GFZSL, SAE
+from zslearn.baselines import (
+    ALE,
+    CCA,
+    CMT,
+    COSTA,
+    ESZSL,
+    GFZSL,
+    HAT,
+    IAP,
+    SAE,
+    SJE,
+    BiDiLEL,
+    ConSE,
+    DeViSE,
+    LatEm,
+)
+from zslearn.scoring import PreparedRows
 from zslearn.synthesis import EXEM, ClassStatistics, GaussianEXEM, SynC
 
 
@@ -16,8 +33,8 @@ from zslearn.synthesis import EXEM, ClassStatistics, GaussianEXEM, SynC
 def many_rows():
     """Rows of 25 MB; blocks and tables of features by features are small beside them."""
     rng = np.random.default_rng(0)
-    n_classes, n_features = 12, 64
-    y = np.arange(100_000) % n_classes
+    n_classes, n_features = 12, 256
+    y = np.arange(24_000) % n_classes
     signatures = rng.standard_normal((n_classes + 3, 6))
     means = signatures @ rng.standard_normal((6, n_features))
     X = rng.standard_normal((len(y), n_features), dtype=np.float32)
@@ -34,6 +51,7 @@ def _peak(function):
         tracemalloc.stop()
 
 
+# What fitting may hold beyond the rows, as a share of them.
 METHODS = [
     (EXEM(n_components=8, tol=1e-2), 0.5),
     (EXEM(n_components=8, tol=1e-2, distance="standardized"), 0.5),
@@ -43,8 +61,23 @@ METHODS = [
     (CCA(), 0.5),
     (COSTA(), 0.5),
     (GFZSL(), 0.5),
-    # One prepared copy, and tables of a few classes at a time.
-    (SynC(tol=0.5), 1.7),
+    (HAT("cluster"), 0.5),
+    # All samples of one class, and their distances, in double precision.
+    pytest.param(BiDiLEL(), 0.7, marks=pytest.mark.slow),
+    (SynC(tol=0.5), 0.5),
+    (SynC("cs", tol=0.5), 0.5),
+    (SynC("struct", tol=0.5), 0.5),
+    pytest.param(ConSE(tol=0.1), 0.5, marks=pytest.mark.slow),
+    pytest.param(IAP(tol=0.1), 0.5, marks=pytest.mark.slow),
+    (ALE(max_iter=1), 0.5),
+    (SJE(max_iter=1), 0.5),
+    (DeViSE(max_iter=1), 0.5),
+    # The hidden layer of all samples, in double precision.
+    (CMT(max_iter=2), 1.3),
+    # Compiled steps read one scaled copy.
+    (LatEm(max_iter=1), 1.2),
+    (EXEM(n_components=8, tol=1e-2, estimator=ESZSL()), 0.5),
+    (EXEM(n_components=8, tol=1e-2, estimator=SynC("cs", tol=0.5)), 0.5),
 ]
 
 
@@ -57,6 +90,60 @@ def test_peak_of_fit(model, share, many_rows, monkeypatch):
     peak = _peak(lambda: model.fit(X, y, signatures=signatures))
     # Labels and codes of samples, 8 bytes each, are there besides.
     assert peak < share * X.nbytes + 4 * y.nbytes
+
+
+LAZY = [
+    SynC(),
+    SynC("cs", random_state=0),
+    SynC(penalize="v", n_phantoms=6, random_state=0),
+    SynC(alpha=1e-6),
+    ConSE(),
+    IAP(),
+    ALE(max_iter=3),
+    SJE(max_iter=3, scaling="zscore"),
+    DeViSE(max_iter=3, scaling=None),
+    LatEm(max_iter=3),
+    CMT(max_iter=5),
+    HAT("cluster"),
+    BiDiLEL(),
+    EXEM(n_components=8, estimator=SynC()),
+]
+
+
+@pytest.mark.parametrize("model", LAZY, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.slow)])
+def test_rows_that_are_prepared_as_they_are_read(model, dtype, many_rows, monkeypatch):
+    X, y, signatures = many_rows
+    X, y = X[:1000].astype(dtype), y[:1000]
+    models = []
+    for budget in (1 << 30, 1 << 16):
+        monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", budget)
+        models.append(clone(model).fit(X, y, signatures=signatures))
+    held, read = (model.decision_function(X[:200]) for model in models)
+    # As near as the two ways to a softmax, or to a machine, end to their optimum.
+    scale = np.abs(held).max()
+    np.testing.assert_allclose(read / scale, held / scale, atol=2e-3)
+    assert np.corrcoef(read.ravel(), held.ravel())[0, 1] > 0.99999
+    assert (read.argmax(axis=1) == held.argmax(axis=1)).mean() > 0.99
+
+
+def test_rows_of_some_classes_hold_no_copy(many_rows, monkeypatch):
+    X, y, _ = many_rows
+    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 1 << 18)
+    rows = PreparedRows(X, "l2")
+    rows.check()
+    expected = rows.whole()
+    some = np.flatnonzero(y < 5)
+    chosen = rows.chosen(some).chosen(np.arange(100, 3000))
+    peak = _peak(lambda: [chosen[start : start + 50] for start in range(0, 2900, 50)])
+    assert peak < 0.25 * X.nbytes
+    positions = some[100:3000]
+    for _ in range(2):
+        np.testing.assert_array_equal(chosen[7:90, 3:5], expected[positions][7:90, 3:5])
+        np.testing.assert_array_equal(chosen.take(np.array([5, 2])), expected[positions[[5, 2]]])
+        np.testing.assert_array_equal(chosen.whole(), expected[positions])
+        rows.measure()
+        chosen = rows.chosen(positions)
 
 
 def test_statistics_hold_no_copy(many_rows, monkeypatch):

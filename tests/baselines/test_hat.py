@@ -230,8 +230,8 @@ def test_binary_signatures_stay_as_they_are(problem, low):
 def test_a_grid_is_as_if_each_was_fitted_alone(zoo, hierarchy, monkeypatch):
     """Nodes are reduced once for each number of levels, whoever holds the hierarchy."""
     reduced = []
-    factors = _hat.NodeFactors
-    monkeypatch.setattr(_hat, "NodeFactors", lambda *args: reduced.append(1) or factors(*args))
+    solve = _hat.solve_nodes
+    monkeypatch.setattr(_hat, "solve_nodes", lambda *args: reduced.append(1) or solve(*args))
     listed = [
         {"category_weight": c, "depth_weight": d, "alpha": a, "n_levels": n}
         for c in (0.0, 0.5)

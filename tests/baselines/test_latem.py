@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from zslearn.baselines import LatEm
-from zslearn.baselines._base_ranking import Scaling
+from zslearn.baselines._ranking_features import Scaling
 from zslearn.datasets import make_zero_shot
 from zslearn.signatures import normalize_signatures
 from zslearn.solvers._ranking import latent_hinge

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,8 +13,10 @@ from numpy.typing import NDArray
 
 from zslearn.scoring import PreparedRows
 from zslearn.signatures import Signatures, SignatureTable
-from zslearn.utils import Array, Floats, take_rows
+from zslearn.utils import Array, Floats, block_budget, take_rows
 
+#: Rows of so many blocks, and no more, are prepared once and held.
+COPIED_BLOCKS = 2
 #: Samples that a method may look at where it needs no more than some, evenly spaced.
 SPREAD_SAMPLES = 1000
 
@@ -87,6 +91,42 @@ class Training:
         return self.rows.whole() if isinstance(self.rows, PreparedRows) else self.rows
 
     @property
+    def X_or_rows(self) -> Any:
+        """All prepared features, or `rows` where there are so many that no copy is to be held.
+
+        A solver that takes `rows` goes through them again and again, and prepares them each time.
+        """
+        if not isinstance(self.rows, PreparedRows) or "X" in vars(self) or self.rows.norm is None:
+            return self.X
+        if not isinstance(self.rows.source, np.ndarray):
+            return self.X
+        copy = math.prod(self.rows.shape) * np.dtype(self.rows.dtype).itemsize
+        if copy <= COPIED_BLOCKS * block_budget(self.rows.source):
+            return self.X
+        self.rows.measure()
+        return self.rows
+
+    def is_prepared_by(self, norms: Collection[str | None]) -> bool:
+        """Whether features as given become these, but for rounding, when they are prepared so.
+
+        Parameters
+        ----------
+        norms : collection of ("l2" or None)
+            Values of `feature_norm`.
+
+        Returns
+        -------
+        bool
+            False where a number was replaced.
+        """
+        return (
+            isinstance(self.rows, PreparedRows)
+            and self.rows.is_clean
+            and self.rows.positions is None
+            and set(norms) == {self.rows.norm}
+        )
+
+    @property
     def n_seen(self) -> int:
         """Number of seen classes."""
         return len(self.classes)
@@ -129,14 +169,15 @@ class Training:
         array of shape (n_positions, n_features)
             One row per position.
         """
-        chosen = self._chosen(positions)
-        return chosen.whole() if isinstance(chosen, PreparedRows) else chosen
+        if "X" in vars(self) or not isinstance(self.rows, PreparedRows):
+            return take_rows(self.X, positions)
+        return self.rows.take(positions)
 
     def _chosen(self, positions: NDArray[np.intp]) -> Any:
         """Some of the rows, prepared or to be prepared."""
         if "X" in vars(self) or not isinstance(self.rows, PreparedRows):
             return take_rows(self.X, positions)
-        return PreparedRows(take_rows(self.rows.source, positions), self.rows.norm)
+        return self.rows.chosen(positions)
 
     def only(self, positions: NDArray[np.intp]) -> Training:
         """The samples of some seen classes, as if there were no others.

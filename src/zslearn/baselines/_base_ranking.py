@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import array_api_compat as compat
 import numpy as np
@@ -20,11 +20,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from zslearn.base import Training, ZeroShotClassifier, alike
 from zslearn.baselines import _early_stopping
 from zslearn.baselines._early_stopping import HeldOutClasses, on_one_path
-from zslearn.solvers import AnyFloats
-from zslearn.utils import Array, Floats, move_like, row_blocks, to_numpy
-
-# A feature that deviates by fewer rounding errors of its size than this is constant.
-_CONSTANT = 10
+from zslearn.baselines._ranking_features import ScaledRows, Scaling, mean_square
+from zslearn.scoring import PreparedRows
+from zslearn.utils import Array, Floats, move_like, to_numpy
 
 _PARAMETERS = f"""
 batch_size : int, default=64
@@ -71,64 +69,6 @@ added to all.
 Seed = int | np.random.RandomState | None
 
 _Descent = TypeVar("_Descent")
-
-
-class Scaling(NamedTuple):
-    """What is done to features: the mean is taken off, and the rest multiplied.
-
-    Parameters
-    ----------
-    mean : ndarray of shape (n_features,)
-        What is taken off.
-    weights : ndarray of shape (n_features,)
-        What the rest is multiplied by.
-    """
-
-    mean: Floats
-    weights: Floats
-
-    @classmethod
-    def of(cls, X: AnyFloats, kind: str | None) -> Scaling:
-        """Learn from rows: "center", "zscore" or None.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples, n_features)
-            Rows.
-        kind : {"center", "zscore"} or None
-            See :class:`RankingClassifier`.
-
-        Returns
-        -------
-        Scaling
-            With weights of 0 for features that "zscore" finds constant.
-        """
-        n_features = X.shape[1]
-        if kind is None:
-            return cls(np.zeros(n_features), np.ones(n_features))
-        mean = X.mean(axis=0, dtype=np.float64)
-        # In units of each feature's size, so that squares neither overflow nor vanish.
-        low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
-        size = np.maximum(-low, high)
-        unit = np.where(size > 0, size, 1.0)
-        squares = np.zeros(n_features)
-        for rows in row_blocks(len(X), row_bytes=2 * 8 * n_features):
-            squares += np.sum(((X[rows] - mean) / unit) ** 2, axis=0)
-        std = unit * np.sqrt(squares / len(X))
-        varies = std > _CONSTANT * np.finfo(X.dtype).eps * unit
-        if kind == "center":
-            norm = float(np.linalg.norm(std))
-            return cls(mean, np.full(n_features, 1 / norm if varies.any() else 1.0))
-        weights = np.where(varies, 1 / np.where(varies, std, 1.0), 0.0)
-        # Of centred features the largest is positive.
-        largest = float(np.max((high - mean) * weights))
-        return cls(mean, weights / largest if largest > 0 else weights)
-
-    def __call__(self, X: Array) -> Array:
-        """Scale rows of any library."""
-        scaled = X - move_like(self.mean, X)[None, :]
-        scaled *= move_like(self.weights, X)[None, :]
-        return scaled
 
 
 class RankingClassifier(ZeroShotClassifier):
@@ -215,9 +155,11 @@ class RankingClassifier(ZeroShotClassifier):
     @classmethod
     def _fit_scaled(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Fit estimators with the same `scaling`."""
-        host = replace(training, rows=to_numpy(training.X))
-        scaling = Scaling.of(host.X, variants[0].scaling)
-        scaled = replace(host, rows=scaling(host.X))
+        rows = training.X_or_rows
+        lazy = isinstance(rows, PreparedRows)
+        host = training if lazy else replace(training, rows=to_numpy(rows))
+        scaling = Scaling.of(host.rows, variants[0].scaling)
+        scaled = replace(host, rows=ScaledRows(rows, scaling) if lazy else scaling(host.rows))
         for group in on_one_path(variants):
             ends = [variant._n_epochs(host) for variant in group]
             descent = group[0]._descent(scaled)
@@ -227,7 +169,7 @@ class RankingClassifier(ZeroShotClassifier):
                     descent.epoch()
                 # The very same arrays: a search sees by them that variants embed alike.
                 variant.mean_, variant.feature_weights_ = scaling
-                variant.coef_ = move_like(descent.coef, training.X)
+                variant.coef_ = move_like(descent.coef, training.rows[0:1, :])
                 variant.n_iter_ = descent.n_epochs
                 yield variant
 
@@ -324,19 +266,3 @@ class OneMapRanking(RankingClassifier):
                 "max_iter": fast_epochs,
             },
         }
-
-
-def mean_square(X: AnyFloats) -> float:
-    """Mean squared norm of rows; 1 where all are zero.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        Rows.
-
-    Returns
-    -------
-    float
-        Can be divided by.
-    """
-    return float(np.einsum("nd,nd->", X, X, dtype=np.float64)) / len(X) or 1.0

@@ -34,14 +34,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn.base import Training, ZeroShotClassifier, alike
 from zslearn.scoring import ScoreFunction
-from zslearn.solvers import class_means, mean_square_distance, place_by_distances
+from zslearn.solvers import mean_square_distance, place_by_distances
 from zslearn.utils import (
     Array,
     Floats,
     InputWarning,
     move_like,
     row_blocks,
-    take_rows,
     to_numpy,
     unit_rows,
     warn_user,
@@ -205,8 +204,14 @@ class BiDiLEL(ZeroShotClassifier):
 
     def _place_seen(self, training: Training) -> None:
         """Make the landmarks of the seen classes, and κ."""
-        means = class_means(self.embed(training.X), training.y, training.n_seen)
-        self.landmarks_ = to_numpy(means)
+        # A class at a time: what is embedded is as large as the rows themselves.
+        xp = compat.array_namespace(training.rows)
+        self.landmarks_ = np.stack(
+            [
+                to_numpy(xp.mean(xp.astype(self.embed(training.take(members)), xp.float64), axis=0))
+                for members in _by_class(training)
+            ]
+        )
         self._seen_signatures = training.signatures
         semantic, latent = pdist(training.signatures).mean(), pdist(self.landmarks_).mean()
         # Without a distance of either kind there is nothing to bring into one unit.
@@ -263,17 +268,15 @@ class BiDiLEL(ZeroShotClassifier):
 
 def _scatters(training: Training) -> tuple[Floats, Floats, Floats]:
     """XᵀDX around its mean, XᵀLX, and that mean, from the graph of pairs within classes."""
-    X = training.X
-    xp, device = compat.array_namespace(X), compat.device(X)
-    classes = [np.flatnonzero(training.y == position) for position in range(training.n_seen)]
-    squared_width = _squared_width(X, classes)
-    n_features = X.shape[1]
+    xp, device = compat.array_namespace(training.rows), compat.device(training.rows)
+    squared_width = _squared_width(training)
+    n_features = training.rows.shape[1]
     total = xp.zeros((n_features, n_features), dtype=xp.float64, device=device)
     smooth = xp.zeros((n_features, n_features), dtype=xp.float64, device=device)
     mean = xp.zeros(n_features, dtype=xp.float64, device=device)
     weight = 0.0
-    for members in classes:
-        points = xp.astype(take_rows(X, members), xp.float64)
+    for members in _by_class(training):
+        points = xp.astype(training.take(members), xp.float64)
         # Of a row: its distances and weights to the class, itself centred, weighted and smoothed.
         for rows in row_blocks(len(members), row_bytes=8 * (3 * len(members) + 3 * n_features)):
             block = points[rows, :]
@@ -295,14 +298,19 @@ def _scatters(training: Training) -> tuple[Floats, Floats, Floats]:
     return total, local, to_numpy(mean)
 
 
-def _squared_width(X: Array, classes: list[NDArray[np.intp]]) -> float:
+def _by_class(training: Training) -> list[NDArray[np.intp]]:
+    """Positions of the samples of each seen class."""
+    return [np.flatnonzero(training.y == position) for position in range(training.n_seen)]
+
+
+def _squared_width(training: Training) -> float:
     """Mean squared distance of two samples of the same class, over all such pairs; 1 without any.
 
     The squared distances of the pairs of a class sum to its size times its squared deviations.
     """
     squares, pairs = 0.0, 0
-    for members in classes:
-        squares += len(members) ** 2 * mean_square_distance(take_rows(X, members))
+    for members in _by_class(training):
+        squares += len(members) ** 2 * mean_square_distance(training.take(members))
         pairs += len(members) * (len(members) - 1) // 2
     return squares / pairs if squares > 0 else 1.0
 

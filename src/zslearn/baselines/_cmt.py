@@ -183,18 +183,19 @@ class CMT(ZeroShotClassifier):
         watch: Callable[[Network], None] | None = None,
     ) -> dict[int, Network]:
         """Networks after some numbers of steps, along one path of training."""
+        rows = training.X_or_rows
         problem = NetworkProblem(
-            training.X,
+            rows,
             training.y,
             training.signatures,
             self.alpha,
             fit_intercept=self.fit_intercept,
         )
         start = problem.start(self.hidden_size, np.random.RandomState(seed))
-        if watch is not None or not keeps_fits(training.X):
+        if watch is not None or not keeps_fits(rows):
             return train(problem, start, stops, self.tol, watch)
         # CMT* has the same network beside what else it learns.
-        parts = "CMT's path", __version__, training.X, training.y, training.signatures, start
+        parts = "CMT's path", __version__, rows, training.y, training.signatures, start
         options = self.alpha, self.fit_intercept, self.tol, sorted(set(stops))
         path = kept_fit(
             (*parts, *options), lambda: descend(problem, start, stops, self.tol).arrays()

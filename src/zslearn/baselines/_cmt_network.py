@@ -145,7 +145,8 @@ class NetworkProblem:
     def _feature_units(self) -> tuple[Floats, float]:
         """Mean of the features, and root mean square distance from it."""
         xp = compat.array_namespace(self.X)
-        mean = xp.sum(self.X, axis=0, dtype=xp.float64) / self.n_samples
+        sums = (xp.sum(self.X[rows, :], axis=0, dtype=xp.float64) for rows in self._blocks)
+        mean = sum(sums) / self.n_samples
         return to_numpy(mean), _positive(float(np.sqrt(mean_square_distance(self.X))))
 
     @property

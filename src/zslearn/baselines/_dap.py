@@ -101,5 +101,5 @@ class DAP(AttributeClassifier):
         """One regression per attribute; `soften` asks for Platt's targets."""
         has = training.signatures[training.y]
         targets = platt_targets(has) if soften else has
-        unit = spread(training.X)
-        return logistic_path(training.X, targets, alphas=[unit * a for a in alphas], tol=self.tol)
+        shared = [spread(training.rows) * a for a in alphas]
+        return logistic_path(training.X, targets, alphas=shared, tol=self.tol)

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn.base import Training, ZeroShotClassifier, alike
-from zslearn.baselines._hat_nodes import NodeFactors, Nodes
+from zslearn.baselines._hat_nodes import Nodes, solve_nodes
 from zslearn.signatures import (
     ClassTree,
     binary_kind,
@@ -162,9 +162,9 @@ class HAT(ZeroShotClassifier):
             )
         for same_nodes in alike(variants, "n_levels", "hierarchy"):
             tree, nodes = same_nodes[0]._find_nodes(training)
-            factors = NodeFactors(training, nodes)
-            for same_alpha in alike(same_nodes, "alpha"):
-                coef, intercept = factors.solve(same_alpha[0].alpha)
+            groups = alike(same_nodes, "alpha")
+            solved = solve_nodes(training, nodes, [group[0].alpha for group in groups])
+            for same_alpha, (coef, intercept) in zip(groups, solved, strict=True):
                 for variant in same_alpha:
                     variant._tree, variant._nodes = tree, nodes
                     variant.coef_, variant.intercept_ = coef, intercept

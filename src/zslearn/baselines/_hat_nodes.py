@@ -136,8 +136,12 @@ class _Rows(NamedTuple):
     mean: Array
 
 
-class NodeFactors:
-    """What all penalties share: the images of each node, reduced.
+def solve_nodes(
+    training: Training, nodes: Nodes, alphas: Sequence[float]
+) -> list[tuple[Array, Array]]:
+    """Least squares classifiers of the classes under each node, for several penalties.
+
+    The images of a node are reduced once for all penalties, and forgotten before the next node's.
 
     Parameters
     ----------
@@ -145,43 +149,51 @@ class NodeFactors:
         Images of the seen classes.
     nodes : Nodes
         The hierarchy.
+    alphas : sequence of float
+        Penalties in units of the features' spread.
+
+    Returns
+    -------
+    list of (coefficients, intercepts)
+        For each penalty, of shapes (n_features, Σ classes of the nodes) and
+        (Σ classes of the nodes,).
     """
+    # The unit of the penalty; 1 where all images are equal.
+    square = mean_square_distance(training.rows) or 1.0
+    parts: list[list[tuple[Array, Array]]] = [[] for _ in alphas]
+    for members in nodes.members:
+        # The root needs no choice of rows.
+        own = training if len(members) == training.n_seen else training.only(members)
+        rows = _reduce(own)
+        for alpha, found in zip(alphas, parts, strict=True):
+            coef = _solve_node(rows, alpha * square)
+            found.append((coef, -rows.mean @ coef))
+    xp = compat.array_namespace(parts[0][0][0])
+    return [
+        (xp.concat([coef for coef, _ in found], axis=1), xp.concat([b for _, b in found], axis=0))
+        for found in parts
+    ]
 
-    def __init__(self, training: Training, nodes: Nodes) -> None:
-        # The unit of the penalty; 1 where all images are equal.
-        self.square = mean_square_distance(training.X) or 1.0
-        self._rows = [
-            # The root needs no copy.
-            _reduce(training if len(members) == training.n_seen else training.only(members))
-            for members in nodes.members
-        ]
 
-    def solve(self, alpha: float) -> tuple[Array, Array]:
-        """Coefficients (n_features, Σ classes of the nodes) and intercepts."""
-        parts = [self._solve_node(rows, alpha) for rows in self._rows]
-        xp = compat.array_namespace(parts[0])
-        offsets = [-rows.mean @ part for rows, part in zip(self._rows, parts, strict=True)]
-        return xp.concat(parts, axis=1), xp.concat(offsets, axis=0)
-
-    def _solve_node(self, rows: _Rows, alpha: float) -> Array:
-        """P, the least squares solutions for the indicators of the classes of a node."""
-        xp = compat.array_namespace(rows.matrix)
-        size, device = rows.matrix.shape[0], compat.device(rows.matrix)
-        ridge = alpha * self.square * xp.eye(size, dtype=rows.matrix.dtype, device=device)
-        solved = xp.linalg.solve(rows.matrix + ridge, rows.right)
-        return solved if rows.centered is None else xp.matrix_transpose(rows.centered) @ solved
+def _solve_node(rows: _Rows, penalty: float) -> Array:
+    """P, the least squares solutions for the indicators of the classes of a node."""
+    xp = compat.array_namespace(rows.matrix)
+    size, device = rows.matrix.shape[0], compat.device(rows.matrix)
+    ridge = penalty * xp.eye(size, dtype=rows.matrix.dtype, device=device)
+    solved = xp.linalg.solve(rows.matrix + ridge, rows.right)
+    return solved if rows.centered is None else xp.matrix_transpose(rows.centered) @ solved
 
 
 def _reduce(training: Training) -> _Rows:
     """The images of a node, as covariance or as kernel."""
-    X, y, n_classes = training.X, training.y, training.n_seen
-    xp = compat.array_namespace(X)
+    y, n_classes = training.y, training.n_seen
+    xp = compat.array_namespace(training.rows)
     n_rows = len(y)
-    if n_rows >= X.shape[1]:
-        moments = class_moments(X, y, n_classes, center=True)
+    if n_rows >= training.rows.shape[1]:
+        moments = class_moments(training.rows, y, n_classes, center=True)
         right = xp.matrix_transpose(moments.class_sums) / n_rows
         return _Rows(moments.gram / n_rows, right, None, moments.mean)
-    X = xp.astype(X, xp.float64)
+    X = xp.astype(training.X, xp.float64)
     mean = xp.sum(X, axis=0) / n_rows
     centered = X - mean[None, :]
     indicators = (y[:, None] == np.arange(n_classes)).astype(np.float64)

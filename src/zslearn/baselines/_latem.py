@@ -19,7 +19,8 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from zslearn.base import Training
-from zslearn.baselines._base_ranking import RankingClassifier, Seed, mean_square
+from zslearn.baselines._base_ranking import RankingClassifier, Seed
+from zslearn.baselines._ranking_features import ScaledRows, mean_square
 from zslearn.scoring import ScoreFunction
 from zslearn.solvers import LatentDescent
 from zslearn.utils import Array
@@ -147,7 +148,9 @@ class LatEm(RankingClassifier):
         self.signature_scale = signature_scale
 
     def _descent(self, training: Training) -> LatentDescent:
-        X, y, signatures = training.X, training.y, training.signatures
+        y, signatures = training.y, training.signatures
+        # Compiled steps read single rows of one array.
+        X = training.X.whole() if isinstance(training.X, ScaledRows) else training.X
         options = self._options()
         size, length = mean_square(X), mean_square(signatures)
         shape = (self.n_maps, X.shape[1], signatures.shape[1])

@@ -46,12 +46,12 @@ def seen_path(
     list of LogisticResult
         In the order of `alphas`.
     """
-    counts = 2.0 if soften else 0.0
+    rows, counts = training.X_or_rows, 2.0 if soften else 0.0
 
     def path() -> list[LogisticResult]:
         unit = spread(training.rows)
         return softmax_path(
-            training.X,
+            rows,
             training.y,
             training.n_seen,
             alphas=[unit * a for a in alphas],
@@ -59,9 +59,9 @@ def seen_path(
             pseudo_counts=counts,
         )
 
-    if not (keep and keeps_fits(training.X)):
+    if not (keep and keeps_fits(rows)):
         return path()
-    parts = "softmax_path", __version__, training.X, training.y, list(alphas), tol, counts
+    parts = "softmax_path", __version__, rows, training.y, list(alphas), tol, counts
     return _from_arrays(kept_fit(parts, lambda: _as_arrays(path())))
 
 

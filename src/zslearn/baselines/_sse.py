@@ -260,15 +260,19 @@ class SSE(ZeroShotClassifier):
 
 def _objective(training: Training) -> tuple[MarginObjective, float]:
     """The objective of the samples, in float32 and in units of their mean square norm."""
-    rows = to_numpy(training.X)
+    rows = training.X_or_rows
+    blocks = row_blocks(rows.shape[0], row_bytes=2 * 8 * rows.shape[1])
     # By the largest entry first: squares of any scale are then finite.
-    largest = float(np.abs(rows).max()) or 1.0
+    largest = max(float(np.abs(to_numpy(rows[block, :])).max()) for block in blocks) or 1.0
     squares = sum(
-        float(np.sum((rows[block] / largest) ** 2, dtype=np.float64))
-        for block in row_blocks(len(rows), row_bytes=2 * 8 * rows.shape[1])
+        float(np.sum((to_numpy(rows[block, :]) / largest) ** 2, dtype=np.float64))
+        for block in blocks
     )
-    scale = largest * float(np.sqrt(squares / len(rows))) or 1.0
-    return MarginObjective((rows / scale).astype(np.float32, copy=False), training.y), scale
+    scale = largest * float(np.sqrt(squares / rows.shape[0])) or 1.0
+    scaled = np.empty(rows.shape, dtype=np.float32)
+    for block in blocks:
+        scaled[block] = to_numpy(rows[block, :]) / scale
+    return MarginObjective(scaled, training.y), scale
 
 
 def _along_descent(objective: MarginObjective, variants: Sequence[SSE]) -> Iterator[Any]:

@@ -81,12 +81,24 @@ def _sparse_tensor(matrix: sp.csr_array, like: Tensor) -> Tensor:
         # torch says once that this layout may still change.
         warnings.filterwarnings("ignore", "Sparse CSR", UserWarning)
         return torch.sparse_csr_tensor(
-            torch.from_numpy(matrix.indptr.astype(np.int64)),
-            torch.from_numpy(matrix.indices.astype(np.int64)),
-            torch.from_numpy(np.asarray(matrix.data)).to(like.dtype),
+            _dense_tensor(matrix.indptr, torch.int64),
+            _dense_tensor(matrix.indices, torch.int64),
+            _dense_tensor(matrix.data, like.dtype),
             size=matrix.shape,
             check_invariants=True,
         ).to(like.device)
+
+
+def _dense_tensor(numbers: NDArray[Any], dtype: Any) -> Tensor:
+    """Numbers as a tensor of its own, with a stride of one.
+
+    An array of one number, or of none, may have any stride, which torch then takes over and some of
+    its versions refuse.
+    """
+    import torch
+
+    out = torch.empty(len(numbers), dtype=dtype)
+    return out.copy_(torch.from_numpy(np.ascontiguousarray(numbers)))
 
 
 _FUNCTION: list[Any] = []

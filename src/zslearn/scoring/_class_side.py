@@ -92,6 +92,8 @@ class ClassSide:
         """Squared norms of the rows, as a column; None where no score needs them."""
         if self.score != "euclidean":
             return None
+        if isinstance(rows, np.ndarray):
+            return np.einsum("nd,nd->n", rows, rows)[:, None]
         return self.xp.sum(rows * rows, axis=1)[:, None]
 
     def products(self, rows: Array, classes: slice) -> Array:

@@ -17,6 +17,9 @@ import numpy as np
 from zslearn.utils import jit, jit_inner
 
 _RUN = 16
+# From so long lists on a threshold is found by halving an interval.
+_MANY = 8
+_HALVINGS = 8
 
 
 @jit("the selection of the best classes")
@@ -39,7 +42,7 @@ def add_to_lists(
     maxima = np.empty((n_classes + _RUN - 1) // _RUN, block.dtype)
     tops = np.empty(k, block.dtype)
     for i in range(n_rows):
-        line = block[i]
+        line, best, places = block[i], values[i], indices[i]
         square = zero
         if halved:
             square = squares[i]
@@ -51,15 +54,15 @@ def add_to_lists(
         finish = halved and not biased
         _run_maxima(line, maxima)
         count = k
-        while count > 0 and indices[i, count - 1] < 0:
+        while count > 0 and places[count - 1] < 0:
             count -= 1
         threshold = lowest
         if count == k:
-            threshold = values[i, k - 1]
+            threshold = best[k - 1]
             if finish:
                 threshold = (square - threshold * threshold) / two
         elif maxima.shape[0] >= k:
-            threshold = _kth_largest(maxima, tops)
+            threshold = _kth_largest(maxima, tops) if k < _MANY else _at_least(maxima, k)
         if finish:
             # Rounding may make two scores equal whose squares differ by a few units.
             threshold -= slack * (square + abs(threshold))
@@ -75,17 +78,17 @@ def add_to_lists(
                     score = -np.sqrt(distance if distance > zero else zero)
                 if count < k:
                     count += 1
-                elif not score > values[i, k - 1]:
+                elif not score > best[k - 1]:
                     continue
                 at = count - 1
-                while at > 0 and values[i, at - 1] < score:
-                    values[i, at] = values[i, at - 1]
-                    indices[i, at] = indices[i, at - 1]
+                while at > 0 and best[at - 1] < score:
+                    best[at] = best[at - 1]
+                    places[at] = places[at - 1]
                     at -= 1
-                values[i, at] = score
-                indices[i, at] = first + c
-                if count == k and not finish and values[i, k - 1] > threshold:
-                    threshold = values[i, k - 1]
+                best[at] = score
+                places[at] = first + c
+                if count == k and not finish and best[k - 1] > threshold:
+                    threshold = best[k - 1]
 
 
 @jit_inner(fast=True)
@@ -123,6 +126,33 @@ def _kth_largest(numbers: Any, tops: Any) -> Any:
         tops[at] = number
         count = min(count + 1, k)
     return tops[k - 1]
+
+
+@jit_inner(fast=True)
+def _count(numbers: Any, threshold: Any) -> int:
+    """How many numbers reach a threshold."""
+    count = 0
+    for number in numbers:
+        count += number >= threshold
+    return count
+
+
+@jit_inner()
+def _at_least(numbers: Any, k: int) -> Any:
+    """A threshold that `k` numbers reach, and few others: the interval of all is halved."""
+    low, high = numbers[0], numbers[0]
+    for number in numbers:
+        low, high = min(low, number), max(high, number)
+    for _ in range(_HALVINGS):
+        middle = numbers.dtype.type((low + high) / 2)
+        count = _count(numbers, middle)
+        if count >= k:
+            low = middle
+            if count <= k + 1:
+                break
+        else:
+            high = middle
+    return low
 
 
 @jit_inner()

@@ -5,10 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import array_api_compat as compat
+import numpy as np
+from numpy.typing import NDArray
 
 from zslearn.scoring._embedding import FeaturePreparation
 from zslearn.scoring._feature_range import refuse_extreme_features
-from zslearn.utils import Array, block_budget, floating, on_device, row_blocks
+from zslearn.utils import (
+    Array,
+    block_budget,
+    floating,
+    on_device,
+    row_blocks,
+    row_lengths,
+    take_rows,
+    unit_rows,
+)
 
 
 class PreparedRows:
@@ -23,6 +34,8 @@ class PreparedRows:
         Features as given, of any library of the array API standard.
     norm : {"l2"} or None
         An estimator's `feature_norm`.
+    positions : ndarray of int, optional
+        Which rows of the source these are; by default all.
 
     Examples
     --------
@@ -36,12 +49,19 @@ class PreparedRows:
            [0. , 1. ]])
     """
 
-    def __init__(self, source: Array, norm: str | None) -> None:
-        self.source, self.norm = source, norm
-        self.shape: tuple[int, ...] = source.shape
+    def __init__(
+        self, source: Array, norm: str | None, positions: NDArray[np.intp] | None = None
+    ) -> None:
+        self.source, self.norm, self.positions = source, norm, positions
+        n_rows = source.shape[0] if positions is None else len(positions)
+        self.shape: tuple[int, ...] = (n_rows, *source.shape[1:])
         self.ndim = len(self.shape)
         self.dtype = floating(source[0:0, :]).dtype
         self.device = compat.device(source)
+        # Whether every number was seen to be finite, so that none is looked for again.
+        self.is_clean = False
+        # What rows of the source are divided by, one after the other, once that is measured.
+        self._lengths: tuple[Array, Array] | None = None
 
     def __array_namespace__(self, api_version: str | None = None) -> Any:
         """The library of the features."""
@@ -54,26 +74,82 @@ class PreparedRows:
         rows = key[0] if isinstance(key, tuple) else key
         if not isinstance(rows, slice):
             raise TypeError("Prepared rows are read in slices; take the whole array for more.")
-        block = FeaturePreparation(self.norm)(self.source[rows, :])
+        block = self._prepared(rows if self.positions is None else self.positions[rows])
         return block[(slice(None), *key[1:])] if isinstance(key, tuple) else block
+
+    def _prepared(self, which: slice | NDArray[np.intp]) -> Array:
+        """Some rows of the source."""
+        sliced = isinstance(which, slice)
+        block = self.source[which, :] if sliced else take_rows(self.source, which)
+        if self._lengths is not None:
+            largest, norm = self._lengths
+            block = floating(block) / largest[which]
+            block /= norm[which]
+            return block
+        if self.is_clean and self.norm == "l2":
+            return unit_rows(floating(block))
+        return FeaturePreparation(self.norm)(block)
+
+    def measure(self) -> None:
+        """Measure the rows once, for those who read them again and again."""
+        if self.norm == "l2" and self.is_clean and isinstance(self.source, np.ndarray):
+            parts = [row_lengths(floating(self.source[rows, :])) for rows in self._source_blocks()]
+            largest, norm = zip(*parts, strict=True)
+            self._lengths = np.concatenate(largest), np.concatenate(norm)
+
+    def chosen(self, positions: NDArray[np.intp]) -> PreparedRows:
+        """Some of the rows, not read yet.
+
+        Parameters
+        ----------
+        positions : ndarray of int
+            Which rows.
+
+        Returns
+        -------
+        PreparedRows
+            They hold no copy.
+        """
+        if self.positions is not None:
+            positions = self.positions[positions]
+        rows = PreparedRows(self.source, self.norm, positions)
+        rows.is_clean, rows._lengths = self.is_clean, self._lengths
+        return rows
+
+    def take(self, positions: NDArray[np.intp]) -> Array:
+        """Some of the rows.
+
+        Parameters
+        ----------
+        positions : ndarray of int
+            Which rows.
+
+        Returns
+        -------
+        array of shape (n_positions, n_features)
+            Prepared.
+        """
+        return self._prepared(positions if self.positions is None else self.positions[positions])
 
     def check(self) -> None:
         """Say once what is replaced; refuse what cannot be prepared."""
         prepare = FeaturePreparation(self.norm)
-        for rows in self._blocks():
+        for rows in self._source_blocks():
             block = prepare.checked(self.source[rows, :])
             if self.norm is None:
                 refuse_extreme_features(block, only_large=True)
         prepare.warn()
+        self.is_clean = prepare.replaced == 0 and not on_device(self.source)
         if self.norm is None:
             refuse_extreme_features(floating(self.source))
 
     def whole(self) -> Array:
         """All rows in one array; the features themselves where nothing is to be prepared."""
         if self.norm is None:
-            return floating(self.source)
+            chosen = self.positions
+            return floating(self.source if chosen is None else take_rows(self.source, chosen))
         xp = compat.array_namespace(self.source)
-        blocks = self._blocks()
+        blocks = self._blocks(self.shape[0])
         if len(blocks) == 1:
             return self[blocks[0], :]
         out = xp.empty(self.shape, dtype=self.dtype, device=self.device)
@@ -81,7 +157,10 @@ class PreparedRows:
             out[rows, :] = self[rows, :]
         return out
 
-    def _blocks(self) -> list[slice]:
+    def _source_blocks(self) -> list[slice]:
+        return self._blocks(self.source.shape[0])
+
+    def _blocks(self, n_rows: int) -> list[slice]:
         width = 8 if not on_device(self.source) else 4
         row_bytes = 4 * width * self.shape[1]
-        return row_blocks(self.shape[0], row_bytes, block_budget(self.source))
+        return row_blocks(n_rows, row_bytes, block_budget(self.source))

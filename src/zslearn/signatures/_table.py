@@ -302,18 +302,20 @@ class SignatureTable:
 
     def warn_of_twins(self, normalized: Floats | SignatureViews) -> None:
         """Warn of classes whose normalised signatures are equal: no method can tell them apart."""
-        views = view_arrays(normalized)
+        # −0 and 0 are equal.
+        rounded = np.concatenate(view_arrays(normalized), axis=1).round(10) + 0.0
+        keys = [row.tobytes() for row in rounded]
+        if len(set(keys)) == len(keys):
+            return
         first: dict[bytes, Any] = {}
         twins = []
-        for label, *rows in zip(self.labels.tolist(), *(v.round(10) for v in views), strict=True):
-            key = b"".join((row + 0.0).tobytes() for row in rows)  # −0 and 0 are equal
+        for label, key in zip(self.labels.tolist(), keys, strict=True):
             if first.setdefault(key, label) != label:
                 twins.append((first[key], label))
-        if twins:
-            warn_user(
-                f"{len(twins)} classes have the signature of another one once their length is "
-                f"taken out, and cannot be told from it: {name_some(twins)}."
-            )
+        warn_user(
+            f"{len(twins)} classes have the signature of another one once their length is "
+            f"taken out, and cannot be told from it: {name_some(twins)}."
+        )
 
     def scales(self, rows: NDArray[np.intp] | slice) -> tuple[float, ...]:
         """Median distance of each view over the given rows, of signatures of unit norm."""

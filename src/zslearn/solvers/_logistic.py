@@ -258,7 +258,12 @@ def softmax_path(
 
 
 def _too_large(rows: TrainingRows) -> bool:
-    """Whether tables of rows by classes are beyond what memory should hold."""
+    """Whether tables of rows by classes are beyond what memory should hold.
+
+    So they are where not even the rows are to be held.
+    """
+    if rows.lazy:
+        return True
     tables = _SOFTMAX_TABLES * 8 * rows.shape[0] * rows.n_classes
     return tables > (2 * block_budget(rows.X) if on_device(rows.X) else _SOFTMAX_BYTES)
 

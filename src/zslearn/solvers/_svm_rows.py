@@ -17,11 +17,60 @@ from zslearn.utils import (
     floating,
     one_blas_thread,
     row_blocks,
+    take_rows,
     to_numpy,
 )
 
 # Below this many numbers a copy in single precision is not worth its making.
 _SMALL = 1 << 20
+
+
+class CastRows:
+    """Rows that are made as they are read, in one precision; products go through them in blocks.
+
+    Parameters
+    ----------
+    rows : object
+        Of NumPy, to be read in slices; see :class:`TrainingRows`.
+    dtype : dtype
+        The precision.
+    """
+
+    # So that NumPy leaves `array @ rows` to this class.
+    __array_ufunc__ = None
+
+    def __init__(self, rows: Any, dtype: Any) -> None:
+        self.rows, self.dtype = rows, np.dtype(dtype)
+        self.shape: tuple[int, int] = rows.shape
+
+    def __getitem__(self, key: Any) -> NDArray[Any]:
+        positions = key[0] if isinstance(key, tuple) else key
+        if isinstance(positions, np.ndarray):
+            return np.asarray(self.rows.take(positions)).astype(self.dtype, copy=False)
+        return np.asarray(self.rows[positions, :]).astype(self.dtype, copy=False)
+
+    def __matmul__(self, other: NDArray[Any]) -> NDArray[Any]:
+        out = np.empty((self.shape[0], other.shape[1]), np.result_type(self.dtype, other.dtype))
+        for rows in self._blocks():
+            np.matmul(self[rows], other, out=out[rows])
+        return out
+
+    def __rmatmul__(self, other: NDArray[Any]) -> NDArray[Any]:
+        total = np.zeros((other.shape[0], self.shape[1]), np.result_type(self.dtype, other.dtype))
+        for rows in self._blocks():
+            total += other[:, rows] @ self[rows]
+        return total
+
+    def gram(self) -> Floats:
+        """XᵀX, summed in float64."""
+        total = np.zeros((self.shape[1], self.shape[1]))
+        for rows in self._blocks():
+            block = self[rows]
+            total += block.T @ block
+        return total
+
+    def _blocks(self) -> list[slice]:
+        return row_blocks(self.shape[0], 4 * 8 * self.shape[1])
 
 
 class TrainingRows:
@@ -34,7 +83,9 @@ class TrainingRows:
     Parameters
     ----------
     X : array of shape (n_samples, n_features)
-        NumPy, torch, CuPy or any array of the array API standard; float32 or float64.
+        NumPy, torch, CuPy or any array of the array API standard; float32 or float64. Or rows that
+        are made as they are read: an object with the shape, the dtype and the namespace of an
+        array, which is read in slices, by `take(positions)` or as a `whole()`.
     y : array-like of int of shape (n_samples,)
         Class of each row, from 0 to n_classes − 1.
     n_classes : int, optional
@@ -72,7 +123,12 @@ class TrainingRows:
     def __init__(
         self, X: Any, y: Any, n_classes: int | None = None, *, sample_weight: Any = None
     ) -> None:
-        X = floating(X if compat.is_array_api_obj(X) else np.asarray(X))
+        if hasattr(X, "whole") and X.shape[0] < X.shape[1]:
+            X = X.whole()  # what is rotated is smaller
+        #: Whether rows are made as they are read.
+        self.lazy = hasattr(X, "whole")
+        if not self.lazy:
+            X = floating(X if compat.is_array_api_obj(X) else np.asarray(X))
         labels = np.asarray(to_numpy(y))
         if len(X.shape) != 2 or 0 in X.shape:
             raise ValueError(f"X must be a table of rows and columns; got shape {tuple(X.shape)}.")
@@ -188,6 +244,22 @@ class TrainingRows:
         dtype = self.xp.float64 if dtype is None else dtype
         return self.xp.asarray(x, dtype=dtype, device=self.device)
 
+    def take(self, positions: NDArray[np.intp]) -> Array:
+        """Some rows in float64.
+
+        Parameters
+        ----------
+        positions : ndarray of int
+            Which rows.
+
+        Returns
+        -------
+        array of shape (n_positions, width)
+            The rows.
+        """
+        chosen = self.X.take(positions) if self.lazy else take_rows(self.X, positions)
+        return self.xp.astype(chosen, self.xp.float64, copy=False)
+
     def blocks(self) -> Iterator[tuple[slice, Array]]:
         """Rows in float64, a block at a time.
 
@@ -198,11 +270,11 @@ class TrainingRows:
         block : array of shape (n_rows, width)
             The rows.
         """
-        if self.X.dtype == self.xp.float64:
+        if self.X.dtype == self.xp.float64 and not self.lazy:
             yield slice(0, self.shape[0]), self.X
             return
         for rows in self._row_blocks():
-            yield rows, self.xp.astype(self.X[rows, :], self.xp.float64)
+            yield rows, self.xp.astype(self.X[rows, :], self.xp.float64, copy=False)
 
     def _row_blocks(self) -> list[slice]:
         return row_blocks(self.shape[0], 8 * self.shape[1], block_budget(self.X))
@@ -221,7 +293,7 @@ class TrainingRows:
             Scores in float64.
         """
         turned = self.xp.matrix_transpose(coefficients)
-        if self.X.dtype == self.xp.float64:
+        if self.X.dtype == self.xp.float64 and not self.lazy:
             return self.X @ turned
         shape = self.shape[0], coefficients.shape[0]
         out = self.xp.empty(shape, dtype=self.xp.float64, device=self.device)
@@ -253,6 +325,8 @@ class TrainingRows:
     @cached_property
     def single(self) -> Array:
         """Rows in single precision, or as they are where there are few."""
+        if self.lazy:
+            return CastRows(self.X, self.xp.float32)
         if self.shape[0] * self.shape[1] < _SMALL:
             return self.xp.astype(self.X, self.xp.float64, copy=False)
         return self.xp.astype(self.X, self.xp.float32, copy=False)
@@ -260,26 +334,33 @@ class TrainingRows:
     @cached_property
     def double(self) -> Array:
         """Rows in double precision."""
+        if self.lazy:
+            return CastRows(self.X, self.xp.float64)
         return self.xp.astype(self.X, self.xp.float64, copy=False)
 
     @cached_property
     def spectrum(self) -> tuple[Array, Array]:
         """Eigenvalues and eigenvectors of XᵀX, in float64."""
         xp = self.xp
-        gram = xp.astype(xp.matrix_transpose(self.single) @ self.single, xp.float64)
+        if self.lazy:
+            gram = self.single.gram()
+        else:
+            gram = xp.astype(xp.matrix_transpose(self.single) @ self.single, xp.float64)
         with one_blas_thread():
             values, vectors = xp.linalg.eigh(gram)
         return xp.where(values > 0, values, xp.zeros_like(values)), vectors
 
     @cached_property
-    def host(self) -> NDArray[Any]:
+    def host(self) -> Any:
         """Rows in the memory of the host, for code that is not matrix algebra."""
-        return np.ascontiguousarray(to_numpy(self.X))
+        return (
+            CastRows(self.X, self.X.dtype) if self.lazy else np.ascontiguousarray(to_numpy(self.X))
+        )
 
     @cached_property
-    def host_single(self) -> NDArray[Any]:
+    def host_single(self) -> Any:
         """Rows in the memory of the host, in single precision where they are many."""
-        return np.ascontiguousarray(to_numpy(self.single))
+        return self.single if self.lazy else np.ascontiguousarray(to_numpy(self.single))
 
 
 def checked_weights(sample_weight: Any, n_samples: int) -> Floats | None:

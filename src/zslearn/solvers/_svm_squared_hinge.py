@@ -47,7 +47,7 @@ _SINGLE_NOISE = 1e-7
 # Tables of all rows by the classes solved side by side that there are at a time, and what they may
 # take together on the host where the rows themselves do not take four times as much.
 _TABLES = 16
-_TABLE_BYTES = 1 << 30
+_TABLE_BYTES = 1 << 27
 
 
 class NewtonResult(NamedTuple):
@@ -259,7 +259,7 @@ class _Problem:
                 steps.append(xp.zeros_like(here) if counts[c] else -here)
                 continue
             active = np.flatnonzero(violating[:, c])
-            X = xp.astype(take_rows(rows.X, active), xp.float64, copy=False)
+            X = rows.take(active)
             signs = take_rows(self.signs[:, c], active)
             if rows.sample_weight is not None:
                 roots = rows.asarray(np.sqrt(rows.sample_weight[active]))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from zslearn.base import Training, ZeroShotClassifier, fit_together
-from zslearn.scoring import ClassScorer, Embedding, PreparedRows
+from zslearn.scoring import ClassScorer, Embedding
 from zslearn.synthesis._exemplars import Exemplars, ExemplarSpaces, Projection
 from zslearn.utils import Array, Floats, move_like, unit_rows
 
@@ -87,9 +87,12 @@ class InnerMethod:
         # Exemplars of unseen classes count for a scale over all classes, and for nothing else.
         every = any(method.signature_scale == "all" for method in inner)
         described = _as_table(exemplars, training, every=every)
+        norms = {method.feature_norm for method in inner}
         fitted = fit_together(
             inner,
-            _features(training, inner),
+            # Features of unit length are scaled to unit length again: that needs no copy of them,
+            # and a search of the inner method alone has the same rows, and shares its fits.
+            training.rows.source if training.is_prepared_by(norms) else training.X,
             training.labels,
             signatures=described,
             sample_weight=training.weights,
@@ -116,22 +119,6 @@ class InnerMethod:
         else:
             embedding = Embedding(self.model.embed, (self.model.feature_norm,))
         return replace(inner, labels=labels, parameters=parameters, embedding=embedding)
-
-
-def _features(training: Training, inner: Sequence[ZeroShotClassifier]) -> Array:
-    """Features for inner methods: as they were given, where these prepare them in the same way.
-
-    To prepare them twice changes no more than roundings; but then no search of the inner method
-    alone has the same rows, and shares its fits.
-    """
-    rows = training.rows
-    if not isinstance(rows, PreparedRows) or rows.norm is None:
-        return training.X
-    same = all(method.feature_norm == rows.norm for method in inner)
-    # What is replaced was said before.
-    if same and isinstance(rows.source, np.ndarray) and np.isfinite(rows.source).all():
-        return rows.source
-    return training.X
 
 
 def _checked(estimator: Any) -> ZeroShotClassifier:

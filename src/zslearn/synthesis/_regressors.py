@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 @saved_part
 class SharedKernel:
-    """RBF kernel between any classes and the seen ones; the last one made is kept.
+    """RBF kernel between any classes and the seen ones; the last two that were made are kept.
+
+    Settings of a grid that share it ask in turns for the seen classes and for all described ones.
 
     Parameters
     ----------
@@ -43,16 +45,18 @@ class SharedKernel:
     def __init__(self, seen: Any, gamma: float) -> None:
         self.seen = seen
         self.gamma = gamma
-        self._last: tuple[Floats, Floats] | None = None
+        self._last: tuple[tuple[Floats, Floats], ...] | None = None
 
     def __call__(self, signatures: Any) -> Floats:
         """Kernel of shape (n_classes, n_seen)."""
         rows = side_by_side(signatures)
-        last = self._last  # read once: another thread may replace it
-        if last is None or not np.array_equal(last[0], rows):
-            last = rows, rbf_similarity(signatures, self.seen, gamma=self.gamma)
-            self._last = last
-        return last[1]
+        latest = self._last or ()  # read once: another thread may replace it
+        for known, kernel in latest:
+            if np.array_equal(known, rows):
+                return kernel
+        kernel = rbf_similarity(signatures, self.seen, gamma=self.gamma)
+        self._last = (*latest[-1:], (rows, kernel))
+        return kernel
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_last": None}

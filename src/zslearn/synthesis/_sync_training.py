@@ -89,7 +89,7 @@ class SynCProblem:
     def __init__(self, training: Training, model: Any) -> None:
         self.rng = check_random_state(model.random_state)
         self.rows = TrainingRows(
-            training.X, training.y, training.n_seen, sample_weight=training.weights
+            training.X_or_rows, training.y, training.n_seen, sample_weight=training.weights
         )
         self.signatures: Signatures = training.signatures
         self.phantoms, self.start = self._first_phantoms(training, model)

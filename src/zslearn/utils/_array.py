@@ -104,8 +104,20 @@ def unit_rows(x: Array) -> Array:
     Rows are divided by their largest entry first, so that neither the squares of large entries
     overflow nor those of small ones vanish.
     """
+    return _scaled(x)[0]
+
+
+def row_lengths(x: Array) -> tuple[Array, Array]:
+    """What :func:`unit_rows` divides rows by, one after the other, as columns."""
+    return _scaled(x)[1:]
+
+
+def _scaled(x: Array) -> tuple[Array, Array, Array]:
+    """Rows of unit norm, their largest entries, and their norms in units of these."""
     xp = compat.array_namespace(x)
     largest = xp.max(xp.abs(x), axis=1, keepdims=True)
-    x = x / xp.where(largest > 0, largest, xp.ones_like(largest))
+    largest = xp.where(largest > 0, largest, xp.ones_like(largest))
+    x = x / largest
     norm = xp.sqrt(xp.sum(x * x, axis=1, keepdims=True))
-    return x / xp.where(norm > 0, norm, xp.ones_like(norm))
+    norm = xp.where(norm > 0, norm, xp.ones_like(norm))
+    return x / norm, largest, norm
