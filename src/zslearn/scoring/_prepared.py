@@ -79,8 +79,10 @@ class PreparedRows:
 
     def _prepared(self, which: slice | NDArray[np.intp]) -> Array:
         """Some rows of the source."""
-        sliced = isinstance(which, slice)
-        block = self.source[which, :] if sliced else take_rows(self.source, which)
+        if isinstance(which, slice):
+            block = self.source[which, :]
+        else:
+            block = take_rows(self.source, which)
         if self._lengths is not None:
             largest, norm = self._lengths
             block = floating(block) / largest[which]
