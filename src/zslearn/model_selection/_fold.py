@@ -260,9 +260,10 @@ class Validation:
         if not self.is_unseen.all():
             scores = scores[self.is_unseen]
         right = scores.argmax(axis=1) == self._true
-        shares = np.bincount(self._true, weights=right)[self._counts > 0]
-        shares /= self._counts[self._counts > 0]
-        found = {"accuracy": float(shares.mean()), TIED: _tied(scores)}
+        hits: Floats = np.bincount(self._true, weights=right)
+        tested = self._counts > 0
+        accuracy = float((hits[tested] / self._counts[tested]).mean())
+        found = {"accuracy": accuracy, TIED: _tied(scores)}
         if with_temperature:
             found["temperature"] = best_temperature(scores, self._true)
         return found
