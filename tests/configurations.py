@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, Options
 from sklearn.utils.validation import has_fit_parameter
 
 from estimators import SETTINGS, all_estimators
@@ -116,14 +116,15 @@ def random_value(rng: np.random.Generator, parameter: str, constraints: list[Any
         return bool(rng.integers(2))
     if constraint == "random_state":
         return int(rng.integers(100))
-    if isinstance(constraint, StrOptions):
-        return str(rng.choice(sorted(constraint.options)))
+    if isinstance(constraint, Options):
+        # Those of StrOptions, too.
+        return sorted(constraint.options)[rng.integers(len(constraint.options))]
     return _random_number(rng, constraint)
 
 
 def _is_usable(constraint: Any) -> bool:
     return constraint in (None, "boolean", "random_state") or isinstance(
-        constraint, (Interval, StrOptions)
+        constraint, (Interval, Options)
     )
 
 

@@ -137,7 +137,10 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
     "WeightedViews": [{"estimator": ESZSL()}, {"estimator": SynC()}],
     "GCNZ": [_GCNZ, {**_GCNZ, "targets": "mean", "graph": "all", "feature_norm": None}],
     "SGCN": [_TWO_LAYERS, {**_TWO_LAYERS, "targets": "struct"}],
-    "DGP": [_TWO_LAYERS, {**_TWO_LAYERS, "hierarchy": "cluster", "targets": "cs"}],
+    "DGP": [
+        _TWO_LAYERS,
+        {**_TWO_LAYERS, "dropout": 0.0, "hierarchy": "cluster", "targets": "cs"},
+    ],
     "CalibratedStacking": [
         {"estimator": ESZSL()},
         {"estimator": ESZSL(), "bias": 0.1},

@@ -326,7 +326,7 @@ def test_hierarchies_of_all_forms_agree(problem):
         np.testing.assert_array_equal(other, scores[0])
 
 
-@pytest.mark.filterwarnings("ignore:1 classes have the signature")
+@pytest.mark.filterwarnings("ignore:1 class has the signature")
 def test_class_outside_the_hierarchy_stands_beside_its_nearest(problem):
     pairs, signatures, X, y = problem
     model = _quick(hierarchy=pairs).fit(X, y, signatures=signatures)

@@ -155,7 +155,7 @@ def test_refusals_are_shown(open_page, tmp_path):
     tab.get_by_role("button", name="Add the class").click()
     tab.get_by_text("Every attribute is 0").wait_for()
     tab.get_by_label("Begin with a copy of").fill("red")
-    tab.wait_for_function("document.querySelector('#attribute-3').value > 0")
+    sync_api.expect(tab.locator("#attribute-3")).not_to_have_value("0")
     tab.get_by_role("button", name="Add the class").click()
     tab.get_by_text("There is a class 'red' already").wait_for()
 
@@ -221,7 +221,7 @@ def test_a_model_of_features_says_so(open_page, problem, tmp_path):
     assert not tab.locator("#drop").is_visible()
     tab.get_by_label("Name").fill("new")
     tab.get_by_label("Begin with a copy of").fill("class 01")
-    tab.wait_for_function("document.querySelector('#attribute-0').value != 0")
+    sync_api.expect(tab.locator("#attribute-0")).not_to_have_value("0")
     tab.get_by_role("button", name="Add the class").click()
     tab.get_by_text("Added new.").wait_for()
 

@@ -312,9 +312,10 @@ class SignatureTable:
         for label, key in zip(self.labels.tolist(), keys, strict=True):
             if first.setdefault(key, label) != label:
                 twins.append((first[key], label))
+        have = "class has" if len(twins) == 1 else "classes have"
         warn_user(
-            f"{len(twins)} classes have the signature of another one once their length is "
-            f"taken out, and cannot be told from it: {name_some(twins)}."
+            f"{len(twins)} {have} the signature of another one once lengths are taken out, and "
+            f"cannot be told from it: {name_some(twins)}."
         )
 
     def scales(self, rows: NDArray[np.intp] | slice) -> tuple[float, ...]:
