@@ -260,8 +260,8 @@ class Validation:
         if not self.is_unseen.all():
             scores = scores[self.is_unseen]
         right = scores.argmax(axis=1) == self._true
-        hits: Floats = np.bincount(self._true, weights=right)
         tested = self._counts > 0
+        hits = np.bincount(self._true[right], minlength=len(self._counts))
         accuracy = float((hits[tested] / self._counts[tested]).mean())
         found = {"accuracy": accuracy, TIED: _tied(scores)}
         if with_temperature:
