@@ -152,13 +152,14 @@ def test_names_of_classes_stay_text(open_page):
     assert any("\\u202eright to left\\ud800" in name for name in shown)
     for name in HOSTILE[:6]:
         tab.locator("#classes .tile .name").get_by_text(name, exact=True).click()
-        assert tab.locator("h1").inner_text() == name
+        # The page changes a moment after the click.
+        sync_api.expect(tab.locator("h1")).to_have_text(name)
         assert tab.locator(".examples img").count() == 1
         assert tab.locator("main script, main img[onerror]").count() == 0
         tab.reload()
-        assert tab.locator("h1").inner_text() == name
+        sync_api.expect(tab.locator("h1")).to_have_text(name)
         tab.locator(".crumb a").click()
-        assert tab.locator("#classes").count() == 1
+        sync_api.expect(tab.locator("#classes")).to_have_count(1)
 
 
 def test_the_policy_refuses_other_programs_and_servers(browser, page_file):
