@@ -184,7 +184,7 @@ def test_pages_of_methods(open_page):
     link = tab.locator(f"{TABLE} tbody a").first
     name = link.inner_text().strip()
     link.click()
-    assert tab.locator("h1").inner_text().strip() == name
+    sync_api.expect(tab.locator("h1")).to_have_text(name)
     assert tab.evaluate("document.activeElement.tagName") == "H1"
     chosen = tab.locator(".heat .chosen")
     assert chosen.count() == 1
