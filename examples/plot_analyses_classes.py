@@ -18,7 +18,7 @@ from tempfile import mkdtemp
 
 from sklearn.decomposition import PCA
 
-from zslearn.datasets import ZeroShotDataset, load_glyphs
+from zslearn.datasets import load_glyphs
 from zslearn.experiments.analyses import (
     DistanceDisplay,
     IdealDisplay,
@@ -31,16 +31,7 @@ from zslearn.experiments.analyses import (
 
 letters = with_fewer_seen(load_glyphs(), 60, seed=0)
 components = PCA(100, random_state=0).fit(letters.X_train)
-data = ZeroShotDataset(
-    components.transform(letters.X),
-    letters.y,
-    letters.signatures,
-    letters.splits,
-    split="ns",
-    name="glyphs",
-    features="100 components",
-    images=letters.images,
-)
+data = letters.with_features(components.transform(letters.X), "100 components")
 out = mkdtemp()
 frame = analyze_per_class(data, out, methods="Gaussian EXEM")
 columns = ["class", "accuracy", "taken_for", "share", "differ_in", "nearest"]

@@ -18,7 +18,7 @@ from tempfile import mkdtemp
 import matplotlib.pyplot as plt
 from sklearn.decomposition import PCA
 
-from zslearn.datasets import ZeroShotDataset, load_glyphs
+from zslearn.datasets import load_glyphs
 from zslearn.experiments import Protocol
 from zslearn.experiments.analyses import (
     CurvesDisplay,
@@ -31,15 +31,7 @@ from zslearn.experiments.analyses import (
 
 letters = load_glyphs()
 components = PCA(100, random_state=0).fit(letters.X_train)
-data = ZeroShotDataset(
-    components.transform(letters.X),
-    letters.y,
-    letters.signatures,
-    letters.splits,
-    split="ns",
-    name="glyphs",
-    features="100 components",
-)
+data = letters.with_features(components.transform(letters.X), "100 components")
 out = mkdtemp()
 frame = analyze_curves(data, out, methods=["ESZSL", "EXEM (1NN)", "Gaussian EXEM"])
 _, axes = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")

@@ -15,7 +15,7 @@ from tempfile import mkdtemp
 
 from sklearn.decomposition import PCA
 
-from zslearn.datasets import ZeroShotDataset, load_glyphs
+from zslearn.datasets import load_glyphs
 from zslearn.experiments.analyses import (
     SeenClassesDisplay,
     analyze_seen_classes,
@@ -24,15 +24,7 @@ from zslearn.experiments.analyses import (
 
 letters = load_glyphs()
 components = PCA(100, random_state=0).fit(letters.X_train)
-data = ZeroShotDataset(
-    components.transform(letters.X),
-    letters.y,
-    letters.signatures,
-    letters.splits,
-    split="ns",
-    name="glyphs",
-    features="100 components",
-)
+data = letters.with_features(components.transform(letters.X), "100 components")
 methods = ["ESZSL", "EXEM (1NN)", "EXEM (ESZSL)", "Gaussian EXEM"]
 frame = analyze_seen_classes(data, mkdtemp(), methods=methods, seeds=[0, 1])
 print(summarize_analysis(frame).to_string())

@@ -22,7 +22,7 @@ from tempfile import mkdtemp
 import matplotlib.pyplot as plt
 from sklearn.decomposition import PCA
 
-from zslearn.datasets import ZeroShotDataset, load_glyphs
+from zslearn.datasets import load_glyphs
 from zslearn.experiments.analyses import (
     ComponentsDisplay,
     PenaltiesDisplay,
@@ -36,15 +36,7 @@ from zslearn.experiments.analyses import (
 
 letters = with_fewer_seen(load_glyphs(), 60, seed=0)
 components = PCA(100, random_state=0).fit(letters.X_train)
-data = ZeroShotDataset(
-    components.transform(letters.X),
-    letters.y,
-    letters.signatures,
-    letters.splits,
-    split="ns",
-    name="glyphs",
-    features="100 components",
-)
+data = letters.with_features(components.transform(letters.X), "100 components")
 out = mkdtemp()
 shares = [0.2, 0.4, 0.6, 0.8, 1.0, 1.4]
 _, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")

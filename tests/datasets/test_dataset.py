@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zslearn.datasets import ClassSplit, ZeroShotDataset
+from zslearn.datasets import ClassSplit, ZeroShotDataset, make_zero_shot
 
 LABELS = ["ant", "bee", "cat", "dog"]
 
@@ -357,3 +357,14 @@ def test_leaks_are_refused(problem, part, move):
         split["test_unseen"] = split["test_unseen"][1:]
     with pytest.raises(ValueError, match=r"listed as unseen|share 1 samples|empty"):
         dataset_of(y, split)
+
+
+def test_other_features_of_the_same_samples():
+    data = make_zero_shot(random_state=0)
+    other = data.with_features(data.X[:, :3], "three")
+    np.testing.assert_array_equal(other.X_test_unseen, data.X_test_unseen[:, :3])
+    assert (other.features, other.name, other.split) == ("three", data.name, data.split)
+    assert other.y is data.y
+    assert other.signatures is data.signatures
+    with pytest.raises(ValueError, match=data.name):
+        data.with_features(data.X[1:], "one short")

@@ -187,6 +187,40 @@ class ZeroShotDataset:
         object.__setattr__(other, "signatures", signatures)
         return other
 
+    def with_features(self, X: ArrayLike | Array, features: str) -> ZeroShotDataset:
+        """Return the same samples with other features, such as their principal components.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            One row for each sample here, in the same order.
+        features : str
+            Name of these features.
+
+        Returns
+        -------
+        ZeroShotDataset
+            It shares every other array with this one.
+
+        Examples
+        --------
+        >>> from zslearn.datasets import make_zero_shot
+        >>> data = make_zero_shot(random_state=0)
+        >>> data.with_features(data.X[:, :5], "the first five").X_train.shape[1]
+        5
+        """
+        return ZeroShotDataset(
+            X,
+            self.y,
+            self.signatures,
+            self.splits,
+            self.split,
+            self.name,
+            features,
+            images=self.images,
+            semantic=self.semantic,
+        )
+
     def features_from(self, table: Any) -> NDArray[Any]:
         """Take the features of further samples from a table, by the names of its columns.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -199,15 +199,15 @@ def tune_whitened(
         Of the best shrinkage, which stands in its `best_params_` as "whiten"; of equal ones the
         first.
     """
-    best: ZeroShotSearchCV | None = None
-    for shrinkage in WHITENING:
-        of_shrinkage = options.under(f"whiten-{shrinkage}")
-        search = tune(clone(estimator).set_params(whiten=shrinkage), data, of_shrinkage)
-        search.best_params_ = {"whiten": shrinkage, **search.best_params_}
-        if best is None or search.best_score_ > best.best_score_:
-            best = search
-    assert best is not None
-    return best
+
+    def searches() -> Iterator[ZeroShotSearchCV]:
+        for shrinkage in WHITENING:
+            whitened = clone(estimator).set_params(whiten=shrinkage)
+            search = tune(whitened, data, options.under(f"whiten-{shrinkage}"))
+            search.best_params_ = {"whiten": shrinkage, **search.best_params_}
+            yield search
+
+    return _best_of(searches())
 
 
 def tune_on_means(
@@ -331,21 +331,17 @@ def tune_with_views(
     """
     if not isinstance(data.signatures, MultiSignatures):
         return tune(estimator, data, options)
-    best: ZeroShotSearchCV | None = None
-    n_read, seconds = 0, 0.0
-    for weights in simplex_lattice(len(data.signatures.views)):
-        name = "-".join(f"{weight:.2f}" for weight in weights)
-        of_weights = options.under(name)
-        weighed = data.with_signatures(data.signatures.with_weights(weights))
-        search = tune(clone(estimator), weighed, of_weights)
-        search.best_params_ = {"weights": weights, **search.best_params_}
-        n_read += search.n_read_fits_
-        seconds += search.reused_time_
-        if best is None or search.best_score_ > best.best_score_:
-            best = search
-    assert best is not None
-    best.n_read_fits_, best.reused_time_ = n_read, seconds
-    return best
+    views = data.signatures
+
+    def searches() -> Iterator[ZeroShotSearchCV]:
+        for weights in simplex_lattice(len(views.views)):
+            weighed = data.with_signatures(views.with_weights(weights))
+            name = "-".join(f"{weight:.2f}" for weight in weights)
+            search = tune(clone(estimator), weighed, options.under(name))
+            search.best_params_ = {"weights": weights, **search.best_params_}
+            yield search
+
+    return _best_of(searches())
 
 
 def simplex_lattice(n_views: int) -> list[tuple[float, ...]]:
@@ -375,6 +371,20 @@ def simplex_lattice(n_views: int) -> list[tuple[float, ...]]:
 
 def _fit(search: ZeroShotSearchCV, data: ZeroShotDataset) -> ZeroShotSearchCV:
     return search.fit(data.X_train, data.y_train, signatures=data.signatures)
+
+
+def _best_of(searches: Iterable[ZeroShotSearchCV]) -> ZeroShotSearchCV:
+    """The search with the best score, of equal ones the first, with what all of them reused."""
+    best: ZeroShotSearchCV | None = None
+    n_read, seconds = 0, 0.0
+    for search in searches:
+        n_read += search.n_read_fits_
+        seconds += search.reused_time_
+        if best is None or search.best_score_ > best.best_score_:
+            best = search
+    assert best is not None
+    best.n_read_fits_, best.reused_time_ = n_read, seconds
+    return best
 
 
 def _joined(first: ZeroShotSearchCV, second: ZeroShotSearchCV) -> ZeroShotSearchCV:
