@@ -112,7 +112,7 @@ class CADAVAE(ZeroShotClassifier):
         Latents of training images.
     latent_seed_ : int
         Decides the latents, whenever classes are described.
-    loss_curve_ : ndarray of shape (n_iter_,)
+    loss_curve_ : ndarray of shape (n_epochs,)
         Mean loss of each epoch.
     n_iter_ : int
         Epochs.

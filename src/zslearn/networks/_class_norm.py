@@ -173,7 +173,7 @@ class ClassNorm(ZeroShotClassifier):
         Running mean and variance of the units of the second layer, before and after its ReLU.
     rectify_ : bool
         Whether prototypes pass through a ReLU.
-    loss_curve_ : ndarray of shape (n_iter_,)
+    loss_curve_ : ndarray of shape (n_epochs,)
         Mean loss of each epoch.
     n_iter_ : int
         Epochs.
