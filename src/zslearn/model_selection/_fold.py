@@ -259,6 +259,7 @@ class Validation:
         scores = to_numpy(scorer.scores(rows, self.unseen))
         if not self.is_unseen.all():
             scores = scores[self.is_unseen]
+        # As `per_class_accuracy`, which would encode the labels again for each setting.
         right = scores.argmax(axis=1) == self._true
         tested = self._counts > 0
         hits = np.bincount(self._true[right], minlength=len(self._counts))

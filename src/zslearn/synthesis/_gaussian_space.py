@@ -29,6 +29,7 @@ import scipy.linalg
 from zslearn.base import Training
 from zslearn.synthesis._exemplars import ExemplarSpaces
 from zslearn.synthesis._statistics import ClassStatistics
+from zslearn.synthesis._whitening import within_spectrum
 from zslearn.utils import Array, Floats, InputWarning, move_like, unit_rows, warn_user
 
 # Variances and singular values that are a smaller share of the largest are rounding error.
@@ -132,15 +133,8 @@ class WhitenedSpaces:
         self.space = cache(self._space)
 
     def _decomposed(self, width: int | None) -> tuple[Floats, Floats]:
-        """Eigenvalues and eigenvectors of the pooled covariance along the components."""
-        statistics = self.statistics
-        components = self._projections.projection(width).components
-        scatter = statistics.scatter
-        if components is not None:
-            scatter = components @ scatter @ components.T
-        freedom = float(statistics.sizes.sum()) - len(statistics.classes)
-        values, vectors = scipy.linalg.eigh((scatter + scatter.T) / (2 * max(freedom, 1.0)))
-        return np.maximum(values, 0.0), vectors
+        """The spectrum within classes along the components."""
+        return within_spectrum(self.statistics, self._projections.projection(width).components)
 
     def _space(self, width: int | None, shrinkage: float, common_norm: bool) -> WhitenedSpace:
         projection = self._projections.projection(width)

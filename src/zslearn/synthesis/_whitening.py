@@ -23,6 +23,31 @@ from zslearn.utils import Array, Floats, move_like, saved_part, unit_rows
 _ROUNDING = 1e-12
 
 
+def within_spectrum(
+    statistics: ClassStatistics, components: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """Eigenvalues and eigenvectors of the pooled covariance within classes.
+
+    Parameters
+    ----------
+    statistics : ClassStatistics
+        Of prepared features.
+    components : ndarray of shape (n_components, n_features), optional
+        Directions along which the covariance is taken; by default those of the features.
+
+    Returns
+    -------
+    values, vectors : ndarray
+        Ascending; none is negative.
+    """
+    scatter = statistics.scatter
+    if components is not None:
+        scatter = components @ scatter @ components.T
+    freedom = max(float(statistics.sizes.sum()) - len(statistics.classes), 1.0)
+    values, vectors = scipy.linalg.eigh((scatter + scatter.T) / (2 * freedom))
+    return np.maximum(values, 0.0), vectors
+
+
 @saved_part
 @dataclass(frozen=True, eq=False)
 class Whitening:
@@ -55,11 +80,7 @@ class Whitening:
         Whitening
             The map.
         """
-        freedom = max(float(statistics.sizes.sum()) - len(statistics.classes), 1.0)
-        values, vectors = scipy.linalg.eigh(
-            (statistics.scatter + statistics.scatter.T) / (2 * freedom)
-        )
-        values = np.maximum(values, 0.0)
+        values, vectors = within_spectrum(statistics)
         # Without any deviation all directions count alike.
         mean = float(values.mean()) or 1.0
         shrunk = (1 - shrinkage) * values + shrinkage * mean
