@@ -356,14 +356,16 @@ class ZeroShotClassifier(Describing, ZeroShotPredictor):
         prepared.check()
         return prepared
 
-    def _describe(self, table: SignatureTable) -> None:
+    def _describe(self, table: SignatureTable, described: Any = None) -> None:
         """Synthesize every class of the table, then take it over as what is described.
 
         All classes are made together, so that the order in which they were described, at fit or
-        later, cannot show in the last digit.
+        later, cannot show in the last digit. Whoever has the normalised signatures already, and has
+        warned of twins among them, gives them as `described`.
         """
-        described = table.normalized(self.signature_scale_, keep_views=self.keep_views)
-        table.warn_of_twins(described)
+        if described is None:
+            described = table.normalized(self.signature_scale_, keep_views=self.keep_views)
+            table.warn_of_twins(described)
         parameters = self.synthesize(described, table.labels)
         xp = compat.array_namespace(parameters)
         flat = xp.reshape(parameters, (parameters.shape[0], -1))

@@ -60,6 +60,9 @@ def _fit_group(
     training = first._begin(X, y, signatures, sample_weight)
     for variant in group.values():
         variant._begin_with(training)
+    # The same for all of them.
+    described = training.every_signature()
+    training.table.warn_of_twins(described)
     positions = {id(variant): index for index, variant in group.items()}
     blank = {id(variant): dict(vars(variant)) for variant in group.values()}
     with numerical_failures_named(type(first)):
@@ -69,7 +72,7 @@ def _fit_group(
             model = copy.copy(variant)
             # What was learned goes with the copy: whoever holds the variant holds no model.
             variant.__dict__ = blank[id(variant)]
-            model._describe(training.table)
+            model._describe(training.table, described)
             yield positions.pop(id(variant)), model
             del model
     if positions:

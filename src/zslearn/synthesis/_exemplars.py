@@ -88,11 +88,13 @@ class Projection:
     exemplars: Floats
 
     @classmethod
-    def of(cls, statistics: ClassStatistics, n_components: int | None) -> Projection:
-        """Learn from statistics of the samples."""
+    def of(
+        cls, statistics: ClassStatistics, n_components: int | None, like: Array = None
+    ) -> Projection:
+        """Learn from statistics of the samples; beside `like` where it lies on a device."""
         if n_components is None:
             return cls(np.zeros(statistics.n_features), None, statistics.means)
-        components, _ = statistics.principal_components(n_components)
+        components, _ = statistics.principal_components(n_components, like=like)
         mean = statistics.mean
         return cls(mean, components, (statistics.means - mean) @ components.T)
 
@@ -135,7 +137,8 @@ class ExemplarSpaces:
         self.statistics = statistics
         numbers = [width for width in widths if width is not None]
         # The first components of a wider projection are the narrower one: the widest serves all.
-        self._widest = Projection.of(statistics, max(numbers)) if numbers else None
+        rows = getattr(training.rows, "source", None)
+        self._widest = Projection.of(statistics, max(numbers), rows) if numbers else None
         self._whole = Projection.of(statistics, None)
         # Methods that are called with few arguments; the same object comes for the same width.
         self.projection = cache(self._projection)
