@@ -237,14 +237,13 @@ class _Grid:
             sizes[unit] = self._sizes(self.coef[rows, :])
         for unit in wanted.tolist():
             C, budget = self.C[unit], self.budget[unit]
-            for other in solved[self.kernel[solved] == self.kernel[unit]].tolist():
-                used, largest = sizes[other]
-                if self.C[other] == C:
-                    holds = used <= (1 - _CLEAR) * min(budget, self.budget[other])
-                elif np.isclose(self.budget[other], budget, rtol=1e-14):
-                    holds = largest <= (1 - _CLEAR) * min(C, self.C[other])
-                else:
-                    continue
+            neighbours = solved[self.kernel[solved] == self.kernel[unit]]
+            for other in neighbours[self.C[neighbours] == C].tolist():
+                holds = sizes[other][0] <= (1 - _CLEAR) * min(budget, self.budget[other])
+                source[unit, holds] = other * self.n_targets + targets[holds]
+            same = np.abs(self.budget[neighbours] - budget) <= 1e-14 * budget
+            for other in neighbours[same].tolist():
+                holds = sizes[other][1] <= (1 - _CLEAR) * min(C, self.C[other])
                 source[unit, holds] = other * self.n_targets + targets[holds]
         return source.ravel()
 
