@@ -14,6 +14,7 @@ import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
+from zslearn.base import ZeroShotClassifier
 from zslearn.calibration import Fold, some_rows, spread
 from zslearn.metrics import ausuc, best_harmonic_mean
 from zslearn.model_selection._checkpoint import Checkpoint
@@ -194,7 +195,7 @@ class FoldTask:
             self.y[train],
             signatures=self.table.as_user(),
             settings=[self.settings[i] for i in left],
-            **({} if self.weights is None else {"sample_weight": self.weights[train]}),
+            **self._options(train, validation),
         )
         for position, model in fitted:
             is_fitted = time.perf_counter()
@@ -203,6 +204,18 @@ class FoldTask:
             self.checkpoint.add(left[position], found | dict(zip(TIMES, times, strict=True)))
             advance(1)
             start = time.perf_counter()
+
+    def _options(self, train: NDArray[np.intp], validation: Validation) -> dict[str, Any]:
+        """What a fit is told beside its samples: their weights, and what need not be described."""
+        options: dict[str, Any] = {}
+        if self.weights is not None:
+            options["sample_weight"] = self.weights[train]
+        # Accuracy among the classes left out asks for no others; a function of the user's may.
+        only_accuracy = dict(self.scorers) == {"accuracy": None}
+        only_accuracy &= set(self.names) <= {"accuracy", "temperature"}
+        if only_accuracy and isinstance(self.estimator, ZeroShotClassifier):
+            options["classes"] = validation.unseen
+        return options
 
 
 class Validation:

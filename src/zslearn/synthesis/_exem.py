@@ -292,6 +292,11 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
         return self.estimator is None and self.whiten is None
 
     @property
+    def describes_each_alone(self) -> bool:  # type: ignore[override]
+        """Whether the exemplar of a class is all that is made of it."""
+        return self.estimator is None
+
+    @property
     def score_function(self) -> ScoreFunction:  # type: ignore[override]
         """The negative distance, or the score of the inner method."""
         return self.class_scorer_.score
