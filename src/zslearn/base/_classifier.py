@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import array_api_compat as compat
 import numpy as np
@@ -14,7 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from zslearn.base._describing import Describing
+from zslearn.base._describing import Describing, _Described
 from zslearn.base._extremes import numerical_failures_named, refuse_extreme_parameters
 from zslearn.base._locks import lock_of
 from zslearn.base._predictor import ZeroShotPredictor
@@ -31,7 +31,7 @@ from zslearn.scoring import (
     ScoreFunction,
 )
 from zslearn.signatures import SignatureTable
-from zslearn.utils import Array, checks_parameters, name_some, saved_part, to_numpy, warn_once
+from zslearn.utils import Array, checks_parameters, name_some, to_numpy, warn_once
 
 
 class ZeroShotClassifier(Describing, ZeroShotPredictor):
@@ -67,6 +67,8 @@ class ZeroShotClassifier(Describing, ZeroShotPredictor):
     #: Whether `_fit` asks no more of `training.X` than class_moments, class_means and class_squares
     #: of :mod:`zslearn.solvers` give: then `fit` also takes features on disk, and dask arrays.
     learns_from_sums: bool = False
+    #: Whether `synthesize` makes each class of its own signature alone, whatever others there are.
+    describes_each_alone: bool = False
     #: Grids by name, "paper" and "fast": hyper-parameter → values, or a list of such mappings, one
     #: after the other. The first hyper-parameter changes slowest; of equally good settings a search
     #: takes the first.
@@ -245,6 +247,7 @@ class ZeroShotClassifier(Describing, ZeroShotPredictor):
         signatures: Any = None,
         settings: Sequence[Mapping[str, Any]],
         sample_weight: Any = None,
+        classes: Any = None,
     ) -> Iterator[tuple[int, Self]]:
         """Fit once for each setting of the hyper-parameters, sharing what they have in common.
 
@@ -260,6 +263,9 @@ class ZeroShotClassifier(Describing, ZeroShotPredictor):
             Hyper-parameters by name; those not named are as they are here.
         sample_weight : array-like of shape (n_samples,), optional
             How much each sample counts, for a method whose `fit` takes it.
+        classes : array-like of labels, optional
+            Classes that need be described, by default all with a signature; a method that does not
+            make each class alone describes all.
 
         Yields
         ------
@@ -269,7 +275,9 @@ class ZeroShotClassifier(Describing, ZeroShotPredictor):
             Fitted under that setting.
         """
         variants = [with_setting(self, setting) for setting in settings]
-        yield from fit_together(variants, X, y, signatures=signatures, sample_weight=sample_weight)
+        yield from fit_together(
+            variants, X, y, signatures=signatures, sample_weight=sample_weight, classes=classes
+        )
 
     def __sklearn_tags__(self) -> Tags:
         """Tell scikit-learn that non-finite features are replaced unless `feature_norm=None`."""
@@ -356,14 +364,16 @@ class ZeroShotClassifier(Describing, ZeroShotPredictor):
         prepared.check()
         return prepared
 
-    def _describe(self, table: SignatureTable) -> None:
+    def _describe(self, table: SignatureTable, described: Any = None) -> None:
         """Synthesize every class of the table, then take it over as what is described.
 
         All classes are made together, so that the order in which they were described, at fit or
-        later, cannot show in the last digit.
+        later, cannot show in the last digit. Whoever has the normalised signatures already, and has
+        warned of twins among them, gives them as `described`.
         """
-        described = table.normalized(self.signature_scale_, keep_views=self.keep_views)
-        table.warn_of_twins(described)
+        if described is None:
+            described = table.normalized(self.signature_scale_, keep_views=self.keep_views)
+            table.warn_of_twins(described)
         parameters = self.synthesize(described, table.labels)
         xp = compat.array_namespace(parameters)
         flat = xp.reshape(parameters, (parameters.shape[0], -1))
@@ -386,11 +396,3 @@ class ZeroShotClassifier(Describing, ZeroShotPredictor):
         """The scorer of described classes."""
         embedding = Embedding(self.embed, (self.feature_norm,))
         return ClassScorer(labels, parameters, embedding, self.score_function)
-
-
-@saved_part
-class _Described(NamedTuple):
-    """Classes and their parameters, replaced together."""
-
-    table: SignatureTable
-    parameters: Array

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from sklearn.utils.validation import check_is_fitted
 
 from zslearn.signatures import SignatureTable
-from zslearn.utils import Floats
+from zslearn.utils import Array, Floats, saved_part
+
+
+@saved_part
+class _Described(NamedTuple):
+    """Classes and their parameters, replaced together."""
+
+    table: SignatureTable
+    parameters: Array
 
 
 class Describing:

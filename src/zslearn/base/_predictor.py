@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from types import FunctionType
 from typing import Any, ClassVar, Self
 
@@ -272,6 +273,12 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
     def _has_temperature(self) -> bool:
         """Whether there are probabilities; a wrapper says so."""
         return False
+
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        # A grid asks several times for each of its settings, and each time a signature is read.
+        return list(super()._get_param_names())
 
     @contextmanager
     def _anew(self) -> Iterator[Self]:

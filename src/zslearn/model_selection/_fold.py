@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
+from zslearn.base import ZeroShotClassifier
 from zslearn.calibration import Fold, some_rows, spread
 from zslearn.metrics import ausuc, best_harmonic_mean
 from zslearn.model_selection._checkpoint import Checkpoint
@@ -20,10 +22,12 @@ from zslearn.pipeline import ZeroShotPipeline
 from zslearn.scoring import ClassScorer, EmbeddedRows, best_temperature
 from zslearn.signatures import SignatureTable
 from zslearn.utils import (
+    Array,
     Floats,
     InputWarning,
     end_with_parent,
     keeping_fits,
+    on_device,
     take_rows,
     threads_for,
     to_numpy,
@@ -191,7 +195,7 @@ class FoldTask:
             self.y[train],
             signatures=self.table.as_user(),
             settings=[self.settings[i] for i in left],
-            **({} if self.weights is None else {"sample_weight": self.weights[train]}),
+            **self._options(train, validation),
         )
         for position, model in fitted:
             is_fitted = time.perf_counter()
@@ -200,6 +204,18 @@ class FoldTask:
             self.checkpoint.add(left[position], found | dict(zip(TIMES, times, strict=True)))
             advance(1)
             start = time.perf_counter()
+
+    def _options(self, train: NDArray[np.intp], validation: Validation) -> dict[str, Any]:
+        """What a fit is told beside its samples: their weights, and what need not be described."""
+        options: dict[str, Any] = {}
+        if self.weights is not None:
+            options["sample_weight"] = self.weights[train]
+        # Accuracy among the classes left out asks for no others; a function of the user's may.
+        only_accuracy = dict(self.scorers) == {"accuracy": None}
+        only_accuracy &= set(self.names) <= {"accuracy", "temperature"}
+        if only_accuracy and isinstance(self.estimator, ZeroShotClassifier):
+            options["classes"] = validation.unseen
+        return options
 
 
 class Validation:
@@ -256,17 +272,18 @@ class Validation:
         self, rows: EmbeddedRows, scorer: ClassScorer, with_temperature: bool
     ) -> dict[str, float]:
         """Per-class accuracy on the classes left out, among these, and the best temperature."""
-        scores = to_numpy(scorer.scores(rows, self.unseen))
+        scores = scorer.scores(rows, self.unseen)
         if not self.is_unseen.all():
-            scores = scores[self.is_unseen]
+            scores = take_rows(scores, np.flatnonzero(self.is_unseen))
         # As `per_class_accuracy`, which would encode the labels again for each setting.
-        right = scores.argmax(axis=1) == self._true
+        best, tied = _best_and_tied(scores)
+        right = best == self._true
         tested = self._counts > 0
         hits = np.bincount(self._true[right], minlength=len(self._counts))
         accuracy = float((hits[tested] / self._counts[tested]).mean())
-        found = {"accuracy": accuracy, TIED: _tied(scores)}
+        found = {"accuracy": accuracy, TIED: tied}
         if with_temperature:
-            found["temperature"] = best_temperature(scores, self._true)
+            found["temperature"] = best_temperature(to_numpy(scores), self._true)
         return found
 
     def _generalized(
@@ -322,6 +339,23 @@ class _Images:
         if self._transformed is None or self._transformed[0] is not transformers:
             self._transformed = transformers, EmbeddedRows(model.transform_rows(self._X))
         return self._transformed[1], model.steps[-1][1].class_scorer_
+
+
+def _best_and_tied(scores: Array) -> tuple[NDArray[np.intp], float]:
+    """Position of the best class of each image, of equal ones the first; and :func:`_tied`.
+
+    Scores on a device stay there: to bring them all to the host takes longer than to make them.
+    """
+    if not on_device(scores):
+        scores = to_numpy(scores)
+        return scores.argmax(axis=1), _tied(scores)
+    xp = compat.array_namespace(scores)
+    highest, lowest = xp.max(scores, axis=1, keepdims=True), xp.min(scores, axis=1)
+    places = xp.arange(scores.shape[1], device=compat.device(scores))[None, :]
+    best = xp.min(xp.where(scores == highest, places, scores.shape[1]), axis=1)
+    largest = xp.max(xp.abs(xp.stack([highest[:, 0], lowest])))
+    alike = xp.all(highest[:, 0] - lowest <= 4 * xp.finfo(scores.dtype).eps * largest)
+    return to_numpy(best), float(scores.shape[1] > 1 and bool(alike))
 
 
 def _tied(scores: Floats) -> float:

@@ -262,12 +262,13 @@ class GeneratedFeatures(ZeroShotClassifier):
 
     # A zero-shot method embeds anew whenever it is fitted: it is described with the classes.
 
-    def _describe(self, table: SignatureTable) -> None:
+    def _describe(self, table: SignatureTable, described: Any = None) -> None:
         if not self._learns_a_method():
-            super()._describe(table)
+            super()._describe(table, described)
             return
-        described: Any = table.normalized(self.signature_scale_, keep_views=self.keep_views)
-        table.warn_of_twins(described)
+        if described is None:
+            described = table.normalized(self.signature_scale_, keep_views=self.keep_views)
+            table.warn_of_twins(described)
         fitted: list[Any] = []
         self.synthesize(described, table.labels, fitted=fitted)
         self._described = _DescribedByMethod(table, fitted[0])

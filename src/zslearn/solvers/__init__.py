@@ -19,6 +19,7 @@ from zslearn.solvers._multiclass_svm import (
     train_multiclass_svm,
 )
 from zslearn.solvers._nu_svr import NuSVRResult, nu_svr, nu_svr_path
+from zslearn.solvers._nu_svr_paths import nu_svr_paths
 from zslearn.solvers._platt import platt_scaling, platt_targets
 from zslearn.solvers._pseudo_inverse import pseudo_inverse
 from zslearn.solvers._ranking import AnyFloats, hinge_of_all, rank_weights
@@ -57,6 +58,7 @@ __all__ = [
     "multiclass_svm_path",
     "nu_svr",
     "nu_svr_path",
+    "nu_svr_paths",
     "place_by_distances",
     "platt_scaling",
     "platt_targets",

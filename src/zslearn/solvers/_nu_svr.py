@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
 
-from zslearn.solvers._nu_svr_batched import solve_settings
+from zslearn.solvers._nu_svr_batched import solve_kernels
 from zslearn.solvers._nu_svr_interpolation import Interpolation, StepFree
 from zslearn.solvers._nu_svr_smo import PairSolver
 from zslearn.utils import Array, Floats, is_foreign, one_blas_thread, saved_part, to_numpy
@@ -214,6 +214,32 @@ def nu_svr_path(
     100.0 0.1 [0.] True
     100.0 0.5 [0.] True
     """
+    penalties, shares = checked_grid(C, nu, tol, max_iter)
+    if is_foreign(K) or is_foreign(Y):
+        results: Iterator[NuSVRResult] = (
+            NuSVRResult(*fields)
+            for _, fields in solve_kernels(
+                [K],
+                Y,
+                penalties,
+                shares,
+                tol=tol,
+                max_iter=max_iter,
+                n_threads=n_threads_of(n_jobs),
+            )
+        )
+    else:
+        kernel, targets = _checked(K, Y)
+        results = _path(
+            kernel, targets, penalties, shares, tol, max_iter, warm_start, n_threads_of(n_jobs)
+        )
+    return warned(results, tol, max_iter)
+
+
+def checked_grid(
+    C: Sequence[float], nu: Sequence[float], tol: float, max_iter: int
+) -> tuple[list[float], list[float]]:
+    """Values of C and of ν in ascending order; refuse what cannot be solved."""
     penalties = sorted({_positive("C", value) for value in C})
     shares = sorted({_share(value) for value in nu})
     if not penalties or not shares:
@@ -222,22 +248,10 @@ def nu_svr_path(
         raise ValueError(f"tol must be positive; got {tol!r}.")
     if max_iter < 1:
         raise ValueError(f"max_iter must be at least 1; got {max_iter!r}.")
-    if is_foreign(K) or is_foreign(Y):
-        results: Iterator[NuSVRResult] = (
-            NuSVRResult(*fields)
-            for fields in solve_settings(
-                K, Y, penalties, shares, tol=tol, max_iter=max_iter, n_threads=_threads(n_jobs)
-            )
-        )
-    else:
-        kernel, targets = _checked(K, Y)
-        results = _path(
-            kernel, targets, penalties, shares, tol, max_iter, warm_start, _threads(n_jobs)
-        )
-    return _warned(results, tol, max_iter)
+    return penalties, shares
 
 
-def _warned(results: Iterator[NuSVRResult], tol: float, max_iter: int) -> Iterator[NuSVRResult]:
+def warned(results: Iterator[NuSVRResult], tol: float, max_iter: int) -> Iterator[NuSVRResult]:
     """Pass results on; say so where one did not reach the tolerance."""
     for result in results:
         violation = to_numpy(result.violation)
@@ -355,5 +369,6 @@ def _share(nu: float) -> float:
     return float(nu)
 
 
-def _threads(n_jobs: int | None) -> int:
+def n_threads_of(n_jobs: int | None) -> int:
+    """Threads to solve with; by default as many as there are cores."""
     return joblib.effective_n_jobs(-1 if n_jobs is None else n_jobs)

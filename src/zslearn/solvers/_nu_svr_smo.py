@@ -18,8 +18,8 @@ Steps of pairs (:mod:`zslearn.solvers._nu_svr_pairs`) alternate with steps on a 
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property, partial
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
 from types import TracebackType
 from typing import Self
 
@@ -109,30 +109,108 @@ class PairSolver:
         intercept, epsilon, violation, n_iter : ndarray of shape (n_targets,)
             What belongs to the solution.
         """
+        n_targets = len(targets)
+        n_iter = np.zeros(n_targets, dtype=np.int64)
+        numbers = np.empty((3, n_targets))
+        budget = C * nu * targets.shape[1]
+        together = max(n_targets, 1) if self._n_threads == 1 else _TARGETS_PER_TASK
+        tasks = []
+        for first in range(0, n_targets, together):
+            part = range(first, min(first + together, n_targets))
+            tasks.append(
+                self._begin(
+                    part, targets, C, budget, beta, r, starts, out, n_iter, numbers, tol, max_iter
+                )
+            )
+        for task in tasks:
+            task.result()
+        intercept, epsilon, violation = numbers
+        return intercept, epsilon, violation, n_iter
+
+    def begin_each(
+        self,
+        targets: Floats,
+        C: Floats,
+        budget: Floats,
+        beta: Floats,
+        r: Floats,
+        *,
+        tol: float,
+        max_iter: int,
+    ) -> tuple[NDArray[np.int64], Floats, list[Future[None]]]:
+        """Begin to solve targets that have settings of their own, each from the first slot.
+
+        Parameters
+        ----------
+        targets : ndarray of shape (n_targets, n_points)
+            One target per row.
+        C, budget : ndarray of shape (n_targets,)
+            Bound of a coefficient, and of the sum of their sizes.
+        beta, r : ndarray of shape (2, n_targets, n_points)
+            Coefficients and residuals: the start, and what receives the solution.
+        tol : float
+            Largest violation.
+        max_iter : int
+            Largest number of steps per target.
+
+        Returns
+        -------
+        n_iter : ndarray of shape (n_targets,)
+            Steps, there when the tasks are done.
+        numbers : ndarray of shape (3, n_targets)
+            Intercepts, half-widths and violations, likewise.
+        tasks : list of Future
+            What is under way.
+        """
+        n_iter = np.zeros(len(targets), dtype=np.int64)
+        numbers = np.empty((3, len(targets)))
+        tasks = [
+            self._begin(
+                range(j, j + 1), targets, float(C[j]), float(budget[j]), beta, r, [0], 1,
+                n_iter, numbers, tol, max_iter,
+            )
+            for j in range(len(targets))
+        ]  # fmt: skip
+        return n_iter, numbers, tasks
+
+    def _begin(
+        self,
+        part: range,
+        targets: Floats,
+        C: float,
+        budget: float,
+        beta: Floats,
+        r: Floats,
+        starts: list[int],
+        out: int,
+        n_iter: NDArray[np.int64],
+        numbers: Floats,
+        tol: float,
+        max_iter: int,
+    ) -> Future[None]:
+        """Have a thread solve neighbouring targets."""
         # Compiled code is imported, and compiled, by those who need it.
         from zslearn.solvers._nu_svr_targets import solve_targets
 
-        n_targets, n_points = targets.shape
-        n_iter = np.zeros(n_targets, dtype=np.int64)
-        numbers = np.empty((3, n_targets))
+        n_points = targets.shape[1]
         slots = np.asarray(starts, dtype=np.int64)
         inverse_curvature = self.inverse_curvature
 
-        def solve(first: int, last: int) -> None:
+        def solve() -> None:
             gain = np.empty(n_points)
             solve_targets(
                 self.K,
                 inverse_curvature,
                 targets,
                 C,
-                C * nu * n_points,
+                budget,
                 beta,
                 r,
                 slots,
                 tol,
                 max_iter,
-                first,
-                last,
+                part.start,
+                part.stop,
                 beta[out],
                 r[out],
                 r[out].view(np.int64),
@@ -147,12 +225,4 @@ class PairSolver:
                 self._stop,
             )
 
-        together = max(n_targets, 1) if self._n_threads == 1 else _TARGETS_PER_TASK
-        tasks = [
-            self._pool.submit(partial(solve, first, min(first + together, n_targets)))
-            for first in range(0, n_targets, together)
-        ]
-        for task in tasks:
-            task.result()
-        intercept, epsilon, violation = numbers
-        return intercept, epsilon, violation, n_iter
+        return self._pool.submit(solve)

@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from zslearn.base import AcceptsSampleWeight, Training, ZeroShotClassifier, alike
 from zslearn.scoring import ClassScorer, ScoreFunction
 from zslearn.signatures import Signatures, SignatureTable, SignatureViews, labels_in_order
+from zslearn.solvers import NuSVRResult
 from zslearn.synthesis._exem_chunks import LearnsFromChunks
 from zslearn.synthesis._exem_parts import InnerMethod, NearestExemplar
 from zslearn.synthesis._exemplars import (
@@ -35,7 +36,7 @@ from zslearn.synthesis._exemplars import (
 from zslearn.synthesis._regressors import KernelNuSVR
 from zslearn.synthesis._statistics import ClassStatistics
 from zslearn.synthesis._whitening import Whitening
-from zslearn.utils import Array, Floats
+from zslearn.utils import Array, Floats, to_numpy
 
 
 class EXEM(AcceptsSampleWeight, LearnsFromChunks):
@@ -244,13 +245,36 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
         self.mean_ = exemplars.projection.mean
         self.components_ = exemplars.projection.components
         self.exemplars_ = exemplars.projection.exemplars
-        self.predicted_exemplars_ = exemplars.predicted
         self.regressor_ = exemplars.regressor
-        self.n_iter_ = 1
-        if isinstance(self.regressor_, KernelNuSVR):
-            result = self.regressor_.result
-            self.n_iter_ = max(1, int(result.n_iter.max()))
-            self.support_, self.violation_ = result.n_support, result.violation
+
+    # What takes time, or waits for a device, is computed when it is asked for.
+
+    @property
+    def predicted_exemplars_(self) -> Floats:
+        """What the regressors say of the seen classes."""
+        return self._exemplars.of_seen()
+
+    @property
+    def n_iter_(self) -> int:
+        """Steps of the ν-SVR that took the most; 1 for other regressors."""
+        if not isinstance(self.regressor_, KernelNuSVR):
+            return 1
+        return max(1, int(self.regressor_.result.n_iter.max()))
+
+    @property
+    def support_(self) -> NDArray[np.intp]:
+        """Number of support classes of each dimension."""
+        return self._nu_svr().n_support
+
+    @property
+    def violation_(self) -> Floats:
+        """Largest violation of the optimality conditions in each dimension."""
+        return to_numpy(self._nu_svr().violation)
+
+    def _nu_svr(self) -> NuSVRResult:
+        if not isinstance(self.regressor_, KernelNuSVR):
+            raise AttributeError('Only regressor="svr" has support classes and violations.')
+        return self.regressor_.result
 
     # The three verbs.
 
@@ -266,6 +290,11 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
     def learns_from_sums(self) -> bool:  # type: ignore[override]
         """Whether statistics of the samples are enough: an inner method learns from the samples."""
         return self.estimator is None and self.whiten is None
+
+    @property
+    def describes_each_alone(self) -> bool:  # type: ignore[override]
+        """Whether the exemplar of a class is all that is made of it."""
+        return self.estimator is None
 
     @property
     def score_function(self) -> ScoreFunction:  # type: ignore[override]
@@ -322,7 +351,7 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
             table = SignatureTable.read(signatures, None).aligned_with(self._described.table)
             described = table.normalized(self.signature_scale_, keep_views=True)
             signatures = described[table.positions(labels)]
-        return self._exemplars.predict(signatures, labels)
+        return to_numpy(self._exemplars.predict(signatures, labels))
 
     def seen_shares(self, signatures: Signatures) -> Floats | None:
         """Kernel to each seen class times the length of its coefficients in the regressors.

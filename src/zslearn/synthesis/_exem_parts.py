@@ -18,7 +18,7 @@ from sklearn.base import clone
 from zslearn.base import Training, ZeroShotClassifier, fit_together
 from zslearn.scoring import ClassScorer, Embedding
 from zslearn.synthesis._exemplars import Exemplars, ExemplarSpaces, Projection
-from zslearn.utils import Array, Floats, move_like, unit_rows
+from zslearn.utils import Array, move_like, to_numpy, unit_rows
 
 if TYPE_CHECKING:
     from zslearn.synthesis._exem import EXEM
@@ -54,10 +54,12 @@ class NearestExemplar:
             projected = projected / move_like(model.within_std_, X)
         return projected
 
-    def parameters(self, exemplars: Floats, labels: NDArray[Any] | None) -> Array:
+    def parameters(self, exemplars: Array, labels: NDArray[Any] | None) -> Array:
         """Exemplars, in the units of the distance."""
         model = self.model
-        return exemplars / model.within_std_ if model.distance == "standardized" else exemplars
+        if model.distance == "standardized":
+            return exemplars / move_like(model.within_std_, exemplars)
+        return exemplars
 
     def scorer(self, labels: NDArray[Any], parameters: Array) -> ClassScorer:
         """The score is the negative distance."""
@@ -105,11 +107,11 @@ class InnerMethod:
         """What the inner method makes of the features."""
         return self.model.estimator_.class_scorer_.embedding(X)
 
-    def parameters(self, exemplars: Floats, labels: NDArray[Any] | None) -> Array:
+    def parameters(self, exemplars: Array, labels: NDArray[Any] | None) -> Array:
         """Parameters of the inner method, from exemplars as it sees signatures."""
         inner = self.model.estimator_
         (scale,) = inner.signature_scale_
-        return inner.synthesize(unit_rows(exemplars) / scale, labels)
+        return inner.synthesize(unit_rows(to_numpy(exemplars)) / scale, labels)
 
     def scorer(self, labels: NDArray[Any], parameters: Array) -> ClassScorer:
         """The inner method's scorer, for these classes and for features prepared before."""
@@ -138,10 +140,10 @@ def _checked(estimator: Any) -> ZeroShotClassifier:
 
 def _as_table(exemplars: Exemplars, training: Training, *, every: bool) -> pd.DataFrame:
     """Predicted exemplars as signatures; the seen classes come first."""
-    rows, labels = exemplars.predicted, training.classes.tolist()
+    rows, labels = exemplars.of_seen(), training.classes.tolist()
     if every:
         unseen = ~np.isin(training.table.labels, training.classes)
-        predicted = exemplars.predict(training.every_signature(), training.table.labels)
+        predicted = to_numpy(exemplars.predict(training.every_signature(), training.table.labels))
         rows = np.concatenate([rows, predicted[unseen]])
         labels += training.table.labels[unseen].tolist()
     return pd.DataFrame(rows, index=labels)

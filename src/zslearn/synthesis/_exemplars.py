@@ -10,15 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from zslearn.base import Training, alike
 from zslearn.signatures import Signatures, rbf_similarity
-from zslearn.solvers import class_squares, nu_svr_path
+from zslearn.solvers import class_squares, nu_svr_paths
 from zslearn.synthesis._regressors import (
     ExemplarMLP,
     KernelNuSVR,
@@ -34,6 +37,7 @@ from zslearn.utils import (
     InputWarning,
     class_folds,
     move_like,
+    on_device,
     saved_part,
     to_numpy,
     warn_user,
@@ -45,6 +49,10 @@ if TYPE_CHECKING:
 #: More components than the samples have are clipped without a word only for this number.
 DEFAULT_COMPONENTS = 500
 _NESTED_FOLDS = 5
+# Rows on a device have their ν-SVRs solved there from so many settings on, down to this tolerance:
+# fewer leave the device idle, and its method takes long to come nearer to the optimum.
+_DEVICE_SETTINGS = 16
+_DEVICE_TOLERANCE = 1e-4
 # What predicted exemplars depend on.
 _OF_EXEMPLARS = (
     "n_components",
@@ -80,11 +88,13 @@ class Projection:
     exemplars: Floats
 
     @classmethod
-    def of(cls, statistics: ClassStatistics, n_components: int | None) -> Projection:
-        """Learn from statistics of the samples."""
+    def of(
+        cls, statistics: ClassStatistics, n_components: int | None, like: Array = None
+    ) -> Projection:
+        """Learn from statistics of the samples; beside `like` where it lies on a device."""
         if n_components is None:
             return cls(np.zeros(statistics.n_features), None, statistics.means)
-        components, _ = statistics.principal_components(n_components)
+        components, _ = statistics.principal_components(n_components, like=like)
         mean = statistics.mean
         return cls(mean, components, (statistics.means - mean) @ components.T)
 
@@ -127,7 +137,8 @@ class ExemplarSpaces:
         self.statistics = statistics
         numbers = [width for width in widths if width is not None]
         # The first components of a wider projection are the narrower one: the widest serves all.
-        self._widest = Projection.of(statistics, max(numbers)) if numbers else None
+        rows = getattr(training.rows, "source", None)
+        self._widest = Projection.of(statistics, max(numbers), rows) if numbers else None
         self._whole = Projection.of(statistics, None)
         # Methods that are called with few arguments; the same object comes for the same width.
         self.projection = cache(self._projection)
@@ -190,16 +201,23 @@ class Exemplars:
         Fitted, with `predict`.
     held_out : tuple or None
         Labels of the seen classes, and exemplars by regressors that did not see each of them.
-    predicted : ndarray of shape (n_seen, n_dims)
-        Predicted exemplars of the seen classes.
+    predicted : ndarray of shape (n_seen, n_dims), optional
+        Predicted exemplars of the seen classes; None where nobody has asked for them: most models
+        of a search are never asked.
     """
 
     projection: Projection
     regressor: Any
     held_out: tuple[NDArray[Any], Floats] | None
-    predicted: Floats
+    predicted: Floats | None = None
 
-    def predict(self, signatures: Signatures, labels: NDArray[Any] | None) -> Floats:
+    def of_seen(self) -> Floats:
+        """Predicted exemplars of the seen classes."""
+        if self.predicted is not None:
+            return self.predicted
+        return to_numpy(self.regressor.predict(self.regressor.kernel.seen))
+
+    def predict(self, signatures: Signatures, labels: NDArray[Any] | None) -> Array:
         """Predict exemplars; those held out go by the names of classes.
 
         Parameters
@@ -211,8 +229,8 @@ class Exemplars:
 
         Returns
         -------
-        ndarray of shape (n_classes, n_dims)
-            One row per class.
+        array of shape (n_classes, n_dims)
+            One row per class, where the regressor computes.
         """
         exemplars = self.regressor.predict(signatures)
         if self.held_out is not None and labels is not None:
@@ -243,10 +261,10 @@ def learn_exemplars(
         These estimators.
     """
     training = spaces.training
-    for group in alike(models, "regressor", "nested", "gamma", "tol", "max_iter", "n_jobs"):
+    for group in alike(models, "regressor", "nested", "tol", "max_iter", "n_jobs"):
         first = group[0]
         if isinstance(first.regressor, str) and first.regressor == "svr" and not first.nested:
-            yield from _path(spaces, group)
+            yield from _paths(spaces, group)
             continue
         for same in alike(group, *_OF_EXEMPLARS):
             projection = spaces.projection(same[0].n_components)
@@ -259,36 +277,63 @@ def learn_exemplars(
             yield Exemplars(projection, regressor, held_out, predicted), same
 
 
-def _path(spaces: ExemplarSpaces, models: Sequence[EXEM]) -> Iterator[tuple[Exemplars, list[EXEM]]]:
-    """Settings of one kernel: one path of ν-SVRs, then a width and a distance at a time.
+def _paths(
+    spaces: ExemplarSpaces, models: Sequence[EXEM]
+) -> Iterator[tuple[Exemplars, list[EXEM]]]:
+    """Models that are solved together: in one space, for the same settings, over some kernels."""
+    together: dict[Any, list[list[EXEM]]] = {}
+    for of_kernel in alike(models, "gamma"):
+        projected = [model for model in of_kernel if model.n_components is not None]
+        whole = [model for model in of_kernel if model.n_components is None]
+        for part in filter(None, (whole, projected)):
+            settings = frozenset(m.C for m in part), frozenset(m.nu for m in part)
+            together.setdefault((part is whole, settings), []).append(part)
+    for groups in together.values():
+        yield from _path(spaces, groups)
+
+
+def _path(
+    spaces: ExemplarSpaces, groups: Sequence[list[EXEM]]
+) -> Iterator[tuple[Exemplars, list[EXEM]]]:
+    """Settings of each kernel: one path of ν-SVRs, then a width and a distance at a time.
 
     Embeddings, which depend on these, change as seldom as possible.
     """
     signatures = spaces.training.signatures
-    projected = [model for model in models if model.n_components is not None]
-    whole = [model for model in models if model.n_components is None]
-    for part in filter(None, (whole, projected)):
-        first = part[0]
-        kernel = SharedKernel(signatures, first.gamma)
-        results = {
-            (result.C, result.nu): result
-            for result in nu_svr_path(
-                rbf_similarity(signatures, gamma=first.gamma),
-                spaces.widest(first.n_components).exemplars,
-                C=[model.C for model in part],
-                nu=[model.nu for model in part],
-                tol=first.tol,
-                max_iter=first.max_iter,
-                n_jobs=first.n_jobs,
-            )
-        }
-        part.sort(key=lambda model: (model.n_components or 0, model.distance))
-        for same in alike(part, "n_components", "distance", "C", "nu"):
+    first = groups[0][0]
+    settings = {"C": [model.C for model in groups[0]], "nu": [model.nu for model in groups[0]]}
+    n_problems = sum(len(alike(group, "C", "nu")) for group in groups)
+    targets = spaces.widest(first.n_components).exemplars
+    if first.tol >= _DEVICE_TOLERANCE and n_problems >= _DEVICE_SETTINGS:
+        targets = _beside(spaces.training.rows, targets)
+    kernels = (rbf_similarity(signatures, gamma=group[0].gamma) for group in groups)
+    solved = nu_svr_paths(
+        (_beside(targets, K) for K in kernels),
+        targets,
+        **settings,
+        tol=first.tol,
+        max_iter=first.max_iter,
+        n_jobs=first.n_jobs,
+    )
+    for number, found in groupby(solved, key=itemgetter(0)):
+        results = {(result.C, result.nu): result for _, result in found}
+        group = groups[number]
+        kernel = SharedKernel(signatures, group[0].gamma)
+        group.sort(key=lambda model: (model.n_components or 0, model.distance))
+        for same in alike(group, "n_components", "distance", "C", "nu"):
             projection = spaces.projection(same[0].n_components)
             regressor = new_regressor(same[0])
             n_dims = projection.exemplars.shape[1]
             regressor.take(kernel, results[same[0].C, same[0].nu], n_dims)
-            yield Exemplars(projection, regressor, None, regressor.predict(signatures)), same
+            yield Exemplars(projection, regressor, None), same
+
+
+def _beside(rows: Any, array: Floats) -> Array:
+    """An array of the host where rows are, if that is a device."""
+    rows = getattr(rows, "source", rows)
+    if not on_device(rows):
+        return array
+    return compat.array_namespace(rows).asarray(array, device=compat.device(rows))
 
 
 def new_regressor(model: EXEM) -> Any:

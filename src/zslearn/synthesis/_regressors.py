@@ -22,10 +22,23 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from zslearn.signatures import rbf_similarity, side_by_side
 from zslearn.solvers import NuSVRResult, nu_svr
-from zslearn.utils import Floats, checks_parameters, import_optional, saved_part, to_numpy
+from zslearn.utils import (
+    Array,
+    Floats,
+    checks_parameters,
+    import_optional,
+    is_foreign,
+    move_like,
+    saved_part,
+    to_numpy,
+)
 
 if TYPE_CHECKING:
     from sklearn.gaussian_process import GaussianProcessRegressor
+
+
+# What a solution has for each target, along its last axis.
+_OF_TARGETS = ("coef", "intercept", "epsilon", "violation", "n_iter")
 
 
 @saved_part
@@ -46,20 +59,31 @@ class SharedKernel:
         self.seen = seen
         self.gamma = gamma
         self._last: tuple[tuple[Floats, Floats], ...] | None = None
+        self._moved: tuple[Floats, Array] | None = None
+
+    def beside(self, signatures: Any, like: Array) -> Array:
+        """Kernel of shape (n_classes, n_seen), where another array is."""
+        kernel = self(signatures)
+        if not is_foreign(like):
+            return kernel
+        latest = self._moved
+        if latest is None or latest[0] is not kernel:
+            self._moved = latest = kernel, move_like(kernel, like)
+        return latest[1]
 
     def __call__(self, signatures: Any) -> Floats:
-        """Kernel of shape (n_classes, n_seen)."""
+        """Kernel of shape (n_classes, n_seen), on the host."""
         rows = side_by_side(signatures)
         latest = self._last or ()  # read once: another thread may replace it
         for known, kernel in latest:
-            if np.array_equal(known, rows):
+            if known is rows or np.array_equal(known, rows):
                 return kernel
         kernel = rbf_similarity(signatures, self.seen, gamma=self.gamma)
         self._last = (*latest[-1:], (rows, kernel))
         return kernel
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_last": None}
+        return {**self.__dict__, "_last": None, "_moved": None}
 
 
 @saved_part
@@ -105,12 +129,17 @@ class KernelNuSVR:
     def take(self, kernel: SharedKernel, result: NuSVRResult, n_dims: int) -> None:
         """Take over the first dimensions of a solution for this setting."""
         self.kernel = kernel
-        parts = ("coef", "intercept", "epsilon", "violation", "n_iter")
-        self.result = replace(result, **{n: getattr(result, n)[..., :n_dims] for n in parts})
+        parts = {name: getattr(result, name)[..., :n_dims] for name in _OF_TARGETS}
+        self.result = replace(result, **parts)
 
-    def predict(self, signatures: Any) -> Floats:
-        """Predict exemplars."""
-        return self.result.predict(self.kernel(signatures))
+    def predict(self, signatures: Any) -> Array:
+        """Predict exemplars, where the coefficients are."""
+        return self.result.predict(self.kernel.beside(signatures, self.result.coef))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A file or another process knows nothing of this one's device.
+        parts = {name: to_numpy(getattr(self.result, name)) for name in _OF_TARGETS}
+        return {**self.__dict__, "result": replace(self.result, **parts)}
 
     def seen_weights(self, signatures: Any) -> Floats:
         """How much each seen class counts: k(a, a_c) ‖β_c‖."""

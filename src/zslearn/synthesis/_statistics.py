@@ -27,6 +27,7 @@ from zslearn.solvers import (
     deviation_blocks,
     merge_deviations,
 )
+from zslearn.synthesis._eigenvectors import largest_eigenpairs
 from zslearn.utils import Array, Floats, is_foreign, to_numpy
 
 
@@ -248,13 +249,17 @@ class ClassStatistics:
         freedom = np.where(self.sizes > 1, self.sizes - 1, np.nan)
         return np.sqrt(squares / freedom[:, None])
 
-    def principal_components(self, n_components: int) -> tuple[Floats, Floats]:
+    def principal_components(
+        self, n_components: int, *, like: Array = None
+    ) -> tuple[Floats, Floats]:
         """Directions of the largest variance around the mean of all samples.
 
         Parameters
         ----------
         n_components : int
             How many; fewer are returned where the samples have a lower rank, but at least one.
+        like : array, optional
+            Where it lies on a device, they are computed there.
 
         Returns
         -------
@@ -263,12 +268,8 @@ class ClassStatistics:
         variances : ndarray of shape (n_components,)
             Variances along them (ddof=1).
         """
-        last = self.n_features - 1
         n = min(n_components, self.n_features, max(self.n_samples - 1, 1))
-        values, vectors = scipy.linalg.eigh(
-            self.total_scatter, subset_by_index=(last - n + 1, last), driver="evr"
-        )
-        values, components = values[::-1], vectors[:, ::-1].T
+        values, components = largest_eigenpairs(self.total_scatter, n, like)
         resolution = np.finfo(float).eps * max(self.n_samples, self.n_features)
         rank = max(1, int((values > resolution * values[0]).sum()))
         components = components[:rank]

@@ -73,6 +73,9 @@ def _free_bytes(x: Any) -> int:
     if x.device.type != "cuda":
         return 8 * _blocks.BLOCK_BYTES
     free, _ = torch.cuda.mem_get_info(x.device)
+    if free >= _SHARE * _MOST:
+        # What is kept in reserve changes nothing, and takes long to ask for.
+        return int(free)
     reserve = torch.cuda.memory_reserved(x.device) - torch.cuda.memory_allocated(x.device)
     return int(free + reserve)
 

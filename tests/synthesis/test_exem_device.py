@@ -1,0 +1,185 @@
+"""EXEM where the samples lie on a device, played by torch on the CPU."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from zslearn import load, save
+from zslearn.datasets import make_zero_shot
+from zslearn.model_selection import ZeroShotSearchCV
+from zslearn.synthesis import EXEM, ClassStatistics
+from zslearn.synthesis import _exemplars as exemplars
+
+torch = pytest.importorskip("torch")
+
+MODULES = (
+    *(f"scoring.{name}" for name in ("_blocks", "_class_side", "_embedding", "_prepared")),
+    "scoring._precision",
+    "scoring._scorer",
+    "synthesis._eigenvectors",
+    "synthesis._exemplars",
+    "model_selection._fold",
+    "utils._device",
+)
+GRID = {
+    "n_components": [6, 12],
+    "gamma": [0.25, 1.0, 4.0],
+    "nu": [0.125, 0.5, 1.0],
+    "C": [0.125, 1.0, 8.0],
+}
+
+
+@pytest.fixture
+def apart(monkeypatch):
+    """Tensors of the host count as tensors of a device."""
+    for module in MODULES:
+        monkeypatch.setattr(f"zslearn.{module}.on_device", lambda x: isinstance(x, torch.Tensor))
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_zero_shot(n_seen=24, n_unseen=6, random_state=0)
+
+
+@pytest.fixture
+def paths(monkeypatch):
+    """Types of the targets that ν-SVRs were asked for."""
+    asked = []
+    solve = exemplars.nu_svr_paths
+
+    def watched(kernels, Y, **options):
+        asked.append(type(Y))
+        return solve(kernels, Y, **options)
+
+    monkeypatch.setattr(exemplars, "nu_svr_paths", watched)
+    return asked
+
+
+def _settings():
+    return [
+        {"n_components": d, "gamma": g, "nu": v, "C": c}
+        for d in GRID["n_components"]
+        for g in GRID["gamma"]
+        for v in GRID["nu"]
+        for c in GRID["C"]
+    ]
+
+
+def _grid(model, X, data):
+    fitted = model.fit_grid(X, data.y_train, signatures=data.signatures, settings=_settings())
+    return dict(fitted)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("apart")
+@pytest.mark.parametrize("distance", ["euclidean", "standardized"])
+def test_a_grid_is_solved_beside_the_samples(data, paths, distance):
+    model = EXEM(tol=1e-4, distance=distance)
+    host = _grid(model, data.X_train, data)
+    device = _grid(model, torch.asarray(data.X_train), data)
+    assert paths == [np.ndarray, torch.Tensor]
+    for index, expected in host.items():
+        found = device[index]
+        assert isinstance(found.predicted_exemplars_, np.ndarray)
+        np.testing.assert_allclose(
+            found.predicted_exemplars_, expected.predicted_exemplars_, atol=5e-3
+        )
+        table = data.signatures.loc[data.unseen_classes]
+        assert isinstance(found.predict_exemplars(table), np.ndarray)
+        assert found.violation_.max() <= 1e-4
+        assert found.support_.shape == expected.support_.shape
+        assert found.n_iter_ >= 1
+        assert found.seen_shares(np.asarray(found._exemplars.regressor.kernel.seen)).shape[1] == 24
+        X = data.X_test_unseen
+        scores = found.decision_function(torch.asarray(X), classes=data.unseen_classes)
+        wanted = expected.decision_function(X, classes=data.unseen_classes)
+        np.testing.assert_allclose(scores.numpy(), wanted, atol=0.05 * np.abs(wanted).max())
+        # Rows of the host meet it, too.
+        again = found.decision_function(X, classes=data.unseen_classes)
+        np.testing.assert_allclose(again, scores.numpy(), atol=1e-5)
+
+
+@pytest.mark.usefixtures("apart")
+def test_few_settings_and_small_tolerances_stay_on_the_host(data, paths):
+    X = torch.asarray(data.X_train)
+    EXEM(tol=1e-3).fit(X, data.y_train, signatures=data.signatures)
+    list(
+        EXEM(n_components=4).fit_grid(
+            X, data.y_train, signatures=data.signatures, settings=_settings()[27:]
+        )
+    )
+    assert paths == [np.ndarray, np.ndarray]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("apart")
+def test_search_chooses_the_same(data, paths):
+    searches = {}
+    for name, X in (("host", data.X_train), ("device", torch.asarray(data.X_train))):
+        search = ZeroShotSearchCV(EXEM(tol=1e-4), GRID, cv=3)
+        searches[name] = search.fit(X, data.y_train, signatures=data.signatures)
+    assert torch.Tensor in paths
+    host, device = searches["host"], searches["device"]
+    key = "mean_test_accuracy"
+    # A prediction or two may change within the tolerance.
+    np.testing.assert_allclose(device.cv_results_[key], host.cv_results_[key], atol=0.03)
+    best = host.cv_results_[key]
+    assert best[device.best_index_] >= best.max() - 0.01
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("apart")
+def test_models_of_a_device_are_saved(data, tmp_path):
+    model = _grid(EXEM(tol=1e-3), torch.asarray(data.X_train), data)[0]
+    expected = model.predict(data.X_test_unseen, classes=data.unseen_classes)
+    save(model, tmp_path / "model.zsl")
+    for other in (load(tmp_path / "model.zsl"), pickle.loads(pickle.dumps(model))):
+        assert isinstance(other.regressor_.result.coef, np.ndarray)
+        found = other.predict(data.X_test_unseen, classes=data.unseen_classes)
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.usefixtures("apart")
+def test_principal_components_beside_the_samples(data):
+    statistics = ClassStatistics.from_samples(data.X_train, data.y_train)
+    host, variances = statistics.principal_components(7)
+    device, others = statistics.principal_components(7, like=torch.asarray(data.X_train))
+    np.testing.assert_allclose(device, host, atol=1e-9)
+    np.testing.assert_allclose(others, variances, rtol=1e-9)
+
+
+def test_only_the_classes_left_out_are_described(data, monkeypatch):
+    described = []
+    synthesize = EXEM.synthesize
+
+    def watched(self, signatures, labels=None):
+        described.append(len(signatures))
+        return synthesize(self, signatures, labels)
+
+    monkeypatch.setattr(EXEM, "synthesize", watched)
+    grid = {"C": [0.5, 1.0]}
+    for scoring, expected in (
+        ("accuracy", 8),
+        (lambda model, X, y, classes: float(len(model.classes_)), 24),
+    ):
+        described.clear()
+        search = ZeroShotSearchCV(EXEM(), grid, cv=3, scoring=scoring)
+        search.fit(data.X_train, data.y_train, signatures=data.signatures)
+        assert described[:-1] == [expected] * 6
+        assert described[-1] == 30
+
+
+def test_which_classes_are_described_changes_no_score(data):
+    settings = [{"C": 0.5}, {"C": 2.0}]
+    options = {"signatures": data.signatures, "settings": settings}
+    some = dict(EXEM().fit_grid(data.X_train, data.y_train, classes=data.unseen_classes, **options))
+    for index, model in EXEM().fit_grid(data.X_train, data.y_train, **options):
+        np.testing.assert_array_equal(some[index].classes_, np.sort(data.unseen_classes))
+        np.testing.assert_allclose(
+            some[index].decision_function(data.X_test_unseen),
+            model.decision_function(data.X_test_unseen, classes=np.sort(data.unseen_classes)),
+            rtol=1e-12,
+        )
