@@ -75,7 +75,10 @@ def main() -> None:
     wall, processor = time.perf_counter() - wall, time.process_time() - processor
     results = search.cv_results_
     n_settings = len(results["params"])
-    report = Report("search_cuda" if device else "search", "EXEM's grid of the paper, SUN's shape")
+    report = Report(
+        "search_cuda" if device else "search",
+        f"EXEM's grid of the paper, SUN's shape, {device or 'on the processor'}",
+    )
     report.add(
         classes=n_classes,
         rows=len(y),

@@ -188,6 +188,14 @@ class IgnoresAlpha(PredictedMeans):
             yield variant
 
 
+class ComparesClasses(PredictedMeans):
+    describes_each_alone = True
+
+    def synthesize(self, signatures, labels=None):
+        means = super().synthesize(signatures, labels)
+        return means - means.mean(axis=0)
+
+
 class LeavesOneOut(PredictedMeans):
     @classmethod
     def _fit_many(cls, training, variants):
@@ -431,6 +439,7 @@ BROKEN = [
         "cannot be saved: CannotBePickled.function_ is the function",
     ),
     (LosesItsMean(), "check_saving", "what decision_function gives after saving"),
+    (ComparesClasses(), "check_each_class_alone", "once no others are described"),
     (IgnoresAlpha(), "check_grid_equals_single_fits", "compared with a single fit"),
     (LeavesOneOut(), "check_grid_equals_single_fits", "yield each variant once"),
     (YieldsTwice(), "check_grid_equals_single_fits", "yield each variant once"),

@@ -14,7 +14,6 @@ import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn.base import ZeroShotClassifier
 from zslearn.calibration import Fold, some_rows, spread
 from zslearn.metrics import ausuc, best_harmonic_mean
 from zslearn.model_selection._checkpoint import Checkpoint
@@ -213,7 +212,7 @@ class FoldTask:
         # Accuracy among the classes left out asks for no others; a function of the user's may.
         only_accuracy = dict(self.scorers) == {"accuracy": None}
         only_accuracy &= set(self.names) <= {"accuracy", "temperature"}
-        if only_accuracy and isinstance(self.estimator, ZeroShotClassifier):
+        if only_accuracy and getattr(self.estimator, "describes_each_alone", False):
             options["classes"] = validation.unseen
         return options
 

@@ -77,6 +77,9 @@ def _make(cls: type, state: dict[str, Any]) -> Any:
             )
         # A field that an earlier version did not have takes its default.
         return cls(**state)
+    # What earlier versions saved and this one computes when it is asked for.
+    computed = getattr(cls, "_computed_attributes", ())
+    state = {name: value for name, value in state.items() if name not in computed}
     state = {**_missing_parameters(cls, state), **state}
     _refuse_names(cls, state)
     value: Any = object.__new__(cls)

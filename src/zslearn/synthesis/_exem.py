@@ -174,6 +174,8 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
 
     # Of models without `whiten`, those of older files too.
     _whitening: Whitening | None = None
+    # Model files of earlier versions hold them.
+    _computed_attributes = frozenset({"predicted_exemplars_", "n_iter_", "support_", "violation_"})
 
     def __init__(
         self,

@@ -23,6 +23,7 @@ from zslearn.utils.estimator_checks._conventions import (
 from zslearn.utils.estimator_checks._descriptions import (
     check_attributes_name_every_class,
     check_described_later,
+    check_each_class_alone,
     check_order_of_classes,
     check_renamed_labels,
     check_several_views,
@@ -72,6 +73,7 @@ __all__ = [
     "check_classes_from_threads",
     "check_described_later",
     "check_documentation",
+    "check_each_class_alone",
     "check_error_leaves_the_model",
     "check_float32",
     "check_grid_equals_single_fits",

@@ -101,6 +101,34 @@ def check_unused_class(estimator: Any) -> None:
     )
 
 
+def check_each_class_alone(estimator: Any) -> None:
+    """Where `describes_each_alone` is true, a class scores the same whatever others are described.
+
+    A search then has the classes that a fold leaves out described, and no others, not even those
+    that it was fitted on.
+    """
+    if not getattr(estimator, "describes_each_alone", False):
+        raise SkipTest("describes_each_alone is not true: all classes are always described.")
+    data = training_data()
+    some = fitted(estimator).unseen_classes_
+    expected = fitted(estimator).decision_function(unused_rows(), classes=some)
+    with quiet():
+        grid = clone(estimator).fit_grid(
+            data.X, data.y, signatures=data.signatures, settings=[{}], classes=some
+        )
+        ((_, model),) = list(grid)
+    look = "Make each class of its own signature in synthesize, or do not set describes_each_alone."
+    require_equal(estimator, model.classes_, some, "classes_", look)
+    require_close(
+        estimator,
+        model.decision_function(unused_rows(), classes=some),
+        expected,
+        "the scores of the classes, once no others are described",
+        look,
+        ROUNDING,
+    )
+
+
 def check_described_later(estimator: Any) -> None:
     """A class that `add_classes` describes is as if it had been described at `fit`.
 

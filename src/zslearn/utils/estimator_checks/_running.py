@@ -35,6 +35,7 @@ _CHECKS: tuple[Check, ...] = (
     _descriptions.check_order_of_classes,
     _descriptions.check_renamed_labels,
     _descriptions.check_unused_class,
+    _descriptions.check_each_class_alone,
     _descriptions.check_described_later,
     _descriptions.check_several_views,
     _conventions.check_predicting_changes_nothing,
