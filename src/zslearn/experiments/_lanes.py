@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 
 import joblib
@@ -130,21 +131,26 @@ class _Queue:
         self._running: set[int] = set()
         # What a run has fitted that others read.
         self._fitted: set[tuple[Any, ...]] = set()
+        # joblib takes the next run in a thread of its own.
+        self._lock = Lock()
 
     def take(self) -> int | None:
         """The number of the next run; None where all have begun."""
-        if not self._left:
-            return None
-        coming = {fit for number in self._running for fit in self._fits(number)} - self._fitted
-        free = (number for number in self._left if not coming & self._fits(number))
-        chosen = next(free, self._left[0])
-        self._left.remove(chosen)
-        self._running.add(chosen)
-        return chosen
+        with self._lock:
+            if not self._left:
+                return None
+            coming = {fit for number in self._running for fit in self._fits(number)} - self._fitted
+            free = (number for number in self._left if not coming & self._fits(number))
+            chosen = next(free, self._left[0])
+            self._left.remove(chosen)
+            self._running.add(chosen)
+            return chosen
 
     def end(self, number: int) -> None:
-        self._running.discard(number)
-        self._fitted |= self._fits(number)
+        """A run has ended; what it fitted can be read."""
+        with self._lock:
+            self._running.discard(number)
+            self._fitted |= self._fits(number)
 
     def _fits(self, number: int) -> set[tuple[Any, ...]]:
         run = self._runs[number]

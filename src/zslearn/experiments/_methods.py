@@ -131,11 +131,12 @@ def _methods() -> Iterator[Method]:
     yield Method("CCA", CCA)
     yield Method("COSTA", COSTA)
     for name, loss in _LOSSES.items():
-        yield Method(name, partial(_sync, loss), in_demo=loss == "ovo")
+        shares = () if loss == "struct" else (name,)
+        yield Method(name, partial(_sync, loss), in_demo=loss == "ovo", shares=shares)
     yield _on_exemplars("ConSE", ConSE, "softmax")
     yield replace(_on_exemplars("ESZSL", ESZSL), in_demo=True)
     for name, loss in _LOSSES.items():
-        yield _on_exemplars(name, partial(_sync, loss))
+        yield _on_exemplars(name, partial(_sync, loss), *([] if loss == "struct" else [name]))
     yield Method("EXEM (1NN)", _exem, in_demo=True)
     yield Method("EXEM (1NNs)", partial(_exem, distance="standardized"))
     yield Method("Gaussian EXEM", GaussianEXEM)
