@@ -113,10 +113,13 @@ def side_by_side(
         n_jobs=lanes, return_as="generator_unordered", batch_size=1, pre_dispatch=lanes
     )
     try:
-        for outcome in parallel(tasks()):
-            queue.end(outcome.number)
-            _say(outcome)
-            yield runs[outcome.number], outcome.reason
+        with warnings.catch_warnings():
+            # joblib renews a process whose memory grew, loses nothing by it, and warns.
+            warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
+            for outcome in parallel(tasks()):
+                queue.end(outcome.number)
+                _say(outcome)
+                yield runs[outcome.number], outcome.reason
     except TerminatedWorkerError as error:
         reason = str(error).partition("\n")[0]
         warn_user(f"A process was ended from outside ({reason}); the runs left go on one by one.")
