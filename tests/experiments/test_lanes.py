@@ -100,7 +100,9 @@ def test_what_is_said_in_a_process_is_said_here(tiny, own, tmp_path):
     methods = ["ESZSL", f"{own}:Failing", "CCA", f"{own}:Warning_"]
     lines = []
     with pytest.warns() as caught:
-        run_benchmark(tiny, methods, tmp_path / "runs", settings=["zsl"], n_jobs=2, say=lines.append)
+        run_benchmark(
+            tiny, methods, tmp_path / "runs", settings=["zsl"], n_jobs=2, say=lines.append
+        )
     assert f"{own}:Failing, zsl: failed (not today); going on" in lines
     assert len(_records(tmp_path / "runs")) == 4
     messages = [str(warning.message) for warning in caught]

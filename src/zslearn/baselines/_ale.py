@@ -103,4 +103,6 @@ class ALE(OneMapRanking):
         weights = rank_weights(training.n_seen)
         # β of S − 1 violators
         steepest = weights[-1] * (training.n_seen - 1)
-        return self._begin_descent(training, rates, partial(slopes_of_all, weights=weights), steepest)
+        return self._begin_descent(
+            training, rates, partial(slopes_of_all, weights=weights), steepest
+        )

@@ -272,7 +272,9 @@ _KEPT = ("coef", "alpha", "objective", "dual_gap", "n_iter", "converged", "gain"
 def _as_arrays(results: Iterable[SVMResult]) -> dict[str, NDArray[Any]]:
     """Solutions as arrays, one of each field."""
     rows = [[np.asarray(getattr(result, name)) for name in _KEPT] for result in results]
-    return {name: np.stack(column) for name, column in zip(_KEPT, zip(*rows), strict=True)}
+    return {
+        name: np.stack(column) for name, column in zip(_KEPT, zip(*rows, strict=True), strict=True)
+    }
 
 
 def _from_arrays(arrays: dict[str, NDArray[Any]]) -> list[SVMResult]:
