@@ -8,6 +8,7 @@ from hypothesis.extra import numpy as hnp
 
 from zslearn.baselines import DeViSE
 from zslearn.signatures import normalize_signatures
+from zslearn.solvers import slopes_of_all
 from zslearn.solvers._ranking import hinge_of_all, hinge_of_worst, latent_hinge, rank_weights
 from zslearn.solvers._ranking_descent import BilinearDescent
 
@@ -77,7 +78,7 @@ def test_losses_of_one_violator_are_the_same():
 
 def _descent(X, y, A, **options):
     usual = {"step": 0.01, "power_t": 0.0, "batch_size": 8, "rng": np.random.RandomState(0)}
-    return BilinearDescent(X, y, A, hinge_of_all, **(usual | options))
+    return BilinearDescent(X, y, A, slopes_of_all, **(usual | options))
 
 
 def _random_problem(n_samples=40, n_features=7, n_classes=5, n_attributes=4):

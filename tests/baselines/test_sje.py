@@ -5,8 +5,9 @@ import pytest
 
 from zslearn.baselines import SJE
 from zslearn.signatures import normalize_signatures
+from zslearn.solvers import slopes_of_all, slopes_of_worst
 from zslearn.solvers._ranking import hinge_of_all, hinge_of_worst, worst_violator
-from zslearn.solvers._ranking_descent import BilinearDescent, WorstViolatorDescent, up_and_down
+from zslearn.solvers._ranking_descent import BilinearDescent
 
 
 def test_loss_is_that_of_the_worst_violator():
@@ -25,40 +26,54 @@ def test_loss_is_that_of_the_worst_violator():
     assert (loss <= hinge_of_all(scores, y)[0] + 1e-12).all()
 
 
-def test_rows_that_meet_in_one_are_added():
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(6, 3))
-    up, down = np.array([0, 0, 4, 2, 4, 4]), np.array([1, 4, 1, 1, 0, 2])
-    table = rng.normal(size=(5, 3))
-    expected = table.copy()
-    for row, u, d in zip(rows, up, down, strict=True):
-        expected[u] += 0.5 * row
-        expected[d] -= 0.5 * row
-    before = table.copy()
-    touched, change = up_and_down(table, up, down, 0.5, rows)
-    np.testing.assert_allclose(table, expected)
-    np.testing.assert_array_equal(touched, [0, 1, 2, 4])
-    np.testing.assert_allclose(table[touched] - before[touched], change)
-
-
-def test_nothing_to_add_changes_nothing():
-    table = np.ones((3, 2))
-    none = np.zeros(0, dtype=np.intp)
-    touched, _ = up_and_down(table, none, none, 0.5, np.zeros((0, 2)))
-    assert len(touched) == 0
-    np.testing.assert_array_equal(table, 1)
-
-
-def test_sparse_steps_are_the_dense_ones():
+@pytest.mark.parametrize("loss", [hinge_of_all, hinge_of_worst])
+def test_descents_side_by_side_are_those_of_each_alone(loss):
     rng = np.random.default_rng(2)
     X, y, A = rng.normal(size=(40, 7)), rng.integers(5, size=40), rng.normal(size=(5, 4))
-    options = {"step": 0.02, "power_t": 0.0, "batch_size": 8}
-    sparse = WorstViolatorDescent(X, y, A, rng=np.random.RandomState(0), **options)
-    dense = BilinearDescent(X, y, A, hinge_of_worst, rng=np.random.RandomState(0), **options)
-    for _ in range(5):
-        sparse.epoch()
-        dense.epoch()
-    np.testing.assert_allclose(sparse.coef, dense.coef, atol=1e-12)
+    slopes = {hinge_of_all: slopes_of_all, hinge_of_worst: slopes_of_worst}[loss]
+    steps = [0.02, 0.3, 0.001]
+
+    def begin(step):
+        options = {"power_t": 0.5, "batch_size": 8, "rng": np.random.RandomState(0)}
+        return BilinearDescent(X, y, A, slopes, step, **options)
+
+    together, alone = begin(steps), [begin(step) for step in steps]
+    for epoch in range(5):
+        # The second ends after three epochs.
+        followed = [0, 1, 2] if epoch < 3 else [0, 2]
+        together.follow(followed)
+        together.epoch()
+        for path in followed:
+            alone[path].epoch()
+            np.testing.assert_allclose(together.coef_of(path), alone[path].coef, atol=1e-12)
+
+
+def test_signatures_that_lie_in_a_plane_lose_nothing():
+    """Steps are taken in the span of the signatures, whatever their number of columns is."""
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(40, 7)), rng.integers(6, size=40)
+    A = rng.normal(size=(6, 2)) @ rng.normal(size=(2, 9)) + 4.0
+    descent = BilinearDescent(
+        X, y, A, slopes_of_worst, 0.02, power_t=0.0, batch_size=40, rng=np.random.RandomState(0)
+    )
+    assert descent.U.shape == (2, 7)
+    W = np.zeros((7, 9))
+    for _ in range(4):
+        slope = hinge_of_worst(X @ W @ A.T, y)[1]
+        W -= 0.02 * X.T @ slope @ A
+        descent.epoch()
+    np.testing.assert_allclose(descent.coef, W, atol=1e-11)
+
+
+def test_equal_signatures_teach_nothing():
+    rng = np.random.default_rng(4)
+    X, y = rng.normal(size=(10, 3)), rng.integers(4, size=10)
+    descent = BilinearDescent(
+        X, y, np.ones((4, 2)), slopes_of_all, 0.1, power_t=0.0, batch_size=5,
+        rng=np.random.RandomState(0),
+    )  # fmt: skip
+    descent.epoch()
+    np.testing.assert_array_equal(descent.coef, 0)
 
 
 def test_trains_as_a_plain_loop_over_samples(problem):

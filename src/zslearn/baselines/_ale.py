@@ -12,11 +12,12 @@ is DeViSE's loss.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from zslearn.base import Training
 from zslearn.baselines._base_ranking import OneMapRanking, Seed
-from zslearn.solvers import BilinearDescent, hinge_of_all, rank_weights
+from zslearn.solvers import BilinearDescent, rank_weights, slopes_of_all
 
 
 class ALE(OneMapRanking):
@@ -98,9 +99,10 @@ class ALE(OneMapRanking):
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
-    def _descent(self, training: Training) -> BilinearDescent:
+    def _descent(self, training: Training, rates: Sequence[float]) -> BilinearDescent:
         weights = rank_weights(training.n_seen)
-        loss = partial(hinge_of_all, weights=weights)
         # β of S − 1 violators
         steepest = weights[-1] * (training.n_seen - 1)
-        return self._begin_descent(BilinearDescent, training, loss, steepest=steepest)
+        return self._begin_descent(
+            training, rates, partial(slopes_of_all, weights=weights), steepest
+        )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import array_api_compat as compat
 import numpy as np
@@ -22,6 +22,7 @@ from zslearn.baselines import _early_stopping
 from zslearn.baselines._early_stopping import HeldOutClasses, on_one_path
 from zslearn.baselines._ranking_features import ScaledRows, Scaling, mean_square
 from zslearn.scoring import PreparedRows
+from zslearn.solvers import AnyFloats, BilinearDescent
 from zslearn.utils import Array, Floats, move_like, to_numpy
 
 _PARAMETERS = f"""
@@ -67,8 +68,6 @@ added to all.
 
 #: What `random_state` may be.
 Seed = int | np.random.RandomState | None
-
-_Descent = TypeVar("_Descent")
 
 
 class RankingClassifier(ZeroShotClassifier):
@@ -125,11 +124,18 @@ class RankingClassifier(ZeroShotClassifier):
         "random_state": ["random_state"],
     }
 
+    # Hyper-parameters whose values one descent follows side by side: none, or learning rates.
+    _side_by_side: ClassVar[tuple[str, ...]] = ()
+
     # What a method writes.
 
-    def _descent(self, training: Training) -> Any:
-        """Begin a descent on scaled rows; it has `epoch()`, `n_epochs` and the maps `coef`."""
-        raise TypeError(f"{type(self).__name__} must define _descent(training).")
+    def _descent(self, training: Training, rates: Sequence[float]) -> Any:
+        """Begin a descent on scaled rows at one or, side by side, several learning rates.
+
+        It has `epoch()` and `n_epochs`, `coef_of(i)` gives the maps at the i-th rate, and
+        `follow([i, …])` goes on with some rates only.
+        """
+        raise TypeError(f"{type(self).__name__} must define _descent(training, rates).")
 
     @staticmethod
     def _of_maps(coef: Array, signatures: Array) -> Array:
@@ -148,7 +154,7 @@ class RankingClassifier(ZeroShotClassifier):
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        """Rows are scaled once per kind of scaling; variants along one descent share it."""
+        """Rows are scaled once per kind; variants along one descent, or side by side, share it."""
         for same_scaling in alike(variants, "scaling"):
             yield from cls._fit_scaled(training, same_scaling)
 
@@ -160,17 +166,14 @@ class RankingClassifier(ZeroShotClassifier):
         host = training if lazy else replace(training, rows=to_numpy(rows))
         scaling = Scaling.of(host.rows, variants[0].scaling)
         scaled = replace(host, rows=ScaledRows(rows, scaling) if lazy else scaling(host.rows))
-        for group in on_one_path(variants):
+        for group in on_one_path(variants, *cls._side_by_side):
             ends = [variant._n_epochs(host) for variant in group]
-            descent = group[0]._descent(scaled)
-            for i in np.argsort(ends, kind="stable"):
+            for i, coef in _along_descent(group, ends, scaled):
                 variant = group[i]
-                while descent.n_epochs < ends[i]:
-                    descent.epoch()
                 # The very same arrays: a search sees by them that variants embed alike.
                 variant.mean_, variant.feature_weights_ = scaling
-                variant.coef_ = move_like(descent.coef, training.rows[0:1, :])
-                variant.n_iter_ = descent.n_epochs
+                variant.coef_ = move_like(coef, training.rows[0:1, :])
+                variant.n_iter_ = ends[i]
                 yield variant
 
     def _n_epochs(self, training: Training) -> int:
@@ -186,13 +189,13 @@ class RankingClassifier(ZeroShotClassifier):
         scaling = Scaling.of(kept.X, self.scaling)
         rows = scaling(held.X)
         signatures = held.signatures.astype(rows.dtype)
-        descent = self._descent(replace(kept, rows=scaling(kept.X)))
+        descent = self._descent(replace(kept, rows=scaling(kept.X)), [self.learning_rate])
         while (
             descent.n_epochs < self.max_iter
             and descent.n_epochs - classes.best < self.n_iter_no_change
         ):
             descent.epoch()
-            classes.judge(rows, self._of_maps(descent.coef, signatures), self.score_function)
+            classes.judge(rows, self._of_maps(descent.coef_of(0), signatures), self.score_function)
         self.validation_scores_ = classes.accuracies
         return classes.best
 
@@ -221,15 +224,36 @@ class RankingClassifier(ZeroShotClassifier):
         return self._of_maps(self.coef_, move_like(signatures, self.coef_))
 
 
+def _along_descent(
+    variants: Sequence[RankingClassifier], ends: Sequence[int], training: Training
+) -> Iterator[tuple[int, AnyFloats]]:
+    """Positions of variants along one descent with their maps, those with fewer epochs first."""
+    rates = list(dict.fromkeys(variant.learning_rate for variant in variants))
+    paths = [rates.index(variant.learning_rate) for variant in variants]
+    descent = variants[0]._descent(training, rates)
+    for i in np.argsort(ends, kind="stable"):
+        while descent.n_epochs < ends[i]:
+            left = {path for path, end in zip(paths, ends, strict=True) if end > descent.n_epochs}
+            descent.follow(sorted(left))
+            descent.epoch()
+        yield int(i), descent.coef_of(paths[i])
+
+
 class OneMapRanking(RankingClassifier):
     """Base of ranking methods that learn one bilinear map W.
 
     A method writes `_descent`, and calls `_begin_descent` there.
     """
 
+    _side_by_side = ("learning_rate",)
+
     def _begin_descent(
-        self, descent: Callable[..., _Descent], training: Training, *loss: Any, steepest: float
-    ) -> _Descent:
+        self,
+        training: Training,
+        rates: Sequence[float],
+        slopes: Callable[..., AnyFloats],
+        steepest: float,
+    ) -> BilinearDescent:
         """Begin a descent whose steps are in units of the margin at the steepest slope.
 
         `steepest` is the sum of a sample's positive slopes, at most. The difference of two classes'
@@ -239,8 +263,9 @@ class OneMapRanking(RankingClassifier):
         X, y, signatures = training.X, training.y, training.signatures
         centered = signatures - signatures.mean(axis=0)
         distance = float(2 * np.sum(centered**2) / (len(signatures) - 1)) or 1.0
-        step = self.learning_rate / (steepest * mean_square(X) * distance)
-        return descent(X, y, signatures, *loss, step=step, **self._options())
+        unit = steepest * mean_square(X) * distance
+        steps = [rate / unit for rate in rates]
+        return BilinearDescent(X, y, signatures, slopes, steps, **self._options())
 
     @staticmethod
     def _of_maps(coef: Array, signatures: Array) -> Array:

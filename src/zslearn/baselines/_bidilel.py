@@ -51,6 +51,8 @@ from zslearn.utils import (
 _SAME = 1e-9
 # A scatter that is a smaller share of the sum of squares is rounding.
 _ROUNDING = 1e-12
+# So many rows enter the scatters together.
+_ROWS_TOGETHER = 512
 
 
 class BiDiLEL(ZeroShotClassifier):
@@ -180,13 +182,18 @@ class BiDiLEL(ZeroShotClassifier):
             widest = max(variant._width(training) for variant in group)
             values, vectors = _leading(total, local, group[0].alpha, widest)
             projections: dict[int, Floats] = {}
+            landmarks: dict[tuple[int, str | None], Floats] = {}
             for variant in group:
                 width = variant._width(training)
                 if width not in projections:
                     projections[width] = vectors[:, :width].T.copy()
                 variant.mean_, variant.components_ = mean, projections[width]
                 variant.eigenvalues_ = values[:width].copy()
-                variant._place_seen(training)
+                key = width, variant.latent_norm
+                if key not in landmarks:
+                    landmarks[key] = variant._project_classes(training)
+                variant.landmarks_ = landmarks[key]
+                variant._take_scale(training)
                 yield variant
 
     def _warn_of_width(self) -> None:
@@ -202,16 +209,19 @@ class BiDiLEL(ZeroShotClassifier):
         wanted = training.n_seen - 1 if self.n_components is None else self.n_components
         return min(wanted, training.rows.shape[1])
 
-    def _place_seen(self, training: Training) -> None:
-        """Make the landmarks of the seen classes, and κ."""
+    def _project_classes(self, training: Training) -> Floats:
+        """Means of the projected samples of each seen class."""
         # A class at a time: what is embedded is as large as the rows themselves.
         xp = compat.array_namespace(training.rows)
-        self.landmarks_ = np.stack(
+        return np.stack(
             [
                 to_numpy(xp.mean(xp.astype(self.embed(training.take(members)), xp.float64), axis=0))
                 for members in _by_class(training)
             ]
         )
+
+    def _take_scale(self, training: Training) -> None:
+        """Bring the distances of signatures to those of the landmarks: κ."""
         self._seen_signatures = training.signatures
         semantic, latent = pdist(training.signatures).mean(), pdist(self.landmarks_).mean()
         # Without a distance of either kind there is nothing to bring into one unit.
@@ -275,6 +285,7 @@ def _scatters(training: Training) -> tuple[Floats, Floats, Floats]:
     smooth = xp.zeros((n_features, n_features), dtype=xp.float64, device=device)
     mean = xp.zeros(n_features, dtype=xp.float64, device=device)
     weight = 0.0
+    waiting: list[tuple[Array, Array, Array]] = []
     for members in _by_class(training):
         points = xp.astype(training.take(members), xp.float64)
         # Of a row: its distances and weights to the class, itself centred, weighted and smoothed.
@@ -283,10 +294,13 @@ def _scatters(training: Training) -> tuple[Floats, Floats, Floats]:
             weights = xp.exp(-_squared_distances(block, points) / (2 * squared_width))
             degrees = xp.sum(weights, axis=1)
             weighted = block * degrees[:, None]
-            total += xp.matrix_transpose(block) @ weighted
-            smooth += xp.matrix_transpose(block) @ (weights @ points)
             mean += xp.sum(weighted, axis=0)
             weight += float(xp.sum(degrees))
+            # Products of many rows: each goes through two tables of features².
+            waiting.append((block, weighted, weights @ points))
+            if sum(part[0].shape[0] for part in waiting) >= _ROWS_TOGETHER:
+                _add_products(waiting, total, smooth)
+    _add_products(waiting, total, smooth)
     mean = mean / weight
     rounding = _ROUNDING * float(xp.linalg.trace(total))
     local = total - smooth
@@ -296,6 +310,16 @@ def _scatters(training: Training) -> tuple[Floats, Floats, Floats]:
     scatters = (to_numpy(total), to_numpy(local))
     total, local = (s if np.trace(s) > rounding else np.zeros_like(s) for s in scatters)
     return total, local, to_numpy(mean)
+
+
+def _add_products(waiting: list[tuple[Array, Array, Array]], total: Array, smooth: Array) -> None:
+    """Add to XᵀDX and XᵀWX what rows wait to add, and forget them."""
+    if waiting:
+        xp = compat.array_namespace(total)
+        rows, weighted, smoothed = (xp.concat(parts) for parts in zip(*waiting, strict=True))
+        total += xp.matrix_transpose(rows) @ weighted
+        smooth += xp.matrix_transpose(rows) @ smoothed
+        waiting.clear()
 
 
 def _by_class(training: Training) -> list[NDArray[np.intp]]:

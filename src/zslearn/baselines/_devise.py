@@ -8,9 +8,11 @@ above all others by a margin. Every violator counts:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from zslearn.base import Training
 from zslearn.baselines._base_ranking import OneMapRanking, Seed
-from zslearn.solvers import BilinearDescent, hinge_of_all
+from zslearn.solvers import BilinearDescent, slopes_of_all
 
 
 class DeViSE(OneMapRanking):
@@ -90,6 +92,5 @@ class DeViSE(OneMapRanking):
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
-    def _descent(self, training: Training) -> BilinearDescent:
-        steepest = training.n_seen - 1
-        return self._begin_descent(BilinearDescent, training, hinge_of_all, steepest=steepest)
+    def _descent(self, training: Training, rates: Sequence[float]) -> BilinearDescent:
+        return self._begin_descent(training, rates, slopes_of_all, steepest=training.n_seen - 1)

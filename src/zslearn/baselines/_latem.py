@@ -10,7 +10,7 @@ and the maps that won, for y and for c, take a step. With K = 1 the score is bil
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -147,7 +147,7 @@ class LatEm(RankingClassifier):
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
-    def _descent(self, training: Training) -> LatentDescent:
+    def _descent(self, training: Training, rates: Sequence[float]) -> LatentDescent:
         y, signatures = training.y, training.signatures
         # Compiled steps read single rows of one array.
         X = training.X.whole() if isinstance(training.X, ScaledRows) else training.X
@@ -155,7 +155,7 @@ class LatEm(RankingClassifier):
         size, length = mean_square(X), mean_square(signatures)
         shape = (self.n_maps, X.shape[1], signatures.shape[1])
         start = options["rng"].standard_normal(shape) * (self.init_scale / np.sqrt(size * length))
-        step = self.learning_rate / (size * length)
+        step = rates[0] / (size * length)
         return LatentDescent(X, y, signatures, start, step=step, **options)
 
     @staticmethod

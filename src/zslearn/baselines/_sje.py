@@ -10,9 +10,11 @@ by stochastic descent that is ended early.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from zslearn.base import Training
 from zslearn.baselines._base_ranking import OneMapRanking, Seed
-from zslearn.solvers import WorstViolatorDescent
+from zslearn.solvers import BilinearDescent, slopes_of_worst
 
 
 class SJE(OneMapRanking):
@@ -92,5 +94,5 @@ class SJE(OneMapRanking):
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
-    def _descent(self, training: Training) -> WorstViolatorDescent:
-        return self._begin_descent(WorstViolatorDescent, training, steepest=1)
+    def _descent(self, training: Training, rates: Sequence[float]) -> BilinearDescent:
+        return self._begin_descent(training, rates, slopes_of_worst, steepest=1)

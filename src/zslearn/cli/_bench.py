@@ -98,7 +98,7 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
         help="each decides the folds and what a method leaves to chance; with several, the table "
         "shows mean and spread (default: 0)",
     )
-    add_jobs(bench)
+    add_jobs(bench, what="methods, or folds of one")
     bench.add_argument(
         "--cluster",
         default=None,

@@ -7,12 +7,12 @@ import argparse
 from joblib import cpu_count
 
 
-def add_jobs(parser: argparse.ArgumentParser) -> None:
-    """Add `--jobs`: how many folds are computed at the same time."""
+def add_jobs(parser: argparse.ArgumentParser, what: str = "folds") -> None:
+    """Add `--jobs`: how many folds, or whatever else, are computed at the same time."""
     parser.add_argument(
         "--jobs",
         type=int,
         default=cpu_count(only_physical_cores=False),
         metavar="N",
-        help="folds at the same time (default: one per core, here %(default)s)",
+        help=f"{what} at the same time (default: one per core, here %(default)s)",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -77,6 +77,9 @@ class Method:
     check : callable, optional
         Takes the data and raises a ValueError where the method cannot be measured on it, which is
         then said before anything is tuned.
+    shares : tuple of str, default=()
+        Names of fits that other methods can read once this one, or one of them, has computed them:
+        such methods do not begin at the same time.
     """
 
     name: str
@@ -85,6 +88,7 @@ class Method:
     in_demo: bool = False
     in_default: bool = True
     check: Callable[[ZeroShotDataset], None] | None = None
+    shares: tuple[str, ...] = ()
 
     def definition(self) -> list[Any]:
         """What a result depends on: the hyper-parameters and grids, those of an inner method too.
@@ -111,10 +115,10 @@ def _methods() -> Iterator[Method]:
     yield Method("DAP", DAP, check=partial(_check_attributes, "DAP"))
     yield Method("IAP", IAP, check=partial(_check_attributes, "IAP"))
     yield Method("HAT", partial(HAT, "cluster"), check=partial(_check_attributes, "HAT"))
-    yield Method("CMT", CMT)
-    yield Method("CMT*", CMTStar)
+    yield Method("CMT", CMT, shares=("networks",))
+    yield Method("CMT*", CMTStar, shares=("networks",))
     yield Method("DeViSE", DeViSE)
-    yield Method("ConSE", ConSE)
+    yield Method("ConSE", ConSE, shares=("softmax",))
     yield Method("ALE", ALE)
     yield Method("SJE", SJE)
     yield Method("LatEm", LatEm)
@@ -127,14 +131,21 @@ def _methods() -> Iterator[Method]:
     yield Method("CCA", CCA)
     yield Method("COSTA", COSTA)
     for name, loss in _LOSSES.items():
-        yield Method(name, partial(_sync, loss), in_demo=loss == "ovo")
-    yield Method("EXEM (ConSE)", partial(_exem_of, ConSE), tune_on_exemplars)
-    yield Method("EXEM (ESZSL)", partial(_exem_of, ESZSL), tune_on_exemplars, in_demo=True)
+        shares = () if loss == "struct" else (name,)
+        yield Method(name, partial(_sync, loss), in_demo=loss == "ovo", shares=shares)
+    yield _on_exemplars("ConSE", ConSE, "softmax")
+    yield replace(_on_exemplars("ESZSL", ESZSL), in_demo=True)
     for name, loss in _LOSSES.items():
-        yield Method(f"EXEM ({name})", partial(_exem_of, partial(_sync, loss)), tune_on_exemplars)
+        yield _on_exemplars(name, partial(_sync, loss), *([] if loss == "struct" else [name]))
     yield Method("EXEM (1NN)", _exem, in_demo=True)
     yield Method("EXEM (1NNs)", partial(_exem, distance="standardized"))
     yield Method("Gaussian EXEM", GaussianEXEM)
+
+
+def _on_exemplars(name: str, make: Callable[[], Any], *shares: str) -> Method:
+    """EXEM under another method; the search for its regressors is the same for all."""
+    shared = ("regressors", *shares)
+    return Method(f"EXEM ({name})", partial(_exem_of, make), tune_on_exemplars, shares=shared)
 
 
 def _variants() -> Iterator[Method]:

@@ -6,7 +6,8 @@ import json
 import os
 import shutil
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import Any, cast
@@ -15,6 +16,7 @@ from sklearn.exceptions import FitFailedWarning
 
 from zslearn.datasets import ZeroShotDataset
 from zslearn.experiments._examples import save_examples
+from zslearn.experiments._lanes import n_lanes, side_by_side
 from zslearn.experiments._measure import circumstances, tune_and_measure
 from zslearn.experiments._methods import Method, find_method
 from zslearn.experiments._plan import Run, check_measurable, chosen_splits, plan_runs
@@ -22,7 +24,7 @@ from zslearn.experiments._protocol import Protocol
 from zslearn.experiments._record_checks import check_record
 from zslearn.experiments._records import write_record
 from zslearn.experiments._tuning import TuningOptions
-from zslearn.utils import name_some, plain, warn_user
+from zslearn.utils import name_some, plain, progress_bar, warn_user
 
 _SETTINGS = ("zsl", "gzsl")
 
@@ -90,7 +92,8 @@ def run_benchmark(
     resume : bool
         Whether what is finished is kept.
     n_jobs : int, optional
-        Folds that are computed at the same time.
+        Processes. Where there are many runs, each computes one; else they compute the folds of one
+        run after another. Records are the same.
     progress : bool
         Whether searches draw a bar.
     command : str, optional
@@ -131,31 +134,14 @@ def run_benchmark(
     kept = {} if command is None else {"command": command}
     failed = _refuse_early(runs, say, kept)
     save_examples(data, out)
-    for run in runs:
-        if run in failed:
-            continue
-        if resume and run.is_finished():
-            # Left by a run that was killed as soon as its record was written.
-            shutil.rmtree(run.parts, ignore_errors=True)
-            say(f"{run.label}: finished before")
-            continue
-        say(f"{run.label}: tuning")
-        options = TuningOptions(
-            setting=run.setting,
-            grid=run.grid,
-            cv=run.protocol.folds(run.setting, len(run.data.seen_classes), run.seed),
-            checkpoint=run.parts,
-            shared=run.shared,
-            n_jobs=n_jobs,
-            progress=progress,
-            rescale_bias=run.protocol.rescale_bias,
-        )
-        reason = _write(run, options, kept)
+    todo = [run for run in runs if run not in failed and not (resume and _is_finished(run, say))]
+    for run, reason in _compute_all(todo, n_jobs, progress, kept, say):
         if reason is None:
             shutil.rmtree(run.parts, ignore_errors=True)
         else:
             failed.append(run)
             say(f"{run.label}: failed ({reason}); going on")
+    failed.sort(key=runs.index)
     for folder in {run.shared for run in runs} - {run.shared for run in failed}:
         shutil.rmtree(folder, ignore_errors=True)
     if failed:
@@ -212,9 +198,50 @@ def _refuse_early(runs: Sequence[Run], say: Say, kept: dict[str, Any]) -> list[R
     return refused
 
 
-def _write(run: Run, options: TuningOptions, kept: dict[str, Any]) -> str | None:
+def _is_finished(run: Run, say: Say) -> bool:
+    """Whether a run has its record, which is then said."""
+    if not run.is_finished():
+        return False
+    # Left by a run that was killed as soon as its record was written.
+    shutil.rmtree(run.parts, ignore_errors=True)
+    say(f"{run.label}: finished before")
+    return True
+
+
+def _compute_all(
+    runs: Sequence[Run], n_jobs: int | None, progress: bool, kept: dict[str, Any], say: Say
+) -> Iterator[tuple[Run, str | None]]:
+    """Compute runs: each as it ends, with the reason where it failed."""
+    compute = partial(_write, kept=kept)
+    left = list(runs)
+
+    def begin(run: Run) -> None:
+        say(f"{run.label}: tuning")
+
+    if (lanes := n_lanes(len(runs), n_jobs)) > 1:
+        with progress_bar(progress, len(runs), "runs") as advance:
+            for run, reason in side_by_side(runs, compute, lanes, begin):
+                left.remove(run)
+                yield run, reason
+                advance(1)
+    for run in left:
+        begin(run)
+        yield run, compute(run, n_jobs, progress)
+
+
+def _write(run: Run, n_jobs: int | None, progress: bool, *, kept: dict[str, Any]) -> str | None:
     """Run a method and write its record; the reason where it failed."""
     reason = None
+    options = TuningOptions(
+        setting=run.setting,
+        grid=run.grid,
+        cv=run.protocol.folds(run.setting, len(run.data.seen_classes), run.seed),
+        checkpoint=run.parts,
+        shared=run.shared,
+        n_jobs=n_jobs,
+        progress=progress,
+        rescale_bias=run.protocol.rescale_bias,
+    )
     try:
         # First: a key that cannot be made costs nothing then.
         key = run.key()

@@ -93,7 +93,8 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         on from there; another search does not read them.
     memory : path, optional
         A folder where fits are kept that several searches have in common, such as the softmax
-        regressions of ConSE, whatever the classes' signatures are, or the networks of CMT and CMT*.
+        regressions of ConSE and the trainings of SynC "ovo" and "cs", whatever the classes'
+        signatures are, or the networks of CMT and CMT*.
         They go by the content of all that they depend on, and two gigabytes at most are kept.
         Whoever names the folder removes it.
     progress : bool, default=False

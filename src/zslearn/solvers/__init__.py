@@ -22,8 +22,14 @@ from zslearn.solvers._nu_svr import NuSVRResult, nu_svr, nu_svr_path
 from zslearn.solvers._nu_svr_paths import nu_svr_paths
 from zslearn.solvers._platt import platt_scaling, platt_targets
 from zslearn.solvers._pseudo_inverse import pseudo_inverse
-from zslearn.solvers._ranking import AnyFloats, hinge_of_all, rank_weights
-from zslearn.solvers._ranking_descent import BilinearDescent, LatentDescent, WorstViolatorDescent
+from zslearn.solvers._ranking import (
+    AnyFloats,
+    hinge_of_all,
+    rank_weights,
+    slopes_of_all,
+    slopes_of_worst,
+)
+from zslearn.solvers._ranking_descent import BilinearDescent, LatentDescent
 from zslearn.solvers._sammon import PlacementResult, place_by_distances
 from zslearn.solvers._simplex import SimplexResult, project_to_simplex, simplex_least_squares
 from zslearn.solvers._svm_losses import SVMLoss, loss_and_slope
@@ -43,7 +49,6 @@ __all__ = [
     "SimplexResult",
     "SummedRows",
     "TrainingRows",
-    "WorstViolatorDescent",
     "class_means",
     "class_moments",
     "class_squares",
@@ -66,6 +71,8 @@ __all__ = [
     "pseudo_inverse",
     "rank_weights",
     "simplex_least_squares",
+    "slopes_of_all",
+    "slopes_of_worst",
     "softmax_path",
     "sum_block",
     "train_multiclass_svm",

@@ -74,6 +74,17 @@ class SVMResult:
         least = min(self.objective, self.gain)
         return self.dual_gap / least if least > 0 else math.inf if self.dual_gap > 0 else 0.0
 
+    def warn_of_gap(self, tol: float, max_iter: int) -> None:
+        """Warn where the gap that was wanted is not reached."""
+        if not self.converged:
+            warnings.warn(
+                f"The duality gap is {self.relative_gap:.1e} of the objective, or of what training "
+                f"gains, after {self.n_iter} iterations at alpha={self.alpha:.3g}, above "
+                f"tol={tol:.1e}. Raise max_iter={max_iter} or alpha, or accept a larger tol.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
 
 def multiclass_svm(
     X: Any,
@@ -371,14 +382,7 @@ def train_multiclass_svm(
         dual=dual,
         gain=found.gain,
     )
-    if not result.converged:
-        warnings.warn(
-            f"The duality gap is {result.relative_gap:.1e} of the objective, or of what training "
-            f"gains, after {result.n_iter} iterations at alpha={alpha:.3g}, above tol={tol:.1e}. "
-            f"Raise max_iter={max_iter} or alpha, or accept a larger tol.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
+    result.warn_of_gap(tol, max_iter)
     return result
 
 

@@ -76,16 +76,42 @@ def hinge_of_all(
     >>> slope
     array([[-1.,  1.,  0.]])
     """
-    excess = _excess(scores, y)
+    slope = slopes_of_all(scores, y, weights)
+    others = slope.copy()
+    others[np.arange(len(y)), y] = 0
+    return np.sum(others * _excess(scores, y), axis=1, where=others > 0), slope
+
+
+def slopes_of_all(
+    scores: AnyFloats, y: NDArray[np.intp], weights: Floats | None = None
+) -> AnyFloats:
+    """The slopes of :func:`hinge_of_all`, without the loss.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_samples, n_classes)
+        Scores F.
+    y : ndarray of int of shape (n_samples,)
+        The class of each sample.
+    weights : ndarray of shape (n_classes,), optional
+        w by the number of violators; by default 1.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_classes)
+        The derivative of the loss with respect to the scores.
+    """
     rows = np.arange(len(y))
-    violates = excess > 0
+    violates = scores > (scores[rows, y] - 1)[:, None]
     violates[rows, y] = False
-    n_violators = np.count_nonzero(violates, axis=1)
-    weight = np.ones(len(y)) if weights is None else weights[n_violators]
-    weight = weight.astype(scores.dtype)
-    slope = violates * weight[:, None]
-    slope[rows, y] = -weight * n_violators
-    return weight * np.sum(excess, axis=1, where=violates), slope
+    slope = violates.astype(scores.dtype)
+    n_violators = slope.sum(axis=1)
+    if weights is not None:
+        weight = weights.astype(scores.dtype)[n_violators.astype(np.intp)]
+        slope *= weight[:, None]
+        n_violators *= weight
+    slope[rows, y] = -n_violators
+    return slope
 
 
 def hinge_of_worst(scores: AnyFloats, y: NDArray[np.intp]) -> tuple[AnyFloats, AnyFloats]:
@@ -111,6 +137,24 @@ def hinge_of_worst(scores: AnyFloats, y: NDArray[np.intp]) -> tuple[AnyFloats, A
     slope[rows, worst[rows]] = 1
     slope[rows, y[rows]] = -1
     return loss, slope
+
+
+def slopes_of_worst(scores: AnyFloats, y: NDArray[np.intp]) -> AnyFloats:
+    """The slopes of :func:`hinge_of_worst`, without the loss.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_samples, n_classes)
+        Scores F.
+    y : ndarray of int of shape (n_samples,)
+        The class of each sample.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_classes)
+        The derivative of the loss with respect to the scores.
+    """
+    return hinge_of_worst(scores, y)[1]
 
 
 def worst_violator(scores: AnyFloats, y: NDArray[np.intp]) -> tuple[AnyFloats, NDArray[np.intp]]:

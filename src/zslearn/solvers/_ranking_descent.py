@@ -1,20 +1,22 @@
 r"""Stochastic descent on ranking losses of bilinear scores.
 
-With :math:`F_c = x^\top W a_c` each step adds to W columns in the span of the signatures, so that
-:math:`W = W_0 + V^\top A` with one row of V for each class. A step then costs two products with
-the S × D table V, whatever the number of attributes is.
+With :math:`F_c = x^\top W a_c` each step adds to W columns in the span of the signatures. So
+:math:`W = U^\top Q^\top` with an orthonormal basis Q of that span, in which the signatures have the
+coordinates :math:`B = A Q`, and a step costs two products with a table U of as many rows as the
+signatures have dimensions, or, for several maps, :math:`W = W_0 + V^\top A` with one row of V for
+each class. Descents that differ in the length of their steps alone visit the same rows: they are
+made side by side, as one product with the tables of all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
-from zslearn.solvers._ranking import AnyFloats, hinge_of_worst, worst_violator
+from zslearn.solvers._ranking import AnyFloats
 from zslearn.utils import Floats, one_blas_thread
 
 
@@ -30,10 +32,8 @@ class Descent:
         Rows, of which each epoch visits every one.
     y : ndarray of int of shape (n_samples,)
         The class of each row.
-    step : float
-        Length of the steps of the first epoch.
     power_t : float
-        Epoch t takes steps of length step / t^power_t.
+        Epoch t takes steps that are shorter than those of the first by t^power_t.
     batch_size : int
         Rows that share a step.
     rng : numpy.random.RandomState
@@ -44,35 +44,45 @@ class Descent:
         self,
         X: AnyFloats,
         y: NDArray[np.intp],
-        step: float,
         power_t: float,
         batch_size: int,
         rng: np.random.RandomState,
     ) -> None:
         self.X, self.y = X, y
-        self.step, self.power_t, self.batch_size, self.rng = step, power_t, batch_size, rng
+        self.power_t, self.batch_size, self.rng = power_t, batch_size, rng
         self.n_epochs = 0
 
     def epoch(self) -> None:
         """Visit every row once."""
         self.n_epochs += 1
-        step = self.step / self.n_epochs**self.power_t
-        self._visit_all(self.rng.permutation(len(self.y)), step)
+        self._visit_all(self.rng.permutation(len(self.y)), self.n_epochs**self.power_t)
 
-    def _visit_all(self, order: NDArray[np.intp], step: float) -> None:
-        """Visit rows in some order, a batch at a time."""
+    @property
+    def coef(self) -> AnyFloats:
+        """What was learned; of several descents by the first."""
+        return self.coef_of(0)
+
+    def coef_of(self, path: int) -> AnyFloats:
+        """What one of the descents has learned, by its number; it must still be followed."""
+        raise NotImplementedError
+
+    def follow(self, paths: Sequence[int]) -> None:
+        """Go on with some of the descents only, by their numbers."""
+
+    def _visit_all(self, order: NDArray[np.intp], shorter: float) -> None:
+        """Visit rows in some order, a batch at a time, in steps shorter by a factor."""
         with one_blas_thread():
             for start in range(0, len(order), self.batch_size):
                 rows = order[start : start + self.batch_size]
-                self._descend(self.X[rows], self.y[rows], step)
+                self._descend(self.X[rows], self.y[rows], shorter)
 
-    def _descend(self, X: AnyFloats, y: NDArray[np.intp], step: float) -> None:
+    def _descend(self, X: AnyFloats, y: NDArray[np.intp], shorter: float) -> None:
         """Take one step down the loss of a batch."""
         raise NotImplementedError
 
 
 class BilinearDescent(Descent):
-    r"""Descent on a loss of the scores :math:`X W A^\top`, from W = 0.
+    r"""Descents on a loss of the scores :math:`X W A^\top`, from W = 0, side by side.
 
     Slopes add up to zero over the classes, and so W is the same whatever is added to all
     signatures: they are centred, for the sake of rounding.
@@ -85,8 +95,10 @@ class BilinearDescent(Descent):
         The class of each row.
     signatures : ndarray of shape (n_classes, n_attributes)
         Signatures A.
-    loss : callable
-        Takes scores and classes; gives losses and slopes.
+    slopes : callable
+        Takes scores and classes; gives the slopes of the loss.
+    step : float or sequence of float
+        Length of the steps of the first epoch, of each descent.
     **options : object
         See :class:`Descent`.
     """
@@ -96,51 +108,54 @@ class BilinearDescent(Descent):
         X: AnyFloats,
         y: NDArray[np.intp],
         signatures: Floats,
-        loss: Callable[[AnyFloats, NDArray[np.intp]], tuple[AnyFloats, AnyFloats]],
+        slopes: Callable[[AnyFloats, NDArray[np.intp]], AnyFloats],
+        step: float | Sequence[float],
         **options: Any,
     ) -> None:
         super().__init__(X, y, **options)
-        self.loss = loss
-        self.signatures = (signatures - signatures.mean(axis=0)).astype(X.dtype)
-        self.gram = self.signatures @ self.signatures.T
-        self.V = np.zeros((len(signatures), X.shape[1]), dtype=X.dtype)
+        self.slopes = slopes
+        self.steps: Floats = np.atleast_1d(np.asarray(step, dtype=np.float64))
+        self.paths = list(range(len(self.steps)))
+        coordinates, self.basis = _in_their_span(signatures - signatures.mean(axis=0), X.dtype)
+        self.coordinates = coordinates
+        self.U = np.zeros((len(self.steps) * coordinates.shape[1], X.shape[1]), dtype=X.dtype)
 
-    @property
-    def coef(self) -> AnyFloats:
-        """W, of shape (n_features, n_attributes)."""
-        return self.V.T @ self.signatures
+    def coef_of(self, path: int) -> AnyFloats:
+        """W of one of the descents, of shape (n_features, n_attributes)."""
+        return self._tables()[self.paths.index(path)].T @ self.basis
 
-    def _descend(self, X: AnyFloats, y: NDArray[np.intp], step: float) -> None:
-        _, slope = self.loss((X @ self.V.T) @ self.gram, y)
-        # Rows that violate nothing add zeros.
-        active = slope.any(axis=1)
-        self.V -= (step * slope[active]).T @ X[active]
+    def follow(self, paths: Sequence[int]) -> None:
+        """Go on with some of the descents only, by their numbers."""
+        if list(paths) != self.paths:
+            kept = [self.paths.index(path) for path in paths]
+            self.U = self._tables()[kept].reshape(-1, self.U.shape[1])
+            self.steps, self.paths = self.steps[kept], list(paths)
+
+    def _tables(self) -> AnyFloats:
+        return self.U.reshape(len(self.paths), -1, self.U.shape[1])
+
+    def _descend(self, X: AnyFloats, y: NDArray[np.intp], shorter: float) -> None:
+        # One row for each sample and descent.
+        scores = (X @ self.U.T).reshape(-1, self.coordinates.shape[1]) @ self.coordinates.T
+        slope = self.slopes(scores, np.repeat(y, len(self.paths)))
+        steps = np.tile((self.steps / shorter).astype(X.dtype), len(X))
+        change = ((slope @ self.coordinates) * steps[:, None]).reshape(len(X), -1)
+        # Rows that violate nothing would add zeros.
+        active = change.any(axis=1)
+        if not active.all():
+            change, X = change[active], X[active]
+        self.U -= change.T @ X
 
 
-class WorstViolatorDescent(BilinearDescent):
-    """Descent on the loss of the worst violator, whose slope touches two classes per row.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        Rows.
-    y : ndarray of int of shape (n_samples,)
-        The class of each row.
-    signatures : ndarray of shape (n_classes, n_attributes)
-        Signatures A.
-    **options : object
-        See :class:`Descent`.
-    """
-
-    def __init__(
-        self, X: AnyFloats, y: NDArray[np.intp], signatures: Floats, **options: Any
-    ) -> None:
-        super().__init__(X, y, signatures, hinge_of_worst, **options)
-
-    def _descend(self, X: AnyFloats, y: NDArray[np.intp], step: float) -> None:
-        loss, worst = worst_violator((X @ self.V.T) @ self.gram, y)
-        active = loss > 0
-        up_and_down(self.V, y[active], worst[active], step, X[active])
+def _in_their_span(vectors: Floats, dtype: Any) -> tuple[AnyFloats, AnyFloats]:
+    """Coordinates of vectors in an orthonormal basis of their span, and its rows."""
+    left, sizes, _ = np.linalg.svd(vectors, full_matrices=False)
+    rounding = max(vectors.shape) * np.finfo(np.float64).eps * sizes[0]
+    rank = max(1, int(np.sum(sizes > rounding)))
+    left, sizes = left[:, :rank], sizes[:rank]
+    # As combinations of the vectors: where all of these are zero, the basis is exactly so.
+    basis = (left / np.where(sizes > 0, sizes, 1.0)).T @ vectors
+    return (left * sizes).astype(dtype), basis.astype(dtype)
 
 
 class LatentDescent(Descent):
@@ -159,6 +174,8 @@ class LatentDescent(Descent):
         Signatures A.
     start : ndarray of shape (n_maps, n_features, n_attributes)
         The maps to begin with.
+    step : float
+        Length of the steps of the first epoch.
     **options : object
         See :class:`Descent`. The generator draws the negatives, too.
     """
@@ -169,9 +186,11 @@ class LatentDescent(Descent):
         y: NDArray[np.intp],
         signatures: Floats,
         start: AnyFloats,
+        step: float,
         **options: Any,
     ) -> None:
         super().__init__(X, y, **options)
+        self.step = step
         self.signatures = signatures.astype(X.dtype)
         self.gram = self.signatures @ self.signatures.T
         self.start = start.astype(X.dtype)
@@ -183,61 +202,22 @@ class LatentDescent(Descent):
         self._change = np.empty((most + 1, X.shape[1]), dtype=X.dtype)
         self._touched = np.empty(2 * len(self.V), dtype=np.intp)
 
-    @property
-    def coef(self) -> AnyFloats:
+    def coef_of(self, path: int) -> AnyFloats:
         """The maps, of shape (n_maps, n_features, n_attributes)."""
         V = self.V.reshape(len(self.start), self.n_classes, -1)
         return self.start + np.swapaxes(V, 1, 2) @ self.signatures
 
-    def _visit_all(self, order: NDArray[np.intp], step: float) -> None:
+    def _visit_all(self, order: NDArray[np.intp], shorter: float) -> None:
         from zslearn.solvers._latent_steps import latent_epoch
 
         y = self.y[order]
         # The same numbers as if they were drawn batch by batch.
         other = self._negatives(y)
         latent_epoch(
-            self.X, order, y, other, self.P, self.V, self.gram, step, self.batch_size,
-            self._change, self._touched,
+            self.X, order, y, other, self.P, self.V, self.gram, self.step / shorter,
+            self.batch_size, self._change, self._touched,
         )  # fmt: skip
 
     def _negatives(self, y: NDArray[np.intp]) -> NDArray[np.intp]:
         """Another class for each row, drawn evenly."""
         return (y + self.rng.randint(1, self.n_classes, size=len(y))) % self.n_classes
-
-
-def up_and_down(
-    table: AnyFloats,
-    up: NDArray[np.intp],
-    down: NDArray[np.intp],
-    step: float,
-    rows: AnyFloats,
-) -> tuple[NDArray[np.intp], AnyFloats]:
-    """Add each row to one row of a table and take it from another; several may meet in one.
-
-    Parameters
-    ----------
-    table : ndarray of shape (n_targets, n_features)
-        Changed in place.
-    up : ndarray of int of shape (n_rows,)
-        Row of the table that each is added to.
-    down : ndarray of int of shape (n_rows,)
-        Row of the table that each is taken from.
-    step : float
-        What the rows are multiplied by.
-    rows : ndarray of shape (n_rows, n_features)
-        What is added and taken.
-
-    Returns
-    -------
-    touched : ndarray of int
-        The rows of the table that changed, ascending.
-    change : ndarray of shape (n_touched, n_features)
-        What was added to them.
-    """
-    touched, position = np.unique(np.concatenate([up, down]), return_inverse=True)
-    weights = np.repeat(np.asarray([step, -step], dtype=rows.dtype), len(rows))
-    source = np.tile(np.arange(len(rows)), 2)
-    spread = scipy.sparse.csr_array((weights, (position, source)), (len(touched), len(rows)))
-    change = spread @ rows
-    table[touched] += change
-    return touched, change

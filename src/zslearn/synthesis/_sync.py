@@ -307,12 +307,14 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
         """Each training starts from the one for the next larger alpha; see `fit_path`."""
         for group in alike_but_for(variants, "alpha", "gamma", "eta", "norm_penalty"):
             problem = SynCProblem(training, group[0])
+            kept = problem.kept_path({variant.alpha for variant in group})
             latest: dict[float | None, SVMResult] = {}
             for variant in sorted(group, key=lambda variant: -variant.alpha):
                 # One training serves every gamma where W is trained directly. Learned phantoms are
                 # not those that another solution belongs to.
                 similar = None if problem.direct else variant.gamma
                 start = None if variant.learn_phantoms else latest.get(similar)
+                start = kept.get(variant.alpha, start)
                 problem.eta, problem.norm_penalty = variant.eta, variant.norm_penalty
                 learned = problem.learn(variant.alpha, variant.gamma, start)
                 latest[similar] = learned.solution

@@ -7,13 +7,18 @@ The base classifiers V minimise :math:`\ell(X, y; S V)` with a penalty on W = S 
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from zslearn._version import __version__
 from zslearn.base import Training
 from zslearn.signatures import Signatures, side_by_side
 from zslearn.solvers import (
@@ -34,7 +39,7 @@ from zslearn.synthesis._phantoms import (
     is_given,
     phantom_count,
 )
-from zslearn.utils import Array, Floats
+from zslearn.utils import Array, Floats, keeps_fits, kept_fit
 
 LOSSES: dict[str, SVMLoss] = {
     "ovo": "squared_hinge",
@@ -91,6 +96,7 @@ class SynCProblem:
         self.rows = TrainingRows(
             training.X_or_rows, training.y, training.n_seen, sample_weight=training.weights
         )
+        self.training = training
         self.signatures: Signatures = training.signatures
         self.phantoms, self.start = self._first_phantoms(training, model)
         self.chance = self.rng.get_state(legacy=False)
@@ -169,6 +175,52 @@ class SynCProblem:
             solution.n_iter,
         )
 
+    def kept_path(self, alphas: Collection[float]) -> dict[float, SVMResult]:
+        """Solutions that other searches need, too: those that no signature plays a part in.
+
+        Parameters
+        ----------
+        alphas : collection of float
+            Weights of the penalty.
+
+        Returns
+        -------
+        dict of float to SVMResult
+            By alpha; nothing where signatures matter, or outside of
+            :func:`~zslearn.utils.keeping_fits`.
+        """
+        rows = self.training.X_or_rows
+        if not (self.direct and self.margins is None and keeps_fits(rows)):
+            return {}
+        falling = sorted(alphas, reverse=True)
+        parts = (
+            "multiclass_svm", __version__, rows, self.training.y, self.weights, falling,
+            self.loss, self.tol, self.max_iter, self.chance,
+        )  # fmt: skip
+        arrays = kept_fit(parts, lambda: _as_arrays(self._path(falling)))
+        found = _from_arrays(arrays)
+        for result in found:
+            result.warn_of_gap(self.tol, self.max_iter)
+        return {result.alpha: result for result in found}
+
+    def _path(self, alphas: Sequence[float]) -> Iterator[SVMResult]:
+        """Train W freely for each alpha, each from the solution before."""
+        last: SVMResult | None = None
+        for alpha in alphas:
+            with warnings.catch_warnings():
+                # Said of what is read, too.
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                last = train_multiclass_svm(
+                    self.rows,
+                    alpha=alpha,
+                    loss=self.loss,
+                    tol=self.tol,
+                    max_iter=self.max_iter,
+                    warm_start=last,
+                    random_state=self.rng,
+                )
+            yield last
+
     def solve(
         self,
         alpha: float,
@@ -211,6 +263,27 @@ class SynCProblem:
             warm_start=start,
             random_state=self.rng,
         )
+
+
+# What is kept of a solution; the dual points serve the next one only.
+_KEPT = ("coef", "alpha", "objective", "dual_gap", "n_iter", "converged", "gain")
+
+
+def _as_arrays(results: Iterable[SVMResult]) -> dict[str, NDArray[Any]]:
+    """Solutions as arrays, one of each field."""
+    rows = [[np.asarray(getattr(result, name)) for name in _KEPT] for result in results]
+    return {
+        name: np.stack(column) for name, column in zip(_KEPT, zip(*rows, strict=True), strict=True)
+    }
+
+
+def _from_arrays(arrays: dict[str, NDArray[Any]]) -> list[SVMResult]:
+    """The solutions again, of which W is what was penalised."""
+    found = []
+    for coef, *numbers in zip(*(arrays[name] for name in _KEPT), strict=True):
+        values = {name: number.item() for name, number in zip(_KEPT[1:], numbers, strict=True)}
+        found.append(SVMResult(coef=coef, base=coef, **values))
+    return found
 
 
 def _margins(signatures: Signatures) -> Floats:

@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import joblib
+import pytest
+from sklearn.exceptions import FitFailedWarning
+
+from zslearn.datasets import make_zero_shot
+from zslearn.experiments import METHODS, run_benchmark
+from zslearn.experiments._lanes import _Queue, n_lanes
+
+# What differs from run to run of the same thing.
+CHANGING = ("times", "written", "checksum")
+OWN_METHODS = """
+import os
+import warnings
+
+from zslearn.baselines import ESZSL
+
+class Warning_(ESZSL):
+    grids = {"fast": {"alpha_features": [1.0, 100.0]}}
+
+    @classmethod
+    def _fit_many(cls, training, variants):
+        warnings.warn("said in a process")
+        yield from super()._fit_many(training, variants)
+
+class Failing(ESZSL):
+    grids = {"fast": {"alpha_features": [1.0]}}
+
+    @classmethod
+    def _fit_many(cls, training, variants):
+        raise RuntimeError("not today")
+
+class Dying(ESZSL):
+    grids = {"fast": {"alpha_features": [1.0]}}
+
+    @classmethod
+    def _fit_many(cls, training, variants):
+        if "LANES_CALLER" in os.environ and os.getpid() != int(os.environ["LANES_CALLER"]):
+            os._exit(9)
+        yield from super()._fit_many(training, variants)
+"""
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    return make_zero_shot(
+        n_seen=8, n_unseen=3, n_features=6, n_attributes=5, samples_per_class=6, random_state=1
+    )
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    (tmp_path / "own_lanes.py").write_text(OWN_METHODS)
+    monkeypatch.syspath_prepend(tmp_path)
+    # Workers that other tests have started do not know the folder.
+    joblib.externals.loky.get_reusable_executor().shutdown(wait=True)
+    yield "own_lanes"
+    sys.modules.pop("own_lanes", None)
+
+
+def _records(folder):
+    return {
+        path.name: {k: v for k, v in json.loads(path.read_text()).items() if k not in CHANGING}
+        for path in folder.glob("[!.]*.json")
+    }
+
+
+@pytest.mark.slow
+def test_runs_side_by_side_give_the_same_records(tiny, tmp_path):
+    methods = ["ESZSL", "CCA", "ConSE", "SAE"]
+    said = {jobs: [] for jobs in (1, 2)}
+    for jobs, lines in said.items():
+        run_benchmark(tiny, methods, tmp_path / str(jobs), n_jobs=jobs, say=lines.append)
+    assert _records(tmp_path / "1") == _records(tmp_path / "2")
+    assert sorted(said[1]) == sorted(said[2])
+    assert said[2][0] == "ESZSL, zsl: tuning"
+    assert not list((tmp_path / "2").glob(".parts*"))
+    # Resumed: what is missing is computed, the rest is not.
+    (lost,) = (tmp_path / "2").glob("*_CCA_zsl_*.json")
+    lost.unlink()
+    lines = []
+    run_benchmark(tiny, methods, tmp_path / "2", n_jobs=2, say=lines.append)
+    assert lines.count("CCA, zsl: tuning") == 1
+    assert sum(line.endswith("finished before") for line in lines) == 7
+    assert _records(tmp_path / "1") == _records(tmp_path / "2")
+
+
+@pytest.mark.slow
+def test_what_is_said_in_a_process_is_said_here(tiny, own, tmp_path):
+    """A run that fails is named, the others go on; warnings come through."""
+    methods = ["ESZSL", f"{own}:Failing", "CCA", f"{own}:Warning_"]
+    lines = []
+    with pytest.warns() as caught:
+        run_benchmark(
+            tiny, methods, tmp_path / "runs", settings=["zsl"], n_jobs=2, say=lines.append
+        )
+    assert f"{own}:Failing, zsl: failed (not today); going on" in lines
+    assert len(_records(tmp_path / "runs")) == 4
+    messages = [str(warning.message) for warning in caught]
+    assert "said in a process" in messages
+    (failed,) = [w for w in caught if issubclass(w.category, FitFailedWarning)]
+    assert "Failing, zsl" in str(failed.message)
+    failures = [record for record in _records(tmp_path / "runs").values() if "failed" in record]
+    assert [record["failed"]["type"] for record in failures] == ["RuntimeError"]
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_costs_no_run(tiny, own, tmp_path, monkeypatch):
+    monkeypatch.setenv("LANES_CALLER", str(os.getpid()))
+    methods = ["ESZSL", f"{own}:Dying", "CCA", "COSTA"]
+    with pytest.warns(UserWarning, match="A process was ended from outside"):
+        # With one setting there are no folds: what is left is fitted in this process.
+        paths = run_benchmark(tiny, methods, tmp_path / "runs", settings=["zsl"], n_jobs=2)
+    records = [json.loads(path.read_text()) for path in paths]
+    assert [record["method"] for record in records] == ["ESZSL", "Dying", "CCA", "COSTA"]
+    assert not any("failed" in record for record in records)
+
+
+SCRIPT = """
+import sys, time
+from zslearn.datasets import make_zero_shot
+from zslearn.experiments import METHODS, Method, run_benchmark
+from zslearn.baselines import ESZSL
+
+def slow(estimator, data, options):
+    time.sleep(60)
+
+if __name__ == "__main__":
+    for name in "abcd":
+        METHODS[name] = Method(name, ESZSL, slow)
+    data = make_zero_shot(n_seen=8, n_unseen=3, random_state=1)
+    run_benchmark(data, list("abcd"), sys.argv[1], n_jobs=2, say=lambda t: print(t, flush=True))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="needs signals")
+def test_an_interrupt_ends_all_processes(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    process = subprocess.Popen(
+        [sys.executable, str(tmp_path / "script.py"), str(tmp_path / "runs")],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout.readline() == "a, zsl: tuning\n"
+    assert process.stdout.readline() == "b, zsl: tuning\n"
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) != 0
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            break
+        time.sleep(0.2)
+    else:
+        os.killpg(process.pid, signal.SIGKILL)
+        pytest.fail("a process outlived the run")
+    assert not list((tmp_path / "runs").glob("*.json"))
+
+
+def test_few_runs_are_computed_one_after_another():
+    assert n_lanes(100, None) == n_lanes(100, 1) == 1
+    assert n_lanes(3, 2) == 1
+    assert n_lanes(4, 2) == 2
+    with joblib.parallel_config("threading"):
+        assert n_lanes(100, 2) == 1
+
+
+def _run(name, setting="zsl"):
+    return SimpleNamespace(method=METHODS[name], setting=setting, shared="here")
+
+
+def test_who_can_read_a_fit_waits_for_it():
+    queue = _Queue([_run("CMT"), _run("CMT*"), _run("ALE"), _run("CMT*", "gzsl"), _run("CMT")])
+    assert [queue.take() for _ in range(3)] == [0, 2, 3]
+    queue.end(0)
+    # What was fitted once may be read by all.
+    assert [queue.take() for _ in range(3)] == [1, 4, None]
+    # Where nothing else is left, nobody waits.
+    queue = _Queue([_run("CMT"), _run("CMT*")])
+    assert [queue.take() for _ in range(3)] == [0, 1, None]
+
+
+def test_shares_name_nothing_alone():
+    names = [name for method in METHODS.values() for name in method.shares]
+    assert all(names.count(name) > 1 for name in names)
