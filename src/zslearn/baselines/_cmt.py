@@ -28,6 +28,7 @@ from zslearn.baselines._cmt_network import (
     descend,
     networks_at,
     train,
+    with_halves,
 )
 from zslearn.baselines._early_stopping import HeldOutClasses, on_one_path
 from zslearn.scoring import ScoreFunction
@@ -194,11 +195,13 @@ class CMT(ZeroShotClassifier):
         start = problem.start(self.hidden_size, np.random.RandomState(seed))
         if watch is not None or not keeps_fits(rows):
             return train(problem, start, stops, self.tol, watch)
-        # CMT* has the same network beside what else it learns.
+        # CMT* has the same network beside what else it learns, and the other setting may choose
+        # another of its steps.
         parts = "CMT's path", __version__, rows, training.y, training.signatures, start
-        options = self.alpha, self.fit_intercept, self.tol, sorted(set(stops))
         path = kept_fit(
-            (*parts, *options), lambda: descend(problem, start, stops, self.tol).arrays()
+            (*parts, self.alpha, self.fit_intercept, self.tol),
+            lambda: descend(problem, start, with_halves(stops), self.tol).arrays(),
+            lambda arrays: TrainedPath.of(arrays).has(stops),
         )
         return networks_at(problem, TrainedPath.of(path), stops)
 
