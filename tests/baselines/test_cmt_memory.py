@@ -129,11 +129,10 @@ def test_a_longer_path_takes_the_place_of_a_shorter_one(problem, tmp_path, desce
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("grid", ["fast", "quick"])
-def test_a_benchmark_trains_the_networks_of_both_once_and_says_so(problem, tmp_path, grid):
+def test_a_benchmark_trains_the_networks_of_both_once_and_says_so(problem, tmp_path):
     def run(methods, folder):
         paths = run_benchmark(
-            problem, methods, tmp_path / folder, settings=["zsl", "gzsl"], grid=grid,
+            problem, methods, tmp_path / folder, settings=["zsl", "gzsl"], grid="fast",
             n_splits=2, n_jobs=2,
         )  # fmt: skip
         return [json.loads(path.read_text()) for path in paths]

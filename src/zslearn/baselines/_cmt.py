@@ -172,8 +172,11 @@ class CMT(ZeroShotClassifier):
                 seed = rng.randint(2**31 - 1)
                 stops.append(variant._stop(training, seed, rng))
             networks = group[0]._path(training, stops, seed)
+            beside: dict[int, Any] = {}
             for variant, stop in zip(group, stops, strict=True):
-                variant._take(networks[stop], training)
+                if stop not in beside:
+                    beside[stop] = variant._beside(networks[stop], training)
+                variant._take(networks[stop], training, beside[stop])
                 yield variant
 
     def _path(
@@ -223,7 +226,11 @@ class CMT(ZeroShotClassifier):
         # Without any step there was nothing to choose from.
         return classes.best or self.max_iter
 
-    def _take(self, network: Network, training: Training) -> None:
+    def _beside(self, network: Network, training: Training) -> Any:
+        """What variants of one network share of what else they learn from the samples."""
+        return None
+
+    def _take(self, network: Network, training: Training, beside: Any) -> None:
         """Take over a network; what else is learned from the samples is learned here."""
         self.coefs_ = network.coefs
         self.intercepts_ = network.intercepts

@@ -142,7 +142,11 @@ class IAP(AttributeClassifier):
         """One softmax regression of the seen classes, or one machine for each."""
         if self.probabilities == "platt":
             return sigmoid_path(training, alphas, tol=self.tol, random_state=self.random_state)
-        return seen_path(training, alphas, tol=self.tol, soften=soften, spectrum=shared)
+        # Of one penalty: the last fit, which is often the same for both settings.
+        last = len(alphas) == 1
+        return seen_path(
+            training, alphas, tol=self.tol, soften=soften, keep=last, spectrum=shared
+        )
 
     def _shared(self, training: Training) -> Any:
         """The eigenvectors in which softmax regressions are solved."""
