@@ -45,10 +45,10 @@ def _grid(model, problem, *steps):
 def test_cmt_and_cmt_star_train_the_same_network_once(problem, tmp_path, descents):
     with keeping_fits(tmp_path) as kept:
         plain = _grid(CMT(8), problem, 3, 9)
-        assert (descents, kept.n_read, kept.seconds) == ([[3, 9]], 0, 0)
+        assert (descents, kept.n_read, kept.seconds) == ([[1, 2, 3, 4, 9]], 0, 0)
         gated = _grid(CMTStar(8), problem, 3, 9)
         common = _grid(CMTStar(8, threshold="common"), problem, 9, 3)
-        assert (descents, kept.n_read) == ([[3, 9]], 2)
+        assert (len(descents), kept.n_read) == (1, 2)
         assert kept.seconds > 0
     for models in (gated, common[::-1]):
         for model, expected in zip(models, plain, strict=True):
@@ -105,20 +105,49 @@ def test_early_stopping_reads_the_final_path(problem, tmp_path, descents):
     assert len(descents) == 3
 
 
+@pytest.mark.parametrize("tol", [1e-6, 1e-2])
+def test_a_part_of_a_longer_path_is_read(problem, tmp_path, descents, tol):
+    stops = 24, 12, 6, 3
+    models = [CMT(6, max_iter=stop, tol=tol) for stop in stops]
+    with keeping_fits(tmp_path) as kept:
+        _fit(clone(models[0]), problem)
+        read = [_fit(clone(model), problem) for model in models]
+        assert (len(descents), kept.n_read) == (1, 4)
+    for model, found in zip(models, read, strict=True):
+        alone = _fit(model, problem)
+        np.testing.assert_array_equal(found.coefs_[0], alone.coefs_[0])
+        np.testing.assert_array_equal(found.coefs_[1], alone.coefs_[1])
+        assert found.n_iter_ == alone.n_iter_
+
+
+def test_a_longer_path_takes_the_place_of_a_shorter_one(problem, tmp_path, descents):
+    with keeping_fits(tmp_path) as kept:
+        for stop, n_read in ((6, 0), (12, 0), (6, 1), (5, 1), (12, 1)):
+            model = _fit(CMT(6, max_iter=stop), problem)
+            assert (model.n_iter_, kept.n_read) == (stop, n_read)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
 @pytest.mark.slow
 def test_a_benchmark_trains_the_networks_of_both_once_and_says_so(problem, tmp_path):
     def run(methods, folder):
         paths = run_benchmark(
-            problem, methods, tmp_path / folder, settings=["zsl"], grid="quick", n_splits=2
-        )
+            problem, methods, tmp_path / folder, settings=["zsl", "gzsl"], grid="fast",
+            n_splits=2, n_jobs=2,
+        )  # fmt: skip
         return [json.loads(path.read_text()) for path in paths]
 
-    first, second = run(["CMT", "CMT*"], "both")
-    (expected,) = run(["CMT*"], "alone")
-    assert "reused" not in first["times"]
-    assert second["times"]["reused"] > 0
-    assert "reused" not in expected["times"]
-    for name in ("metrics", "hyper_parameters", "cross_validation"):
-        assert second[name] == expected[name]
+    n_alphas = len(CMT.grids["fast"]["alpha"])
+    plain, gated, *generalized = run(["CMT", "CMT*"], "both")
+    expected = run(["CMT*"], "alone")
+    assert "reused" not in plain["times"]
+    # Two folds, each with a path for every penalty, and perhaps the last fit.
+    for record in (gated, generalized[1]):
+        assert record["shared_fits"] in {2 * n_alphas, 2 * n_alphas + 1}
+        assert record["times"]["reused"] > 0
+    assert expected[0]["shared_fits"] == 0
+    for found, alone in zip((gated, generalized[1]), expected, strict=True):
+        for name in ("metrics", "hyper_parameters", "cross_validation"):
+            assert found[name] == alone[name]
     # Nothing is left behind.
-    assert sorted(path.suffix for path in (tmp_path / "both").iterdir()) == [".json", ".json"]
+    assert {path.suffix for path in (tmp_path / "both").iterdir()} == {".json"}

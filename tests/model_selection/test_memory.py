@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -76,7 +77,17 @@ def test_a_folder_is_bounded(tmp_path, monkeypatch):
     with keeping_fits(tmp_path):
         for number in range(9):
             kept_fit((number,), lambda: {"x": np.zeros(100)})
-    assert 1 <= len(list(tmp_path.iterdir())) <= 3
+        kept = sorted(tmp_path.iterdir())
+        assert 1 <= len(kept) <= 3
+        # The last ones are there; one that was read lately outlives one that was not.
+        for path in kept:
+            os.utime(path, (1, 1))
+        os.utime(kept[0], (2, 2))
+        kept_fit((9,), lambda: {"x": np.zeros(100)})
+        assert kept[0].exists()
+        assert not all(path.exists() for path in kept)
+        kept_fit((10,), lambda: {"x": np.zeros(1000)})
+    assert kept[0].exists()
 
 
 def test_nothing_is_kept_unasked(data, tmp_path, monkeypatch):

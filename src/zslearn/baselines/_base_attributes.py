@@ -105,13 +105,17 @@ class AttributeClassifier(ZeroShotClassifier):
 
     @abstractmethod
     def _path(
-        self, training: Training, alphas: Sequence[float], *, soften: bool
+        self, training: Training, alphas: Sequence[float], *, soften: bool, shared: Any = None
     ) -> Sequence[LogisticResult | SeenLogOdds]:
         """Train linear models for several penalties.
 
         The signatures of `training` are boolean: which attributes each class has. `soften` asks for
-        targets that lie within (0, 1).
+        targets that lie within (0, 1). `shared` is what `_shared` gave for all of the samples.
         """
+
+    def _shared(self, training: Training) -> Any:
+        """What several paths of these samples, or of those of some classes, can share."""
+        return None
 
     def _log_odds(self, scores: Array, has: NDArray[np.bool_]) -> Array:
         """Log-odds of each attribute from the models' scores; here the scores themselves.
@@ -127,10 +131,14 @@ class AttributeClassifier(ZeroShotClassifier):
             variant._learn_attributes(training.signatures)
         # From here on the attributes of the classes take the place of their signatures.
         training = replace(training, signatures=variants[0]._seen_binary)
-        for group in alike(variants, *cls._one_path):
+        groups = alike(variants, *cls._one_path)
+        several = len(groups) > 1 or variants[0].calibration == "classes"
+        shared = variants[0]._shared(training) if several else None
+        for group in groups:
             first, alphas = group[0], [variant.alpha for variant in group]
-            results = first._path(training, alphas, soften=first.calibration == "targets")
-            sigmoids = first._sigmoids(training, alphas)
+            soften = first.calibration == "targets"
+            results = first._path(training, alphas, soften=soften, shared=shared)
+            sigmoids = first._sigmoids(training, alphas, shared)
             for variant, result, sigmoid in zip(group, results, sigmoids, strict=True):
                 variant.coef_, variant.intercept_ = result.coef, result.intercept
                 variant.slope_, variant.offset_ = sigmoid
@@ -166,7 +174,9 @@ class AttributeClassifier(ZeroShotClassifier):
         ]
         return np.concatenate(views, axis=1) > self.thresholds_
 
-    def _sigmoids(self, training: Training, alphas: Sequence[float]) -> list[tuple[Floats, Floats]]:
+    def _sigmoids(
+        self, training: Training, alphas: Sequence[float], shared: Any
+    ) -> list[tuple[Floats, Floats]]:
         """Slopes and offsets for each penalty, from the log-odds of classes that were held out."""
         n_seen, n_attributes = training.signatures.shape
         if self.calibration != "classes":
@@ -189,7 +199,8 @@ class AttributeClassifier(ZeroShotClassifier):
             held = np.flatnonzero(np.isin(training.y, fold))
             rows, cells = training.take(held), np.ix_(held, columns)
             known[cells] = True
-            for table, model in zip(odds, self._path(rest, alphas, soften=False), strict=True):
+            models = self._path(rest, alphas, soften=False, shared=shared)
+            for table, model in zip(odds, models, strict=True):
                 scores = linear_scores(rows, model.coef, model.intercept)
                 table[cells] = to_numpy(self._log_odds(scores, rest.signatures)) + shift
         return [platt_scaling(table.astype(np.float64), has, known) for table in odds]

@@ -28,6 +28,7 @@ from zslearn.baselines._cmt_network import (
     descend,
     networks_at,
     train,
+    with_halves,
 )
 from zslearn.baselines._early_stopping import HeldOutClasses, on_one_path
 from zslearn.scoring import ScoreFunction
@@ -171,8 +172,11 @@ class CMT(ZeroShotClassifier):
                 seed = rng.randint(2**31 - 1)
                 stops.append(variant._stop(training, seed, rng))
             networks = group[0]._path(training, stops, seed)
+            beside: dict[int, Any] = {}
             for variant, stop in zip(group, stops, strict=True):
-                variant._take(networks[stop], training)
+                if stop not in beside:
+                    beside[stop] = variant._beside(networks[stop], training)
+                variant._take(networks[stop], training, beside[stop])
                 yield variant
 
     def _path(
@@ -194,11 +198,13 @@ class CMT(ZeroShotClassifier):
         start = problem.start(self.hidden_size, np.random.RandomState(seed))
         if watch is not None or not keeps_fits(rows):
             return train(problem, start, stops, self.tol, watch)
-        # CMT* has the same network beside what else it learns.
+        # CMT* has the same network beside what else it learns, and the other setting may choose
+        # another of its steps.
         parts = "CMT's path", __version__, rows, training.y, training.signatures, start
-        options = self.alpha, self.fit_intercept, self.tol, sorted(set(stops))
         path = kept_fit(
-            (*parts, *options), lambda: descend(problem, start, stops, self.tol).arrays()
+            (*parts, self.alpha, self.fit_intercept, self.tol),
+            lambda: descend(problem, start, with_halves(stops), self.tol).arrays(),
+            lambda arrays: TrainedPath.of(arrays).has(stops),
         )
         return networks_at(problem, TrainedPath.of(path), stops)
 
@@ -220,7 +226,11 @@ class CMT(ZeroShotClassifier):
         # Without any step there was nothing to choose from.
         return classes.best or self.max_iter
 
-    def _take(self, network: Network, training: Training) -> None:
+    def _beside(self, network: Network, training: Training) -> Any:
+        """What variants of one network share of what else they learn from the samples."""
+        return None
+
+    def _take(self, network: Network, training: Training, beside: Any) -> None:
         """Take over a network; what else is learned from the samples is learned here."""
         self.coefs_ = network.coefs
         self.intercepts_ = network.intercepts

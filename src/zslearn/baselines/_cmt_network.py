@@ -78,21 +78,31 @@ class TrainedPath(NamedTuple):
         By the number of steps, those of the last step among them.
     n_iter : int
         Steps of the whole path.
+    most : int
+        Steps that were allowed; a path of fewer came to its end.
     """
 
     layers: dict[int, Floats]
     n_iter: int
+    most: int
+
+    def has(self, stops: Collection[int]) -> bool:
+        """Whether a path to these stops, which may be a longer one, would give the same layers."""
+        is_long = self.n_iter < self.most or max(stops) <= self.most
+        return is_long and all(min(stop, self.n_iter) in self.layers for stop in stops)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The path as arrays, to be kept."""
         steps = sorted(self.layers)
-        return {"steps": np.array(steps), "layers": np.stack([self.layers[s] for s in steps])}
+        layers = np.stack([self.layers[step] for step in steps])
+        return {"steps": np.array(steps), "layers": layers, "most": np.array(self.most)}
 
     @classmethod
     def of(cls, arrays: dict[str, NDArray[Any]]) -> TrainedPath:
         """A path that was kept."""
         steps = arrays["steps"].tolist()
-        return cls(dict(zip(steps, arrays["layers"], strict=True)), steps[-1])
+        layers = dict(zip(steps, arrays["layers"], strict=True))
+        return cls(layers, steps[-1], int(arrays["most"]))
 
 
 class NetworkProblem:
@@ -338,7 +348,12 @@ def descend(
     )
     theta, n_iter = last
     kept[n_iter] = theta
-    return TrainedPath(kept, n_iter)
+    return TrainedPath(kept, n_iter, max(stops))
+
+
+def with_halves(stops: Collection[int]) -> set[int]:
+    """Stops, and half of the last, a quarter of it, and so on: the usual steps of grids."""
+    return {*stops, *(max(stops) >> k for k in range(1, max(stops).bit_length()))}
 
 
 def _positive(scale: float) -> float:

@@ -164,10 +164,13 @@ class CMTStar(CMT):
         self.seen_share = seen_share
         self.threshold = threshold
 
-    def _take(self, network: Network, training: Training) -> None:
-        super()._take(network, training)
+    def _beside(self, network: Network, training: Training) -> Floats:
+        return _own_distances(network, training)
+
+    def _take(self, network: Network, training: Training, beside: Floats) -> None:
+        super()._take(network, training, beside)
         self._seen_signatures: Floats = training.signatures
-        own = _own_distances(network, training)
+        own = beside
         if self.threshold == "class":
             self.radii_ = np.asarray(
                 [

@@ -30,7 +30,7 @@ from zslearn.base import Training
 from zslearn.baselines._base_attributes import AttributeClassifier
 from zslearn.baselines._seen_probabilities import seen_path
 from zslearn.baselines._seen_sigmoids import SeenLogOdds, sigmoid_path
-from zslearn.solvers import LogisticResult
+from zslearn.solvers import LogisticResult, softmax_spectrum
 from zslearn.utils import Array, move_like
 
 
@@ -137,12 +137,22 @@ class IAP(AttributeClassifier):
         self.probabilities = probabilities
 
     def _path(
-        self, training: Training, alphas: Sequence[float], *, soften: bool
+        self, training: Training, alphas: Sequence[float], *, soften: bool, shared: Any = None
     ) -> Sequence[LogisticResult | SeenLogOdds]:
         """One softmax regression of the seen classes, or one machine for each."""
         if self.probabilities == "platt":
             return sigmoid_path(training, alphas, tol=self.tol, random_state=self.random_state)
-        return seen_path(training, alphas, tol=self.tol, soften=soften)
+        # Of one penalty: the last fit, which is often the same for both settings.
+        last = len(alphas) == 1
+        return seen_path(
+            training, alphas, tol=self.tol, soften=soften, keep=last, spectrum=shared
+        )
+
+    def _shared(self, training: Training) -> Any:
+        """The eigenvectors in which softmax regressions are solved."""
+        if self.probabilities == "platt":
+            return None
+        return softmax_spectrum(training.X_or_rows, training.y, training.n_seen)
 
     def _log_odds(self, scores: Array, has: NDArray[np.bool_]) -> Array:
         """Sum p(y|x) over the classes with the attribute and over the others, in logarithms."""

@@ -23,6 +23,7 @@ def seen_path(
     tol: float,
     soften: bool = False,
     keep: bool = False,
+    spectrum: tuple[Array, Array] | None = None,
 ) -> list[LogisticResult]:
     """Fit a softmax regression of the seen classes for each penalty.
 
@@ -40,6 +41,8 @@ def seen_path(
     keep : bool, default=False
         Whether the path is one that other searches need, too, for
         :func:`~zslearn.utils.keeping_fits`. Signatures play no part in it.
+    spectrum : (values, vectors), optional
+        See :func:`~zslearn.solvers.softmax_path`.
 
     Returns
     -------
@@ -57,6 +60,7 @@ def seen_path(
             alphas=[unit * a for a in alphas],
             tol=tol,
             pseudo_counts=counts,
+            spectrum=spectrum,
         )
 
     if not (keep and keeps_fits(rows)):

@@ -203,9 +203,10 @@ def plan_runs(
         split = part.active_split
         data_key = fingerprint(whole, split.train, split.test_seen, split.test_unseen)
         for seed in seeds:
-            # Not that of another run into the same folder, which may end before this one. What is
-            # shared is conventional in both settings.
-            identity = (list(named), chosen_grid, seed, of_part.definition("zsl"))
+            # Not that of another run into the same folder, which may end before this one. The
+            # settings of this run share theirs.
+            of_run = list(named), list(settings), chosen_grid, seed
+            identity = (*of_run, of_part.definition("zsl"))
             shared = fingerprint(data_key, *identity)
             where = [part.split] if len(parts) > 1 else []
             where += [f"seed {seed}"] if len(seeds) > 1 else []

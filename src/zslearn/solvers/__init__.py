@@ -10,7 +10,12 @@ from zslearn.solvers._class_moments import (
     mean_square_distance,
 )
 from zslearn.solvers._class_sums import ClassSums, SummedRows, merge_deviations
-from zslearn.solvers._logistic import LogisticResult, logistic_path, softmax_path
+from zslearn.solvers._logistic import (
+    LogisticResult,
+    logistic_path,
+    softmax_path,
+    softmax_spectrum,
+)
 from zslearn.solvers._multiclass_svm import (
     SVMResult,
     multiclass_svm,
@@ -74,6 +79,7 @@ __all__ = [
     "slopes_of_all",
     "slopes_of_worst",
     "softmax_path",
+    "softmax_spectrum",
     "sum_block",
     "train_multiclass_svm",
 ]

@@ -169,6 +169,7 @@ def softmax_path(
     max_iter: int = 100,
     sample_weight: Any = None,
     pseudo_counts: float = 0.0,
+    spectrum: tuple[Array, Array] | None = None,
 ) -> list[LogisticResult]:
     """Fit multinomial logistic regressions for several penalties.
 
@@ -194,6 +195,9 @@ def softmax_path(
         Softens the labels: a class of n samples counts as if so many more, m, were spread evenly
         over all C classes, and its samples' targets are (n + m/C)/(n + m) and (m/C)/(n + m). Not
         with probabilities in `y`.
+    spectrum : (values, vectors), optional
+        What :func:`softmax_spectrum` gave for these rows, or for rows like these, such as those of
+        more classes; it serves as preconditioner. By default it is computed.
 
     Returns
     -------
@@ -252,9 +256,37 @@ def softmax_path(
         return _with_warning([_result(streamed, solution) for solution in solutions])
     targets = soft.table() if shares is None else shares
     loss = SoftmaxLoss(rows.asarray(targets), rows.asarray(weights))
-    newton = Newton(CentredRows(rows), tol, max_iter)
+    # The smaller space of few rows is their own.
+    known = spectrum if rows.basis is None else None
+    newton = Newton(CentredRows(rows, known), tol, max_iter)
     solutions = _in_order(partial(newton.path, loss), alphas)
     return _with_warning([_result(newton, solution) for solution in solutions])
+
+
+def softmax_spectrum(
+    X: Any, y: Any, n_classes: int | None = None
+) -> tuple[Array, Array] | None:
+    """What several softmax regressions of the same rows, or of many of them, can share.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Rows; see :func:`softmax_path`.
+    y : array-like of int of shape (n_samples,)
+        Class of each row.
+    n_classes : int, optional
+        By default the largest label plus one.
+
+    Returns
+    -------
+    (values, vectors) or None
+        Eigenvalues and eigenvectors of the rows' covariance, most of it within classes; None where
+        regressions of these rows make no use of them.
+    """
+    rows = TrainingRows(X, np.asarray(to_numpy(y)), n_classes)
+    if rows.basis is not None or _too_large(rows):
+        return None
+    return CentredRows(rows).spectrum
 
 
 def _too_large(rows: TrainingRows) -> bool:

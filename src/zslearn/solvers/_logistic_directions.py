@@ -48,7 +48,7 @@ class NewtonEquation:
     inverse: Array
     gradient: Array
 
-    def solve(self, forcing: Array, close: Array) -> tuple[Array, Array, Array]:
+    def solve(self, forcing: Array, close: Array, n_flat: int) -> tuple[Array, Array, Array]:
         """Solve inexactly, each problem until it is accurate enough.
 
         Parameters
@@ -57,6 +57,8 @@ class NewtonEquation:
             Share to which the squared preconditioned norm of the residual is reduced.
         close : array of shape (1, n_problems)
             A squared norm of the residual that is small enough in any case.
+        n_flat : int
+            So many of the first eigenvectors have the preconditioner for their Hessian.
 
         Returns
         -------
@@ -67,6 +69,8 @@ class NewtonEquation:
         shift : array of shape (1, n_columns)
             What it does to the intercepts.
         """
+        if n_flat:
+            return self._solve_apart(forcing, close, n_flat)
         xp, total = self.loss.xp, self.loss.over_samples
         residual = -self.gradient
         guided = self.inverse * residual
@@ -106,6 +110,26 @@ class NewtonEquation:
             for name in ("step", "moved", "shift")
         )
         return step, moved, shift
+
+    def _solve_apart(
+        self, forcing: Array, close: Array, n_flat: int
+    ) -> tuple[Array, Array, Array]:
+        """Conjugate gradients in the last eigenvectors, the preconditioner in the first."""
+        xp = self.loss.xp
+        flat = -self.inverse[:n_flat, :] * self.gradient[:n_flat, :]
+        moved = self.rows[:, :n_flat] @ flat
+        shift = -self.hessian.intercept_solve(
+            xp.sum(self.hessian.times(moved), axis=0, keepdims=True)
+        )
+        moved = moved + shift
+        if n_flat == self.rows.shape[1]:
+            return flat, moved, shift
+        rows = self.rows[:, n_flat:]
+        # What the first do to the gradient along the last.
+        gradient = self.gradient[n_flat:, :] + xp.matrix_transpose(rows) @ self.hessian.times(moved)
+        rest = replace(self, rows=rows, inverse=self.inverse[n_flat:, :], gradient=gradient)
+        step, *moves = rest.solve(forcing, close, 0)
+        return xp.concat([flat, step], axis=0), moved + moves[0], shift + moves[1]
 
     def _next(self, state: _State, open_: Array) -> _State:
         """One step of conjugate gradients for the problems that are open."""

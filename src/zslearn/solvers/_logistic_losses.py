@@ -7,6 +7,7 @@ A binary loss is one problem per column, the multinomial loss one problem in all
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cached_property
 from typing import Self
 
@@ -14,8 +15,10 @@ import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn.utils import Array
+from zslearn.utils import Array, on_device, row_blocks
 
+# Tables of rows by classes are gone through in blocks that stay in the cache, so many bytes each.
+_CACHE_BYTES = 1 << 18
 # Up to so many classes the Hessian in the intercepts is inverted, which takes their third power.
 _INVERTED = 1000
 # Beyond, conjugate gradients reduce the residual to this share and end here at the latest: Newton's
@@ -74,6 +77,21 @@ class Loss(ABC):
     def residual(self, probabilities: Array) -> Array:
         """Derivative of the loss in the scores."""
         return self.weights * (probabilities - self.targets)
+
+    def intercept_slope(self, probabilities: Array) -> Array:
+        """Derivative of the loss in the intercepts, as a row."""
+        return self.xp.sum(self.residual(probabilities), axis=0, keepdims=True)
+
+    def line(self, scores: Array, moved: Array) -> Callable[[Array], tuple[Array, Array]]:
+        """First and second derivative of the loss along a change of the scores, by its length."""
+
+        def derivatives(length: Array) -> tuple[Array, Array]:
+            _, probabilities = self.values(scores + length * moved)
+            curved = self.hessian(probabilities).times(moved)
+            first = self.over_samples(self.residual(probabilities) * moved)
+            return first, self.over_samples(moved * curved)
+
+        return derivatives
 
     @abstractmethod
     def start(self) -> Array:
@@ -185,12 +203,55 @@ class SoftmaxLoss(Loss):
 
     def values(self, scores: Array) -> tuple[Array, Array]:
         """See :meth:`Loss.values`."""
+        xp, value = self.xp, 0.0
+        probabilities = xp.empty_like(scores)
+        for rows in self._blocks():
+            block = scores[rows, :]
+            top = xp.max(block, axis=1, keepdims=True)
+            powers = xp.exp(block - top)
+            total = xp.sum(powers, axis=1, keepdims=True)
+            probabilities[rows, :] = powers / total
+            wanted = xp.vecdot(self.targets[rows, :], block)[:, None]
+            value = value + self.over_samples(
+                self.weights[rows, :] * (xp.log(total) + top - wanted)
+            )
+        return value, probabilities
+
+    def intercept_slope(self, probabilities: Array) -> Array:
+        """See :meth:`Loss.intercept_slope`."""
+        return self.xp.matrix_transpose(self.weights) @ probabilities - self._mass
+
+    @cached_property
+    def _mass(self) -> Array:
+        """The weighted sum of the targets, as a row."""
+        return self.xp.matrix_transpose(self.weights) @ self.targets
+
+    def line(self, scores: Array, moved: Array) -> Callable[[Array], tuple[Array, Array]]:
+        """See :meth:`Loss.line`: Σκ(Σ_c p m − Σ_c y m), and Σκ times the variance of m under p."""
         xp = self.xp
-        top = xp.max(scores, axis=1, keepdims=True)
-        powers = xp.exp(scores - top)
-        total = xp.sum(powers, axis=1, keepdims=True)
-        losses = xp.log(total) + top - xp.sum(self.targets * scores, axis=1, keepdims=True)
-        return self.over_samples(self.weights * losses), powers / total
+        wanted = self.over_samples(self.weights * xp.vecdot(self.targets, moved)[:, None])
+
+        def derivatives(length: Array) -> tuple[Array, Array]:
+            first, second = -wanted, 0 * wanted
+            for rows in self._blocks():
+                change, weights = moved[rows, :], self.weights[rows, :]
+                block = scores[rows, :] + length * change
+                powers = xp.exp(block - xp.max(block, axis=1, keepdims=True))
+                total = xp.sum(powers, axis=1, keepdims=True)
+                mean = xp.vecdot(powers, change)[:, None] / total
+                apart = change - mean
+                variance = xp.vecdot(powers, apart * apart)[:, None] / total
+                first = first + self.over_samples(weights * mean)
+                second = second + self.over_samples(weights * variance)
+            return first, second
+
+        return derivatives
+
+    def _blocks(self) -> list[slice]:
+        n_samples, n_columns = self.targets.shape
+        if on_device(self.targets):
+            return [slice(0, n_samples)]
+        return row_blocks(n_samples, 8 * n_columns, _CACHE_BYTES)
 
     def hessian(self, probabilities: Array, dtype: object = None) -> Hessian:
         """See :meth:`Loss.hessian`."""
@@ -205,8 +266,13 @@ class _SoftmaxHessian(Hessian):
         self.xp = compat.array_namespace(probabilities)
 
     def times(self, moved: Array) -> Array:
-        mean = self.xp.sum(self.probabilities * moved, axis=1, keepdims=True)
-        return self.weights * self.probabilities * (moved - mean)
+        product = moved - self.xp.vecdot(self.probabilities, moved)[:, None]
+        product *= self._weighted
+        return product
+
+    @cached_property
+    def _weighted(self) -> Array:
+        return self.weights * self.probabilities
 
     def intercept_solve(self, slope: Array) -> Array:
         xp = self.xp
@@ -257,7 +323,7 @@ class _SoftmaxHessian(Hessian):
     def _inverse(self) -> Array:
         """Inverse of diag(Σκp) − Σκppᵀ, which by itself does not see a shift of all intercepts."""
         xp = self.xp
-        weighted = self.weights * self.probabilities
+        weighted = self._weighted
         diagonal = xp.astype(xp.sum(weighted, axis=0), xp.float64)
         outer = xp.astype(xp.matrix_transpose(weighted) @ self.probabilities, xp.float64)
         n = outer.shape[0]

@@ -23,7 +23,13 @@ FORCING = 0.1
 _LAST = 0.4
 # The curvature of the loss that single precision cannot tell from zero, as a share of the largest.
 SINGLE_NOISE = 1e-7
+# Eigenvectors along which the loss curves by less than one part in so many of the penalty have the
+# penalty and their mean curvature as Hessian; conjugate gradients leave them out. Where a step then
+# leaves more than this share of the gap, eight times as many parts.
+_FLAT, _SLOW, _WIDER = 30.0, 0.2, 8.0
 MAX_INTERCEPT_STEPS = 20
+# So many steps of the intercepts have the same Hessian, which they hardly change.
+_SAME_HESSIAN = 3
 MAX_LENGTHS = 30
 # What a change of the intercepts must be worth, in units of `tol` and the objective: where a point
 # is measured, and on the way there.
@@ -43,7 +49,7 @@ class Solution(NamedTuple):
     n_iter: int
 
 
-# Coefficients, intercepts and scores; the first six entries of a point.
+# Coefficients in the eigenvectors, intercepts and scores; the first six entries of a point.
 _Place = tuple[Array, Array, Array]
 _Shown = tuple[Array, Array, Array, Array, Array, Array]
 
@@ -51,7 +57,7 @@ _Shown = tuple[Array, Array, Array, Array, Array, Array]
 class _Point(NamedTuple):
     """What is known at one W, with its best intercepts."""
 
-    coef: Array  # (n_columns, width)
+    coef: Array  # (n_columns, width), in the eigenvectors of the rows
     intercept: Array  # (1, n_columns)
     scores: Array  # (n_samples, n_columns)
     probabilities: Array
@@ -99,8 +105,12 @@ class Newton:
             start = self._ahead(loss, alpha, *last) if len(solutions) > 1 else last[-1]
             point, n_iter = self._solve(loss, alpha, self._rough(loss, alpha, *start))
             last = [last[-1], (point.coef, point.intercept, point.scores)]
-            solutions.append(_solution(point, alpha, n_iter))
+            solutions.append(_solution(point, self._unturned(point.coef), alpha, n_iter))
         return solutions
+
+    def _unturned(self, coef: Array) -> Array:
+        """Coefficients in the coordinates of the rows."""
+        return coef @ self.xp.matrix_transpose(self.centred.spectrum[1])
 
     def _ahead(self, loss: Loss, alpha: float, before: _Place, place: _Place) -> _Place:
         """The best place beyond one, on the line from another; the same where this is no better."""
@@ -120,7 +130,7 @@ class Newton:
         stalled = np.zeros(point.gap.shape[1], dtype=np.intp)
         done: list[tuple[NDArray[np.intp], _Point]] = []
         rough, measured = self._is_single(alpha), False
-        n_iter = 0
+        n_iter, flat = 0, _FLAT
         while True:
             left = to_numpy(point.gap > point.wanted)[0] & (stalled < 3)
             if n_iter == self.max_iter:
@@ -139,9 +149,11 @@ class Newton:
                 loss, point = loss.take(keep), point.part(keep)
                 open_, stalled = open_[keep], stalled[keep]
             previous = point
-            point = self._stepped(loss, alpha, point, rough=rough)
+            point = self._stepped(loss, alpha, point, rough=rough, flat=flat)
             measured = not rough
             n_iter += 1
+            if bool(self.xp.any((point.gap > _SLOW * previous.gap) & (point.gap > point.wanted))):
+                flat *= _WIDER
             # Rounding has the last word where neither the objective nor the gap moves.
             still = point.objective >= previous.objective * (1 - 1e-14)
             still = still & (point.gap > 0.5 * previous.gap)
@@ -178,13 +190,15 @@ class Newton:
         if not loss.separate:
             # Probabilities do not change when all classes move alike; the penalty shrinks.
             coef = coef - xp.mean(coef, axis=0, keepdims=True)
-        penalty = 0.5 * alpha * loss.over_features(coef * coef).T
-        scores = self.centred.scores(coef) + intercept
+        # Eigenvectors in single precision are not quite orthogonal: nothing here relies on it.
+        unturned = self._unturned(coef)
+        penalty = 0.5 * alpha * loss.over_features(unturned * unturned).T
+        scores = self.centred.scores(unturned) + intercept
         intercept, scores, value, probabilities = self._settled(
             loss, scores, intercept, penalty, _WORTH
         )
         residual = loss.residual(probabilities)
-        gradient = self.centred.combine(residual) + alpha * coef
+        gradient = self.centred.combine(residual) + alpha * unturned
         gap = loss.over_features(gradient * gradient).T / (2 * alpha)
         noise = (self.centred.rounding * loss.over_samples(xp.abs(residual))) ** 2 / (2 * alpha)
         slope = xp.matrix_transpose(gradient @ self.centred.spectrum[1])
@@ -203,7 +217,7 @@ class Newton:
         Z = self._turned(alpha)
         residual = xp.astype(loss.residual(probabilities), Z.dtype)
         slope = xp.astype(xp.matrix_transpose(Z) @ residual, xp.float64)
-        slope = slope + alpha * (xp.matrix_transpose(self.centred.spectrum[1]) @ coef.T)
+        slope = slope + alpha * coef.T
         gap = loss.over_samples(slope * slope) / (2 * alpha)
         shown = coef, intercept, scores, probabilities, slope, value
         return self._certified(loss, shown, penalty, gap, xp.zeros_like(gap))
@@ -224,9 +238,12 @@ class Newton:
         """The best intercepts, with the scores, the loss and the probabilities there."""
         xp = self.xp
         value, probabilities = loss.values(scores)
-        for _ in range(MAX_INTERCEPT_STEPS):
-            slope = xp.sum(loss.residual(probabilities), axis=0, keepdims=True)
-            change = -loss.hessian(probabilities).intercept_solve(slope)
+        hessian = loss.hessian(probabilities)
+        for number in range(MAX_INTERCEPT_STEPS):
+            slope = loss.intercept_slope(probabilities)
+            if number % _SAME_HESSIAN == _SAME_HESSIAN - 1:
+                hessian = loss.hessian(probabilities)
+            change = -hessian.intercept_solve(slope)
             # What the change is worth, to second order; a step of no worth would only be noise.
             worth = -0.5 * (slope * change if loss.separate else xp.sum(slope * change))
             wanted = worth > max(least * self.tol, 1e-15) * (value + penalty)
@@ -237,40 +254,45 @@ class Newton:
             intercept, scores = intercept + change, scores + change
         return intercept, scores, value, probabilities
 
-    def _stepped(self, loss: Loss, alpha: float, point: _Point, *, rough: bool) -> _Point:
+    def _stepped(
+        self, loss: Loss, alpha: float, point: _Point, *, rough: bool, flat: float
+    ) -> _Point:
         """The point after a Newton step of the best length."""
-        step, moved, shift = self._direction(loss, alpha, point)
+        step, moved, shift = self._direction(loss, alpha, point, flat)
         if not rough and self._is_single(alpha):
             # Single precision was not enough: lengths must not depend on it, either.
-            moved = self.centred.scores(step) + shift
+            moved = self.centred.scores(self._unturned(step)) + shift
         length = self._length(loss, alpha, point.coef, point.scores, step, moved)
         coef, intercept = point.coef + length.T * step, point.intercept + length * shift
         if not rough:
             return self._measured(loss, alpha, coef, intercept)
         return self._rough(loss, alpha, coef, intercept, point.scores + length * moved)
 
-    def _direction(self, loss: Loss, alpha: float, point: _Point) -> tuple[Array, Array, Array]:
+    def _direction(
+        self, loss: Loss, alpha: float, point: _Point, flat: float
+    ) -> tuple[Array, Array, Array]:
         """A Newton direction, what it does to the scores, and to the intercepts."""
-        xp = self.xp
-        (values, vectors), Z = self.centred.spectrum, self._turned(alpha)
+        xp, values, Z = self.xp, self.centred.spectrum[0], self._turned(alpha)
         goal = Goal(self.tol, to_numpy(loss.at_zero))
         excess = self.rows.asarray(goal.excess(to_numpy(point.objective), to_numpy(point.gap)))
         # The last step need not be more exact than the tolerance asks.
         forcing = xp.clip(xp.sqrt(excess), min=0.0, max=FORCING) ** 2
         forcing = xp.maximum(forcing, xp.clip(0.1 * self.tol / excess, min=0.0, max=FORCING**2))
-        curvature = values[:, None] * loss.level(point.probabilities) + alpha
+        level = loss.level(point.probabilities)
+        # Eigenvalues rise.
+        n_flat = int(xp.sum(xp.astype(flat * values * xp.max(level) < alpha, xp.int64)))
         equation = NewtonEquation(
             Z,
             loss,
             loss.hessian(point.probabilities, Z.dtype),
             alpha,
-            inverse=xp.astype(1 / curvature, Z.dtype),
+            inverse=xp.astype(1 / (values[:, None] * level + alpha), Z.dtype),
             gradient=xp.astype(point.slope, Z.dtype),
         )
         # The residual is what remains of the gradient where the loss is quadratic.
-        step, *moves = equation.solve(forcing, _LAST * 2 * alpha * point.wanted)
+        step, *moves = equation.solve(forcing, _LAST * 2 * alpha * point.wanted, n_flat)
         moved, shift = (xp.astype(x, xp.float64) for x in moves)
-        return xp.matrix_transpose(vectors @ xp.astype(step, xp.float64)), moved, shift
+        return xp.matrix_transpose(xp.astype(step, xp.float64)), moved, shift
 
     def _length(
         self, loss: Loss, alpha: float, coef: Array, scores: Array, step: Array, moved: Array
@@ -281,12 +303,11 @@ class Newton:
         square = alpha * loss.over_features(step * step).T
         length = xp.ones_like(slope)
         low, high = xp.zeros_like(slope), xp.full_like(slope, xp.inf)
+        derivatives = loss.line(scores, moved)
         for _ in range(MAX_LENGTHS):
-            _, probabilities = loss.values(scores + length * moved)
-            curved = loss.hessian(probabilities).times(moved)
-            first = slope + length * square
-            first = first + loss.over_samples(loss.residual(probabilities) * moved)
-            second = square + loss.over_samples(moved * curved)
+            first, second = derivatives(length)
+            first = first + slope + length * square
+            second = second + square
             low = xp.where(first < 0, length, low)
             high = xp.where(first > 0, length, high)
             # Newton's method on the derivative may run in a circle; the bracket may not.
@@ -314,9 +335,9 @@ def _descended(
     return xp.zeros_like(change), value, probabilities
 
 
-def _solution(point: _Point, alpha: float, n_iter: int) -> Solution:
+def _solution(point: _Point, coef: Array, alpha: float, n_iter: int) -> Solution:
     return Solution(
-        point.coef,
+        coef,
         point.intercept,
         alpha,
         point.objective,

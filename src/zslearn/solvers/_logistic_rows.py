@@ -24,10 +24,12 @@ class CentredRows:
     ----------
     rows : TrainingRows
         The rows; where their labels tell classes apart, so does the preconditioner.
+    spectrum : (values, vectors), optional
+        That of rows like these, to be taken for theirs.
     """
 
-    def __init__(self, rows: TrainingRows) -> None:
-        self.rows, self.xp = rows, rows.xp
+    def __init__(self, rows: TrainingRows, spectrum: tuple[Array, Array] | None = None) -> None:
+        self.rows, self.xp, self._given = rows, rows.xp, spectrum
 
     @cached_property
     def mean(self) -> Array:
@@ -41,6 +43,8 @@ class CentredRows:
 
         In float64, though computed in the precision of the rows: these serve as preconditioner.
         """
+        if self._given is not None:
+            return self._given
         xp, single = self.xp, self.rows.single
         mean = xp.astype(self.mean, single.dtype)
         gram = 0.0

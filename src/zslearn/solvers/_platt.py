@@ -13,9 +13,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn.utils import Floats
+from zslearn.utils import Floats, row_blocks
 
 _MAX_ITER = 50
+# What a table of all samples and some columns may take.
+_CACHE_BYTES = 1 << 18
 
 
 def platt_targets(Y: NDArray[np.bool_], known: NDArray[np.bool_] | None = None) -> Floats:
@@ -81,16 +83,25 @@ def platt_scaling(
     slope, offset = np.ones(Y.shape[1]), np.zeros(Y.shape[1])
     if not fit.any():
         return slope, offset
-    weights = known[:, fit] / known[:, fit].sum(axis=0)
-    targets = platt_targets(Y, known)[:, fit]
-    values = np.where(known, scores, 0.0)[:, fit]
+    targets = platt_targets(Y, known)
+    places = np.flatnonzero(fit)
+    # A few columns at a time stay in the cache.
+    for block in row_blocks(len(places), 8 * len(Y), _CACHE_BYTES):
+        some = places[block]
+        slope[some], offset[some] = _fitted(scores[:, some], targets[:, some], known[:, some])
+    return slope, offset
+
+
+def _fitted(scores: Floats, targets: Floats, known: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """Slopes and offsets of columns that have both outcomes."""
+    weights = known / known.sum(axis=0)
+    values = np.where(known, scores, 0.0)
     # In units in which Newton's equations are well conditioned.
     mean = (weights * values).sum(axis=0)
     scale = np.sqrt((weights * (values - mean) ** 2).sum(axis=0))
     scale = np.where(scale > 0, scale, 1.0)
     a, b = _newton((values - mean) / scale, targets, weights)
-    slope[fit], offset[fit] = a / scale, b - a * mean / scale
-    return slope, offset
+    return a / scale, b - a * mean / scale
 
 
 def _newton(z: Floats, targets: Floats, weights: Floats) -> tuple[Floats, Floats]:

@@ -7,6 +7,7 @@ would be computed.
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -20,6 +21,8 @@ from numpy.typing import NDArray
 
 from zslearn.utils._array_cache import DamagedCacheError, read_arrays, write_arrays
 from zslearn.utils._fingerprint import fingerprint
+
+Arrays = dict[str, NDArray[Any]]
 
 #: A folder holds no more than this, in bytes.
 MAX_KEPT_BYTES = 1 << 31
@@ -46,32 +49,43 @@ class KeptFits:
     seconds: float = 0.0
 
     def get(
-        self, parts: tuple[Any, ...], compute: Callable[[], dict[str, NDArray[Any]]]
-    ) -> dict[str, NDArray[Any]]:
-        """The arrays of a fit, read or computed."""
+        self,
+        parts: tuple[Any, ...],
+        compute: Callable[[], Arrays],
+        suits: Callable[[Arrays], bool] = lambda arrays: True,
+    ) -> Arrays:
+        """The arrays of a fit, read or computed; see :func:`kept_fit`."""
         path = self.folder / f"fit-{fingerprint(*parts)[:40]}.npz"
         # What cannot be read is computed, as if it were not there.
-        with contextlib.suppress(FileNotFoundError, DamagedCacheError):
+        with contextlib.suppress(OSError, DamagedCacheError):
             arrays = read_arrays(path)
-            self.seconds += float(arrays.pop(_SECONDS))
-            self.n_read += 1
-            return arrays
+            seconds = float(arrays.pop(_SECONDS))
+            if suits(arrays):
+                os.utime(path)
+                self.seconds += seconds
+                self.n_read += 1
+                return arrays
         start = time.perf_counter()
         arrays = compute()
-        seconds = np.asarray(time.perf_counter() - start)
-        size = sum(array.nbytes for array in arrays.values())
-        if self._n_bytes() + size <= MAX_KEPT_BYTES:
-            # Nothing but time is lost where the disk is full.
-            with contextlib.suppress(OSError):
-                write_arrays(path, arrays | {_SECONDS: seconds})
+        took = np.asarray(time.perf_counter() - start)
+        # Nothing but time is lost where the disk is full.
+        with contextlib.suppress(OSError):
+            if self._make_room(sum(array.nbytes for array in arrays.values())):
+                write_arrays(path, arrays | {_SECONDS: took})
         return arrays
 
-    def _n_bytes(self) -> int:
-        total = 0
-        for path in self.folder.glob("fit-*.npz"):
-            with contextlib.suppress(OSError):
-                total += path.stat().st_size
-        return total
+    def _make_room(self, size: int) -> bool:
+        """Remove fits that were not used for longest; False where nothing makes room enough."""
+        if size > MAX_KEPT_BYTES:
+            return False
+        files = [(path.stat(), path) for path in self.folder.glob("fit-*.npz")]
+        total = size + sum(found.st_size for found, _ in files)
+        for found, path in sorted(files, key=lambda file: file[0].st_mtime_ns):
+            if total <= MAX_KEPT_BYTES:
+                break
+            path.unlink(missing_ok=True)
+            total -= found.st_size
+        return True
 
 
 _active: ContextVar[KeptFits | None] = ContextVar("kept_fits", default=None)
@@ -114,8 +128,10 @@ def keeping_fits(folder: str | PathLike[str] | None) -> Iterator[KeptFits | None
 
 
 def kept_fit(
-    parts: tuple[Any, ...], compute: Callable[[], dict[str, NDArray[Any]]]
-) -> dict[str, NDArray[Any]]:
+    parts: tuple[Any, ...],
+    compute: Callable[[], Arrays],
+    suits: Callable[[Arrays], bool] = lambda arrays: True,
+) -> Arrays:
     """Read a fit where one of the same parts is kept; else compute it, and keep it.
 
     Parameters
@@ -125,6 +141,9 @@ def kept_fit(
         :func:`~zslearn.utils.fingerprint`.
     compute : callable
         Gives the arrays of the fit by name.
+    suits : callable, optional
+        Takes arrays that were kept and says whether they hold all that is needed, where a fit may
+        hold more than was asked for, or less. What does not suit is computed and takes their place.
 
     Returns
     -------
@@ -132,7 +151,7 @@ def kept_fit(
         The arrays; outside of :func:`keeping_fits` they are computed.
     """
     kept = _active.get()
-    return compute() if kept is None else kept.get(parts, compute)
+    return compute() if kept is None else kept.get(parts, compute, suits)
 
 
 def keeps_fits(X: Any) -> bool:
