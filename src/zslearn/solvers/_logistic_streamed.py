@@ -153,18 +153,20 @@ class StreamedBinary:
         n_iter = 0
         while True:
             solved = (point.gap <= point.wanted) | (stalled >= 3) | (n_iter == self.max_iter)
-            doubtful = np.flatnonzero(solved & ~is_exact)
+            open_ = np.flatnonzero(~solved)
+            # What looks solved is measured; where it is not solved after all, every open problem
+            # goes on in double precision.
+            some_exact = bool(is_exact[open_].any())
+            doubtful = np.flatnonzero(~is_exact & (solved | some_exact))
             if len(doubtful):
                 part = point.take(doubtful)
                 exact = self._settled(alpha, doubtful, part.coef, part.intercept, np.float64)
                 point.put(doubtful, exact)
                 is_exact[doubtful], stalled[doubtful] = True, 0
                 continue
-            open_ = np.flatnonzero(~solved)
             if not len(open_):
                 break
-            # Single precision was not enough where a problem that was measured is open.
-            dtype = np.float64 if is_exact[open_].any() else self._dtype(alpha)
+            dtype = np.float64 if some_exact else self._dtype(alpha)
             before = point.take(open_)
             after, failed = self._stepped(alpha, open_, before, dtype)
             point.put(open_, after)
