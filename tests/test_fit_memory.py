@@ -97,7 +97,7 @@ def test_peak_of_fit(model, share, many_rows, monkeypatch):
 
 @pytest.mark.parametrize(
     "model",
-    [DAP(tol=0.1), CMT(max_iter=2), LatEm(max_iter=1), SSE(max_iter=1), ESZSL()],
+    [DAP(tol=0.1), CMT(50, max_iter=2), LatEm(max_iter=1), SSE(max_iter=1), ESZSL()],
     ids=lambda value: str(value)[:40],
 )
 def test_peak_of_fit_in_double_precision(model, many_rows, monkeypatch):
