@@ -27,6 +27,8 @@ class DividedRows:
     def __init__(self, rows: Any, scale: float) -> None:
         self.rows, self.scale = rows, scale
         self.shape, self.dtype, self.device = rows.shape, np.dtype(np.float32), "cpu"
+        self._source, divisors = _divisors(rows)
+        self._divisors = None if divisors is None else scale * divisors
 
     def __array_namespace__(self, api_version: str | None = None) -> Any:
         """NumPy."""
@@ -35,12 +37,32 @@ class DividedRows:
     def __getitem__(self, key: Any) -> NDArray[np.float32]:
         which = key[0] if isinstance(key, tuple) else key
         if isinstance(which, slice):
-            block = self.rows[which, :]
-        elif hasattr(self.rows, "take") and not isinstance(self.rows, np.ndarray):
-            block = self.rows.take(which)
-        else:
-            block = take_rows(self.rows, which)
-        return np.divide(block, self.scale, dtype=block.dtype).astype(np.float32, copy=False)
+            return np.asarray(self.rows[which, :] / self.scale, dtype=np.float32)
+        out = np.empty((len(which), self.shape[1]), dtype=np.float32)
+        self.gather(which, out)
+        return out
+
+    def gather(self, positions: NDArray[np.intp], out: NDArray[np.float32]) -> None:
+        """Rows by their positions, into memory that there is."""
+        if self._divisors is None:
+            is_array = isinstance(self.rows, np.ndarray)
+            rows = take_rows(self.rows, positions) if is_array else self.rows.take(positions)
+            np.divide(rows, self.scale, out=out, casting="same_kind")
+            return
+        from zslearn.baselines._sse_kernels import divided_rows
+
+        chosen = getattr(self.rows, "positions", None)
+        positions = positions if chosen is None else chosen[positions]
+        divided_rows(self._source, positions, self._divisors, out)
+
+
+def _divisors(rows: Any) -> tuple[Any, Floats | None]:
+    """Rows as they were given, and what each is divided by, where compiled code can do that."""
+    is_array = isinstance(rows, np.ndarray)
+    source = np.asarray(rows if is_array else rows.source)
+    if not (source.flags.c_contiguous and source.dtype in (np.float32, np.float64)):
+        return None, None
+    return source, np.ones(len(source)) if is_array else rows.divisors
 
 
 class SortedRows:
@@ -71,9 +93,14 @@ class SortedRows:
     def __getitem__(self, rows: slice) -> NDArray[Any]:
         if self._held is not None:
             return self._held[rows]
-        block = self.X[self.order[rows]]
-        missing = min(rows.stop, len(self)) - rows.start - len(block)
-        return np.pad(block, [(0, missing), (0, 0)]) if missing else block
+        positions = self.order[rows]
+        out = np.empty((min(rows.stop, len(self)) - rows.start, self.shape[1]), dtype=self.dtype)
+        out[len(positions) :] = 0
+        if isinstance(self.X, DividedRows):
+            self.X.gather(positions, out[: len(positions)])
+        else:
+            np.take(self.X, positions, axis=0, out=out[: len(positions)], mode="clip")
+        return out
 
     def extent(self) -> tuple[Floats, Floats]:
         """The smallest and the largest value of each feature."""
