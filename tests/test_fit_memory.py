@@ -14,12 +14,14 @@ from zslearn.baselines import (
     CCA,
     CMT,
     COSTA,
+    DAP,
     ESZSL,
     GFZSL,
     HAT,
     IAP,
     SAE,
     SJE,
+    SSE,
     BiDiLEL,
     ConSE,
     DeViSE,
@@ -72,10 +74,11 @@ METHODS = [
     (ALE(max_iter=1), 0.5),
     (SJE(max_iter=1), 0.5),
     (DeViSE(max_iter=1), 0.5),
-    # The hidden layer of all samples, in double precision.
-    (CMT(max_iter=2), 1.3),
-    # Compiled steps read one scaled copy.
-    (LatEm(max_iter=1), 1.2),
+    # Ten pairs of steps and gradients that L-BFGS remembers, and what it works with.
+    (CMT(max_iter=2), 0.5),
+    (LatEm(max_iter=1), 0.5),
+    (DAP(tol=0.1), 0.5),
+    (SSE(max_iter=1), 0.5),
     (EXEM(n_components=8, tol=1e-2, estimator=ESZSL()), 0.5),
     (EXEM(n_components=8, tol=1e-2, estimator=SynC("cs", tol=0.5)), 0.5),
 ]
@@ -92,7 +95,25 @@ def test_peak_of_fit(model, share, many_rows, monkeypatch):
     assert peak < share * X.nbytes + 4 * y.nbytes
 
 
+@pytest.mark.parametrize(
+    "model",
+    [DAP(tol=0.1), CMT(50, max_iter=2), LatEm(max_iter=1), SSE(max_iter=1), ESZSL()],
+    ids=lambda value: str(value)[:40],
+)
+def test_peak_of_fit_in_double_precision(model, many_rows, monkeypatch):
+    """Rows that are given in float64 are copied neither whole nor in single precision."""
+    X, y, signatures = many_rows
+    X, y = X[::2].astype(np.float64), y[::2]
+    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 1 << 21)
+    model.fit(X[:200], y[:200], signatures=signatures)
+    peak = _peak(lambda: model.fit(X, y, signatures=signatures))
+    assert peak < 0.5 * X.nbytes + 4 * y.nbytes
+
+
 LAZY = [
+    DAP(),
+    DAP(calibration=None, alpha=1e-6),
+    SSE(max_iter=2),
     SynC(),
     SynC("cs", random_state=0),
     SynC(penalize="v", n_phantoms=6, random_state=0),

@@ -43,12 +43,31 @@ def _best_second(problem, theta):
     return problem.second_layer(gram, sums).T
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_is_held_of_the_hidden_layer_changes_nothing(dtype, monkeypatch):
+    """All of it; what enters it; nothing, so that it is computed again."""
+    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 1000)
+    X, y, A = _small()
+    problem = NetworkProblem(X.astype(dtype), y, A, alpha=0.03)
+    theta = np.random.default_rng(1).standard_normal(18)
+    found = []
+    for blocks, share, held in ((10, 1, 8 * 3), (0, 1, X.astype(dtype).itemsize * 3), (0, 0, 0)):
+        monkeypatch.setattr("zslearn.baselines._cmt_hidden._HELD_BLOCKS", blocks)
+        monkeypatch.setattr("zslearn.baselines._cmt_hidden._HELD_SHARE", share)
+        layer = problem.hidden(theta.reshape(3, 6))[0]
+        assert sum(block.nbytes for block in layer._held.values()) == held * len(X)
+        found.append(problem.value_and_gradient(theta))
+    for value, gradient in found[1:]:
+        assert value == found[0][0]
+        np.testing.assert_array_equal(gradient, found[0][1])
+
+
 @pytest.mark.parametrize(("budget", "n_blocks"), [(1 << 20, 1), (1000, 4)])
 def test_value_and_gradient_are_those_of_the_stated_objective(budget, n_blocks, monkeypatch):
     monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", budget)
     X, y, A = _small()
     problem = NetworkProblem(X, y, A, alpha=0.03)
-    assert len(problem.hidden(np.zeros((3, 6)))[0]) == n_blocks
+    assert len(problem._blocks) == n_blocks
     theta = np.random.default_rng(1).standard_normal((3, 6))
 
     def reduced(theta):

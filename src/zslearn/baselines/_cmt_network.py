@@ -35,6 +35,8 @@ import scipy.optimize
 import scipy.sparse
 from numpy.typing import NDArray
 
+from zslearn.baselines._cmt_hidden import HiddenLayer
+from zslearn.scoring import PreparedRows
 from zslearn.solvers import mean_square_distance
 from zslearn.utils import Array, Floats, is_foreign, move_like, row_blocks, to_numpy
 
@@ -178,20 +180,20 @@ class NetworkProblem:
         weights = rng.normal(size=(n_hidden, self.n_features)) / np.sqrt(self.n_features)
         return np.pad(weights, [(0, 0), (0, int(self.fit_intercept))])
 
-    def hidden(self, theta: Floats) -> tuple[list[Array], Floats, Floats]:
-        """H, block by block, with HᵀH and the sums of H over each class on the host."""
+    def hidden(self, theta: Floats) -> tuple[HiddenLayer, Floats, Floats]:
+        """H, to be read block by block, with HᵀH and the sums of H over each class on the host."""
         xp, device = compat.array_namespace(self.X), compat.device(self.X)
         weights, offset = self._first_layer(theta)
         first = xp.asarray(weights, dtype=self._product_dtype, device=device)
         offset = xp.asarray(offset, dtype=self._dtype, device=device)
-        blocks, gram, sums = [], 0.0, 0.0
+        few = not isinstance(self.X, PreparedRows)
+        layer = HiddenLayer(self._block, self.n_samples, first, offset, are_few=few)
+        gram, sums = 0.0, 0.0
         for rows in self._blocks:
-            inner = self._block(rows) @ xp.matrix_transpose(first)
-            block = xp.tanh(xp.astype(inner, self._dtype, copy=False) + offset[None, :])
+            block = layer.computed(rows)
             gram = gram + xp.matrix_transpose(block) @ block
             sums = sums + self._class_sums(rows, block)
-            blocks.append(block)
-        return blocks, to_numpy(gram), to_numpy(sums)
+        return layer, to_numpy(gram), to_numpy(sums)
 
     def _class_sums(self, rows: slice, block: Array) -> Array:
         """Sums of the rows of a block over each class."""
@@ -238,16 +240,16 @@ class NetworkProblem:
     def value_and_gradient(self, flat: Floats) -> tuple[float, Floats]:
         """J at the best θ₂, and its gradient for θ₁."""
         theta = flat.reshape(-1, self.n_features + self.fit_intercept)
-        blocks, gram, sums = self.hidden(theta)
+        layer, gram, sums = self.hidden(theta)
         second = self.second_layer(gram, sums)
         # At the best θ₂ the error and its penalty are ‖A_y‖²/N − ⟨θ₂ᵀ, HᵀA_y/N⟩.
         explained = float(np.sum(second * self._right_side(sums)))
         decayed = theta * (np.arange(theta.shape[1]) < self.n_features)
         value = self._target_norm - explained + self.alpha * float(np.sum(decayed**2))
-        slope = self._slope(blocks, second, self.second_intercept(sums, second))
+        slope = self._slope(layer, second, self.second_intercept(sums, second))
         return value, (slope + 2 * self.alpha * decayed).ravel()
 
-    def _slope(self, blocks: list[Array], second: Floats, intercept: Floats) -> Floats:
+    def _slope(self, layer: HiddenLayer, second: Floats, intercept: Floats) -> Floats:
         r"""Gradient of the mean squared error for θ₁, and for b₁ beside it.
 
         It is 2/N (E θ₂ ∘ (1 − H²))ᵀ X with E = H θ₂ᵀ + b₂ − A_y.
@@ -258,11 +260,12 @@ class NetworkProblem:
             for part in (second @ second.T, (self.targets - intercept) @ second.T)
         )
         slope, total = 0.0, 0.0
-        for rows, block in zip(self._blocks, blocks, strict=True):
+        for rows in self._blocks:
+            block, features = layer.read(rows)
             back = block @ outer - xp.take(wanted, self._labels[rows], axis=0)
             back = back * (1 - block * block)
             narrow = xp.astype(back, self._product_dtype, copy=False)
-            product = xp.matrix_transpose(narrow) @ self._block(rows)
+            product = xp.matrix_transpose(narrow) @ features
             slope = slope + xp.astype(product, self._dtype, copy=False)
             total = total + xp.sum(back, axis=0)
         sums = to_numpy(total)[:, None]

@@ -99,7 +99,13 @@ class DAP(AttributeClassifier):
         self, training: Training, alphas: Sequence[float], *, soften: bool, shared: Any = None
     ) -> list[LogisticResult]:
         """One regression per attribute; `soften` asks for Platt's targets."""
-        has = training.signatures[training.y]
-        targets = platt_targets(has) if soften else has
-        shared = [spread(training.rows) * a for a in alphas]
-        return logistic_path(training.X, targets, alphas=shared, tol=self.tol)
+        has = training.signatures
+        targets = platt_targets(has, counts=training.counts) if soften else has
+        unit = spread(training.rows)
+        return logistic_path(
+            training.X_or_rows,
+            targets,
+            codes=training.y,
+            alphas=[unit * a for a in alphas],
+            tol=self.tol,
+        )

@@ -20,7 +20,7 @@ from sklearn.utils._param_validation import Interval
 
 from zslearn.base import Training
 from zslearn.baselines._base_ranking import RankingClassifier, Seed
-from zslearn.baselines._ranking_features import ScaledRows, mean_square
+from zslearn.baselines._ranking_features import mean_square
 from zslearn.scoring import ScoreFunction
 from zslearn.solvers import LatentDescent
 from zslearn.utils import Array
@@ -148,9 +148,7 @@ class LatEm(RankingClassifier):
         self.signature_scale = signature_scale
 
     def _descent(self, training: Training, rates: Sequence[float]) -> LatentDescent:
-        y, signatures = training.y, training.signatures
-        # Compiled steps read single rows of one array.
-        X = training.X.whole() if isinstance(training.X, ScaledRows) else training.X
+        X, y, signatures = training.X, training.y, training.signatures
         options = self._options()
         size, length = mean_square(X), mean_square(signatures)
         shape = (self.n_maps, X.shape[1], signatures.shape[1])

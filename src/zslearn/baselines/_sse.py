@@ -40,12 +40,14 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn.base import Training, ZeroShotClassifier, alike
+from zslearn.baselines._sse_rows import DividedRows
 from zslearn.baselines._sse_training import (
     Descent,
     MarginObjective,
     alternate,
     intersection_responses,
 )
+from zslearn.scoring import PreparedRows
 from zslearn.solvers import simplex_least_squares
 from zslearn.utils import Array, Floats, is_foreign, move_like, row_blocks, to_numpy
 
@@ -261,18 +263,15 @@ class SSE(ZeroShotClassifier):
 def _objective(training: Training) -> tuple[MarginObjective, float]:
     """The objective of the samples, in float32 and in units of their mean square norm."""
     rows = training.X_or_rows
+    rows = rows if isinstance(rows, PreparedRows) else to_numpy(rows)
     blocks = row_blocks(rows.shape[0], row_bytes=2 * 8 * rows.shape[1])
     # By the largest entry first: squares of any scale are then finite.
-    largest = max(float(np.abs(to_numpy(rows[block, :])).max()) for block in blocks) or 1.0
+    largest = max(float(np.abs(rows[block, :]).max()) for block in blocks) or 1.0
     squares = sum(
-        float(np.sum((to_numpy(rows[block, :]) / largest) ** 2, dtype=np.float64))
-        for block in blocks
+        float(np.sum((rows[block, :] / largest) ** 2, dtype=np.float64)) for block in blocks
     )
     scale = largest * float(np.sqrt(squares / rows.shape[0])) or 1.0
-    scaled = np.empty(rows.shape, dtype=np.float32)
-    for block in blocks:
-        scaled[block] = to_numpy(rows[block, :]) / scale
-    return MarginObjective(scaled, training.y), scale
+    return MarginObjective(DividedRows(rows, scale), training.y), scale
 
 
 def _along_descent(objective: MarginObjective, variants: Sequence[SSE]) -> Iterator[Any]:

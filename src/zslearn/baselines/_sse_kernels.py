@@ -13,6 +13,17 @@ from numpy.typing import NDArray
 from zslearn.utils import jit
 
 
+@jit()
+def divided_rows(
+    X: NDArray[Any], positions: NDArray[Any], divisors: NDArray[Any], out: NDArray[Any]
+) -> None:
+    """Rows by their positions, each divided by its number in double precision."""
+    for i in range(len(positions)):
+        row, divisor, to = X[positions[i]], divisors[positions[i]], out[i]
+        for d in range(len(row)):
+            to[d] = row[d] / divisor
+
+
 @jit("the kernels of SSE", fast=True)
 def responses(X: NDArray[Any], V: NDArray[Any], w: NDArray[Any], out: NDArray[Any]) -> None:
     """⟨w, min(x_n, v_c)⟩ for all rows and classes, both of them multiples of four in number."""

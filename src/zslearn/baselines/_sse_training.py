@@ -26,8 +26,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from zslearn.baselines._sse_rows import DividedRows, SortedRows
 from zslearn.solvers import class_means
-from zslearn.utils import Floats
+from zslearn.utils import Floats, row_blocks
 
 # Rows are worked on in so many parts.
 _PARTS = 8
@@ -47,13 +48,12 @@ _ARMIJO = 1e-4
 _TRIALS = 10
 
 
-def _by_four(X: NDArray[Any], order: NDArray[np.intp] | None = None) -> NDArray[Any]:
-    """Rows, in another order if so asked, with zeros below to make a multiple of four."""
+def _by_four(X: NDArray[Any]) -> NDArray[Any]:
+    """Rows, with zeros below to make a multiple of four."""
+    if len(X) % 4 == 0:
+        return np.ascontiguousarray(X)
     rows = np.zeros((-(-len(X) // 4) * 4, X.shape[1]), dtype=X.dtype)
-    if order is None:
-        rows[: len(X)] = X
-    else:
-        np.take(X, order, axis=0, out=rows[: len(X)], mode="clip")
+    rows[: len(X)] = X
     return rows
 
 
@@ -90,7 +90,7 @@ class MarginObjective:
 
     Parameters
     ----------
-    X : ndarray of shape (n_samples, n_features)
+    X : ndarray of shape (n_samples, n_features) or DividedRows
         Features.
     y : ndarray of shape (n_samples,)
         Class positions 0 … S−1, each of which occurs.
@@ -98,14 +98,16 @@ class MarginObjective:
         Threads; they change no digit.
     """
 
-    def __init__(self, X: NDArray[Any], y: NDArray[np.intp], n_jobs: int = 1) -> None:
+    def __init__(
+        self, X: NDArray[Any] | DividedRows, y: NDArray[np.intp], n_jobs: int = 1
+    ) -> None:
         order = np.argsort(y, kind="stable")
-        self.rows, self.y = _by_four(X, order), y[order]
+        self.rows, self.y = SortedRows(X, order), y[order]
         self.counts = np.bincount(y)
         self.starts = np.cumsum(self.counts) - self.counts
         self.n_jobs = n_jobs
         self.means: Floats = class_means(X, y, len(self.counts))
-        self.low, self.high = X.min(axis=0).astype(float), X.max(axis=0).astype(float)
+        self.low, self.high = self.rows.extent()
 
     def describe(
         self,
@@ -121,39 +123,65 @@ class MarginObjective:
 
     def value(self, w: Floats, V: Floats) -> tuple[float, NDArray[Any]]:
         """J, and its derivative in the responses E."""
-        value, slope = self.value_of(self.scores(w, V), w, V)
-        return value, self.slope_in_responses(slope)
+        F = self.scores(w, V)
+        return self.value_of(F, w, V), self.slope_in_responses(F)
 
     def scores(self, w: Floats, V: Floats) -> Floats:
         """F; it is linear in w."""
         from zslearn.baselines._sse_kernels import responses
 
+        out = np.zeros((len(self.y), len(V)))
         if not w.any():
-            return np.zeros((len(self.y), len(V)))
+            return out
         dtype = self.rows.dtype
         narrow_V, narrow_w = _by_four(V.astype(dtype)), w.astype(dtype)
         E = np.empty((len(self.rows), len(narrow_V)), dtype=dtype)
-        self._map(lambda rows: responses(self.rows[rows], narrow_V, narrow_w, E[rows]))
-        return E[: len(self.y), : len(V)].astype(np.float64) @ self.patterns.T
 
-    def value_of(self, F: Floats, w: Floats, V: Floats) -> tuple[float, Floats]:
-        """J where the scores of w and V are F, and its slope in the scores but for a factor."""
+        def part(rows: slice) -> None:
+            for block in self._blocks(rows):
+                responses(self.rows[block], narrow_V, narrow_w, E[block])
+
+        self._map(part)
+        for rows in self._tables():
+            np.matmul(E[rows, : len(V)].astype(np.float64), self.patterns.T, out=out[rows])
+        return out
+
+    def value_of(self, F: Floats, w: Floats, V: Floats) -> float:
+        """J where the scores of w and V are F."""
+        of_means, slope = self._of_means(F)
+        each = sum(loss for _, loss, _ in self._hinges(F, slope))
+        loss = (self.alignment * of_means.sum() + each) / self._n_pairs
+        return float(loss + 0.5 * self.alpha * (w @ w) + self.penalty_of(V))
+
+    def slope_in_responses(self, F: Floats) -> NDArray[Any]:
+        """∂J/∂E where the scores are F, with zeros to make multiples of four."""
+        n_classes = F.shape[1]
+        G = np.zeros((len(self.rows), -(-n_classes // 4) * 4), dtype=self.rows.dtype)
+        weights = self.patterns / self._n_pairs
+        for rows, _, slope in self._hinges(F, self._of_means(F)[1]):
+            G[rows, :n_classes] = slope @ weights
+        return G
+
+    def _of_means(self, F: Floats) -> tuple[Floats, Floats]:
+        """The hinges of the mean scores of each class, and their slopes."""
+        means = np.add.reduceat(F, self.starts, axis=0) / self.counts[:, None]
+        return _hinge(means, self.margins, np.arange(F.shape[1]))
+
+    def _hinges(self, F: Floats, of_means: Floats) -> Iterator[tuple[slice, float, Floats]]:
+        """The hinges of samples and their slope in the scores, some samples at a time."""
         from zslearn.baselines._sse_kernels import hinges
 
-        means = np.add.reduceat(F, self.starts, axis=0) / self.counts[:, None]
-        of_means, slope_of_means = _hinge(means, self.margins, np.arange(len(V)))
-        slope = np.empty_like(F)
         shares = 1 / self.counts
-        each = hinges(F, self.y, self.margins, self.alignment * slope_of_means, shares, slope)
-        loss = (self.alignment * of_means.sum() + each) / self._n_pairs
-        return float(loss + 0.5 * self.alpha * (w @ w) + self.penalty_of(V)), slope
+        for rows in self._tables():
+            slope = np.empty_like(F[rows])
+            loss = hinges(
+                F[rows], self.y[rows], self.margins, self.alignment * of_means, shares, slope
+            )
+            yield rows, loss, slope
 
-    def slope_in_responses(self, slope: Floats) -> NDArray[Any]:
-        """∂J/∂E from the slope in the scores, with zeros to make multiples of four."""
-        n_samples, n_classes = slope.shape
-        G = np.zeros((len(self.rows), -(-n_classes // 4) * 4), dtype=self.rows.dtype)
-        G[:n_samples, :n_classes] = slope @ (self.patterns / self._n_pairs)
-        return G
+    def _tables(self) -> list[slice]:
+        """Samples of which tables of all classes are there at a time."""
+        return row_blocks(len(self.y), 3 * 8 * len(self.counts))
 
     @property
     def _n_pairs(self) -> int:
@@ -186,6 +214,12 @@ class MarginObjective:
         with ThreadPoolExecutor(self.n_jobs) as pool:
             return list(pool.map(function, parts))
 
+    def _blocks(self, rows: slice) -> list[slice]:
+        """Rows of a part that are read, and added up in their dtype, at a time."""
+        stop = min(rows.stop, len(self.rows))
+        starts = range(rows.start, stop, _SUMMED_NARROWLY)
+        return [slice(start, min(start + _SUMMED_NARROWLY, stop)) for start in starts]
+
     def _sum(
         self, kernel: Callable[..., None], V: Floats, G: NDArray[Any], shape: tuple[int, ...]
     ) -> Floats:
@@ -194,8 +228,7 @@ class MarginObjective:
 
         def part(rows: slice) -> Floats:
             total = np.zeros(shape)
-            for start in range(rows.start, min(rows.stop, len(self.rows)), _SUMMED_NARROWLY):
-                block = slice(start, min(start + _SUMMED_NARROWLY, rows.stop))
+            for block in self._blocks(rows):
                 out = np.zeros(shape, dtype=narrow.dtype)
                 kernel(self.rows[block], narrow, G[block], out)
                 total += out
@@ -271,23 +304,22 @@ def alternate(objective: MarginObjective, tol: float) -> Iterator[Descent]:
 
 
 class _Point(NamedTuple):
-    """Weights, references, their scores F, and J with its slope in the scores."""
+    """Weights, references, their scores F, and J."""
 
     w: Floats
     V: Floats
     F: Floats
     value: float
-    slope: Floats
 
     @classmethod
     def at(
         cls, objective: MarginObjective, w: Floats, V: Floats, F: Floats | None = None
     ) -> _Point:
         F = objective.scores(w, V) if F is None else F
-        return cls(w, V, F, *objective.value_of(F, w, V))
+        return cls(w, V, F, objective.value_of(F, w, V))
 
     def slope_in_w(self, objective: MarginObjective) -> Floats:
-        return objective.slope_in_w(self.w, self.V, objective.slope_in_responses(self.slope))
+        return objective.slope_in_w(self.w, self.V, objective.slope_in_responses(self.F))
 
 
 def _descend_in_w(
@@ -302,10 +334,11 @@ def _descend_in_w(
         trial = _search_along(objective, point, slope, direction, is_first=not pairs)
         if trial is None:
             return point, n_iter
-        before, point = point, trial
+        moved, point = trial.w - point.w, trial
+        del trial
         if n_iter + 1 < allowed:
             after = point.slope_in_w(objective)
-            moved, turned = point.w - before.w, after - slope
+            turned = after - slope
             if moved @ turned > 0:
                 pairs = [*pairs[1 - _MEMORY :], (moved, turned)]
             slope = after
@@ -324,7 +357,8 @@ def _search_along(
     # The first step would bring J, as far as it depends on w, to zero if it fell along a line.
     step = (objective.penalty_of(point.V) - point.value) / fall if is_first else 1.0
     for _ in range(_TRIALS):
-        w, F = point.w + step * direction, point.F + step * change
+        w, F = point.w + step * direction, step * change
+        F += point.F
         trial = _Point.at(objective, w, point.V, F)
         if trial.value <= point.value + _ARMIJO * step * fall:
             return trial
@@ -354,7 +388,7 @@ def _step_in_v(
 ) -> tuple[_Point, float] | None:
     """A projected subgradient step in V, halved until J falls; None where it does not."""
     w, V = point.w, point.V
-    slope = objective.slope_in_v(w, V, objective.slope_in_responses(point.slope))
+    slope = objective.slope_in_v(w, V, objective.slope_in_responses(point.F))
     steepness = float(np.linalg.norm(slope))
     if steepness == 0:
         return None

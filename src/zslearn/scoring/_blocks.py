@@ -146,8 +146,8 @@ def _host_top_k(plan: _Plan, k: int) -> Best:
     lists = HostLists(plan.X.shape[0], k)
     # The scores of a block are never there all at once.
     plan.row_bytes = 8 * (plan.X.shape[1] + plan.parameters.shape[-1])
-    for rows, row_side in plan.row_sides():
-        lists.add(rows, row_side, plan.side)
+    for rows, embedded in plan.embedded():
+        lists.add(rows, embedded, plan.side)
     return lists.settled()
 
 
@@ -219,12 +219,17 @@ class _Plan:
 
     def row_sides(self) -> Iterator[tuple[slice, Array]]:
         """Rows as the score needs them, block by block; `side` is there from the first one on."""
+        for rows, embedded in self.embedded():
+            yield rows, self.side.rows(embedded)
+
+    def embedded(self) -> Iterator[tuple[slice, Array]]:
+        """Rows in the space of the parameters, block by block; `side` is there, too."""
         for rows in row_blocks(self.X.shape[0], self.row_bytes, self.budget):
             part = self.X[rows, :]
             embedded = floating(part) if self.embed is None else self.embed(part)
             if not hasattr(self, "side"):
                 self.side = class_side(self.parameters, self.score, self.bias, like=embedded)
-            yield rows, self.side.rows(embedded)
+            yield rows, embedded
 
     def class_blocks(self) -> Iterator[slice]:
         """Classes that a block of rows is scored against at a time."""

@@ -80,12 +80,12 @@ class ClassSide:
         """Whether raw scores are ranked and only the best of them finished."""
         return self.score == "euclidean" and self.bias is None
 
-    def rows(self, embedded: Array) -> Array:
-        """Rows as the score needs them."""
+    def rows(self, embedded: Array, out: Array = None) -> Array:
+        """Rows as the score needs them; `out` is memory of NumPy that may be used."""
         if self.score == "cosine":
             return unit_rows(embedded)
         if self.score == "euclidean":
-            return embedded - self.center
+            return embedded - self.center if out is None else np.subtract(embedded, self.center, out)
         return embedded
 
     def squares(self, rows: Array) -> Array:

@@ -36,40 +36,58 @@ class HostLists:
         self.shape = n_rows, k
         self.indices: NDArray[np.int64] = np.full(self.shape, -1, dtype=np.int64)
         self.values: Any = None
+        # What serves one block of rows after the other: the classes, and room for tiles by thread.
+        self._turned: Any = None
+        self._rooms: dict[int, tuple[NDArray[Any], NDArray[Any]]] = {}
 
-    def add(self, rows: slice, row_side: NDArray[Any], side: ClassSide) -> None:
+    def add(self, rows: slice, embedded: NDArray[Any], side: ClassSide) -> None:
         """Find the lists of a block of rows, a share of it in each thread."""
         from zslearn.scoring._compiled_selection import add_to_lists
 
+        dtype = embedded.dtype
         if self.values is None:
-            self.values = np.empty(self.shape, dtype=row_side.dtype)
-        nothing = np.empty(0, dtype=row_side.dtype)
+            self.values = np.empty(self.shape, dtype=dtype)
+            self._turned = side.parameters.T
+            if side.score != "max_dot" and side.n_classes <= _TILE_CLASSES:
+                # The product reads few classes sooner when they lie side by side.
+                self._turned = np.ascontiguousarray(self._turned)
+        nothing = np.empty(0, dtype=dtype)
         bias = nothing if side.bias is None else side.bias
-        squares = nothing if side.half is None else side.squares(row_side)[:, 0]
+        half = nothing if side.half is None else side.half
         indices, values = self.indices[rows], self.values[rows]
-        turned = side.parameters.T
-        if side.score != "max_dot" and side.n_classes <= _TILE_CLASSES:
-            # The product reads few classes sooner when they lie side by side.
-            turned = np.ascontiguousarray(turned)
 
         def fill(part: slice) -> None:
-            shape = min(_TILE_ROWS, len(row_side)), min(_TILE_CLASSES, side.n_classes) + _APART
-            room = np.empty(shape, dtype=row_side.dtype)
+            room, scores = self._room(part.start, embedded, side)
             for start in range(part.start, part.stop, _TILE_ROWS):
                 tile = slice(start, min(start + _TILE_ROWS, part.stop))
+                row_side = side.rows(embedded[tile], room[: tile.stop - tile.start])
+                squares = nothing if side.half is None else side.squares(row_side)[:, 0]
                 for first in range(0, side.n_classes, _TILE_CLASSES):
                     classes = slice(first, min(first + _TILE_CLASSES, side.n_classes))
                     add_to_lists(
-                        _products(row_side[tile], side, turned, classes, room),
+                        _products(row_side, side, self._turned, classes, scores),
                         first,
-                        nothing if side.half is None else side.half[classes],
-                        nothing if side.half is None else squares[tile],
-                        nothing if side.bias is None else bias[classes],
+                        half[classes],
+                        squares,
+                        bias[classes],
                         indices[tile],
                         values[tile],
                     )
 
-        in_threads(fill, _shares(len(row_side)))
+        in_threads(fill, _shares(len(embedded)))
+
+    def _room(
+        self, start: int, embedded: NDArray[Any], side: ClassSide
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Memory for a tile of rows and of scores, by where a thread begins."""
+        if start not in self._rooms:
+            height = min(_TILE_ROWS, self.shape[0])
+            width = min(_TILE_CLASSES, side.n_classes) + _APART
+            self._rooms[start] = (
+                np.empty((height, embedded.shape[1]), dtype=embedded.dtype),
+                np.empty((height, width), dtype=embedded.dtype),
+            )
+        return self._rooms[start]
 
     def settled(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
         """Indices and scores of all rows."""

@@ -99,6 +99,17 @@ class PreparedRows:
             largest, norm = zip(*parts, strict=True)
             self._lengths = np.concatenate(largest), np.concatenate(norm)
 
+    @property
+    def divisors(self) -> NDArray[np.float64] | None:
+        """What each row of the source is divided by, once that is measured; None where it is not.
+
+        Where a row of floats is divided by this number, nothing else is to be done to it.
+        """
+        if self._lengths is None or self.source.dtype.kind != "f":
+            return None
+        largest, norm = (np.asarray(part, dtype=np.float64) for part in self._lengths)
+        return (largest * norm)[:, 0]
+
     def chosen(self, positions: NDArray[np.intp]) -> PreparedRows:
         """Some of the rows, not read yet.
 

@@ -31,9 +31,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from zslearn.solvers._logistic_checks import (
+    checked_shares,
+    checked_targets,
+    checked_weights,
+    refuse_one_sided,
+)
 from zslearn.solvers._logistic_losses import BinaryLoss, SoftmaxLoss
 from zslearn.solvers._logistic_newton import Newton, Solution, side_by_side
 from zslearn.solvers._logistic_rows import CentredRows
+from zslearn.solvers._logistic_streamed import StreamedBinary
 from zslearn.solvers._softmax_streamed import SoftLabels, StreamedSoftmax
 from zslearn.solvers._svm_rows import TrainingRows
 from zslearn.utils import (
@@ -97,6 +104,7 @@ def logistic_path(
     tol: float = 1e-6,
     max_iter: int = 100,
     sample_weight: Any = None,
+    codes: Any = None,
 ) -> list[LogisticResult]:
     """Fit binary logistic regressions that share their rows, for several penalties.
 
@@ -116,6 +124,9 @@ def logistic_path(
         Largest number of Newton steps for each penalty.
     sample_weight : array-like of shape (n_samples,) or (n_samples, n_problems), optional
         How much each sample counts; the weights of a problem are divided by their sum.
+    codes : array-like of int of shape (n_samples,), optional
+        Which row of Y has the targets of each sample, where samples share rows; by default row n of
+        Y is that of sample n.
 
     Returns
     -------
@@ -147,9 +158,15 @@ def logistic_path(
     X = X if compat.is_array_api_obj(X) else np.asarray(X)
     n_samples = X.shape[0] if len(X.shape) else 0
     rows = TrainingRows(X, np.zeros(n_samples, dtype=np.intp), 2)  # its labels are not used
-    targets = _checked_targets(Y, n_samples)
-    weights = _checked_weights(sample_weight, targets.shape)
-    _refuse_one_sided(targets, weights)
+    targets, places = checked_targets(Y, n_samples, codes)
+    weights = checked_weights(sample_weight, (n_samples, targets.shape[1]))
+    refuse_one_sided(targets, places, weights)
+    if rows.lazy:
+        streamed = StreamedBinary(rows, targets, places, weights, tol, max_iter)
+        start = np.zeros((targets.shape[1], rows.shape[1])), streamed.start[None, :]
+        found = _in_order(partial(_warm_path, streamed.solve, *start), alphas)
+        return _with_warning([_result(streamed, solution) for solution in found])
+    targets = targets if codes is None else targets[places]
     newton, blocks = Newton(CentredRows(rows), tol, max_iter), []
     for columns in row_blocks(targets.shape[1], row_bytes=8 * len(targets), budget=_SCORE_BYTES):
         weight = weights if weights.shape[1] == 1 else weights[:, columns]
@@ -232,11 +249,11 @@ def softmax_path(
         if pseudo_counts:
             raise ValueError("pseudo_counts softens labels; y holds probabilities already.")
         rows = TrainingRows(X, labels.argmax(axis=1), labels.shape[1])
-        shares: Floats | None = _checked_shares(labels)
+        shares: Floats | None = checked_shares(labels)
     else:
         rows = TrainingRows(X, labels, n_classes)
         shares = None
-    weights = _checked_weights(sample_weight, (len(rows.y), 1))
+    weights = checked_weights(sample_weight, (len(rows.y), 1))
     soft = SoftLabels.of(rows.y, rows.n_classes, pseudo_counts)
     mass = soft.mass(weights[:, 0]) if shares is None else (weights * shares).sum(axis=0)
     # Softened labels give every class some mass, whether it has rows or not.
@@ -326,7 +343,7 @@ def _warm_path(
     return solutions
 
 
-def _result(newton: Newton | StreamedSoftmax, solution: Solution) -> LogisticResult:
+def _result(newton: Newton | StreamedSoftmax | StreamedBinary, solution: Solution) -> LogisticResult:
     """A solution in the original features, which are not centred.
 
     Its arrays are its own: a start that needs no step is the solution of two penalties.
@@ -366,49 +383,3 @@ def _with_warning(results: list[LogisticResult]) -> list[LogisticResult]:
             stacklevel=3,
         )
     return results
-
-
-def _checked_targets(Y: Any, n_samples: int) -> Floats:
-    targets = np.asarray(to_numpy(Y), dtype=np.float64)
-    if targets.ndim != 2 or len(targets) != n_samples or targets.shape[1] == 0:
-        raise ValueError(
-            f"Y must have one row per sample, {n_samples} in all, and one column per problem; "
-            f"got shape {targets.shape}."
-        )
-    if not ((targets >= 0) & (targets <= 1)).all():
-        raise ValueError("Y must hold 0 and 1, or probabilities between them.")
-    return targets
-
-
-def _checked_shares(y: NDArray[Any]) -> Floats:
-    shares = y.astype(np.float64)
-    if not ((shares >= 0).all() and np.allclose(shares.sum(axis=1), 1)):
-        raise ValueError("The rows of y must be probabilities: non-negative, with a sum of one.")
-    return shares
-
-
-def _checked_weights(sample_weight: Any, shape: tuple[int, int]) -> Floats:
-    """Weights as columns that sum to one: a single one where all problems share them."""
-    if sample_weight is None:
-        return np.full((shape[0], 1), 1 / shape[0])
-    weights = np.asarray(to_numpy(sample_weight), dtype=np.float64)
-    weights = weights[:, None] if weights.ndim == 1 else weights
-    if weights.shape not in {shape, (shape[0], 1)}:
-        raise ValueError(
-            f"sample_weight must have one number per sample, {shape[0]} in all; "
-            f"got shape {weights.shape}."
-        )
-    total = weights.sum(axis=0)
-    if not (np.isfinite(weights).all() and (weights >= 0).all() and (total > 0).all()):
-        raise ValueError("sample_weight must be non-negative, with a positive sum.")
-    return weights / total
-
-
-def _refuse_one_sided(targets: Floats, weights: Floats) -> None:
-    ones, zeros = (weights * targets).sum(axis=0), (weights * (1 - targets)).sum(axis=0)
-    constant = np.flatnonzero((ones <= 0) | (zeros <= 0))
-    if constant.size:
-        raise ValueError(
-            f"Column {name_some(constant.tolist())} of Y has one outcome only: its intercept has "
-            "no minimum. Leave constant columns out."
-        )

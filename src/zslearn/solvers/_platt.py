@@ -20,7 +20,12 @@ _MAX_ITER = 50
 _CACHE_BYTES = 1 << 18
 
 
-def platt_targets(Y: NDArray[np.bool_], known: NDArray[np.bool_] | None = None) -> Floats:
+def platt_targets(
+    Y: NDArray[np.bool_],
+    known: NDArray[np.bool_] | None = None,
+    *,
+    counts: NDArray[np.intp] | None = None,
+) -> Floats:
     """Probabilities that positives and negatives shall reach: (N₊ + 1)/(N₊ + 2), 1/(N₋ + 2).
 
     Parameters
@@ -29,6 +34,8 @@ def platt_targets(Y: NDArray[np.bool_], known: NDArray[np.bool_] | None = None) 
         Outcomes.
     known : ndarray of bool of the shape of Y, optional
         Which of them are counted; by default all.
+    counts : ndarray of int of shape (n_samples,), optional
+        How many samples each row of Y stands for; by default one.
 
     Returns
     -------
@@ -45,7 +52,8 @@ def platt_targets(Y: NDArray[np.bool_], known: NDArray[np.bool_] | None = None) 
            [0.33333333]])
     """
     known = np.ones(Y.shape, dtype=bool) if known is None else known
-    positive, negative = (Y & known).sum(axis=0), (~Y & known).sum(axis=0)
+    counts = np.ones(len(Y), dtype=np.intp) if counts is None else counts
+    positive, negative = counts @ (Y & known), counts @ (~Y & known)
     return np.where(Y, (positive + 1) / (positive + 2), 1 / (negative + 2))
 
 

@@ -10,14 +10,14 @@ made side by side, as one product with the tables of all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zslearn.solvers._ranking import AnyFloats
-from zslearn.utils import Floats, one_blas_thread
+from zslearn.utils import Floats, one_blas_thread, row_blocks
 
 
 class Descent:
@@ -29,7 +29,8 @@ class Descent:
     Parameters
     ----------
     X : ndarray of shape (n_samples, n_features)
-        Rows, of which each epoch visits every one.
+        Rows, of which each epoch visits every one; or rows that are made as they are read, with the
+        shape and the dtype of an array, by positions.
     y : ndarray of int of shape (n_samples,)
         The class of each row.
     power_t : float
@@ -213,10 +214,27 @@ class LatentDescent(Descent):
         y = self.y[order]
         # The same numbers as if they were drawn batch by batch.
         other = self._negatives(y)
-        latent_epoch(
-            self.X, order, y, other, self.P, self.V, self.gram, self.step / shorter,
-            self.batch_size, self._change, self._touched,
-        )  # fmt: skip
+        for visited, X, rows in self._in_parts(order):
+            latent_epoch(
+                X, rows, y[visited], other[visited], self.P, self.V, self.gram,
+                self.step / shorter, self.batch_size, self._change, self._touched,
+            )  # fmt: skip
+
+    def _in_parts(
+        self, order: NDArray[np.intp]
+    ) -> Iterator[tuple[slice, AnyFloats, NDArray[np.intp]]]:
+        """Which are visited at a time, an array that holds their rows, and where they lie in it.
+
+        All at once where X is an array; else some batches, which are read in the order of visits.
+        """
+        if isinstance(self.X, np.ndarray):
+            yield slice(0, len(order)), self.X, order
+            return
+        row_bytes = 4 * self.X.shape[1] * self.X.dtype.itemsize
+        for batches in row_blocks(-(-len(order) // self.batch_size), row_bytes * self.batch_size):
+            visited = slice(batches.start * self.batch_size, batches.stop * self.batch_size)
+            X = self.X[order[visited]]
+            yield visited, X, np.arange(len(X))
 
     def _negatives(self, y: NDArray[np.intp]) -> NDArray[np.intp]:
         """Another class for each row, drawn evenly."""

@@ -1,0 +1,132 @@
+"""Binary regressions of rows that are made as they are read: those of rows that are held."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from zslearn.scoring import PreparedRows
+from zslearn.solvers import logistic_path, platt_targets
+
+ALPHAS = [1e-1, 1e-3, 1e-5]
+
+
+def _problem(dtype=np.float64, n_samples=300, n_features=20, n_classes=9, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.arange(n_samples) % n_classes
+    X = rng.standard_normal((n_classes, n_features))[y]
+    X = (X + rng.standard_normal(X.shape)).astype(dtype)
+    has = rng.random((n_classes, 5)) < 0.5
+    has[0], has[1] = True, False
+    rows = PreparedRows(X, "l2")
+    rows.check()
+    rows.measure()
+    return rows, y, has
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 1 << 14)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [None, "samples", "problems"])
+@pytest.mark.parametrize("held_share", [0.0, 1.0])
+def test_the_same_solutions(dtype, weighted, held_share, small_blocks, monkeypatch):
+    monkeypatch.setattr("zslearn.solvers._logistic_streamed._HELD_SHARE", held_share)
+    rows, y, has = _problem(dtype)
+    shape = {None: None, "samples": len(y), "problems": (len(y), has.shape[1])}[weighted]
+    weight = None if shape is None else np.random.default_rng(1).uniform(0.5, 2, shape)
+    options = {"alphas": ALPHAS, "tol": 1e-9, "sample_weight": weight}
+    whole = logistic_path(rows.whole().astype(np.float64), has[y], **options)
+    for a, b in zip(whole, logistic_path(rows, has, codes=y, **options), strict=True):
+        assert b.converged
+        assert (b.gap <= 1e-9 * np.minimum(b.objective, b.gain) + 1e-15).all()
+        np.testing.assert_allclose(b.objective, a.objective, rtol=1e-6)
+        scale = np.abs(a.coef).max()
+        np.testing.assert_allclose(b.coef, a.coef, atol=1e-4 * scale)
+        np.testing.assert_allclose(b.intercept, a.intercept, atol=1e-4 * scale)
+
+
+@pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-6])
+def test_gaps_bound_what_is_left(tol, small_blocks):
+    rows, y, has = _problem(np.float32)
+    for alpha in ALPHAS:
+        (loose,), (tight,) = (
+            logistic_path(rows, has, codes=y, alphas=[alpha], tol=t) for t in (tol, 1e-11)
+        )
+        left = loose.objective - tight.objective
+        assert (left <= loose.gap + 1e-12).all()
+        assert (left >= -tight.gap - 1e-12).all()
+        assert (loose.gap <= tol * np.minimum(loose.objective, loose.gain)).all()
+
+
+def test_one_row_of_targets_for_each_sample(small_blocks):
+    rows, y, has = _problem()
+    soft = np.random.default_rng(2).random((len(y), 3))
+    (a,), (b,) = (
+        logistic_path(X, soft, alphas=[1e-2], tol=1e-10) for X in (rows, rows.whole())
+    )
+    np.testing.assert_allclose(a.coef, b.coef, atol=1e-5)
+    # Codes of rows that are held.
+    held = rows.whole()
+    (shared,) = logistic_path(held, has, codes=y, alphas=[1e-2])
+    (spread,) = logistic_path(held, has[y], alphas=[1e-2])
+    np.testing.assert_array_equal(shared.coef, spread.coef)
+
+
+def test_separable_problems_end(small_blocks):
+    """Attributes of well separated classes, at a penalty that lets scores grow."""
+    rng = np.random.default_rng(0)
+    y = np.arange(400) % 8
+    X = 5 * np.eye(8, 12)[y] + 0.1 * rng.standard_normal((400, 12))
+    rows = PreparedRows(X.astype(np.float32), "l2")
+    rows.check()
+    has = np.array([[c >> bit & 1 for bit in range(3)] for c in range(8)], dtype=bool)
+    for result in logistic_path(rows, has, codes=y, alphas=[1e-8, 1e-4], tol=1e-4):
+        assert result.converged
+        signs = rows.whole() @ result.coef.T + result.intercept > 0
+        np.testing.assert_array_equal(signs, has[y])
+
+
+def test_steps_that_run_out_are_told(small_blocks):
+    rows, y, has = _problem()
+    with pytest.warns(ConvergenceWarning, match="did not converge"):
+        (result,) = logistic_path(rows, has, codes=y, alphas=[1e-5], tol=1e-12, max_iter=1)
+    assert not result.converged
+    assert result.n_iter == 1
+
+
+def test_codes_are_checked():
+    rows, y, has = _problem()
+    for codes, match in ((y[1:], "one integer"), (y + 0.5, "one integer"), (y - 1, "rows of Y")):
+        with pytest.raises(ValueError, match=match):
+            logistic_path(rows, has, codes=codes, alphas=[1.0])
+    with pytest.raises(ValueError, match="one outcome"):
+        logistic_path(rows, np.ones((9, 1)), codes=y, alphas=[1.0])
+
+
+def test_targets_of_rows_that_stand_for_many():
+    has = np.array([[True, False], [False, True], [True, True]])
+    counts = np.array([3, 1, 2])
+    spread = platt_targets(np.repeat(has, counts, axis=0))
+    np.testing.assert_array_equal(np.repeat(platt_targets(has, counts=counts), counts, axis=0), spread)
+
+
+def test_no_table_of_rows_by_problems(monkeypatch):
+    """One would take 24 MB here."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((20_000, 8), dtype=np.float32), np.arange(20_000) % 7
+    has = rng.random((7, 150)) < 0.5
+    has[0], has[1] = True, False
+    rows = PreparedRows(X, "l2")
+    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 1 << 21)
+    tracemalloc.start()
+    try:
+        logistic_path(rows, has, codes=y, alphas=[1.0], tol=1e-1)
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
