@@ -138,7 +138,11 @@ TRACK_METHODS: dict[str, TrackMethod] = {
     "SynC o-vs-o": TrackMethod(
         SynC,
         {"tol": 1e-2},
-        {"alpha": [2.0**k for k in (-12, -8, -4)], "gamma": [2.0**k for k in range(-3, 3)]},
+        {
+            "alpha": [2.0**k for k in (-12, -8, -4)],
+            "gamma": [2.0**k for k in range(-3, 3)],
+            "ridge": [0.0, 1e-8, 1e-6, 1e-4],
+        },
     ),
     "EXEM (1NN)": TrackMethod(
         EXEM,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,8 @@ class TuningOptions:
         Whether calibration factors of folds are brought to the scale of the final scores.
     temperature : "cv", float or None
         Of the probabilities; see :class:`~zslearn.model_selection.ZeroShotSearchCV`.
+    also : mapping of str to sequence
+        Values of hyper-parameters that are searched beside the grid, where a method has them.
     """
 
     setting: str
@@ -56,6 +58,7 @@ class TuningOptions:
     progress: bool = False
     rescale_bias: bool = True
     temperature: str | float | None = None
+    also: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def search(self, estimator: Any, grid: Any, **options: Any) -> ZeroShotSearchCV:
         """A search under these options."""
@@ -81,7 +84,9 @@ class TuningOptions:
 
     def grid_of(self, estimator: Any, *, without: Sequence[str] = ()) -> list[dict[str, Any]]:
         """The values of an estimator's hyper-parameters to search, in one or several parts."""
-        grid = named_grid(estimator, self.grid)
+        own = estimator.get_params(deep=False)
+        also = {name: values for name, values in self.also.items() if name in own}
+        grid = [{**part, **also} for part in named_grid(estimator, self.grid)]
         parts = [{n: v for n, v in part.items() if n not in without} for part in grid]
         # Parts that told only such hyper-parameters apart are one.
         return [part for i, part in enumerate(parts) if part not in parts[:i]]
@@ -297,7 +302,8 @@ def tune_in_two_steps(
         both.
     """
     fixed = clone(estimator).set_params(learn_phantoms=False)
-    first = _fit(options.search(fixed, options.grid_of(fixed)), data)
+    # A ridge has no place where phantoms are learned.
+    first = _fit(options.search(fixed, options.grid_of(fixed, without=["ridge"])), data)
     chosen = clone(estimator).set_params(**first.best_params_)
     return _joined(first, _fit(options.search(chosen, named_grid(estimator, "phantoms")), data))
 

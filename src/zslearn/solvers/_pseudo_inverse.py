@@ -20,16 +20,21 @@ _SMALL = 1000
 _Result = TypeVar("_Result")
 
 
-def pseudo_inverse(matrix: Floats) -> Floats:
-    """Invert a matrix; of a singular one, its pseudo-inverse.
+def pseudo_inverse(matrix: Floats, *, ridge: float = 0.0) -> Floats:
+    r"""Invert a matrix; of a singular one, its pseudo-inverse.
 
     A square matrix that is certain to be regular is inverted by elimination, which takes a small
     part of the time of a singular value decomposition. Ctrl-C is heard meanwhile.
+
+    With a ridge ρ, :math:`(M^\top M + \rho I)^{-1} M^\top`: what makes of W the V that minimises
+    :math:`\|M V - W\|^2 + \rho \|V\|^2`.
 
     Parameters
     ----------
     matrix : ndarray of shape (n_rows, n_columns)
         Any finite matrix.
+    ridge : float, default=0.0
+        ρ; at least 1e-12 of the square of the largest singular value, or 0.
 
     Returns
     -------
@@ -47,6 +52,8 @@ def pseudo_inverse(matrix: Floats) -> Floats:
     """
     matrix = np.asarray(matrix, dtype=np.float64)
     n_rows, n_columns = matrix.shape
+    if ridge:
+        return _with_ridge(matrix, ridge)
     if n_rows == n_columns:
         inverse = _by_elimination(matrix)
         if inverse is not None:
@@ -56,6 +63,19 @@ def pseudo_inverse(matrix: Floats) -> Floats:
     )
     rank = int(np.sum(values > values[0] * max(matrix.shape) * np.finfo(float).eps))
     return (right[:rank].T / values[:rank]) @ left[:, :rank].T
+
+
+def _with_ridge(matrix: Floats, ridge: float) -> Floats:
+    """(MᵀM + ρI)⁻¹ Mᵀ, or the same as Mᵀ (MMᵀ + ρI)⁻¹ where that is smaller."""
+    n_rows, n_columns = matrix.shape
+    if n_rows < n_columns:
+        return _with_ridge(matrix.T, ridge).T
+    gram = matrix.T @ matrix
+    gram.flat[:: n_columns + 1] += ridge
+    found: Floats = heard(
+        lambda: scipy.linalg.solve(gram, matrix.T, assume_a="pos"), when=n_columns > _SMALL
+    )
+    return found
 
 
 def _by_elimination(matrix: Floats) -> Floats | None:

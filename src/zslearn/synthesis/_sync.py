@@ -37,7 +37,7 @@ from zslearn.base import (
 from zslearn.signatures import Signatures
 from zslearn.solvers import SVMResult
 from zslearn.synthesis._phantom_objective import similarities_to
-from zslearn.synthesis._sync_training import LOSSES, Learned, SynCProblem
+from zslearn.synthesis._sync_training import LEAST_RIDGE, LOSSES, Learned, SynCProblem
 from zslearn.utils import Array, Floats, move_like, to_numpy
 
 
@@ -117,6 +117,10 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
         `learn_phantoms`.
     penalize : {"w", "v"}, default="w"
         Whether the penalty is on the classifiers of the seen classes or on the base classifiers.
+    ridge : float, default=0.0
+        With `penalize="w"` and fixed phantoms: V minimises ‖S V − W‖² + ridge · ‖V‖². 0 is the
+        paper's V = S⁺ W. Where signatures lie close together, as those of a hierarchy do, that V
+        is huge and what it makes of unseen classes is noise; 1e-10 to 1e-4 prevents it.
     metric : {"diag"}, array-like of shape (n_attributes, n_attributes) or None, default=None
         Σ⁻¹ in the distance of two signatures, which `gamma` multiplies: the identity; inverse
         variances of the attributes over the seen classes, in units that keep the mean squared
@@ -205,6 +209,7 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
         "eta": [Interval(Real, 0, None, closed="left")],
         "norm_penalty": [Interval(Real, 0, None, closed="left")],
         "penalize": [StrOptions({"w", "v"})],
+        "ridge": [Interval(Real, 0, None, closed="left")],
         "metric": [StrOptions({"diag"}), "array-like", None],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -224,6 +229,7 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
         eta: float = 1e-4,
         norm_penalty: float = 1e-2,
         penalize: str = "w",
+        ridge: float = 0.0,
         metric: Any = None,
         tol: float = 1e-4,
         max_iter: int = 4000,
@@ -241,12 +247,20 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
         self.eta = eta
         self.norm_penalty = norm_penalty
         self.penalize = penalize
+        self.ridge = ridge
         self.metric = metric
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if self.ridge and (self.penalize == "v" or self.learn_phantoms):
+            raise ValueError('ridge is for penalize="w" and learn_phantoms=False; set it to 0.')
+        if 0 < self.ridge < LEAST_RIDGE:
+            raise ValueError(f"ridge={self.ridge:.3g} is lost in rounding: 0, or {LEAST_RIDGE}.")
 
     def fit_path(
         self,
@@ -305,7 +319,7 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Each training starts from the one for the next larger alpha; see `fit_path`."""
-        for group in alike_but_for(variants, "alpha", "gamma", "eta", "norm_penalty"):
+        for group in alike_but_for(variants, "alpha", "gamma", "ridge", "eta", "norm_penalty"):
             problem = SynCProblem(training, group[0])
             kept = problem.kept_path({variant.alpha for variant in group})
             latest: dict[float | None, SVMResult] = {}
@@ -315,6 +329,7 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
                 similar = None if problem.direct else variant.gamma
                 start = None if variant.learn_phantoms else latest.get(similar)
                 start = kept.get(variant.alpha, start)
+                problem.ridge = variant.ridge
                 problem.eta, problem.norm_penalty = variant.eta, variant.norm_penalty
                 learned = problem.learn(variant.alpha, variant.gamma, start)
                 latest[similar] = learned.solution

@@ -47,6 +47,11 @@ LOSSES: dict[str, SVMLoss] = {
     "struct": "crammer_singer",
 }
 
+#: Smaller ridges are lost in the rounding of SᵀS, whose largest eigenvalue is about one.
+LEAST_RIDGE = 1e-12
+# What inverses of similarities may take that are kept from one alpha to the next.
+_KEPT_BYTES = 2**27
+
 
 @dataclass(frozen=True)
 class Learned:
@@ -87,8 +92,8 @@ class SynCProblem:
     training : Training
         Samples and signatures of the seen classes.
     model : SynC
-        Its hyper-parameters other than alpha and gamma are read; `eta` and `norm_penalty`, which
-        nothing here depends on, may be set anew.
+        Its hyper-parameters other than alpha and gamma are read; `ridge`, `eta` and
+        `norm_penalty`, which nothing here depends on, may be set anew.
     """
 
     def __init__(self, training: Training, model: Any) -> None:
@@ -107,7 +112,8 @@ class SynCProblem:
         self.penalize = model.penalize
         self.tol, self.max_iter = model.tol, model.max_iter
         self.learn_phantoms, self.phantom_training = model.learn_phantoms, model.phantom_training
-        self.eta, self.norm_penalty = model.eta, model.norm_penalty
+        self.ridge, self.eta, self.norm_penalty = model.ridge, model.eta, model.norm_penalty
+        self._kept: dict[tuple[float, float], Synthesis] = {}
         #: Whether W is trained directly, whatever gamma is: the phantoms are the seen classes and
         #: the penalty is on w.
         self.direct = (
@@ -159,8 +165,7 @@ class SynCProblem:
             self.rng = np.random.RandomState()
             self.rng.set_state(self.chance)
             return learn_phantoms(self, alpha, gamma)
-        similarities = similarities_to(self.phantoms, self.signatures, self.factors, gamma)
-        synthesis = Synthesis(similarities, self.penalize, self.direct)
+        synthesis = self._synthesis(gamma)
         if self.direct and start is not None and start.alpha == alpha:
             solution = start  # of another gamma
         else:
@@ -220,6 +225,16 @@ class SynCProblem:
                     random_state=self.rng,
                 )
             yield last
+
+    def _synthesis(self, gamma: float) -> Synthesis:
+        """How fixed phantoms make W, which is kept for other alphas while that takes no room."""
+        found = self._kept.get((gamma, self.ridge))
+        if found is None:
+            similarities = similarities_to(self.phantoms, self.signatures, self.factors, gamma)
+            found = Synthesis(similarities, self.penalize, self.direct, self.ridge)
+            if (len(self._kept) + 1) * 2 * similarities.nbytes <= _KEPT_BYTES:
+                self._kept[gamma, self.ridge] = found
+        return found
 
     def solve(
         self,
@@ -301,7 +316,8 @@ class Synthesis:
     - a penalty on v makes M = P Σ, U = Oᵀ V, as the smallest V of a W lies in the span of O;
     - where W is free, M is the identity and U = W.
 
-    Then V = `back` U and U = `forward` V.
+    Then V = `back` U and U = `forward` V. With a ridge, V is what minimises
+    ‖S V − W‖² + ridge · ‖V‖² instead.
 
     Parameters
     ----------
@@ -311,14 +327,18 @@ class Synthesis:
         What the penalty is on.
     free : bool
         Whether W is trained freely even where S cannot make it.
+    ridge : float, default=0.0
+        Weight of ‖V‖² where V is made of W.
     """
 
-    def __init__(self, similarities: Floats, penalize: str, free: bool = False) -> None:
+    def __init__(
+        self, similarities: Floats, penalize: str, free: bool = False, ridge: float = 0.0
+    ) -> None:
         self.mixing: Floats | None
         if free and penalize == "w":
             # Only V = S⁺ W is wanted, which costs less than singular vectors.
             self.mixing, self.forward = None, similarities
-            self.back = pseudo_inverse(similarities)
+            self.back = pseudo_inverse(similarities, ridge=ridge)
             return
         left, values, right = np.linalg.svd(similarities, full_matrices=False)
         rank = int(np.sum(values > values[0] * max(similarities.shape) * np.finfo(float).eps))
@@ -332,6 +352,9 @@ class Synthesis:
             self.mixing, self.back, self.forward = None, (right.T / values) @ left.T, similarities
         else:
             self.mixing, self.back, self.forward = left, right.T / values, values[:, None] * right
+        if ridge:
+            smoothed = pseudo_inverse(similarities, ridge=ridge)
+            self.back = smoothed if self.mixing is None else smoothed @ self.mixing
 
     @property
     def condition(self) -> float:
