@@ -40,7 +40,7 @@ CLASSIFIERS: dict[str, dict[str, Any]] = {
 def parse() -> argparse.Namespace:
     """What was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", default="CUB", help="CUB or glyphs")
+    parser.add_argument("--data", default="CUB", help="CUB, glyphs, or a folder")
     parser.add_argument("--signatures", default="original_att", help="of CUB")
     parser.add_argument("--methods", nargs="+", default=METHODS, choices=METHODS)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
@@ -125,7 +125,7 @@ def measure(options: argparse.Namespace, method: str, seed: int) -> None:
     model = make(options, method, seed)
     settings = CLASSIFIERS if isinstance(model, GeneratedFeatures) else {"": {}}
     if options.tune_epochs:
-        tuned(model, X, data, seed, f"{method}{TUNED}")
+        tuned(options, model, X, data, seed, f"{method}{TUNED}")
         return
     clock = time.monotonic()
     grid = model.fit_grid(
@@ -136,7 +136,7 @@ def measure(options: argparse.Namespace, method: str, seed: int) -> None:
             torch.cuda.synchronize()
         record = {
             "data": data.name,
-            "signatures": data.semantic or "attributes",
+            "signatures": described(options, data),
             "method": method,
             "seed": seed,
             "classifier": list(settings)[index],
@@ -148,7 +148,9 @@ def measure(options: argparse.Namespace, method: str, seed: int) -> None:
         clock = time.monotonic()
 
 
-def tuned(model: Any, X: Any, data: Any, seed: int, method: str) -> None:
+def tuned(
+    options: argparse.Namespace, model: Any, X: Any, data: Any, seed: int, method: str
+) -> None:
     """Choose the number of epochs on seen classes that are left out, and measure."""
     from zslearn.model_selection import GeneralizedClassKFold, ZeroShotSearchCV
 
@@ -164,7 +166,7 @@ def tuned(model: Any, X: Any, data: Any, seed: int, method: str) -> None:
     ).fit(X, data.y_train, signatures=data.signatures)
     record = {
         "data": data.name,
-        "signatures": data.semantic or "attributes",
+        "signatures": described(options, data),
         "method": method,
         "seed": seed,
         "classifier": "" if generator is None else "softmax",
@@ -177,13 +179,20 @@ def tuned(model: Any, X: Any, data: Any, seed: int, method: str) -> None:
 
 def load(options: argparse.Namespace) -> Any:
     """The data set."""
-    from zslearn.datasets import load_glyphs, load_xlsa17
+    from zslearn.datasets import load_glyphs, load_table, load_xlsa17
 
     if options.data == "glyphs":
         return load_glyphs()
+    if Path(options.data).is_dir():
+        return load_table(options.data)
     return load_xlsa17(
         options.data, features="efficientnet_lite0.mat", signatures=options.signatures
     )
+
+
+def described(options: argparse.Namespace, data: Any) -> str:
+    """What describes the classes."""
+    return data.semantic or ("own" if Path(options.data).is_dir() else "attributes")
 
 
 def make(options: argparse.Namespace, method: str, seed: int) -> Any:
