@@ -12,7 +12,7 @@ from zslearn.baselines import IAP, ConSE
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import run_benchmark
 from zslearn.model_selection import ZeroShotSearchCV
-from zslearn.synthesis import EXEM
+from zslearn.synthesis import EXEM, SynC
 from zslearn.utils import _kept_fits, keeping_fits, kept_fit
 
 ALPHAS = [1e-4, 1e-3]
@@ -48,6 +48,33 @@ def test_two_searches_share_their_regressions(data, tmp_path, n_jobs):
     inner = _search(data, UNDER_EXEM, tmp_path, n_jobs=n_jobs)
     _equal(inner, _search(data, UNDER_EXEM, None))
     assert inner.n_read_fits_ >= 3
+
+
+@pytest.mark.parametrize("loss", ["ovo", "cs"])
+def test_classifiers_that_no_description_changes_are_shared(data, tmp_path, loss):
+    first = _search(data, SynC(loss), tmp_path)
+    assert first.n_read_fits_ == 0
+    _equal(first, _search(data, SynC(loss), None))
+    under = EXEM(estimator=SynC(loss, gamma=2.0))
+    inner, alone = _search(data, under, tmp_path), _search(data, under, None)
+    _equal(inner, alone)
+    assert inner.n_read_fits_ >= 3
+    read, computed = inner.best_estimator_.estimator_, alone.best_estimator_.estimator_
+    np.testing.assert_allclose(read.coef_, computed.coef_, rtol=0, atol=1e-10)
+    assert (read.objective_, read.dual_gap_, read.n_iter_) == pytest.approx(
+        (computed.objective_, computed.dual_gap_, computed.n_iter_)
+    )
+
+
+def test_classifiers_that_depend_on_descriptions_are_not_shared(data, tmp_path):
+    for loss, options in (
+        ("struct", {}),
+        ("ovo", {"penalize": "v"}),
+        ("ovo", {"n_phantoms": 10}),
+    ):
+        sync = SynC(loss, **options)
+        _search(data, sync, tmp_path)
+        assert _search(data, EXEM(estimator=sync), tmp_path).n_read_fits_ == 0
 
 
 def test_what_differs_is_not_shared(data, tmp_path):
