@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from zslearn.solvers import _logistic_directions as directions
 from zslearn.solvers import _logistic_newton as logistic_newton
 from zslearn.solvers import _logistic_rows as logistic_rows
-from zslearn.solvers import logistic_path, softmax_path
+from zslearn.solvers import logistic_path, softmax_path, softmax_spectrum
 
 ALPHAS = [1e-1, 1e-2, 1e-3, 1e-4, 1e-5]
 
@@ -137,3 +137,59 @@ def test_penalties_that_rise_and_repeat(rows):
     assert [result.alpha for result in found] == alphas
     np.testing.assert_allclose(found[0].coef, found[2].coef)
     assert softmax_path(X, y, alphas=[]) == []
+
+
+def _clusters(n_features=60, n_classes=8, n_each=60):
+    """Rows of many directions, of which few vary much."""
+    rng = np.random.default_rng(0)
+    scale = 0.5 ** np.arange(n_features) + 0.02
+    means = rng.normal(size=(n_classes, n_features)) * scale
+    y = np.repeat(np.arange(n_classes), n_each)
+    return means[y] + rng.normal(size=(len(y), n_features)) * scale, y
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("soft", [0.0, 2.0])
+def test_directions_that_are_left_out_change_no_solution(monkeypatch, dtype, soft):
+    monkeypatch.setattr("zslearn.solvers._svm_rows._SMALL", 0)
+    X, y = _clusters()
+    options = {"alphas": [1e-1, 1e-3, 1e-5], "pseudo_counts": soft}
+    exact = softmax_path(X, y, tol=1e-11, **options)
+    left_out = []
+    apart = directions.NewtonEquation._solve_apart
+    monkeypatch.setattr(
+        directions.NewtonEquation,
+        "_solve_apart",
+        lambda self, *args: left_out.append(args[-1]) or apart(self, *args),
+    )
+    found = softmax_path(X.astype(dtype), y, tol=1e-7, **options)
+    assert max(left_out) >= 50  # nearly all under a large penalty
+    for result, expected in zip(found, exact, strict=True):
+        assert result.converged
+        objective = expected.objective[0]
+        assert result.gap[0] <= 1e-7 * objective
+        assert abs(result.objective[0] - objective) <= 1e-6 * objective
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_spectrum_of_more_classes_changes_no_solution(dtype):
+    X, y = _clusters()
+    X = X.astype(dtype)
+    spectrum = softmax_spectrum(X, y)
+    some = y < 5
+    for rows, labels in ((X, y), (X[some], y[some])):
+        alphas = [1e-2, 1e-4]
+        found = softmax_path(rows, labels, alphas=alphas, tol=1e-8, spectrum=spectrum)
+        expected = softmax_path(rows, labels, alphas=alphas, tol=1e-8)
+        for result, other in zip(found, expected, strict=True):
+            assert result.converged
+            np.testing.assert_allclose(result.objective, other.objective, rtol=2e-8)
+    np.testing.assert_array_equal(spectrum[0], np.sort(spectrum[0]))
+
+
+def test_few_rows_have_no_spectrum_to_share():
+    X, y = _clusters(n_each=3)
+    assert softmax_spectrum(X, y) is None
+    found = softmax_path(X, y, alphas=[1e-2], spectrum=softmax_spectrum(*_clusters()))
+    expected = softmax_path(X, y, alphas=[1e-2])
+    np.testing.assert_array_equal(found[0].coef, expected[0].coef)

@@ -144,9 +144,7 @@ class IAP(AttributeClassifier):
             return sigmoid_path(training, alphas, tol=self.tol, random_state=self.random_state)
         # Of one penalty: the last fit, which is often the same for both settings.
         last = len(alphas) == 1
-        return seen_path(
-            training, alphas, tol=self.tol, soften=soften, keep=last, spectrum=shared
-        )
+        return seen_path(training, alphas, tol=self.tol, soften=soften, keep=last, spectrum=shared)
 
     def _shared(self, training: Training) -> Any:
         """The eigenvectors in which softmax regressions are solved."""

@@ -280,9 +280,7 @@ def softmax_path(
     return _with_warning([_result(newton, solution) for solution in solutions])
 
 
-def softmax_spectrum(
-    X: Any, y: Any, n_classes: int | None = None
-) -> tuple[Array, Array] | None:
+def softmax_spectrum(X: Any, y: Any, n_classes: int | None = None) -> tuple[Array, Array] | None:
     """What several softmax regressions of the same rows, or of many of them, can share.
 
     Parameters

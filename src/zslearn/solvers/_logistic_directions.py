@@ -111,9 +111,7 @@ class NewtonEquation:
         )
         return step, moved, shift
 
-    def _solve_apart(
-        self, forcing: Array, close: Array, n_flat: int
-    ) -> tuple[Array, Array, Array]:
+    def _solve_apart(self, forcing: Array, close: Array, n_flat: int) -> tuple[Array, Array, Array]:
         """Conjugate gradients in the last eigenvectors, the preconditioner in the first."""
         xp = self.loss.xp
         flat = -self.inverse[:n_flat, :] * self.gradient[:n_flat, :]

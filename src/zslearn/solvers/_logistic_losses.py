@@ -82,16 +82,15 @@ class Loss(ABC):
         """Derivative of the loss in the intercepts, as a row."""
         return self.xp.sum(self.residual(probabilities), axis=0, keepdims=True)
 
+    @abstractmethod
     def line(self, scores: Array, moved: Array) -> Callable[[Array], tuple[Array, Array]]:
         """First and second derivative of the loss along a change of the scores, by its length."""
 
-        def derivatives(length: Array) -> tuple[Array, Array]:
-            _, probabilities = self.values(scores + length * moved)
-            curved = self.hessian(probabilities).times(moved)
-            first = self.over_samples(self.residual(probabilities) * moved)
-            return first, self.over_samples(moved * curved)
-
-        return derivatives
+    def _blocks(self) -> list[slice]:
+        n_samples, n_columns = self.targets.shape
+        if on_device(self.targets):
+            return [slice(0, n_samples)]
+        return row_blocks(n_samples, 8 * n_columns, _CACHE_BYTES)
 
     @abstractmethod
     def start(self) -> Array:
@@ -155,12 +154,38 @@ class BinaryLoss(Loss):
 
     def values(self, scores: Array) -> tuple[Array, Array]:
         """See :meth:`Loss.values`."""
-        xp = self.xp
-        small = xp.exp(-xp.abs(scores))  # e^−|f| neither overflows nor loses what log1p needs
-        softplus = xp.log1p(small) + xp.clip(scores, min=0.0)
-        share = small / (1 + small)
-        probabilities = xp.where(scores < 0, share, 1 - share)
-        return self.over_samples(self.weights * (softplus - self.targets * scores)), probabilities
+        xp, value = self.xp, 0.0
+        probabilities = xp.empty_like(scores)
+        for rows in self._blocks():
+            block = scores[rows, :]
+            small = xp.exp(-xp.abs(block))  # e^−|f| neither overflows nor loses what log1p needs
+            softplus = xp.log1p(small) + xp.clip(block, min=0.0)
+            share = small / (1 + small)
+            probabilities[rows, :] = xp.where(block < 0, share, 1 - share)
+            losses = softplus - self.targets[rows, :] * block
+            value = value + self.over_samples(self.weights[rows, :] * losses)
+        return value, probabilities
+
+    def line(self, scores: Array, moved: Array) -> Callable[[Array], tuple[Array, Array]]:
+        """See :meth:`Loss.line`: Σκ(p − y)m and Σκ p(1 − p)m²."""
+
+        def derivatives(length: Array) -> tuple[Array, Array]:
+            first, second = 0.0, 0.0
+            for rows in self._blocks():
+                change = moved[rows, :]
+                block = scores[rows, :] + length * change
+                small = self.xp.exp(-self.xp.abs(block))
+                share = small / (1 + small)
+                probabilities = self.xp.where(block < 0, share, 1 - share)
+                weighted = self.weights[rows, :] * change
+                first = first + self.over_samples(
+                    weighted * (probabilities - self.targets[rows, :])
+                )
+                curved = probabilities * (1 - probabilities) * change
+                second = second + self.over_samples(weighted * curved)
+            return first, second
+
+        return derivatives
 
     def hessian(self, probabilities: Array, dtype: object = None) -> Hessian:
         """See :meth:`Loss.hessian`."""
@@ -246,12 +271,6 @@ class SoftmaxLoss(Loss):
             return first, second
 
         return derivatives
-
-    def _blocks(self) -> list[slice]:
-        n_samples, n_columns = self.targets.shape
-        if on_device(self.targets):
-            return [slice(0, n_samples)]
-        return row_blocks(n_samples, 8 * n_columns, _CACHE_BYTES)
 
     def hessian(self, probabilities: Array, dtype: object = None) -> Hessian:
         """See :meth:`Loss.hessian`."""
