@@ -39,17 +39,14 @@ SHORT = {"max_iter": 3, "n_epochs": 2}
 LOOSE = {"tol": 0.1}
 # Why a method holds more than half of its rows.
 REASONS = {
-    "DAP": "a prepared copy, one in the eigenvectors of the covariance, rows × attributes",
-    "CMT": "the hidden layer of all rows, and the memory of L-BFGS",
-    "CMT*": "the hidden layer of all rows, and the memory of L-BFGS",
-    "LatEm": "one scaled copy, single rows of which compiled steps read",
+    "CMT": "ten steps and gradients of all weights, which L-BFGS remembers in double precision",
+    "CMT*": "ten steps and gradients of all weights, which L-BFGS remembers in double precision",
     "BiDiLEL": "the samples of one class in double precision, and tables of features by features",
     "Gaussian EXEM": "tables of features by features",
     "EXEM (SynC o-vs-o)": "tables of features by features beside those of the method",
     "EXEM (SynC cs)": "tables of features by features beside those of the method",
     "EXEM (SynC struct)": "tables of features by features beside those of the method",
     "EXEM (ConSE)": "tables of features by features beside those of the method",
-    "SSE": "one scaled copy, then one in the order of the classes, for compiled code",
 }
 
 
@@ -140,6 +137,11 @@ def measure(name: str, size: tuple[int, int, int], dtype: str) -> float:
     return float(json.loads(run.stdout.splitlines()[-1]))
 
 
+def reasoned(name: str, shares: dict[str, float]) -> dict[str, object]:
+    """Shares, and what for, where one of them is more than half of the rows."""
+    return {**shares, "why": REASONS.get(name, "") if max(shares.values()) > 0.5 else ""}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--quick", action="store_true", help="fewer rows, fewer methods")
@@ -157,12 +159,12 @@ def main() -> None:
     report = Report("memory", f"Memory of fit beyond the rows, as a share of them: {shape}")
     for name in names:
         if options.scaled:
-            report.add(method=name, float32=measure_scaled(name), why=REASONS.get(name, ""))
+            report.add(method=name, **reasoned(name, {"float32": measure_scaled(name)}))
             continue
         shares = {"float32": measure(name, size, "float32")}
         if not options.quick:
             shares["float64"] = measure(name, size, "float64")
-        report.add(method=name, **shares, why=REASONS.get(name, ""))
+        report.add(method=name, **reasoned(name, shares))
     report.save()
 
 

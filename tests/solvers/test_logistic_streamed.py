@@ -67,9 +67,7 @@ def test_gaps_bound_what_is_left(tol, small_blocks):
 def test_one_row_of_targets_for_each_sample(small_blocks):
     rows, y, has = _problem()
     soft = np.random.default_rng(2).random((len(y), 3))
-    (a,), (b,) = (
-        logistic_path(X, soft, alphas=[1e-2], tol=1e-10) for X in (rows, rows.whole())
-    )
+    (a,), (b,) = (logistic_path(X, soft, alphas=[1e-2], tol=1e-10) for X in (rows, rows.whole()))
     np.testing.assert_allclose(a.coef, b.coef, atol=1e-5)
     # Codes of rows that are held.
     held = rows.whole()
@@ -113,7 +111,9 @@ def test_targets_of_rows_that_stand_for_many():
     has = np.array([[True, False], [False, True], [True, True]])
     counts = np.array([3, 1, 2])
     spread = platt_targets(np.repeat(has, counts, axis=0))
-    np.testing.assert_array_equal(np.repeat(platt_targets(has, counts=counts), counts, axis=0), spread)
+    np.testing.assert_array_equal(
+        np.repeat(platt_targets(has, counts=counts), counts, axis=0), spread
+    )
 
 
 def test_no_table_of_rows_by_problems(monkeypatch):

@@ -1,4 +1,4 @@
-"""The hidden layer of CMT's network for all samples, read twice: for the objective and its slope."""
+"""The hidden layer of CMT's network, read twice: for the objective and for its slope."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import array_api_compat as compat
 
 from zslearn.utils import Array, block_budget
 
-# Where samples are few the hidden layer of all of them is held, up to so many blocks of memory. Else
-# what enters it is, up to this share of the features; or it is computed again.
+# Where samples are few the hidden layer of all of them is held, up to so many blocks of memory.
+# Else what enters it is, up to this share of the features; or it is computed again.
 _HELD_BLOCKS = 2
 _HELD_SHARE = 1 / 8
 

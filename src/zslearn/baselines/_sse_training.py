@@ -98,9 +98,7 @@ class MarginObjective:
         Threads; they change no digit.
     """
 
-    def __init__(
-        self, X: NDArray[Any] | DividedRows, y: NDArray[np.intp], n_jobs: int = 1
-    ) -> None:
+    def __init__(self, X: NDArray[Any] | DividedRows, y: NDArray[np.intp], n_jobs: int = 1) -> None:
         order = np.argsort(y, kind="stable")
         self.rows, self.y = SortedRows(X, order), y[order]
         self.counts = np.bincount(y)

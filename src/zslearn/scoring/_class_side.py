@@ -85,7 +85,9 @@ class ClassSide:
         if self.score == "cosine":
             return unit_rows(embedded)
         if self.score == "euclidean":
-            return embedded - self.center if out is None else np.subtract(embedded, self.center, out)
+            return (
+                embedded - self.center if out is None else np.subtract(embedded, self.center, out)
+            )
         return embedded
 
     def squares(self, rows: Array) -> Array:

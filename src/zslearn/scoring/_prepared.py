@@ -21,6 +21,9 @@ from zslearn.utils import (
     unit_rows,
 )
 
+# Rows that are gone through twice are so few at a time that they stay in cache.
+_CACHED_BYTES = 1 << 18
+
 
 class PreparedRows:
     """Prepared features as an array to be read in slices of rows; each is prepared anew.
@@ -79,18 +82,30 @@ class PreparedRows:
 
     def _prepared(self, which: slice | NDArray[np.intp]) -> Array:
         """Some rows of the source."""
+        if self._lengths is not None:
+            return self._divided(which, *self._lengths)
         if isinstance(which, slice):
             block = self.source[which, :]
         else:
             block = take_rows(self.source, which)
-        if self._lengths is not None:
-            largest, norm = self._lengths
-            block = floating(block) / largest[which]
-            block /= norm[which]
-            return block
         if self.is_clean and self.norm == "l2":
             return unit_rows(floating(block))
         return FeaturePreparation(self.norm)(block)
+
+    def _divided(
+        self, which: slice | NDArray[np.intp], largest: Array, norm: Array
+    ) -> NDArray[Any]:
+        """The same of rows that were measured: divided twice while they are in cache."""
+        largest, norm, source = largest[which], norm[which], self.source
+        if isinstance(which, slice):
+            source = source[which]
+        n_rows = len(largest)
+        out = np.empty((n_rows, *self.shape[1:]), dtype=self.dtype)
+        for part in row_blocks(n_rows, self.shape[1] * self.dtype.itemsize, _CACHED_BYTES):
+            rows = source[part] if isinstance(which, slice) else take_rows(source, which[part])
+            np.divide(floating(rows), largest[part], out=out[part])
+            out[part] /= norm[part]
+        return out
 
     def measure(self) -> None:
         """Measure the rows once, for those who read them again and again."""

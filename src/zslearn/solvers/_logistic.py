@@ -28,7 +28,6 @@ from typing import Any
 
 import array_api_compat as compat
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from zslearn.solvers._logistic_checks import (
@@ -341,7 +340,9 @@ def _warm_path(
     return solutions
 
 
-def _result(newton: Newton | StreamedSoftmax | StreamedBinary, solution: Solution) -> LogisticResult:
+def _result(
+    newton: Newton | StreamedSoftmax | StreamedBinary, solution: Solution
+) -> LogisticResult:
     """A solution in the original features, which are not centred.
 
     Its arrays are its own: a start that needs no step is the solution of two penalties.

@@ -248,7 +248,7 @@ class StreamedBinary:
         turn: Floats,
         dtype: Any,
     ) -> tuple[Floats, Floats]:
-        """The Hessian of the loss times a direction, for those of the columns that are asked for."""
+        """The Hessian of the loss times a direction, for some of the columns."""
         product, pull = np.zeros(search.shape), np.zeros(turn.shape)
         down, along = search.T.astype(dtype), turn.astype(dtype)
         part = None if held else point.take(which)
@@ -310,7 +310,7 @@ class StreamedBinary:
     def _stepped(
         self, alpha: float, columns: _Columns, point: _Point, dtype: Any
     ) -> tuple[_Point, NDArray[np.bool_]]:
-        """The point after a Newton step, and which problems found none that lowers the objective."""
+        """The point after a Newton step, and which problems found no lower objective."""
         step, shift = self._direction(alpha, columns, point, dtype)
         fall = (point.gradient * step).sum(axis=1) + point.pull * shift
         length = np.ones(len(columns))
@@ -337,7 +337,9 @@ class StreamedBinary:
         values, vectors = self.spectrum
         inverse = 1 / (point.level[:, None] * values + alpha)
         level = np.where(point.level > 0, point.level, 1.0)
-        excess = np.asarray(Goal(self.tol, self.at_zero[columns]).excess(point.objective, point.gap))
+        excess = np.asarray(
+            Goal(self.tol, self.at_zero[columns]).excess(point.objective, point.gap)
+        )
         # The last step need not be more exact than the tolerance asks.
         forcing = np.minimum(np.sqrt(excess), FORCING) ** 2
         forcing = np.maximum(forcing, np.minimum(0.1 * self.tol / excess, FORCING**2))

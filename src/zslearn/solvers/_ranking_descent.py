@@ -19,6 +19,9 @@ from numpy.typing import NDArray
 from zslearn.solvers._ranking import AnyFloats
 from zslearn.utils import Floats, one_blas_thread, row_blocks
 
+# Rows that are made as they are read stay in cache from one pass over them to the next.
+_CACHED_BYTES = 1 << 19
+
 
 class Descent:
     """Epochs of stochastic descent over shuffled batches.
@@ -230,8 +233,8 @@ class LatentDescent(Descent):
         if isinstance(self.X, np.ndarray):
             yield slice(0, len(order)), self.X, order
             return
-        row_bytes = 4 * self.X.shape[1] * self.X.dtype.itemsize
-        for batches in row_blocks(-(-len(order) // self.batch_size), row_bytes * self.batch_size):
+        batch_bytes = self.batch_size * self.X.shape[1] * self.X.dtype.itemsize
+        for batches in row_blocks(-(-len(order) // self.batch_size), batch_bytes, _CACHED_BYTES):
             visited = slice(batches.start * self.batch_size, batches.stop * self.batch_size)
             X = self.X[order[visited]]
             yield visited, X, np.arange(len(X))
