@@ -94,8 +94,8 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
     memory : path, optional
         A folder where fits are kept that several searches have in common, such as the softmax
         regressions of ConSE, whatever the classes' signatures are, or the networks of CMT and CMT*.
-        They go by the content of all that they depend on, and two gigabytes at most are kept: those
-        that were not used for longest make room. Whoever names the folder removes it.
+        They go by the content of all that they depend on, and two gigabytes at most are kept.
+        Whoever names the folder removes it.
     progress : bool, default=False
         Whether a bar shows how far the search is, and the time left: in a terminal, or below the
         cell of a notebook.

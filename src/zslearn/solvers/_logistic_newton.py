@@ -15,25 +15,28 @@ from zslearn.solvers._logistic_losses import Loss, nonzero, take_columns
 from zslearn.solvers._logistic_rows import CentredRows
 from zslearn.utils import Array, take_rows, to_numpy
 
-__all__ = ["FORCING", "MAX_CG", "MAX_INTERCEPT_STEPS", "MAX_LENGTHS", "SINGLE_NOISE"]
+__all__ = [
+    "FORCING",
+    "LAST",
+    "MAX_CG",
+    "MAX_INTERCEPT_STEPS",
+    "MAX_LENGTHS",
+    "ROUGH_WORTH",
+    "SINGLE_NOISE",
+    "WORTH",
+]
 
 # The residual of the Newton equation, in its preconditioned norm, is reduced at least this much.
 FORCING = 0.1
 # A residual whose own gap is this share of the one that is wanted ends conjugate gradients.
-_LAST = 0.4
+LAST = 0.4
 # The curvature of the loss that single precision cannot tell from zero, as a share of the largest.
 SINGLE_NOISE = 1e-7
-# Eigenvectors along which the loss curves by less than one part in so many of the penalty have the
-# penalty and their mean curvature as Hessian; conjugate gradients leave them out. Where a step then
-# leaves more than this share of the gap, eight times as many parts.
-_FLAT, _SLOW, _WIDER = 30.0, 0.2, 8.0
 MAX_INTERCEPT_STEPS = 20
-# So many steps of the intercepts have the same Hessian, which they hardly change.
-_SAME_HESSIAN = 3
 MAX_LENGTHS = 30
 # What a change of the intercepts must be worth, in units of `tol` and the objective: where a point
 # is measured, and on the way there.
-_WORTH, _ROUGH_WORTH = 1e-8, 1e-3
+WORTH, ROUGH_WORTH = 1e-8, 1e-3
 
 
 class Solution(NamedTuple):
@@ -48,6 +51,13 @@ class Solution(NamedTuple):
     wanted: Array  # (1, n_problems), the gap that is small enough
     n_iter: int
 
+
+# Eigenvectors along which the loss curves by less than one part in so many of the penalty have the
+# penalty and their mean curvature as Hessian; conjugate gradients leave them out. Where a step then
+# leaves more than this share of the gap, eight times as many parts.
+_FLAT, _SLOW, _WIDER = 30.0, 0.2, 8.0
+# So many steps of the intercepts have the same Hessian, which they hardly change.
+_SAME_HESSIAN = 3
 
 # Coefficients in the eigenvectors, intercepts and scores; the first six entries of a point.
 _Place = tuple[Array, Array, Array]
@@ -195,7 +205,7 @@ class Newton:
         penalty = 0.5 * alpha * loss.over_features(unturned * unturned).T
         scores = self.centred.scores(unturned) + intercept
         intercept, scores, value, probabilities = self._settled(
-            loss, scores, intercept, penalty, _WORTH
+            loss, scores, intercept, penalty, WORTH
         )
         residual = loss.residual(probabilities)
         gradient = self.centred.combine(residual) + alpha * unturned
@@ -212,7 +222,7 @@ class Newton:
         xp = self.xp
         penalty = 0.5 * alpha * loss.over_features(coef * coef).T
         intercept, scores, value, probabilities = self._settled(
-            loss, scores, intercept, penalty, _ROUGH_WORTH
+            loss, scores, intercept, penalty, ROUGH_WORTH
         )
         Z = self._turned(alpha)
         residual = xp.astype(loss.residual(probabilities), Z.dtype)
@@ -290,7 +300,7 @@ class Newton:
             gradient=xp.astype(point.slope, Z.dtype),
         )
         # The residual is what remains of the gradient where the loss is quadratic.
-        step, *moves = equation.solve(forcing, _LAST * 2 * alpha * point.wanted, n_flat)
+        step, *moves = equation.solve(forcing, LAST * 2 * alpha * point.wanted, n_flat)
         moved, shift = (xp.astype(x, xp.float64) for x in moves)
         return xp.matrix_transpose(xp.astype(step, xp.float64)), moved, shift
 
