@@ -298,9 +298,10 @@ class Newton:
             alpha,
             inverse=xp.astype(1 / (values[:, None] * level + alpha), Z.dtype),
             gradient=xp.astype(point.slope, Z.dtype),
+            n_flat=n_flat,
         )
         # The residual is what remains of the gradient where the loss is quadratic.
-        step, *moves = equation.solve(forcing, LAST * 2 * alpha * point.wanted, n_flat)
+        step, *moves = equation.solve(forcing, LAST * 2 * alpha * point.wanted)
         moved, shift = (xp.astype(x, xp.float64) for x in moves)
         return xp.matrix_transpose(xp.astype(step, xp.float64)), moved, shift
 
