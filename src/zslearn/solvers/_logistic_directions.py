@@ -39,6 +39,8 @@ class NewtonEquation:
         The preconditioner, a diagonal.
     gradient : array of shape (width, n_columns)
         All in the dtype of the rows.
+    n_flat : int, default=0
+        So many of the first eigenvectors have the preconditioner for their Hessian.
     """
 
     rows: Array
@@ -47,8 +49,9 @@ class NewtonEquation:
     alpha: float
     inverse: Array
     gradient: Array
+    n_flat: int = 0
 
-    def solve(self, forcing: Array, close: Array, n_flat: int) -> tuple[Array, Array, Array]:
+    def solve(self, forcing: Array, close: Array) -> tuple[Array, Array, Array]:
         """Solve inexactly, each problem until it is accurate enough.
 
         Parameters
@@ -57,8 +60,6 @@ class NewtonEquation:
             Share to which the squared preconditioned norm of the residual is reduced.
         close : array of shape (1, n_problems)
             A squared norm of the residual that is small enough in any case.
-        n_flat : int
-            So many of the first eigenvectors have the preconditioner for their Hessian.
 
         Returns
         -------
@@ -69,8 +70,8 @@ class NewtonEquation:
         shift : array of shape (1, n_columns)
             What it does to the intercepts.
         """
-        if n_flat:
-            return self._solve_apart(forcing, close, n_flat)
+        if self.n_flat:
+            return self._solve_apart(forcing, close)
         xp, total = self.loss.xp, self.loss.over_samples
         residual = -self.gradient
         guided = self.inverse * residual
@@ -111,9 +112,9 @@ class NewtonEquation:
         )
         return step, moved, shift
 
-    def _solve_apart(self, forcing: Array, close: Array, n_flat: int) -> tuple[Array, Array, Array]:
+    def _solve_apart(self, forcing: Array, close: Array) -> tuple[Array, Array, Array]:
         """Conjugate gradients in the last eigenvectors, the preconditioner in the first."""
-        xp = self.loss.xp
+        xp, n_flat = self.loss.xp, self.n_flat
         flat = -self.inverse[:n_flat, :] * self.gradient[:n_flat, :]
         moved = self.rows[:, :n_flat] @ flat
         shift = -self.hessian.intercept_solve(
@@ -125,8 +126,9 @@ class NewtonEquation:
         rows = self.rows[:, n_flat:]
         # What the first do to the gradient along the last.
         gradient = self.gradient[n_flat:, :] + xp.matrix_transpose(rows) @ self.hessian.times(moved)
-        rest = replace(self, rows=rows, inverse=self.inverse[n_flat:, :], gradient=gradient)
-        step, *moves = rest.solve(forcing, close, 0)
+        inverse = self.inverse[n_flat:, :]
+        rest = replace(self, rows=rows, inverse=inverse, gradient=gradient, n_flat=0)
+        step, *moves = rest.solve(forcing, close)
         return xp.concat([flat, step], axis=0), moved + moves[0], shift + moves[1]
 
     def _next(self, state: _State, open_: Array) -> _State:

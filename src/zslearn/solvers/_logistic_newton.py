@@ -32,13 +32,7 @@ FORCING = 0.1
 LAST = 0.4
 # The curvature of the loss that single precision cannot tell from zero, as a share of the largest.
 SINGLE_NOISE = 1e-7
-# Eigenvectors along which the loss curves by less than one part in so many of the penalty have the
-# penalty and their mean curvature as Hessian; conjugate gradients leave them out. Where a step then
-# leaves more than this share of the gap, eight times as many parts.
-_FLAT, _SLOW, _WIDER = 30.0, 0.2, 8.0
 MAX_INTERCEPT_STEPS = 20
-# So many steps of the intercepts have the same Hessian, which they hardly change.
-_SAME_HESSIAN = 3
 MAX_LENGTHS = 30
 # What a change of the intercepts must be worth, in units of `tol` and the objective: where a point
 # is measured, and on the way there.
@@ -57,6 +51,13 @@ class Solution(NamedTuple):
     wanted: Array  # (1, n_problems), the gap that is small enough
     n_iter: int
 
+
+# Eigenvectors along which the loss curves by less than one part in so many of the penalty have the
+# penalty and their mean curvature as Hessian; conjugate gradients leave them out. Where a step then
+# leaves more than this share of the gap, eight times as many parts.
+_FLAT, _SLOW, _WIDER = 30.0, 0.2, 8.0
+# So many steps of the intercepts have the same Hessian, which they hardly change.
+_SAME_HESSIAN = 3
 
 # Coefficients in the eigenvectors, intercepts and scores; the first six entries of a point.
 _Place = tuple[Array, Array, Array]
@@ -297,9 +298,10 @@ class Newton:
             alpha,
             inverse=xp.astype(1 / (values[:, None] * level + alpha), Z.dtype),
             gradient=xp.astype(point.slope, Z.dtype),
+            n_flat=n_flat,
         )
         # The residual is what remains of the gradient where the loss is quadratic.
-        step, *moves = equation.solve(forcing, LAST * 2 * alpha * point.wanted, n_flat)
+        step, *moves = equation.solve(forcing, LAST * 2 * alpha * point.wanted)
         moved, shift = (xp.astype(x, xp.float64) for x in moves)
         return xp.matrix_transpose(xp.astype(step, xp.float64)), moved, shift
 
