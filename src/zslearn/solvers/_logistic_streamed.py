@@ -175,9 +175,15 @@ class StreamedBinary:
             still = after.objective >= before.objective * (1 - 1e-14)
             still &= after.gap > 0.5 * before.gap
             stalled[open_] = np.where(failed, 3, np.where(still, stalled[open_] + 1, 0))
-        state = (point.objective, point.gap, point.gain, point.wanted)
         return Solution(
-            point.coef, point.intercept[None, :], alpha, *(x[None, :] for x in state), n_iter
+            point.coef,
+            point.intercept[None, :],
+            alpha,
+            point.objective[None, :],
+            point.gap[None, :],
+            point.gain[None, :],
+            point.wanted[None, :],
+            n_iter,
         )
 
     def _dtype(self, alpha: float) -> Any:
