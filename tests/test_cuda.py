@@ -110,6 +110,42 @@ def test_no_block_is_waited_for(monkeypatch):
     assert _waits(torch, find) == few
 
 
+def test_a_grid_of_exem(to_gpu):
+    """ν-SVRs of a grid are solved on the device, and models of a search stay there."""
+    from zslearn.datasets import make_zero_shot
+    from zslearn.model_selection import ZeroShotSearchCV
+    from zslearn.synthesis import EXEM
+
+    data = make_zero_shot(n_seen=24, n_unseen=6, random_state=0)
+    grid = {
+        "n_components": [6, 12],
+        "gamma": [0.25, 1.0, 4.0],
+        "nu": [0.125, 0.5, 1.0],
+        "C": [0.125, 1.0, 8.0],
+    }
+    options = {"y": data.y_train, "signatures": data.signatures}
+    settings = [
+        {"gamma": g, "C": C, "nu": nu}
+        for g in (0.25, 4.0)
+        for C in (0.25, 1.0, 4.0)
+        for nu in (0.25, 0.5, 1.0)
+    ]
+    X = to_gpu(data.X_train)
+    expected = dict(EXEM(tol=1e-4).fit_grid(data.X_train, **options, settings=settings))
+    for index, model in EXEM(tol=1e-4).fit_grid(X, **options, settings=settings):
+        assert type(model.regressor_.result.coef) is type(X)
+        np.testing.assert_allclose(
+            model.predicted_exemplars_, expected[index].predicted_exemplars_, atol=5e-3
+        )
+    searches = [
+        ZeroShotSearchCV(EXEM(tol=1e-4), grid, cv=3).fit(rows, **options)
+        for rows in (data.X_train, X)
+    ]
+    accuracies = [search.cv_results_["mean_test_accuracy"] for search in searches]
+    np.testing.assert_allclose(*accuracies, atol=0.03)
+    assert accuracies[0][searches[1].best_index_] >= accuracies[0].max() - 0.01
+
+
 @pytest.mark.parametrize("distance", ["euclidean", "standardized"])
 def test_peak_memory_of_fitting(distance, monkeypatch):
     to_gpu = _torch()

@@ -99,6 +99,30 @@ def test_a_small_batch_gives_the_same(problem, monkeypatch):
     _check(kernels, Y, list(nu_svr_paths(*tensors, **GRID)), 1e-3)
 
 
+def test_a_device_with_little_free_memory(problem, monkeypatch):
+    kernels, Y = problem
+    largest, units = [], []
+    step, grid = batched.step, batched.Grid
+
+    def watched(state, **options):
+        largest.append(state.Y.shape[0])
+        return step(state, **options)
+
+    def counted(known, targets, part, *rest):
+        units.append(len(part))
+        return grid(known, targets, part, *rest)
+
+    monkeypatch.setattr(batched, "step", watched)
+    monkeypatch.setattr(batched, "Grid", counted)
+    monkeypatch.setattr(batched, "on_device", lambda x: True)
+    # Solutions of eight settings, and ten problems at a time.
+    monkeypatch.setattr(batched, "block_budget", lambda x: 8 * 8 * 30 * 5)
+    found = list(nu_svr_paths(*_as_torch(kernels, Y), **GRID))
+    _check(kernels, Y, found, 1e-3)
+    assert max(largest) == 10
+    assert max(units) == 8
+
+
 @pytest.mark.slow
 def test_what_takes_long_is_finished_on_the_host(problem, monkeypatch):
     kernels, Y = problem
@@ -111,13 +135,13 @@ def test_what_takes_long_is_finished_on_the_host(problem, monkeypatch):
 def test_a_solution_serves_settings_that_it_is_optimal_for(problem, monkeypatch):
     kernels, Y = problem
     passed = []
-    pass_through = batched._Grid._pass_through
+    pass_through = batched.Grid._pass_through
 
     def counted(self, rows, most_steps, host):
         passed.append(len(rows))
         pass_through(self, rows, most_steps, host)
 
-    monkeypatch.setattr(batched._Grid, "_pass_through", counted)
+    monkeypatch.setattr(batched.Grid, "_pass_through", counted)
     grid = {"C": [2.0**k for k in range(-1, 4)], "nu": [0.25, 0.5, 1.0]}
     (kernels, Y) = _as_torch(kernels[2:], Y)
     found = {(fit.C, fit.nu): fit for _, fit in nu_svr_paths(kernels, Y, **grid)}

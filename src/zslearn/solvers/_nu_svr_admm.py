@@ -141,14 +141,11 @@ class Problems:
 
     def weighted(self, rho: Array) -> Problems:
         """The same problems with other weights."""
-        xp = compat.array_namespace(rho)
         inverse = self.by_kernel(lambda kernel, rows: 1 / (kernel.values[None, :] + rho[rows, :]))
         mass = self.by_kernel(
             lambda kernel, rows: inverse[rows, :] @ (kernel.ones * kernel.ones)[:, None]
         )
-        scaled = self.u * (self.rho / rho)
-        assert compat.array_namespace(inverse) is xp
-        return replace(self, rho=rho, u=scaled, inverse=inverse, mass=mass)
+        return replace(self, rho=rho, u=self.u * (self.rho / rho), inverse=inverse, mass=mass)
 
     def by_kernel(self, function: Callable[[Kernel, slice], Array]) -> Array:
         """What a function makes of the rows of each kernel, one below another."""

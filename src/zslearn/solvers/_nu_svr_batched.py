@@ -14,8 +14,6 @@ that touches no box ±C stays one under a smaller C that holds it, if the budget
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
-from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import array_api_compat as compat
@@ -23,11 +21,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zslearn.solvers._nu_svr_admm import Kernel, Problems, certify, step
-from zslearn.solvers._nu_svr_smo import PairSolver
-from zslearn.utils import Array, Floats, block_length, row_blocks, to_numpy
+from zslearn.solvers._nu_svr_rest import HostRest
+from zslearn.utils import (
+    Array,
+    Floats,
+    block_budget,
+    block_length,
+    on_device,
+    row_blocks,
+    to_numpy,
+)
 
-# What one array of the batch may take on the device, about fifteen of which live at a time, and
-# what the solutions may take that are there at a time.
+# What one array of the batch may take, about fifteen of which live at a time, and what solutions
+# may take that are there at a time; a device with little free memory has less.
 _BATCH_BYTES = 1 << 29
 _RESULT_BYTES = 1 << 32
 # Steps between checks, and steps before a problem goes to the host.
@@ -97,18 +103,19 @@ def solve_kernels(
     targets = xp.asarray(xp.matrix_transpose(xp.astype(Y, xp.float64)), copy=True)
     units = [_Unit(k, C, nu) for k in range(len(kernels)) for C in penalties for nu in shares]
     known: dict[int, Kernel] = {}
-    for block in row_blocks(len(units), 8 * Y.shape[0] * Y.shape[1], _RESULT_BYTES):
+    share = block_budget(Y) if on_device(Y) else _RESULT_BYTES
+    for block in row_blocks(len(units), 8 * Y.shape[0] * Y.shape[1], min(_RESULT_BYTES, share)):
         part = units[block]
         wanted = {unit.kernel for unit in part}
         known = {k: known.get(k) or Kernel(xp.astype(kernels[k], xp.float64)) for k in wanted}
-        grid = _Grid(known, targets, part, tol)
-        with _Host(grid, max_iter, n_threads) as host:
+        grid = Grid(known, targets, part, tol, min(_BATCH_BYTES, share // 4))
+        with HostRest(grid, max_iter, n_threads) as host:
             grid.solve(min(_STEPS, max_iter), host)
         for number, unit in enumerate(part):
             yield unit.kernel, grid.setting(number)
 
 
-class _Grid:
+class Grid:
     """Units times targets: what is to be solved, and what was found.
 
     Parameters
@@ -121,12 +128,20 @@ class _Grid:
         Those of one kernel are neighbours.
     tol : float
         Largest violation.
+    batch_bytes : int
+        What one array of the batch may take.
     """
 
     def __init__(
-        self, kernels: dict[int, Kernel], targets: Array, units: Sequence[_Unit], tol: float
+        self,
+        kernels: dict[int, Kernel],
+        targets: Array,
+        units: Sequence[_Unit],
+        tol: float,
+        batch_bytes: int,
     ) -> None:
         self.kernels, self.targets, self.units, self.tol = kernels, targets, units, tol
+        self.batch_bytes = batch_bytes
         self.xp = xp = compat.array_namespace(targets)
         self.device = compat.device(targets)
         self.n_targets, self.n_points = targets.shape
@@ -155,7 +170,7 @@ class _Grid:
             xp.astype(n_iter, xp.int64),
         )
 
-    def solve(self, most_steps: int, host: _Host) -> None:
+    def solve(self, most_steps: int, host: HostRest) -> None:
         """Solve all rows."""
         left = self._interpolate()
         # The first ones solve many of the others.
@@ -247,9 +262,9 @@ class _Grid:
                 source[unit, holds] = other * self.n_targets + targets[holds]
         return source.ravel()
 
-    def _pass_through(self, rows: Ints, most_steps: int, host: _Host) -> None:
+    def _pass_through(self, rows: Ints, most_steps: int, host: HostRest) -> None:
         """Solve rows in a batch that others enter as soon as some leave it."""
-        capacity = block_length(8 * self.n_points, _BATCH_BYTES)
+        capacity = block_length(8 * self.n_points, self.batch_bytes)
         state: Problems | None = None
         while state is not None or rows.size:
             room = capacity - (0 if state is None else state.Y.shape[0])
@@ -283,7 +298,7 @@ class _Grid:
         assert state is not None
         return state
 
-    def _leave(self, state: Problems, most_steps: int, host: _Host) -> Problems | None:
+    def _leave(self, state: Problems, most_steps: int, host: HostRest) -> Problems | None:
         """Write rows that reached the tolerance, give the oldest to the host, keep the others."""
         xp = self.xp
         found = certify(state)
@@ -314,78 +329,6 @@ class _Grid:
         ends = np.cumsum([number for _, number in state.kernels])[:-1]
         counts = [int(part.sum()) for part in np.split(kept, ends)]
         return state.take(self.put(np.flatnonzero(kept)), counts)
-
-
-class _Host:
-    """Finishes rows by pairs of coefficients, from where they stand, on threads of the host.
-
-    Parameters
-    ----------
-    grid : _Grid
-        Where solutions are written.
-    max_iter : int
-        Steps at most.
-    n_threads : int
-        Number of threads.
-    """
-
-    def __init__(self, grid: _Grid, max_iter: int, n_threads: int) -> None:
-        self._grid, self._max_iter, self._n_threads = grid, max_iter, n_threads
-        self._solvers: dict[int, PairSolver] = {}
-        self._running: list[_Running] = []
-        self._stack = ExitStack()
-        self._targets: Floats | None = None
-
-    def __enter__(self) -> _Host:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._stack.__exit__(*error)
-
-    def add(self, rows: Array, z: Array, steps: int) -> None:
-        """Begin with some rows, at feasible points; the caller does not wait."""
-        grid = self._grid
-        if self._targets is None:
-            self._targets = np.ascontiguousarray(to_numpy(grid.targets))
-        numbers, starts = to_numpy(rows), to_numpy(z)
-        units = numbers // grid.n_targets
-        for kernel in np.unique(grid.kernel[units]).tolist():
-            chosen = grid.kernel[units] == kernel
-            if kernel not in self._solvers:
-                K = np.ascontiguousarray(to_numpy(grid.kernels[kernel].K))
-                self._solvers[kernel] = self._stack.enter_context(PairSolver(K, self._n_threads))
-            solver, own, at = self._solvers[kernel], numbers[chosen], units[chosen]
-            targets = self._targets[own % grid.n_targets]
-            beta = np.zeros((2, *targets.shape))
-            beta[0] = starts[chosen]
-            r = np.zeros_like(beta)
-            r[0] = targets - beta[0] @ solver.K
-            n_iter, found, tasks = solver.begin_each(
-                targets, grid.C[at], grid.budget[at], beta, r,
-                tol=grid.tol, max_iter=self._max_iter,
-            )  # fmt: skip
-            self._running.append(_Running(own, steps, beta[1], n_iter, found, tasks))
-
-    def finish(self) -> None:
-        """Wait for all rows and write them."""
-        grid = self._grid
-        for part in self._running:
-            for task in part.tasks:
-                task.result()
-            numbers = np.column_stack([*part.numbers, part.n_iter + part.steps])
-            grid.write(*(grid.put(array) for array in (part.rows, part.beta, numbers)))
-        self._running = []
-
-
-class _Running(NamedTuple):
-    """Rows that threads of the host are solving."""
-
-    rows: Ints
-    steps: int
-    beta: Floats
-    n_iter: NDArray[np.int64]
-    numbers: Floats
-    tasks: list[Future[None]]
 
 
 def _write(out: Array, rows: Array, values: Array) -> None:

@@ -61,7 +61,7 @@ def nu_svr_paths(
     ...     print(number, fit.nu, fit.epsilon.round(2))
     0 0.1 [0.13]
     0 0.5 [0.]
-    1 0.1 [0.17]
+    1 0.1 [0.24]
     1 0.5 [0.]
     """
     options: dict[str, Any] = {"tol": tol, "max_iter": max_iter}

@@ -138,7 +138,7 @@ class KernelNuSVR:
 
     def __getstate__(self) -> dict[str, Any]:
         # A file or another process knows nothing of this one's device.
-        parts = {name: to_numpy(getattr(self.result, name)) for name in _OF_TARGETS}
+        parts: Any = {name: to_numpy(getattr(self.result, name)) for name in _OF_TARGETS}
         return {**self.__dict__, "result": replace(self.result, **parts)}
 
     def seen_weights(self, signatures: Any) -> Floats:
