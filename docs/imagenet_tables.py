@@ -1,10 +1,11 @@
 """Tables of the ImageNet page from records: ``python docs/imagenet_tables.py FOLDER``.
 
 FOLDER holds the records of ``zslearn demo imagenet --recipe published`` in ``track``, of the same
-with ``--graph whole`` in ``whole``, of ``zslearn bench imagenet`` over the generated store in
-``bench``, and of ``zslearn bench CUB`` with graph methods in ``cub``; and what training over the
-whole graph took, in ``whole_cost`` and ``cpu_memory``. What is not there is left as it is. One file
-of rows is written to docs/results for each table.
+with ``--recipe tuned`` in ``tuned`` and with ``--graph whole`` in ``whole``, of ``zslearn bench
+imagenet`` over the generated store in ``bench``, and of ``zslearn bench CUB`` and ``zslearn bench
+glyphs`` with graph methods in ``cub`` and ``glyphs``; and what training over the whole graph took,
+in ``whole_cost`` and ``cpu_memory``. What is not there is left as it is. One file of rows is
+written to docs/results for each table.
 """
 
 from __future__ import annotations
@@ -175,32 +176,36 @@ def bench(folder: Path) -> None:
     write("store_seconds", ["seconds", *kinds], rows)
 
 
-def cub(folder: Path) -> None:
-    """Graph methods on CUB, over seeds of the folds."""
+def graph_methods(folder: Path, name: str) -> None:
+    """Graph methods on another data set, over seeds of the folds."""
     records = read_records(sorted(folder.rglob("*.json")))
+    accuracy = records[records["metric"] == "per_class_accuracy"]
     rows = []
-    for method in GRAPH_METHODS:
-        chosen = records[
-            (records["method"] == method) & (records["metric"] == "per_class_accuracy")
-        ]
-        values = 100 * chosen["value"].to_numpy(dtype=float)
-        if len(values):
+    for start in GRAPH_METHODS:
+        for method in sorted(m for m in accuracy["method"].unique() if m.startswith(start)):
+            values = 100 * accuracy[accuracy["method"] == method]["value"].to_numpy(dtype=float)
             rows.append([method, str(len(values)), mean_and_spread(values, 1)])
-    write("cub", ["method", "seeds", "per-class accuracy"], rows)
+    write(name, ["method", "seeds", "per-class accuracy"], rows)
 
 
 def main(folder: Path) -> None:
     """Write the tables whose records are there."""
     OUT.mkdir(exist_ok=True)
-    for network, suffix in (("efficientnet_lite0", ""), ("resnet50", "_resnet50")):
-        if (folder / "track" / network).is_dir():
-            track(folder / "track" / network, suffix)
+    tracks = {
+        "track/efficientnet_lite0": "",
+        "track/resnet50": "_resnet50",
+        "tuned/efficientnet_lite0": "_tuned",
+    }
+    for place, suffix in tracks.items():
+        if (folder / place).is_dir():
+            track(folder / place, suffix)
     if (folder / "whole_cost").is_dir():
         whole(folder)
     if (folder / "bench").is_dir():
         bench(folder / "bench")
-    if (folder / "cub").is_dir():
-        cub(folder / "cub")
+    for name in ("cub", "glyphs"):
+        if (folder / name).is_dir():
+            graph_methods(folder / name, name)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -137,6 +139,59 @@ def test_generated_store_end_to_end(tmp_path, wordnet, capsys):
     assert "unknown to the hierarchy" in capsys.readouterr().err
     after = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*.json")}
     assert before == after
+
+
+@pytest.mark.slow
+def test_store_of_three_thousand_classes(tmp_path, wordnet):
+    store = tmp_path / "features"
+    store.mkdir()
+    tables = make_store(store, wordnet, 1000, 1000, 1000, n_rows=3)
+    bench = ImageNetBench(
+        ClassShards(store, known=wordnet),
+        {"wv-v2": tables["wv-v2"]},
+        tmp_path / "runs",
+        wordnet,
+        per_class=3,
+        grid="quick",
+        n_folds=2,
+    )
+    assert (len(bench.seen), len(bench.unseen)) == (1000, 2000)
+    records = read_records(bench.run(["ESZSL"], ideal=False))
+    value = records.set_index(["subset", "metric"])["value"]
+    sizes = {"2-hop", "3-hop", "most-500", "most-1K", "least-500", "least-1K", "all"}
+    assert set(records["subset"]) == sizes
+    # Chance is 1 in 100, and of fewer classes more are found.
+    assert value["all", "flat_hit_at_20"] > 0.2
+    assert value["most-500", "flat_hit_at_1"] > value["all", "flat_hit_at_1"]
+    assert value["all", "hierarchical_precision_at_20"] > 0.05
+
+
+@pytest.mark.slow
+def test_sync_learns_from_a_hierarchy(tmp_path, wordnet, monkeypatch):
+    """Sisters have nearly one vector there, which the pseudo-inverse alone makes noise of."""
+    store = tmp_path / "features"
+    store.mkdir()
+    tables = make_store(store, wordnet, 250, 60, 60)
+
+    def hits(name):
+        out = tmp_path / name
+        bench = ImageNetBench(ClassShards(store), {"hie": tables["hie"]}, out, wordnet, n_folds=2)
+        files = bench.run(["SynC o-vs-o"], ideal=False)
+        chosen = json.loads(files[0].read_text())["hyper_parameters"]
+        value = read_records(files).set_index(["subset", "metric"])["value"]
+        return value["all", "flat_hit_at_20"], chosen
+
+    found, chosen = hits("ridge")
+    assert float(chosen["ridge"]) > 0
+    assert found > 0.4  # chance is 1 in 6
+    monkeypatch.setattr("zslearn.experiments._imagenet._RIDGES", (0.0,))
+    without, _ = hits("none")
+    assert found > 2 * without
+    # The paper's grids stay as they are.
+    paper = ImageNetBench(
+        ClassShards(store), {"hie": tables["hie"]}, tmp_path, wordnet, n_folds=2, grid="paper"
+    )
+    assert paper._also() == {}
 
 
 @pytest.mark.slow

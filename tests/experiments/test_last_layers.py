@@ -183,7 +183,7 @@ def test_weights_of_combined_signatures_are_chosen(tmp_path, made_up_network, mo
     found = run_last_layers(tmp_path, methods=["SynC o-vs-o"], **options)
     single, record = (json.loads(path.read_text()) for path in found.files[-2:])
     assert "weights" not in single["hyper_parameters"]
-    assert set(record["hyper_parameters"]) == {"alpha", "gamma", "weights"}
+    assert set(record["hyper_parameters"]) == {"alpha", "gamma", "ridge", "weights"}
     assert record["hyper_parameters"]["weights"] in ("(0.5, 0.5)", "(0.25, 0.75)")
     assert (record["split"], record["seed"]) == ("classes-5", 5)
     hits = found.table["hit@1"]

@@ -393,6 +393,13 @@ def test_a_conventional_run_is_the_same_beside_a_generalized_one(authors, tmp_pa
     assert said == ["ESZSL, zsl: finished before", "ESZSL, gzsl: tuning"]
 
 
+def test_what_is_searched_beside_a_grid():
+    options = TuningOptions("zsl", "fast", ClassKFold(2), also={"ridge": [0.0, 1e-6]})
+    assert options.grid_of(Learning()) == [{**Learning.grids["fast"], "ridge": [0.0, 1e-6]}]
+    assert options.grid_of(Learning(), without=["ridge"]) == [Learning.grids["fast"]]
+    assert options.grid_of(ESZSL()) == named_grid(ESZSL(), "fast")
+
+
 # The two steps of learned phantoms
 
 
@@ -422,6 +429,9 @@ def test_two_steps(tiny):
     np.testing.assert_array_equal(
         search.cv_results_["mean_test_accuracy"], second.cv_results_["mean_test_accuracy"]
     )
+    # A ridge that is searched beside the grid has no place there.
+    with_ridge = replace(options, also={"ridge": [1e-3]})
+    assert tune_in_two_steps(estimator, tiny, with_ridge).best_params_ == search.best_params_
     with pytest.raises(ValueError, match="no grid named 'phantoms'"):
         tune_in_two_steps(
             type("Bare", (SynC,), {"grids": {"fast": {"gamma": [1.0]}}})(), tiny, options

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from itertools import combinations
 
 import numpy as np
@@ -151,3 +154,34 @@ def test_real_wordnet(data_folder):
     assert near[beagle, bluetick] < near[beagle, liner] / 3
     with pytest.raises(ValueError, match="do not resolve"):
         hierarchy_signatures(wordnet, ["n02088364", "n99999999"])
+
+
+SIZE_OF_IMAGENET = """
+import json, resource, sys, time
+from pathlib import Path
+from zslearn.signatures import WordNet, hierarchy_signatures
+
+folder = Path(sys.argv[1])
+lists = [(folder / f"{name}.txt").read_text().split() for name in ("seen", "all-unseen")]
+start = time.process_time()
+found = hierarchy_signatures(WordNet(), lists[0] + lists[1])
+seconds = time.process_time() - start
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+print(json.dumps([*found.shape, seconds, peak, bool(found.notna().all(axis=None))]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is measured in the units of Linux")
+def test_all_classes_of_imagenet(data_folder):
+    """All 21,842 listed classes under 4 GiB; about ten seconds of one core and 0.6 GiB."""
+    try:
+        WordNet()
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+    command = [sys.executable, "-c", SIZE_OF_IMAGENET, str(data_folder / "imagenet")]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    n_classes, width, seconds, peak, whole = json.loads(run.stdout)
+    assert (n_classes, width, whole) == (21_842, 500, True)
+    assert peak < 4 * 2**30
+    assert seconds < 120

@@ -41,6 +41,19 @@ def test_exactly_singular_and_zero():
     np.testing.assert_array_equal(pseudo_inverse(np.zeros((3, 3))), np.zeros((3, 3)))
 
 
+@pytest.mark.parametrize("shape", [(9, 9), (12, 5), (5, 12)])
+@pytest.mark.parametrize("ridge", [1e-6, 0.3])
+def test_ridge_is_least_squares_with_a_penalty(shape, ridge):
+    rng = np.random.default_rng(0)
+    matrix = rng.standard_normal(shape)
+    matrix[1] = matrix[0]  # singular
+    wanted = rng.standard_normal((shape[0], 3))
+    stacked = np.vstack([matrix, np.sqrt(ridge) * np.eye(shape[1])])
+    rows = np.vstack([wanted, np.zeros((shape[1], 3))])
+    expected = np.linalg.lstsq(stacked, rows, rcond=None)[0]
+    np.testing.assert_allclose(pseudo_inverse(matrix, ridge=ridge) @ wanted, expected, atol=1e-7)
+
+
 def test_what_a_thread_raises_is_raised():
     with pytest.raises(ZeroDivisionError):
         module.heard(lambda: 1 / 0)

@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from zslearn.base import Training
+from zslearn.base import Training, fit_together
 from zslearn.datasets import make_zero_shot
 from zslearn.metrics import ausuc, best_harmonic_mean, per_class_accuracy
 from zslearn.model_selection import ClassKFold, GeneralizedClassKFold, ZeroShotSearchCV
@@ -400,6 +400,92 @@ def test_twins_share_a_classifier(problem, loss):
     model = fit(problem, loss, signatures=twins)
     scores = model.decision_function(problem.X_test_seen, classes=[a, b])
     np.testing.assert_allclose(scores[:, 0], scores[:, 1], atol=1e-9)
+
+
+def close_signatures(spread, n_groups=24, n_members=3, n_unseen=8):
+    """Seen classes in groups that hardly differ in what is known of them; unseen ones elsewhere."""
+    rng = np.random.default_rng(0)
+    known = np.repeat(rng.standard_normal((n_groups, 6)), n_members, axis=0)
+    known += spread * rng.standard_normal(known.shape)
+    known = np.vstack([known, rng.standard_normal((n_unseen, 6))])
+    # Of each class there is also something that its signature does not say.
+    centers = known @ rng.standard_normal((6, 20)) + 0.5 * rng.standard_normal((len(known), 20))
+    y = np.repeat(np.arange(len(known)), 12)
+    X = centers[y] + 0.3 * rng.standard_normal((len(y), 20))
+    return X, y, pd.DataFrame(known), np.arange(len(known) - n_unseen, len(known))
+
+
+@pytest.mark.parametrize(("loss", "spread"), [("ovo", 1e-4), ("ovo", 1e-2), ("struct", 1e-2)])
+def test_a_ridge_serves_signatures_that_lie_close_together(loss, spread):
+    """S is nearly singular there, and S⁺W makes classifiers of unseen classes that are noise."""
+    X, y, signatures, unseen = close_signatures(spread)
+    learned = ~np.isin(y, unseen)
+
+    def accuracy(ridge):
+        model = SynC(loss, alpha=2.0**-8, tol=1e-2, ridge=ridge)
+        model.fit(X[learned], y[learned], signatures=signatures)
+        return model.score(X[~learned], y[~learned], classes=unseen), model
+
+    rough, huge = accuracy(0.0)
+    smooth, model = accuracy(1e-6)
+    assert rough < 0.3  # chance is 0.125
+    assert smooth > 0.8
+    assert np.linalg.norm(huge.base_classifiers_) > 100 * np.linalg.norm(model.base_classifiers_)
+
+
+@pytest.mark.parametrize("variant", [{}, {"n_phantoms": 5}, {"n_phantoms": 20}], ids=str)
+def test_ridge_by_its_definition(problem, variant):
+    plain = fit(problem, **variant)
+    model = fit(problem, ridge=0.03, **variant)
+    np.testing.assert_array_equal(model.coef_, plain.coef_)
+    known = problem.signatures.loc[model.seen_classes_].to_numpy()
+    seen = model.similarities(unit(known) / model.signature_scale_[0])
+    stacked = np.vstack([seen, np.sqrt(0.03) * np.eye(seen.shape[1])])
+    wanted = np.vstack([model.coef_, np.zeros_like(model.base_classifiers_)])
+    expected = np.linalg.lstsq(stacked, wanted, rcond=None)[0]
+    np.testing.assert_allclose(model.base_classifiers_, expected, atol=1e-8)
+    # A small ridge is none where S is regular.
+    near = fit(problem, ridge=1e-12, **variant)
+    np.testing.assert_allclose(
+        near.decision_function(problem.X_test_unseen),
+        plain.decision_function(problem.X_test_unseen),
+        atol=1e-4,
+    )
+
+
+def test_ridges_share_the_training(problem, monkeypatch):
+    count = []
+
+    def counted(*args, **options):
+        count.append(options["alpha"])
+        return train_multiclass_svm(*args, **options)
+
+    monkeypatch.setattr("zslearn.synthesis._sync_training.train_multiclass_svm", counted)
+    ridges = [0.0, 1e-6, 1e-2]
+    variants = [SynC(alpha=a, ridge=r) for a in (2.0**-8, 2.0**-10) for r in ridges]
+    arguments = problem.X_train, problem.y_train
+    found = dict(fit_together(variants, *arguments, signatures=problem.signatures))
+    assert len(count) == 2
+    for number, variant in enumerate(variants):
+        alone = clone(variant).fit(*arguments, signatures=problem.signatures)
+        np.testing.assert_allclose(
+            found[number].base_classifiers_, alone.base_classifiers_, rtol=0.1, atol=0.1
+        )
+        assert found[number].ridge == variant.ridge
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"ridge": -1.0}, "ridge"),
+        ({"ridge": 1e-13}, "lost in rounding"),
+        ({"ridge": 1e-6, "penalize": "v"}, 'ridge is for penalize="w"'),
+        ({"ridge": 1e-6, "learn_phantoms": True, "n_phantoms": 0.5}, "learn_phantoms=False"),
+    ],
+)
+def test_ridges_that_make_no_sense(problem, params, message):
+    with pytest.raises(ValueError, match=message):
+        fit(problem, **params)
 
 
 # Paths.
