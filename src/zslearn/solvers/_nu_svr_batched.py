@@ -154,6 +154,8 @@ class Grid:
         self.nu = np.asarray([unit.nu for unit in units])
         self.budget = np.asarray([unit.C * unit.nu * self.n_points for unit in units])
         self.kernel = np.asarray([unit.kernel for unit in units])
+        # Norms of the interpolants, by kernel; infinite where there are none.
+        self.lengths = dict.fromkeys(kernels, np.full(self.n_targets, np.inf))
 
     def setting(self, number: int) -> Setting:
         """What was found for a unit."""
@@ -208,7 +210,6 @@ class Grid:
         """Write interpolants where they meet all constraints; True for the other rows."""
         xp = self.xp
         left = np.ones((len(self.units), self.n_targets), dtype=bool)
-        self.lengths = dict.fromkeys(self.kernels, np.full(self.n_targets, np.inf))
         for number, kernel in self.kernels.items():
             beta = kernel.interpolant(self.targets)
             if beta is None:
