@@ -20,7 +20,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from zslearn.scoring import top_k
 
-SHAPES = ((20_000, 1_000, 500), (5_000, 20_000, 500))
+SHAPES = ((5_000, 1_000, 500), (20_000, 1_000, 500), (5_000, 20_000, 500))
 
 
 def peak_mebibytes(function):

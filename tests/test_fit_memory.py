@@ -23,6 +23,7 @@ from zslearn.baselines import (
     SJE,
     SSE,
     BiDiLEL,
+    CMTStar,
     ConSE,
     DeViSE,
     LatEm,
@@ -76,6 +77,7 @@ METHODS = [
     (DeViSE(max_iter=1), 0.5),
     # Ten pairs of steps and gradients that L-BFGS remembers, and what it works with.
     (CMT(max_iter=2), 0.5),
+    (CMTStar(max_iter=2), 0.5),
     (LatEm(max_iter=1), 0.5),
     (DAP(tol=0.1), 0.5),
     (SSE(max_iter=1), 0.5),
@@ -125,6 +127,7 @@ LAZY = [
     DeViSE(max_iter=3, scaling=None),
     LatEm(max_iter=3),
     CMT(max_iter=5),
+    CMTStar(max_iter=5, threshold="common"),
     HAT("cluster"),
     BiDiLEL(),
     EXEM(n_components=8, estimator=SynC()),

@@ -185,16 +185,16 @@ class CMTStar(CMT):
 
     def _learn_density(self, network: Network, training: Training, own: Floats) -> None:
         """Learn the variances of the seen classes, and the cutoff of their common density."""
-        n_attributes = training.signatures.shape[1]
+        X, n_attributes = training.X_or_rows, training.signatures.shape[1]
         squares = np.bincount(training.y, weights=own**2, minlength=training.n_seen)
         variances = squares / (training.counts * n_attributes)
         # A class that is met exactly would take no image but its own.
         least = _LEAST_VARIANCE * variances.max() or 1.0
         self.variances_ = np.maximum(variances, least)
         self.shares_ = training.counts / len(training.y)
-        width = 8 * (training.X.shape[1] + n_attributes + 4 * training.n_seen)
+        width = 8 * (X.shape[1] + n_attributes + 4 * training.n_seen)
         densities = [
-            to_numpy(self._log_density(network.embed(training.X[rows, :])))
+            to_numpy(self._log_density(network.embed(X[rows, :])))
             for rows in row_blocks(len(training.y), width)
         ]
         self.cutoff_ = _cutoff(np.concatenate(densities).astype(np.float64), self.seen_share)
@@ -284,7 +284,7 @@ def _beside(signatures: Floats, is_seen: NDArray[np.bool_]) -> Floats:
 
 def _own_distances(network: Network, training: Training) -> Floats:
     """Distance of each mapped training image to the signature of its own class."""
-    X, y, signatures = training.X, training.y, training.signatures
+    X, y, signatures = training.X_or_rows, training.y, training.signatures
     distances = []
     for rows in row_blocks(len(y), row_bytes=8 * (X.shape[1] + 3 * signatures.shape[1])):
         apart = to_numpy(network.embed(X[rows, :])) - signatures[y[rows]]

@@ -13,6 +13,15 @@ from zslearn.utils import Floats, block_budget, row_blocks, take_rows
 _HELD_BLOCKS = 2
 
 
+def by_four(X: NDArray[Any]) -> NDArray[Any]:
+    """Rows, with zeros below to make a multiple of four; the same where they are one."""
+    if len(X) % 4 == 0:
+        return np.ascontiguousarray(X)
+    rows = np.zeros((-(-len(X) // 4) * 4, X.shape[1]), dtype=X.dtype)
+    rows[: len(X)] = X
+    return rows
+
+
 class DividedRows:
     """Rows divided by a number as they are read, in float32.
 

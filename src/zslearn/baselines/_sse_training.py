@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn.baselines._sse_rows import DividedRows, SortedRows
+from zslearn.baselines._sse_rows import DividedRows, SortedRows, by_four
 from zslearn.solvers import class_means
 from zslearn.utils import Floats, row_blocks
 
@@ -46,15 +46,6 @@ _HALVINGS = 4
 _ARMIJO = 1e-4
 # How often a step in w is shortened.
 _TRIALS = 10
-
-
-def _by_four(X: NDArray[Any]) -> NDArray[Any]:
-    """Rows, with zeros below to make a multiple of four."""
-    if len(X) % 4 == 0:
-        return np.ascontiguousarray(X)
-    rows = np.zeros((-(-len(X) // 4) * 4, X.shape[1]), dtype=X.dtype)
-    rows[: len(X)] = X
-    return rows
 
 
 def intersection_responses(
@@ -79,7 +70,7 @@ def intersection_responses(
     from zslearn.baselines._sse_kernels import responses
 
     n_classes = len(references)
-    rows, references = _by_four(X), _by_four(references.astype(X.dtype))
+    rows, references = by_four(X), by_four(references.astype(X.dtype))
     out = np.empty((len(rows), len(references)), dtype=X.dtype)
     responses(rows, references, coef.astype(X.dtype), out)
     return out[: len(X), :n_classes]
@@ -132,7 +123,7 @@ class MarginObjective:
         if not w.any():
             return out
         dtype = self.rows.dtype
-        narrow_V, narrow_w = _by_four(V.astype(dtype)), w.astype(dtype)
+        narrow_V, narrow_w = by_four(V.astype(dtype)), w.astype(dtype)
         E = np.empty((len(self.rows), len(narrow_V)), dtype=dtype)
 
         def part(rows: slice) -> None:
@@ -222,7 +213,7 @@ class MarginObjective:
         self, kernel: Callable[..., None], V: Floats, G: NDArray[Any], shape: tuple[int, ...]
     ) -> Floats:
         """Add up what a kernel makes of the rows: blocks in their dtype, all in float64."""
-        narrow = _by_four(V.astype(self.rows.dtype))
+        narrow = by_four(V.astype(self.rows.dtype))
 
         def part(rows: slice) -> Floats:
             total = np.zeros(shape)

@@ -277,7 +277,9 @@ class TrainingRows:
             yield rows, self.xp.astype(self.X[rows, :], self.xp.float64, copy=False)
 
     def _row_blocks(self) -> list[slice]:
-        return row_blocks(self.shape[0], 8 * self.shape[1], block_budget(self.X))
+        # Where they are made as they are read: in their own precision, too, and those before.
+        copies = 3 if self.lazy else 1
+        return row_blocks(self.shape[0], copies * 8 * self.shape[1], block_budget(self.X))
 
     def scores(self, coefficients: Array) -> Array:
         """Inner products of all rows with coefficients.

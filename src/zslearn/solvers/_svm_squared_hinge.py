@@ -117,7 +117,9 @@ def _class_blocks(rows: TrainingRows) -> list[slice]:
     budget = max(_TABLE_BYTES, own // 4)
     if on_device(rows.X):
         budget = max(_TABLE_BYTES, 2 * block_budget(rows.X))
-    return row_blocks(rows.n_classes, _TABLES * 8 * rows.shape[0], budget)
+    parts = len(row_blocks(rows.n_classes, _TABLES * 8 * rows.shape[0], budget))
+    # As many in each part, so that none holds more than it must.
+    return row_blocks(rows.n_classes, 1, -(-rows.n_classes // parts))
 
 
 def _solve(problem: _Problem, max_iter: int, start: Array) -> NewtonResult:
