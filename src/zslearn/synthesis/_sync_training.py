@@ -227,7 +227,7 @@ class SynCProblem:
             yield last
 
     def _synthesis(self, gamma: float) -> Synthesis:
-        """How fixed phantoms make W, which is kept for other alphas while that takes no room."""
+        """How fixed phantoms make W; kept for the next alpha while there is room."""
         found = self._kept.get((gamma, self.ridge))
         if found is None:
             similarities = similarities_to(self.phantoms, self.signatures, self.factors, gamma)
