@@ -20,7 +20,7 @@ from joblib.externals.loky.process_executor import TerminatedWorkerError
 from joblib.parallel import get_active_backend
 
 from zslearn.experiments._plan import Run
-from zslearn.utils import end_with_parent, warn_user
+from zslearn.utils import end_with_parent, shared_threads, warn_user
 
 _logger = logging.getLogger("zslearn")
 # With fewer runs for each process the last ones would leave most processes idle.
@@ -106,7 +106,7 @@ def side_by_side(
         while (number := queue.take()) is not None:
             begin(runs[number])
             yield joblib.delayed(_in_a_process)(
-                number, runs[number], compute, os.getpid(), _logger.getEffectiveLevel()
+                number, runs[number], compute, lanes, os.getpid(), _logger.getEffectiveLevel()
             )
 
     parallel = joblib.Parallel(
@@ -160,9 +160,15 @@ class _Queue:
         return {(name, run.setting, run.shared) for name in run.method.shares}
 
 
-def _in_a_process(number: int, run: Run, compute: Compute, caller: int, level: int) -> Outcome:
+def _in_a_process(
+    number: int, run: Run, compute: Compute, lanes: int, caller: int, level: int
+) -> Outcome:
     end_with_parent(caller)
-    with warnings.catch_warnings(record=True) as caught, _collected_lines(level) as lines:
+    with (
+        warnings.catch_warnings(record=True) as caught,
+        _collected_lines(level) as lines,
+        shared_threads(lanes),
+    ):
         warnings.simplefilter("default")
         reason = compute(run, 1, False)
     said = [warning.message for warning in caught if isinstance(warning.message, Warning)]

@@ -53,6 +53,7 @@ from zslearn.utils._threads import (
     free_threads,
     in_threads,
     one_blas_thread,
+    shared_threads,
     threads_for,
 )
 from zslearn.utils._transformers import transform_array
@@ -121,6 +122,7 @@ __all__ = [
     "saved_part",
     "saved_parts",
     "separator_hint",
+    "shared_threads",
     "suggest",
     "take_rows",
     "threads_for",

@@ -80,8 +80,31 @@ def free_threads(sample_seconds: float = 0.1) -> AbstractContextManager[Any]:
         stay as they are.
     """
     busy = _busy_cores(sample_seconds)
-    now = blas_threads()
-    wanted = max(1, min(now, round(_cores() - busy)))
+    wanted, now = max(1, round(_cores() - busy)), blas_threads()
+    return nullcontext() if wanted >= now else _threads().limit(limits=wanted, user_api="blas")
+
+
+def shared_threads(n_processes: int) -> AbstractContextManager[Any]:
+    """Give BLAS no more threads than the share of one of several processes that compute.
+
+    Parameters
+    ----------
+    n_processes : int
+        How many share the cores.
+
+    Returns
+    -------
+    context manager
+        The threads are as before when it ends.
+
+    Examples
+    --------
+    >>> from zslearn.utils import blas_threads, shared_threads
+    >>> with shared_threads(1_000_000):
+    ...     blas_threads()
+    1
+    """
+    wanted, now = max(1, _cores() // n_processes), blas_threads()
     return nullcontext() if wanted >= now else _threads().limit(limits=wanted, user_api="blas")
 
 
