@@ -194,3 +194,12 @@ def test_who_can_read_a_fit_waits_for_it():
 def test_shares_name_nothing_alone():
     names = [name for method in METHODS.values() for name in method.shares]
     assert all(names.count(name) > 1 for name in names)
+
+
+def test_a_process_whose_caller_has_ended_computes_nothing():
+    """Not even one that was still being started then."""
+    program = "from zslearn.utils import end_with_parent; end_with_parent({}); print('computes')"
+    for arguments, said in (("-1, child=True", ""), ("-1", "computes")):
+        command = [sys.executable, "-c", program.format(arguments)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert (done.stdout.strip(), done.returncode) == (said, 0 if said else 1)

@@ -163,7 +163,7 @@ class _Queue:
 def _in_a_process(
     number: int, run: Run, compute: Compute, lanes: int, caller: int, level: int
 ) -> Outcome:
-    end_with_parent(caller)
+    end_with_parent(caller, child=True)
     with (
         warnings.catch_warnings(record=True) as caught,
         _collected_lines(level) as lines,
