@@ -51,8 +51,8 @@ from zslearn.utils import (
 _SAME = 1e-9
 # A scatter that is a smaller share of the sum of squares is rounding.
 _ROUNDING = 1e-12
-# So many rows enter the scatters together.
-_ROWS_TOGETHER = 512
+# Classes of fewer rows than the first wait for others to enter the scatters, up to the second.
+_FEW_ROWS, _ROWS_TOGETHER = 128, 512
 
 
 class BiDiLEL(ZeroShotClassifier):
@@ -298,7 +298,8 @@ def _scatters(training: Training) -> tuple[Floats, Floats, Floats]:
             weight += float(xp.sum(degrees))
             # Products of many rows: each goes through two tables of features².
             waiting.append((block, weighted, weights @ points))
-            if sum(part[0].shape[0] for part in waiting) >= _ROWS_TOGETHER:
+            n_waiting = sum(part[0].shape[0] for part in waiting)
+            if len(members) >= _FEW_ROWS or n_waiting >= _ROWS_TOGETHER:
                 _add_products(waiting, total, smooth)
     _add_products(waiting, total, smooth)
     mean = mean / weight
@@ -316,7 +317,10 @@ def _add_products(waiting: list[tuple[Array, Array, Array]], total: Array, smoot
     """Add to XᵀDX and XᵀWX what rows wait to add, and forget them."""
     if waiting:
         xp = compat.array_namespace(total)
-        rows, weighted, smoothed = (xp.concat(parts) for parts in zip(*waiting, strict=True))
+        rows, weighted, smoothed = (
+            parts[0] if len(parts) == 1 else xp.concat(parts)
+            for parts in zip(*waiting, strict=True)
+        )
         total += xp.matrix_transpose(rows) @ weighted
         smooth += xp.matrix_transpose(rows) @ smoothed
         waiting.clear()
