@@ -23,8 +23,8 @@ from zslearn.datasets import (
 from zslearn.experiments._imagenet_measure import measure_sets
 from zslearn.experiments._methods import find_method
 from zslearn.experiments._records import read_record, write_record
-from zslearn.experiments._tuning import TuningOptions
-from zslearn.model_selection import ClassKFold
+from zslearn.experiments._tuning import TuningOptions, best_of
+from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
 from zslearn.networks import DGP, GCNZ, SGCN
 from zslearn.signatures import ClassGraph, MultiSignatures, WordNet, class_graph
 from zslearn.utils import fingerprint, name_some, unit_rows, warn_user
@@ -338,14 +338,16 @@ class ImageNetBench:
         )
         if not isinstance(part.signatures, MultiSignatures):
             return method.tune(estimator, part, options)
-        best = None
-        for weight in _WEIGHTS:
-            weighted = part.signatures.with_weights([weight, 1 - weight])
-            found = method.tune(estimator, _Part(part.X_train, part.y_train, weighted), options)
-            if best is None or found.best_score_ > best.best_score_:
+        views = part.signatures
+
+        def searches() -> Iterator[ZeroShotSearchCV]:
+            for weight in _WEIGHTS:
+                weighted = views.with_weights([weight, 1 - weight])
+                found = method.tune(estimator, _Part(part.X_train, part.y_train, weighted), options)
                 found.best_params_ = {**found.best_params_, "signature_weight": weight}
-                best = found
-        return best
+                yield found
+
+        return best_of(searches())
 
     def _also(self) -> dict[str, Sequence[float]]:
         """What is searched beside the grids of the methods."""

@@ -212,7 +212,7 @@ def tune_whitened(
             search.best_params_ = {"whiten": shrinkage, **search.best_params_}
             yield search
 
-    return _best_of(searches())
+    return best_of(searches())
 
 
 def tune_on_means(
@@ -347,7 +347,7 @@ def tune_with_views(
             search.best_params_ = {"weights": weights, **search.best_params_}
             yield search
 
-    return _best_of(searches())
+    return best_of(searches())
 
 
 def simplex_lattice(n_views: int) -> list[tuple[float, ...]]:
@@ -379,8 +379,19 @@ def _fit(search: ZeroShotSearchCV, data: ZeroShotDataset) -> ZeroShotSearchCV:
     return search.fit(data.X_train, data.y_train, signatures=data.signatures)
 
 
-def _best_of(searches: Iterable[ZeroShotSearchCV]) -> ZeroShotSearchCV:
-    """The search with the best score, of equal ones the first, with what all of them reused."""
+def best_of(searches: Iterable[ZeroShotSearchCV]) -> ZeroShotSearchCV:
+    """Keep the search with the best score, of equal ones the first.
+
+    Parameters
+    ----------
+    searches : iterable of ZeroShotSearchCV
+        Fitted, at least one.
+
+    Returns
+    -------
+    ZeroShotSearchCV
+        The best, with what all of them reused.
+    """
     best: ZeroShotSearchCV | None = None
     n_read, seconds = 0, 0.0
     for search in searches:
