@@ -23,6 +23,7 @@ _NEEDS = {
     "create_app": "fastapi",
     "run_analysis": "matplotlib",
     "load_backbone": "torch",
+    "extract_features": "torch",
     "on_cluster": "distributed",
     "dask": "dask",
 }

@@ -12,7 +12,7 @@ import pandas as pd
 from sklearn.utils._param_validation import Interval, Options
 from sklearn.utils.validation import has_fit_parameter
 
-from estimators import SETTINGS, all_estimators
+from estimators import NEED_TORCH, SETTINGS, all_estimators, missing_package
 from zslearn import networks
 from zslearn.signatures import MultiSignatures
 from zslearn.synthesis import ExemplarMLP
@@ -32,14 +32,16 @@ HAS_TORCH = importlib.util.find_spec("torch") is not None
 def random_estimator(rng: np.random.Generator, depth: int = 0) -> Any:
     """Any estimator with valid hyper-parameters; wrappers and EXEM hold others, one level deep."""
     classes = all_estimators()
-    names = sorted(set(classes) - set(WRAPPERS)) if depth else sorted(classes)
+    absent = set() if HAS_TORCH else NEED_TORCH
+    names = sorted(set(classes) - absent - (set(WRAPPERS) if depth else set()))
     name = str(rng.choice(names))
     cls = classes[name]
     if name in WRAPPERS:
         return _random_wrapper(rng, name, cls)
     if name in networks.__all__:
         # One of the settings that train in a second.
-        return cls(**SETTINGS[name][rng.integers(len(SETTINGS[name]))])
+        settings = [s for s in SETTINGS[name] if missing_package(name, s) is None]
+        return cls(**settings[rng.integers(len(settings))])
     setting = {}
     for parameter, constraints in cls._parameter_constraints.items():
         # Half of them keep their default, so that some settings are close to what people use.

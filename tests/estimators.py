@@ -218,20 +218,22 @@ def _settings(name: str, cls: type[Any]) -> list[dict[str, Any]]:
     return [{"estimator": ESZSL()} if "estimator" in required else {}]
 
 
+def missing_package(name: str, setting: dict[str, Any]) -> str | None:
+    """A package that an estimator with this setting needs and that is not installed."""
+    needed = {"torch"} if name in NEED_TORCH else set()
+    for kind, package in NEEDS.items():
+        if any(isinstance(value, kind) for value in setting.values()):
+            needed.add(package)
+    return next((p for p in sorted(needed) if importlib.util.find_spec(p) is None), None)
+
+
 def instances() -> list[Any]:
     """Pytest parameters: one estimator per setting."""
     params = []
     for name, cls in all_estimators().items():
         for number, setting in enumerate(_settings(name, cls)):
-            marks = [
-                pytest.mark.skipif(
-                    importlib.util.find_spec(module) is None, reason=f"needs {module}"
-                )
-                for kind, module in NEEDS.items()
-                if any(isinstance(value, kind) for value in setting.values())
-            ]
-            if name in NEED_TORCH and importlib.util.find_spec("torch") is None:
-                marks.append(pytest.mark.skip(reason="needs torch"))
+            missing = missing_package(name, setting)
+            marks = [] if missing is None else [pytest.mark.skip(reason=f"needs {missing}")]
             if number > 0:
                 marks.append(pytest.mark.slow)
             label = ",".join(f"{k}={v}" for k, v in setting.items())

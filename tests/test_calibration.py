@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from estimators import SETTINGS, all_estimators
+from estimators import SETTINGS, all_estimators, missing_package
 from zslearn.baselines import ESZSL, ConSE
 from zslearn.calibration import CalibratedStacking, rescaled, spread
 from zslearn.metrics import expected_calibration_error, generalized_accuracy, harmonic_mean
@@ -394,7 +394,10 @@ def test_probabilities_of_tensors(problem):
 def test_every_method_has_probabilities(problem, name):
     cls = all_estimators()[name]
     default = {"estimator": ESZSL()} if name == "CalibratedStacking" else {}
-    method = cls(**SETTINGS.get(name, [default])[0])
+    setting = SETTINGS.get(name, [default])[0]
+    if (package := missing_package(name, setting)) is not None:
+        pytest.skip(f"needs {package}")
+    method = cls(**setting)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = _fit(CalibratedStacking(method, temperature="cv", cv=2), problem)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -53,6 +54,16 @@ def test_links_of_the_readme_lead_somewhere():
 def test_torch_is_pinned_to_what_is_tested():
     constraints = (ROOT / "constraints.txt").read_text(encoding="utf-8")
     assert re.search(r"^torch==\d", constraints, re.M)
+
+
+def test_no_large_file_is_kept():
+    """What a run leaves behind is easily added to a commit by accident."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a repository of git")
+    files = [ROOT / name for name in listed.stdout.decode().split("\0") if name]
+    large = [str(file) for file in files if file.exists() and file.stat().st_size > 300_000]
+    assert not large
 
 
 def _api():

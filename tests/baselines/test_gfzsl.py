@@ -175,6 +175,10 @@ def test_blocks_of_rows_change_nothing(problem, monkeypatch):
     np.testing.assert_allclose(parts, whole, rtol=1e-8, atol=1e-9)
 
 
+def test_components_lie_in_memory_as_a_saved_model_reads_them(problem):
+    assert _fit(problem, n_components=3).components_.flags.c_contiguous
+
+
 def test_a_grid_over_components_is_as_if_each_was_fitted_alone(problem):
     """Features themselves, some of their components, and more than there are."""
     listed = [

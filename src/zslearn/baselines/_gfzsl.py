@@ -278,9 +278,10 @@ class _Statistics(NamedTuple):
         """The same along the first components."""
         if self.components is None:
             return self
+        xp = compat.array_namespace(self.components)
         return _Statistics(
             self.mean,
-            self.components[:, :n_components],
+            xp.asarray(self.components[:, :n_components], copy=True),
             self.std[:n_components],
             self.means[:, :n_components],
             self.squares[:, :n_components],
@@ -323,7 +324,10 @@ def _components(training: Training) -> Array:
     values, vectors, _ = eigenbasis(moments.gram)
     xp = compat.array_namespace(vectors)
     rank = max(1, int(xp.sum(xp.astype(values > 0, xp.int64))))
-    return xp.flip(vectors[:, -rank:], axis=1)
+    # In memory as a saved model reads them back, which then scores alike to the last bit.
+    last = vectors.shape[1] - 1
+    order = xp.arange(last, last - rank, -1, device=compat.device(vectors))
+    return xp.take(vectors, order, axis=1)
 
 
 class _Spectrum(NamedTuple):
