@@ -36,17 +36,17 @@ from zslearn.synthesis._gaussian_process import (
 )
 from zslearn.synthesis._gaussian_space import WhitenedSpace, WhitenedSpaces, into_space
 from zslearn.synthesis._gaussian_temperature import (
+    HeldOutSamples,
     TrainingSamples,
-    held_out_scores,
-    likeliest_temperature,
     natural_parameters,
 )
 from zslearn.synthesis._statistics import ClassStatistics
-from zslearn.utils import Array, Floats, warn_once
+from zslearn.utils import Array, Floats
 
 # What `select` chooses from.
 _GAMMAS = tuple(2.0**k for k in range(-4, 3))
 _ALPHAS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+_AFTER_THE_PROCESS = ("variance", "doubt", "trust", "unseen_odds", "temperature")
 
 
 class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
@@ -89,12 +89,19 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
     variance : {"shared", "predictive"}, default="shared"
         Whether all classes have the covariance of the samples, so that the nearest class mean
         wins, or what is not known of the class mean is added to it.
-    unseen_odds : float or "balanced", default=4.0
+    doubt : float, default=0.0
+        How much of the error of predicted class means is added to the variance of samples, which is
+        1: a dimension in which the mean of a class is far from what the other classes predict then
+        counts for less. The error is the squared one, averaged over the seen classes, each
+        predicted by the others. Not with variance="predictive", which adds what is not known of
+        each class.
+    unseen_odds : float, "samples" or "balanced", default="samples"
         How much likelier a class without samples is than one with samples, before the sample is
-        looked at. 1 takes all classes alike. "balanced" takes the two groups alike, as the harmonic
-        mean of their accuracies does: the number of seen classes over that of unseen ones. It then
-        depends on how many classes are described. The default is the ratio in five folds over
-        classes.
+        looked at. 1 takes all classes alike. "samples" finds it on the seen classes, where each
+        fifth of them is in turn predicted without its samples; statistics alone do not tell it,
+        and it is then 4, the ratio in five folds over classes. "balanced" takes the two groups
+        alike, as the harmonic mean of their accuracies does: the number of seen classes over that
+        of unseen ones. It then depends on how many classes are described.
     temperature : "samples" or float, default="samples"
         What log densities are divided by. "samples" takes the temperature under which the labels of
         the training samples are most likely, each scored without itself. Statistics alone do not
@@ -123,8 +130,12 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
         Log density of the means of the seen classes.
     loo_error_ : float
         Mean squared distance of a seen class's mean from what the other classes predict.
+    axis_weights_ : ndarray of shape (n_dims,)
+        How much each dimension counts: all alike, unless there is `doubt`.
     temperature_ : float
         The temperature.
+    unseen_odds_ : float or None
+        The odds used; None where they depend on what is described.
     statistics_ : ClassStatistics
         After `partial_fit` or `fit_statistics`: what is known of the samples so far.
     <attributes of every method>
@@ -165,7 +176,11 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
         "whitened_norm": ["boolean"],
         "select": [StrOptions({"loo", "evidence"}), None],
         "variance": [StrOptions({"shared", "predictive"})],
-        "unseen_odds": [StrOptions({"balanced"}), Interval(Real, 0, None, closed="neither")],
+        "doubt": [Interval(Real, 0, None, closed="left")],
+        "unseen_odds": [
+            StrOptions({"samples", "balanced"}),
+            Interval(Real, 0, None, closed="neither"),
+        ],
         "temperature": [StrOptions({"samples"}), Interval(Real, 0, None, closed="neither")],
     }
 
@@ -176,6 +191,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
             "gamma": [2.0**k for k in range(-3, 3)],
             "alpha": [0.01, 0.03, 0.1, 0.3, 1.0],
             "trust": [0.3, 0.1, 0.03, 1.0],
+            "doubt": [0.0, 0.3, 1.0, 3.0],
         },
         "fast": [
             {
@@ -186,6 +202,13 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
                 "trust": [0.3, 0.1, 0.03],
             },
             {"layers": [1], "shrinkage": [0.3, 0.6], "gamma": [0.5], "alpha": [0.1, 0.03]},
+            {
+                "layers": [1, 2],
+                "doubt": [0.3, 3.0],
+                "shrinkage": [0.3, 0.6],
+                "gamma": [0.5, 1.0],
+                "alpha": [0.1, 0.03],
+            },
         ],
     }
 
@@ -207,7 +230,8 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
         whitened_norm: bool = True,
         select: str | None = None,
         variance: str = "shared",
-        unseen_odds: str | float = 4.0,
+        doubt: float = 0.0,
+        unseen_odds: str | float = "samples",
         temperature: str | float = "samples",
         feature_norm: str | None = "l2",
         signature_scale: str | float = "seen",
@@ -221,6 +245,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
         self.whitened_norm = whitened_norm
         self.select = select
         self.variance = variance
+        self.doubt = doubt
         self.unseen_odds = unseen_odds
         self.temperature = temperature
         self.feature_norm = feature_norm
@@ -244,7 +269,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
         spaces = WhitenedSpaces(training, statistics, [model.n_components for model in variants])
         kernel = cache(partial(SignatureKernel, training.signatures))
         samples = TrainingSamples(training)
-        same_process = alike_but_for(variants, "variance", "trust", "unseen_odds", "temperature")
+        same_process = alike_but_for(variants, *_AFTER_THE_PROCESS)
         for models in sorted(same_process, key=lambda models: _by_space(models[0])):
             first = models[0]
             space = spaces.space(first.n_components, first.shrinkage, first.whitened_norm)
@@ -283,21 +308,11 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
         prior = process.leave_one_out()
         seen = posterior(prior, sizes, space.means)
         self.seen_means_, self.seen_variances_ = seen.means, seen.variances
-        self.temperature_ = 1.0
-        if self.temperature != "samples":
-            self.temperature_ = float(self.temperature)
-        elif samples.n:
-            predictive = self.variance == "predictive"
-            scores = held_out_scores(
-                samples.inside(space), samples.y, self.trust * np.minimum(samples.weights, 1.0),
-                prior, sizes, space.means, seen, predictive=predictive,
-            )  # fmt: skip
-            self.temperature_ = likeliest_temperature(scores, samples.y, samples.weights)
-        else:
-            warn_once(
-                "Statistics do not tell the temperature of GaussianEXEM: it is 1. Give the one "
-                "that fit finds on samples (temperature_) as temperature=."
-            )
+        held_out = HeldOutSamples(samples, space, prior, seen, sizes, self.trust, self.variance)
+        errors = ((space.means - prior.means) ** 2).mean(axis=0)
+        self.axis_weights_ = 1 / (1 + self.doubt * errors)
+        self.temperature_ = held_out.temperature(self.temperature, self.axis_weights_)
+        self.unseen_odds_ = held_out.odds(self.unseen_odds, self.axis_weights_, self.temperature_)
 
     # The three verbs.
 
@@ -328,13 +343,14 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
             One row per class.
         """
         is_seen, classes = self._gaussians(signatures, labels)
-        parts = natural_parameters(classes, predictive=self.variance == "predictive")
+        parts = natural_parameters(
+            classes, predictive=self.variance == "predictive", axis_weights=self.axis_weights_
+        )
         parameters = np.concatenate(parts, axis=1) / self.temperature_
-        n_unseen = int((~is_seen).sum())
-        odds = self.unseen_odds
-        if odds == "balanced":
-            odds = len(self.seen_classes_) / max(n_unseen, 1)
-        parameters[~is_seen, -1] += np.log(float(odds))
+        odds = self.unseen_odds_
+        if odds is None:
+            odds = len(self.seen_classes_) / max(int((~is_seen).sum()), 1)
+        parameters[~is_seen, -1] += np.log(odds)
         return parameters
 
     def _gaussians(

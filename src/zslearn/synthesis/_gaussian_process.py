@@ -60,6 +60,10 @@ class SignatureKernel:
         """Kernel of shape (n_classes, n_seen)."""
         return np.asarray(rbf_similarity(signatures, self.seen, gamma=self.gamma))
 
+    def left_out(self) -> Floats:
+        """Kernel of each seen class, as if it had no samples, with all seen classes."""
+        return (self.vectors * self.values) @ self.vectors.T
+
 
 @saved_part
 class LayeredKernel:
@@ -84,10 +88,13 @@ class LayeredKernel:
     def __init__(self, first: ClassProcess) -> None:
         kernel = first.kernel
         self.below, self.coef, self.gamma = kernel, first.coef, kernel.gamma
-        similarity = (kernel.vectors * kernel.values) @ kernel.vectors.T
+        similarity = kernel.left_out()
         self.seen = unit_rows(similarity @ self.coef)
         self.scale = median_distance(self.seen)
         self.seen = self.seen / self.scale
+        # A class without samples is predicted by the others, also in the first layer.
+        alone = unit_rows(first.leave_one_out().means) / self.scale
+        self._left_out = (similarity + rbf_similarity(alone, self.seen, gamma=self.gamma)) / 2
         similarity = (similarity + rbf_similarity(self.seen, gamma=self.gamma)) / 2
         values, self.vectors = scipy.linalg.eigh(similarity)
         self.values = np.maximum(values, 0.0)
@@ -97,6 +104,10 @@ class LayeredKernel:
         similarity = self.below(signatures)
         predicted = unit_rows(similarity @ self.coef) / self.scale
         return (similarity + np.asarray(rbf_similarity(predicted, self.seen, gamma=self.gamma))) / 2
+
+    def left_out(self) -> Floats:
+        """Kernel of each seen class, as if it had no samples, with all seen classes."""
+        return np.asarray(self._left_out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,18 +180,23 @@ class ClassProcess:
     def leave_one_out(self) -> ClassGaussians:
         r"""Distribution of the mean of each seen class, given the samples of all others.
 
-        :math:`m_c = y_c - [A^{-1} y]_c / [A^{-1}]_{cc}` and
-        :math:`v_c = s^2 / [A^{-1}]_{cc} - 1 / n`: the variance of :math:`y_c` without that of its
-        samples.
+        Without class c the inverse is, by its Schur complement,
+        :math:`B = A^{-1} - A^{-1} e_c e_c^\top A^{-1} / [A^{-1}]_{cc}`, and with :math:`k_c` the
+        kernel of that class and the others :math:`m_c = k_c^\top B y` and
+        :math:`v_c = s^2 (1 + \alpha - k_c^\top B k_c)`.
         """
-        errors = self.coef / self._diagonal
-        variances = self.signal / self._diagonal - self.noise
-        least = 1e-9 * self.signal
-        return ClassGaussians(self._means - errors, np.maximum(variances, least))
+        kernel = self.kernel.left_out().copy()
+        np.fill_diagonal(kernel, 0.0)
+        rotated = kernel @ self.kernel.vectors
+        own = (rotated * self.kernel.vectors) @ self.inverse
+        means = kernel @ self.coef - own * self.coef / self._diagonal
+        explained = rotated**2 @ self.inverse - own**2 / self._diagonal
+        free = np.maximum(1 + self.alpha - explained, self.alpha)
+        return ClassGaussians(means, self.signal * free)
 
     def leave_one_out_error(self) -> float:
         """Mean squared distance of a class mean from what the other classes predict."""
-        return float(((self.coef / self._diagonal) ** 2).sum(axis=1).mean())
+        return float(((self._means - self.leave_one_out().means) ** 2).sum(axis=1).mean())
 
     def log_evidence(self) -> float:
         """Log density of the means of the seen classes, over all dimensions."""

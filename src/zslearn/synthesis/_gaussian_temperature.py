@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from zslearn.base import Training
+from zslearn.synthesis._gaussian_odds import USUAL_ODDS, unseen_odds_of
 from zslearn.synthesis._gaussian_process import ClassGaussians
 from zslearn.synthesis._gaussian_space import WhitenedSpace, into_space
-from zslearn.utils import Floats, to_numpy
+from zslearn.utils import Floats, to_numpy, warn_once
 
 # The inverse temperature is looked for between these multiples of the inverse of the scores' scale.
 _RANGE = (1e-3, 1e3)
@@ -44,7 +45,9 @@ class TrainingSamples:
         return self._latest[1]
 
 
-def natural_parameters(classes: ClassGaussians, *, predictive: bool) -> tuple[Floats, ...]:
+def natural_parameters(
+    classes: ClassGaussians, *, predictive: bool, axis_weights: Floats | float = 1.0
+) -> tuple[Floats, ...]:
     r"""Log densities of samples as a product, over that of the standard normal distribution.
 
     .. math:: \log \mathcal N(z; m, 1 + v) - \log \mathcal N(z; 0, 1) = \sum_j
@@ -57,6 +60,8 @@ def natural_parameters(classes: ClassGaussians, *, predictive: bool) -> tuple[Fl
         What is known of the class means.
     predictive : bool
         Whether their variances count; without them the first term is zero and left out.
+    axis_weights : ndarray of shape (n_dims,) or float
+        Where variances do not count: the inverse of the variance of samples in each dimension.
 
     Returns
     -------
@@ -65,14 +70,17 @@ def natural_parameters(classes: ClassGaussians, *, predictive: bool) -> tuple[Fl
     """
     means = classes.means
     if not predictive:
-        return means, -0.5 * (means**2).sum(axis=1, keepdims=True)
+        linear = means * axis_weights
+        return linear, -0.5 * (means * linear).sum(axis=1, keepdims=True)
     variances = 1 + classes.variances
     linear = means / variances
     constant = -0.5 * (means * linear + np.log(variances)).sum(axis=1, keepdims=True)
     return 0.5 * (1 - 1 / variances), linear, constant
 
 
-def log_densities(z: Floats, classes: ClassGaussians, *, predictive: bool) -> Floats:
+def log_densities(
+    z: Floats, classes: ClassGaussians, *, predictive: bool, axis_weights: Floats | float = 1.0
+) -> Floats:
     """Log densities of samples under each class, over those of the standard normal distribution.
 
     Parameters
@@ -83,13 +91,17 @@ def log_densities(z: Floats, classes: ClassGaussians, *, predictive: bool) -> Fl
         What is known of the class means.
     predictive : bool
         Whether their variances count.
+    axis_weights : ndarray of shape (n_dims,) or float
+        See :func:`natural_parameters`.
 
     Returns
     -------
     ndarray of shape (n_samples, n_classes)
         Log densities.
     """
-    *square, linear, constant = natural_parameters(classes, predictive=predictive)
+    *square, linear, constant = natural_parameters(
+        classes, predictive=predictive, axis_weights=axis_weights
+    )
     out = z @ linear.T + constant.T
     for factor in square:
         out += (z * z) @ factor.T
@@ -106,6 +118,7 @@ def held_out_scores(
     seen: ClassGaussians,
     *,
     predictive: bool,
+    axis_weights: Floats | float = 1.0,
 ) -> Floats:
     r"""Scores of training samples, that of a sample's own class without the sample.
 
@@ -129,13 +142,15 @@ def held_out_scores(
         Of the class means, with all samples.
     predictive : bool
         Whether variances count.
+    axis_weights : ndarray of shape (n_dims,) or float
+        See :func:`natural_parameters`.
 
     Returns
     -------
     ndarray of shape (n_samples, n_seen)
         The scores.
     """
-    scores = log_densities(z, seen, predictive=predictive)
+    scores = log_densities(z, seen, predictive=predictive, axis_weights=axis_weights)
     removed = weights[:, None]
     left = np.maximum(sizes[y][:, None] - removed, 0.0)
     sums = sizes[y][:, None] * means[y] - removed * z
@@ -146,9 +161,86 @@ def held_out_scores(
         spread = 1 + variances / denominator
         own = 0.5 * (z**2 - (z - own_means) ** 2 / spread - np.log(spread)).sum(axis=1)
     else:
-        own = (z * own_means - 0.5 * own_means**2).sum(axis=1)
+        own = (axis_weights * own_means * (z - 0.5 * own_means)).sum(axis=1)
     scores[np.arange(len(y)), y] = own
     return scores
+
+
+class HeldOutSamples:
+    """Training samples, each scored without itself: what tells the temperature and the odds.
+
+    Parameters
+    ----------
+    samples : TrainingSamples
+        The samples.
+    space : WhitenedSpace
+        Where they are scored.
+    prior, seen : ClassGaussians
+        Of the class means: each without the samples of the class, and with them.
+    sizes : ndarray of shape (n_seen,)
+        Weight of the samples of each class, in independent samples.
+    trust : float
+        How many of these a sample is worth.
+    variance : {"shared", "predictive"}
+        Of :class:`~zslearn.synthesis.GaussianEXEM`.
+    """
+
+    def __init__(
+        self,
+        samples: TrainingSamples,
+        space: WhitenedSpace,
+        prior: ClassGaussians,
+        seen: ClassGaussians,
+        sizes: Floats,
+        trust: float,
+        variance: str,
+    ) -> None:
+        self._samples, self._space = samples, space
+        self._prior, self._seen, self._sizes = prior, seen, sizes
+        self._trust, self._predictive = trust, variance == "predictive"
+
+    def _scores(self, axis_weights: Floats) -> Floats:
+        samples = self._samples
+        return held_out_scores(
+            samples.inside(self._space), samples.y, self._trust * np.minimum(samples.weights, 1.0),
+            self._prior, self._sizes, self._space.means, self._seen,
+            predictive=self._predictive, axis_weights=axis_weights,
+        )  # fmt: skip
+
+    def temperature(self, wanted: str | float, axis_weights: Floats) -> float:
+        """The temperature, as the parameter of the method wants it."""
+        if not isinstance(wanted, str):
+            return float(wanted)
+        if self._samples.n:
+            scores = self._scores(axis_weights)
+            return likeliest_temperature(scores, self._samples.y, self._samples.weights)
+        warn_once(
+            "Statistics do not tell the temperature of GaussianEXEM: it is 1. Give the one that "
+            "fit finds on samples (temperature_) as temperature=, and unseen_odds_ as unseen_odds=."
+        )
+        return 1.0
+
+    def odds(self, wanted: str | float, axis_weights: Floats, temperature: float) -> float | None:
+        """The odds of classes without samples, as the parameter of the method wants them."""
+        if wanted == "balanced":
+            return None
+        if not isinstance(wanted, str):
+            return float(wanted)
+        if not self._samples.n:
+            return USUAL_ODDS
+        unseen = log_densities(
+            self._samples.inside(self._space),
+            self._prior,
+            predictive=self._predictive,
+            axis_weights=axis_weights,
+        )
+        return unseen_odds_of(
+            self._scores(axis_weights) / temperature,
+            unseen / temperature,
+            self._samples.y,
+            self._samples.weights,
+            self._space.means[:, 0],
+        )
 
 
 def likeliest_temperature(scores: Floats, y: NDArray[np.intp], weights: Floats) -> float:
