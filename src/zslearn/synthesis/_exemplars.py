@@ -21,7 +21,8 @@ from sklearn.utils import check_random_state
 
 from zslearn.base import RowSpectrum, Training, alike
 from zslearn.signatures import Signatures, rbf_similarity
-from zslearn.solvers import class_squares, nu_svr_paths
+from zslearn.solvers import class_squares
+from zslearn.synthesis._kept_regressors import shared_nu_svr_paths
 from zslearn.synthesis._regressors import (
     ExemplarMLP,
     KernelNuSVR,
@@ -314,7 +315,7 @@ def _path(
     if first.tol >= _DEVICE_TOLERANCE and n_problems >= _DEVICE_SETTINGS:
         targets = _beside(spaces.training.rows, targets)
     kernels = (rbf_similarity(signatures, gamma=group[0].gamma) for group in groups)
-    solved = nu_svr_paths(
+    solved = shared_nu_svr_paths(
         (_beside(targets, K) for K in kernels),
         targets,
         **settings,
