@@ -21,7 +21,7 @@ import array_api_compat as compat
 import numpy as np
 
 from zslearn.base import Training
-from zslearn.baselines._spectra import ClassRidge
+from zslearn.baselines._spectra import ClassRidge, solve_shifted
 from zslearn.signatures import ClassTree, cluster_levels
 from zslearn.solvers import mean_square_distance
 from zslearn.utils import Array, Floats, name_some, saved_part
@@ -171,7 +171,5 @@ class _FewRows:
     def solve(self, alpha: float) -> Array:
         """The least squares solutions, of shape (n_features, n_classes)."""
         xp = compat.array_namespace(self._kernel)
-        size, device = self._kernel.shape[0], compat.device(self._kernel)
-        ridge = alpha * xp.eye(size, dtype=self._kernel.dtype, device=device)
-        solved = xp.linalg.solve(self._kernel + ridge, self._targets)
+        solved = solve_shifted(self._kernel, alpha, self._targets)
         return xp.matrix_transpose(self._centered) @ solved

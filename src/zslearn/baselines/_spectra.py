@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import array_api_compat as compat
 import numpy as np
+import scipy.linalg
 
 from zslearn.base import RowSpectrum, Training
 from zslearn.solvers import Moments
@@ -50,9 +53,8 @@ class ClassRidge:
         xp = compat.array_namespace(gram)
         if alpha <= resolution(gram, float(xp.linalg.trace(gram))):
             return self._solve_in_eigenvectors(alpha)
-        identity = xp.eye(gram.shape[0], dtype=gram.dtype, device=compat.device(gram))
         # XᵀY: the sum of each class as a column.
-        return xp.linalg.solve(gram + alpha * identity, xp.matrix_transpose(class_sums))
+        return solve_shifted(gram, alpha, xp.matrix_transpose(class_sums))
 
     def _solve_in_eigenvectors(self, alpha: float) -> Array:
         if self._spectrum is None:
@@ -65,6 +67,35 @@ class ClassRidge:
         there = size > resolution(vectors, float(xp.max(values)))
         weights = xp.where(there, 1 / xp.where(there, size, xp.ones_like(size)), 0.0)
         return vectors @ (weights[:, None] * xp.matrix_transpose(class_sums @ vectors))
+
+
+def solve_shifted(matrix: Array, alpha: float, right: Array) -> Array:
+    """(M + αI)⁻¹ times a matrix, for M without negative eigenvalues and α beyond its rounding.
+
+    Parameters
+    ----------
+    matrix : array of shape (n, n)
+        Symmetric.
+    alpha : float
+        What is added to the diagonal.
+    right : array of shape (n, n_columns)
+        What the inverse is multiplied by.
+
+    Returns
+    -------
+    array of shape (n, n_columns)
+        The product.
+    """
+    xp = compat.array_namespace(matrix)
+    if isinstance(matrix, np.ndarray):
+        shifted = matrix.copy()
+        shifted.flat[:: len(matrix) + 1] += alpha
+        # Where rounding leaves it without a factor of Cholesky's, elimination does.
+        with suppress(np.linalg.LinAlgError):
+            factor = scipy.linalg.cho_factor(shifted, check_finite=False)
+            return scipy.linalg.cho_solve(factor, right, check_finite=False)
+    identity = xp.eye(matrix.shape[0], dtype=matrix.dtype, device=compat.device(matrix))
+    return xp.linalg.solve(matrix + alpha * identity, right)
 
 
 def resolution(gram: Array, size: float) -> float:
