@@ -65,7 +65,8 @@ class ClassRidge:
         size = values + alpha
         # Where neither is more than rounding there is nothing of XᵀY.
         there = size > resolution(vectors, float(xp.max(values)))
-        weights = xp.where(there, 1 / xp.where(there, size, xp.ones_like(size)), 0.0)
+        size = xp.where(there, size, xp.ones_like(size))
+        weights = xp.where(there, 1 / size, xp.zeros_like(size))
         return vectors @ (weights[:, None] * xp.matrix_transpose(class_sums @ vectors))
 
 
