@@ -198,10 +198,8 @@ def _balanced_spectrum(training: Training) -> RowSpectrum:
     sizes = training.sizes
     if training.weights is None and np.ptp(sizes) == 0:
         # Every sample counts alike: the scatter is the one that other methods need, too.
-        found = training.spectrum(center=True)
-        return found._replace(
-            values=found.values / sizes[0], class_sums=found.class_sums / sizes[0]
-        )
+        found, share = training.spectrum(center=True), 1.0 / float(sizes[0])
+        return found._replace(values=share * found.values, class_sums=share * found.class_sums)
     weight = (1.0 / sizes)[training.y]
     if training.weights is not None:
         weight = weight * training.weights
