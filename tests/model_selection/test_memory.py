@@ -144,3 +144,16 @@ def test_a_record_says_what_was_shared(data, tmp_path):
     assert inner["metrics"] == alone["metrics"]
     assert inner["hyper_parameters"] == alone["hyper_parameters"]
     assert not list((tmp_path / "both").glob(".parts-*"))
+
+
+def test_a_fit_that_is_kept_waits_for_no_disk(tmp_path, monkeypatch):
+    """It proves to be whole when it is read, and can be computed again."""
+
+    def refuse(descriptor):
+        raise AssertionError("waited")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with keeping_fits(tmp_path) as kept:
+        for _ in range(2):
+            assert kept_fit(("x",), lambda: {"x": np.ones(1)})["x"] == 1
+    assert kept.n_read == 1

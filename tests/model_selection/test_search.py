@@ -504,6 +504,32 @@ def test_fingerprints_tell_what_repr_leaves_out():
     assert fingerprint(long) == fingerprint(long.clone())
 
 
+def test_fingerprints_of_arrays_count_what_they_hold():
+    from zslearn.utils import fingerprint
+
+    table = np.arange(12.0).reshape(3, 4)
+    arrays = [
+        table,
+        table.T,
+        table[:, ::2],
+        table.astype(np.float32),
+        np.float64(3) * np.ones(()),
+        np.zeros((0, 4)),
+        np.zeros((4, 0)),
+        np.array(["", ""]),
+        np.array([""]),
+        np.array(["a", "bc"]),
+        np.array(["2026-01-01"], dtype="datetime64[D]"),
+        np.zeros(2, dtype=[("x", "i4"), ("y", "f8")]),
+        np.array([True, False]),
+        np.array([1j]),
+    ]
+    assert len({fingerprint(array) for array in arrays}) == len(arrays)
+    # How they lie in memory is of no account.
+    assert fingerprint(table.T) == fingerprint(np.ascontiguousarray(table.T))
+    assert fingerprint(table[:, ::2]) == fingerprint(table[:, ::2].copy())
+
+
 def test_fingerprints_count_functions_within_functions():
     from zslearn.utils._fingerprint import fingerprint
 

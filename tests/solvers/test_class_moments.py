@@ -9,8 +9,11 @@ from zslearn.solvers import (
     class_means,
     class_moments,
     class_squares,
+    class_sums,
     deviation_blocks,
+    eigenbasis,
     mean_square_distance,
+    sum_block,
 )
 from zslearn.utils import to_numpy
 
@@ -180,3 +183,32 @@ def test_mean_square_distance_of_equal_samples_is_zero():
 def test_squares_that_overflow_are_no_small_distance():
     with np.errstate(over="ignore", invalid="ignore"):
         assert mean_square_distance(np.array([[1e200], [-1e200], [3e200]])) == np.inf
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_of_rows(budget, weighted):
+    X, y = _samples(offset=1e5)
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, len(y)) if weighted else None
+    labels = np.array(["a", "b", "c", "d"])
+    found = class_sums(X, y, labels, sample_weight=weights)
+    expected = sum_block(X, labels[y], weights)
+    for name in ("classes", "counts"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    for name in ("sizes", "means", "squares", "scatter"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9)
+    for center in (True, False):
+        gram, sums, mean = found.moments(center=center)
+        direct = class_moments(X, y, N_CLASSES, center=center, sample_weight=weights)
+        np.testing.assert_allclose(gram, direct.gram, rtol=1e-9, atol=1e-6)
+        np.testing.assert_allclose(sums, direct.class_sums, rtol=1e-9, atol=1e-6)
+        np.testing.assert_allclose(mean, direct.mean, rtol=1e-12)
+
+
+def test_eigenvalues_that_are_rounding_are_zero():
+    rows = np.random.default_rng(0).standard_normal((3, 8)) * [[1e3], [1.0], [1e-3]]
+    values, vectors, mean = eigenbasis(rows.T @ rows)
+    assert (values[:5] == 0).all()
+    assert (values[5:] > 0).all()
+    assert mean == pytest.approx(values.sum() / 3)
+    np.testing.assert_allclose((vectors * values) @ vectors.T, rows.T @ rows, atol=1e-9)
+    assert eigenbasis(np.zeros((2, 2)))[2] == 1.0

@@ -48,13 +48,13 @@ def data():
 def paths(monkeypatch):
     """Types of the targets that ν-SVRs were asked for."""
     asked = []
-    solve = exemplars.nu_svr_paths
+    solve = exemplars.shared_nu_svr_paths
 
     def watched(kernels, Y, **options):
         asked.append(type(Y))
         return solve(kernels, Y, **options)
 
-    monkeypatch.setattr(exemplars, "nu_svr_paths", watched)
+    monkeypatch.setattr(exemplars, "shared_nu_svr_paths", watched)
     return asked
 
 

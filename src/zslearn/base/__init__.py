@@ -16,6 +16,7 @@ scorer from that of the estimator inside.
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._meta import ZeroShotMetaClassifier
 from zslearn.base._predictor import ZeroShotPredictor
+from zslearn.base._row_sums import RowSpectrum
 from zslearn.base._stream_scores import count_block, stream_hits
 from zslearn.base._streams import (
     StreamedSamples,
@@ -33,6 +34,7 @@ from zslearn.base._weights import AcceptsSampleWeight, fit_weighted, weighted_sa
 
 __all__ = [
     "AcceptsSampleWeight",
+    "RowSpectrum",
     "StreamedSamples",
     "Training",
     "ZeroShotClassifier",

@@ -11,8 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zslearn.base._row_sums import (
+    RowSpectrum,
+    are_kept,
+    digest_of,
+    moments_of,
+    spectrum_of,
+    sums_of,
+)
 from zslearn.scoring import PreparedRows
 from zslearn.signatures import Signatures, SignatureTable
+from zslearn.solvers import ClassSums, Moments
 from zslearn.utils import Array, Floats, block_budget, take_rows
 
 #: Rows of so many blocks, and no more, are prepared once and held.
@@ -67,6 +76,8 @@ class Training:
     weights : ndarray of shape (n_samples,) or None
         How much each sample counts, positive; 2.0 is a sample that is there twice. None: all count
         the same. Only a method that is an :class:`AcceptsSampleWeight` ever meets weights.
+    is_whole : bool, default=True
+        Whether these are all rows that a fit was given; see :attr:`keeps_sums`.
 
     Attributes
     ----------
@@ -84,6 +95,7 @@ class Training:
     keep_views: bool = False
     feature_names: NDArray[Any] | None = None
     weights: Floats | None = None
+    is_whole: bool = True
 
     @cached_property
     def X(self) -> Array:
@@ -146,6 +158,55 @@ class Training:
         """Weight of the samples of each seen class; their number where all count the same."""
         return np.bincount(self.y, weights=self.weights, minlength=self.n_seen).astype(np.float64)
 
+    @property
+    def keeps_sums(self) -> bool:
+        """Whether sums and spectra of the rows are kept, for other methods that need the same.
+
+        A method that solves by elimination, as that is faster for a few penalties, then has the
+        eigenvectors for less.
+        """
+        return are_kept(self)
+
+    @cached_property
+    def rows_key(self) -> str:
+        """A digest of the rows, their classes and weights."""
+        return digest_of(self)
+
+    @cached_property
+    def sums(self) -> ClassSums:
+        """Counts, means and scatter of the classes."""
+        return sums_of(self)
+
+    def moments(self, *, center: bool) -> Moments:
+        """XᵀX and the sum of each class, around the mean of all samples or around zero.
+
+        Parameters
+        ----------
+        center : bool
+            Whether the mean of the samples is taken from them first.
+
+        Returns
+        -------
+        Moments
+            In float64 on the device of the rows.
+        """
+        return moments_of(self, center=center)
+
+    def spectrum(self, *, center: bool) -> RowSpectrum:
+        """XᵀX in its eigenvectors, and the sum of each class.
+
+        Parameters
+        ----------
+        center : bool
+            Whether the mean of the samples is taken from them first.
+
+        Returns
+        -------
+        RowSpectrum
+            In float64 on the device of the rows.
+        """
+        return spectrum_of(self, center=center)
+
     def every_signature(self) -> Signatures:
         """Normalised signatures of every described class, in the order of `table.labels`."""
         return self.table.normalized(self.signature_scale, keep_views=self.keep_views)
@@ -200,4 +261,5 @@ class Training:
             signatures=self.signatures[positions],
             classes=self.classes[positions],
             weights=None if self.weights is None else self.weights[rows],
+            is_whole=False,
         )

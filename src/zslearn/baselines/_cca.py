@@ -27,9 +27,8 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from zslearn.base import AcceptsSampleWeight, Training, ZeroShotClassifier, alike
-from zslearn.baselines._spectra import eigenbasis, weighted_rows
+from zslearn.baselines._spectra import weighted_rows
 from zslearn.scoring import ScoreFunction
-from zslearn.solvers import class_moments
 from zslearn.utils import Array, Floats, move_like, to_numpy
 
 
@@ -209,17 +208,15 @@ class _Covariances:
     def __init__(self, training: Training) -> None:
         sizes, signatures = training.sizes, training.signatures
         n_samples = float(sizes.sum())
-        moments = class_moments(
-            training.rows, training.y, training.n_seen, center=True, sample_weight=training.weights
-        )
-        self.mean = moments.mean
-        self.x, self.X, self.x_unit = eigenbasis(moments.gram / n_samples)
+        spectrum = training.spectrum(center=True)
+        self.mean, self.X = spectrum.mean, spectrum.vectors
+        self.x, self.x_unit = spectrum.values / n_samples, spectrum.unit / n_samples
         values, vectors, self.signature_mean = weighted_rows(signatures, sizes, center=True)
         self.a_unit = float(values.mean()) / n_samples or 1.0
         self.a, self.A = move_like(values / n_samples, self.X), move_like(vectors, self.X)
         right = move_like((signatures - self.signature_mean) @ vectors, self.X)
         xp = compat.array_namespace(self.X)
-        self.cross = xp.matrix_transpose(moments.class_sums @ self.X) @ right / n_samples
+        self.cross = xp.matrix_transpose(spectrum.class_sums @ self.X) @ right / n_samples
 
     def decompose(self, alpha_x: float, alpha_a: float) -> _Directions:
         """All canonical directions under relative shrinkage of either side."""

@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn.base import AcceptsSampleWeight, Training, ZeroShotClassifier, alike
-from zslearn.baselines._spectra import eigenbasis
+from zslearn.base import AcceptsSampleWeight, RowSpectrum, Training, ZeroShotClassifier, alike
 from zslearn.signatures import normalized_similarity
 from zslearn.solvers import class_moments
 from zslearn.utils import Array, Floats, move_like, unit_rows
@@ -180,23 +179,33 @@ class _Scatter:
     """The scatter G in its eigenvectors, and the class means in these."""
 
     def __init__(self, training: Training) -> None:
-        n_seen = training.n_seen
-        weight = (1.0 / training.sizes)[training.y]
-        if training.weights is not None:
-            weight = weight * training.weights
-        moments = class_moments(
-            training.rows, training.y, n_seen, center=True, sample_weight=weight
-        )
-        self.mean = moments.mean
-        self.values, self.vectors, self.unit = eigenbasis(moments.gram / n_seen)
+        spectrum = _balanced_spectrum(training)
+        self.mean, self.vectors = spectrum.mean, spectrum.vectors
+        self.values = spectrum.values / training.n_seen
+        self.unit = spectrum.unit / training.n_seen
         # Weights that sum to one in each class make the sums the means of the classes, less m̄.
-        self.means = moments.class_sums @ self.vectors
+        self.means = spectrum.class_sums @ self.vectors
 
     def solve(self, alpha: float) -> Array:
         """(G + λI)⁻¹ (m_c − m̄), one classifier per row."""
         xp = compat.array_namespace(self.vectors)
         shrunk = self.means / (self.values + alpha * self.unit)[None, :]
         return shrunk @ xp.matrix_transpose(self.vectors)
+
+
+def _balanced_spectrum(training: Training) -> RowSpectrum:
+    """The scatter of samples of which those of each class weigh one together."""
+    sizes = training.sizes
+    if training.weights is None and np.ptp(sizes) == 0:
+        # Every sample counts alike: the scatter is the one that other methods need, too.
+        found, share = training.spectrum(center=True), 1.0 / float(sizes[0])
+        return found._replace(values=share * found.values, class_sums=share * found.class_sums)
+    weight = (1.0 / sizes)[training.y]
+    if training.weights is not None:
+        weight = weight * training.weights
+    return RowSpectrum.of(
+        class_moments(training.rows, training.y, training.n_seen, center=True, sample_weight=weight)
+    )
 
 
 def _cosine_weights(signatures: Floats, seen: Floats, power: float) -> Floats:

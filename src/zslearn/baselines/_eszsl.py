@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn.base import AcceptsSampleWeight, Training, ZeroShotClassifier, alike
-from zslearn.solvers import class_moments
+from zslearn.baselines._spectra import ClassRidge, resolution
 from zslearn.utils import Array, Floats, move_like
 
 
@@ -120,7 +120,7 @@ class ESZSL(AcceptsSampleWeight, ZeroShotClassifier):
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """The moments serve every penalty, and the left half every `alpha_signatures`."""
         for same_center in alike(variants, "center"):
-            features = _FeatureSide(training, center=same_center[0].center in ("features", "both"))
+            features = ClassRidge(training, center=same_center[0].center in ("features", "both"))
             for same_features in alike(same_center, "alpha_features"):
                 by_class = features.solve(same_features[0].alpha_features)
                 for variant in same_features:
@@ -163,49 +163,6 @@ class ESZSL(AcceptsSampleWeight, ZeroShotClassifier):
         return move_like(centered, self.coef_) @ xp.matrix_transpose(self.coef_)
 
 
-class _FeatureSide:
-    """XᵀX and XᵀY, and (XᵀX + γI)⁻¹ XᵀY for any γ."""
-
-    def __init__(self, training: Training, *, center: bool) -> None:
-        moments = class_moments(
-            training.rows,
-            training.y,
-            training.n_seen,
-            center=center,
-            sample_weight=training.weights,
-        )
-        self.gram, self.mean = moments.gram, moments.mean
-        # XᵀY with Y the indicators of the classes: the sum of each class as a column.
-        self.targets = compat.array_namespace(self.gram).matrix_transpose(moments.class_sums)
-
-    def solve(self, alpha: float) -> Array:
-        """(XᵀX + γI)⁻¹ XᵀY, of shape (n_features, n_seen)."""
-        xp = compat.array_namespace(self.gram)
-        if alpha <= _resolution(self.gram, float(xp.linalg.trace(self.gram))):
-            return self._solve_in_eigenvectors(alpha)
-        identity = xp.eye(
-            self.gram.shape[0], dtype=self.gram.dtype, device=compat.device(self.gram)
-        )
-        return xp.linalg.solve(self.gram + alpha * identity, self.targets)
-
-    def _solve_in_eigenvectors(self, alpha: float) -> Array:
-        """The same for a penalty below the rounding of XᵀX: its eigenvectors tell what is zero."""
-        xp = compat.array_namespace(self.gram)
-        values, vectors = xp.linalg.eigh(self.gram)
-        values = xp.clip(values, min=0.0)
-        size = values + alpha
-        # Where neither is more than rounding there is nothing of XᵀY.
-        there = size > _resolution(vectors, float(xp.max(values)))
-        rotated = xp.matrix_transpose(vectors) @ self.targets
-        rotated = xp.where(there[:, None], rotated, xp.zeros_like(rotated))
-        return vectors @ (rotated / xp.where(there, size, xp.ones_like(size))[:, None])
-
-
-def _resolution(gram: Array, size: float) -> float:
-    """What eigenvalues of a matrix that has none larger than `size` are computed to."""
-    return float(gram.shape[0] * compat.array_namespace(gram).finfo(gram.dtype).eps * size)
-
-
 def _signature_side(signatures: Floats, alpha: float) -> Floats:
     """A (AᵀA + λI)⁻¹ = (AAᵀ + λI)⁻¹ A, by the smaller of the two matrices."""
     n_classes, n_attributes = signatures.shape
@@ -213,7 +170,7 @@ def _signature_side(signatures: Floats, alpha: float) -> Floats:
         gram = signatures.T @ signatures
     else:
         gram = signatures @ signatures.T
-    if alpha <= _resolution(gram, float(np.trace(gram))):
+    if alpha <= resolution(gram, float(np.trace(gram))):
         return _in_singular_vectors(signatures, alpha)
     gram += alpha * np.eye(len(gram))
     if n_attributes <= n_classes:

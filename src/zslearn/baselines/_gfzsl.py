@@ -26,9 +26,8 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn.base import AcceptsSampleWeight, Training, ZeroShotClassifier, alike
-from zslearn.baselines._spectra import eigenbasis
 from zslearn.signatures import rbf_similarity
-from zslearn.solvers import class_means, class_moments, class_squares
+from zslearn.solvers import class_means, class_squares, eigenbasis
 from zslearn.utils import Array, Floats, move_like, to_numpy
 
 # A predicted variance stays within these bounds, in units of the pooled variance: a polynomial
@@ -196,11 +195,13 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Variants of one width share the statistics, those of one kernel its eigenvectors."""
+        widths = [v.n_components for v in variants if v.n_components is not None]
+        # The first components of a wider projection are the narrower one: the widest serves all.
         statistics = cache(partial(_class_statistics, training))
         spectrum = cache(partial(_spectrum, training.signatures))
         for same_width in alike(variants, "n_components"):
             n_components = same_width[0].n_components
-            seen = statistics(n_components is not None).first(n_components)
+            seen = statistics(n_components and max(widths)).first(n_components)
             one_unit = seen.in_one_unit()
             # Those that embed alike follow one another, and share what they embed by.
             for variant in sorted(same_width, key=lambda variant: variant.covariance):
@@ -296,14 +297,14 @@ class _Statistics(NamedTuple):
         )
 
 
-def _class_statistics(training: Training, pca: bool) -> _Statistics:
-    """Statistics of the features, or of all their principal components."""
-    X, y, weights = training.rows, training.y, training.weights
+def _class_statistics(training: Training, n_components: int | None) -> _Statistics:
+    """Statistics of the features, or of their first principal components."""
     sizes, n_seen = training.sizes, training.n_seen
     n_samples = float(sizes.sum())
-    components = _components(training) if pca else None
-    means = class_means(X, y, n_seen, sample_weight=weights)
-    squares = to_numpy(class_squares(X, y, means, components, sample_weight=weights))
+    components = typical = None
+    if n_components is not None:
+        components, typical = _components(training, n_components)
+    means, squares = _means_and_squares(training, components)
     mean = move_like(sizes / n_samples, means) @ means
     means = means - mean[None, :]
     if components is not None:
@@ -312,22 +313,37 @@ def _class_statistics(training: Training, pca: bool) -> _Statistics:
     pooled = squares.sum(axis=0) / max(n_samples - n_seen, 1)
     total = (squares.sum(axis=0) + sizes @ means**2) / n_samples
     rounding = (_ROUNDING * float(np.abs(to_numpy(mean)).max())) ** 2
-    std = np.sqrt(_floored(pooled, total, rounding))
+    typical = float(total.mean()) if typical is None else typical
+    std = np.sqrt(_floored(pooled, total, typical, rounding))
     return _Statistics(mean, components, std, means / std, squares / std**2)
 
 
-def _components(training: Training) -> Array:
-    """Principal components as columns, largest variance first; those of none are left out."""
-    moments = class_moments(
-        training.rows, training.y, training.n_seen, center=True, sample_weight=training.weights
-    )
-    values, vectors, _ = eigenbasis(moments.gram)
+def _means_and_squares(training: Training, components: Array | None) -> tuple[Array, Floats]:
+    """Means of the classes, and squared deviations from them, along components if so asked."""
+    X, y, weights = training.rows, training.y, training.weights
+    if training.keeps_sums:
+        means: Array = training.sums.means
+        if components is None:
+            return means, training.sums.squares
+    else:
+        means = class_means(X, y, training.n_seen, sample_weight=weights)
+    return means, to_numpy(class_squares(X, y, means, components, sample_weight=weights))
+
+
+def _components(training: Training, n_components: int) -> tuple[Array, float]:
+    """Principal components as columns, and the mean variance along all of them.
+
+    The largest variance comes first; components of none are left out.
+    """
+    spectrum = training.spectrum(center=True)
+    values, vectors = spectrum.values, spectrum.vectors
     xp = compat.array_namespace(vectors)
     rank = max(1, int(xp.sum(xp.astype(values > 0, xp.int64))))
+    typical = float(xp.sum(values)) / rank / float(training.sizes.sum())
     # In memory as a saved model reads them back, which then scores alike to the last bit.
     last = vectors.shape[1] - 1
-    order = xp.arange(last, last - rank, -1, device=compat.device(vectors))
-    return xp.take(vectors, order, axis=1)
+    order = xp.arange(last, last - min(rank, n_components), -1, device=compat.device(vectors))
+    return xp.take(vectors, order, axis=1), typical
 
 
 class _Spectrum(NamedTuple):
@@ -358,9 +374,8 @@ def _kernel(a: Floats, b: Floats, kind: str, gamma: float) -> Floats:
     return products if kind == "linear" else (1 + products) ** 2
 
 
-def _floored(pooled: Floats, total: Floats, rounding: float) -> Floats:
-    """Pooled variances, none of them zero or rounding."""
-    typical = float(total.mean())
+def _floored(pooled: Floats, total: Floats, typical: float, rounding: float) -> Floats:
+    """Pooled variances, none of them zero or rounding; `typical` is the mean of the total ones."""
     of_feature, of_all = _POOLED_FLOOR
     floored = np.maximum(pooled, np.maximum(of_feature * total, of_all * typical))
     return np.where(floored > rounding, floored, 1.0)

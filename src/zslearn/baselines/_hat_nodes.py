@@ -15,14 +15,15 @@ all attributes are the columns of P B. So P, one column per class, is all that i
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import array_api_compat as compat
 import numpy as np
 
 from zslearn.base import Training
+from zslearn.baselines._spectra import ClassRidge, solve_shifted
 from zslearn.signatures import ClassTree, cluster_levels
-from zslearn.solvers import class_moments, mean_square_distance
+from zslearn.solvers import mean_square_distance
 from zslearn.utils import Array, Floats, name_some, saved_part
 
 
@@ -115,27 +116,6 @@ class Nodes:
         return path[::-1]
 
 
-class _Rows(NamedTuple):
-    """Images of a node: covariance or kernel, and what it is solved for.
-
-    Parameters
-    ----------
-    matrix : array
-        X̃ᵀX̃/n, or X̃X̃ᵀ/n where that is smaller.
-    right : array
-        X̃ᵀY/n, or Y/n.
-    centered : array or None
-        X̃ where the kernel is taken.
-    mean : array of shape (n_features,)
-        What is taken from each image.
-    """
-
-    matrix: Array
-    right: Array
-    centered: Array | None
-    mean: Array
-
-
 def solve_nodes(
     training: Training, nodes: Nodes, alphas: Sequence[float]
 ) -> list[tuple[Array, Array]]:
@@ -164,10 +144,11 @@ def solve_nodes(
     for members in nodes.members:
         # The root needs no choice of rows.
         own = training if len(members) == training.n_seen else training.only(members)
-        rows = _reduce(own)
+        few = len(own.y) < own.rows.shape[1]
+        node = _FewRows(own) if few else ClassRidge(own, center=True)
         for alpha, found in zip(alphas, parts, strict=True):
-            coef = _solve_node(rows, alpha * square)
-            found.append((coef, -rows.mean @ coef))
+            coef = node.solve(alpha * square * len(own.y))
+            found.append((coef, -node.mean @ coef))
     xp = compat.array_namespace(parts[0][0][0])
     return [
         (xp.concat([coef for coef, _ in found], axis=1), xp.concat([b for _, b in found], axis=0))
@@ -175,27 +156,20 @@ def solve_nodes(
     ]
 
 
-def _solve_node(rows: _Rows, penalty: float) -> Array:
-    """P, the least squares solutions for the indicators of the classes of a node."""
-    xp = compat.array_namespace(rows.matrix)
-    size, device = rows.matrix.shape[0], compat.device(rows.matrix)
-    ridge = penalty * xp.eye(size, dtype=rows.matrix.dtype, device=device)
-    solved = xp.linalg.solve(rows.matrix + ridge, rows.right)
-    return solved if rows.centered is None else xp.matrix_transpose(rows.centered) @ solved
+class _FewRows:
+    """The same as :class:`ClassRidge` of fewer images than features: X̃ᵀ (X̃X̃ᵀ + γI)⁻¹ Y."""
 
+    def __init__(self, training: Training) -> None:
+        xp = compat.array_namespace(training.rows)
+        X = xp.astype(training.X, xp.float64)
+        self.mean = xp.sum(X, axis=0) / X.shape[0]
+        self._centered = X - self.mean[None, :]
+        self._kernel = self._centered @ xp.matrix_transpose(self._centered)
+        indicators = (training.y[:, None] == np.arange(training.n_seen)).astype(np.float64)
+        self._targets = xp.asarray(indicators, device=compat.device(X))
 
-def _reduce(training: Training) -> _Rows:
-    """The images of a node, as covariance or as kernel."""
-    y, n_classes = training.y, training.n_seen
-    xp = compat.array_namespace(training.rows)
-    n_rows = len(y)
-    if n_rows >= training.rows.shape[1]:
-        moments = class_moments(training.rows, y, n_classes, center=True)
-        right = xp.matrix_transpose(moments.class_sums) / n_rows
-        return _Rows(moments.gram / n_rows, right, None, moments.mean)
-    X = xp.astype(training.X, xp.float64)
-    mean = xp.sum(X, axis=0) / n_rows
-    centered = X - mean[None, :]
-    indicators = (y[:, None] == np.arange(n_classes)).astype(np.float64)
-    right = xp.asarray(indicators, device=compat.device(X)) / n_rows
-    return _Rows(centered @ xp.matrix_transpose(centered) / n_rows, right, centered, mean)
+    def solve(self, alpha: float) -> Array:
+        """The least squares solutions, of shape (n_features, n_classes)."""
+        xp = compat.array_namespace(self._kernel)
+        solved = solve_shifted(self._kernel, alpha, self._targets)
+        return xp.matrix_transpose(self._centered) @ solved

@@ -21,8 +21,8 @@ indicators Y, one column per sample: X becomes :math:`Y X^\top (X X^\top + \rho 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
+from collections.abc import Iterator, Sequence
+from functools import cache
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -30,10 +30,10 @@ import array_api_compat as compat
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn.base import AcceptsSampleWeight, Training, ZeroShotClassifier, alike
-from zslearn.baselines._spectra import eigenbasis, weighted_rows
+from zslearn.base import AcceptsSampleWeight, RowSpectrum, Training, ZeroShotClassifier, alike
+from zslearn.baselines._spectra import ClassRidge, weighted_rows
 from zslearn.scoring import ScoreFunction
-from zslearn.solvers import Moments, class_moments
+from zslearn.solvers import Moments
 from zslearn.utils import Array, Floats, move_like
 
 
@@ -145,10 +145,10 @@ class SAE(AcceptsSampleWeight, ZeroShotClassifier):
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """The eigenvectors serve every penalty."""
-        moments = cache(partial(_moments, training))
+        features = _Features(training)
         for same_sides in alike(variants, "center", "alpha_reduction"):
             first = same_sides[0]
-            equation = _Sylvester(training, moments, first.center, first.alpha_reduction)
+            equation = _Sylvester(training, features, first.center, first.alpha_reduction)
             # Those that embed alike follow one another.
             for variant in sorted(same_sides, key=lambda variant: variant.direction):
                 variant.alpha_ = float(variant.alpha) * equation.unit
@@ -207,25 +207,20 @@ class _Sylvester:
     def __init__(
         self,
         training: Training,
-        moments_of: Callable[[bool], Moments],
+        features: _Features,
         center: str | None,
         alpha_reduction: float | None,
     ) -> None:
         signatures = training.signatures
-        moments = moments_of(center in ("both", "features"))
-        self.reduction = None
-        if alpha_reduction is not None:
-            self.reduction = _class_scores(moments_of(False), alpha_reduction)
-            moments = _reduced(moments, self.reduction)
+        spectrum, self.reduction = features.sides(center in ("both", "features"), alpha_reduction)
         s, U, self.signature_mean = weighted_rows(
             signatures, training.sizes, center=center in ("both", "signatures")
         )
-        self.mean = moments.mean
-        self.v, self.V, _ = eigenbasis(moments.gram)
+        self.v, self.V, self.mean = spectrum.values, spectrum.vectors, spectrum.mean
         self.s, self.U = move_like(s, self.V), move_like(U, self.V)
         # Uᵀ S Xᵀ V, where S Xᵀ = Aᵀ (sums of the classes)
         left = move_like(((signatures - self.signature_mean) @ U).T, self.V)
-        self.cross = left @ moments.class_sums @ self.V
+        self.cross = left @ spectrum.class_sums @ self.V
         xp = compat.array_namespace(self.v)
         of_signatures, of_features = float(s.sum()), float(xp.sum(self.v))
         self.unit = 1.0
@@ -242,18 +237,26 @@ class _Sylvester:
         return self.U @ inner @ xp.matrix_transpose(self.V)
 
 
-def _moments(training: Training, center: bool) -> Moments:
-    return class_moments(
-        training.rows, training.y, training.n_seen, center=center, sample_weight=training.weights
-    )
+class _Features:
+    """Sums over the samples, each taken once, and their spectra."""
 
+    def __init__(self, training: Training) -> None:
+        self._training = training
+        self._moments = cache(lambda center: training.moments(center=center))
 
-def _class_scores(moments: Moments, alpha: float) -> Array:
-    """(XXᵀ + ρI)⁻¹ XYᵀ: ridge regression of the indicators of the seen classes."""
-    xp = compat.array_namespace(moments.gram)
-    size, device = moments.gram.shape[0], compat.device(moments.gram)
-    ridge = alpha * xp.eye(size, dtype=moments.gram.dtype, device=device)
-    return xp.linalg.solve(moments.gram + ridge, xp.matrix_transpose(moments.class_sums))
+    def sides(self, center: bool, alpha: float | None) -> tuple[RowSpectrum, Array | None]:
+        """The spectrum of the features, or that of the scores of the seen classes and their map."""
+        if alpha is None:
+            return self._spectrum(center), None
+        # (XXᵀ + ρI)⁻¹ XYᵀ: ridge regression of the indicators of the seen classes.
+        moments = None if self._training.keeps_sums else self._moments(False)
+        map_to_scores = ClassRidge(self._training, center=False, moments=moments).solve(alpha)
+        return RowSpectrum.of(_reduced(self._moments(center), map_to_scores)), map_to_scores
+
+    def _spectrum(self, center: bool) -> RowSpectrum:
+        if self._training.keeps_sums:
+            return self._training.spectrum(center=center)
+        return RowSpectrum.of(self._moments(center))
 
 
 def _reduced(moments: Moments, reduction: Array) -> Moments:

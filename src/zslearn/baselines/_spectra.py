@@ -1,37 +1,107 @@
-"""Eigenvectors that serve every penalty of a grid."""
+"""Least squares for every penalty of a grid, and the spectrum of signatures."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import array_api_compat as compat
 import numpy as np
+import scipy.linalg
 
+from zslearn.base import RowSpectrum, Training
+from zslearn.solvers import Moments
 from zslearn.utils import Array, Floats
 
 
-def eigenbasis(gram: Array) -> tuple[Array, Array, float]:
-    """Eigenvalues, eigenvectors and the mean of the eigenvalues that are not zero.
+class ClassRidge:
+    """(XᵀX + γI)⁻¹ XᵀY for any γ, with Y the indicators of the classes.
+
+    Each penalty is solved for by elimination, unless eigenvectors of XᵀX are kept for several
+    methods; a penalty below the rounding of XᵀX always in its eigenvectors, which tell what is
+    zero.
 
     Parameters
     ----------
-    gram : array of shape (n, n)
-        Symmetric, no negative eigenvalues but by rounding.
+    training : Training
+        Samples of the seen classes.
+    center : bool
+        Whether the mean of the samples is taken from them first.
+    moments : Moments, optional
+        Of these samples, where they are known.
+
+    Attributes
+    ----------
+    mean : array of shape (n_features,)
+        What is taken from each sample.
+    """
+
+    def __init__(self, training: Training, *, center: bool, moments: Moments | None = None) -> None:
+        self._spectrum: RowSpectrum | None = None
+        self._moments: Moments | None = None
+        if training.keeps_sums:
+            self._spectrum = training.spectrum(center=center)
+            self.mean = self._spectrum.mean
+        else:
+            self._moments = training.moments(center=center) if moments is None else moments
+            self.mean = self._moments.mean
+
+    def solve(self, alpha: float) -> Array:
+        """(XᵀX + γI)⁻¹ XᵀY, of shape (n_features, n_seen)."""
+        if self._moments is None:
+            return self._solve_in_eigenvectors(alpha)
+        gram, class_sums, _ = self._moments
+        xp = compat.array_namespace(gram)
+        if alpha <= resolution(gram, float(xp.linalg.trace(gram))):
+            return self._solve_in_eigenvectors(alpha)
+        # XᵀY: the sum of each class as a column.
+        return solve_shifted(gram, alpha, xp.matrix_transpose(class_sums))
+
+    def _solve_in_eigenvectors(self, alpha: float) -> Array:
+        if self._spectrum is None:
+            assert self._moments is not None
+            self._spectrum = RowSpectrum.of(self._moments)
+        values, vectors, class_sums, _ = self._spectrum
+        xp = compat.array_namespace(vectors)
+        size = values + alpha
+        # Where neither is more than rounding there is nothing of XᵀY.
+        there = size > resolution(vectors, float(xp.max(values)))
+        size = xp.where(there, size, xp.ones_like(size))
+        weights = xp.where(there, 1 / size, xp.zeros_like(size))
+        return vectors @ (weights[:, None] * xp.matrix_transpose(class_sums @ vectors))
+
+
+def solve_shifted(matrix: Array, alpha: float, right: Array) -> Array:
+    """(M + αI)⁻¹ times a matrix, for M without negative eigenvalues and α beyond its rounding.
+
+    Parameters
+    ----------
+    matrix : array of shape (n, n)
+        Symmetric.
+    alpha : float
+        What is added to the diagonal.
+    right : array of shape (n, n_columns)
+        What the inverse is multiplied by.
 
     Returns
     -------
-    values : array of shape (n,)
-        Those that are zero but for rounding are exactly 0.
-    vectors : array of shape (n, n)
-        Eigenvectors as columns.
-    mean : float
-        The unit of relative penalties; 1.0 where all eigenvalues are zero.
+    array of shape (n, n_columns)
+        The product.
     """
-    xp = compat.array_namespace(gram)
-    values, vectors = xp.linalg.eigh(gram)
-    resolution = gram.shape[0] * xp.finfo(gram.dtype).eps * xp.max(xp.abs(values))
-    positive = values > resolution
-    values = xp.where(positive, values, xp.zeros_like(values))
-    rank = int(xp.sum(xp.astype(positive, xp.int64)))
-    return values, vectors, float(xp.sum(values)) / rank if rank else 1.0
+    xp = compat.array_namespace(matrix)
+    if isinstance(matrix, np.ndarray):
+        shifted = matrix.copy()
+        shifted.flat[:: len(matrix) + 1] += alpha
+        # Where rounding leaves it without a factor of Cholesky's, elimination does.
+        with suppress(np.linalg.LinAlgError):
+            factor = scipy.linalg.cho_factor(shifted, check_finite=False)
+            return scipy.linalg.cho_solve(factor, right, check_finite=False)
+    identity = xp.eye(matrix.shape[0], dtype=matrix.dtype, device=compat.device(matrix))
+    return xp.linalg.solve(matrix + alpha * identity, right)
+
+
+def resolution(gram: Array, size: float) -> float:
+    """What eigenvalues of a matrix that has none larger than `size` are computed to."""
+    return float(gram.shape[0] * compat.array_namespace(gram).finfo(gram.dtype).eps * size)
 
 
 def weighted_rows(

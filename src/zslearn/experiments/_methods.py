@@ -107,6 +107,8 @@ class Method:
         ]
 
 
+# Fits that several methods share: the spectrum of the features, and the ν-SVRs of EXEM.
+_SCATTER, _REGRESSORS = "scatter", "regressors"
 _LOSSES = {"SynC o-vs-o": "ovo", "SynC cs": "cs", "SynC struct": "struct"}
 
 
@@ -114,7 +116,12 @@ def _methods() -> Iterator[Method]:
     """Rows of the benchmark. Variants beside a method's usual form: see `_variants`."""
     yield Method("DAP", DAP, check=partial(_check_attributes, "DAP"))
     yield Method("IAP", IAP, check=partial(_check_attributes, "IAP"))
-    yield Method("HAT", partial(HAT, "cluster"), check=partial(_check_attributes, "HAT"))
+    yield Method(
+        "HAT",
+        partial(HAT, "cluster"),
+        check=partial(_check_attributes, "HAT"),
+        shares=(_SCATTER,),
+    )
     yield Method("CMT", CMT, shares=("networks",))
     yield Method("CMT*", CMTStar, shares=("networks",))
     yield Method("DeViSE", DeViSE)
@@ -123,13 +130,17 @@ def _methods() -> Iterator[Method]:
     yield Method("SJE", SJE)
     yield Method("LatEm", LatEm)
     yield Method("SSE", SSE)
-    yield Method("ESZSL", ESZSL, in_demo=True)
-    yield Method("SAE", SAE)
-    yield Method("SAE (feature to semantic)", partial(SAE, direction="feature_to_semantic"))
-    yield Method("GFZSL", GFZSL)
+    yield Method("ESZSL", ESZSL, in_demo=True, shares=(_SCATTER,))
+    yield Method("SAE", SAE, shares=(_SCATTER, "uncentred scatter"))
+    yield Method(
+        "SAE (feature to semantic)",
+        partial(SAE, direction="feature_to_semantic"),
+        shares=(_SCATTER, "uncentred scatter"),
+    )
+    yield Method("GFZSL", GFZSL, shares=(_SCATTER,))
     yield Method("BiDiLEL", BiDiLEL)
-    yield Method("CCA", CCA)
-    yield Method("COSTA", COSTA)
+    yield Method("CCA", CCA, shares=(_SCATTER,))
+    yield Method("COSTA", COSTA, shares=(_SCATTER,))
     for name, loss in _LOSSES.items():
         shares = () if loss == "struct" else (name,)
         yield Method(name, partial(_sync, loss), in_demo=loss == "ovo", shares=shares)
@@ -137,14 +148,18 @@ def _methods() -> Iterator[Method]:
     yield replace(_on_exemplars("ESZSL", ESZSL), in_demo=True)
     for name, loss in _LOSSES.items():
         yield _on_exemplars(name, partial(_sync, loss), *([] if loss == "struct" else [name]))
-    yield Method("EXEM (1NN)", _exem, in_demo=True)
-    yield Method("EXEM (1NNs)", partial(_exem, distance="standardized"))
-    yield Method("Gaussian EXEM", GaussianEXEM)
+    yield Method("EXEM (1NN)", _exem, in_demo=True, shares=(_SCATTER, _REGRESSORS))
+    yield Method(
+        "EXEM (1NNs)",
+        partial(_exem, distance="standardized"),
+        shares=(_SCATTER, _REGRESSORS),
+    )
+    yield Method("Gaussian EXEM", GaussianEXEM, shares=(_SCATTER,))
 
 
 def _on_exemplars(name: str, make: Callable[[], Any], *shares: str) -> Method:
     """EXEM under another method; the search for its regressors is the same for all."""
-    shared = ("regressors", *shares)
+    shared = (_SCATTER, _REGRESSORS, *shares)
     return Method(f"EXEM ({name})", partial(_exem_of, make), tune_on_exemplars, shares=shared)
 
 

@@ -13,6 +13,7 @@ from zslearn.metrics._curve import (
     best_harmonic_mean,
     generalized_accuracy,
     seen_unseen_curve,
+    seen_unseen_summary,
 )
 from zslearn.metrics._hierarchical import hierarchical_correct_set, hierarchical_precision_at_k
 from zslearn.metrics._plot import SeenUnseenCurveDisplay
@@ -43,4 +44,5 @@ __all__ = [
     "per_sample_accuracy",
     "reliability_curve",
     "seen_unseen_curve",
+    "seen_unseen_summary",
 ]

@@ -210,13 +210,52 @@ def best_harmonic_mean(
     >>> round(mean, 4), bias
     (0.6667, -4.0)
     """
-    acc_unseen, acc_seen, bias = _curve(
-        check_samples(y_true, scores, classes, seen_classes, missing)
-    )
-    # The first point has an unseen accuracy of 0, and no finite factor.
-    means = np.asarray(harmonic_mean(acc_seen[1:], acc_unseen[1:]))
-    best = int(np.argmax(means))
-    return float(means[best]), float(bias[1 + best])
+    return _best_point(*_curve(check_samples(y_true, scores, classes, seen_classes, missing)))
+
+
+def seen_unseen_summary(
+    y_true: ArrayLike,
+    scores: Any,
+    *,
+    classes: ArrayLike,
+    seen_classes: ArrayLike,
+    missing: Missing = "error",
+) -> tuple[float, float, float]:
+    """The area under the curve and the best harmonic mean on it, for the price of one of them.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        True labels: samples of seen and of unseen classes, at least one of each.
+    scores : array of shape (n_samples, n_classes)
+        Scores, larger is better; NumPy, torch or CuPy.
+    classes : array-like of shape (n_classes,)
+        Labels of the columns of `scores`.
+    seen_classes : array-like
+        The seen ones among `classes`; the others are the unseen ones.
+    missing : {"error", "ignore", "zero"}, default="error"
+        As for :func:`ausuc`.
+
+    Returns
+    -------
+    area : float
+        What :func:`ausuc` gives.
+    mean, bias : float
+        What :func:`best_harmonic_mean` gives, which on test data is a diagnostic only.
+
+    Examples
+    --------
+    >>> from zslearn.metrics import seen_unseen_summary
+    >>> y_true = ["cat", "cat", "owl", "owl"]
+    >>> scores = [[3.0, 1.0], [1.0, 0.0], [2.0, 1.0], [0.0, 4.0]]
+    >>> area, mean, bias = seen_unseen_summary(
+    ...     y_true, scores, classes=["cat", "owl"], seen_classes=["cat"]
+    ... )
+    >>> area, round(mean, 4), bias
+    (0.875, 0.6667, -4.0)
+    """
+    curve = _curve(check_samples(y_true, scores, classes, seen_classes, missing))
+    return area_under(*curve[:2]), *_best_point(*curve)
 
 
 def generalized_accuracy(
@@ -288,6 +327,16 @@ def generalized_accuracy(
         float(as_accuracy(samples.if_seen[~to_unseen].sum())),
         float(as_accuracy(samples.if_unseen[to_unseen].sum())),
     )
+
+
+def _best_point(
+    acc_unseen: NDArray[np.float64], acc_seen: NDArray[np.float64], bias: NDArray[np.float64]
+) -> tuple[float, float]:
+    """Largest harmonic mean on a seen–unseen accuracy curve, and the factor that gives it."""
+    # The first point has an unseen accuracy of 0, and no finite factor.
+    means = np.asarray(harmonic_mean(acc_seen[1:], acc_unseen[1:]))
+    best = int(np.argmax(means))
+    return float(means[best]), float(bias[1 + best])
 
 
 def area_under(acc_unseen: NDArray[np.float64], acc_seen: NDArray[np.float64]) -> float:

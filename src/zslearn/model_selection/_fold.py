@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zslearn.calibration import Fold, some_rows, spread
-from zslearn.metrics import ausuc, best_harmonic_mean
+from zslearn.metrics import seen_unseen_summary
 from zslearn.model_selection._checkpoint import Checkpoint
 from zslearn.pipeline import ZeroShotPipeline
 from zslearn.scoring import ClassScorer, EmbeddedRows, best_temperature
@@ -301,11 +301,11 @@ class Validation:
             "seen_classes": seen,
             "missing": "ignore",
         }
-        best, factor = best_harmonic_mean(**problem)
+        area, best, factor = seen_unseen_summary(**problem)
         found = {
-            "ausuc": float(ausuc(**problem)),
-            "harmonic_mean": float(best),
-            "bias": float(factor),
+            "ausuc": area,
+            "harmonic_mean": best,
+            "bias": factor,
             TIED: _tied(scores),
         }
         if with_temperature:

@@ -94,7 +94,8 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
     memory : path, optional
         A folder where fits are kept that several searches have in common, such as the softmax
         regressions of ConSE and the trainings of SynC "ovo" and "cs", whatever the classes'
-        signatures are, or the networks of CMT and CMT*.
+        signatures are, the networks of CMT and CMT*, the regressors of EXEM, or the scatter of the
+        features with its eigenvectors, which many methods begin with.
         They go by the content of all that they depend on, and two gigabytes at most are kept: those
         that were not used for longest make room. Whoever names the folder removes it.
     progress : bool, default=False

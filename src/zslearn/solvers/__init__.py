@@ -6,10 +6,12 @@ from zslearn.solvers._class_moments import (
     class_means,
     class_moments,
     class_squares,
+    class_sums,
     deviation_blocks,
     mean_square_distance,
 )
 from zslearn.solvers._class_sums import ClassSums, SummedRows, merge_deviations
+from zslearn.solvers._eigenbasis import eigenbasis
 from zslearn.solvers._logistic import (
     LogisticResult,
     logistic_path,
@@ -57,7 +59,9 @@ __all__ = [
     "class_means",
     "class_moments",
     "class_squares",
+    "class_sums",
     "deviation_blocks",
+    "eigenbasis",
     "hinge_of_all",
     "logistic_path",
     "loss_and_slope",

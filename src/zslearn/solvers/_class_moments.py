@@ -8,13 +8,13 @@ Deviations are taken around the means of the classes in a second pass, so that n
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn.solvers._class_sums import SummedRows
+from zslearn.solvers._class_sums import ClassSums, SummedRows
 from zslearn.utils import Array, Floats, block_budget, row_blocks, to_numpy
 
 # A distance from the mean that is a smaller share of the mean's length is rounding error.
@@ -251,6 +251,58 @@ def class_squares(
     for _, members, deviations in blocks:
         squares += members @ (deviations * deviations)
     return squares
+
+
+def class_sums(
+    X: Array,
+    y: NDArray[np.intp],
+    classes: NDArray[Any],
+    *,
+    sample_weight: Floats | None = None,
+) -> ClassSums:
+    """Counts, means and scatter of all classes, in two passes over blocks of rows.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Samples, of any library of the array API standard.
+    y : ndarray of shape (n_samples,)
+        Class positions, from 0 to n_classes - 1.
+    classes : ndarray of shape (n_classes,)
+        Labels, sorted.
+    sample_weight : ndarray of shape (n_samples,), optional
+        How much each sample counts, positive; by default 1.
+
+    Returns
+    -------
+    ClassSums
+        In float64 on the host.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn.solvers import class_sums
+    >>> X, y = np.array([[0.0, 1.0], [0.0, 3.0], [3.0, 2.0]]), np.array([0, 0, 1])
+    >>> class_sums(X, y, np.array(["a", "b"])).squares
+    array([[0., 2.],
+           [0., 0.]])
+    """
+    if isinstance(X, SummedRows):
+        return X.sums
+    xp, device = compat.array_namespace(X), compat.device(X)
+    n_features = X.shape[1]
+    means = class_means(X, y, len(classes), sample_weight=sample_weight)
+    squares = xp.zeros_like(means)
+    scatter = xp.zeros((n_features, n_features), dtype=xp.float64, device=device)
+    for rows, members, deviations in deviation_blocks(X, y, means):
+        if sample_weight is not None:
+            roots = xp.asarray(np.sqrt(sample_weight[rows]), device=device)
+            deviations = deviations * roots[:, None]
+        squares += members @ (deviations * deviations)
+        scatter += xp.matrix_transpose(deviations) @ deviations
+    sizes = np.bincount(y, weights=sample_weight, minlength=len(classes)).astype(np.float64)
+    counts = np.bincount(y, minlength=len(classes)).astype(np.int64)
+    return ClassSums(classes, counts, sizes, to_numpy(means), to_numpy(squares), to_numpy(scatter))
 
 
 def mean_square_distance(X: Array) -> float:

@@ -217,9 +217,7 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Statistics, projection, kernels and starts of the ν-SVR are shared; then exemplars."""
-        statistics = ClassStatistics.of_prepared(
-            training.rows, training.y, training.classes, factors=False, weights=training.weights
-        )
+        statistics = ClassStatistics.of_sums(training.sums)
         yield from cls._learn(training, statistics, variants)
 
     @classmethod

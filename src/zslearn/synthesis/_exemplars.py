@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from zslearn.base import Training, alike
+from zslearn.base import RowSpectrum, Training, alike
 from zslearn.signatures import Signatures, rbf_similarity
-from zslearn.solvers import class_squares, nu_svr_paths
+from zslearn.solvers import class_squares
+from zslearn.synthesis._kept_regressors import shared_nu_svr_paths
 from zslearn.synthesis._regressors import (
     ExemplarMLP,
     KernelNuSVR,
@@ -89,12 +90,16 @@ class Projection:
 
     @classmethod
     def of(
-        cls, statistics: ClassStatistics, n_components: int | None, like: Array = None
+        cls,
+        statistics: ClassStatistics,
+        n_components: int | None,
+        like: Array = None,
+        spectrum: RowSpectrum | None = None,
     ) -> Projection:
         """Learn from statistics of the samples; beside `like` where it lies on a device."""
         if n_components is None:
             return cls(np.zeros(statistics.n_features), None, statistics.means)
-        components, _ = statistics.principal_components(n_components, like=like)
+        components, _ = statistics.principal_components(n_components, like=like, spectrum=spectrum)
         mean = statistics.mean
         return cls(mean, components, (statistics.means - mean) @ components.T)
 
@@ -138,7 +143,10 @@ class ExemplarSpaces:
         numbers = [width for width in widths if width is not None]
         # The first components of a wider projection are the narrower one: the widest serves all.
         rows = getattr(training.rows, "source", None)
-        self._widest = Projection.of(statistics, max(numbers), rows) if numbers else None
+        self._widest = None
+        if numbers:
+            spectrum = training.spectrum(center=True) if training.keeps_sums else None
+            self._widest = Projection.of(statistics, max(numbers), rows, spectrum)
         self._whole = Projection.of(statistics, None)
         # Methods that are called with few arguments; the same object comes for the same width.
         self.projection = cache(self._projection)
@@ -307,7 +315,7 @@ def _path(
     if first.tol >= _DEVICE_TOLERANCE and n_problems >= _DEVICE_SETTINGS:
         targets = _beside(spaces.training.rows, targets)
     kernels = (rbf_similarity(signatures, gamma=group[0].gamma) for group in groups)
-    solved = nu_svr_paths(
+    solved = shared_nu_svr_paths(
         (_beside(targets, K) for K in kernels),
         targets,
         **settings,

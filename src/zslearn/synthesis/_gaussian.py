@@ -256,9 +256,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Statistics, whitening and eigenvectors of kernels are shared."""
-        statistics = ClassStatistics.of_prepared(
-            training.rows, training.y, training.classes, factors=False, weights=training.weights
-        )
+        statistics = ClassStatistics.of_sums(training.sums)
         yield from cls._learn(training, statistics, variants)
 
     @classmethod

@@ -7,23 +7,22 @@ of Chan, Golub and LeVeque, around the means of either, so that nothing cancels.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
-import array_api_compat as compat
 import numpy as np
 import pandas as pd
 import scipy.linalg
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
-from zslearn.base import weighted_samples
+from zslearn.base import RowSpectrum, weighted_samples
 from zslearn.scoring import PreparedRows
 from zslearn.signatures import label_array, label_kind
 from zslearn.solvers import (
     ClassSums,
     SummedRows,
-    class_means,
+    class_sums,
     deviation_blocks,
     merge_deviations,
 )
@@ -131,7 +130,7 @@ class ClassStatistics:
         factors: bool,
         weights: Floats | None = None,
     ) -> Self:
-        """Take the statistics of prepared features, in two passes over blocks of rows.
+        """Take the statistics of prepared features, in a few passes over blocks of rows.
 
         Parameters
         ----------
@@ -151,37 +150,14 @@ class ClassStatistics:
         ClassStatistics
             Of these classes.
         """
-        if isinstance(X, SummedRows):
-            return cls.of_sums(X.sums)
-        xp = compat.array_namespace(X)
-        means = class_means(X, codes, len(classes), sample_weight=weights)
-        squares = xp.zeros_like(means)
-        n_features = X.shape[1]
-        scatter = xp.zeros((n_features, n_features), dtype=xp.float64, device=compat.device(X))
-        kept: list[list[Floats]] = [[] for _ in classes]
-        for rows, members, deviations in deviation_blocks(X, codes, means):
-            if weights is not None:
-                roots = xp.asarray(np.sqrt(weights[rows]), device=compat.device(X))
-                deviations = deviations * roots[:, None]
-            squares = squares + members @ (deviations * deviations)
-            scatter = scatter + xp.matrix_transpose(deviations) @ deviations
-            if factors:
-                host, block_codes = to_numpy(deviations), codes[rows]
-                for code in np.unique(block_codes):
-                    kept[code].append(host[block_codes == code])
-        return cls(
-            classes,
-            np.bincount(codes, minlength=len(classes)).astype(np.int64),
-            to_numpy(means),
-            to_numpy(squares),
-            to_numpy(scatter),
-            tuple(_compact(np.concatenate(parts)) for parts in kept) if factors else None,
-            None if weights is None else _sums(codes, weights, len(classes)),
-        )
+        found = cls.of_sums(class_sums(X, codes, classes, sample_weight=weights))
+        if not factors or isinstance(X, SummedRows):
+            return found
+        return replace(found, factors=_factors(X, codes, found.means, weights))
 
     @classmethod
     def of_sums(cls, sums: ClassSums) -> Self:
-        """Take over the sums of samples that were read block by block.
+        """Take over the sums of samples.
 
         Parameters
         ----------
@@ -250,7 +226,7 @@ class ClassStatistics:
         return np.sqrt(squares / freedom[:, None])
 
     def principal_components(
-        self, n_components: int, *, like: Array = None
+        self, n_components: int, *, like: Array = None, spectrum: RowSpectrum | None = None
     ) -> tuple[Floats, Floats]:
         """Directions of the largest variance around the mean of all samples.
 
@@ -260,6 +236,8 @@ class ClassStatistics:
             How many; fewer are returned where the samples have a lower rank, but at least one.
         like : array, optional
             Where it lies on a device, they are computed there.
+        spectrum : RowSpectrum, optional
+            That of the centred samples, where it is known.
 
         Returns
         -------
@@ -269,7 +247,11 @@ class ClassStatistics:
             Variances along them (ddof=1).
         """
         n = min(n_components, self.n_features, max(self.n_samples - 1, 1))
-        values, components = largest_eigenpairs(self.total_scatter, n, like)
+        if spectrum is None:
+            values, components = largest_eigenpairs(self.total_scatter, n, like)
+        else:
+            values = spectrum.values[::-1][:n]
+            components = np.ascontiguousarray(spectrum.vectors[:, ::-1][:, :n].T)
         resolution = np.finfo(float).eps * max(self.n_samples, self.n_features)
         rank = max(1, int((values > resolution * values[0]).sum()))
         components = components[:rank]
@@ -376,9 +358,18 @@ def ideal_signatures(X: Any, y: Any, *, feature_norm: str | None = "l2") -> pd.D
     return pd.DataFrame(statistics.means, index=statistics.classes)
 
 
-def _sums(codes: NDArray[np.intp], weights: Floats, n_classes: int) -> Floats:
-    """Weight of the samples of each class."""
-    return np.bincount(codes, weights, minlength=n_classes).astype(np.float64)
+def _factors(
+    X: Array, codes: NDArray[np.intp], means: Floats, weights: Floats | None
+) -> tuple[Floats, ...]:
+    """For each class a factor of its scatter."""
+    kept: list[list[Floats]] = [[] for _ in means]
+    for rows, _, deviations in deviation_blocks(X, codes, means):
+        host, block_codes = to_numpy(deviations), codes[rows]
+        if weights is not None:
+            host = host * np.sqrt(weights[rows])[:, None]
+        for code in np.unique(block_codes):
+            kept[code].append(host[block_codes == code])
+    return tuple(_compact(np.concatenate(parts)) for parts in kept)
 
 
 def _compact(rows: Floats) -> Floats:

@@ -94,6 +94,4 @@ class Whitening:
     def training(self, training: Training) -> tuple[Training, ClassStatistics]:
         """What a method learns from when features are whitened, and its statistics."""
         whitened = replace(training, rows=self(training.X))
-        return whitened, ClassStatistics.of_prepared(
-            whitened.rows, training.y, training.classes, factors=False, weights=training.weights
-        )
+        return whitened, ClassStatistics.of_sums(whitened.sums)

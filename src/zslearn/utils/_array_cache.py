@@ -111,15 +111,24 @@ def _check_members(file: IO[bytes], size: int) -> None:
                     raise DamagedCacheError("it claims to hold more than it can")
 
 
-def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], *, durable: bool = True) -> None:
     """Write arrays and their checksum so that a reader meets a whole file or none.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    arrays : mapping of str to ndarray
+        By name.
+    durable : bool, default=True
+        Whether it waits until the file is on the disk.
 
     Raises
     ------
     OSError
         The folder cannot be made or written.
     """
-    with replacing(path) as temporary:
+    with replacing(path, durable=durable) as temporary:
         _remove_stale(path)
         np.savez(temporary, **arrays)  # type: ignore[arg-type]
         with zipfile.ZipFile(temporary, "a") as archive:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """Give a temporary name beside `path` to write to; it takes the place of `path` at the end.
 
     After an error the temporary file is removed and `path` is as it was. The temporary name keeps
@@ -21,6 +21,9 @@ def replacing(path: Path) -> Iterator[Path]:
     ----------
     path : Path
         What shall be written. Its folder is made.
+    durable : bool, default=True
+        Whether it waits until the file is on the disk, so that not even a machine that stops leaves
+        half a file. What proves to be whole when it is read, and can be made again, need not.
 
     Yields
     ------
@@ -33,10 +36,12 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = path.with_name(unique)
     try:
         yield temporary
-        with open(temporary, "r+b") as file:
-            os.fsync(file.fileno())
+        if durable:
+            with open(temporary, "r+b") as file:
+                os.fsync(file.fileno())
         os.replace(temporary, path)
-        _sync_folder(path.parent)
+        if durable:
+            _sync_folder(path.parent)
     except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)

@@ -41,7 +41,7 @@ def _add(digest: Any, part: Any) -> None:
     digest.update(f"<{type(part).__module__}.{type(part).__qualname__} ".encode())
     if isinstance(part, np.ndarray) and part.dtype.kind != "O":
         digest.update(f"{part.dtype.str} {part.shape} ".encode())
-        digest.update(np.ascontiguousarray(part).tobytes())
+        digest.update(_bytes(part))
     elif isinstance(part, np.ndarray):
         _add(digest, part.tolist())
     elif isinstance(part, pd.DataFrame):
@@ -74,6 +74,12 @@ def _add(digest: Any, part: Any) -> None:
     else:
         digest.update(repr(part).encode())
     digest.update(b">")
+
+
+def _bytes(array: np.ndarray[Any, Any]) -> Any:
+    """What an array holds, without a copy where that can be."""
+    flat = np.ascontiguousarray(array).reshape(-1)
+    return flat.view(np.uint8) if flat.dtype.itemsize else b""
 
 
 def _code(code: CodeType) -> list[Any]:

@@ -71,7 +71,7 @@ class KeptFits:
         # Nothing but time is lost where the disk is full.
         with contextlib.suppress(OSError):
             if self._make_room(sum(array.nbytes for array in arrays.values())):
-                write_arrays(path, arrays | {_SECONDS: took})
+                write_arrays(path, arrays | {_SECONDS: took}, durable=False)
         return arrays
 
     def _make_room(self, size: int) -> bool:
