@@ -153,7 +153,7 @@ def test_parts_blocks_and_threads_change_nothing(monkeypatch):
     np.testing.assert_array_equal(threaded.slope_in_w(w, V, G_again), slopes[0])
     np.testing.assert_array_equal(threaded.slope_in_v(w, V, G_again), slopes[1])
     monkeypatch.setattr(_sse_training, "_PARTS", 3)
-    monkeypatch.setattr(_sse_training, "_SUMMED_NARROWLY", 4)
+    monkeypatch.setattr(_sse_training, "_SUMMED_NARROWLY", 8)
     np.testing.assert_allclose(objective.slope_in_w(w, V, G), slopes[0], atol=1e-12)
     np.testing.assert_allclose(objective.slope_in_v(w, V, G), slopes[1], atol=1e-12)
 

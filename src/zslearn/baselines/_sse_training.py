@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn.baselines._sse_rows import DividedRows, SortedRows, by_four
+from zslearn.baselines._sse_rows import ROWS, DividedRows, SortedRows, by_four, on_lines
 from zslearn.solvers import class_means
 from zslearn.utils import Floats, row_blocks
 
@@ -123,8 +123,9 @@ class MarginObjective:
         if not w.any():
             return out
         dtype = self.rows.dtype
-        narrow_V, narrow_w = by_four(V.astype(dtype)), w.astype(dtype)
+        narrow_V, narrow_w = self._narrow(V), self._narrow(w[None, :])[0]
         E = np.empty((len(self.rows), len(narrow_V)), dtype=dtype)
+        mixing = self.patterns.T.astype(dtype)
 
         def part(rows: slice) -> None:
             for block in self._blocks(rows):
@@ -132,7 +133,13 @@ class MarginObjective:
 
         self._map(part)
         for rows in self._tables():
-            np.matmul(E[rows, : len(V)].astype(np.float64), self.patterns.T, out=out[rows])
+            out[rows] = E[rows, : len(V)] @ mixing
+        return out
+
+    def _narrow(self, V: Floats) -> NDArray[Any]:
+        """Vectors in the dtype of the rows and as wide as these, as many as a multiple of four."""
+        out = on_lines((-(-len(V) // 4) * 4, self.rows.shape[1]), self.rows.dtype)
+        out[: len(V), : V.shape[1]] = V
         return out
 
     def value_of(self, F: Floats, w: Floats, V: Floats) -> float:
@@ -143,12 +150,12 @@ class MarginObjective:
         return float(loss + 0.5 * self.alpha * (w @ w) + self.penalty_of(V))
 
     def slope_in_responses(self, F: Floats) -> NDArray[Any]:
-        """∂J/∂E where the scores are F, with zeros to make multiples of four."""
-        n_classes = F.shape[1]
-        G = np.zeros((len(self.rows), -(-n_classes // 4) * 4), dtype=self.rows.dtype)
-        weights = self.patterns / self._n_pairs
+        """∂J/∂E where the scores are F, with zeros where the kernels need more rows or classes."""
+        n_classes, dtype = F.shape[1], self.rows.dtype
+        G = np.zeros((len(self.rows), -(-n_classes // 4) * 4), dtype=dtype)
+        weights = (self.patterns / self._n_pairs).astype(dtype)
         for rows, _, slope in self._hinges(F, self._of_means(F)[1]):
-            G[rows, :n_classes] = slope @ weights
+            G[rows, :n_classes] = slope.astype(dtype) @ weights
         return G
 
     def _of_means(self, F: Floats) -> tuple[Floats, Floats]:
@@ -184,19 +191,20 @@ class MarginObjective:
         """∂J/∂w from the derivative in the responses."""
         from zslearn.baselines._sse_kernels import slope_in_w
 
-        return self._sum(slope_in_w, V, G, V.shape[1:]) + self.alpha * w
+        slope = self._sum(slope_in_w, V, G, self.rows.shape[1:])[: len(w)]
+        return slope + self.alpha * w
 
     def slope_in_v(self, w: Floats, V: Floats, G: NDArray[Any]) -> Floats:
         """∂J/∂V from the derivative in the responses."""
         from zslearn.baselines._sse_kernels import slope_in_v
 
-        padded = -(-len(V) // 4) * 4, V.shape[1]
-        slope = self._sum(slope_in_v, V, G, padded)[: len(V)]
+        padded = -(-len(V) // 4) * 4, self.rows.shape[1]
+        slope = self._sum(slope_in_v, V, G, padded)[: len(V), : V.shape[1]]
         return slope * w + self.reference_alpha / len(V) * V
 
     def _map(self, function: Callable[[slice], Any]) -> list[Any]:
         """Call for every part of the rows; the results come in the order of the parts."""
-        per_part = -(-len(self.rows) // (4 * _PARTS)) * 4
+        per_part = -(-len(self.rows) // (ROWS * _PARTS)) * ROWS
         parts = [slice(at, at + per_part) for at in range(0, len(self.rows), per_part)]
         if self.n_jobs == 1 or len(self.rows) < _SMALL:
             return [function(rows) for rows in parts]
@@ -213,12 +221,12 @@ class MarginObjective:
         self, kernel: Callable[..., None], V: Floats, G: NDArray[Any], shape: tuple[int, ...]
     ) -> Floats:
         """Add up what a kernel makes of the rows: blocks in their dtype, all in float64."""
-        narrow = by_four(V.astype(self.rows.dtype))
+        narrow = self._narrow(V)
 
         def part(rows: slice) -> Floats:
             total = np.zeros(shape)
             for block in self._blocks(rows):
-                out = np.zeros(shape, dtype=narrow.dtype)
+                out = on_lines((int(np.prod(shape[:-1])), shape[-1]), narrow.dtype).reshape(shape)
                 kernel(self.rows[block], narrow, G[block], out)
                 total += out
             return total
