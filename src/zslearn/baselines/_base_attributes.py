@@ -117,6 +117,10 @@ class AttributeClassifier(ZeroShotClassifier):
         """What several paths of these samples, or of those of some classes, can share."""
         return None
 
+    def _shared_by(self, shared: Any, rows: NDArray[np.intp]) -> Any:
+        """What of it the samples in some rows share."""
+        return shared
+
     def _log_odds(self, scores: Array, has: NDArray[np.bool_]) -> Array:
         """Log-odds of each attribute from the models' scores; here the scores themselves.
 
@@ -199,7 +203,8 @@ class AttributeClassifier(ZeroShotClassifier):
             held = np.flatnonzero(np.isin(training.y, fold))
             rows, cells = training.take(held), np.ix_(held, columns)
             known[cells] = True
-            models = self._path(rest, alphas, soften=False, shared=shared)
+            kept = np.flatnonzero(~np.isin(training.y, fold))
+            models = self._path(rest, alphas, soften=False, shared=self._shared_by(shared, kept))
             for table, model in zip(odds, models, strict=True):
                 scores = linear_scores(rows, model.coef, model.intercept)
                 table[cells] = to_numpy(self._log_odds(scores, rest.signatures)) + shift

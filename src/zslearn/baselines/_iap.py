@@ -30,8 +30,8 @@ from zslearn.base import Training
 from zslearn.baselines._base_attributes import AttributeClassifier
 from zslearn.baselines._seen_probabilities import seen_path
 from zslearn.baselines._seen_sigmoids import SeenLogOdds, sigmoid_path
-from zslearn.solvers import LogisticResult, softmax_spectrum
-from zslearn.utils import Array, move_like
+from zslearn.solvers import LogisticResult, softmax_spectrum, turned_rows
+from zslearn.utils import Array, move_like, take_rows
 
 
 class IAP(AttributeClassifier):
@@ -144,13 +144,30 @@ class IAP(AttributeClassifier):
             return sigmoid_path(training, alphas, tol=self.tol, random_state=self.random_state)
         # Of one penalty: the last fit, which is often the same for both settings.
         last = len(alphas) == 1
-        return seen_path(training, alphas, tol=self.tol, soften=soften, keep=last, spectrum=shared)
+        spectrum, turned = shared or (None, None)
+        return seen_path(
+            training,
+            alphas,
+            tol=self.tol,
+            soften=soften,
+            keep=last,
+            spectrum=spectrum,
+            turned=turned,
+        )
 
     def _shared(self, training: Training) -> Any:
-        """The eigenvectors in which softmax regressions are solved."""
+        """The eigenvectors in which softmax regressions are solved, and the rows in these."""
         if self.probabilities == "platt":
             return None
-        return softmax_spectrum(training.X_or_rows, training.y, training.n_seen)
+        spectrum = softmax_spectrum(training.X_or_rows, training.y, training.n_seen)
+        return spectrum, turned_rows(training.X_or_rows, spectrum)
+
+    def _shared_by(self, shared: Any, rows: NDArray[np.intp]) -> Any:
+        """The same eigenvectors, and some of the rows."""
+        if shared is None:
+            return None
+        spectrum, turned = shared
+        return spectrum, None if turned is None else take_rows(turned, rows)
 
     def _log_odds(self, scores: Array, has: NDArray[np.bool_]) -> Array:
         """Sum p(y|x) over the classes with the attribute and over the others, in logarithms."""

@@ -24,6 +24,7 @@ def seen_path(
     soften: bool = False,
     keep: bool = False,
     spectrum: tuple[Array, Array] | None = None,
+    turned: Array | None = None,
 ) -> list[LogisticResult]:
     """Fit a softmax regression of the seen classes for each penalty.
 
@@ -41,7 +42,7 @@ def seen_path(
     keep : bool, default=False
         Whether the path is one that other searches need, too, for
         :func:`~zslearn.utils.keeping_fits`. Signatures play no part in it.
-    spectrum : (values, vectors), optional
+    spectrum, turned : optional
         See :func:`~zslearn.solvers.softmax_path`.
 
     Returns
@@ -61,6 +62,7 @@ def seen_path(
             tol=tol,
             pseudo_counts=counts,
             spectrum=spectrum,
+            turned=turned,
         )
 
     if not (keep and keeps_fits(rows)):

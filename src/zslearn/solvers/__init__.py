@@ -15,6 +15,7 @@ from zslearn.solvers._logistic import (
     logistic_path,
     softmax_path,
     softmax_spectrum,
+    turned_rows,
 )
 from zslearn.solvers._multiclass_svm import (
     SVMResult,
@@ -82,4 +83,5 @@ __all__ = [
     "softmax_spectrum",
     "sum_block",
     "train_multiclass_svm",
+    "turned_rows",
 ]

@@ -20,6 +20,7 @@ in double precision. It is measured against the objective and against what train
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +38,8 @@ from zslearn.solvers._logistic_checks import (
     refuse_one_sided,
 )
 from zslearn.solvers._logistic_losses import BinaryLoss, SoftmaxLoss
-from zslearn.solvers._logistic_newton import Newton, Solution, side_by_side
+from zslearn.solvers._logistic_newton import Newton
+from zslearn.solvers._logistic_points import Solution, side_by_side
 from zslearn.solvers._logistic_rows import CentredRows
 from zslearn.solvers._logistic_streamed import StreamedBinary
 from zslearn.solvers._softmax_streamed import SoftLabels, StreamedSoftmax
@@ -59,6 +61,8 @@ _SCORE_BYTES = 1 << 27
 # host before it does without.
 _SOFTMAX_TABLES = 12
 _SOFTMAX_BYTES = 1 << 31
+# Rows in the vectors of a spectrum are held for several regressions where they take no more.
+_TURNED_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -186,6 +190,7 @@ def softmax_path(
     sample_weight: Any = None,
     pseudo_counts: float = 0.0,
     spectrum: tuple[Array, Array] | None = None,
+    turned: Array | None = None,
 ) -> list[LogisticResult]:
     """Fit multinomial logistic regressions for several penalties.
 
@@ -214,6 +219,9 @@ def softmax_path(
     spectrum : (values, vectors), optional
         What :func:`softmax_spectrum` gave for these rows, or for rows like these, such as those of
         more classes; it serves as preconditioner. By default it is computed.
+    turned : array of shape (n_samples, n_features), optional
+        What :func:`turned_rows` gave for these rows and this `spectrum`, or those of its rows that
+        belong to these. By default they are computed.
 
     Returns
     -------
@@ -273,8 +281,8 @@ def softmax_path(
     targets = soft.table() if shares is None else shares
     loss = SoftmaxLoss(rows.asarray(targets), rows.asarray(weights))
     # The smaller space of few rows is their own.
-    known = spectrum if rows.basis is None else None
-    newton = Newton(CentredRows(rows, known), tol, max_iter)
+    known = (spectrum, turned) if rows.basis is None else (None, None)
+    newton = Newton(CentredRows(rows, *known), tol, max_iter)
     solutions = _in_order(partial(newton.path, loss), alphas)
     return _with_warning([_result(newton, solution) for solution in solutions])
 
@@ -301,6 +309,31 @@ def softmax_spectrum(X: Any, y: Any, n_classes: int | None = None) -> tuple[Arra
     if rows.basis is not None or _too_large(rows):
         return None
     return CentredRows(rows).spectrum
+
+
+def turned_rows(X: Any, spectrum: tuple[Array, Array] | None) -> Array | None:
+    """Rows in the vectors of a spectrum, which regressions of them, or of some of them, can share.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Rows; see :func:`softmax_path`.
+    spectrum : (values, vectors) or None
+        What :func:`softmax_spectrum` gave.
+
+    Returns
+    -------
+    array of shape (n_samples, n_features) or None
+        In single precision, less their mean; None where there is no spectrum, or where regressions
+        would make no use of them or so many rows had better not be held.
+    """
+    if spectrum is None:
+        return None
+    # Labels play no part in it.
+    rows = TrainingRows(X, np.zeros(X.shape[0], dtype=np.intp), 2)
+    if rows.lazy or rows.basis is not None or 4 * math.prod(rows.shape) > _TURNED_BYTES:
+        return None
+    return CentredRows(rows, spectrum).single
 
 
 def _too_large(rows: TrainingRows) -> bool:
