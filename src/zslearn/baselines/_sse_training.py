@@ -33,7 +33,7 @@ from zslearn.utils import Floats, row_blocks
 # Rows are worked on in so many parts.
 _PARTS = 8
 # Rows that are added up in float32: with more of them the sum would lose digits.
-_SUMMED_NARROWLY = 512
+_SUMMED_NARROWLY = 1024
 # Fewer rows are not worth a thread.
 _SMALL = 1024
 # Quasi-Newton steps in w before the first step in V and after each, and how many are remembered.
@@ -115,14 +115,13 @@ class MarginObjective:
         F = self.scores(w, V)
         return self.value_of(F, w, V), self.slope_in_responses(F)
 
-    def scores(self, w: Floats, V: Floats) -> Floats:
-        """F; it is linear in w."""
+    def scores(self, w: Floats, V: Floats) -> NDArray[Any]:
+        """F, in the dtype of the rows; it is linear in w."""
         from zslearn.baselines._sse_kernels import responses
 
-        out = np.zeros((len(self.y), len(V)))
-        if not w.any():
-            return out
         dtype = self.rows.dtype
+        if not w.any():
+            return np.zeros((len(self.y), len(V)), dtype=dtype)
         narrow_V, narrow_w = self._narrow(V), self._narrow(w[None, :])[0]
         E = np.empty((len(self.rows), len(narrow_V)), dtype=dtype)
         mixing = self.patterns.T.astype(dtype)
@@ -132,9 +131,7 @@ class MarginObjective:
                 responses(self.rows[block], narrow_V, narrow_w, E[block])
 
         self._map(part)
-        for rows in self._tables():
-            out[rows] = E[rows, : len(V)] @ mixing
-        return out
+        return E[: len(self.y), : len(V)] @ mixing
 
     def _narrow(self, V: Floats) -> NDArray[Any]:
         """Vectors in the dtype of the rows and as wide as these, as many as a multiple of four."""
@@ -155,15 +152,17 @@ class MarginObjective:
         G = np.zeros((len(self.rows), -(-n_classes // 4) * 4), dtype=dtype)
         weights = (self.patterns / self._n_pairs).astype(dtype)
         for rows, _, slope in self._hinges(F, self._of_means(F)[1]):
-            G[rows, :n_classes] = slope.astype(dtype) @ weights
+            np.matmul(slope, weights, out=G[rows, :n_classes])
         return G
 
     def _of_means(self, F: Floats) -> tuple[Floats, Floats]:
         """The hinges of the mean scores of each class, and their slopes."""
-        means = np.add.reduceat(F, self.starts, axis=0) / self.counts[:, None]
+        means = np.add.reduceat(F, self.starts, axis=0, dtype=np.float64) / self.counts[:, None]
         return _hinge(means, self.margins, np.arange(F.shape[1]))
 
-    def _hinges(self, F: Floats, of_means: Floats) -> Iterator[tuple[slice, float, Floats]]:
+    def _hinges(
+        self, F: NDArray[Any], of_means: Floats
+    ) -> Iterator[tuple[slice, float, NDArray[Any]]]:
         """The hinges of samples and their slope in the scores, some samples at a time."""
         from zslearn.baselines._sse_kernels import hinges
 
