@@ -19,6 +19,7 @@ are divided by their sum, which the odds of an attribute do not depend on.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import array_api_compat as compat
@@ -137,7 +138,13 @@ class IAP(AttributeClassifier):
         self.probabilities = probabilities
 
     def _path(
-        self, training: Training, alphas: Sequence[float], *, soften: bool, shared: Any = None
+        self,
+        training: Training,
+        alphas: Sequence[float],
+        *,
+        soften: bool,
+        shared: Any = None,
+        guides: Any = None,
     ) -> Sequence[LogisticResult | SeenLogOdds]:
         """One softmax regression of the seen classes, or one machine for each."""
         if self.probabilities == "platt":
@@ -153,6 +160,7 @@ class IAP(AttributeClassifier):
             keep=last,
             spectrum=spectrum,
             turned=turned,
+            guides=guides,
         )
 
     def _shared(self, training: Training) -> Any:
@@ -168,6 +176,23 @@ class IAP(AttributeClassifier):
             return None
         spectrum, turned = shared
         return spectrum, None if turned is None else take_rows(turned, rows)
+
+    def _guides(
+        self, results: Sequence[Any], classes: NDArray[np.intp] | None = None
+    ) -> Sequence[LogisticResult] | None:
+        """Regressions of the seen classes without some."""
+        if self.probabilities == "platt":
+            return None
+        if classes is None:
+            return results
+        return [
+            replace(
+                result,
+                coef=take_rows(result.coef, classes),
+                intercept=take_rows(result.intercept, classes),
+            )
+            for result in results
+        ]
 
     def _log_odds(self, scores: Array, has: NDArray[np.bool_]) -> Array:
         """Sum p(y|x) over the classes with the attribute and over the others, in logarithms."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import array_api_compat as compat
 import numpy as np
@@ -10,9 +11,10 @@ from numpy.typing import NDArray
 
 from zslearn.solvers._gain import Goal
 from zslearn.solvers._logistic_directions import MAX_CG, NewtonEquation
-from zslearn.solvers._logistic_losses import Loss, nonzero
+from zslearn.solvers._logistic_losses import Loss, SoftmaxLoss, nonzero
 from zslearn.solvers._logistic_points import Point, Solution, joined, solution_at
 from zslearn.solvers._logistic_rows import CentredRows
+from zslearn.solvers._logistic_starts import best_on_plane
 from zslearn.utils import Array, to_numpy
 
 __all__ = [
@@ -71,31 +73,59 @@ class Newton:
         """Mean of the rows, as a row."""
         return self.centred.mean
 
-    def path(self, loss: Loss, alphas: Sequence[float]) -> list[Solution]:
+    def path(
+        self,
+        loss: Loss,
+        alphas: Sequence[float],
+        guides: Sequence[tuple[Array, Array]] | None = None,
+    ) -> list[Solution]:
         """Solutions for penalties that fall.
 
-        Each starts from the one before, at the best point on the line through the last two.
+        Each starts from the one before, at the best point on the line from that before, or, where
+        all columns are one problem, on the plane through the last three; or on that along which the
+        coefficients and intercepts of a guide go.
         """
         xp, rows = self.xp, self.rows
         coef = rows.asarray(xp.zeros((loss.n_columns, rows.shape[1])))
         scores = rows.asarray(xp.zeros((rows.shape[0], 1))) + loss.start()
         last = [(coef, loss.start(), scores)]
         solutions: list[Solution] = []
-        for alpha in alphas:
-            start = self._ahead(loss, alpha, *last) if len(solutions) > 1 else last[-1]
+        for i, alpha in enumerate(alphas):
+            steps = [_from_to(*pair) for pair in pairwise(last)]
+            if guides is not None and i > 0:
+                steps = [*steps[-1:], self._guided(*guides[i - 1 : i + 1])]
+            start = self._ahead(loss, alpha, last[-1], steps) if steps else last[-1]
+            # Until the next penalty the last two places are enough.
+            del steps
             point, n_iter = self._solve(loss, alpha, self._rough(loss, alpha, *start))
-            last = [last[-1], (point.coef, point.intercept, point.scores)]
+            kept = 1 if loss.separate or guides is not None else 2
+            last = [*last[-kept:], (point.coef, point.intercept, point.scores)]
             solutions.append(solution_at(point, alpha, n_iter))
         return solutions
+
+    def _guided(self, before: tuple[Array, Array], after: tuple[Array, Array]) -> _Place:
+        """Where a guide goes from one penalty to the next, and what this does to the scores."""
+        xp, Z = self.xp, self.centred.single
+        coef, shift = (
+            self.rows.asarray(x) - self.rows.asarray(y) for x, y in zip(after, before, strict=True)
+        )
+        coef = coef - xp.mean(coef, axis=0, keepdims=True)
+        vectors = xp.astype(self.centred.spectrum[1], Z.dtype)
+        step = xp.astype(self.rows.rotated(coef), Z.dtype) @ vectors
+        shift = shift[None, :] + self.mean @ xp.matrix_transpose(self.rows.rotated(coef))
+        moved = xp.astype(Z @ xp.matrix_transpose(step), xp.float64) + shift
+        return xp.astype(step, xp.float64), shift, moved
 
     def _unturned(self, coef: Array) -> Array:
         """Coefficients in the coordinates of the rows."""
         return coef @ self.xp.matrix_transpose(self.centred.spectrum[1])
 
-    def _ahead(self, loss: Loss, alpha: float, before: _Place, place: _Place) -> _Place:
-        """The best place beyond one, on the line from another; the same where this is no better."""
+    def _ahead(self, loss: Loss, alpha: float, place: _Place, steps: Sequence[_Place]) -> _Place:
+        """The best place along some steps; the same where this is no better."""
+        if isinstance(loss, SoftmaxLoss):
+            return best_on_plane(loss, alpha, place, steps)
         coef, _, scores = place
-        step, shift, moved = (x - y for x, y in zip(place, before, strict=True))
+        step, shift, moved = steps[-1]
         length = self._length(loss, alpha, coef, scores, step, moved)
         found = coef + length.T * step, place[1] + length * shift, scores + length * moved
 
@@ -304,6 +334,11 @@ class Newton:
             length = length - change
             length = xp.where((length >= low) & (length <= high), length, middle)
         return length
+
+
+def _from_to(before: _Place, after: _Place) -> _Place:
+    coef, intercept, scores = (y - x for x, y in zip(before, after, strict=True))
+    return coef, intercept, scores
 
 
 def _descended(
