@@ -29,10 +29,15 @@ def divided_rows(
 
 
 @jit("the kernels of SSE", fast=True)
-def responses(X: NDArray[Any], V: NDArray[Any], w: NDArray[Any], out: NDArray[Any]) -> None:
-    """⟨w, min(x_n, v_c)⟩ for all rows and classes, both of them multiples of four in number."""
+def responses(
+    X: NDArray[Any], V: NDArray[Any], w: NDArray[Any], out: NDArray[Any], first: int, step: int
+) -> None:
+    """⟨w, min(x_n, v_c)⟩ for all classes and for rows, both of them multiples of four in number.
+
+    The rows are the four from `first` on, and so on in steps.
+    """
     zero = w[0] - w[0]
-    for n in range(0, len(X), 4):
+    for n in range(first, len(X), step):
         x0, x1, x2, x3 = X[n], X[n + 1], X[n + 2], X[n + 3]
         for c in range(0, len(V), 4):
             v0, v1, v2, v3 = V[c], V[c + 1], V[c + 2], V[c + 3]

@@ -13,7 +13,7 @@ from zslearn.utils import Floats, block_budget, row_blocks, take_rows
 _HELD_BLOCKS = 2
 # The kernels take so many rows at a time; a line of the cache has so many bytes. What begins at one
 # and fills whole ones is read in half the time.
-ROWS = 8
+ROWS = 16
 _LINE = 64
 
 
