@@ -15,7 +15,8 @@ classes, where a model of the Hessian is diagonal and serves as preconditioner; 
 each product with the rows. F is :math:`\alpha`-strongly convex, so that
 :math:`F - \min F \le \|\nabla F\|^2 / 2\alpha`: this gap is the certificate, always from the rows
 in double precision. It is measured against the objective and against what training gains; see
-`_gain`.
+`_gain`. Under a smaller penalty a solution starts on the line or plane through those before, which
+takes tables of scores and no product with the rows.
 """
 
 from __future__ import annotations
