@@ -32,8 +32,8 @@ from zslearn.utils import Floats, row_blocks
 _PARTS = 8
 # Rows that are added up in float32: with more of them the sum would lose digits.
 _SUMMED_NARROWLY = 1024
-# Where the hinges of some samples are so much higher, those of all are higher; how many samples that
-# takes, and how many of each class on average.
+# Where the hinges of some samples are so much higher, those of all are higher; how many samples
+# that takes, and how many of each class on average.
 _FAR = 0.03
 _ENOUGH = 1024
 _OF_EACH = 6

@@ -92,8 +92,9 @@ class Newton:
         solutions: list[Solution] = []
         for i, alpha in enumerate(alphas):
             steps = [_from_to(*pair) for pair in pairwise(last)]
-            if guides is not None and i > 0:
-                steps = [*steps[-1:], self._guided(*guides[i - 1 : i + 1])]
+            if guides is not None:
+                before = guides[i - 1] if i > 0 else None
+                steps = [*steps[-1:], self._guided(loss, before, guides[i])]
             start = self._ahead(loss, alpha, last[-1], steps) if steps else last[-1]
             # Until the next penalty the last two places are enough.
             del steps
@@ -103,16 +104,23 @@ class Newton:
             solutions.append(solution_at(point, alpha, n_iter))
         return solutions
 
-    def _guided(self, before: tuple[Array, Array], after: tuple[Array, Array]) -> _Place:
-        """Where a guide goes from one penalty to the next, and what this does to the scores."""
+    def _guided(
+        self, loss: Loss, before: tuple[Array, Array] | None, after: tuple[Array, Array]
+    ) -> _Place:
+        """Where a guide goes from one penalty to the next, and what this does to the scores.
+
+        Before the first penalty there are the best intercepts alone.
+        """
         xp, Z = self.xp, self.centred.single
-        coef, shift = (
-            self.rows.asarray(x) - self.rows.asarray(y) for x, y in zip(after, before, strict=True)
-        )
-        coef = coef - xp.mean(coef, axis=0, keepdims=True)
-        vectors = xp.astype(self.centred.spectrum[1], Z.dtype)
-        step = xp.astype(self.rows.rotated(coef), Z.dtype) @ vectors
-        shift = shift[None, :] + self.mean @ xp.matrix_transpose(self.rows.rotated(coef))
+        coef, intercept = (self.rows.asarray(x) for x in after)
+        if before is not None:
+            coef = coef - self.rows.asarray(before[0])
+            intercept = intercept - self.rows.asarray(before[1])
+        coef = self.rows.rotated(coef - xp.mean(coef, axis=0, keepdims=True))
+        step = xp.astype(coef, Z.dtype) @ xp.astype(self.centred.spectrum[1], Z.dtype)
+        # Intercepts of rows that are centred.
+        shift = intercept[None, :] + self.mean @ xp.matrix_transpose(coef)
+        shift = shift if before is not None else shift - loss.start()
         moved = xp.astype(Z @ xp.matrix_transpose(step), xp.float64) + shift
         return xp.astype(step, xp.float64), shift, moved
 
