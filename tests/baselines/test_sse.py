@@ -416,3 +416,16 @@ def test_recovers_mixtures():
     model = _fit(search, data)
     accuracy = model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
     assert accuracy >= 0.9 * best
+
+
+def test_rows_below_are_no_samples(monkeypatch):
+    """Blocks of zeros alone, which fill the last step of the kernels, count for nothing."""
+    X = np.random.default_rng(0).random((17, 3)) + 1.0
+    monkeypatch.setattr("zslearn.baselines._sse_rows.row_blocks", _blocks_of_four)
+    low, high = MarginObjective(X, np.arange(17) % 4).rows.extent()
+    np.testing.assert_array_equal(low, X.min(axis=0))
+    np.testing.assert_array_equal(high, X.max(axis=0))
+
+
+def _blocks_of_four(n_rows, *_):
+    return [slice(at, min(at + 4, n_rows)) for at in range(0, n_rows, 4)]

@@ -149,8 +149,9 @@ class SortedRows:
         width = self.X.shape[1]
         low, high = np.full(width, np.inf), np.full(width, -np.inf)
         for rows in self._blocks():
-            block = self[rows][: len(self.order) - rows.start, :width]
-            low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
+            block = self[rows][: max(0, len(self.order) - rows.start), :width]
+            low = np.minimum(low, block.min(axis=0, initial=np.inf))
+            high = np.maximum(high, block.max(axis=0, initial=-np.inf))
         return low, high
 
     def _blocks(self) -> list[slice]:
