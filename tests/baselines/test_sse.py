@@ -9,8 +9,9 @@ from scipy.optimize import approx_fprime, minimize
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 
-from zslearn.baselines import SSE, _sse_training
-from zslearn.baselines._sse_training import MarginObjective, alternate, intersection_responses
+from zslearn.baselines import SSE, _sse_descent, _sse_training
+from zslearn.baselines._sse_descent import alternate
+from zslearn.baselines._sse_training import MarginObjective, intersection_responses
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.signatures import normalize_signatures
@@ -121,12 +122,12 @@ def test_trials_along_w_take_one_pass_and_no_slope_is_computed_in_vain(problem, 
 
         monkeypatch.setattr(MarginObjective, name, count)
     searches, steps = [], []
-    search, step = _sse_training._search_along, _sse_training._step_in_v
+    search, step = _sse_descent._search_along, _sse_descent._step_in_v
     monkeypatch.setattr(
-        _sse_training, "_search_along", lambda *a, **k: searches.append(a) or search(*a, **k)
+        _sse_descent, "_search_along", lambda *a, **k: searches.append(a) or search(*a, **k)
     )
     monkeypatch.setattr(
-        _sse_training, "_step_in_v", lambda *args: steps.append(before()) or step(*args)
+        _sse_descent, "_step_in_v", lambda *args: steps.append(before()) or step(*args)
     )
 
     def before():
@@ -142,6 +143,59 @@ def test_trials_along_w_take_one_pass_and_no_slope_is_computed_in_vain(problem, 
     assert calls["slope_in_w"] == 4 + 7 + 3 * 1
 
 
+def _clustered(n_classes, n_each, n_features=24):
+    """An objective of classes that differ, and where its descent begins."""
+    rng = np.random.default_rng(1)
+    y = np.repeat(np.arange(n_classes), n_each)
+    centers = rng.random((n_classes, n_features))
+    X = (centers[y] + 0.3 * rng.random((len(y), n_features))).astype(np.float32)
+    objective = MarginObjective(X, y)
+    patterns = project_to_simplex(4 * np.eye(n_classes) + rng.random((n_classes, n_classes)))
+    objective.describe(patterns, cdist(centers, centers, "sqeuclidean"), 1e-5)
+    return objective, next(alternate(objective, 1e-3))
+
+
+def test_some_samples_tell_that_a_step_is_far_too_long():
+    objective, state = _clustered(n_classes=10, n_each=420)
+    F = objective.scores(state.w, state.V)
+    near = state.V + 1e-4
+    np.testing.assert_array_equal(
+        objective.promising_scores(state.w, near, F), objective.scores(state.w, near)
+    )
+    far = np.random.default_rng(0).permutation(state.V)
+    assert objective.value(state.w, far)[0] > 2 * state.value
+    assert objective.promising_scores(state.w, far, F) is None
+
+
+@pytest.mark.parametrize(("n_classes", "n_each"), [(5, 40), (256, 16)])
+def test_with_few_samples_all_are_asked(n_classes, n_each):
+    objective, state = _clustered(n_classes, n_each)
+    F = objective.scores(state.w, state.V)
+    far = np.random.default_rng(0).permutation(state.V)
+    np.testing.assert_array_equal(
+        objective.promising_scores(state.w, far, F), objective.scores(state.w, far)
+    )
+
+
+def test_steps_that_are_not_tried_on_all_samples_would_not_have_been_taken(monkeypatch):
+    def values():
+        objective, _ = _clustered(n_classes=10, n_each=420)
+        states = alternate(objective, 1e-3)
+        return [next(states).value for _ in range(8)]
+
+    asked, loss_of_few = [], MarginObjective._loss_of_few
+    monkeypatch.setattr(
+        MarginObjective, "_loss_of_few", lambda *args: asked.append(1) or loss_of_few(*args)
+    )
+    found = values()
+    assert asked
+    monkeypatch.setattr(_sse_training, "_OF_EACH", np.inf)
+    asked.clear()
+    expected = values()
+    assert not asked
+    assert found == expected
+
+
 def test_parts_blocks_and_threads_change_nothing(monkeypatch):
     objective, *_, w, V = _objective(n_samples=50)
     value, G = objective.value(w, V)
@@ -153,13 +207,13 @@ def test_parts_blocks_and_threads_change_nothing(monkeypatch):
     np.testing.assert_array_equal(threaded.slope_in_w(w, V, G_again), slopes[0])
     np.testing.assert_array_equal(threaded.slope_in_v(w, V, G_again), slopes[1])
     monkeypatch.setattr(_sse_training, "_PARTS", 3)
-    monkeypatch.setattr(_sse_training, "_SUMMED_NARROWLY", 4)
+    monkeypatch.setattr(_sse_training, "_SUMMED_NARROWLY", 16)
     np.testing.assert_allclose(objective.slope_in_w(w, V, G), slopes[0], atol=1e-12)
     np.testing.assert_allclose(objective.slope_in_v(w, V, G), slopes[1], atol=1e-12)
 
 
 def test_the_descent_in_w_reaches_the_minimum(monkeypatch):
-    monkeypatch.setattr(_sse_training, "_FIRST_STEPS", 500)
+    monkeypatch.setattr(_sse_descent, "_FIRST_STEPS", 500)
     objective, *_ = _objective()
     state = next(alternate(objective, 1e-9))
     np.testing.assert_array_equal(state.V, objective.means)
@@ -362,3 +416,16 @@ def test_recovers_mixtures():
     model = _fit(search, data)
     accuracy = model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
     assert accuracy >= 0.9 * best
+
+
+def test_rows_below_are_no_samples(monkeypatch):
+    """Blocks of zeros alone, which fill the last step of the kernels, count for nothing."""
+    X = np.random.default_rng(0).random((17, 3)) + 1.0
+    monkeypatch.setattr("zslearn.baselines._sse_rows.row_blocks", _blocks_of_four)
+    low, high = MarginObjective(X, np.arange(17) % 4).rows.extent()
+    np.testing.assert_array_equal(low, X.min(axis=0))
+    np.testing.assert_array_equal(high, X.max(axis=0))
+
+
+def _blocks_of_four(n_rows, *_):
+    return [slice(at, min(at + 4, n_rows)) for at in range(0, n_rows, 4)]

@@ -60,7 +60,7 @@ def test_softmax_without_tables(library, pseudo_counts, weighted, monkeypatch):
     options = {"alphas": [1e-4, 1e-2, 1.0], "tol": 1e-9, "sample_weight": weight}
     options["pseudo_counts"] = pseudo_counts
     whole = softmax_path(X, y, **options)
-    monkeypatch.setattr("zslearn.solvers._logistic._SOFTMAX_BYTES", 0)
+    monkeypatch.setattr("zslearn.solvers._softmax_sharing._SOFTMAX_BYTES", 0)
     monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 20_000)
     streamed = softmax_path(xp.asarray(X), y, **options)
     for a, b in zip(whole, streamed, strict=True):
@@ -99,7 +99,7 @@ def test_memory_of_many_rows_by_classes(monkeypatch):
     n_samples, n_classes = 20_000, 300
     X, y = _samples(n_samples, 8, n_classes)
     X = X.astype(np.float32)
-    monkeypatch.setattr("zslearn.solvers._logistic._SOFTMAX_BYTES", 0)
+    monkeypatch.setattr("zslearn.solvers._softmax_sharing._SOFTMAX_BYTES", 0)
     monkeypatch.setattr("zslearn.solvers._svm_squared_hinge._TABLE_BYTES", 1 << 23)
     monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 1 << 22)
     for train in (

@@ -105,16 +105,31 @@ class AttributeClassifier(ZeroShotClassifier):
 
     @abstractmethod
     def _path(
-        self, training: Training, alphas: Sequence[float], *, soften: bool, shared: Any = None
+        self,
+        training: Training,
+        alphas: Sequence[float],
+        *,
+        soften: bool,
+        shared: Any = None,
+        guides: Any = None,
     ) -> Sequence[LogisticResult | SeenLogOdds]:
         """Train linear models for several penalties.
 
         The signatures of `training` are boolean: which attributes each class has. `soften` asks for
-        targets that lie within (0, 1). `shared` is what `_shared` gave for all of the samples.
+        targets that lie within (0, 1). `shared` is what `_shared` gave for all of the samples,
+        and `guides` what `_guides` gave for models like these.
         """
 
     def _shared(self, training: Training) -> Any:
         """What several paths of these samples, or of those of some classes, can share."""
+        return None
+
+    def _shared_by(self, shared: Any, rows: NDArray[np.intp]) -> Any:
+        """What of it the samples in some rows share."""
+        return shared
+
+    def _guides(self, results: Sequence[Any], classes: NDArray[np.intp] | None = None) -> Any:
+        """What other models under the same penalties say of those of some classes, or of all."""
         return None
 
     def _log_odds(self, scores: Array, has: NDArray[np.bool_]) -> Array:
@@ -134,11 +149,14 @@ class AttributeClassifier(ZeroShotClassifier):
         groups = alike(variants, *cls._one_path)
         several = len(groups) > 1 or variants[0].calibration == "classes"
         shared = variants[0]._shared(training) if several else None
+        known: tuple[list[float], Any] = ([], None)
         for group in groups:
             first, alphas = group[0], [variant.alpha for variant in group]
             soften = first.calibration == "targets"
-            results = first._path(training, alphas, soften=soften, shared=shared)
-            sigmoids = first._sigmoids(training, alphas, shared)
+            guides = first._guides(known[1]) if known[0] == alphas else None
+            results = first._path(training, alphas, soften=soften, shared=shared, guides=guides)
+            known = alphas, results
+            sigmoids = first._sigmoids(training, alphas, shared, results)
             for variant, result, sigmoid in zip(group, results, sigmoids, strict=True):
                 variant.coef_, variant.intercept_ = result.coef, result.intercept
                 variant.slope_, variant.offset_ = sigmoid
@@ -175,7 +193,7 @@ class AttributeClassifier(ZeroShotClassifier):
         return np.concatenate(views, axis=1) > self.thresholds_
 
     def _sigmoids(
-        self, training: Training, alphas: Sequence[float], shared: Any
+        self, training: Training, alphas: Sequence[float], shared: Any, results: Sequence[Any]
     ) -> list[tuple[Floats, Floats]]:
         """Slopes and offsets for each penalty, from the log-odds of classes that were held out."""
         n_seen, n_attributes = training.signatures.shape
@@ -186,7 +204,8 @@ class AttributeClassifier(ZeroShotClassifier):
         odds = [np.zeros(has.shape, dtype=np.float32) for _ in alphas]
         order = check_random_state(self.random_state).permutation(n_seen)
         for fold in class_folds(order, min(_FOLDS, n_seen)):
-            rest = training.only(np.setdiff1d(order, fold))
+            others = np.setdiff1d(order, fold)
+            rest = training.only(others)
             # What does not vary among the other classes cannot be learned from them.
             columns = _varying(rest.signatures)
             if not len(columns):
@@ -199,7 +218,14 @@ class AttributeClassifier(ZeroShotClassifier):
             held = np.flatnonzero(np.isin(training.y, fold))
             rows, cells = training.take(held), np.ix_(held, columns)
             known[cells] = True
-            models = self._path(rest, alphas, soften=False, shared=shared)
+            kept = np.flatnonzero(~np.isin(training.y, fold))
+            models = self._path(
+                rest,
+                alphas,
+                soften=False,
+                shared=self._shared_by(shared, kept),
+                guides=self._guides(results, others),
+            )
             for table, model in zip(odds, models, strict=True):
                 scores = linear_scores(rows, model.coef, model.intercept)
                 table[cells] = to_numpy(self._log_odds(scores, rest.signatures)) + shift

@@ -96,7 +96,13 @@ class DAP(AttributeClassifier):
     }
 
     def _path(
-        self, training: Training, alphas: Sequence[float], *, soften: bool, shared: Any = None
+        self,
+        training: Training,
+        alphas: Sequence[float],
+        *,
+        soften: bool,
+        shared: Any = None,
+        guides: Any = None,
     ) -> list[LogisticResult]:
         """One regression per attribute; `soften` asks for Platt's targets."""
         has = training.signatures

@@ -19,6 +19,7 @@ are divided by their sum, which the odds of an attribute do not depend on.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import array_api_compat as compat
@@ -30,8 +31,8 @@ from zslearn.base import Training
 from zslearn.baselines._base_attributes import AttributeClassifier
 from zslearn.baselines._seen_probabilities import seen_path
 from zslearn.baselines._seen_sigmoids import SeenLogOdds, sigmoid_path
-from zslearn.solvers import LogisticResult, softmax_spectrum
-from zslearn.utils import Array, move_like
+from zslearn.solvers import LogisticResult, softmax_spectrum, turned_rows
+from zslearn.utils import Array, move_like, take_rows
 
 
 class IAP(AttributeClassifier):
@@ -137,20 +138,61 @@ class IAP(AttributeClassifier):
         self.probabilities = probabilities
 
     def _path(
-        self, training: Training, alphas: Sequence[float], *, soften: bool, shared: Any = None
+        self,
+        training: Training,
+        alphas: Sequence[float],
+        *,
+        soften: bool,
+        shared: Any = None,
+        guides: Any = None,
     ) -> Sequence[LogisticResult | SeenLogOdds]:
         """One softmax regression of the seen classes, or one machine for each."""
         if self.probabilities == "platt":
             return sigmoid_path(training, alphas, tol=self.tol, random_state=self.random_state)
         # Of one penalty: the last fit, which is often the same for both settings.
         last = len(alphas) == 1
-        return seen_path(training, alphas, tol=self.tol, soften=soften, keep=last, spectrum=shared)
+        spectrum, turned = shared or (None, None)
+        return seen_path(
+            training,
+            alphas,
+            tol=self.tol,
+            soften=soften,
+            keep=last,
+            spectrum=spectrum,
+            turned=turned,
+            guides=guides,
+        )
 
     def _shared(self, training: Training) -> Any:
-        """The eigenvectors in which softmax regressions are solved."""
+        """The eigenvectors in which softmax regressions are solved, and the rows in these."""
         if self.probabilities == "platt":
             return None
-        return softmax_spectrum(training.X_or_rows, training.y, training.n_seen)
+        spectrum = softmax_spectrum(training.X_or_rows, training.y, training.n_seen)
+        return spectrum, turned_rows(training.X_or_rows, spectrum)
+
+    def _shared_by(self, shared: Any, rows: NDArray[np.intp]) -> Any:
+        """The same eigenvectors, and some of the rows."""
+        if shared is None:
+            return None
+        spectrum, turned = shared
+        return spectrum, None if turned is None else take_rows(turned, rows)
+
+    def _guides(
+        self, results: Sequence[Any], classes: NDArray[np.intp] | None = None
+    ) -> Sequence[LogisticResult] | None:
+        """Regressions of the seen classes without some."""
+        if self.probabilities == "platt":
+            return None
+        if classes is None:
+            return results
+        return [
+            replace(
+                result,
+                coef=take_rows(result.coef, classes),
+                intercept=take_rows(result.intercept, classes),
+            )
+            for result in results
+        ]
 
     def _log_odds(self, scores: Array, has: NDArray[np.bool_]) -> Array:
         """Sum p(y|x) over the classes with the attribute and over the others, in logarithms."""

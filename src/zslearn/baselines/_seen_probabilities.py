@@ -24,6 +24,8 @@ def seen_path(
     soften: bool = False,
     keep: bool = False,
     spectrum: tuple[Array, Array] | None = None,
+    turned: Array | None = None,
+    guides: Sequence[LogisticResult] | None = None,
 ) -> list[LogisticResult]:
     """Fit a softmax regression of the seen classes for each penalty.
 
@@ -41,7 +43,7 @@ def seen_path(
     keep : bool, default=False
         Whether the path is one that other searches need, too, for
         :func:`~zslearn.utils.keeping_fits`. Signatures play no part in it.
-    spectrum : (values, vectors), optional
+    spectrum, turned, guides : optional
         See :func:`~zslearn.solvers.softmax_path`.
 
     Returns
@@ -61,6 +63,8 @@ def seen_path(
             tol=tol,
             pseudo_counts=counts,
             spectrum=spectrum,
+            turned=turned,
+            guides=guides,
         )
 
     if not (keep and keeps_fits(rows)):

@@ -40,13 +40,9 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn.base import Training, ZeroShotClassifier, alike
+from zslearn.baselines._sse_descent import Descent, alternate
 from zslearn.baselines._sse_rows import DividedRows
-from zslearn.baselines._sse_training import (
-    Descent,
-    MarginObjective,
-    alternate,
-    intersection_responses,
-)
+from zslearn.baselines._sse_training import MarginObjective, intersection_responses
 from zslearn.scoring import PreparedRows
 from zslearn.solvers import simplex_least_squares
 from zslearn.utils import Array, Floats, is_foreign, move_like, row_blocks, to_numpy

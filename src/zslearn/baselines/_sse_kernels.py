@@ -1,7 +1,8 @@
 """The compiled part of SSE's training; see :mod:`zslearn.baselines._sse_training`.
 
-Four rows and up to four classes at a time share what is loaded of either. This module is imported
-where it is first needed, as Numba and compiling take seconds.
+Four rows and up to four classes at a time share what is loaded of either. Slopes go through the
+features in tiles, of which the cache nearest to the processor holds those that are worked on. This
+module is imported where it is first needed, as Numba and compiling take seconds.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from zslearn.utils import jit
+
+# Features of a tile.
+_TILE = 592
 
 
 @jit()
@@ -25,10 +29,15 @@ def divided_rows(
 
 
 @jit("the kernels of SSE", fast=True)
-def responses(X: NDArray[Any], V: NDArray[Any], w: NDArray[Any], out: NDArray[Any]) -> None:
-    """⟨w, min(x_n, v_c)⟩ for all rows and classes, both of them multiples of four in number."""
+def responses(
+    X: NDArray[Any], V: NDArray[Any], w: NDArray[Any], out: NDArray[Any], first: int, step: int
+) -> None:
+    """⟨w, min(x_n, v_c)⟩ for all classes and for rows, both of them multiples of four in number.
+
+    The rows are the four from `first` on, and so on in steps.
+    """
     zero = w[0] - w[0]
-    for n in range(0, len(X), 4):
+    for n in range(first, len(X), step):
         x0, x1, x2, x3 = X[n], X[n + 1], X[n + 2], X[n + 3]
         for c in range(0, len(V), 4):
             v0, v1, v2, v3 = V[c], V[c + 1], V[c + 2], V[c + 3]
@@ -65,42 +74,53 @@ def responses(X: NDArray[Any], V: NDArray[Any], w: NDArray[Any], out: NDArray[An
 
 @jit(fast=True)
 def slope_in_w(X: NDArray[Any], V: NDArray[Any], G: NDArray[Any], out: NDArray[Any]) -> None:
-    """Σ_nc g_nc min(x_n, v_c), added to out; an even number of classes."""
-    for n in range(0, len(X), 4):
-        x0, x1, x2, x3 = X[n], X[n + 1], X[n + 2], X[n + 3]
-        for c in range(0, len(V), 2):
-            v, u = V[c], V[c + 1]
-            g0, g1, g2, g3 = G[n, c], G[n + 1, c], G[n + 2, c], G[n + 3, c]
-            h0, h1, h2, h3 = G[n, c + 1], G[n + 1, c + 1], G[n + 2, c + 1], G[n + 3, c + 1]
-            for d in range(len(out)):
-                out[d] += (
-                    g0 * min(x0[d], v[d])
-                    + g1 * min(x1[d], v[d])
-                    + g2 * min(x2[d], v[d])
-                    + g3 * min(x3[d], v[d])
-                    + h0 * min(x0[d], u[d])
-                    + h1 * min(x1[d], u[d])
-                    + h2 * min(x2[d], u[d])
-                    + h3 * min(x3[d], u[d])
-                )
+    """Σ_nc g_nc min(x_n, v_c), added to out; rows by four, an even number of classes."""
+    for first in range(0, len(out), _TILE):
+        tile = slice(first, min(first + _TILE, len(out)))
+        o = out[tile]
+        for n in range(0, len(X), 4):
+            x0, x1, x2, x3 = X[n, tile], X[n + 1, tile], X[n + 2, tile], X[n + 3, tile]
+            for c in range(0, len(V), 2):
+                v, u = V[c, tile], V[c + 1, tile]
+                g0, g1, g2, g3 = G[n, c], G[n + 1, c], G[n + 2, c], G[n + 3, c]
+                h0, h1, h2, h3 = G[n, c + 1], G[n + 1, c + 1], G[n + 2, c + 1], G[n + 3, c + 1]
+                for d in range(len(o)):
+                    o[d] += (
+                        g0 * min(x0[d], v[d])
+                        + g1 * min(x1[d], v[d])
+                        + g2 * min(x2[d], v[d])
+                        + g3 * min(x3[d], v[d])
+                        + h0 * min(x0[d], u[d])
+                        + h1 * min(x1[d], u[d])
+                        + h2 * min(x2[d], u[d])
+                        + h3 * min(x3[d], u[d])
+                    )
 
 
-@jit(fast=True)
+@jit(fast={"nnan", "nsz", "contract"})
 def slope_in_v(X: NDArray[Any], V: NDArray[Any], G: NDArray[Any], out: NDArray[Any]) -> None:
-    """Σ_n g_nc [x_n > v_c] for each class, added to out: ∂min(x, v)/∂v = [x > v]."""
+    """Σ_n g_nc [x_n > v_c] for each class, added to out: ∂min(x, v)/∂v = [x > v]; rows by eight."""
     zero = G[0, 0] - G[0, 0]
-    for n in range(0, len(X), 4):
-        x0, x1, x2, x3 = X[n], X[n + 1], X[n + 2], X[n + 3]
-        for c in range(len(V)):
-            v, o = V[c], out[c]
-            g0, g1, g2, g3 = G[n, c], G[n + 1, c], G[n + 2, c], G[n + 3, c]
-            for d in range(len(v)):
-                o[d] += (
-                    (g0 if x0[d] > v[d] else zero)
-                    + (g1 if x1[d] > v[d] else zero)
-                    + (g2 if x2[d] > v[d] else zero)
-                    + (g3 if x3[d] > v[d] else zero)
-                )
+    for first in range(0, V.shape[1], _TILE):
+        tile = slice(first, min(first + _TILE, V.shape[1]))
+        for n in range(0, len(X), 8):
+            x0, x1, x2, x3 = X[n, tile], X[n + 1, tile], X[n + 2, tile], X[n + 3, tile]
+            x4, x5, x6, x7 = X[n + 4, tile], X[n + 5, tile], X[n + 6, tile], X[n + 7, tile]
+            for c in range(len(V)):
+                v, o = V[c, tile], out[c, tile]
+                g0, g1, g2, g3 = G[n, c], G[n + 1, c], G[n + 2, c], G[n + 3, c]
+                g4, g5, g6, g7 = G[n + 4, c], G[n + 5, c], G[n + 6, c], G[n + 7, c]
+                for d in range(len(v)):
+                    # Two sums: neither waits for all of the other.
+                    a, b = o[d], g4 if x4[d] > v[d] else zero
+                    a = a + g0 if x0[d] > v[d] else a
+                    b = b + g5 if x5[d] > v[d] else b
+                    a = a + g1 if x1[d] > v[d] else a
+                    b = b + g6 if x6[d] > v[d] else b
+                    a = a + g2 if x2[d] > v[d] else a
+                    b = b + g7 if x7[d] > v[d] else b
+                    a = a + g3 if x3[d] > v[d] else a
+                    o[d] = a + b
 
 
 @jit(fast={"contract", "reassoc"})

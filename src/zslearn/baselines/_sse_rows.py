@@ -11,6 +11,10 @@ from zslearn.utils import Floats, block_budget, row_blocks, take_rows
 
 # A sorted copy of the rows is held up to so many blocks of memory.
 _HELD_BLOCKS = 2
+# The kernels take so many rows at a time; a line of the cache has so many bytes. What begins at one
+# and fills whole ones is read in half the time.
+ROWS = 16
+_LINE = 64
 
 
 def by_four(X: NDArray[Any]) -> NDArray[Any]:
@@ -20,6 +24,29 @@ def by_four(X: NDArray[Any]) -> NDArray[Any]:
     rows = np.zeros((-(-len(X) // 4) * 4, X.shape[1]), dtype=X.dtype)
     rows[: len(X)] = X
     return rows
+
+
+def on_lines(shape: tuple[int, int], dtype: Any) -> NDArray[Any]:
+    """A table of zeros whose rows begin at lines of the cache.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Rows and columns; there are more columns where the last line is not full.
+    dtype : dtype
+        Of the numbers.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, at least n_columns)
+        In the order of C.
+    """
+    dtype = np.dtype(dtype)
+    per_line = _LINE // dtype.itemsize
+    n_columns = -(-shape[1] // per_line) * per_line
+    memory = np.zeros(shape[0] * n_columns + per_line, dtype=dtype)
+    start = -memory.ctypes.data % _LINE // dtype.itemsize
+    return memory[start : start + shape[0] * n_columns].reshape(shape[0], n_columns)
 
 
 class DividedRows:
@@ -75,7 +102,9 @@ def _divisors(rows: Any) -> tuple[Any, Floats | None]:
 
 
 class SortedRows:
-    """Rows in another order, with zeros below to make a multiple of four; read in slices.
+    """Rows in another order, with zeros below and beside them to fill steps of the kernels.
+
+    They are read in slices.
 
     Parameters
     ----------
@@ -87,13 +116,13 @@ class SortedRows:
 
     def __init__(self, X: NDArray[Any] | DividedRows, order: NDArray[np.intp]) -> None:
         self.X, self.order, self.dtype = X, order, X.dtype
-        self.shape = -(-len(order) // 4) * 4, X.shape[1]
+        self.shape = -(-len(order) // ROWS) * ROWS, on_lines((0, X.shape[1]), X.dtype).shape[1]
         self._held: NDArray[Any] | None = None
         size = self.shape[0] * self.shape[1] * self.dtype.itemsize
         if size <= _HELD_BLOCKS * block_budget(order):
-            held = np.empty(self.shape, dtype=self.dtype)
+            held = on_lines(self.shape, self.dtype)
             for rows in self._blocks():
-                held[rows] = self[rows]
+                self._read(rows, held[rows])
             self._held = held
 
     def __len__(self) -> int:
@@ -102,21 +131,27 @@ class SortedRows:
     def __getitem__(self, rows: slice) -> NDArray[Any]:
         if self._held is not None:
             return self._held[rows]
-        positions = self.order[rows]
-        out = np.empty((min(rows.stop, len(self)) - rows.start, self.shape[1]), dtype=self.dtype)
-        out[len(positions) :] = 0
-        if isinstance(self.X, DividedRows):
-            self.X.gather(positions, out[: len(positions)])
-        else:
-            np.take(self.X, positions, axis=0, out=out[: len(positions)], mode="clip")
+        out = on_lines((min(rows.stop, len(self)) - rows.start, self.shape[1]), self.dtype)
+        self._read(rows, out)
         return out
+
+    def _read(self, rows: slice, out: NDArray[Any]) -> None:
+        """Rows by their places in the order, into zeros."""
+        positions = self.order[rows]
+        out = out[: len(positions), : self.X.shape[1]]
+        if isinstance(self.X, DividedRows):
+            self.X.gather(positions, out)
+        else:
+            out[...] = self.X[positions]
 
     def extent(self) -> tuple[Floats, Floats]:
         """The smallest and the largest value of each feature."""
-        low, high = np.full(self.shape[1], np.inf), np.full(self.shape[1], -np.inf)
+        width = self.X.shape[1]
+        low, high = np.full(width, np.inf), np.full(width, -np.inf)
         for rows in self._blocks():
-            block = self[rows][: len(self.order) - rows.start]
-            low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
+            block = self[rows][: max(0, len(self.order) - rows.start), :width]
+            low = np.minimum(low, block.min(axis=0, initial=np.inf))
+            high = np.maximum(high, block.max(axis=0, initial=-np.inf))
         return low, high
 
     def _blocks(self) -> list[slice]:

@@ -16,7 +16,6 @@ from zslearn.solvers._logistic import (
     LogisticResult,
     logistic_path,
     softmax_path,
-    softmax_spectrum,
 )
 from zslearn.solvers._multiclass_svm import (
     SVMResult,
@@ -39,6 +38,7 @@ from zslearn.solvers._ranking import (
 from zslearn.solvers._ranking_descent import BilinearDescent, LatentDescent
 from zslearn.solvers._sammon import PlacementResult, place_by_distances
 from zslearn.solvers._simplex import SimplexResult, project_to_simplex, simplex_least_squares
+from zslearn.solvers._softmax_sharing import softmax_spectrum, turned_rows
 from zslearn.solvers._svm_losses import SVMLoss, loss_and_slope
 from zslearn.solvers._svm_rows import TrainingRows
 
@@ -86,4 +86,5 @@ __all__ = [
     "softmax_spectrum",
     "sum_block",
     "train_multiclass_svm",
+    "turned_rows",
 ]

@@ -15,7 +15,8 @@ classes, where a model of the Hessian is diagonal and serves as preconditioner; 
 each product with the rows. F is :math:`\alpha`-strongly convex, so that
 :math:`F - \min F \le \|\nabla F\|^2 / 2\alpha`: this gap is the certificate, always from the rows
 in double precision. It is measured against the objective and against what training gains; see
-`_gain`.
+`_gain`. Under a smaller penalty a solution starts on the line or plane through those before, which
+takes tables of scores and no product with the rows.
 """
 
 from __future__ import annotations
@@ -37,17 +38,17 @@ from zslearn.solvers._logistic_checks import (
     refuse_one_sided,
 )
 from zslearn.solvers._logistic_losses import BinaryLoss, SoftmaxLoss
-from zslearn.solvers._logistic_newton import Newton, Solution, side_by_side
+from zslearn.solvers._logistic_newton import Newton
+from zslearn.solvers._logistic_points import Solution, side_by_side
 from zslearn.solvers._logistic_rows import CentredRows
 from zslearn.solvers._logistic_streamed import StreamedBinary
+from zslearn.solvers._softmax_sharing import too_large
 from zslearn.solvers._softmax_streamed import SoftLabels, StreamedSoftmax
 from zslearn.solvers._svm_rows import TrainingRows
 from zslearn.utils import (
     Array,
     Floats,
-    block_budget,
     name_some,
-    on_device,
     row_blocks,
     to_numpy,
 )
@@ -55,10 +56,6 @@ from zslearn.utils import (
 # What the scores of all rows may take for the columns that are solved side by side: the more of
 # them, the fewer products with the rows.
 _SCORE_BYTES = 1 << 27
-# Tables of rows by classes that a softmax regression holds at a time, and what they may take on the
-# host before it does without.
-_SOFTMAX_TABLES = 12
-_SOFTMAX_BYTES = 1 << 31
 
 
 @dataclass(frozen=True)
@@ -186,6 +183,8 @@ def softmax_path(
     sample_weight: Any = None,
     pseudo_counts: float = 0.0,
     spectrum: tuple[Array, Array] | None = None,
+    turned: Array | None = None,
+    guides: Sequence[LogisticResult] | None = None,
 ) -> list[LogisticResult]:
     """Fit multinomial logistic regressions for several penalties.
 
@@ -214,6 +213,13 @@ def softmax_path(
     spectrum : (values, vectors), optional
         What :func:`softmax_spectrum` gave for these rows, or for rows like these, such as those of
         more classes; it serves as preconditioner. By default it is computed.
+    turned : array of shape (n_samples, n_features), optional
+        What :func:`turned_rows` gave for these rows and this `spectrum`, or those of its rows that
+        belong to these. By default they are computed.
+    guides : sequence of LogisticResult, optional
+        Regressions like these, such as those of softened labels or of more classes without the
+        others, under about the same penalties in the same order: where these lead from one penalty
+        to the next is tried here, too. Results are the same within `tol`.
 
     Returns
     -------
@@ -264,7 +270,7 @@ def softmax_path(
             f"No row of y belongs to class {name_some(np.flatnonzero(missing).tolist())}: "
             "its intercept has no minimum. Number only the classes that have rows."
         )
-    if shares is None and _too_large(rows):
+    if shares is None and too_large(rows):
         streamed = StreamedSoftmax(rows, soft, weights[:, 0], tol, max_iter)
         coef = rows.asarray(rows.xp.zeros((rows.n_classes, rows.shape[1])))
         start = coef, rows.asarray(streamed.start)[None, :]
@@ -273,45 +279,11 @@ def softmax_path(
     targets = soft.table() if shares is None else shares
     loss = SoftmaxLoss(rows.asarray(targets), rows.asarray(weights))
     # The smaller space of few rows is their own.
-    known = spectrum if rows.basis is None else None
-    newton = Newton(CentredRows(rows, known), tol, max_iter)
-    solutions = _in_order(partial(newton.path, loss), alphas)
+    known = (spectrum, turned) if rows.basis is None else (None, None)
+    newton = Newton(CentredRows(rows, *known), tol, max_iter)
+    leads = None if guides is None else _leads(guides, alphas)
+    solutions = _in_order(partial(newton.path, loss, guides=leads), alphas)
     return _with_warning([_result(newton, solution) for solution in solutions])
-
-
-def softmax_spectrum(X: Any, y: Any, n_classes: int | None = None) -> tuple[Array, Array] | None:
-    """What several softmax regressions of the same rows, or of many of them, can share.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-        Rows; see :func:`softmax_path`.
-    y : array-like of int of shape (n_samples,)
-        Class of each row.
-    n_classes : int, optional
-        By default the largest label plus one.
-
-    Returns
-    -------
-    (values, vectors) or None
-        Eigenvalues and eigenvectors of the rows' covariance, most of it within classes; None where
-        regressions of these rows make no use of them.
-    """
-    rows = TrainingRows(X, np.asarray(to_numpy(y)), n_classes)
-    if rows.basis is not None or _too_large(rows):
-        return None
-    return CentredRows(rows).spectrum
-
-
-def _too_large(rows: TrainingRows) -> bool:
-    """Whether tables of rows by classes are beyond what memory should hold.
-
-    So they are where not even the rows are to be held.
-    """
-    if rows.lazy:
-        return True
-    tables = _SOFTMAX_TABLES * 8 * rows.shape[0] * rows.n_classes
-    return tables > (2 * block_budget(rows.X) if on_device(rows.X) else _SOFTMAX_BYTES)
 
 
 def _in_order(
@@ -324,6 +296,16 @@ def _in_order(
     order = np.argsort(values, kind="stable")[::-1]
     solutions = path(values[order].tolist()) if len(order) else []
     return [solutions[position] for position in np.argsort(order).tolist()]
+
+
+def _leads(guides: Sequence[LogisticResult], alphas: Sequence[float]) -> list[tuple[Array, Array]]:
+    """Coefficients and intercepts of guides, from the largest penalty to the smallest."""
+    if len(guides) != len(alphas):
+        raise ValueError(
+            f"There must be one guide for each of the {len(alphas)} alphas; got {len(guides)}."
+        )
+    order = np.argsort(np.asarray(alphas, dtype=np.float64), kind="stable")[::-1]
+    return [(guides[i].coef, guides[i].intercept) for i in order.tolist()]
 
 
 def _warm_path(

@@ -86,7 +86,8 @@ class Loss(ABC):
     def line(self, scores: Array, moved: Array) -> Callable[[Array], tuple[Array, Array]]:
         """First and second derivative of the loss along a change of the scores, by its length."""
 
-    def _blocks(self) -> list[slice]:
+    def blocks(self) -> list[slice]:
+        """Rows of which tables stay in the cache."""
         n_samples, n_columns = self.targets.shape
         if on_device(self.targets):
             return [slice(0, n_samples)]
@@ -156,7 +157,7 @@ class BinaryLoss(Loss):
         """See :meth:`Loss.values`."""
         xp, value = self.xp, 0.0
         probabilities = xp.empty_like(scores)
-        for rows in self._blocks():
+        for rows in self.blocks():
             block = scores[rows, :]
             small = xp.exp(-xp.abs(block))  # e^−|f| neither overflows nor loses what log1p needs
             softplus = xp.log1p(small) + xp.clip(block, min=0.0)
@@ -171,7 +172,7 @@ class BinaryLoss(Loss):
 
         def derivatives(length: Array) -> tuple[Array, Array]:
             first, second = 0.0, 0.0
-            for rows in self._blocks():
+            for rows in self.blocks():
                 change = moved[rows, :]
                 block = scores[rows, :] + length * change
                 small = self.xp.exp(-self.xp.abs(block))
@@ -213,6 +214,7 @@ class SoftmaxLoss(Loss):
     """Σ κ (log Σ_c exp f_c − f_y)."""
 
     separate = False
+    _last: tuple[Array, object, Hessian] | None = None
 
     def start(self) -> Array:
         """Logarithms of the classes' shares, centred."""
@@ -230,7 +232,7 @@ class SoftmaxLoss(Loss):
         """See :meth:`Loss.values`."""
         xp, value = self.xp, 0.0
         probabilities = xp.empty_like(scores)
-        for rows in self._blocks():
+        for rows in self.blocks():
             block = scores[rows, :]
             top = xp.max(block, axis=1, keepdims=True)
             powers = xp.exp(block - top)
@@ -258,7 +260,7 @@ class SoftmaxLoss(Loss):
 
         def derivatives(length: Array) -> tuple[Array, Array]:
             first, second = -wanted, 0 * wanted
-            for rows in self._blocks():
+            for rows in self.blocks():
                 change, weights = moved[rows, :], self.weights[rows, :]
                 block = scores[rows, :] + length * change
                 powers = xp.exp(block - xp.max(block, axis=1, keepdims=True))
@@ -273,8 +275,11 @@ class SoftmaxLoss(Loss):
         return derivatives
 
     def hessian(self, probabilities: Array, dtype: object = None) -> Hessian:
-        """See :meth:`Loss.hessian`."""
-        return _SoftmaxHessian(_cast(probabilities, dtype), _cast(self.weights, dtype))
+        """See :meth:`Loss.hessian`; that of the last probabilities is kept."""
+        if self._last is None or self._last[0] is not probabilities or self._last[1] != dtype:
+            hessian = _SoftmaxHessian(_cast(probabilities, dtype), _cast(self.weights, dtype))
+            self._last = probabilities, dtype, hessian
+        return self._last[2]
 
 
 class _SoftmaxHessian(Hessian):

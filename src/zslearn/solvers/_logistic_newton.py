@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from itertools import pairwise
 
 import array_api_compat as compat
 import numpy as np
@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from zslearn.solvers._gain import Goal
 from zslearn.solvers._logistic_directions import MAX_CG, NewtonEquation
-from zslearn.solvers._logistic_losses import Loss, nonzero, take_columns
+from zslearn.solvers._logistic_losses import Loss, SoftmaxLoss, nonzero
+from zslearn.solvers._logistic_points import Point, Solution, joined, solution_at
 from zslearn.solvers._logistic_rows import CentredRows
-from zslearn.utils import Array, take_rows, to_numpy
+from zslearn.solvers._logistic_starts import best_on_plane
+from zslearn.utils import Array, to_numpy
 
 __all__ = [
     "FORCING",
@@ -39,49 +41,19 @@ MAX_LENGTHS = 30
 WORTH, ROUGH_WORTH = 1e-8, 1e-3
 
 
-class Solution(NamedTuple):
-    """Where Newton's method ended, in the coordinates of the rows."""
-
-    coef: Array  # (n_columns, width)
-    intercept: Array  # (1, n_columns)
-    alpha: float
-    objective: Array  # (1, n_problems)
-    gap: Array  # (1, n_problems)
-    gain: Array  # (1, n_problems), at least
-    wanted: Array  # (1, n_problems), the gap that is small enough
-    n_iter: int
-
-
 # Eigenvectors along which the loss curves by less than one part in so many of the penalty have the
 # penalty and their mean curvature as Hessian; conjugate gradients leave them out. Where a step then
 # leaves more than this share of the gap, eight times as many parts.
 _FLAT, _SLOW, _WIDER = 30.0, 0.2, 8.0
+# A gap of at most so many that are wanted is brought below one by a step: what it leads to is
+# measured at once, and not first in single precision.
+_NEAR = 50.0
 # So many steps of the intercepts have the same Hessian, which they hardly change.
 _SAME_HESSIAN = 3
 
-# Coefficients in the eigenvectors, intercepts and scores; the first six entries of a point.
+# Coefficients in the eigenvectors, intercepts and scores; the first seven entries of a point.
 _Place = tuple[Array, Array, Array]
-_Shown = tuple[Array, Array, Array, Array, Array, Array]
-
-
-class _Point(NamedTuple):
-    """What is known at one W, with its best intercepts."""
-
-    coef: Array  # (n_columns, width), in the eigenvectors of the rows
-    intercept: Array  # (1, n_columns)
-    scores: Array  # (n_samples, n_columns)
-    probabilities: Array
-    slope: Array  # (width, n_columns), the gradient in the eigenvectors
-    value: Array  # (1, n_problems), the loss without the penalty
-    objective: Array
-    gap: Array
-    gain: Array  # at least
-    wanted: Array  # the gap that is small enough
-
-    def part(self, columns: NDArray[np.intp]) -> _Point:
-        """Some of the problems."""
-        coef = take_rows(self.coef, columns)
-        return _Point(coef, *(take_columns(item, columns) for item in self[1:]))
+_Shown = tuple[Array, Array, Array, Array, Array, Array, Array]
 
 
 class Newton:
@@ -101,31 +73,67 @@ class Newton:
         """Mean of the rows, as a row."""
         return self.centred.mean
 
-    def path(self, loss: Loss, alphas: Sequence[float]) -> list[Solution]:
+    def path(
+        self,
+        loss: Loss,
+        alphas: Sequence[float],
+        guides: Sequence[tuple[Array, Array]] | None = None,
+    ) -> list[Solution]:
         """Solutions for penalties that fall.
 
-        Each starts from the one before, at the best point on the line through the last two.
+        Each starts from the one before, at the best point on the line from that before, or, where
+        all columns are one problem, on the plane through the last three; or on that along which the
+        coefficients and intercepts of a guide go.
         """
         xp, rows = self.xp, self.rows
         coef = rows.asarray(xp.zeros((loss.n_columns, rows.shape[1])))
         scores = rows.asarray(xp.zeros((rows.shape[0], 1))) + loss.start()
         last = [(coef, loss.start(), scores)]
         solutions: list[Solution] = []
-        for alpha in alphas:
-            start = self._ahead(loss, alpha, *last) if len(solutions) > 1 else last[-1]
+        for i, alpha in enumerate(alphas):
+            steps = [_from_to(*pair) for pair in pairwise(last)]
+            if guides is not None:
+                before = guides[i - 1] if i > 0 else None
+                steps = [*steps[-1:], self._guided(loss, before, guides[i])]
+            start = self._ahead(loss, alpha, last[-1], steps) if steps else last[-1]
+            # Until the next penalty the last two places are enough.
+            del steps
             point, n_iter = self._solve(loss, alpha, self._rough(loss, alpha, *start))
-            last = [last[-1], (point.coef, point.intercept, point.scores)]
-            solutions.append(_solution(point, self._unturned(point.coef), alpha, n_iter))
+            kept = 1 if loss.separate or guides is not None else 2
+            last = [*last[-kept:], (point.coef, point.intercept, point.scores)]
+            solutions.append(solution_at(point, alpha, n_iter))
         return solutions
+
+    def _guided(
+        self, loss: Loss, before: tuple[Array, Array] | None, after: tuple[Array, Array]
+    ) -> _Place:
+        """Where a guide goes from one penalty to the next, and what this does to the scores.
+
+        Before the first penalty there are the best intercepts alone.
+        """
+        xp, Z = self.xp, self.centred.single
+        coef, intercept = (self.rows.asarray(x) for x in after)
+        if before is not None:
+            coef = coef - self.rows.asarray(before[0])
+            intercept = intercept - self.rows.asarray(before[1])
+        coef = self.rows.rotated(coef - xp.mean(coef, axis=0, keepdims=True))
+        step = xp.astype(coef, Z.dtype) @ xp.astype(self.centred.spectrum[1], Z.dtype)
+        # Intercepts of rows that are centred.
+        shift = intercept[None, :] + self.mean @ xp.matrix_transpose(coef)
+        shift = shift if before is not None else shift - loss.start()
+        moved = xp.astype(Z @ xp.matrix_transpose(step), xp.float64) + shift
+        return xp.astype(step, xp.float64), shift, moved
 
     def _unturned(self, coef: Array) -> Array:
         """Coefficients in the coordinates of the rows."""
         return coef @ self.xp.matrix_transpose(self.centred.spectrum[1])
 
-    def _ahead(self, loss: Loss, alpha: float, before: _Place, place: _Place) -> _Place:
-        """The best place beyond one, on the line from another; the same where this is no better."""
+    def _ahead(self, loss: Loss, alpha: float, place: _Place, steps: Sequence[_Place]) -> _Place:
+        """The best place along some steps; the same where this is no better."""
+        if isinstance(loss, SoftmaxLoss):
+            return best_on_plane(loss, alpha, place, steps)
         coef, _, scores = place
-        step, shift, moved = (x - y for x, y in zip(place, before, strict=True))
+        step, shift, moved = steps[-1]
         length = self._length(loss, alpha, coef, scores, step, moved)
         found = coef + length.T * step, place[1] + length * shift, scores + length * moved
 
@@ -134,12 +142,14 @@ class Newton:
 
         return found if bool(self.xp.all(objective(*found) <= objective(*place))) else place
 
-    def _solve(self, loss: Loss, alpha: float, point: _Point) -> tuple[_Point, int]:
+    def _solve(self, loss: Loss, alpha: float, point: Point) -> tuple[Point, int]:
         """Minimise from a start; problems that are solved are set aside."""
         open_ = np.arange(loss.n_columns)
         stalled = np.zeros(point.gap.shape[1], dtype=np.intp)
-        done: list[tuple[NDArray[np.intp], _Point]] = []
+        done: list[tuple[NDArray[np.intp], Point]] = []
         rough, measured = self._is_single(alpha), False
+        # Problems of their own are near at different times.
+        direct = rough and not loss.separate
         n_iter, flat = 0, _FLAT
         while True:
             left = to_numpy(point.gap > point.wanted)[0] & (stalled < 3)
@@ -159,8 +169,9 @@ class Newton:
                 loss, point = loss.take(keep), point.part(keep)
                 open_, stalled = open_[keep], stalled[keep]
             previous = point
-            point = self._stepped(loss, alpha, point, rough=rough, flat=flat)
-            measured = not rough
+            near = direct and bool(self.xp.all(point.gap <= _NEAR * point.wanted))
+            point = self._stepped(loss, alpha, point, rough=rough, near=near, flat=flat)
+            measured, direct = near or not rough, direct and not near
             n_iter += 1
             if bool(self.xp.any((point.gap > _SLOW * previous.gap) & (point.gap > point.wanted))):
                 flat *= _WIDER
@@ -169,7 +180,7 @@ class Newton:
             still = still & (point.gap > 0.5 * previous.gap)
             stalled = np.where(to_numpy(still)[0], stalled + 1, 0)
         done.append((open_, point))
-        return _joined(done), n_iter
+        return joined(done), n_iter
 
     def _is_single(self, alpha: float) -> bool:
         """Whether steps are made in single precision."""
@@ -182,19 +193,19 @@ class Newton:
         return self.centred.double if is_noise else self.centred.single
 
     def _measure_some(
-        self, loss: Loss, alpha: float, point: _Point, chosen: NDArray[np.bool_]
-    ) -> tuple[_Point, NDArray[np.bool_]]:
+        self, loss: Loss, alpha: float, point: Point, chosen: NDArray[np.bool_]
+    ) -> tuple[Point, NDArray[np.bool_]]:
         """Measure some problems in double precision, and say which of them are not solved."""
         if loss.separate and not chosen.all():
             some, others = np.flatnonzero(chosen), np.flatnonzero(~chosen)
             part, rest = point.part(some), point.part(others)
             exact = self._measured(loss.take(some), alpha, part.coef, part.intercept)
-            point = _joined([(some, exact), (others, rest)])
+            point = joined([(some, exact), (others, rest)])
         else:
             point = self._measured(loss, alpha, point.coef, point.intercept)
         return point, to_numpy(point.gap > point.wanted)[0] & chosen
 
-    def _measured(self, loss: Loss, alpha: float, coef: Array, intercept: Array) -> _Point:
+    def _measured(self, loss: Loss, alpha: float, coef: Array, intercept: Array) -> Point:
         """A point and its certificate from the rows in double precision."""
         xp = self.xp
         if not loss.separate:
@@ -211,13 +222,15 @@ class Newton:
         gradient = self.centred.combine(residual) + alpha * unturned
         gap = loss.over_features(gradient * gradient).T / (2 * alpha)
         noise = (self.centred.rounding * loss.over_samples(xp.abs(residual))) ** 2 / (2 * alpha)
-        slope = xp.matrix_transpose(gradient @ self.centred.spectrum[1])
-        shown = coef, intercept, scores, probabilities, slope, value
-        return self._certified(loss, shown, penalty, gap, noise)
+        shown = coef, unturned, intercept, scores, probabilities, xp.zeros_like(coef.T), value
+        point = self._certified(loss, shown, penalty, gap, noise)
+        if bool(xp.all(point.gap <= point.wanted)):
+            return point
+        return point._replace(slope=xp.matrix_transpose(gradient @ self.centred.spectrum[1]))
 
     def _rough(
         self, loss: Loss, alpha: float, coef: Array, intercept: Array, scores: Array
-    ) -> _Point:
+    ) -> Point:
         """A point whose scores are known, and its gap but for the rounding of turned rows."""
         xp = self.xp
         penalty = 0.5 * alpha * loss.over_features(coef * coef).T
@@ -229,31 +242,31 @@ class Newton:
         slope = xp.astype(xp.matrix_transpose(Z) @ residual, xp.float64)
         slope = slope + alpha * coef.T
         gap = loss.over_samples(slope * slope) / (2 * alpha)
-        shown = coef, intercept, scores, probabilities, slope, value
+        shown = coef, coef, intercept, scores, probabilities, slope, value
         return self._certified(loss, shown, penalty, gap, xp.zeros_like(gap))
 
     def _certified(
         self, loss: Loss, shown: _Shown, penalty: Array, gap: Array, noise: Array
-    ) -> _Point:
+    ) -> Point:
         """A point, with what was gained there and the gap that is small enough."""
         objective = shown[-1] + penalty
         goal = Goal(self.tol, to_numpy(loss.at_zero), to_numpy(noise))
         state = tuple(map(to_numpy, (objective, gap, penalty)))
         gain, wanted = (self.rows.asarray(f(*state)) for f in (goal.gain, goal.wanted))
-        return _Point(*shown, objective, gap, gain, wanted)
+        return Point(*shown, objective, gap, gain, wanted)
 
     def _settled(
         self, loss: Loss, scores: Array, intercept: Array, penalty: Array, least: float
     ) -> tuple[Array, Array, Array, Array]:
         """The best intercepts, with the scores, the loss and the probabilities there."""
-        xp = self.xp
+        xp, dtype = self.xp, self.rows.single.dtype
         value, probabilities = loss.values(scores)
-        hessian = loss.hessian(probabilities)
+        hessian = loss.hessian(probabilities, dtype)
         for number in range(MAX_INTERCEPT_STEPS):
             slope = loss.intercept_slope(probabilities)
             if number % _SAME_HESSIAN == _SAME_HESSIAN - 1:
-                hessian = loss.hessian(probabilities)
-            change = -hessian.intercept_solve(slope)
+                hessian = loss.hessian(probabilities, dtype)
+            change = -xp.astype(hessian.intercept_solve(slope), xp.float64)
             # What the change is worth, to second order; a step of no worth would only be noise.
             worth = -0.5 * (slope * change if loss.separate else xp.sum(slope * change))
             wanted = worth > max(least * self.tol, 1e-15) * (value + penalty)
@@ -265,21 +278,21 @@ class Newton:
         return intercept, scores, value, probabilities
 
     def _stepped(
-        self, loss: Loss, alpha: float, point: _Point, *, rough: bool, flat: float
-    ) -> _Point:
-        """The point after a Newton step of the best length."""
+        self, loss: Loss, alpha: float, point: Point, *, rough: bool, near: bool, flat: float
+    ) -> Point:
+        """The point after a Newton step of the best length; measured if it is near or not rough."""
         step, moved, shift = self._direction(loss, alpha, point, flat)
         if not rough and self._is_single(alpha):
             # Single precision was not enough: lengths must not depend on it, either.
             moved = self.centred.scores(self._unturned(step)) + shift
         length = self._length(loss, alpha, point.coef, point.scores, step, moved)
         coef, intercept = point.coef + length.T * step, point.intercept + length * shift
-        if not rough:
+        if near or not rough:
             return self._measured(loss, alpha, coef, intercept)
         return self._rough(loss, alpha, coef, intercept, point.scores + length * moved)
 
     def _direction(
-        self, loss: Loss, alpha: float, point: _Point, flat: float
+        self, loss: Loss, alpha: float, point: Point, flat: float
     ) -> tuple[Array, Array, Array]:
         """A Newton direction, what it does to the scores, and to the intercepts."""
         xp, values, Z = self.xp, self.centred.spectrum[0], self._turned(alpha)
@@ -331,6 +344,11 @@ class Newton:
         return length
 
 
+def _from_to(before: _Place, after: _Place) -> _Place:
+    coef, intercept, scores = (y - x for x, y in zip(before, after, strict=True))
+    return coef, intercept, scores
+
+
 def _descended(
     loss: Loss, scores: Array, change: Array, value: Array, probabilities: Array
 ) -> tuple[Array, Array, Array]:
@@ -344,46 +362,3 @@ def _descended(
             return length * change, renewed, found
         length = xp.where(worse, 0.5 * length, length)
     return xp.zeros_like(change), value, probabilities
-
-
-def _solution(point: _Point, coef: Array, alpha: float, n_iter: int) -> Solution:
-    return Solution(
-        coef,
-        point.intercept,
-        alpha,
-        point.objective,
-        point.gap,
-        point.gain,
-        point.wanted,
-        n_iter,
-    )
-
-
-def _joined(parts: Sequence[tuple[NDArray[np.intp], _Point]]) -> _Point:
-    """Points of different columns as one, in the order of the columns."""
-    if len(parts) == 1:
-        return parts[0][1]
-    order = np.argsort(np.concatenate([columns for columns, _ in parts]))
-    points = [point for _, point in parts]
-    xp = compat.array_namespace(points[0].coef)
-    coef = take_rows(xp.concat([point.coef for point in points], axis=0), order)
-    by_column = zip(*(point[1:] for point in points), strict=True)
-    return _Point(coef, *(take_columns(xp.concat(list(x), axis=1), order) for x in by_column))
-
-
-def side_by_side(solutions: Sequence[Solution]) -> Solution:
-    """Solutions of different columns as one."""
-    first = solutions[0]
-    if len(solutions) == 1:
-        return first
-    xp = compat.array_namespace(first.coef)
-    by_column = {
-        name: xp.concat([getattr(solution, name) for solution in solutions], axis=1)
-        for name in ("intercept", "objective", "gap", "gain", "wanted")
-    }
-    return Solution(
-        coef=xp.concat([solution.coef for solution in solutions], axis=0),
-        alpha=first.alpha,
-        n_iter=max(solution.n_iter for solution in solutions),
-        **by_column,
-    )

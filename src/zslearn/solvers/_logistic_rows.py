@@ -15,6 +15,8 @@ _COPY_BYTES = 1 << 26
 # rows lie close together: its curvature is that of the scatter within. Where there is little of
 # this, as with one row per class, a part of the rest keeps the preconditioner from being blind.
 _BETWEEN = 0.1
+# A mean of so much, beside the rows, is rounding.
+_CENTRED = 1e-6
 
 
 class CentredRows:
@@ -26,10 +28,18 @@ class CentredRows:
         The rows; where their labels tell classes apart, so does the preconditioner.
     spectrum : (values, vectors), optional
         That of rows like these, to be taken for theirs.
+    turned : array of shape (n_samples, n_features), optional
+        The rows in these vectors in single precision, all of them less any vector.
     """
 
-    def __init__(self, rows: TrainingRows, spectrum: tuple[Array, Array] | None = None) -> None:
+    def __init__(
+        self,
+        rows: TrainingRows,
+        spectrum: tuple[Array, Array] | None = None,
+        turned: Array | None = None,
+    ) -> None:
         self.rows, self.xp, self._given = rows, rows.xp, spectrum
+        self._given_rows = None if spectrum is None else turned
 
     @cached_property
     def mean(self) -> Array:
@@ -69,7 +79,14 @@ class CentredRows:
     @cached_property
     def single(self) -> Array:
         """The rows in the eigenvectors, in single precision unless they are few."""
-        return self._turned(self.rows.single)
+        given = self._given_rows
+        if given is None or given.dtype != self.rows.single.dtype:
+            return self._turned(self.rows.single)
+        mean = self.xp.sum(given, axis=0, keepdims=True, dtype=self.xp.float64) / given.shape[0]
+        # Those of all rows are centred already, but for rounding.
+        if float(self.xp.max(self.xp.abs(mean))) <= _CENTRED * self.rows.mean_square**0.5:
+            return given
+        return given - self.xp.astype(mean, given.dtype)
 
     @cached_property
     def double(self) -> Array:

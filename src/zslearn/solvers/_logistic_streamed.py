@@ -28,8 +28,8 @@ from zslearn.solvers._logistic_newton import (
     ROUGH_WORTH,
     SINGLE_NOISE,
     WORTH,
-    Solution,
 )
+from zslearn.solvers._logistic_points import Solution
 from zslearn.solvers._svm_rows import TrainingRows
 from zslearn.utils import Floats, block_budget, one_blas_thread, row_blocks
 

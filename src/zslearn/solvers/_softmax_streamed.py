@@ -24,8 +24,8 @@ from zslearn.solvers._logistic_newton import (
     MAX_INTERCEPT_STEPS,
     MAX_LENGTHS,
     SINGLE_NOISE,
-    Solution,
 )
+from zslearn.solvers._logistic_points import Solution
 from zslearn.solvers._svm_rows import TrainingRows
 from zslearn.utils import Array, Floats, block_budget, one_blas_thread, row_blocks
 

@@ -10,6 +10,7 @@ import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
+from zslearn.solvers._cast_rows import CastRows
 from zslearn.utils import (
     Array,
     Floats,
@@ -23,54 +24,9 @@ from zslearn.utils import (
 
 # Below this many numbers a copy in single precision is not worth its making.
 _SMALL = 1 << 20
-
-
-class CastRows:
-    """Rows that are made as they are read, in one precision; products go through them in blocks.
-
-    Parameters
-    ----------
-    rows : object
-        Of NumPy, to be read in slices; see :class:`TrainingRows`.
-    dtype : dtype
-        The precision.
-    """
-
-    # So that NumPy leaves `array @ rows` to this class.
-    __array_ufunc__ = None
-
-    def __init__(self, rows: Any, dtype: Any) -> None:
-        self.rows, self.dtype = rows, np.dtype(dtype)
-        self.shape: tuple[int, int] = rows.shape
-
-    def __getitem__(self, key: Any) -> NDArray[Any]:
-        positions = key[0] if isinstance(key, tuple) else key
-        if isinstance(positions, np.ndarray):
-            return np.asarray(self.rows.take(positions)).astype(self.dtype, copy=False)
-        return np.asarray(self.rows[positions, :]).astype(self.dtype, copy=False)
-
-    def __matmul__(self, other: NDArray[Any]) -> NDArray[Any]:
-        out = np.empty((self.shape[0], other.shape[1]), np.result_type(self.dtype, other.dtype))
-        for rows in self._blocks():
-            np.matmul(self[rows], other, out=out[rows])
-        return out
-
-    def __rmatmul__(self, other: NDArray[Any]) -> NDArray[Any]:
-        total = np.zeros((other.shape[0], self.shape[1]), np.result_type(self.dtype, other.dtype))
-        for rows in self._blocks():
-            total += other[:, rows] @ self[rows]
-        return total
-
-    def gram(self) -> Floats:
-        """XᵀX, summed in float64."""
-        total = np.zeros((self.shape[1], self.shape[1]))
-        for rows in self._blocks():
-            block = self[rows]
-            total += block.T @ block
-        return total
-
-    def _blocks(self) -> list[slice]:
-        return row_blocks(self.shape[0], 4 * 8 * self.shape[1])
+# Rows that are brought to float64 for a product on the host take so much at a time: what a cache
+# holds.
+_CACHE_BYTES = 1 << 21
 
 
 class TrainingRows:
@@ -165,11 +121,9 @@ class TrainingRows:
     def mean_square(self) -> float:
         """Mean of the rows' squared norms."""
         total = 0.0
-        for rows, block in self.blocks():
-            squares = block * block
-            if self.sample_weight is not None:
-                squares = self.weigh(squares, rows)
-            total += float(self.xp.sum(squares))
+        for rows, block in self._multiplied_blocks():
+            squares = self.xp.vecdot(block, block)[:, None]
+            total += float(self.xp.sum(self.weigh(squares, rows)))
         return total / self.shape[0]
 
     def weigh(self, table: Array, rows: slice = slice(None)) -> Array:
@@ -281,6 +235,18 @@ class TrainingRows:
         copies = 3 if self.lazy else 1
         return row_blocks(self.shape[0], copies * 8 * self.shape[1], block_budget(self.X))
 
+    def _multiplied_blocks(self) -> Iterator[tuple[slice, Array]]:
+        """As :meth:`blocks`, for products: each block may take the memory of the one before."""
+        if self.lazy or not isinstance(self.X, np.ndarray) or self.X.dtype == np.float64:
+            yield from self.blocks()
+            return
+        all_rows = row_blocks(self.shape[0], 8 * self.shape[1], _CACHE_BYTES)
+        memory = np.empty((all_rows[0].stop, self.shape[1]))
+        for rows in all_rows:
+            block = memory[: rows.stop - rows.start]
+            block[...] = self.X[rows]
+            yield rows, block
+
     def scores(self, coefficients: Array) -> Array:
         """Inner products of all rows with coefficients.
 
@@ -299,7 +265,7 @@ class TrainingRows:
             return self.X @ turned
         shape = self.shape[0], coefficients.shape[0]
         out = self.xp.empty(shape, dtype=self.xp.float64, device=self.device)
-        for rows, block in self.blocks():
+        for rows, block in self._multiplied_blocks():
             out[rows, :] = block @ turned
         return out
 
@@ -317,12 +283,10 @@ class TrainingRows:
             Sums in float64.
         """
         total: Array = 0.0
-        for rows, block in self.blocks():
-            # In this order BLAS runs over the rows in the order of memory.
-            total = total + self.xp.matrix_transpose(block) @ weights[rows, :]
-        out = self.xp.empty(total.shape[::-1], dtype=total.dtype, device=self.device)
-        out[:, :] = self.xp.matrix_transpose(total)
-        return out
+        for rows, block in self._multiplied_blocks():
+            # Few vectors beside many features: this order is the faster one.
+            total = total + self.xp.matrix_transpose(weights[rows, :]) @ block
+        return total
 
     @cached_property
     def single(self) -> Array:
