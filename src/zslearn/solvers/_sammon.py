@@ -37,6 +37,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.linalg import lapack
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_array
@@ -81,6 +82,7 @@ def place_by_distances(
     distances: ArrayLike,
     *,
     among: ArrayLike | None = None,
+    start: ArrayLike | None = None,
     tol: float = 1e-8,
     max_iter: int = 200,
 ) -> PlacementResult:
@@ -96,6 +98,8 @@ def place_by_distances(
         What the distances of the points among themselves should be, symmetric and positive but on
         the diagonal, which is not looked at. Points are then placed together; by default each is
         placed on its own.
+    start : array-like of shape (n_points, n_dims), optional
+        With `among`: where each point lies on its own, if that is known; else it is found first.
     tol : float, default=1e-8
         A point is left when its `gradient` is below this.
     max_iter : int, default=200
@@ -134,19 +138,29 @@ def place_by_distances(
     # In units of the landmarks' size, nothing over- or underflows.
     size = float(np.sqrt(np.sum(sizes[:rank] ** 2) / len(fixed)))
     flat = left[:, :rank] * (sizes[:rank] / size)
-    # The Hessian of a point, and its differences to the landmarks.
-    point_bytes = 8 * (rank * rank + len(flat) * rank)
-    parts = [
-        _place(flat, wanted[rows] / size, tol, max_iter)
-        for rows in row_blocks(len(wanted), row_bytes=point_bytes)
-    ]
-    points, error, gradient = (np.concatenate([part[k] for part in parts]) for k in range(3))
-    n_iter = max(part.n_iter for part in parts)
-    if between is not None and len(points) > 1:
+    if between is not None and start is not None and len(wanted) > 1:
+        points = (check_array(start, dtype=np.float64, input_name="start") - center) @ axes[:rank].T
+        points, n_iter = points / size, 0
+    else:
+        points, error, gradient, n_iter = _place_each(flat, wanted / size, tol, max_iter)
+    if between is not None and len(wanted) > 1:
         stress = _JointStress(flat, wanted / size, between / size)
         points, error, gradient, steps = stress.descend(points, tol, 10 * max_iter)
         n_iter += steps
     return PlacementResult(center + size * points @ axes[:rank], size * error, gradient, n_iter)
+
+
+def _place_each(landmarks: Floats, distances: Floats, tol: float, max_iter: int) -> PlacementResult:
+    """Each point on its own, some at a time."""
+    # The Hessian of a point, and its differences to the landmarks.
+    rank = landmarks.shape[1]
+    point_bytes = 8 * (rank * rank + len(landmarks) * rank)
+    parts = [
+        _place(landmarks, distances[rows], tol, max_iter)
+        for rows in row_blocks(len(distances), row_bytes=point_bytes)
+    ]
+    points, error, gradient = (np.concatenate([part[k] for part in parts]) for k in range(3))
+    return PlacementResult(points, error, gradient, max(part.n_iter for part in parts))
 
 
 def _checked_among(among: ArrayLike, n_points: int) -> Floats:
@@ -231,15 +245,22 @@ def _newton(landmarks: Floats, distances: Floats, points: Floats) -> tuple[Float
     pull = 1 / distances - 1 / between
     total = pull.sum(axis=1)
     slope = 2 * (total[:, None] * points - pull @ landmarks)
-    size = points.shape[1]
-    hessian = np.empty((len(points), size, size))
-    diagonal = np.arange(size)
     least = _CURVATURE * np.sum(1 / distances, axis=1)
+    step = np.empty_like(points)
     for i, point in enumerate(points):
-        scaled = (point - landmarks) * (between[i] ** -1.5)[:, None]
-        hessian[i] = 2 * (scaled.T @ scaled)
-        hessian[i, diagonal, diagonal] += 2 * max(total[i], least[i])
-    return slope, -np.linalg.solve(hessian, slope[:, :, None])[:, :, 0]
+        hessian = _hessian(point - landmarks, between[i] ** -3, max(total[i], least[i]))
+        # Symmetric: its transpose, in the order of LAPACK, is not copied.
+        _, step[i], _ = lapack.dposv(hessian.T, -slope[i], overwrite_a=True)
+    return slope, step
+
+
+def _hessian(apart: Floats, curvatures: Floats, a: float) -> Floats:
+    """2 (a I + Σ_j κ_j (b − y_j) (b − y_j)ᵀ), positive definite."""
+    scaled = apart * np.sqrt(curvatures)[:, None]
+    hessian: Floats = 2 * (scaled.T @ scaled)
+    diagonal = np.arange(len(hessian))
+    hessian[diagonal, diagonal] += 2 * a
+    return hessian
 
 
 def _search(
