@@ -26,13 +26,14 @@ Points may also be placed together, with given distances among them as well,
 .. math:: E(b_1, \dots, b_n) = \sum_i E(b_i) + \sum_{i < k}
           \frac{(\delta_{ik} - \|b_i - b_k\|)^2}{\delta_{ik}}.
 
-The descent starts where each lies on its own, and goes by L-BFGS in the variables
-:math:`b_i \sqrt{m_i}`, with :math:`m_i` the sum of the weights of a point: in these a step of the
-majorisation has the same length for all points.
+The descent starts where each lies on its own, and goes by Newton steps in a region of trust, each
+by conjugate gradients, in the variables :math:`b_i \sqrt{m_i}`, with :math:`m_i` the sum of the
+weights of a point: in these a step of the majorisation has the same length for all points.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -68,7 +69,7 @@ class PlacementResult(NamedTuple):
         Norm of its gradient over 2 Σ 1/δ and the root mean square distance of the landmarks from
         their mean: how far a step of the majorisation would still move the point.
     n_iter : int
-        Newton steps, and steps of L-BFGS for points placed together.
+        Newton steps.
     """
 
     points: Floats
@@ -103,7 +104,7 @@ def place_by_distances(
     tol : float, default=1e-8
         A point is left when its `gradient` is below this.
     max_iter : int, default=200
-        Newton steps at most; ten times as many steps of L-BFGS for points placed together.
+        Newton steps at most; as many more for points placed together.
 
     Returns
     -------
@@ -145,7 +146,7 @@ def place_by_distances(
         points, error, gradient, n_iter = _place_each(flat, wanted / size, tol, max_iter)
     if between is not None and len(wanted) > 1:
         stress = _JointStress(flat, wanted / size, between / size)
-        points, error, gradient, steps = stress.descend(points, tol, 10 * max_iter)
+        points, error, gradient, steps = stress.descend(points, tol, max_iter)
         n_iter += steps
     return PlacementResult(center + size * points @ axes[:rank], size * error, gradient, n_iter)
 
@@ -308,22 +309,65 @@ class _JointStress:
             slope[rows] += pull
         return error, slope
 
+    def curvature(self, points: Floats) -> Callable[[Floats], Floats]:
+        """The product of the Hessian at some points with a direction."""
+        held = []
+        for others, wanted, weights in (
+            (self.landmarks, self.distances, self.weights),
+            (points, self.among, self.among_weights),
+        ):
+            between = np.maximum(cdist(points, others), 1e-12)
+            held.append((weights * (1 - wanted / between), weights * wanted / between**3))
+        (to_fixed, bend_fixed), (to_moving, bend_moving) = held
+        total = to_fixed.sum(axis=1) + to_moving.sum(axis=1)
+        row_bytes = 8 * 4 * (len(self.landmarks) + len(points))
+        blocks = row_blocks(len(points), row_bytes=row_bytes)
+
+        def product(direction: Floats) -> Floats:
+            along = np.sum(points * direction, axis=1)
+            out = total[:, None] * direction - to_moving @ direction
+            for rows in blocks:
+                block, there = points[rows], direction[rows]
+                # (b − y)ᵀ(v − v_y), with v_y = 0 for landmarks.
+                fixed = bend_fixed[rows] * (along[rows, None] - there @ self.landmarks.T)
+                both = along[rows, None] - there @ points.T - block @ direction.T + along
+                moving = bend_moving[rows] * both
+                bend = fixed.sum(axis=1) + moving.sum(axis=1)
+                out[rows] += bend[:, None] * block - fixed @ self.landmarks - moving @ points
+            return 2 * out
+
+        return product
+
     def descend(self, points: Floats, tol: float, max_iter: int) -> PlacementResult:
-        """L-BFGS until no point would move by more than `tol` in a step of the majorisation."""
+        """Newton steps until no point would move by more than `tol` in one of the majorisation."""
         root = np.sqrt(self.mass)[:, None]
+        last: tuple[Floats, Callable[[Floats], Floats]] | None = None
 
         def scaled(flat: Floats) -> tuple[float, Floats]:
             error, slope = self.value_and_slope(flat.reshape(points.shape) / root)
             return float(error.sum()), (slope / root).ravel()
 
-        # Where every entry of the scaled gradient is this small, the step of every point is.
-        least = 2 * tol * float(root.min()) / np.sqrt(points.shape[1])
+        def bent(flat: Floats, direction: Floats) -> Floats:
+            nonlocal last
+            if last is None or not np.array_equal(last[0], flat):
+                last = flat.copy(), self.curvature(flat.reshape(points.shape) / root)
+            return (last[1](direction.reshape(points.shape) / root) / root).ravel()
+
+        # Landmarks are of unit size.
+        size = float(np.sqrt(self.mass.sum()))
         found = minimize(
             scaled,
             (points * root).ravel(),
             jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": max_iter, "maxfun": 2 * max_iter, "ftol": 0.0, "gtol": least},
+            hessp=bent,
+            method="trust-ncg",
+            options={
+                "maxiter": max_iter,
+                # Where the whole scaled gradient is this small, the step of every point is.
+                "gtol": 2 * tol * float(root.min()),
+                "initial_trust_radius": 0.1 * size,
+                "max_trust_radius": 10 * size,
+            },
         )
         placed = found.x.reshape(points.shape) / root
         error, slope = self.value_and_slope(placed)
