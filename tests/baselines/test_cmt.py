@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 from zslearn.baselines import CMT, CMTStar
-from zslearn.baselines import _cmt_network as network_module
+from zslearn.baselines import _cmt_path as path_module
 from zslearn.baselines._cmt_network import NetworkProblem
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ZeroShotSearchCV
@@ -212,7 +212,7 @@ def test_embedding_is_the_network(problem):
 
 def test_a_search_trains_once_for_all_numbers_of_steps(problem, monkeypatch):
     calls = []
-    train = network_module.train
+    train = path_module.train
     monkeypatch.setattr(
         "zslearn.baselines._cmt.train", lambda *args: calls.append(args) or train(*args)
     )
@@ -224,7 +224,7 @@ def test_a_search_trains_once_for_all_numbers_of_steps(problem, monkeypatch):
 
 def test_one_path_serves_all_that_leave_it_at_some_step(problem, monkeypatch):
     calls = []
-    train = network_module.train
+    train = path_module.train
     monkeypatch.setattr(
         "zslearn.baselines._cmt.train", lambda *args: calls.append(args[2]) or train(*args)
     )
@@ -261,7 +261,7 @@ def test_one_path_serves_all_that_leave_it_at_some_step(problem, monkeypatch):
 @pytest.mark.parametrize("random_state", [None, np.random.RandomState(3)])
 def test_chance_that_cannot_be_repeated_is_not_shared(problem, monkeypatch, random_state):
     calls = []
-    train = network_module.train
+    train = path_module.train
     monkeypatch.setattr(
         "zslearn.baselines._cmt.train", lambda *args: calls.append(args[2]) or train(*args)
     )

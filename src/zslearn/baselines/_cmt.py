@@ -21,15 +21,8 @@ from sklearn.utils._param_validation import Interval
 from zslearn._version import __version__
 from zslearn.base import Training, ZeroShotClassifier
 from zslearn.baselines import _early_stopping
-from zslearn.baselines._cmt_network import (
-    Network,
-    NetworkProblem,
-    TrainedPath,
-    descend,
-    networks_at,
-    train,
-    with_halves,
-)
+from zslearn.baselines._cmt_network import Network, NetworkProblem
+from zslearn.baselines._cmt_path import TrainedPath, descend, train, with_halves
 from zslearn.baselines._early_stopping import HeldOutClasses, on_one_path
 from zslearn.scoring import ScoreFunction
 from zslearn.utils import Array, Floats, keeps_fits, kept_fit
@@ -206,7 +199,7 @@ class CMT(ZeroShotClassifier):
             lambda: descend(problem, start, with_halves(stops), self.tol).arrays(),
             lambda arrays: TrainedPath.of(arrays).has(stops),
         )
-        return networks_at(problem, TrainedPath.of(path), stops)
+        return TrainedPath.of(path).at(stops)
 
     def _stop(self, training: Training, seed: int, rng: np.random.RandomState) -> int:
         """The number of steps; with `early_stopping`, where classes held out fare best."""

@@ -10,6 +10,7 @@ from zslearn.solvers._class_moments import (
     mean_square_distance,
 )
 from zslearn.solvers._class_sums import ClassSums, SummedRows, merge_deviations
+from zslearn.solvers._lbfgs import Evaluation, lbfgs
 from zslearn.solvers._logistic import (
     LogisticResult,
     logistic_path,
@@ -44,6 +45,7 @@ __all__ = [
     "AnyFloats",
     "BilinearDescent",
     "ClassSums",
+    "Evaluation",
     "LatentDescent",
     "LogisticResult",
     "Moments",
@@ -59,6 +61,7 @@ __all__ = [
     "class_squares",
     "deviation_blocks",
     "hinge_of_all",
+    "lbfgs",
     "logistic_path",
     "loss_and_slope",
     "mean_square_distance",
