@@ -35,7 +35,7 @@ import scipy.linalg
 import scipy.sparse
 from numpy.typing import NDArray
 
-from zslearn.baselines._cmt_hidden import HiddenLayer
+from zslearn.baselines._cmt_hidden import HiddenLayer, held_bytes
 from zslearn.scoring import PreparedRows
 from zslearn.solvers import mean_square_distance
 from zslearn.utils import Array, Floats, is_foreign, move_like, row_blocks, to_numpy
@@ -164,6 +164,12 @@ class NetworkProblem:
         other = copy.copy(self)
         other.alpha = alpha
         return other
+
+    def most_together(self, n_hidden: int) -> int:
+        """How many first layers are evaluated side by side: those whose hidden units are held."""
+        if isinstance(self.X, PreparedRows):
+            return 1
+        return max(1, held_bytes(self.X) // (8 * self.n_samples * n_hidden))
 
     def start(self, n_hidden: int, rng: np.random.RandomState) -> Floats:
         """Random first weights; their rows have about unit norm. Intercepts begin at zero."""

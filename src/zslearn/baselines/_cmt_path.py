@@ -44,7 +44,7 @@ class TrainedPath(NamedTuple):
         return is_long and all(min(stop, self.n_iter) in self.networks for stop in stops)
 
     def at(self, stops: Collection[int]) -> dict[int, Network]:
-        """The networks, one per stop; see :func:`train`."""
+        """The networks, one per stop; those that end at the same step share one."""
         return {stop: self.networks[min(stop, self.n_iter)] for stop in stops}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -73,46 +73,53 @@ class TrainedPath(NamedTuple):
         return cls(networks, steps[-1], int(arrays["most"]))
 
 
-def train(
-    problem: NetworkProblem,
-    start: Floats,
-    stops: Collection[int],
-    tol: float,
-    watch: Callable[[Network], None] | None = None,
-) -> dict[int, Network]:
-    """One path of L-BFGS, and the network at some of its steps.
+class Descents:
+    """Paths of L-BFGS from one start that differ in alpha alone, computed side by side.
 
     Parameters
     ----------
     problem : NetworkProblem
-        What is minimised.
-    start : ndarray of shape (n_hidden, n_features)
+        What is minimised, under any alpha.
+    start : ndarray of shape (n_hidden, n_weights)
         First weights.
-    stops : collection of int
-        Steps at which the network is wanted; the largest ends the path.
     tol : float
-        The path ends, too, when a step lowers the objective by less than this share of it; later
-        stops then get the last network.
-    watch : callable, optional
-        Called with the network after every step.
-
-    Returns
-    -------
-    dict of int to Network
-        One per stop; those that end at the same step share one network.
+        A path ends, too, when a step lowers the objective by less than this share of it.
     """
-    return descend(problem, start, stops, tol, watch).at(stops)
 
+    def __init__(self, problem: NetworkProblem, start: Floats, tol: float) -> None:
+        self.problem, self.start, self.tol = problem, start, tol
+        self._wanted: dict[float, Collection[int]] = {}
+        self._paths: dict[float, TrainedPath] = {}
 
-def descend(
-    problem: NetworkProblem,
-    start: Floats,
-    stops: Collection[int],
-    tol: float,
-    watch: Callable[[Network], None] | None = None,
-) -> TrainedPath:
-    """The path of L-BFGS; see :func:`train`."""
-    return descend_together([problem], start, stops, tol, watch)[0]
+    def add(self, alpha: float, stops: Collection[int]) -> None:
+        """Plan a path to some stops, of which the last is the same for all."""
+        self._wanted[alpha] = stops
+
+    def forget(self, alpha: float) -> None:
+        """Leave a path out of the plan, where its networks are known."""
+        self._wanted.pop(alpha, None)
+        self._paths.pop(alpha, None)
+
+    def path(
+        self,
+        alpha: float,
+        stops_for: Callable[[Collection[int]], Collection[int]] = set,
+        watch: Callable[[Network], None] | None = None,
+    ) -> TrainedPath:
+        """One of the paths; those that are planned are computed with it.
+
+        `stops_for` says where networks are kept by where they are wanted. `watch` is called with
+        the network after every step.
+        """
+        if alpha not in self._paths:
+            n_together = self.problem.most_together(len(self.start))
+            others = [other for other in self._wanted if other not in {alpha, *self._paths}]
+            alphas = [alpha, *others[: n_together - 1]]
+            problems = [self.problem.with_alpha(alpha) for alpha in alphas]
+            stops = stops_for({stop for alpha in alphas for stop in self._wanted[alpha]})
+            paths = descend_together(problems, self.start, stops, self.tol, watch)
+            self._paths.update(zip(alphas, paths, strict=True))
+        return self._paths[alpha]
 
 
 def descend_together(
@@ -122,7 +129,27 @@ def descend_together(
     tol: float,
     watch: Callable[[Network], None] | None = None,
 ) -> list[TrainedPath]:
-    """The paths of problems that differ in alpha alone, evaluated side by side."""
+    """The paths of problems that differ in alpha alone, evaluated side by side.
+
+    Parameters
+    ----------
+    problems : sequence of NetworkProblem
+        What is minimised.
+    start : ndarray of shape (n_hidden, n_weights)
+        First weights.
+    stops : collection of int
+        Steps at which networks are wanted; the largest ends a path.
+    tol : float
+        A path ends, too, when a step lowers the objective by less than this share of it; later
+        stops then get the last network.
+    watch : callable, optional
+        Called with the network after every step.
+
+    Returns
+    -------
+    list of TrainedPath
+        One per problem.
+    """
     paths = [_Path(problem, start, stops, tol, watch) for problem in problems]
     active = paths
     while active:
