@@ -232,6 +232,28 @@ def test_a_search_trains_once_for_all_numbers_of_steps(problem, descents):
     assert descents[0] == [[2, 4, 8], [2, 4, 8]]
 
 
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_alphas_trained_side_by_side_are_those_trained_alone(
+    problem, descents, monkeypatch, fit_intercept
+):
+    settings = [{"alpha": alpha, "max_iter": n} for alpha in (1e-3, 1e-1, 1.0) for n in (4, 12)]
+    base = CMT(7, fit_intercept=fit_intercept, tol=1e-4)
+    data = {"y": problem.y_train, "signatures": problem.signatures}
+    models = dict(base.fit_grid(problem.X_train, settings=settings, **data))
+    assert descents == [[[4, 12]] * 3]
+    # Where hidden units of two first layers at most are held, two at a time.
+    n_bytes = 2 * 8 * len(problem.y_train) * 7
+    monkeypatch.setattr("zslearn.baselines._cmt_network.held_bytes", lambda like: n_bytes)
+    by_two = dict(base.fit_grid(problem.X_train, settings=settings, **data))
+    assert descents[1:] == [[[4, 12]] * 2, [[4, 12]]]
+    for i, setting in enumerate(settings):
+        alone = clone(base).set_params(**setting).fit(problem.X_train, **data)
+        for model in (models[i], by_two[i]):
+            assert model.n_iter_ == alone.n_iter_
+            np.testing.assert_allclose(model.coefs_[0], alone.coefs_[0], rtol=1e-5, atol=1e-7)
+            np.testing.assert_allclose(model.coefs_[1], alone.coefs_[1], rtol=1e-5, atol=1e-7)
+
+
 def test_one_path_serves_all_that_leave_it_at_some_step(problem, descents):
     base = CMTStar(hidden_size=15, tol=1e-2)
     settings = [
