@@ -253,7 +253,7 @@ class NetworkProblem:
     ) -> list[Floats]:
         r"""Gradients of the mean squared error for each θ₁, and for b₁ beside it.
 
-        It is 2/N (E θ₂ ∘ (1 − H²))ᵀ X with E = H θ₂ᵀ + b₂ − A_y.
+        It is 2/N (E θ₂ ∘ (H² − 1))ᵀ X with E = A_y − H θ₂ᵀ − b₂.
         """
         xp, device = compat.array_namespace(self.X), compat.device(self.X)
         outers, wanted = (
@@ -272,11 +272,13 @@ class NetworkProblem:
             block, features = layer.read(rows)
             labels = self._labels[rows]
             backs = [
-                block[:, part] @ outer - xp.take(target, labels, axis=0)
+                xp.take(target, labels, axis=0) - block[:, part] @ outer
                 for part, outer, target in zip(parts, outers, wanted, strict=True)
             ]
             back = backs[0] if len(backs) == 1 else xp.concat(backs, axis=1)
-            back = back * (1 - block * block)
+            bent = block * block
+            bent -= 1
+            back *= bent
             narrow = xp.astype(back, self._product_dtype, copy=False)
             product = xp.matrix_transpose(narrow) @ features
             slope = slope + xp.astype(product, self._dtype, copy=False)
