@@ -65,7 +65,7 @@ def _add_products(waiting: list[tuple[Array, Array, Array]], total: Array, smoot
             for parts in zip(*waiting, strict=True)
         )
         for start in range(0, rows.shape[1], _PART):
-            part = slice(start, start + _PART)
+            part = slice(start, min(start + _PART, rows.shape[1]))
             across = xp.matrix_transpose(rows[:, part])
             total[part, start:] += across @ weighted[:, start:]
             smooth[part, start:] += across @ smoothed[:, start:]
