@@ -6,8 +6,9 @@ import pytest
 import scipy.linalg
 from scipy.spatial.distance import cdist, pdist, squareform
 from sklearn.base import clone
+from sklearn.model_selection import ParameterGrid
 
-from zslearn.baselines import BiDiLEL
+from zslearn.baselines import BiDiLEL, _bidilel
 from zslearn.datasets import make_zero_shot
 from zslearn.signatures import normalize_signatures
 from zslearn.utils import InputWarning
@@ -326,3 +327,38 @@ def test_recovers_distances_of_its_own_kind():
     model = _fit(model, data)
     accuracy = model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
     assert accuracy >= 0.9 * best
+
+
+def test_a_grid_places_each_class_alone_once_for_both_placements(problem, monkeypatch):
+    placed = []
+    place = _bidilel.place_by_distances
+
+    def counted(landmarks, distances, **options):
+        placed.append("among" in options)
+        return place(landmarks, distances, **options)
+
+    monkeypatch.setattr(_bidilel, "place_by_distances", counted)
+    grid = {"placement": ["alone", "joint"], "n_components": [2, 4], "latent_norm": ["l2", None]}
+    settings = list(ParameterGrid(grid))
+    data = {"y": problem.y_train, "signatures": problem.signatures}
+    models = dict(BiDiLEL().fit_grid(problem.X_train, settings=settings, **data))
+    # Each latent space is placed alone once, then together.
+    assert placed == [False, True] * 4
+    for i, setting in enumerate(settings):
+        alone = BiDiLEL(**setting).fit(problem.X_train, **data)
+        np.testing.assert_allclose(models[i].landmarks_, alone.landmarks_, atol=1e-9)
+        np.testing.assert_allclose(
+            models[i].class_scorer_.parameters, alone.class_scorer_.parameters, atol=1e-6
+        )
+
+
+def test_the_last_placement_serves_the_same_landmarks_and_distances_only(problem):
+    model = BiDiLEL(3).fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    signatures = model._seen_signatures[:4] + 0.1
+    first = model.synthesize(signatures)
+    np.testing.assert_array_equal(model.synthesize(signatures), first)
+    moved = model.synthesize(signatures[:, ::-1])
+    assert not np.allclose(moved, first)
+    model.landmarks_ = 2 * model.landmarks_
+    model.distance_scale_ *= 2
+    np.testing.assert_allclose(model.synthesize(signatures), 2 * first, atol=1e-6)

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
-from zslearn.baselines import CMT, CMTStar
-from zslearn.baselines import _cmt_network as network_module
+from zslearn.baselines import CMT, CMTStar, _cmt_path
 from zslearn.baselines._cmt_network import NetworkProblem
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ZeroShotSearchCV
@@ -210,24 +209,52 @@ def test_embedding_is_the_network(problem):
     )
 
 
-def test_a_search_trains_once_for_all_numbers_of_steps(problem, monkeypatch):
-    calls = []
-    train = network_module.train
-    monkeypatch.setattr(
-        "zslearn.baselines._cmt.train", lambda *args: calls.append(args) or train(*args)
-    )
+@pytest.fixture
+def descents(monkeypatch):
+    """The stops of each path that was trained, those trained side by side together."""
+    found = []
+    descend = _cmt_path.descend_together
+
+    def counted(problems, start, stops, *args):
+        found.append([sorted(stops)] * len(problems))
+        return descend(problems, start, stops, *args)
+
+    monkeypatch.setattr(_cmt_path, "descend_together", counted)
+    return found
+
+
+def test_a_search_trains_once_for_all_numbers_of_steps(problem, descents):
     grid = {"alpha": [1e-3, 1e-2], "max_iter": [2, 4, 8]}
     search = ZeroShotSearchCV(CMT(hidden_size=10), grid, cv=3)
     search.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
-    assert len(calls) == 3 * 2 + 1
+    # Both alphas side by side, and the chosen one.
+    assert [len(stops) for stops in descents] == [2, 2, 2, 1]
+    assert descents[0] == [[2, 4, 8], [2, 4, 8]]
 
 
-def test_one_path_serves_all_that_leave_it_at_some_step(problem, monkeypatch):
-    calls = []
-    train = network_module.train
-    monkeypatch.setattr(
-        "zslearn.baselines._cmt.train", lambda *args: calls.append(args[2]) or train(*args)
-    )
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_alphas_trained_side_by_side_are_those_trained_alone(
+    problem, descents, monkeypatch, fit_intercept
+):
+    settings = [{"alpha": alpha, "max_iter": n} for alpha in (1e-3, 1e-1, 1.0) for n in (4, 12)]
+    base = CMT(7, fit_intercept=fit_intercept, tol=1e-4)
+    data = {"y": problem.y_train, "signatures": problem.signatures}
+    models = dict(base.fit_grid(problem.X_train, settings=settings, **data))
+    assert descents == [[[4, 12]] * 3]
+    # Where hidden units of two first layers at most are held, two at a time.
+    n_bytes = 2 * 8 * len(problem.y_train) * 7
+    monkeypatch.setattr("zslearn.baselines._cmt_network.held_bytes", lambda like: n_bytes)
+    by_two = dict(base.fit_grid(problem.X_train, settings=settings, **data))
+    assert descents[1:] == [[[4, 12]] * 2, [[4, 12]]]
+    for i, setting in enumerate(settings):
+        alone = clone(base).set_params(**setting).fit(problem.X_train, **data)
+        for model in (models[i], by_two[i]):
+            assert model.n_iter_ == alone.n_iter_
+            np.testing.assert_allclose(model.coefs_[0], alone.coefs_[0], rtol=1e-5, atol=1e-7)
+            np.testing.assert_allclose(model.coefs_[1], alone.coefs_[1], rtol=1e-5, atol=1e-7)
+
+
+def test_one_path_serves_all_that_leave_it_at_some_step(problem, descents):
     base = CMTStar(hidden_size=15, tol=1e-2)
     settings = [
         {"max_iter": 2, "seen_share": 0.3},
@@ -241,14 +268,14 @@ def test_one_path_serves_all_that_leave_it_at_some_step(problem, monkeypatch):
         .fit(problem.X_train, problem.y_train, signatures=problem.signatures)
         for setting in settings
     ]
-    calls.clear()
+    descents.clear()
     models = dict(
         base.fit_grid(
             problem.X_train, problem.y_train, signatures=problem.signatures, settings=settings
         )
     )
     # One path without the classes held out, one with all.
-    assert calls == [[7], [2, 90, 95, alone[3].n_iter_]]
+    assert descents == [[[7]], [sorted({2, 90, 95, alone[3].n_iter_})]]
     for i, expected in enumerate(alone):
         assert models[i].n_iter_ == expected.n_iter_
         np.testing.assert_array_equal(models[i].coefs_[0], expected.coefs_[0])
@@ -259,18 +286,13 @@ def test_one_path_serves_all_that_leave_it_at_some_step(problem, monkeypatch):
 
 
 @pytest.mark.parametrize("random_state", [None, np.random.RandomState(3)])
-def test_chance_that_cannot_be_repeated_is_not_shared(problem, monkeypatch, random_state):
-    calls = []
-    train = network_module.train
-    monkeypatch.setattr(
-        "zslearn.baselines._cmt.train", lambda *args: calls.append(args[2]) or train(*args)
-    )
+def test_chance_that_cannot_be_repeated_is_not_shared(problem, descents, random_state):
     grid = CMT(hidden_size=5, random_state=random_state).fit_grid(
         problem.X_train, problem.y_train, signatures=problem.signatures,
         settings=[{"max_iter": 2}, {"max_iter": 3}],
     )  # fmt: skip
     assert len(list(grid)) == 2
-    assert calls == [[2], [3]]
+    assert descents == [[[2]], [[3]]]
 
 
 def test_early_stopping_takes_the_best_step_of_the_held_out_classes(problem):

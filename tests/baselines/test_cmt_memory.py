@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from zslearn.baselines import CMT, CMTStar, _cmt, _cmt_network
+from zslearn.baselines import CMT, CMTStar, _cmt_path
 from zslearn.experiments import run_benchmark
 from zslearn.utils import keeping_fits
 
@@ -17,14 +17,13 @@ from zslearn.utils import keeping_fits
 def descents(monkeypatch):
     """The stops of each path that was trained."""
     found = []
-    descend = _cmt_network.descend
+    descend = _cmt_path.descend_together
 
-    def counted(*args):
-        found.append(sorted(args[2]))
-        return descend(*args)
+    def counted(problems, start, stops, *args):
+        found.extend([sorted(stops)] * len(problems))
+        return descend(problems, start, stops, *args)
 
-    monkeypatch.setattr(_cmt_network, "descend", counted)
-    monkeypatch.setattr(_cmt, "descend", counted)
+    monkeypatch.setattr(_cmt_path, "descend_together", counted)
     return found
 
 

@@ -87,11 +87,17 @@ def test_one_map_is_the_bilinear_model(problem):
     )
 
 
-def test_classifiers_kept_up_to_date_are_those_of_the_maps():
+@pytest.mark.parametrize(
+    ("n_classes", "n_maps", "batch_size"),
+    [(5, 4, 1), (5, 4, 8), (6, 1, 2), (7, 1, 64), (24, 1, 64), (25, 2, 64)],
+)
+def test_classifiers_kept_up_to_date_are_those_of_the_maps(n_classes, n_maps, batch_size):
+    """Batches that change few rows of a map, and many; numbers of classes even and odd."""
     rng = np.random.default_rng(0)
-    X, y, A = rng.normal(size=(50, 6)), rng.integers(5, size=50), rng.normal(size=(5, 3))
+    X, y = rng.normal(size=(200, 6)), rng.integers(n_classes, size=200)
+    A = rng.normal(size=(n_classes, 3))
     descent = LatentDescent(
-        X, y, A, rng.normal(size=(4, 6, 3)), step=0.01, power_t=0.0, batch_size=8,
+        X, y, A, rng.normal(size=(n_maps, 6, 3)), step=0.01, power_t=0.0, batch_size=batch_size,
         rng=np.random.RandomState(0),
     )  # fmt: skip
     start = descent.coef

@@ -8,7 +8,7 @@ from scipy.optimize import approx_fprime, minimize
 from scipy.spatial.distance import cdist
 
 from zslearn.solvers import place_by_distances
-from zslearn.solvers._sammon import _mean_start, _newton, _triangulated
+from zslearn.solvers._sammon import _JointStress, _mean_start, _newton, _triangulated
 
 
 def _error(point, landmarks, distances):
@@ -90,6 +90,30 @@ def test_together_as_good_as_scipy_from_the_points_placed_alone(n_dims):
     assert result.gradient.max() <= 1e-7
     numeric = approx_fprime(result.points.ravel(), _joint_error, 1e-7, *arguments)
     assert np.abs(numeric).max() < 1e-4
+
+
+def test_curvature_of_points_together_by_finite_differences(monkeypatch):
+    landmarks, points, distances, among = _joint_problem(noise=0.4)
+    np.fill_diagonal(among, 0.0)
+    stress = _JointStress(landmarks, distances, among)
+    direction = np.random.default_rng(3).normal(size=points.shape)
+    ahead, behind = (stress.value_and_slope(points + h * direction)[1] for h in (1e-5, -1e-5))
+    expected = (ahead - behind) / 2e-5
+    np.testing.assert_allclose(stress.curvature(points)(direction), expected, atol=1e-6)
+    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 2000)
+    np.testing.assert_allclose(stress.curvature(points)(direction), expected, atol=1e-6)
+
+
+def test_points_placed_alone_before_are_where_those_together_start():
+    landmarks, _, distances, among = _joint_problem(noise=0.3)
+    alone = place_by_distances(landmarks, distances).points
+    expected = place_by_distances(landmarks, distances, among=among)
+    found = place_by_distances(landmarks, distances, among=among, start=alone)
+    np.testing.assert_allclose(found.points, expected.points, atol=1e-8)
+    assert found.gradient.max() <= 1e-8
+    assert found.n_iter < expected.n_iter
+    one = place_by_distances(landmarks, distances[:1], among=[[0.0]], start=alone[:1])
+    np.testing.assert_allclose(one.points, alone[:1], atol=1e-7)
 
 
 def test_points_together_in_blocks_and_in_other_units(monkeypatch):

@@ -21,26 +21,26 @@ count likewise, and a sample belongs to the class of the nearest landmark.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import array_api_compat as compat
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist, pdist
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn.base import Training, ZeroShotClassifier, alike
+from zslearn.baselines._bidilel_projection import by_class, leading, scatters
 from zslearn.scoring import ScoreFunction
-from zslearn.solvers import mean_square_distance, place_by_distances
+from zslearn.solvers import place_by_distances
 from zslearn.utils import (
     Array,
     Floats,
     InputWarning,
     move_like,
-    row_blocks,
     to_numpy,
     unit_rows,
     warn_user,
@@ -49,10 +49,6 @@ from zslearn.utils import (
 # Nearer than this to a seen class, in units of the seen classes' mean distance, a signature is
 # that class's.
 _SAME = 1e-9
-# A scatter that is a smaller share of the sum of squares is rounding.
-_ROUNDING = 1e-12
-# Classes of fewer rows than the first wait for others to enter the scatters, up to the second.
-_FEW_ROWS, _ROWS_TOGETHER = 128, 512
 
 
 class BiDiLEL(ZeroShotClassifier):
@@ -177,22 +173,19 @@ class BiDiLEL(ZeroShotClassifier):
         """The scatters serve all settings, one decomposition every `n_components`."""
         if len(variants) == 1:  # a grid may well name more dimensions than there are
             variants[0]._warn_of_width()
-        total, local, mean = _scatters(training)
+        total, local, mean = scatters(training)
         for group in alike(variants, "alpha"):
-            widest = max(variant._width(training) for variant in group)
-            values, vectors = _leading(total, local, group[0].alpha, widest)
-            projections: dict[int, Floats] = {}
-            landmarks: dict[tuple[int, str | None], Floats] = {}
-            for variant in group:
-                width = variant._width(training)
-                if width not in projections:
-                    projections[width] = vectors[:, :width].T.copy()
+            widths = [variant._width(training) for variant in group]
+            values, vectors = leading(total, local, group[0].alpha, max(widths))
+            projections = {width: vectors[:, :width].T.copy() for width in widths}
+            kinds = list(zip(widths, (variant.latent_norm for variant in group), strict=True))
+            landmarks = _class_means(training, mean, projections[max(widths)], set(kinds))
+            # Variants that embed alike, and whose landmarks are the same, one after another.
+            for i in sorted(range(len(group)), key=lambda i: kinds.index(kinds[i])):
+                variant, width = group[i], widths[i]
                 variant.mean_, variant.components_ = mean, projections[width]
                 variant.eigenvalues_ = values[:width].copy()
-                key = width, variant.latent_norm
-                if key not in landmarks:
-                    landmarks[key] = variant._project_classes(training)
-                variant.landmarks_ = landmarks[key]
+                variant.landmarks_ = landmarks[kinds[i]]
                 variant._take_scale(training)
                 yield variant
 
@@ -208,17 +201,6 @@ class BiDiLEL(ZeroShotClassifier):
         """Dimensions of the latent space, as far as there are features."""
         wanted = training.n_seen - 1 if self.n_components is None else self.n_components
         return min(wanted, training.rows.shape[1])
-
-    def _project_classes(self, training: Training) -> Floats:
-        """Means of the projected samples of each seen class."""
-        # A class at a time: what is embedded is as large as the rows themselves.
-        xp = compat.array_namespace(training.rows)
-        return np.stack(
-            [
-                to_numpy(xp.mean(xp.astype(self.embed(training.take(members)), xp.float64), axis=0))
-                for members in _by_class(training)
-            ]
-        )
 
     def _take_scale(self, training: Training) -> None:
         """Bring the distances of signatures to those of the landmarks: κ."""
@@ -238,11 +220,7 @@ class BiDiLEL(ZeroShotClassifier):
         array of shape (n_samples, n_dims)
             Latent points, of unit norm with `latent_norm="l2"` in more than one dimension.
         """
-        xp = compat.array_namespace(X)
-        centered = X - move_like(self.mean_, X)[None, :]
-        latent = centered @ xp.matrix_transpose(move_like(self.components_, X))
-        plain = self.latent_norm is None or len(self.components_) == 1
-        return latent if plain else unit_rows(latent)
+        return _scaled(_projected(X, self.mean_, self.components_), self.latent_norm)
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Floats:
         """Place the landmark of each class.
@@ -269,105 +247,57 @@ class BiDiLEL(ZeroShotClassifier):
         # Twins are one point, and the order of the classes is not to matter.
         signatures, which = np.unique(signatures, axis=0, return_inverse=True)
         to_seen = self.distance_scale_ * cdist(signatures, self._seen_signatures)
-        among = None
+        alone = _alone.placed(self.landmarks_, to_seen, self.tol)
         if self.placement == "joint":
             among = self.distance_scale_ * cdist(signatures, signatures)
-        placed = place_by_distances(self.landmarks_, to_seen, among=among, tol=self.tol)
-        return placed.points[which.ravel()]
+            together = place_by_distances(
+                self.landmarks_, to_seen, among=among, start=alone, tol=self.tol
+            )
+            alone = together.points
+        return alone[which.ravel()]
 
 
-def _scatters(training: Training) -> tuple[Floats, Floats, Floats]:
-    """XᵀDX around its mean, XᵀLX, and that mean, from the graph of pairs within classes."""
-    xp, device = compat.array_namespace(training.rows), compat.device(training.rows)
-    squared_width = _squared_width(training)
-    n_features = training.rows.shape[1]
-    total = xp.zeros((n_features, n_features), dtype=xp.float64, device=device)
-    smooth = xp.zeros((n_features, n_features), dtype=xp.float64, device=device)
-    mean = xp.zeros(n_features, dtype=xp.float64, device=device)
-    weight = 0.0
-    waiting: list[tuple[Array, Array, Array]] = []
-    for members in _by_class(training):
-        points = xp.astype(training.take(members), xp.float64)
-        # Of a row: its distances and weights to the class, itself centred, weighted and smoothed.
-        for rows in row_blocks(len(members), row_bytes=8 * (3 * len(members) + 3 * n_features)):
-            block = points[rows, :]
-            weights = xp.exp(-_squared_distances(block, points) / (2 * squared_width))
-            degrees = xp.sum(weights, axis=1)
-            weighted = block * degrees[:, None]
-            mean += xp.sum(weighted, axis=0)
-            weight += float(xp.sum(degrees))
-            # Products of many rows: each goes through two tables of features².
-            waiting.append((block, weighted, weights @ points))
-            n_waiting = sum(part[0].shape[0] for part in waiting)
-            if len(members) >= _FEW_ROWS or n_waiting >= _ROWS_TOGETHER:
-                _add_products(waiting, total, smooth)
-    _add_products(waiting, total, smooth)
-    mean = mean / weight
-    rounding = _ROUNDING * float(xp.linalg.trace(total))
-    local = total - smooth
-    # Σ d_i (x_i − m)(x_i − m)ᵀ; L does not change when all samples move.
-    total = total - weight * mean[:, None] * mean[None, :]
-    # Where no two samples differ, or no two of a class, rounding is all that is left.
-    scatters = (to_numpy(total), to_numpy(local))
-    total, local = (s if np.trace(s) > rounding else np.zeros_like(s) for s in scatters)
-    return total, local, to_numpy(mean)
+class _LastPlacement:
+    """Points placed each on its own, of the last landmarks: both kinds of placement need them."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Callable[[], Floats | None], Floats, float, Floats] | None = None
+
+    def placed(self, landmarks: Floats, distances: Floats, tol: float) -> Floats:
+        """Where the points are; the last are found again by the very same landmarks."""
+        last = self._last
+        is_known = last is not None and last[0]() is landmarks and last[2] == tol
+        if last is not None and is_known and np.array_equal(last[1], distances):
+            return last[3]
+        points = place_by_distances(landmarks, distances, tol=tol).points
+        self._last = weakref.ref(landmarks), distances, tol, points
+        return points
 
 
-def _add_products(waiting: list[tuple[Array, Array, Array]], total: Array, smooth: Array) -> None:
-    """Add to XᵀDX and XᵀWX what rows wait to add, and forget them."""
-    if waiting:
-        xp = compat.array_namespace(total)
-        rows, weighted, smoothed = (
-            parts[0] if len(parts) == 1 else xp.concat(parts)
-            for parts in zip(*waiting, strict=True)
-        )
-        total += xp.matrix_transpose(rows) @ weighted
-        smooth += xp.matrix_transpose(rows) @ smoothed
-        waiting.clear()
+_alone = _LastPlacement()
 
 
-def _by_class(training: Training) -> list[NDArray[np.intp]]:
-    """Positions of the samples of each seen class."""
-    return [np.flatnonzero(training.y == position) for position in range(training.n_seen)]
+def _class_means(
+    training: Training, mean: Floats, components: Floats, kinds: set[tuple[int, str | None]]
+) -> dict[tuple[int, str | None], Floats]:
+    """Means of the projected samples of each seen class, by width and norm of the latent space."""
+    xp = compat.array_namespace(training.rows)
+    means: dict[tuple[int, str | None], list[Floats]] = {kind: [] for kind in kinds}
+    # A class at a time: what is projected is as large as the rows themselves.
+    for members in by_class(training):
+        latent = _projected(training.take(members), mean, components)
+        for width, norm in kinds:
+            points = _scaled(latent[:, :width], norm)
+            means[width, norm].append(to_numpy(xp.mean(xp.astype(points, xp.float64), axis=0)))
+    return {kind: np.stack(parts) for kind, parts in means.items()}
 
 
-def _squared_width(training: Training) -> float:
-    """Mean squared distance of two samples of the same class, over all such pairs; 1 without any.
-
-    The squared distances of the pairs of a class sum to its size times its squared deviations.
-    """
-    squares, pairs = 0.0, 0
-    for members in _by_class(training):
-        squares += len(members) ** 2 * mean_square_distance(training.take(members))
-        pairs += len(members) * (len(members) - 1) // 2
-    return squares / pairs if squares > 0 else 1.0
+def _projected(X: Array, mean: Floats, components: Floats) -> Array:
+    xp = compat.array_namespace(X)
+    centered = X - move_like(mean, X)[None, :]
+    return centered @ xp.matrix_transpose(move_like(components, X))
 
 
-def _squared_distances(a: Array, b: Array) -> Array:
-    xp = compat.array_namespace(a)
-    center = xp.mean(b, axis=0, keepdims=True)
-    a, b = a - center, b - center
-    squares = xp.sum(a * a, axis=1)[:, None] + xp.sum(b * b, axis=1)[None, :]
-    return xp.clip(squares - 2 * (a @ xp.matrix_transpose(b)), min=0.0)
-
-
-def _leading(total: Floats, local: Floats, alpha: float, n: int) -> tuple[Floats, Floats]:
-    """The n leading solutions of XᵀDX p = λ (XᵀLX + αI) p, the signs fixed."""
-    size = len(total)
-    # Where no two samples of a class differ, any penalty gives the same directions.
-    unit = np.trace(local) / size or np.trace(total) / size or 1.0
-    penalized = local + alpha * unit * np.eye(size)
-    try:
-        values, vectors = scipy.linalg.eigh(
-            (total + total.T) / 2,
-            (penalized + penalized.T) / 2,
-            subset_by_index=[size - n, size - 1],
-        )
-    except scipy.linalg.LinAlgError as error:
-        raise ValueError(
-            f"alpha={alpha} is too small: XᵀLX + αI cannot be told from a singular matrix. "
-            "Take a larger alpha."
-        ) from error
-    vectors = vectors[:, ::-1]
-    largest = np.abs(vectors).argmax(axis=0)
-    return values[::-1], vectors * np.sign(vectors[largest, np.arange(n)])
+def _scaled(latent: Array, norm: str | None) -> Array:
+    """Latent points, in more than one dimension of unit norm if that is wanted."""
+    return latent if norm is None or latent.shape[1] == 1 else unit_rows(latent)

@@ -9,7 +9,7 @@ is told in :mod:`zslearn.baselines._cmt_network`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -21,15 +21,8 @@ from sklearn.utils._param_validation import Interval
 from zslearn._version import __version__
 from zslearn.base import Training, ZeroShotClassifier
 from zslearn.baselines import _early_stopping
-from zslearn.baselines._cmt_network import (
-    Network,
-    NetworkProblem,
-    TrainedPath,
-    descend,
-    networks_at,
-    train,
-    with_halves,
-)
+from zslearn.baselines._cmt_network import Network, NetworkProblem
+from zslearn.baselines._cmt_path import Descents, TrainedPath, with_halves
 from zslearn.baselines._early_stopping import HeldOutClasses, on_one_path
 from zslearn.scoring import ScoreFunction
 from zslearn.utils import Array, Floats, keeps_fits, kept_fit
@@ -163,7 +156,11 @@ class CMT(ZeroShotClassifier):
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        """One path of training serves all variants that only leave it at different steps."""
+        """One path of training serves all variants that only leave it at different steps.
+
+        Paths that differ in alpha alone are trained side by side.
+        """
+        plans: dict[Any, list[tuple[list[Self], list[int]]]] = {}
         for group in on_one_path(variants, *cls._beside_network):
             stops = []
             for variant in group:
@@ -171,42 +168,54 @@ class CMT(ZeroShotClassifier):
                 # The same for all of a group.
                 seed = rng.randint(2**31 - 1)
                 stops.append(variant._stop(training, seed, rng))
-            networks = group[0]._path(training, stops, seed)
-            beside: dict[int, Any] = {}
-            for variant, stop in zip(group, stops, strict=True):
-                if stop not in beside:
-                    beside[stop] = variant._beside(networks[stop], training)
-                variant._take(networks[stop], training, beside[stop])
-                yield variant
+            first = group[0]
+            kind = seed, first.hidden_size, first.fit_intercept, first.tol, max(stops)
+            plans.setdefault(kind, []).append((group, stops))
+        for (seed, *_), plan in plans.items():
+            problem = plan[0][0][0]._problem(training)
+            descents = plan[0][0][0]._descents(problem, seed)
+            for group, stops in plan:
+                descents.add(group[0].alpha, stops)
+            for group, stops in plan:
+                networks = group[0]._networks(training, descents, stops)
+                beside: dict[int, Any] = {}
+                for variant, stop in zip(group, stops, strict=True):
+                    if stop not in beside:
+                        beside[stop] = variant._beside(networks[stop], training)
+                    variant._take(networks[stop], training, beside[stop])
+                    yield variant
 
-    def _path(
-        self,
-        training: Training,
-        stops: Collection[int],
-        seed: int,
-        watch: Callable[[Network], None] | None = None,
-    ) -> dict[int, Network]:
-        """Networks after some numbers of steps, along one path of training."""
-        rows = training.X_or_rows
-        problem = NetworkProblem(
-            rows,
+    def _problem(self, training: Training) -> NetworkProblem:
+        """What is minimised."""
+        return NetworkProblem(
+            training.X_or_rows,
             training.y,
             training.signatures,
             self.alpha,
             fit_intercept=self.fit_intercept,
         )
+
+    def _descents(self, problem: NetworkProblem, seed: int) -> Descents:
         start = problem.start(self.hidden_size, np.random.RandomState(seed))
-        if watch is not None or not keeps_fits(rows):
-            return train(problem, start, stops, self.tol, watch)
+        return Descents(problem, start, self.tol)
+
+    def _networks(
+        self, training: Training, descents: Descents, stops: Collection[int]
+    ) -> dict[int, Network]:
+        """Networks after some numbers of steps, along one path of training."""
+        rows = training.X_or_rows
+        if not keeps_fits(rows):
+            return descents.path(self.alpha).at(stops)
         # CMT* has the same network beside what else it learns, and the other setting may choose
         # another of its steps.
-        parts = "CMT's path", __version__, rows, training.y, training.signatures, start
+        parts = "CMT's networks", __version__, rows, training.y, training.signatures
         path = kept_fit(
-            (*parts, self.alpha, self.fit_intercept, self.tol),
-            lambda: descend(problem, start, with_halves(stops), self.tol).arrays(),
+            (*parts, descents.start, self.alpha, self.fit_intercept, self.tol),
+            lambda: descents.path(self.alpha, with_halves).arrays(),
             lambda arrays: TrainedPath.of(arrays).has(stops),
         )
-        return networks_at(problem, TrainedPath.of(path), stops)
+        descents.forget(self.alpha)
+        return TrainedPath.of(path).at(stops)
 
     def _stop(self, training: Training, seed: int, rng: np.random.RandomState) -> int:
         """The number of steps; with `early_stopping`, where classes held out fare best."""
@@ -221,7 +230,9 @@ class CMT(ZeroShotClassifier):
         def watch(network: Network) -> None:
             classes.judge(held.X, held.signatures, "euclidean", network.embed)
 
-        self._path(classes.kept, [self.max_iter], seed, watch)
+        descents = self._descents(self._problem(classes.kept), seed)
+        descents.add(self.alpha, [self.max_iter])
+        descents.path(self.alpha, watch=watch)
         self.validation_scores_ = classes.accuracies
         # Without any step there was nothing to choose from.
         return classes.best or self.max_iter

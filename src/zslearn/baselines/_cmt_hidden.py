@@ -14,6 +14,11 @@ _HELD_BLOCKS = 2
 _HELD_SHARE = 1 / 8
 
 
+def held_bytes(like: Array) -> int:
+    """How large a hidden layer may be to be held whole, on the device of an array."""
+    return _HELD_BLOCKS * block_budget(like)
+
+
 class HiddenLayer:
     """H for one first layer: held whole where it is small, else as much of it as is worth it.
 
@@ -43,7 +48,7 @@ class HiddenLayer:
         self.features, self.first, self.offset = features, first, offset
         n_hidden, n_features = first.shape
         size = 8 * n_samples * n_hidden
-        self._holds_output = are_few and size <= _HELD_BLOCKS * block_budget(first)
+        self._holds_output = are_few and size <= held_bytes(first)
         self._holds_input = n_hidden <= _HELD_SHARE * n_features
         self._held: dict[int, Array] = {}
 

@@ -25,23 +25,21 @@ and :math:`A_y` over the samples; :math:`b_1` is searched as one more column of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import copy
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import array_api_compat as compat
 import numpy as np
 import scipy.linalg
-import scipy.optimize
 import scipy.sparse
 from numpy.typing import NDArray
 
-from zslearn.baselines._cmt_hidden import HiddenLayer
+from zslearn.baselines._cmt_hidden import HiddenLayer, held_bytes
 from zslearn.scoring import PreparedRows
 from zslearn.solvers import mean_square_distance
 from zslearn.utils import Array, Floats, is_foreign, move_like, row_blocks, to_numpy
 
-# Pairs of steps and gradients that L-BFGS remembers.
-_MEMORY = 10
 # A mean of so many times the deviations costs float32 a digit.
 _FAR = 16
 
@@ -71,40 +69,25 @@ class Network(NamedTuple):
         return xp.tanh(X @ first + inner) @ second + outer
 
 
-class TrainedPath(NamedTuple):
-    """First layers along one path of training.
+class NetworkEvaluation(NamedTuple):
+    """The objective for one first layer.
 
     Parameters
     ----------
-    layers : dict of int to ndarray of shape (n_hidden, n_weights)
-        By the number of steps, those of the last step among them.
-    n_iter : int
-        Steps of the whole path.
-    most : int
-        Steps that were allowed; a path of fewer came to its end.
+    value : float
+        J at the best second layer.
+    gradient : ndarray of shape (n_hidden * n_weights,)
+        Its gradient for the first layer.
+    second : ndarray of shape (n_hidden, n_attributes)
+        The best second layer, θ₂ᵀ.
+    intercept : ndarray of shape (n_attributes,)
+        That of the second layer, b₂.
     """
 
-    layers: dict[int, Floats]
-    n_iter: int
-    most: int
-
-    def has(self, stops: Collection[int]) -> bool:
-        """Whether a path to these stops, which may be a longer one, would give the same layers."""
-        is_long = self.n_iter < self.most or max(stops) <= self.most
-        return is_long and all(min(stop, self.n_iter) in self.layers for stop in stops)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The path as arrays, to be kept."""
-        steps = sorted(self.layers)
-        layers = np.stack([self.layers[step] for step in steps])
-        return {"steps": np.array(steps), "layers": layers, "most": np.array(self.most)}
-
-    @classmethod
-    def of(cls, arrays: dict[str, NDArray[Any]]) -> TrainedPath:
-        """A path that was kept."""
-        steps = arrays["steps"].tolist()
-        layers = dict(zip(steps, arrays["layers"], strict=True))
-        return cls(layers, steps[-1], int(arrays["most"]))
+    value: float
+    gradient: Floats
+    second: Floats
+    intercept: Floats
 
 
 class NetworkProblem:
@@ -142,6 +125,7 @@ class NetworkProblem:
         self.counts = np.bincount(y, minlength=len(signatures)).astype(np.float64)
         xp = compat.array_namespace(X)
         self._labels = xp.asarray(y, device=compat.device(X))
+        self._members: dict[int, Any] = {}
         self.mean, self.scale = self._feature_units()
         self._product_dtype = self._dtype_of_products()
         self.signature_mean = signatures.mean(axis=0)
@@ -175,6 +159,18 @@ class NetworkProblem:
         xp = compat.array_namespace(self.X)
         return xp.astype(self.X[rows, :], self._product_dtype, copy=False)
 
+    def with_alpha(self, alpha: float) -> NetworkProblem:
+        """The same problem with another weight decay."""
+        other = copy.copy(self)
+        other.alpha = alpha
+        return other
+
+    def most_together(self, n_hidden: int) -> int:
+        """How many first layers are evaluated side by side: those whose hidden units are held."""
+        if isinstance(self.X, PreparedRows):
+            return 1
+        return max(1, held_bytes(self.X) // (8 * self.n_samples * n_hidden))
+
     def start(self, n_hidden: int, rng: np.random.RandomState) -> Floats:
         """Random first weights; their rows have about unit norm. Intercepts begin at zero."""
         weights = rng.normal(size=(n_hidden, self.n_features)) / np.sqrt(self.n_features)
@@ -182,30 +178,41 @@ class NetworkProblem:
 
     def hidden(self, theta: Floats) -> tuple[HiddenLayer, Floats, Floats]:
         """H, to be read block by block, with HᵀH and the sums of H over each class on the host."""
+        layer, grams, sums = self._hidden([theta])
+        return layer, grams[0], sums[0]
+
+    def _hidden(self, thetas: Sequence[Floats]) -> tuple[HiddenLayer, list[Floats], list[Floats]]:
+        """H of several first layers side by side, with HᵀH and the sums of each."""
         xp, device = compat.array_namespace(self.X), compat.device(self.X)
-        weights, offset = self._first_layer(theta)
+        layers = [self._first_layer(theta) for theta in thetas]
+        weights, offset = (np.concatenate(parts) for parts in zip(*layers, strict=True))
         first = xp.asarray(weights, dtype=self._product_dtype, device=device)
         offset = xp.asarray(offset, dtype=self._dtype, device=device)
         few = not isinstance(self.X, PreparedRows)
         layer = HiddenLayer(self._block, self.n_samples, first, offset, are_few=few)
-        gram, sums = 0.0, 0.0
+        parts = _side_by_side(thetas)
+        grams: list[Any] = [0.0] * len(parts)
+        sums: Any = 0.0
         for rows in self._blocks:
             block = layer.computed(rows)
-            gram = gram + xp.matrix_transpose(block) @ block
+            for i, part in enumerate(parts):
+                grams[i] = grams[i] + xp.matrix_transpose(block[:, part]) @ block[:, part]
             sums = sums + self._class_sums(rows, block)
-        return layer, to_numpy(gram), to_numpy(sums)
+        sums = to_numpy(sums)
+        return layer, [to_numpy(gram) for gram in grams], [sums[:, part] for part in parts]
 
     def _class_sums(self, rows: slice, block: Array) -> Array:
         """Sums of the rows of a block over each class."""
         xp = compat.array_namespace(block)
         labels, n_classes = self._labels[rows], len(self.counts)
         if not is_foreign(block):
-            at = np.arange(len(labels) + 1)
-            # One entry for each sample, in a column for its class.
-            member = scipy.sparse.csr_array(
-                (np.ones(len(labels)), labels, at), shape=(len(labels), n_classes)
-            )
-            return member.T @ block
+            if rows.start not in self._members:
+                # One entry for each sample, in a row for its class.
+                at = np.arange(len(labels))
+                self._members[rows.start] = scipy.sparse.csr_array(
+                    (np.ones(len(labels)), (labels, at)), shape=(n_classes, len(labels))
+                )
+            return self._members[rows.start] @ block
         classes = xp.arange(n_classes, device=compat.device(block))
         return xp.astype(labels[None, :] == classes[:, None], self._dtype) @ block
 
@@ -239,124 +246,87 @@ class NetworkProblem:
 
     def value_and_gradient(self, flat: Floats) -> tuple[float, Floats]:
         """J at the best θ₂, and its gradient for θ₁."""
-        theta = flat.reshape(-1, self.n_features + self.fit_intercept)
-        layer, gram, sums = self.hidden(theta)
-        second = self.second_layer(gram, sums)
-        # At the best θ₂ the error and its penalty are ‖A_y‖²/N − ⟨θ₂ᵀ, HᵀA_y/N⟩.
-        explained = float(np.sum(second * self._right_side(sums)))
-        decayed = theta * (np.arange(theta.shape[1]) < self.n_features)
-        value = self._target_norm - explained + self.alpha * float(np.sum(decayed**2))
-        slope = self._slope(layer, second, self.second_intercept(sums, second))
-        return value, (slope + 2 * self.alpha * decayed).ravel()
+        return evaluate([self], [flat])[0][:2]
 
-    def _slope(self, layer: HiddenLayer, second: Floats, intercept: Floats) -> Floats:
-        r"""Gradient of the mean squared error for θ₁, and for b₁ beside it.
+    def _slopes(
+        self, layer: HiddenLayer, seconds: Sequence[Floats], intercepts: Sequence[Floats]
+    ) -> list[Floats]:
+        r"""Gradients of the mean squared error for each θ₁, and for b₁ beside it.
 
-        It is 2/N (E θ₂ ∘ (1 − H²))ᵀ X with E = H θ₂ᵀ + b₂ − A_y.
+        It is 2/N (E θ₂ ∘ (H² − 1))ᵀ X with E = A_y − H θ₂ᵀ − b₂.
         """
         xp, device = compat.array_namespace(self.X), compat.device(self.X)
-        outer, wanted = (
-            xp.asarray(part, dtype=self._dtype, device=device)
-            for part in (second @ second.T, (self.targets - intercept) @ second.T)
+        outers, wanted = (
+            [xp.asarray(part, dtype=self._dtype, device=device) for part in parts]
+            for parts in (
+                [second @ second.T for second in seconds],
+                [
+                    (self.targets - intercept) @ second.T
+                    for second, intercept in zip(seconds, intercepts, strict=True)
+                ],
+            )
         )
+        parts = _side_by_side(seconds)
         slope, total = 0.0, 0.0
         for rows in self._blocks:
             block, features = layer.read(rows)
-            back = block @ outer - xp.take(wanted, self._labels[rows], axis=0)
-            back = back * (1 - block * block)
+            labels = self._labels[rows]
+            backs = [
+                xp.take(target, labels, axis=0) - block[:, part] @ outer
+                for part, outer, target in zip(parts, outers, wanted, strict=True)
+            ]
+            back = backs[0] if len(backs) == 1 else xp.concat(backs, axis=1)
+            bent = block * block
+            bent -= 1
+            back *= bent
             narrow = xp.astype(back, self._product_dtype, copy=False)
             product = xp.matrix_transpose(narrow) @ features
             slope = slope + xp.astype(product, self._dtype, copy=False)
             total = total + xp.sum(back, axis=0)
         sums = to_numpy(total)[:, None]
         for_weights = (to_numpy(slope) - sums * self.mean) / self.scale
-        parts = [for_weights, sums] if self.fit_intercept else [for_weights]
-        return np.hstack(parts) * (2 / self.n_samples)
+        columns = [for_weights, sums] if self.fit_intercept else [for_weights]
+        slopes = np.hstack(columns) * (2 / self.n_samples)
+        return [slopes[part] for part in parts]
 
-    def network(self, theta: Floats, n_iter: int) -> Network:
-        """The network of these first weights, with its best second ones."""
-        _, gram, sums = self.hidden(theta)
+    def network(self, n_iter: int, flat: Floats, found: NetworkEvaluation) -> Network:
+        """The network of first weights and the best second ones, which were found for them."""
+        theta = flat.reshape(-1, self.n_features + self.fit_intercept)
         first, inner = self._first_layer(theta)
-        second = self.second_layer(gram, sums)
-        outer = self.signature_mean + self.signature_scale * self.second_intercept(sums, second)
-        return Network((first.T, second * self.signature_scale), (inner, outer), n_iter)
+        outer = self.signature_mean + self.signature_scale * found.intercept
+        return Network((first.T, found.second * self.signature_scale), (inner, outer), n_iter)
 
 
-def train(
-    problem: NetworkProblem,
-    start: Floats,
-    stops: Collection[int],
-    tol: float,
-    watch: Callable[[Network], None] | None = None,
-) -> dict[int, Network]:
-    """One path of L-BFGS, and the network at some of its steps.
+def evaluate(
+    problems: Sequence[NetworkProblem], points: Sequence[Floats]
+) -> list[NetworkEvaluation]:
+    """The objectives of problems that differ in alpha alone, each at a first layer of its own.
 
-    Parameters
-    ----------
-    problem : NetworkProblem
-        What is minimised.
-    start : ndarray of shape (n_hidden, n_features)
-        First weights.
-    stops : collection of int
-        Steps at which the network is wanted; the largest ends the path.
-    tol : float
-        The path ends, too, when a step lowers the objective by less than this share of it; later
-        stops then get the last network.
-    watch : callable, optional
-        Called with the network after every step.
-
-    Returns
-    -------
-    dict of int to Network
-        One per stop; those that end at the same step share one network.
+    One product with X serves all.
     """
-    return networks_at(problem, descend(problem, start, stops, tol, watch), stops)
+    common = problems[0]
+    thetas = [flat.reshape(-1, common.n_features + common.fit_intercept) for flat in points]
+    layer, grams, sums = common._hidden(thetas)
+    seconds = [
+        problem.second_layer(*parts) for problem, *parts in zip(problems, grams, sums, strict=True)
+    ]
+    intercepts = [common.second_intercept(*parts) for parts in zip(sums, seconds, strict=True)]
+    slopes = common._slopes(layer, seconds, intercepts)
+    found = []
+    for i, (problem, theta) in enumerate(zip(problems, thetas, strict=True)):
+        # At the best θ₂ the error and its penalty are ‖A_y‖²/N − ⟨θ₂ᵀ, HᵀA_y/N⟩.
+        explained = float(np.sum(seconds[i] * problem._right_side(sums[i])))
+        decayed = theta * (np.arange(theta.shape[1]) < problem.n_features)
+        value = problem._target_norm - explained + problem.alpha * float(np.sum(decayed**2))
+        gradient = (slopes[i] + 2 * problem.alpha * decayed).ravel()
+        found.append(NetworkEvaluation(value, gradient, seconds[i], intercepts[i]))
+    return found
 
 
-def networks_at(
-    problem: NetworkProblem, path: TrainedPath, stops: Collection[int]
-) -> dict[int, Network]:
-    """The networks of a path, one per stop; see :func:`train`."""
-    ends = {stop: min(stop, path.n_iter) for stop in stops}
-    networks = {end: problem.network(path.layers[end], end) for end in set(ends.values())}
-    return {stop: networks[end] for stop, end in ends.items()}
-
-
-def descend(
-    problem: NetworkProblem,
-    start: Floats,
-    stops: Collection[int],
-    tol: float,
-    watch: Callable[[Network], None] | None = None,
-) -> TrainedPath:
-    """The path of L-BFGS; see :func:`train`."""
-    kept: dict[int, Floats] = {}
-    last = start, 0
-
-    def after_step(intermediate_result: Any) -> None:
-        nonlocal last
-        last = intermediate_result.x.reshape(start.shape).copy(), last[1] + 1
-        if last[1] in stops:
-            kept[last[1]] = last[0]
-        if watch is not None:
-            watch(problem.network(*last))
-
-    scipy.optimize.minimize(
-        problem.value_and_gradient,
-        start.ravel(),
-        jac=True,
-        method="L-BFGS-B",
-        callback=after_step,
-        options={"maxiter": max(stops), "maxcor": _MEMORY, "ftol": tol, "gtol": 0.0},
-    )
-    theta, n_iter = last
-    kept[n_iter] = theta
-    return TrainedPath(kept, n_iter, max(stops))
-
-
-def with_halves(stops: Collection[int]) -> set[int]:
-    """Stops, and half of the last, a quarter of it, and so on: the usual steps of grids."""
-    return {*stops, *(max(stops) >> k for k in range(1, max(stops).bit_length()))}
+def _side_by_side(tables: Sequence[Floats]) -> list[slice]:
+    """Which columns are those of each table's rows."""
+    ends = np.cumsum([len(table) for table in tables]).tolist()
+    return [slice(end - len(table), end) for end, table in zip(ends, tables, strict=True)]
 
 
 def _positive(scale: float) -> float:

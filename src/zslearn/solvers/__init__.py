@@ -12,6 +12,7 @@ from zslearn.solvers._class_moments import (
 )
 from zslearn.solvers._class_sums import ClassSums, SummedRows, merge_deviations
 from zslearn.solvers._eigenbasis import eigenbasis
+from zslearn.solvers._lbfgs import Evaluation, lbfgs
 from zslearn.solvers._logistic import (
     LogisticResult,
     logistic_path,
@@ -46,6 +47,7 @@ __all__ = [
     "AnyFloats",
     "BilinearDescent",
     "ClassSums",
+    "Evaluation",
     "LatentDescent",
     "LogisticResult",
     "Moments",
@@ -63,6 +65,7 @@ __all__ = [
     "deviation_blocks",
     "eigenbasis",
     "hinge_of_all",
+    "lbfgs",
     "logistic_path",
     "loss_and_slope",
     "mean_square_distance",

@@ -201,10 +201,12 @@ class LatentDescent(Descent):
         n_maps, self.n_classes = len(start), len(signatures)
         self.P = self.signatures @ np.swapaxes(self.start, 1, 2)
         self.V = np.zeros((n_maps * self.n_classes, X.shape[1]), dtype=X.dtype)
-        # What a batch changes, and a spare row: room that is used again and again.
+        # What a batch changes: room that is used again and again.
         most = min(2 * self.batch_size, len(self.V))
-        self._change = np.empty((most + 1, X.shape[1]), dtype=X.dtype)
+        self._change = np.empty((most, X.shape[1]), dtype=X.dtype)
         self._touched = np.empty(2 * len(self.V), dtype=np.intp)
+        # The map that won for each row's own class when it was last visited.
+        self._winners = np.zeros(len(y), dtype=np.intp)
 
     def coef_of(self, path: int) -> AnyFloats:
         """The maps, of shape (n_maps, n_features, n_attributes)."""
@@ -217,11 +219,13 @@ class LatentDescent(Descent):
         y = self.y[order]
         # The same numbers as if they were drawn batch by batch.
         other = self._negatives(y)
+        winners = self._winners[order]
         for visited, X, rows in self._in_parts(order):
             latent_epoch(
-                X, rows, y[visited], other[visited], self.P, self.V, self.gram,
+                X, rows, y[visited], other[visited], winners[visited], self.P, self.V, self.gram,
                 self.step / shorter, self.batch_size, self._change, self._touched,
             )  # fmt: skip
+        self._winners[order] = winners
 
     def _in_parts(
         self, order: NDArray[np.intp]

@@ -26,17 +26,19 @@ Points may also be placed together, with given distances among them as well,
 .. math:: E(b_1, \dots, b_n) = \sum_i E(b_i) + \sum_{i < k}
           \frac{(\delta_{ik} - \|b_i - b_k\|)^2}{\delta_{ik}}.
 
-The descent starts where each lies on its own, and goes by L-BFGS in the variables
-:math:`b_i \sqrt{m_i}`, with :math:`m_i` the sum of the weights of a point: in these a step of the
-majorisation has the same length for all points.
+The descent starts where each lies on its own, and goes by Newton steps in a region of trust, each
+by conjugate gradients, in the variables :math:`b_i \sqrt{m_i}`, with :math:`m_i` the sum of the
+weights of a point: in these a step of the majorisation has the same length for all points.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.linalg import lapack
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_array
@@ -67,7 +69,7 @@ class PlacementResult(NamedTuple):
         Norm of its gradient over 2 Σ 1/δ and the root mean square distance of the landmarks from
         their mean: how far a step of the majorisation would still move the point.
     n_iter : int
-        Newton steps, and steps of L-BFGS for points placed together.
+        Newton steps.
     """
 
     points: Floats
@@ -81,6 +83,7 @@ def place_by_distances(
     distances: ArrayLike,
     *,
     among: ArrayLike | None = None,
+    start: ArrayLike | None = None,
     tol: float = 1e-8,
     max_iter: int = 200,
 ) -> PlacementResult:
@@ -96,10 +99,12 @@ def place_by_distances(
         What the distances of the points among themselves should be, symmetric and positive but on
         the diagonal, which is not looked at. Points are then placed together; by default each is
         placed on its own.
+    start : array-like of shape (n_points, n_dims), optional
+        With `among`: where each point lies on its own, if that is known; else it is found first.
     tol : float, default=1e-8
         A point is left when its `gradient` is below this.
     max_iter : int, default=200
-        Newton steps at most; ten times as many steps of L-BFGS for points placed together.
+        Newton steps at most; as many more for points placed together.
 
     Returns
     -------
@@ -134,19 +139,29 @@ def place_by_distances(
     # In units of the landmarks' size, nothing over- or underflows.
     size = float(np.sqrt(np.sum(sizes[:rank] ** 2) / len(fixed)))
     flat = left[:, :rank] * (sizes[:rank] / size)
-    # The Hessian of a point, and its differences to the landmarks.
-    point_bytes = 8 * (rank * rank + len(flat) * rank)
-    parts = [
-        _place(flat, wanted[rows] / size, tol, max_iter)
-        for rows in row_blocks(len(wanted), row_bytes=point_bytes)
-    ]
-    points, error, gradient = (np.concatenate([part[k] for part in parts]) for k in range(3))
-    n_iter = max(part.n_iter for part in parts)
-    if between is not None and len(points) > 1:
+    if between is not None and start is not None and len(wanted) > 1:
+        points = (check_array(start, dtype=np.float64, input_name="start") - center) @ axes[:rank].T
+        points, n_iter = points / size, 0
+    else:
+        points, error, gradient, n_iter = _place_each(flat, wanted / size, tol, max_iter)
+    if between is not None and len(wanted) > 1:
         stress = _JointStress(flat, wanted / size, between / size)
-        points, error, gradient, steps = stress.descend(points, tol, 10 * max_iter)
+        points, error, gradient, steps = stress.descend(points, tol, max_iter)
         n_iter += steps
     return PlacementResult(center + size * points @ axes[:rank], size * error, gradient, n_iter)
+
+
+def _place_each(landmarks: Floats, distances: Floats, tol: float, max_iter: int) -> PlacementResult:
+    """Each point on its own, some at a time."""
+    # The Hessian of a point, and its differences to the landmarks.
+    rank = landmarks.shape[1]
+    point_bytes = 8 * (rank * rank + len(landmarks) * rank)
+    parts = [
+        _place(landmarks, distances[rows], tol, max_iter)
+        for rows in row_blocks(len(distances), row_bytes=point_bytes)
+    ]
+    points, error, gradient = (np.concatenate([part[k] for part in parts]) for k in range(3))
+    return PlacementResult(points, error, gradient, max(part.n_iter for part in parts))
 
 
 def _checked_among(among: ArrayLike, n_points: int) -> Floats:
@@ -231,15 +246,22 @@ def _newton(landmarks: Floats, distances: Floats, points: Floats) -> tuple[Float
     pull = 1 / distances - 1 / between
     total = pull.sum(axis=1)
     slope = 2 * (total[:, None] * points - pull @ landmarks)
-    size = points.shape[1]
-    hessian = np.empty((len(points), size, size))
-    diagonal = np.arange(size)
     least = _CURVATURE * np.sum(1 / distances, axis=1)
+    step = np.empty_like(points)
     for i, point in enumerate(points):
-        scaled = (point - landmarks) * (between[i] ** -1.5)[:, None]
-        hessian[i] = 2 * (scaled.T @ scaled)
-        hessian[i, diagonal, diagonal] += 2 * max(total[i], least[i])
-    return slope, -np.linalg.solve(hessian, slope[:, :, None])[:, :, 0]
+        hessian = _hessian(point - landmarks, between[i] ** -3, max(total[i], least[i]))
+        # Symmetric: its transpose, in the order of LAPACK, is not copied.
+        _, step[i], _ = lapack.dposv(hessian.T, -slope[i], overwrite_a=True)
+    return slope, step
+
+
+def _hessian(apart: Floats, curvatures: Floats, a: float) -> Floats:
+    """2 (a I + Σ_j κ_j (b − y_j) (b − y_j)ᵀ), positive definite."""
+    scaled = apart * np.sqrt(curvatures)[:, None]
+    hessian: Floats = 2 * (scaled.T @ scaled)
+    diagonal = np.arange(len(hessian))
+    hessian[diagonal, diagonal] += 2 * a
+    return hessian
 
 
 def _search(
@@ -287,22 +309,65 @@ class _JointStress:
             slope[rows] += pull
         return error, slope
 
+    def curvature(self, points: Floats) -> Callable[[Floats], Floats]:
+        """The product of the Hessian at some points with a direction."""
+        held = []
+        for others, wanted, weights in (
+            (self.landmarks, self.distances, self.weights),
+            (points, self.among, self.among_weights),
+        ):
+            between = np.maximum(cdist(points, others), 1e-12)
+            held.append((weights * (1 - wanted / between), weights * wanted / between**3))
+        (to_fixed, bend_fixed), (to_moving, bend_moving) = held
+        total = to_fixed.sum(axis=1) + to_moving.sum(axis=1)
+        row_bytes = 8 * 4 * (len(self.landmarks) + len(points))
+        blocks = row_blocks(len(points), row_bytes=row_bytes)
+
+        def product(direction: Floats) -> Floats:
+            along = np.sum(points * direction, axis=1)
+            out = total[:, None] * direction - to_moving @ direction
+            for rows in blocks:
+                block, there = points[rows], direction[rows]
+                # (b − y)ᵀ(v − v_y), with v_y = 0 for landmarks.
+                fixed = bend_fixed[rows] * (along[rows, None] - there @ self.landmarks.T)
+                both = along[rows, None] - there @ points.T - block @ direction.T + along
+                moving = bend_moving[rows] * both
+                bend = fixed.sum(axis=1) + moving.sum(axis=1)
+                out[rows] += bend[:, None] * block - fixed @ self.landmarks - moving @ points
+            return 2 * out
+
+        return product
+
     def descend(self, points: Floats, tol: float, max_iter: int) -> PlacementResult:
-        """L-BFGS until no point would move by more than `tol` in a step of the majorisation."""
+        """Newton steps until no point would move by more than `tol` in one of the majorisation."""
         root = np.sqrt(self.mass)[:, None]
+        last: tuple[Floats, Callable[[Floats], Floats]] | None = None
 
         def scaled(flat: Floats) -> tuple[float, Floats]:
             error, slope = self.value_and_slope(flat.reshape(points.shape) / root)
             return float(error.sum()), (slope / root).ravel()
 
-        # Where every entry of the scaled gradient is this small, the step of every point is.
-        least = 2 * tol * float(root.min()) / np.sqrt(points.shape[1])
+        def bent(flat: Floats, direction: Floats) -> Floats:
+            nonlocal last
+            if last is None or not np.array_equal(last[0], flat):
+                last = flat.copy(), self.curvature(flat.reshape(points.shape) / root)
+            return (last[1](direction.reshape(points.shape) / root) / root).ravel()
+
+        # Landmarks are of unit size.
+        size = float(np.sqrt(self.mass.sum()))
         found = minimize(
             scaled,
             (points * root).ravel(),
             jac=True,
-            method="L-BFGS-B",
-            options={"maxiter": max_iter, "maxfun": 2 * max_iter, "ftol": 0.0, "gtol": least},
+            hessp=bent,
+            method="trust-ncg",
+            options={
+                "maxiter": max_iter,
+                # Where the whole scaled gradient is this small, the step of every point is.
+                "gtol": 2 * tol * float(root.min()),
+                "initial_trust_radius": 0.1 * size,
+                "max_trust_radius": 10 * size,
+            },
         )
         placed = found.x.reshape(points.shape) / root
         error, slope = self.value_and_slope(placed)
