@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import itertools
 import pickle
 import warnings
@@ -862,3 +863,26 @@ def test_nested_exemplars_go_by_label(problem):
     np.testing.assert_allclose(
         model.predict_exemplars(normalized[None, :])[0], predicted.loc[unseen]
     )
+
+
+class _Watching(ESZSL):
+    """Counts tables of features by features that statistics hold while it is fitted."""
+
+    n_held: int | None = None
+
+    @classmethod
+    def _fit_many(cls, training, variants):
+        gc.collect()
+        found = [x for x in gc.get_objects() if isinstance(x, ClassStatistics)]
+        width = training.rows.shape[1]
+        cls.n_held = sum(x.scatter.shape == (width, width) for x in found)
+        yield from super()._fit_many(training, variants)
+
+
+@pytest.mark.parametrize("whiten", [None, 0.5])
+def test_no_scatter_is_held_while_an_inner_method_learns(whiten):
+    # A width that no other statistics of the session have.
+    data = make_zero_shot(n_features=37, random_state=0)
+    model = EXEM(estimator=_Watching(), whiten=whiten)
+    model.fit(data.X_train, data.y_train, signatures=data.signatures)
+    assert _Watching.n_held == 0

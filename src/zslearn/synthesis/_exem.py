@@ -13,6 +13,7 @@ or the predicted exemplars take the place of the signatures in another method.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -217,22 +218,27 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Statistics, projection, kernels and starts of the ν-SVR are shared; then exemplars."""
-        statistics = ClassStatistics.of_prepared(
-            training.rows, training.y, training.classes, factors=False, weights=training.weights
-        )
-        yield from cls._learn(training, statistics, variants)
+        rows, y, weights = training.rows, training.y, training.weights
+        # Not named here, so that it is gone when it has served.
+        summed = partial(ClassStatistics.of_prepared, factors=False, weights=weights)
+        yield from cls._learn(training, summed(rows, y, training.classes), variants)
 
     @classmethod
     def _learn(
         cls, training: Training, statistics: ClassStatistics, variants: Sequence[Self]
     ) -> Iterator[Self]:
         """Learn exemplars from statistics of the samples, then what is made of them."""
-        for group in alike(variants, "whiten"):
+        groups = alike(variants, "whiten")
+        while groups:
+            group = groups.pop(0)
             whitening, learned_from = None, (training, statistics)
             if group[0].whiten is not None:
                 whitening = Whitening.of(statistics, group[0].whiten)
                 learned_from = whitening.training(training)
             spaces = ExemplarSpaces(*learned_from, [model.n_components for model in group])
+            del learned_from  # tables of features by features: an inner method has its own
+            if not groups:
+                del statistics
             for exemplars, models in learn_exemplars(spaces, group):
                 for part in (NearestExemplar, InnerMethod):
                     own = [model for model in models if model._part_class() is part]
