@@ -92,6 +92,13 @@ def test_as_with_all_classes(single, weighted, monkeypatch):
             sample_weight=weight,
         )  # fmt: skip
         assert objective == pytest.approx(a.objective, rel=1e-9)
+        # The dual points make a lower bound; in double precision, whatever visits compute in.
+        counts_of = np.ones(len(y)) if weight is None else weight / weight.mean()
+        pull = counts_of[:, None] * (np.eye(N_CLASSES)[y] - a.dual)
+        U = pull.T @ rows.astype(np.float64) / (a.alpha * len(y))
+        linear = counts_of @ np.einsum("nc,nc->n", a.dual, margins[y]) / len(y)
+        bound = linear - 0.5 * a.alpha * np.sum(U**2)
+        assert a.objective - bound <= a.dual_gap + 1e-12
 
 
 def test_rows_read_anew_and_products_not_kept(monkeypatch):

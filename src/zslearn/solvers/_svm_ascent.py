@@ -135,16 +135,26 @@ class Ascent:
     def _block(self, rows: slice | NDArray[np.intp]) -> Floats:
         return self.X[rows].astype(np.float64, copy=False)
 
-    def look(self) -> Look:
-        """Objective and gap at U(p), which is made afresh: rounding does not pile up."""
-        self.base = self._make_base()
-        coefficients = self._coefficients()
+    @property
+    def may_glance(self) -> bool:
+        """Whether looks in single precision save time: then visits take less than looks."""
+        return self.has_many and self.dtype == np.float32
+
+    def look(self, *, exact: bool = True) -> Look:
+        """Objective and gap at U(p), which is made afresh: rounding does not pile up.
+
+        Otherwise they are those of single precision, at U as visits have left it.
+        """
+        rows_of = self._block if exact else self.visited.__getitem__
+        if exact or not hasattr(self, "base"):
+            self.base = self._make_base()
+        coefficients = self._coefficients().astype(np.float64 if exact else self.dtype, copy=False)
         row_gaps, losses, linear = (np.empty(len(self.y)) for _ in range(3))
         likely = []
         for rows in self._blocks():
             labels = self.y[rows]
             margins = self.margins[labels]
-            scores = self._block(rows) @ coefficients.T
+            scores = (rows_of(rows) @ coefficients.T).astype(np.float64, copy=False)
             own = scores[np.arange(len(labels)), labels]
             scores += margins
             top = scores.max(axis=1)

@@ -37,7 +37,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zslearn.solvers._gain import Goal
-from zslearn.solvers._svm_ascent import PASSES, Ascent
+from zslearn.solvers._svm_ascent import PASSES, Ascent, Look
 from zslearn.solvers._svm_rows import TrainingRows
 from zslearn.utils import Floats, one_blas_thread
 
@@ -173,30 +173,35 @@ def _ascend(
     goal = _goal(rows, margins, tol)
     # Two looks after the first are the least that a rate can be told from.
     judged_at = PASSES * max(2, round(_TRIAL * max_iter / PASSES))
-    n_iter = 0
-    best: tuple[float, float, Floats] | None = None
+    n_iter, given_up = 0, False
+    best: Look | None = None
+    base = ascent.target  # of the best, when there is one
     before = np.inf
     gaps: list[tuple[int, float]] = []
+    exact = not ascent.may_glance
     while True:
-        look = ascent.look()
+        look = ascent.look(exact=exact)
         if look.gap > 0.5 * before and look.gap < _ROUNDINGS * ascent.rounding():
             # Where the objective is small so is the gap asked for.
             ascent.widen()
         before = look.gap
-        if best is None or look.objective < best[0]:
-            best = look.objective, look.penalty, ascent.base.copy()
-        gap = min(look.gap, best[0] - look.dual_value) if best[0] < look.objective else look.gap
-        gap = max(gap, 0.0)
+        if exact and (best is None or look.objective < best.objective):
+            best, base = look, ascent.base.copy()
+        state = _state(look, best if exact else look)
+        gap, wanted = state[1], float(goal.wanted(*state))
+        if gaps and gaps[-1][0] == n_iter:
+            gaps.pop()
         gaps.append((n_iter, gap))
-        state = best[0], gap, best[1]
-        wanted = float(goal.wanted(*state))
-        done = gap <= wanted or n_iter >= max_iter
-        if not done and may_give_up and n_iter >= judged_at:
+        if gap > wanted and may_give_up and n_iter >= judged_at:
             may_give_up = False
-            done = _predicted(gaps, max_iter) > wanted
-        if done:
-            gain = float(goal.gain(*state))
-            return AscentResult(best[2], ascent.dual, *state[:2], gain, gap <= wanted, n_iter)
+            given_up = _predicted(gaps, max_iter) > wanted
+        if gap <= wanted or n_iter >= max_iter or given_up:
+            if exact:
+                gain = float(goal.gain(*state))
+                return AscentResult(base, ascent.dual, *state[:2], gain, gap <= wanted, n_iter)
+            exact = True  # what is reported is never a gap of single precision
+            continue
+        exact = not ascent.may_glance
         # More than can be gained, as the bound says so far, need not be known exactly.
         least = min(look.objective, float(goal.at_zero) - look.dual_value)
         open_rows = ascent.open_rows(look, max(tol * least, wanted))
@@ -204,6 +209,14 @@ def _ascend(
         with one_blas_thread():
             for _ in range(rounds if ascent.likely is not None else 1):
                 n_iter += ascent.improve(open_rows, min(PASSES, max_iter - n_iter), rng)
+
+
+def _state(look: Look, best: Look | None) -> tuple[float, float, float]:
+    """Objective, gap and penalty at the best point, whose gap the last look may bound, too."""
+    if best is None or look.objective <= best.objective:
+        return look.objective, max(look.gap, 0.0), look.penalty
+    gap = min(look.gap, best.objective - look.dual_value)
+    return best.objective, max(gap, 0.0), best.penalty
 
 
 def _predicted(gaps: list[tuple[int, float]], n_iter: int) -> float:
