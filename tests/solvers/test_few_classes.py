@@ -148,9 +148,7 @@ def test_with_all_classes_few_are_all():
     improve_dual(X @ base.T, gram, expected, margins[y], np.zeros((0, 0)), 2)
     rows = np.arange(40)
     classes, starts = np.tile(np.arange(7, dtype=np.int32), 40), 7 * np.arange(41)
-    improve_few(
-        X, rows, rows, y, classes, starts, scale * weights, X @ X.T, margins, base, dual, 2
-    )
+    improve_few(X, rows, rows, y, classes, starts, scale * weights, X @ X.T, margins, base, dual, 2)
     np.testing.assert_allclose(dual, expected, atol=1e-10)
     total = np.zeros((7, X.shape[1]))
     add_pulls(X, y, dual, weights, total)
