@@ -95,7 +95,7 @@ class Ascent:
         """U(p), afresh."""
         total = np.zeros((len(self.target), self.X.shape[1]))
         for rows in self._blocks():
-            if self._is_few(np.count_nonzero(self.dual[rows]), self.dual[rows].size):
+            if self._is_few(int(np.count_nonzero(self.dual[rows])), self.dual[rows].size):
                 from zslearn.solvers._svm_few_classes import add_pulls
 
                 block = np.ascontiguousarray(self.X[rows])
