@@ -4,6 +4,8 @@ import gc
 import itertools
 import pickle
 import warnings
+import weakref
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -866,23 +868,31 @@ def test_nested_exemplars_go_by_label(problem):
 
 
 class _Watching(ESZSL):
-    """Counts tables of features by features that statistics hold while it is fitted."""
+    """Counts the tables of `scatters` that are still held when it is fitted."""
 
-    n_held: int | None = None
+    scatters: ClassVar[list[weakref.ref]] = []
+    n_held: ClassVar[int | None] = None
 
     @classmethod
     def _fit_many(cls, training, variants):
         gc.collect()
-        found = [x for x in gc.get_objects() if isinstance(x, ClassStatistics)]
-        width = training.rows.shape[1]
-        cls.n_held = sum(x.scatter.shape == (width, width) for x in found)
+        cls.n_held = sum(table() is not None for table in cls.scatters)
         yield from super()._fit_many(training, variants)
 
 
 @pytest.mark.parametrize("whiten", [None, 0.5])
-def test_no_scatter_is_held_while_an_inner_method_learns(whiten):
-    # A width that no other statistics of the session have.
-    data = make_zero_shot(n_features=37, random_state=0)
+def test_no_scatter_is_held_while_an_inner_method_learns(whiten, monkeypatch):
+    original = ClassStatistics.of_prepared.__func__
+    monkeypatch.setattr(_Watching, "scatters", [])
+
+    def of_prepared(cls, *args, **options):
+        statistics = original(cls, *args, **options)
+        _Watching.scatters.append(weakref.ref(statistics.scatter))
+        return statistics
+
+    monkeypatch.setattr(ClassStatistics, "of_prepared", classmethod(of_prepared))
+    data = make_zero_shot(random_state=0)
     model = EXEM(estimator=_Watching(), whiten=whiten)
     model.fit(data.X_train, data.y_train, signatures=data.signatures)
+    assert len(_Watching.scatters) == (1 if whiten is None else 2)
     assert _Watching.n_held == 0
