@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import gc
 import itertools
 import pickle
 import warnings
+import weakref
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -862,3 +865,34 @@ def test_nested_exemplars_go_by_label(problem):
     np.testing.assert_allclose(
         model.predict_exemplars(normalized[None, :])[0], predicted.loc[unseen]
     )
+
+
+class _Watching(ESZSL):
+    """Counts the tables of `scatters` that are still held when it is fitted."""
+
+    scatters: ClassVar[list[weakref.ref]] = []
+    n_held: ClassVar[int | None] = None
+
+    @classmethod
+    def _fit_many(cls, training, variants):
+        gc.collect()
+        cls.n_held = sum(table() is not None for table in cls.scatters)
+        yield from super()._fit_many(training, variants)
+
+
+@pytest.mark.parametrize("whiten", [None, 0.5])
+def test_no_scatter_is_held_while_an_inner_method_learns(whiten, monkeypatch):
+    original = ClassStatistics.of_sums.__func__
+    monkeypatch.setattr(_Watching, "scatters", [])
+
+    def of_sums(cls, sums):
+        statistics = original(cls, sums)
+        _Watching.scatters.append(weakref.ref(statistics.scatter))
+        return statistics
+
+    monkeypatch.setattr(ClassStatistics, "of_sums", classmethod(of_sums))
+    data = make_zero_shot(random_state=0)
+    model = EXEM(estimator=_Watching(), whiten=whiten)
+    model.fit(data.X_train, data.y_train, signatures=data.signatures)
+    assert len(_Watching.scatters) == (1 if whiten is None else 2)
+    assert _Watching.n_held == 0

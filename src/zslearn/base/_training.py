@@ -172,9 +172,12 @@ class Training:
         """A digest of the rows, their classes and weights."""
         return digest_of(self)
 
-    @cached_property
+    @property
     def sums(self) -> ClassSums:
-        """Counts, means and scatter of the classes."""
+        """Counts, means and scatter of the classes; computed, or read, each time it is asked for.
+
+        A table of features by features is not held longer than who asked for it holds it.
+        """
         return sums_of(self)
 
     def moments(self, *, center: bool) -> Moments:

@@ -322,9 +322,10 @@ def _means_and_squares(training: Training, components: Array | None) -> tuple[Ar
     """Means of the classes, and squared deviations from them, along components if so asked."""
     X, y, weights = training.rows, training.y, training.weights
     if training.keeps_sums:
-        means: Array = training.sums.means
+        sums = training.sums
+        means: Array = sums.means
         if components is None:
-            return means, training.sums.squares
+            return means, sums.squares
     else:
         means = class_means(X, y, training.n_seen, sample_weight=weights)
     return means, to_numpy(class_squares(X, y, means, components, sample_weight=weights))

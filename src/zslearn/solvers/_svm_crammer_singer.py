@@ -35,20 +35,12 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zslearn.solvers._gain import Goal
+from zslearn.solvers._svm_ascent import PASSES, Ascent, Look
 from zslearn.solvers._svm_rows import TrainingRows
-from zslearn.utils import Floats, one_blas_thread, row_blocks
+from zslearn.utils import Floats, one_blas_thread
 
-# Rows that are visited together: their inner products must stay cheap beside their scores, and what
-# is compiled must return within about a second, which for very many classes takes fewer rows.
-_VISITED_TOGETHER = 128
-_OPERATIONS = 1 << 29
-# Visits to each row of a block while its scores are at hand.
-_SWEEPS = 3
-# Passes over the open rows between two looks at all rows.
-_PASSES = 4
 # Down to this gap visits may compute in single precision: U is made afresh at every look.
 _SINGLE = 1e-5
 # A gap of less than so many times the rounding of scores in single precision may be held up by it.
@@ -177,199 +169,58 @@ def _ascend(
 ) -> AscentResult:
     """Ascend from one start until the gap is reached, the passes are used up, or it is given up."""
     single = tol >= _SINGLE and _IN_RANGE[0] < rows.mean_square < _IN_RANGE[1]
-    ascent = _Ascent(rows, margins, alpha, mixing, start, single=single)
+    ascent = Ascent(rows, margins, alpha, mixing, start, single=single)
     goal = _goal(rows, margins, tol)
     # Two looks after the first are the least that a rate can be told from.
-    judged_at = max(2, round(_TRIAL * max_iter / _PASSES)) if may_give_up else None
-    n_iter = 0
-    best: tuple[float, float, Floats] | None = None
+    judged_at = PASSES * max(2, round(_TRIAL * max_iter / PASSES))
+    n_iter, given_up = 0, False
+    best: Look | None = None
+    base = ascent.target  # of the best, when there is one
     before = np.inf
-    gaps: list[float] = []
+    gaps: list[tuple[int, float]] = []
+    exact = not ascent.may_glance
     while True:
-        look = ascent.look()
+        look = ascent.look(exact=exact)
         if look.gap > 0.5 * before and look.gap < _ROUNDINGS * ascent.rounding():
             # Where the objective is small so is the gap asked for.
             ascent.widen()
         before = look.gap
-        if best is None or look.objective < best[0]:
-            best = look.objective, look.penalty, ascent.base.copy()
-        gap = min(look.gap, best[0] - look.dual_value) if best[0] < look.objective else look.gap
-        gap = max(gap, 0.0)
-        gaps.append(gap)
-        state = best[0], gap, best[1]
-        wanted = float(goal.wanted(*state))
-        done = gap <= wanted or n_iter >= max_iter
-        if not done and len(gaps) - 1 == judged_at:
-            done = _predicted(gaps, (max_iter - n_iter) / _PASSES) > wanted
-        if done:
-            gain = float(goal.gain(*state))
-            return AscentResult(best[2], ascent.dual, *state[:2], gain, gap <= wanted, n_iter)
+        if exact and (best is None or look.objective < best.objective):
+            best, base = look, ascent.base.copy()
+        state = _state(look, best if exact else look)
+        gap, wanted = state[1], float(goal.wanted(*state))
+        if gaps and gaps[-1][0] == n_iter:
+            gaps.pop()
+        gaps.append((n_iter, gap))
+        if gap > wanted and may_give_up and n_iter >= judged_at:
+            may_give_up = False
+            given_up = _predicted(gaps, max_iter) > wanted
+        if gap <= wanted or n_iter >= max_iter or given_up:
+            if exact:
+                gain = float(goal.gain(*state))
+                return AscentResult(base, ascent.dual, *state[:2], gain, gap <= wanted, n_iter)
+            exact = True  # what is reported is never a gap of single precision
+            continue
+        exact = not ascent.may_glance
         # More than can be gained, as the bound says so far, need not be known exactly.
         least = min(look.objective, float(goal.at_zero) - look.dual_value)
         open_rows = ascent.open_rows(look, max(tol * least, wanted))
+        rounds = 1 if len(gaps) == 1 or _predicted(gaps, n_iter + 2 * PASSES) <= wanted else 2
         with one_blas_thread():
-            for _ in range(min(_PASSES, max_iter - n_iter)):
-                ascent.visit(rng.permutation(open_rows))
-                n_iter += 1
+            for _ in range(rounds if ascent.likely is not None else 1):
+                n_iter += ascent.improve(open_rows, min(PASSES, max_iter - n_iter), rng)
 
 
-def _predicted(gaps: list[float], looks: float) -> float:
-    """The gap after so many more looks, were it to fall as it did in the second half of them."""
-    middle = (len(gaps) - 1) // 2
-    rate = (gaps[-1] / gaps[middle]) ** (1 / (len(gaps) - 1 - middle))
-    return gaps[-1] * min(rate, 1.0) ** looks
+def _state(look: Look, best: Look | None) -> tuple[float, float, float]:
+    """Objective, gap and penalty at the best point, whose gap the last look may bound, too."""
+    if best is None or look.objective <= best.objective:
+        return look.objective, max(look.gap, 0.0), look.penalty
+    gap = min(look.gap, best.objective - look.dual_value)
+    return best.objective, max(gap, 0.0), best.penalty
 
 
-class _Look(NamedTuple):
-    """What a look at all rows tells."""
-
-    objective: float
-    dual_value: float
-    gap: float
-    row_gaps: Floats
-    penalty: float
-
-
-class _Ascent:
-    """The dual points and the U they make."""
-
-    def __init__(
-        self,
-        rows: TrainingRows,
-        margins: Floats,
-        alpha: float,
-        mixing: Floats | None,
-        start: Floats | None,
-        *,
-        single: bool,
-    ) -> None:
-        self.X, self.y = rows.host, rows.y
-        self.visited = rows.host_single if single else self.X
-        self.dtype = self.visited.dtype if single else np.dtype(np.float64)
-        self.length = float(np.sqrt(rows.mean_square))
-        self.alpha, self.margins, self.mixing = alpha, margins, mixing
-        self.kernel = np.zeros((0, 0)) if mixing is None else mixing @ mixing.T
-        self.weights = rows.sample_weight
-        self.target = np.eye(rows.n_classes)
-        self.scale = 1.0 / (alpha * len(self.y))
-        if start is None:
-            self.dual = self.target[self.y]
-        else:
-            self.dual = start.copy()
-            self._rescale()
-
-    def _rescale(self) -> None:
-        """Move the dual points towards those of U = 0, as far as the dual value rises.
-
-        Along e_y + t(p − e_y) the value is a t − b t². At the optimum a = 2b; points that are near
-        it stay as they are, with their zeros.
-        """
-        base = self._make_base()
-        linear = self._sum(
-            np.concatenate(
-                [
-                    np.einsum("nc,nc->n", self.dual[rows], self.margins[self.y[rows]])
-                    for rows in self._blocks()
-                ]
-            )
-        ) / len(self.y)
-        quadratic = 0.5 * self.alpha * float(np.sum(base * base))
-        if linear < 1.5 * quadratic:
-            share = linear / (2 * quadratic)
-            self.dual *= share
-            self.dual[np.arange(len(self.y)), self.y] += 1 - share
-
-    def _make_base(self) -> Floats:
-        """U(p), afresh."""
-        total = np.zeros((len(self.target), self.X.shape[1]))
-        for rows in self._blocks():
-            pull = self._weigh(self.target[self.y[rows]] - self.dual[rows], rows)
-            total += pull.T @ self._block(rows)
-        return self.scale * self._unmix(total)
-
-    def _blocks(self) -> list[slice]:
-        """Rows that are looked at together: in double precision, with their scores and margins."""
-        width = self.X.shape[1] + 3 * len(self.target)
-        return row_blocks(len(self.y), row_bytes=8 * width)
-
-    def _unmix(self, by_class: Floats) -> Floats:
-        return by_class if self.mixing is None else self.mixing.T @ by_class
-
-    def _coefficients(self) -> Floats:
-        return self.base if self.mixing is None else self.mixing @ self.base
-
-    def _weigh(self, table: Floats, rows: slice | NDArray[np.intp]) -> Floats:
-        """What belongs to some rows, times how much they count."""
-        return table if self.weights is None else table * self.weights[rows, None]
-
-    def _sum(self, by_row: Floats) -> float:
-        """The sum over rows, each as often as it counts."""
-        return float(np.sum(by_row) if self.weights is None else self.weights @ by_row)
-
-    def _block(self, rows: slice | NDArray[np.intp]) -> Floats:
-        return self.X[rows].astype(np.float64, copy=False)
-
-    def look(self) -> _Look:
-        """Objective and gap at U(p), which is made afresh: rounding does not pile up."""
-        self.base = self._make_base()
-        coefficients = self._coefficients()
-        row_gaps, losses, linear = (np.empty(len(self.y)) for _ in range(3))
-        for rows in self._blocks():
-            labels = self.y[rows]
-            margins = self.margins[labels]
-            scores = self._block(rows) @ coefficients.T
-            own = scores[np.arange(len(labels)), labels]
-            scores += margins
-            top = scores.max(axis=1)
-            row_gaps[rows] = top - np.einsum("nc,nc->n", self.dual[rows], scores)
-            losses[rows] = top - own
-            linear[rows] = np.einsum("nc,nc->n", self.dual[rows], margins)
-        n = len(self.y)
-        penalty = 0.5 * self.alpha * float(np.sum(self.base * self.base))
-        return _Look(
-            self._sum(losses) / n + penalty,
-            self._sum(linear) / n - penalty,
-            self._sum(np.maximum(row_gaps, 0)) / n,
-            row_gaps,
-            penalty,
-        )
-
-    def rounding(self) -> float:
-        """How far the scores of a visit may be off, were all classifiers as long as the longest."""
-        if self.dtype == np.float64:
-            return 0.0
-        lengths = np.linalg.norm(self._coefficients(), axis=1)
-        return float(np.finfo(self.dtype).eps) * self.length * float(lengths.max())
-
-    def widen(self) -> None:
-        """Compute in double precision from now on."""
-        self.visited, self.dtype = self.X, np.dtype(np.float64)
-
-    def open_rows(self, look: _Look, wanted: float) -> NDArray[np.intp]:
-        """Rows that are not at their optimum, or between classes, where others move them."""
-        bound = 0.1 * min(wanted, look.gap)
-        between = self.dual.max(axis=1) < 1
-        return np.flatnonzero(between | (look.row_gaps > bound))
-
-    def visit(self, order: NDArray[np.intp]) -> None:
-        """Improve the dual points of some rows, block by block."""
-        from zslearn.solvers._svm_dual_points import improve_dual
-
-        dtype = self.dtype
-        mixing = None if self.mixing is None else self.mixing.astype(dtype)
-        base = self.base.astype(dtype)
-        affordable = int((_OPERATIONS / (_SWEEPS * len(self.target))) ** 0.5)
-        together = min(_VISITED_TOGETHER, max(affordable, 1))
-        for start in range(0, len(order), together):
-            rows = order[start : start + together]
-            block = self.visited[rows].astype(dtype, copy=False)
-            scores = block @ (base if mixing is None else mixing @ base).T
-            dual = self.dual[rows]
-            gram = self._weigh(self.scale * (block @ block.T).astype(np.float64), rows)
-            margins = self.margins[self.y[rows]]
-            improve_dual(scores.astype(np.float64), gram, dual, margins, self.kernel, _SWEEPS)
-            change = self._weigh(self.dual[rows] - dual, rows).astype(dtype)
-            self.dual[rows] = dual
-            moved = change.T @ block
-            base += self.scale * (moved if mixing is None else mixing.T @ moved)
-        self.base = base.astype(np.float64)
+def _predicted(gaps: list[tuple[int, float]], n_iter: int) -> float:
+    """The gap after so many passes, were it to fall as it did in the second half of the looks."""
+    (first, before), (last, gap) = gaps[(len(gaps) - 1) // 2], gaps[-1]
+    rate = (gap / before) ** (1 / (last - first))
+    return gap * float(min(rate, 1.0)) ** (n_iter - last)

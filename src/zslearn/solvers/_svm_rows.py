@@ -111,6 +111,8 @@ class TrainingRows:
             self.basis, triangle = xp.linalg.qr(xp.matrix_transpose(xp.astype(X, xp.float64)))
             X = xp.matrix_transpose(triangle)
         self.X: Array = X
+        #: Where the last solve ended, for the next one; see `_svm_known_point`.
+        self.known_point: Any = None
 
     @property
     def shape(self) -> tuple[int, int]:

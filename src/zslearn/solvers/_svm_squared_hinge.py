@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zslearn.solvers._gain import Goal
+from zslearn.solvers._svm_known_point import KnownPoint, recall, remember
 from zslearn.solvers._svm_rows import TrainingRows
 from zslearn.utils import (
     Array,
@@ -128,7 +129,9 @@ def _solve(problem: _Problem, max_iter: int, start: Array) -> NewtonResult:
     xp = rows.xp
     n_base = problem.n_classes if problem.mixing is None else problem.mixing.shape[1]
     base = rows.asarray(xp.zeros((n_base, rows.shape[1]))) if start is None else start
-    point = problem.evaluate(base)
+    known = None if start is None or problem.mixing is not None else recall(rows, base)
+    point = problem.evaluate(base, known)
+    del known
     n_iter = stalled = 0
     while point.gap > point.wanted and n_iter < max_iter and stalled < 3:
         step, scores = problem.direction(point)
@@ -144,6 +147,9 @@ def _solve(problem: _Problem, max_iter: int, start: Array) -> NewtonResult:
         still = point.objective >= before[0] * (1 - 1e-14)
         stalled = stalled + 1 if still and point.gap > 0.5 * before[1] else 0
     converged = point.gap <= point.wanted
+    if problem.mixing is None:
+        pull = problem.alpha * point.base - point.gradient
+        remember(rows, KnownPoint(point.base, point.scores, pull))
     return NewtonResult(point.base, point.objective, point.gap, point.gain, converged, n_iter)
 
 
@@ -187,15 +193,18 @@ class _Problem:
         # The rounding of a sum of rows under weights that add up to one.
         self.rounding = float(np.finfo(np.float64).eps * (rows.shape[0] * rows.mean_square) ** 0.5)
 
-    def evaluate(self, base: Array) -> _Point:
-        """Objective, gradient and certificate."""
+    def evaluate(self, base: Array, known: KnownPoint | None = None) -> _Point:
+        """Objective, gradient and certificate; products that are known are not computed again."""
         xp, alpha = self.xp, self.alpha
         coefficients = base if self.mixing is None else self.mixing @ base
-        scores = self.rows.scores(coefficients)
+        scores = self.rows.scores(coefficients) if known is None else known.scores
         residuals = 1 - self.signs * scores
         residuals = xp.where(residuals > 0, residuals, xp.zeros_like(residuals))
         weighted = self.rows.weigh(residuals)
-        pull = self.weight * self.rows.combine(self.signs * weighted)
+        if known is not None:
+            pull = known.pull
+        else:
+            pull = self.weight * self.rows.combine(self.signs * weighted)
         if self.mixing is not None:
             pull = xp.matrix_transpose(self.mixing) @ pull
         gradient = alpha * base - pull

@@ -217,20 +217,25 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Statistics, projection, kernels and starts of the ν-SVR are shared; then exemplars."""
-        statistics = ClassStatistics.of_sums(training.sums)
-        yield from cls._learn(training, statistics, variants)
+        # Not named here, so that they are gone when they have served.
+        yield from cls._learn(training, ClassStatistics.of_sums(training.sums), variants)
 
     @classmethod
     def _learn(
         cls, training: Training, statistics: ClassStatistics, variants: Sequence[Self]
     ) -> Iterator[Self]:
         """Learn exemplars from statistics of the samples, then what is made of them."""
-        for group in alike(variants, "whiten"):
+        groups = alike(variants, "whiten")
+        while groups:
+            group = groups.pop(0)
             whitening, learned_from = None, (training, statistics)
             if group[0].whiten is not None:
                 whitening = Whitening.of(statistics, group[0].whiten)
                 learned_from = whitening.training(training)
             spaces = ExemplarSpaces(*learned_from, [model.n_components for model in group])
+            del learned_from  # tables of features by features: an inner method has its own
+            if not groups:
+                del statistics
             for exemplars, models in learn_exemplars(spaces, group):
                 for part in (NearestExemplar, InnerMethod):
                     own = [model for model in models if model._part_class() is part]

@@ -8,7 +8,7 @@ projection, of which narrower ones are the first dimensions, and for each kernel
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
 from operator import itemgetter
@@ -139,7 +139,6 @@ class ExemplarSpaces:
         widths: Sequence[int | None],
     ) -> None:
         self.training = training
-        self.statistics = statistics
         numbers = [width for width in widths if width is not None]
         # The first components of a wider projection are the narrower one: the widest serves all.
         rows = getattr(training.rows, "source", None)
@@ -148,6 +147,8 @@ class ExemplarSpaces:
             spectrum = training.spectrum(center=True) if training.keeps_sums else None
             self._widest = Projection.of(statistics, max(numbers), rows, spectrum)
         self._whole = Projection.of(statistics, None)
+        #: Without the scatter, which projections alone are made of.
+        self.statistics = replace(statistics, scatter=np.empty((0, 0)))
         # Methods that are called with few arguments; the same object comes for the same width.
         self.projection = cache(self._projection)
         self.within_std = cache(self._within_std)
