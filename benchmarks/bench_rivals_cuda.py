@@ -96,15 +96,16 @@ def collect(files: list[Path]) -> None:
             if "T1" in row:
                 row["signatures"] = KINDS.get(row["signatures"], row["signatures"])
                 rows[tuple(row[name] for name in names)] = row
-    # As methods are listed, so that tables have one order.
-    order = [*METHODS, *(f"{method}{TUNED}" for method in METHODS)]
+    # As methods and classifiers are listed, so that tables have one order.
+    order = [f"{method}{end}" for method in METHODS for end in ("", TUNED)]
+    classifiers = ["", *CLASSIFIERS]
     results["rows"] = sorted(
         rows.values(),
         key=lambda row: (
             row["data"],
             row["signatures"],
             order.index(row["method"]),
-            row["classifier"],
+            classifiers.index(row["classifier"]),
             row["seed"],
         ),
     )
