@@ -1,4 +1,4 @@
-"""Methods since the paper on a GPU, with the published settings and nothing tuned.
+"""Methods since the paper on a GPU, with the published settings.
 
 One JSON line per method, seed and classifier, as each is done; every fit runs in a process of its
 own, several at a time. Where recording a training step as a CUDA graph fails, the fit is run again
