@@ -1,10 +1,10 @@
-"""Methods since the paper on a GPU, with the published settings and nothing tuned.
+"""Methods since the paper on a GPU, with the published settings.
 
 One JSON line per method, seed and classifier, as each is done; every fit runs in a process of its
 own, several at a time. Where recording a training step as a CUDA graph fails, the fit is run again
 without. With --tune-epochs the number of epochs is chosen by AUSUC on seen classes that are left
-out, in five folds of one training run each, and trained for on all seen classes. --collect puts
-such lines into the results beside this script.
+out, in five folds of one training run each, and trained for on all seen classes; the folds give the
+calibration factor, too. --collect puts such lines into the results beside this script.
 
     python benchmarks/bench_rivals_cuda.py --data CUB --signatures sent_splits.mat:att \
         --methods Class-Norm CADA-VAE f-CLSWGAN f-VAEGAN-D2 --seeds 0 1 2 3 4 --jobs 3 > lines
@@ -96,15 +96,16 @@ def collect(files: list[Path]) -> None:
             if "T1" in row:
                 row["signatures"] = KINDS.get(row["signatures"], row["signatures"])
                 rows[tuple(row[name] for name in names)] = row
-    # As methods are listed, so that tables have one order.
-    order = [*METHODS, *(f"{method}{TUNED}" for method in METHODS)]
+    # As methods and classifiers are listed, so that tables have one order.
+    order = [f"{method}{end}" for method in METHODS for end in ("", TUNED)]
+    classifiers = ["", *CLASSIFIERS]
     results["rows"] = sorted(
         rows.values(),
         key=lambda row: (
             row["data"],
             row["signatures"],
             order.index(row["method"]),
-            row["classifier"],
+            classifiers.index(row["classifier"]),
             row["seed"],
         ),
     )
@@ -172,7 +173,7 @@ def tuned(
         "classifier": "" if generator is None else "softmax",
         "fit_seconds": round(time.monotonic() - clock, 2),
         **{name.rpartition("__")[2]: value for name, value in search.best_params_.items()},
-        **results(search.best_estimator_, data),
+        **results(search.best_estimator_, data, search.bias_),
     }
     print(json.dumps(record), flush=True)
 
@@ -219,29 +220,26 @@ def make(options: argparse.Namespace, method: str, seed: int) -> Any:
     return GeneratedFeatures(generator, random_state=seed)
 
 
-def results(model: Any, data: Any) -> dict[str, float]:
-    """Accuracy among unseen classes, and of the generalized setting without a factor."""
-    from zslearn.metrics import ausuc, harmonic_mean, per_class_accuracy, seen_unseen_curve
+def results(model: Any, data: Any, factor: float | None = None) -> dict[str, float]:
+    """Accuracy among unseen classes, and the generalized setting without and with a factor."""
+    from zslearn.experiments import GeneralizedScores
+    from zslearn.metrics import per_class_accuracy
 
-    labels = model.classes_
-    seen = np.isin(labels, data.seen_classes)
-    on_unseen = np.asarray(model.decision_function(np.asarray(data.X_test_unseen)))
-    on_seen = np.asarray(model.decision_function(np.asarray(data.X_test_seen)))
-    conventional = labels[~seen][on_unseen[:, ~seen].argmax(axis=1)]
-    unseen_accuracy = per_class_accuracy(data.y_test_unseen, labels[on_unseen.argmax(axis=1)])
-    seen_accuracy = per_class_accuracy(data.y_test_seen, labels[on_seen.argmax(axis=1)])
-    y = np.concatenate([data.y_test_unseen, data.y_test_seen])
-    scores = np.concatenate([on_unseen, on_seen])
-    options = {"classes": labels, "seen_classes": data.seen_classes}
-    acc_unseen, acc_seen, _ = seen_unseen_curve(y, scores, **options)
+    scores = GeneralizedScores.of(model, data)
+    unseen = ~np.isin(scores.classes, data.seen_classes)
+    on_unseen = scores.scores[-len(data.y_test_unseen) :, unseen]  # these samples come last
+    conventional = scores.classes[unseen][on_unseen.argmax(axis=1)]
+    found = scores.measure(factor or 0.0)
     values = {
         "T1": per_class_accuracy(data.y_test_unseen, conventional),
-        "U": unseen_accuracy,
-        "S": seen_accuracy,
-        "H": harmonic_mean(seen_accuracy, unseen_accuracy),
-        "AUSUC": ausuc(y, scores, **options),
-        "largest H of any factor": float(np.max(harmonic_mean(acc_seen, acc_unseen))),
+        "U": found["unseen"],
+        "S": found["seen"],
+        "H": found["harmonic"],
+        "AUSUC": found["ausuc"],
+        "largest H of any factor": found["harmonic_best"],
     }
+    if factor is not None:
+        values |= {"factor": factor, "H calibrated": found["calibrated_harmonic"]}
     return {name: round(float(value), 4) for name, value in values.items()}
 
 
