@@ -59,7 +59,9 @@ def main() -> None:
     wait()
     _common.PACKAGES = (*_common.PACKAGES, "torch")
     device = torch.cuda.get_device_name() if A.is_cuda else "cpu"
-    report = _common.Report("nu_svr_cuda", f"ν-SVR: grid C 11 × ν 9 × γ 9 on {device}")
+    size = (options.classes, options.dims)
+    part = None if size == (645, 1000) else "{}x{}".format(*size)
+    report = _common.Report("nu_svr_cuda", f"ν-SVR: grid C 11 × ν 9 × γ 9 on {device}", part)
     rng = np.random.default_rng(0)
     whole = 0.0
     for gamma in WIDTHS:

@@ -29,6 +29,7 @@ from zslearn.solvers import loss_and_slope, multiclass_svm, multiclass_svm_path
 ALPHAS = [2.0**power for power in range(-30, -7, 2)]
 ALPHA = 2.0**-12
 FLOOR = 5.0
+QUICK_LIMIT = 2.5
 
 
 class Reached(Exception):
@@ -225,14 +226,13 @@ def main() -> None:
     parser.add_argument("--only", choices=["ovo", "cs", "struct"])
     options = parser.parse_args()
     size = (1500, 128, 12) if options.quick else (19_832, 2048, 40)
-    limit = min(options.limit, 1.0) if options.quick else options.limit
+    limit = min(options.limit, QUICK_LIMIT) if options.quick else options.limit
     X, y, margins = make_rows(*size)
     warnings.simplefilter("ignore")
     # Compile before the clock runs.
     multiclass_svm(X[:100], y[:100], alpha=0.1, loss="crammer_singer", n_classes=size[2], tol=0.5)
     title = "SynC training, N = {:,}, D = {:,}, C = {}".format(*size)
-    # A part of the record goes to a file of its own.
-    report = Report("sync" if options.only is None else f"sync_{options.only}", title)
+    report = Report("sync", title, part=options.only)
     if options.only in (None, "cs"):
         crammer_singer(report, "cs", X, y, size[2], None, limit, quick=options.quick)
     if options.only in (None, "struct"):
