@@ -48,7 +48,7 @@ def main() -> None:
     for n_rows, n_classes, n_dims in QUICK_SHAPES if quick else SHAPES:
         X = rng.standard_normal((n_rows, n_dims)).astype(np.float32)
         P = rng.standard_normal((n_classes, n_dims)).astype(np.float32)
-        for k in (1, 5, 20):
+        for k in (1, 20) if quick else (1, 5, 20):
 
             def ours(score="euclidean", X=X, P=P, k=k):
                 return top_k(X, P, k, score=score)

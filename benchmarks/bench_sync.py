@@ -164,7 +164,7 @@ def one_versus_other(
         ours_s=ours,
         scipy_s=total,
         ratio=total / ours,
-        scipy_objective=f"{min(excess):.5g} to {max(excess):.5g} times ours",
+        scipy_objective=f"objective {min(excess):.4g} to {max(excess):.4g} times ours",
     )
 
 

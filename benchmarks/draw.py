@@ -24,7 +24,13 @@ ORDER = [
 # Records that a page tells in words.
 ELSEWHERE = ("imagenet_cuda", "rivals_cuda")
 # Records whose "ratio" is a peer's time by ours; that of others is another one.
-DRAWN = ("scoring", "nu_svr", "sync", "exem", "curve")
+DRAWN = {
+    "scoring": "scoring",
+    "nu_svr": "ν-SVR",
+    "sync": "SynC",
+    "exem": "EXEM",
+    "curve": "AUSUC, sweep over 200 factors",
+}
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:
@@ -97,7 +103,7 @@ def draw(records: dict[str, dict[str, Any]], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     bars = [
-        (f"{name}: {label(row)}", float(row["ratio"]), row.get("reached") is not False)
+        (f"{DRAWN[name]}: {label(row)}", float(row["ratio"]), row.get("reached") is not False)
         for name, record in records.items()
         for row in record["rows"]
         if name in DRAWN and isinstance(row.get("ratio"), int | float)
@@ -110,11 +116,13 @@ def draw(records: dict[str, dict[str, Any]], path: Path) -> None:
         "#c0504d" if r < 1 else "#3b6ea5" if e else "#9dbbdb"
         for r, e in zip(ratios, ended, strict=True)
     ]
-    axes.barh(range(len(bars)), ratios, color=colors)
+    axes.barh(range(len(bars)), [ratio - 1 for ratio in ratios], left=1, color=colors)
     for place, (ratio, end) in enumerate(zip(ratios, ended, strict=True)):
         text = f" {shown(ratio)}" if end else f" {shown(ratio)} or more"
         axes.text(max(ratio, 1), place, text, va="center", fontsize=5)
     axes.set(xscale="log", yticks=range(len(bars)), xlabel="peer's time by ours")
+    axes.set_xlim(min(0.8, *ratios), 2 * max(ratios))
+    axes.xaxis.set_major_formatter(mpl.ticker.FuncFormatter(lambda value, _: f"{value:g}×"))
     axes.set_yticklabels(names, fontsize=6)
     axes.axvline(1, color="black", linewidth=0.8)
     axes.margins(y=0.01)
