@@ -156,7 +156,9 @@ def main() -> None:
     shape = f"{size[0]:,} × {size[1]:,}, {size[2]} classes"
     if options.scaled:
         shape = "12,000 × 512, 20 classes, blocks scaled down"
-    part = "scaled" if options.scaled else slug(names[0]) if options.methods else None
+    part = "scaled" if options.scaled else None
+    if options.methods and not options.scaled:
+        part = f"{list(METHODS).index(names[0]):02}-{slug(names[0])}"
     report = Report("memory", f"Memory of fit beyond the rows, as a share of them: {shape}", part)
     for name in names:
         if options.scaled:
