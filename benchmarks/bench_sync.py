@@ -127,7 +127,7 @@ def one_versus_other(
 
     alphas = ALPHAS[::4] if quick else ALPHAS
     ours, results = seconds(lambda: multiclass_svm_path(X, y, alphas=alphas, tol=1e-3))
-    limit = limit if quick else max(limit, ours)
+    limit = limit if quick else max(limit, 0.75 * ours)
     peer = Peer(X, y, n_classes, "squared_hinge")
     total, reached, calls = 0.0, True, 0
     for result in sorted(results, key=lambda r: -r.alpha):
@@ -153,6 +153,7 @@ def one_versus_other(
         scipy_calls=calls,
         reached=reached,
     )
+    report.save()
     # For information: SciPy's own stopping rule, which ends early where alpha is small.
     found_all = [peer.default(result.alpha) for result in results]
     excess = [
