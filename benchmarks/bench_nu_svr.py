@@ -114,7 +114,7 @@ def grid(report: Report, n_classes: int, floor: float | None, gammas: list[float
             float(fit.violation.max()) for fit in nu_svr_path(K, Y, C=PENALTIES, nu=SHARES)
         )
         ours = time.perf_counter() - start
-        sampled = 10 if n_classes < 500 else 2 if n_classes < 1000 else 1
+        sampled = 10 if n_classes < 500 else 3
         loop = loop_seconds(K, Y, settings, sampled)
         report.add(
             what="grid C × ν", data=name, classes=n_classes, dims=500, gamma=gamma,

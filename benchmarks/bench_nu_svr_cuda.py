@@ -10,11 +10,11 @@ checked once more on the host for some of them.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from pathlib import Path
 
+import joblib
 import numpy as np
 import torch
 
@@ -102,7 +102,7 @@ def main() -> None:
         report.add(
             gamma=name, classes=options.classes, dims=options.dims,
             settings=len(together), seconds=value, floor=60.0,
-            violation=worst, host_cores=os.cpu_count(),
+            violation=worst, host_cores=joblib.cpu_count(),
         )  # fmt: skip
     if A.is_cuda:
         print(report.save(device=device))
