@@ -50,14 +50,14 @@ docs: $(call stamp,docs)
 docs-shots: docs $(VENV)/.playwright
 	$(BIN)/python docs/shots.py
 
-# Ratios against peers in one run, written to benchmarks/results and drawn for the documentation;
-# QUICK=1 takes three minutes and writes to benchmarks/results/quick.
+# Ratios against peers in one run, written to benchmarks/results and drawn for the documentation:
+# about 50 minutes on two cores that do nothing else. What is finished stays if it is stopped, and
+# ONLY="sync nu_svr" measures some. QUICK=1 takes under three minutes, one thread, and writes to
+# benchmarks/results/quick.
 QUICK ?=
+ONLY ?=
 bench: $(call stamp,dev-plot)
-	for script in benchmarks/bench_*.py; do \
-		case $$script in *_cuda.py) ;; *) $(BIN)/python $$script $(if $(QUICK),--quick) || exit 1 ;; esac; \
-	done
-	$(BIN)/python benchmarks/draw.py $(if $(QUICK),--quick)
+	$(BIN)/python benchmarks/run.py $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

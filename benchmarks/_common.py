@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import platform
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -21,6 +22,7 @@ from rich.table import Table
 from zslearn.utils import blas_threads
 
 RESULTS = Path(__file__).parent / "results"
+BEGIN = time.perf_counter()
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "array-api-compat")
 
 
@@ -59,11 +61,15 @@ def fitted_exponent(sizes: list[float], times: list[float]) -> float:
 
 
 class Report:
-    """Rows of one benchmark: printed as a table, kept as a JSON record with date and command."""
+    """Rows of one benchmark: printed as a table, kept as a JSON record with date and command.
 
-    def __init__(self, name: str, title: str) -> None:
+    `part` names what was measured where it is less than the whole.
+    """
+
+    def __init__(self, name: str, title: str, part: str | None = None) -> None:
         self.name = name
         self.title = title
+        self.part = part
         self.rows: list[dict[str, Any]] = []
 
     def add(self, **row: Any) -> None:
@@ -73,7 +79,8 @@ class Report:
     def save(self, device: str | None = None) -> Path:
         """Print the table and write it to `results/NAME.json`, whole or not at all.
 
-        What `--quick` measured goes to `results/quick/NAME.json`: it takes the place of nothing.
+        What `--quick` measured goes to `results/quick/NAME.json`, and a part of the whole to
+        `results/parts/NAME-PART.json`, for `gather.py`: neither takes the place of a record.
         """
         table = Table(title=self.title)
         columns = list(dict.fromkeys(key for row in self.rows for key in row))
@@ -85,7 +92,9 @@ class Report:
         record = {
             "title": self.title,
             "date": date.today().isoformat(),
-            "command": " ".join(["python", *sys.argv]),
+            "command": command(),
+            # Of the whole script, with what it loaded and compiled.
+            "seconds": round(time.perf_counter() - BEGIN, 1),
             "machine": {
                 # What the system, a container or LOKY_MAX_CPU_COUNT leaves to this process.
                 "cores": joblib.cpu_count(),
@@ -97,13 +106,31 @@ class Report:
             },
             "rows": self.rows,
         }
-        folder = RESULTS / "quick" if "--quick" in sys.argv else RESULTS
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{self.name}.json"
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(record, indent=2) + "\n")
-        temporary.replace(path)
-        return path
+        if "--quick" in sys.argv:
+            return write(RESULTS / "quick" / f"{self.name}.json", record)
+        if self.part is not None:
+            return write(RESULTS / "parts" / f"{self.name}-{self.part}.json", record)
+        return write(RESULTS / f"{self.name}.json", record)
+
+
+def write(path: Path, record: dict[str, Any]) -> Path:
+    """Write a record, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(record, indent=2) + "\n")
+    temporary.replace(path)
+    return path
+
+
+def command() -> str:
+    """The command of this process, as one types it in the repository."""
+    shown = ["FOLDER" if Path(word).is_absolute() else word for word in sys.argv[1:]]
+    return " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *shown])
+
+
+def slug(text: str) -> str:
+    """Letters and digits of a text, for a file's name."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
 def versions(names: Iterable[str]) -> dict[str, str]:

@@ -101,8 +101,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args().quick
     report = Report("exem", "EXEM's fit against PCA + NuSVR of scikit-learn, processor seconds")
-    against_peer(report, *((3_000, 256, 60, 60) if quick else (20_000, 1024, 200, 500)))
-    unit, few = (1, 3) if quick else (4, 4)
+    against_peer(report, *((5_000, 512, 150, 250) if quick else (20_000, 1024, 200, 500)))
+    unit, few = (2, 3) if quick else (4, 4)
     growth(report, "rows", [(n * 1000 * unit, 256, 50) for n in (2, 4, 8, 16)[:few]])
     growth(report, "features", [(1000 * unit, d, 50) for d in (128, 256, 512, 1024)[:few]])
     growth(report, "classes", [(1000 * unit, 128, c) for c in (50, 100, 200, 400)[:few]])

@@ -30,7 +30,9 @@ def used():
     return usage.ru_utime + usage.ru_stime
 before = used() if {setup!r} else 0.0
 {code}
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+# `ru_maxrss` is that of the process that started this one, if that is larger.
+with open("/proc/self/status", encoding="ascii") as file:
+    peak = next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) / 1024
 print(json.dumps([used() - before, peak]), file=sys.stderr)
 """
 SETUP = """from zslearn.{home} import {name}

@@ -28,7 +28,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from _common import Report
+from _common import Report, slug
 
 from zslearn import utils
 from zslearn.experiments import METHODS
@@ -156,7 +156,10 @@ def main() -> None:
     shape = f"{size[0]:,} × {size[1]:,}, {size[2]} classes"
     if options.scaled:
         shape = "12,000 × 512, 20 classes, blocks scaled down"
-    report = Report("memory", f"Memory of fit beyond the rows, as a share of them: {shape}")
+    part = "scaled" if options.scaled else None
+    if options.methods and not options.scaled:
+        part = f"{list(METHODS).index(names[0]):02}-{slug(names[0])}"
+    report = Report("memory", f"Memory of fit beyond the rows, as a share of them: {shape}", part)
     for name in names:
         if options.scaled:
             report.add(method=name, **reasoned(name, {"float32": measure_scaled(name)}))

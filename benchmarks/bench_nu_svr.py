@@ -6,8 +6,9 @@ spread evenly over all of them, and on every setting, and its time is multiplied
 whole. Targets are the projected class means of CUB where ZSLEARN_DATA names a folder that has its
 features, and made with the same spectrum otherwise.
 
-    python benchmarks/bench_nu_svr.py            # all of it, some minutes
-    python benchmarks/bench_nu_svr.py --quick    # one kernel a size, no paper grid
+    python benchmarks/bench_nu_svr.py                 # all of it, some minutes
+    python benchmarks/bench_nu_svr.py --quick         # one kernel a size, no paper grid
+    python benchmarks/bench_nu_svr.py --only grids    # a part, for gather.py
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ def grid(report: Report, n_classes: int, floor: float | None, gammas: list[float
             float(fit.violation.max()) for fit in nu_svr_path(K, Y, C=PENALTIES, nu=SHARES)
         )
         ours = time.perf_counter() - start
-        sampled = 10 if n_classes < 500 else 2 if n_classes < 1000 else 1
+        sampled = 10 if n_classes < 500 else 3
         loop = loop_seconds(K, Y, settings, sampled)
         report.add(
             what="grid C × ν", data=name, classes=n_classes, dims=500, gamma=gamma,
@@ -154,16 +155,19 @@ def paper_grid(report: Report) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="one kernel a size, no paper grid")
-    quick = parser.parse_args().quick
+    parser.add_argument("--only", choices=["one", "grids", "paper"], help="a part of it")
+    options = parser.parse_args()
+    quick, only = options.quick, options.only
     warnings.simplefilter("error", ConvergenceWarning)
     gammas = [1.0] if quick else [2.0**-4, 1.0, 2.0**4]
-    report = Report("nu_svr", "ν-SVR of all dimensions against a loop of NuSVR, two cores")
+    report = Report("nu_svr", "ν-SVR of all dimensions against a loop of NuSVR", part=only)
     for n_classes, floor in SINGLE.items():
-        single(report, n_classes, floor, gammas)
+        if only in (None, "one"):
+            single(report, n_classes, floor, gammas)
     for n_classes, floor in GRIDS.items():
-        if not quick or n_classes < 500:
+        if only in (None, "grids") and (not quick or n_classes < 500):
             grid(report, n_classes, floor, gammas)
-    if not quick:
+    if only == "paper" or (only is None and not quick):
         paper_grid(report)
     print(report.save())
 

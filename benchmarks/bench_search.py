@@ -25,6 +25,7 @@ from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
 from zslearn.synthesis import EXEM
 
 PER_CLASS, N_FEATURES, N_ATTRIBUTES = 16, 2048, 102
+TOLERANCE = 1e-3
 
 
 def problem(n_classes: int, n_features: int):
@@ -44,13 +45,21 @@ def problem(n_classes: int, n_features: int):
     return X, y, pd.DataFrame(signatures)
 
 
+def part_of(options: argparse.Namespace) -> str | None:
+    """Which folds and kernels, where they are not all; or another tolerance."""
+    names = [f"fold{number}" for number in options.folds] if len(options.folds) < 5 else []
+    names += [f"gamma{gamma:g}" for gamma in options.gammas or []]
+    names += [f"tol{options.tol:g}"] if options.tol != TOLERANCE else []
+    return "-".join(names) or None
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--folds", type=int, nargs="*", default=range(5), help="which of the five")
     parser.add_argument("--gammas", type=float, nargs="*", help="some of the nine kernels")
-    parser.add_argument("--tol", type=float, default=1e-3)
+    parser.add_argument("--tol", type=float, default=TOLERANCE)
     parser.add_argument("--checkpoint", help="a folder to go on from")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -78,6 +87,7 @@ def main() -> None:
     report = Report(
         "search_cuda" if device else "search",
         f"EXEM's grid of the paper, SUN's shape, {device or 'on the processor'}",
+        part=part_of(options),
     )
     report.add(
         classes=n_classes,

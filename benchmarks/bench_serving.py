@@ -125,7 +125,8 @@ def main() -> None:
         return
     if options.quick:
         options.requests, options.speed_requests = 1000, 400
-    report = Report("serving", "A served model of AwA's shape, one vector per request")
+    part = None if options.requests >= 100_000 else f"{options.requests}-requests"
+    report = Report("serving", "A served model of AwA's shape, one vector per request", part)
     model, X = make_model(options.features)
     alone, _ = seconds(lambda: [model.predict_top_k(X[i : i + 1], 5) for i in range(64)], 3)
     whole, _ = seconds(lambda: model.predict_top_k(X, 5), 5)

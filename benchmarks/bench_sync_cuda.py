@@ -64,7 +64,8 @@ def main() -> None:
             coef_distance=float(distance),
             total_s=time.perf_counter() - start,
         )
-    report.save(device=name)
+    if device == "cuda":
+        report.save(device=name)
 
 
 if __name__ == "__main__":

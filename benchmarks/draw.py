@@ -24,7 +24,13 @@ ORDER = [
 # Records that a page tells in words.
 ELSEWHERE = ("imagenet_cuda", "rivals_cuda")
 # Records whose "ratio" is a peer's time by ours; that of others is another one.
-DRAWN = ("scoring", "nu_svr", "sync", "exem", "curve")
+DRAWN = {
+    "scoring": "scoring",
+    "nu_svr": "ν-SVR",
+    "sync": "SynC",
+    "exem": "EXEM",
+    "curve": "AUSUC, sweep over 200 factors",
+}
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:
@@ -47,6 +53,11 @@ def shown(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
+def minutes(seconds: float) -> str:
+    """A duration to read."""
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
 def table(record: dict[str, Any]) -> list[str]:
     """A record as reStructuredText."""
     machine = record.get("machine", {})
@@ -56,7 +67,9 @@ def table(record: dict[str, Any]) -> list[str]:
         f"{record['date']}, {machine.get('cores', '?')} cores"
         + (f", {machine['blas_threads']} BLAS threads" if "blas_threads" in machine else "")
         + f", {where}, Python "
-        f"{machine.get('python', '?')}: ``{record['command']}``",
+        f"{machine.get('python', '?')}: "
+        + ", ".join(f"``{command}``" for command in record["command"].split("; "))
+        + (f", {minutes(record['seconds'])}" if "seconds" in record else ""),
         "",
         ".. list-table::",
         "   :header-rows: 1",
@@ -80,14 +93,17 @@ def label(row: dict[str, Any]) -> str:
 
 
 def draw(records: dict[str, dict[str, Any]], path: Path) -> None:
-    """A bar for each ratio against a peer; right of the line we are faster."""
+    """A bar for each ratio against a peer; right of the line we are faster.
+
+    A pale bar is the least that the ratio can be: the peer was stopped before it was done.
+    """
     import matplotlib as mpl
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
     bars = [
-        (f"{name}: {label(row)}", float(row["ratio"]))
+        (f"{DRAWN[name]}: {label(row)}", float(row["ratio"]), row.get("reached") is not False)
         for name, record in records.items()
         for row in record["rows"]
         if name in DRAWN and isinstance(row.get("ratio"), int | float)
@@ -95,9 +111,18 @@ def draw(records: dict[str, dict[str, Any]], path: Path) -> None:
     if not bars:
         return
     figure, axes = plt.subplots(figsize=(8, 0.22 * len(bars) + 1), layout="constrained")
-    names, ratios = zip(*reversed(bars), strict=True)
-    axes.barh(range(len(bars)), ratios, color=["#3b6ea5" if r >= 1 else "#c0504d" for r in ratios])
+    names, ratios, ended = zip(*reversed(bars), strict=True)
+    colors = [
+        "#c0504d" if r < 1 else "#3b6ea5" if e else "#9dbbdb"
+        for r, e in zip(ratios, ended, strict=True)
+    ]
+    axes.barh(range(len(bars)), [ratio - 1 for ratio in ratios], left=1, color=colors)
+    for place, (ratio, end) in enumerate(zip(ratios, ended, strict=True)):
+        text = f" {shown(ratio)}" if end else f" {shown(ratio)} or more"
+        axes.text(max(ratio, 1), place, text, va="center", fontsize=5)
     axes.set(xscale="log", yticks=range(len(bars)), xlabel="peer's time by ours")
+    axes.set_xlim(min(0.8, *ratios), 2 * max(ratios))
+    axes.xaxis.set_major_formatter(mpl.ticker.FuncFormatter(lambda value, _: f"{value:g}×"))
     axes.set_yticklabels(names, fontsize=6)
     axes.axvline(1, color="black", linewidth=0.8)
     axes.margins(y=0.01)

@@ -1,10 +1,11 @@
-"""Put records that were measured in parts, on another machine, into `benchmarks/results`.
+"""Put parts of records, which may come from another machine, into `benchmarks/results`.
 
-Each folder below FOLDER holds what a job wrote: `sync_cs/sync_cs.json`, `search_0/search.json` and
-so on. Rows of parts of one record are joined in the order of the jobs' names; the machine and the
-date are those of the first part. A record of a job that was run whole is copied.
+A script that is asked for a part writes `results/parts/NAME-PART.json`: `bench_sync.py --only cs`
+writes `sync-cs.json`. Rows of the parts of one record are joined; date and machine must be the same
+in all of them. A file `NAME.json` is a whole record and is copied.
 
-    python benchmarks/gather.py FOLDER
+    python benchmarks/gather.py            # parts that were measured here
+    python benchmarks/gather.py FOLDER     # all records below a folder
 """
 
 from __future__ import annotations
@@ -14,27 +15,30 @@ import json
 from pathlib import Path
 from typing import Any
 
-from _common import RESULTS
+from _common import RESULTS, write
 
-# Beginnings of records that come in parts → the record.
-PARTS = {"sync_": "sync", "search_": "search", "memory_": "memory"}
-
-
-def record_name(job: str, file: str) -> str:
-    """The record that a file of a job belongs to."""
-    for beginning, name in PARTS.items():
-        if job.startswith(beginning) and "cuda" not in job:
-            return name
-    return file
+# Parts in the order of their rows; those of other records come by name.
+ORDER = {"nu_svr": ("one", "grids", "paper"), "sync": ("cs", "struct", "ovo")}
 
 
 def joined(records: list[dict[str, Any]]) -> dict[str, Any]:
     """One record of several parts."""
-    whole = {**records[0], "rows": [row for record in records for row in record["rows"]]}
-    if len(records) > 1:
-        command = " ".join(record["command"] for record in records[:1]).split(" --")[0]
-        whole["command"] = f"{command} (in {len(records)} parts)"
-    return whole
+    first = records[0]
+    for record in records[1:]:
+        for key in ("title", "machine"):
+            if record[key] != first[key]:
+                raise SystemExit(
+                    f"{first['command']} and {record['command']} have different {key}s: "
+                    f"{first[key]} and {record[key]}. Measure the parts on one machine."
+                )
+    dates = sorted({record["date"] for record in records})
+    return {
+        **first,
+        "date": dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}",
+        "command": "; ".join(record["command"] for record in records),
+        "seconds": round(sum(record["seconds"] for record in records), 1),
+        "rows": [row for record in records for row in record["rows"]],
+    }
 
 
 def with_sum(record: dict[str, Any]) -> dict[str, Any]:
@@ -51,19 +55,24 @@ def with_sum(record: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("folder", type=Path)
-    folder = parser.parse_args().folder
-    found: dict[str, list[dict[str, Any]]] = {}
-    for path in sorted(folder.glob("*/*.json")):
-        record = json.loads(path.read_text())
-        record["command"] = record["command"].replace("python bench_", "python benchmarks/bench_")
-        found.setdefault(record_name(path.parent.name, path.stem), []).append(record)
-    for name, records in found.items():
-        whole = joined(records)
-        if name == "search" and len(records) > 1:
+    parser.add_argument("folder", type=Path, nargs="?", default=RESULTS / "parts")
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for path in sorted(parser.parse_args().folder.rglob("*.json")):
+        name, _, part = path.stem.partition("-")
+        found.setdefault(name, {})[part] = json.loads(path.read_text())
+    for name, parts in found.items():
+        known = ORDER.get(name, ())
+        missing = [part for part in known if part not in parts] if "" not in parts else []
+        if missing:
+            print(f"{name}: left as it is, as {', '.join(missing)} is missing")
+            continue
+        order = [part for part in known if part in parts]
+        order += [part for part in parts if part not in known]
+        whole = parts[""] if "" in parts else joined([parts[part] for part in order])
+        if name == "search" and len(parts) > 1:
             whole = with_sum(whole)
-        (RESULTS / f"{name}.json").write_text(json.dumps(whole, indent=2) + "\n")
-        print(f"{name}: {len(whole['rows'])} rows of {len(records)} parts")
+        write(RESULTS / f"{name}.json", whole)
+        print(f"{name}: {len(whole['rows'])} rows of {len(parts)} parts")
 
 
 if __name__ == "__main__":

@@ -166,6 +166,50 @@ def test_peak_memory_of_fitting(distance, monkeypatch):
     assert torch.cuda.max_memory_allocated() - before < 0.5 * X.nbytes
 
 
+@pytest.mark.parametrize("score", ["dot", "euclidean"])
+def test_peak_memory_of_scoring(score, monkeypatch):
+    to_gpu = _torch()
+    import torch
+
+    budget = 1 << 26
+    monkeypatch.setattr("zslearn.utils._device._MOST", budget)
+    rng = np.random.default_rng(0)
+    X = to_gpu(rng.standard_normal((100_000, 32), dtype=np.float32))
+    P = to_gpu(rng.standard_normal((20_000, 32), dtype=np.float32))
+    top_k(X[:1000], P, 5, score=score)  # libraries take room on first use
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    indices, values = top_k(X, P, 5, score=score)
+    peak = torch.cuda.max_memory_allocated() - before
+    # A table of all scores would take 8 GB.
+    assert peak < 4 * budget + indices.nbytes + values.nbytes
+
+
+@pytest.mark.parametrize("name", ["SynC", "ConSE"])
+def test_peak_memory_of_many_rows_by_classes(name, monkeypatch):
+    to_gpu = _torch()
+    import torch
+
+    from zslearn.baselines import ConSE
+    from zslearn.synthesis import SynC
+
+    budget = 1 << 25
+    monkeypatch.setattr("zslearn.utils._device._MOST", budget)
+    monkeypatch.setattr("zslearn.solvers._svm_squared_hinge._TABLE_BYTES", budget)
+    rng = np.random.default_rng(0)
+    n_classes = 500
+    y = np.arange(100_000) % n_classes
+    X = to_gpu(rng.standard_normal((len(y), 16), dtype=np.float32))
+    signatures = dict(enumerate(rng.standard_normal((n_classes, 8))))
+    model = {"SynC": SynC(tol=0.5), "ConSE": ConSE(tol=0.1)}[name]
+    model.fit(X[:2000], y[:2000], signatures=signatures)
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    model.fit(X, y, signatures=signatures)
+    # A table of all rows and classes would take 200 MB in single precision, 400 in double.
+    assert torch.cuda.max_memory_allocated() - before < 5 * budget
+
+
 def test_a_gpu_is_there_when_promised():
     """On the machine with a GPU, ZSLEARN_EXPECT_GPU=1 turns a silent skip into a failure."""
     import os

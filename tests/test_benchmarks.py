@@ -1,0 +1,142 @@
+"""What the benchmarks keep, and what the documentation shows of it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "benchmarks"
+pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="there are no benchmarks here")
+
+
+@pytest.fixture
+def load(monkeypatch):
+    """Import a module of the benchmarks, and forget it afterwards."""
+    monkeypatch.syspath_prepend(FOLDER)
+    before = set(sys.modules)
+    yield importlib.import_module
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(FOLDER)):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def results(load, tmp_path, monkeypatch):
+    """A folder that records are written to."""
+    monkeypatch.setattr(load("_common"), "RESULTS", tmp_path)
+    monkeypatch.setattr(load("gather"), "RESULTS", tmp_path)
+    return tmp_path
+
+
+def test_records_say_when_where_and_how():
+    paths = sorted((FOLDER / "results").glob("*.json"))
+    assert paths
+    for path in paths:
+        record = json.loads(path.read_text())
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d( to \d{4}-\d\d-\d\d)?", record["date"]), path.name
+        assert record["machine"]["cores"] >= 1, path.name
+        assert record["machine"]["python"], path.name
+        assert record["rows"], path.name
+        for command in record["command"].split("; "):
+            _, script, *arguments = command.split()
+            assert (ROOT / script).is_file(), path.name
+            assert not any(word.startswith("/") for word in arguments), path.name
+
+
+def test_the_page_shows_the_records(load):
+    draw = load("draw")
+    lines = [line for record in draw.read(draw.RESULTS).values() for line in draw.table(record)]
+    shown = (ROOT / "docs" / "benchmarks_results.inc").read_text(encoding="utf-8")
+    assert shown == "\n".join(lines), "run benchmarks/draw.py"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part", "place"),
+    [([], None, "x.json"), (["--quick"], None, "quick/x.json"), ([], "a", "parts/x-a.json")],
+)
+def test_only_a_whole_measurement_is_a_record(load, results, monkeypatch, arguments, part, place):
+    monkeypatch.setattr(sys, "argv", ["/somewhere/bench_x.py", *arguments, "--at", "/a/folder"])
+    report = load("_common").Report("x", "Title", part)
+    report.add(ratio=2.0)
+    path = report.save()
+    assert path == results / place
+    assert [p for p in results.rglob("*") if p.is_file()] == [path]
+    record = json.loads(path.read_text())
+    assert record["rows"] == [{"ratio": 2.0}]
+    assert record["seconds"] >= 0
+    expected = ["python", "benchmarks/bench_x.py", *arguments, "--at", "FOLDER"]
+    assert record["command"].split() == expected
+
+
+def _part(folder, name, **changes):
+    record = {
+        "title": "T", "date": "2026-11-16", "command": f"python benchmarks/bench_{name}.py",
+        "seconds": 10.0, "machine": {"cores": 2}, "rows": [{"what": name}],
+    }  # fmt: skip
+    (folder / f"{name}.json").write_text(json.dumps({**record, **changes}))
+
+
+def _gather(load, folder, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["gather.py", str(folder)])
+    load("gather").main()
+
+
+def test_parts_are_joined_in_the_order_of_the_whole(load, results, monkeypatch, tmp_path):
+    folder = tmp_path / "job"
+    folder.mkdir()
+    for name in ("sync-ovo", "sync-cs", "sync-struct", "other"):
+        _part(folder, name)
+    _gather(load, folder, monkeypatch)
+    whole = json.loads((results / "sync.json").read_text())
+    assert [row["what"] for row in whole["rows"]] == ["sync-cs", "sync-struct", "sync-ovo"]
+    assert whole["seconds"] == 30
+    assert whole["command"].count("python") == 3
+    assert json.loads((results / "other.json").read_text())["rows"] == [{"what": "other"}]
+
+
+def test_a_record_stays_until_all_parts_are_there(load, results, monkeypatch, tmp_path, capsys):
+    folder = tmp_path / "job"
+    folder.mkdir()
+    _part(folder, "sync-cs")
+    _gather(load, folder, monkeypatch)
+    assert not (results / "sync.json").exists()
+    assert "struct, ovo" in capsys.readouterr().out
+
+
+def test_parts_of_two_machines_are_not_one_record(load, results, monkeypatch, tmp_path):
+    folder = tmp_path / "job"
+    folder.mkdir()
+    for name in ("sync-cs", "sync-struct"):
+        _part(folder, name)
+    _part(folder, "sync-ovo", machine={"cores": 16})
+    with pytest.raises(SystemExit, match="different machines"):
+        _gather(load, folder, monkeypatch)
+    assert not (results / "sync.json").exists()
+
+
+def test_a_script_that_fails_does_not_end_the_others(load, tmp_path, monkeypatch, capfd):
+    run = load("run")
+    (tmp_path / "bench_a.py").write_text("raise SystemExit(3)\n")
+    (tmp_path / "bench_b.py").write_text("import sys; print('b', *sys.argv[1:])\n")
+    (tmp_path / "bench_c_cuda.py").write_text("print('never')\n")
+    (tmp_path / "draw.py").write_text("print('drawn')\n")
+    monkeypatch.setattr(run, "FOLDER", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["run.py", "--quick"])
+    assert run.main() == 1
+    said = capfd.readouterr().out
+    assert "b --quick" in said
+    assert "drawn" in said
+    assert "never" not in said
+    assert said.rstrip().endswith("benchmarks/run.py --quick --only a")
+
+
+def test_every_script_has_a_quick_form():
+    for path in FOLDER.glob("bench_*.py"):
+        if not path.stem.endswith("_cuda"):
+            assert '"--quick"' in path.read_text(encoding="utf-8"), path.name
