@@ -172,13 +172,15 @@ class Training:
         """A digest of the rows, their classes and weights."""
         return digest_of(self)
 
-    @property
+    @cached_property
     def sums(self) -> ClassSums:
-        """Counts, means and scatter of the classes; computed, or read, each time it is asked for.
-
-        A table of features by features is not held longer than who asked for it holds it.
-        """
+        """Counts, means and scatter of the classes."""
         return sums_of(self)
+
+    def release_sums(self) -> None:
+        """Hold a table of features by features no longer, unless searches share it."""
+        if not self.keeps_sums:
+            self.__dict__.pop("sums", None)
 
     def moments(self, *, center: bool) -> Moments:
         """XᵀX and the sum of each class, around the mean of all samples or around zero.
