@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -278,11 +278,26 @@ def gaussian(results: dict[str, Results]) -> Iterator[str]:
         yield "; ".join([label, *cells])
 
 
+def draws(parts: Sequence[Results]) -> Iterator[str]:
+    """Each method on each draw of the icons, without spread, and the mean of the draws."""
+    labels = [*(f"draw {k}" for k in range(len(parts))), "mean"]
+    named = {"accuracy": ACCURACY, "AUSUC": AUSUC, "H": OWN_H}
+    yield "; ".join(["method", *(f"{kind}, {label}" for kind in named for label in labels)])
+    for method in BESIDE:
+        if not all(len(part.values(method, AUSUC)) for part in parts):
+            continue
+        cells = [name(method)]
+        for column in named.values():
+            means = [float(np.mean(part.values(method, column))) for part in parts]
+            cells += [f"{mean:.{column[3]}f}" for mean in (*means, np.mean(means))]
+        yield "; ".join(cells)
+
+
 def with_largest(rows: Iterator[str]) -> Iterator[str]:
     """The same rows; of accuracy, H and AUSUC the largest of the table in bold."""
     head, *table = ([cell.strip() for cell in row.split(";")] for row in rows)
     for at, column in enumerate(head):
-        if column in ("accuracy", "H", "H calibrated", "best H", "AUSUC"):
+        if column.split(",")[0] in ("accuracy", "H", "H calibrated", "best H", "AUSUC"):
             means = [row[at].split(" ")[0] for row in table]
             largest = max((mean for mean in means if mean != "–"), key=float, default="")
             for row, mean in zip(table, means, strict=True):
@@ -365,6 +380,8 @@ def main() -> None:
     ours_by_data = {f"CUB, {label}": of_kinds.where(semantic=kind) for kind, label in KINDS.items()}
     ours_by_data |= {"glyphs": of_glyphs, "symbols": of_symbols}
     tables["gaussian"] = gaussian(ours_by_data)
+    fresh = [every.where(dataset=f"symbols{k}") for k in (1, 2)]
+    tables["beyond_draws"] = with_largest(draws([of_symbols, *fresh]))
     tables["reported"] = reported(found[found.on == "CUB, attributes"])
     for label, part in ours_by_data.items():
         place = label.removeprefix("CUB, ")

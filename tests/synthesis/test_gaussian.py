@@ -17,6 +17,7 @@ from zslearn.metrics import expected_calibration_error
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.signatures import MultiSignatures, rbf_similarity
 from zslearn.synthesis import ClassStatistics, GaussianEXEM
+from zslearn.synthesis._gaussian_odds import unseen_odds_of
 from zslearn.synthesis._gaussian_process import (
     ClassProcess,
     LayeredKernel,
@@ -197,6 +198,33 @@ def test_layered_kernel_is_half_that_of_predicted_means(process):
     assert kernel.gamma == 0.4
 
 
+def test_a_class_is_left_out_of_both_layers(process):
+    first, means = process
+    layered = LayeredKernel(first)
+    second = ClassProcess(layered, means, np.full(9, 5.0), 0.2)
+    left_out = second.leave_one_out()
+    table = layered(first.kernel.seen)
+    for c in range(9):
+        others = np.delete(np.arange(9), c)
+        # The kernel of the class, with the mean that the others predict in the first layer.
+        below = rbf_similarity(first.kernel.seen, gamma=0.4)
+        predicted = [
+            below[c, others]
+            @ np.linalg.solve(
+                below[np.ix_(others, others)] + (0.2 + 1 / (5 * s2)) * np.eye(8), means[others, j]
+            )
+            for j, s2 in enumerate(first.signal)
+        ]
+        point = _prepared(np.array([predicted])) / layered.scale
+        row = (below[c] + np.exp(-0.4 * cdist(point, layered.seen)[0] ** 2)) / 2
+        for j, s2 in enumerate(second.signal):
+            inside = table[np.ix_(others, others)] + (0.2 + 1 / (5 * s2)) * np.eye(8)
+            weights = np.linalg.solve(inside, row[others])
+            np.testing.assert_allclose(left_out.means[c, j], weights @ means[others, j], rtol=1e-7)
+            variance = s2 * (1.2 - weights @ row[others])
+            np.testing.assert_allclose(left_out.variances[c, j], variance, rtol=1e-7)
+
+
 def test_second_layer_tells_letters_apart_that_look_alike():
     """Signatures that are all as far apart from each other, of classes in two groups."""
     rng = np.random.default_rng(0)
@@ -326,6 +354,90 @@ def test_odds_move_the_choice_between_groups_only(problem):
     assert np.isin(high.predict(X), problem.unseen_classes).mean() > 0.95
     among = {"classes": problem.unseen_classes}
     np.testing.assert_array_equal(low.predict(X, **among), high.predict(X, **among))
+
+
+def test_doubt_is_the_variance_of_predictions(problem):
+    model = _fit(problem, doubt=0.7, temperature=1.3, unseen_odds=1.0)
+    plain = _fit(problem, temperature=1.3, unseen_odds=1.0)
+    errors = (model._process.leave_one_out().means - model.exemplars_) ** 2
+    variances = 1 + 0.7 * errors.mean(axis=0)
+    np.testing.assert_allclose(model.axis_weights_, 1 / variances)
+    np.testing.assert_array_equal(plain.axis_weights_, 1.0)
+    means, _ = model.class_gaussians()
+    X = problem.X_test_unseen[:6]
+    z = model.embed(_prepared(X))[:, :-1]
+    expected = np.stack(
+        [multivariate_normal.logpdf(z, mean, np.diag(variances)) / 1.3 for mean in means], axis=1
+    )
+    scores = model.decision_function(X)
+    np.testing.assert_allclose(scores - scores[:, :1], expected - expected[:, :1], atol=1e-8)
+    assert np.abs(scores - plain.decision_function(X)).max() > 0.01
+
+
+def test_doubt_pays_where_half_of_the_dimensions_are_not_described():
+    """Class means of which signatures tell one half, and nothing of the other."""
+    rng = np.random.default_rng(0)
+    signatures = rng.normal(size=(60, 4))
+    told = 2 * np.tanh(signatures @ rng.normal(size=(4, 10)))
+    means = np.concatenate([told, 4 * rng.normal(size=(60, 10))], axis=1)
+    y = np.repeat(np.arange(60), 12)
+    X = means[y] + rng.normal(size=(len(y), 20))
+    seen = y < 45
+    accuracy = []
+    for doubt in (0.0, 1.0):
+        model = GaussianEXEM(doubt=doubt, layers=1, feature_norm=None, whitened_norm=False)
+        model.fit(X[seen], y[seen], signatures=pd.DataFrame(signatures))
+        accuracy.append(model.score(X[~seen], y[~seen], classes=np.arange(45, 60)))
+    assert accuracy[1] > accuracy[0] + 0.03
+
+
+def _scores_of_groups(shift, n=40, per_class=6, seed=0):
+    """Samples whose own class stands out; a class without samples scores `shift` lower."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat(np.arange(n), per_class)
+    scores = rng.normal(size=(len(y), n))
+    scores[np.arange(len(y)), y] += 5
+    return scores, scores - shift + 0.1 * rng.normal(size=scores.shape), y
+
+
+@pytest.mark.parametrize("shift", [-1.0, 0.0, 3.0, 6.0])
+def test_odds_make_up_for_what_predictions_lack(shift):
+    seen, unseen, y = _scores_of_groups(shift)
+    odds = unseen_odds_of(seen, unseen, y, np.ones(len(y)), np.arange(40.0))
+    # Half the way from 4 to what makes both kinds alike.
+    assert np.log(odds) == pytest.approx((shift + np.log(4)) / 2, abs=0.4)
+
+
+def test_odds_do_not_depend_on_names_nor_on_repeated_samples():
+    seen, unseen, y = _scores_of_groups(2.0)
+    positions = np.random.default_rng(1).normal(size=40)
+    odds = unseen_odds_of(seen, unseen, y, np.ones(len(y)), positions)
+    order = np.random.default_rng(2).permutation(40)
+    renamed = np.argsort(order)[y]
+    again = unseen_odds_of(
+        seen[:, order], unseen[:, order], renamed, np.ones(len(y)), positions[order]
+    )
+    assert again == pytest.approx(odds)
+    times = np.random.default_rng(3).integers(1, 4, len(y))
+    rows = np.repeat(np.arange(len(y)), times)
+    repeated = unseen_odds_of(seen[rows], unseen[rows], y[rows], np.ones(len(rows)), positions)
+    weighted = unseen_odds_of(seen, unseen, y, times.astype(float), positions)
+    assert weighted == pytest.approx(repeated)
+
+
+def test_odds_are_the_usual_ones_where_nothing_tells_them():
+    seen, unseen, y = _scores_of_groups(2.0, n=9)
+    assert unseen_odds_of(seen, unseen, y, np.ones(len(y)), np.arange(9.0)) == 4.0
+    wrong = np.where(np.eye(40)[np.arange(40)] > 0, -100.0, 0.0)
+    assert unseen_odds_of(wrong, wrong, np.arange(40), np.ones(40), np.arange(40.0)) == 4.0
+
+
+@pytest.mark.filterwarnings("ignore:Statistics do not tell")
+def test_statistics_tell_no_odds(problem):
+    statistics = ClassStatistics.from_samples(problem.X_train, problem.y_train)
+    model = GaussianEXEM().fit_statistics(statistics, signatures=problem.signatures)
+    assert model.unseen_odds_ == 4.0
+    assert _fit(problem, unseen_odds="balanced").unseen_odds_ is None
 
 
 # The temperature.

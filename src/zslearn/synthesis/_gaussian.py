@@ -341,12 +341,13 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
             One row per class.
         """
         is_seen, classes = self._gaussians(signatures, labels)
-        parts = natural_parameters(
-            classes, predictive=self.variance == "predictive", axis_weights=self.axis_weights_
-        )
+        # A model of an earlier version has no weights, and the odds that were given.
+        weights = vars(self).get("axis_weights_", 1.0)
+        odds = vars(self).get("unseen_odds_", self.unseen_odds)
+        predictive = self.variance == "predictive"
+        parts = natural_parameters(classes, predictive=predictive, axis_weights=weights)
         parameters = np.concatenate(parts, axis=1) / self.temperature_
-        odds = self.unseen_odds_
-        if odds is None:
+        if odds is None or odds == "balanced":
             odds = len(self.seen_classes_) / max(int((~is_seen).sum()), 1)
         parameters[~is_seen, -1] += np.log(odds)
         return parameters

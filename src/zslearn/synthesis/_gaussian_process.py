@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -108,6 +109,10 @@ class LayeredKernel:
     def left_out(self) -> Floats:
         """Kernel of each seen class, as if it had no samples, with all seen classes."""
         return np.asarray(self._left_out)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Needed while learning only.
+        return {name: value for name, value in vars(self).items() if name != "_left_out"}
 
 
 @dataclass(frozen=True, eq=False)
