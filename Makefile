@@ -51,7 +51,7 @@ docs-shots: docs $(VENV)/.playwright
 	$(BIN)/python docs/shots.py
 
 # Ratios against peers in one run, written to benchmarks/results and drawn for the documentation:
-# about 50 minutes on two cores that do nothing else. What is finished stays if it is stopped, and
+# an estimated 50 minutes on two cores that do nothing else. What is finished stays if it is stopped, and
 # ONLY="sync nu_svr" measures some. QUICK=1 takes under three minutes, one thread, and writes to
 # benchmarks/results/quick.
 QUICK ?=

@@ -233,8 +233,8 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
                 whitening = Whitening.of(statistics, group[0].whiten)
                 learned_from = whitening.training(training)
             spaces = ExemplarSpaces(*learned_from, [model.n_components for model in group])
-            for part in {training, learned_from[0]}:
-                part.release_sums()
+            for rows in {training, learned_from[0]}:
+                rows.release_sums()
             del learned_from  # tables of features by features: an inner method has its own
             if not groups:
                 del statistics
