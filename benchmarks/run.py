@@ -3,8 +3,8 @@
 Each script writes its record when it ends: a run that is stopped, or a script that fails, loses no
 record of those before it. At the end stands how long each took, and the command for what is left.
 
-    python benchmarks/run.py                       # about an hour on two cores
-    python benchmarks/run.py --quick               # two to three minutes, one thread each
+    python benchmarks/run.py                       # an estimated 50 minutes on two cores
+    python benchmarks/run.py --quick               # under two minutes, one thread each
     python benchmarks/run.py --only sync nu_svr    # some
 """
 

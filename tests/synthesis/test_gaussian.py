@@ -425,6 +425,24 @@ def test_odds_do_not_depend_on_names_nor_on_repeated_samples():
     assert weighted == pytest.approx(repeated)
 
 
+@pytest.mark.parametrize("factor", [1e-6, 0.1, 30.0, 1e6])
+def test_a_temperature_that_is_given_leaves_the_balance_as_it_is(problem, factor):
+    found = _fit(problem)
+    model = _fit(problem, temperature=factor * found.temperature_)
+    assert np.log(model.unseen_odds_) == pytest.approx(
+        np.clip(np.log(found.unseen_odds_) / factor, -700, 700)
+    )
+    X = np.concatenate([problem.X_test_seen, problem.X_test_unseen])
+    if factor > 1e-3:
+        np.testing.assert_array_equal(model.predict(X), found.predict(X))
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_doubt_is_ignored_where_variances_are_predicted(problem):
+    model = _fit(problem, doubt=2.0, variance="predictive")
+    np.testing.assert_array_equal(model.axis_weights_, 1.0)
+
+
 def test_odds_are_the_usual_ones_where_nothing_tells_them():
     seen, unseen, y = _scores_of_groups(2.0, n=9)
     assert unseen_odds_of(seen, unseen, y, np.ones(len(y)), np.arange(9.0)) == 4.0
@@ -435,7 +453,10 @@ def test_odds_are_the_usual_ones_where_nothing_tells_them():
 @pytest.mark.filterwarnings("ignore:Statistics do not tell")
 def test_statistics_tell_no_odds(problem):
     statistics = ClassStatistics.from_samples(problem.X_train, problem.y_train)
-    model = GaussianEXEM().fit_statistics(statistics, signatures=problem.signatures)
+    with pytest.warns(InputWarning, match="odds of unseen classes: they are 4"):
+        model = GaussianEXEM(temperature=1.0).fit_statistics(
+            statistics, signatures=problem.signatures
+        )
     assert model.unseen_odds_ == 4.0
     assert _fit(problem, unseen_odds="balanced").unseen_odds_ is None
 

@@ -93,19 +93,20 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
         How much of the error of predicted class means is added to the variance of samples, which is
         1: a dimension in which the mean of a class is far from what the other classes predict then
         counts for less. The error is the squared one, averaged over the seen classes, each
-        predicted by the others. Not with variance="predictive", which adds what is not known of
-        each class.
+        predicted by the others. Ignored with variance="predictive", which adds what is not known
+        of each class.
     unseen_odds : float, "samples" or "balanced", default="samples"
         How much likelier a class without samples is than one with samples, before the sample is
-        looked at. 1 takes all classes alike. "samples" finds it on the seen classes, where each
-        fifth of them is in turn predicted without its samples; statistics alone do not tell it,
-        and it is then 4, the ratio in five folds over classes. "balanced" takes the two groups
-        alike, as the harmonic mean of their accuracies does: the number of seen classes over that
-        of unseen ones. It then depends on how many classes are described.
+        looked at. 1 takes all classes alike. "samples" finds it on a thousand training samples at
+        most: each fifth of the seen classes in turn has the means that all other classes predict,
+        and what balances it with the rest is drawn halfway to 4, the ratio in five folds over
+        classes. With fewer than ten seen classes, or from statistics alone, it is 4. "balanced"
+        takes the number of seen classes over that of unseen ones, as the harmonic mean of their
+        accuracies does. It then depends on how many classes are described.
     temperature : "samples" or float, default="samples"
         What log densities are divided by. "samples" takes the temperature under which the labels of
-        the training samples are most likely, each scored without itself. Statistics alone do not
-        tell it: with :meth:`fit_statistics` and :meth:`partial_fit` it is then 1.
+        a thousand training samples at most are likeliest, each scored without itself. Statistics
+        alone do not tell it: with :meth:`fit_statistics` and :meth:`partial_fit` it is then 1.
     <parameters of every method>
 
     Attributes
@@ -127,7 +128,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
     gamma_, alpha_ : float
         Those used: given, or chosen by `select`.
     log_evidence_ : float
-        Log density of the means of the seen classes.
+        Log density of the means of the seen classes; with two layers the kernel knows them.
     loo_error_ : float
         Mean squared distance of a seen class's mean from what the other classes predict.
     axis_weights_ : ndarray of shape (n_dims,)
@@ -308,7 +309,8 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
         self.seen_means_, self.seen_variances_ = seen.means, seen.variances
         held_out = HeldOutSamples(samples, space, prior, seen, sizes, self.trust, self.variance)
         errors = ((space.means - prior.means) ** 2).mean(axis=0)
-        self.axis_weights_ = 1 / (1 + self.doubt * errors)
+        doubt = self.doubt if self.variance == "shared" else 0.0
+        self.axis_weights_ = 1 / (1 + doubt * errors)
         self.temperature_ = held_out.temperature(self.temperature, self.axis_weights_)
         self.unseen_odds_ = held_out.odds(self.unseen_odds, self.axis_weights_, self.temperature_)
 

@@ -20,6 +20,8 @@ from zslearn.utils import Floats, to_numpy, warn_once
 
 # The inverse temperature is looked for between these multiples of the inverse of the scores' scale.
 _RANGE = (1e-3, 1e3)
+# Logarithms of odds stay between these, whatever the temperature.
+_LOG_ODDS = (-700.0, 700.0)
 
 
 class TrainingSamples:
@@ -198,6 +200,7 @@ class HeldOutSamples:
         self._samples, self._space = samples, space
         self._prior, self._seen, self._sizes = prior, seen, sizes
         self._trust, self._predictive = trust, variance == "predictive"
+        self._has_warned = False
 
     def _scores(self, axis_weights: Floats) -> Floats:
         samples = self._samples
@@ -212,13 +215,16 @@ class HeldOutSamples:
         if not isinstance(wanted, str):
             return float(wanted)
         if self._samples.n:
-            scores = self._scores(axis_weights)
-            return likeliest_temperature(scores, self._samples.y, self._samples.weights)
+            return self._likeliest(self._scores(axis_weights))
         warn_once(
             "Statistics do not tell the temperature of GaussianEXEM: it is 1. Give the one that "
             "fit finds on samples (temperature_) as temperature=, and unseen_odds_ as unseen_odds=."
         )
+        self._has_warned = True
         return 1.0
+
+    def _likeliest(self, scores: Floats) -> float:
+        return likeliest_temperature(scores, self._samples.y, self._samples.weights)
 
     def odds(self, wanted: str | float, axis_weights: Floats, temperature: float) -> float | None:
         """The odds of classes without samples, as the parameter of the method wants them."""
@@ -227,20 +233,29 @@ class HeldOutSamples:
         if not isinstance(wanted, str):
             return float(wanted)
         if not self._samples.n:
+            if not self._has_warned:
+                warn_once(
+                    f"Statistics do not tell the odds of unseen classes: they are {USUAL_ODDS:g}. "
+                    "Give those that fit finds on samples (unseen_odds_) as unseen_odds=."
+                )
             return USUAL_ODDS
+        scores = self._scores(axis_weights)
+        # Found at the temperature that the samples tell, whichever is used.
+        likeliest = self._likeliest(scores)
         unseen = log_densities(
             self._samples.inside(self._space),
             self._prior,
             predictive=self._predictive,
             axis_weights=axis_weights,
         )
-        return unseen_odds_of(
-            self._scores(axis_weights) / temperature,
-            unseen / temperature,
+        odds = unseen_odds_of(
+            scores / likeliest,
+            unseen / likeliest,
             self._samples.y,
             self._samples.weights,
             self._space.means[:, 0],
         )
+        return float(np.exp(np.clip(np.log(odds) * likeliest / temperature, *_LOG_ODDS)))
 
 
 def likeliest_temperature(scores: Floats, y: NDArray[np.intp], weights: Floats) -> float:
