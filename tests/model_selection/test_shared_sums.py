@@ -149,6 +149,12 @@ def test_little_work_is_not_kept(data, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+def test_tables_that_would_crowd_each_other_out_are_not_kept(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(_row_sums, "_LARGEST_TABLE", 8 * data.X_train.shape[1] ** 2 - 1)
+    assert _search(data, "CCA", tmp_path).n_read_fits_ == 0
+    assert not list(tmp_path.iterdir())
+
+
 def test_what_is_not_kept_is_not_digested(data, monkeypatch):
     """A plain fit pays nothing for what searches share."""
 

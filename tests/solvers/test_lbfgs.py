@@ -71,6 +71,15 @@ def test_a_minimum_is_left_alone():
     assert _descend(_quadratic, np.zeros(20), max_iter=5, tol=0.0) == ([], 1)
 
 
+@pytest.mark.parametrize("size", [1e-170, 1e150])
+def test_ends_where_squares_are_beyond_the_numbers(size):
+    points, n_evaluations = _descend(
+        lambda x: (size * x.sum(), np.full(4, size)), np.ones(4), max_iter=20, tol=0.0
+    )
+    assert n_evaluations < 1000
+    assert all(np.isfinite(point).all() for point in points)
+
+
 def test_ends_where_no_step_lowers_the_objective():
     """The gradient is that of another function: every direction leads up."""
     points, n_evaluations = _descend(lambda x: (0.5 * x @ x, -x), np.ones(4), max_iter=50, tol=0.0)

@@ -112,6 +112,8 @@ def test_points_placed_alone_before_are_where_those_together_start():
     np.testing.assert_allclose(found.points, expected.points, atol=1e-8)
     assert found.gradient.max() <= 1e-8
     assert found.n_iter < expected.n_iter
+    with pytest.raises(ValueError, match="start has shape"):
+        place_by_distances(landmarks, distances, among=among, start=alone[:1])
     one = place_by_distances(landmarks, distances[:1], among=[[0.0]], start=alone[:1])
     np.testing.assert_allclose(one.points, alone[:1], atol=1e-7)
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 # Sums that take fewer multiplications are not kept: computing them takes no longer than telling
 # the rows from others does.
 _WORTH_KEEPING = 1e9
+# A larger table of features by features is not kept, in bytes: those of all folds would not find
+# room beside each other, and each would be gone before it is asked for again.
+_LARGEST_TABLE = 1 << 26
 
 
 class RowSpectrum(NamedTuple):
@@ -61,12 +64,14 @@ class RowSpectrum(NamedTuple):
 
 
 def are_kept(training: Training) -> bool:
-    """Whether sums of these rows are kept: those of all rows that a fit was given, if many."""
+    """Whether sums of these rows are kept: those of all rows of a fit, if many and not too wide."""
     rows = training.rows
     source = rows.source if isinstance(rows, PreparedRows) else rows
     if not (training.is_whole and len(training.y) > 0 and keeps_fits(source)):
         return False
     n_samples, n_features = source.shape
+    if 8 * n_features**2 > _LARGEST_TABLE:
+        return False
     return bool(n_features**2 * (n_samples + n_features) >= _WORTH_KEEPING)
 
 

@@ -149,13 +149,15 @@ class AttributeClassifier(ZeroShotClassifier):
         groups = alike(variants, *cls._one_path)
         several = len(groups) > 1 or variants[0].calibration == "classes"
         shared = variants[0]._shared(training) if several else None
-        known: tuple[list[float], Any] = ([], None)
+        known: tuple[Any, Any] = (None, None)
         for group in groups:
             first, alphas = group[0], [variant.alpha for variant in group]
             soften = first.calibration == "targets"
-            guides = first._guides(known[1]) if known[0] == alphas else None
+            # A guide that is solved less closely, or more, would show in what a path ends with.
+            alike_paths = alphas, first.tol
+            guides = first._guides(known[1]) if known[0] == alike_paths else None
             results = first._path(training, alphas, soften=soften, shared=shared, guides=guides)
-            known = alphas, results
+            known = alike_paths, results
             sigmoids = first._sigmoids(training, alphas, shared, results)
             for variant, result, sigmoid in zip(group, results, sigmoids, strict=True):
                 variant.coef_, variant.intercept_ = result.coef, result.intercept

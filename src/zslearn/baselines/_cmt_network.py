@@ -1,4 +1,4 @@
-r"""The two-layer network of CMT, and how it is trained.
+r"""The two-layer network of CMT: its objective, and the gradient of it.
 
 Features x and signatures a are measured from their means over the training samples and the seen
 classes, in units of their root mean square norm. In these units the network minimises

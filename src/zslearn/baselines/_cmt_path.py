@@ -19,6 +19,8 @@ from zslearn.utils import Floats
 
 # Pairs of steps and gradients that L-BFGS remembers.
 _MEMORY = 10
+# What the steps of paths side by side may take.
+_STEPS_BYTES = 1 << 28
 
 
 class TrainedPath(NamedTuple):
@@ -112,7 +114,9 @@ class Descents:
         the network after every step.
         """
         if alpha not in self._paths:
-            n_together = self.problem.most_together(len(self.start))
+            # Each holds its last steps, too.
+            most = _STEPS_BYTES // (8 * 2 * _MEMORY * self.start.size)
+            n_together = max(1, min(self.problem.most_together(len(self.start)), most))
             others = [other for other in self._wanted if other not in {alpha, *self._paths}]
             alphas = [alpha, *others[: n_together - 1]]
             problems = [self.problem.with_alpha(alpha) for alpha in alphas]

@@ -141,7 +141,8 @@ class MarginObjective:
             As :meth:`scores`.
         """
         few = self._few
-        if few is None:
+        # A penalty on V may fall by more than the hinges rise.
+        if few is None or self.reference_alpha > 0:
             return self.scores(w, V)
         E = np.empty((len(self.rows), -(-len(V) // 4) * 4), dtype=self.rows.dtype)
         self._respond(w, V, E, [(0, ROWS)])

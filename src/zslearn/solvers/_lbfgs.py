@@ -96,10 +96,10 @@ def lbfgs(
     while n_iter < max_iter and found.gradient.any():
         direction = steps.direction(found.gradient)
         slope = float(direction @ found.gradient)
-        # Nothing is known of the first step but its direction: it has unit length.
-        length = 1.0 if n_iter else 1 / float(np.linalg.norm(direction))
         ended = None
         if slope < 0:
+            # Nothing is known of the first step but its direction: it has unit length.
+            length = 1.0 if n_iter else 1 / float(np.linalg.norm(direction))
             ended = yield from _search(x, direction, found, slope, length)
         if ended is None:
             if not steps.slots:
@@ -256,8 +256,8 @@ def _next_length(
 def _cubic(a: _Trial, b: _Trial) -> float:
     """The minimum of the cubic with the values and slopes of two trials; NaN without one."""
     apart = b.length - a.length
-    middle = a.slope + b.slope - 3 * (b.value - a.value) / apart
-    with np.errstate(invalid="ignore", divide="ignore"):
+    middle = np.float64(a.slope + b.slope - 3 * (b.value - a.value) / apart)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         root = np.sign(apart) * np.sqrt(middle**2 - a.slope * b.slope)
         share = np.float64(b.slope + root - middle) / (b.slope - a.slope + 2 * root)
     return float(b.length - apart * share)

@@ -49,7 +49,7 @@ def best_on_plane(loss: SoftmaxLoss, alpha: float, place: Place, steps: Sequence
         at = np.concatenate([[1.0], lengths])
         value += 0.5 * at @ squares @ at
         # Newton's method may overshoot: half of the way back is below, as the objective is convex.
-        if value > lowest:
+        if not value <= lowest:
             lengths = 0.5 * (lengths + best)
             continue
         best, lowest = lengths, value

@@ -140,7 +140,13 @@ def place_by_distances(
     size = float(np.sqrt(np.sum(sizes[:rank] ** 2) / len(fixed)))
     flat = left[:, :rank] * (sizes[:rank] / size)
     if between is not None and start is not None and len(wanted) > 1:
-        points = (check_array(start, dtype=np.float64, input_name="start") - center) @ axes[:rank].T
+        begun = check_array(start, dtype=np.float64, input_name="start")
+        if begun.shape != (len(wanted), fixed.shape[1]):
+            raise ValueError(
+                f"start has shape {begun.shape}; one point per row of distances, in the dimensions "
+                f"of the landmarks, is {(len(wanted), fixed.shape[1])}."
+            )
+        points = (begun - center) @ axes[:rank].T
         points, n_iter = points / size, 0
     else:
         points, error, gradient, n_iter = _place_each(flat, wanted / size, tol, max_iter)

@@ -69,7 +69,7 @@ def shared_nu_svr_paths(
 
 
 def _kept_path(
-    K: Floats, targets: Floats, *, n_jobs: int | None, **settings: Any
+    K: Floats, targets: Floats, *, n_jobs: int | None = None, **settings: Any
 ) -> Iterator[NuSVRResult]:
     arrays = kept_fit(
         ("nu_svr_path", __version__, K, targets, settings),

@@ -61,7 +61,8 @@ class KeptFits:
             arrays = read_arrays(path)
             seconds = float(arrays.pop(_SECONDS))
             if suits(arrays):
-                os.utime(path)
+                with contextlib.suppress(OSError):  # it may be gone meanwhile, or not ours to touch
+                    os.utime(path)
                 self.seconds += seconds
                 self.n_read += 1
                 return arrays
