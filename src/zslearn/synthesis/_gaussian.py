@@ -269,13 +269,17 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
         kernel = cache(partial(SignatureKernel, training.signatures))
         samples = TrainingSamples(training)
         same_process = alike_but_for(variants, *_AFTER_THE_PROCESS)
-        for models in sorted(same_process, key=lambda models: _by_space(models[0])):
+        for models in sorted(same_process, key=lambda models: models[0]._of_space()):
             first = models[0]
             space = spaces.space(first.n_components, first.shrinkage, first.whitened_norm)
             process = first._process_of(kernel, space.means, statistics.sizes)
+            prior = process.leave_one_out()
             for model in models:
-                model._take(space, process, statistics.sizes * model.trust, samples)
+                model._take(space, process, prior, statistics.sizes * model.trust, samples)
                 yield model
+
+    def _of_space(self) -> tuple[Any, ...]:
+        return self.n_components or 0, self.shrinkage, self.whitened_norm
 
     def _process_of(
         self, kernel: Callable[[float], SignatureKernel], means: Floats, sizes: Floats
@@ -291,28 +295,32 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
         return ClassProcess(LayeredKernel(process), means, sizes, process.alpha)
 
     def _take(
-        self, space: WhitenedSpace, process: ClassProcess, sizes: Floats, samples: TrainingSamples
+        self,
+        space: WhitenedSpace,
+        process: ClassProcess,
+        prior: ClassGaussians,
+        sizes: Floats,
+        samples: TrainingSamples,
     ) -> None:
-        """Take over the process, what it says of the seen classes, and the temperature.
-
-        `sizes` are those of the classes, in independent samples.
-        """
+        """Take over the process; `prior` is what it says of each seen class without that class."""
         self._process = process
         self.matrix_, self.offset_, self.exemplars_ = space.matrix, space.offset, space.means
         self.norm_, self.center_ = space.norm, space.center
         self.signal_variances_ = process.signal
         self.gamma_, self.alpha_ = float(process.kernel.gamma), float(process.alpha)
         self.log_evidence_ = process.log_evidence()
-        self.loo_error_ = process.leave_one_out_error()
-        prior = process.leave_one_out()
+        errors = (space.means - prior.means) ** 2
+        self.loo_error_ = float(errors.sum(axis=1).mean())
         seen = posterior(prior, sizes, space.means)
         self.seen_means_, self.seen_variances_ = seen.means, seen.variances
-        held_out = HeldOutSamples(samples, space, prior, seen, sizes, self.trust, self.variance)
-        errors = ((space.means - prior.means) ** 2).mean(axis=0)
-        doubt = self.doubt if self.variance == "shared" else 0.0
-        self.axis_weights_ = 1 / (1 + doubt * errors)
-        self.temperature_ = held_out.temperature(self.temperature, self.axis_weights_)
-        self.unseen_odds_ = held_out.odds(self.unseen_odds, self.axis_weights_, self.temperature_)
+        predictive = self.variance == "predictive"
+        self.axis_weights_ = 1 / (1 + (0.0 if predictive else self.doubt) * errors.mean(axis=0))
+        held_out = HeldOutSamples(
+            samples, space, prior, seen, sizes, self.trust,
+            predictive=predictive, axis_weights=self.axis_weights_,
+        )  # fmt: skip
+        self.temperature_ = held_out.temperature(self.temperature)
+        self.unseen_odds_ = held_out.odds(self.unseen_odds, self.temperature_)
 
     # The three verbs.
 
@@ -392,7 +400,3 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_described")
-
-
-def _by_space(model: GaussianEXEM) -> tuple[Any, ...]:
-    return model.n_components or 0, model.shrinkage, model.whitened_norm

@@ -8,6 +8,9 @@ class that has not seen it: the posterior of the class mean without that sample,
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
@@ -183,8 +186,10 @@ class HeldOutSamples:
         Weight of the samples of each class, in independent samples.
     trust : float
         How many of these a sample is worth.
-    variance : {"shared", "predictive"}
-        Of :class:`~zslearn.synthesis.GaussianEXEM`.
+    predictive : bool
+        Whether variances count.
+    axis_weights : ndarray of shape (n_dims,)
+        See :func:`natural_parameters`.
     """
 
     def __init__(
@@ -195,27 +200,33 @@ class HeldOutSamples:
         seen: ClassGaussians,
         sizes: Floats,
         trust: float,
-        variance: str,
+        *,
+        predictive: bool,
+        axis_weights: Floats,
     ) -> None:
         self._samples, self._space = samples, space
-        self._prior, self._seen, self._sizes = prior, seen, sizes
-        self._trust, self._predictive = trust, variance == "predictive"
+        self._prior, self._seen, self._sizes, self._trust = prior, seen, sizes, trust
+        self._how: dict[str, Any] = {"predictive": predictive, "axis_weights": axis_weights}
         self._has_warned = False
 
-    def _scores(self, axis_weights: Floats) -> Floats:
+    @cached_property
+    def _scores(self) -> Floats:
         samples = self._samples
         return held_out_scores(
             samples.inside(self._space), samples.y, self._trust * np.minimum(samples.weights, 1.0),
-            self._prior, self._sizes, self._space.means, self._seen,
-            predictive=self._predictive, axis_weights=axis_weights,
+            self._prior, self._sizes, self._space.means, self._seen, **self._how,
         )  # fmt: skip
 
-    def temperature(self, wanted: str | float, axis_weights: Floats) -> float:
+    @cached_property
+    def _likeliest(self) -> float:
+        return likeliest_temperature(self._scores, self._samples.y, self._samples.weights)
+
+    def temperature(self, wanted: str | float) -> float:
         """The temperature, as the parameter of the method wants it."""
         if not isinstance(wanted, str):
             return float(wanted)
         if self._samples.n:
-            return self._likeliest(self._scores(axis_weights))
+            return self._likeliest
         warn_once(
             "Statistics do not tell the temperature of GaussianEXEM: it is 1. Give the one that "
             "fit finds on samples (temperature_) as temperature=, and unseen_odds_ as unseen_odds=."
@@ -223,10 +234,7 @@ class HeldOutSamples:
         self._has_warned = True
         return 1.0
 
-    def _likeliest(self, scores: Floats) -> float:
-        return likeliest_temperature(scores, self._samples.y, self._samples.weights)
-
-    def odds(self, wanted: str | float, axis_weights: Floats, temperature: float) -> float | None:
+    def odds(self, wanted: str | float, temperature: float) -> float | None:
         """The odds of classes without samples, as the parameter of the method wants them."""
         if wanted == "balanced":
             return None
@@ -239,23 +247,16 @@ class HeldOutSamples:
                     "Give those that fit finds on samples (unseen_odds_) as unseen_odds=."
                 )
             return USUAL_ODDS
-        scores = self._scores(axis_weights)
+        unseen = log_densities(self._samples.inside(self._space), self._prior, **self._how)
         # Found at the temperature that the samples tell, whichever is used.
-        likeliest = self._likeliest(scores)
-        unseen = log_densities(
-            self._samples.inside(self._space),
-            self._prior,
-            predictive=self._predictive,
-            axis_weights=axis_weights,
-        )
         odds = unseen_odds_of(
-            scores / likeliest,
-            unseen / likeliest,
+            self._scores / self._likeliest,
+            unseen / self._likeliest,
             self._samples.y,
             self._samples.weights,
             self._space.means[:, 0],
         )
-        return float(np.exp(np.clip(np.log(odds) * likeliest / temperature, *_LOG_ODDS)))
+        return float(np.exp(np.clip(np.log(odds) * self._likeliest / temperature, *_LOG_ODDS)))
 
 
 def likeliest_temperature(scores: Floats, y: NDArray[np.intp], weights: Floats) -> float:
