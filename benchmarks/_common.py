@@ -19,7 +19,7 @@ import joblib
 from rich.console import Console
 from rich.table import Table
 
-from zslearn.utils import blas_threads
+from zslearn._utils._processes import blas_threads
 
 RESULTS = Path(__file__).parent / "results"
 BEGIN = time.perf_counter()

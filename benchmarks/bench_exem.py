@@ -21,9 +21,9 @@ from _common import Report, fitted_exponent, interleaved
 from sklearn.decomposition import PCA
 from sklearn.svm import NuSVR
 
+from zslearn._utils._array import unit_rows
 from zslearn.signatures import rbf_similarity
 from zslearn.synthesis import EXEM
-from zslearn.utils import unit_rows
 
 
 def problem(n_rows: int, n_features: int, n_seen: int, n_unseen: int = 20):

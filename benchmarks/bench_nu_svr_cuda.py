@@ -24,7 +24,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 import _common
 from bench_nu_svr import PENALTIES, SHARES, WIDTHS, synthetic
 
-from zslearn.solvers import nu_svr_path, nu_svr_paths
+from zslearn._solvers.nu_svr._path import nu_svr_paths
+from zslearn.solvers import nu_svr_path
 
 # Problems that took more were finished by pairs of coefficients.
 STEPS_ON_DEVICE = 200

@@ -222,7 +222,7 @@ def make(options: argparse.Namespace, method: str, seed: int) -> Any:
 
 def results(model: Any, data: Any, factor: float | None = None) -> dict[str, float]:
     """Accuracy among unseen classes, and the generalized setting without and with a factor."""
-    from zslearn.experiments import GeneralizedScores
+    from zslearn.experiments._evaluate import GeneralizedScores
     from zslearn.metrics import per_class_accuracy
 
     scores = GeneralizedScores.of(model, data)

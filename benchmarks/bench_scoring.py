@@ -18,7 +18,7 @@ from _common import Report, interleaved
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.neighbors import NearestNeighbors
 
-from zslearn.scoring import top_k
+from zslearn._scoring._blocks import top_k
 
 SHAPES = ((5_000, 1_000, 500), (20_000, 1_000, 500), (5_000, 20_000, 500))
 QUICK_SHAPES = ((5_000, 1_000, 500), (500, 20_000, 500))

@@ -16,8 +16,8 @@ import torch
 from _common import Report, seconds
 from bench_sync import ALPHAS, make_rows
 
+from zslearn._utils._array import to_numpy
 from zslearn.solvers import multiclass_svm_path
-from zslearn.utils import to_numpy
 
 
 def path_on(X: Any, y: Any, tol: float) -> tuple[float, Any]:

@@ -38,12 +38,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from PIL import Image
 
-from zslearn.datasets._emoji_classes import Drawing
-from zslearn.datasets._emoji_drawings import render
-from zslearn.datasets._npm_packages import NpmPackage, find_package
-from zslearn.features import load_backbone
+from zslearn._utils._progress import progress_bar
+from zslearn.datasets._emoji import Drawing, render
+from zslearn.datasets._last_layers import NpmPackage, find_package
+from zslearn.images import load_backbone
 from zslearn.signatures import WordNet, text_signatures
-from zslearn.utils import progress_bar
 
 N_CLASSES, N_UNSEEN, SEED = 200, 50, 0
 STYLES, FILLS = ("outlined", "rounded", "sharp"), ("", "-fill")

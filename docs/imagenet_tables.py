@@ -18,7 +18,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from zslearn.experiments import TRACK_KINDS, TRACK_METHODS, read_records
+from zslearn.experiments import read_records
+from zslearn.experiments._last_layers import KINDS as TRACK_KINDS
+from zslearn.experiments._last_layers import TRACK_METHODS
 
 OUT = Path(__file__).parent / "results"
 HEAD = ".. csv-table::\n   :header-rows: 1\n   :class: numbers\n   :delim: ;\n\n"

@@ -18,8 +18,10 @@ import numpy as np
 import pandas as pd
 from beyond_picture import Point, draw
 
-from zslearn.experiments import METHODS, load_published, method_style, read_records
-from zslearn.experiments.analyses import compare_protocols
+from zslearn.experiments import load_published, read_records
+from zslearn.experiments._methods import METHODS
+from zslearn.experiments._names import method_style
+from zslearn.experiments.analyses._records import compare_protocols
 
 OUT = Path(__file__).parent / "results"
 HEAD = ".. csv-table::\n   :header-rows: 1\n   :class: numbers\n   :delim: ;\n\n"

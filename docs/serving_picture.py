@@ -20,8 +20,7 @@ import numpy as np
 import pandas as pd
 from PIL import Image, ImageDraw
 
-from zslearn.features import extract_features
-from zslearn.recognition import Description, fit_images, save_image_model
+from zslearn.images import Description, extract_features, fit_images, save_image_model
 from zslearn.serving import create_app
 
 COLORS = {

@@ -20,7 +20,7 @@ import numpy as np
 
 from zslearn.baselines import ESZSL
 from zslearn.datasets import load_emoji, save_emoji_images
-from zslearn.features import extract_features
+from zslearn.images import extract_features
 from zslearn.metrics import flat_hit_at_k
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.signatures import encode_text

@@ -23,9 +23,9 @@ from typing import ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from zslearn.base import ZeroShotClassifier, alike
-from zslearn.solvers import class_moments
-from zslearn.utils import move_like, to_numpy
+from zslearn._solvers._class_sums import class_moments
+from zslearn._utils._array import move_like, to_numpy
+from zslearn.base import ZeroShotClassifier, group_by_params
 
 
 class PredictedLDA(ZeroShotClassifier):
@@ -83,7 +83,7 @@ class PredictedLDA(ZeroShotClassifier):
         means = sums / training.counts[:, None]
         values, vectors = np.linalg.eigh(total - means.T @ sums)  # the spread within classes
         A = training.signatures
-        for group in alike(variants, "alpha_features"):
+        for group in group_by_params(variants, "alpha_features"):
             sphere = vectors / np.sqrt(values.clip(0) + group[0].alpha_features)
             for variant in group:
                 variant.mean_, variant.map_ = mean, sphere
@@ -107,7 +107,7 @@ class PredictedLDA(ZeroShotClassifier):
 
 from collections import Counter
 
-from zslearn.utils.estimator_checks import check_zero_shot_estimator
+from zslearn.base.checks import check_zero_shot_estimator
 
 results = check_zero_shot_estimator(PredictedLDA())
 print(dict(Counter(result["status"] for result in results)))
@@ -147,7 +147,7 @@ print(f"{len(Counted.calls)} trainings for {sum(Counted.calls)} models: {Counted
 
 from itertools import product
 
-from zslearn.scoring import EmbeddedRows
+from zslearn._scoring._embedding import EmbeddedRows
 
 grid = PredictedLDA.grids["fast"]
 settings = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]

@@ -19,15 +19,14 @@ from tempfile import mkdtemp
 from sklearn.decomposition import PCA
 
 from zslearn.datasets import load_glyphs
-from zslearn.experiments.analyses import (
+from zslearn.experiments.analyses._classes import (
     DistanceDisplay,
-    IdealDisplay,
     PerClassDisplay,
     analyze_distance,
-    analyze_ideal,
     analyze_per_class,
     with_fewer_seen,
 )
+from zslearn.experiments.analyses._ideal import IdealDisplay, analyze_ideal
 
 letters = with_fewer_seen(load_glyphs(), 60, seed=0)
 components = PCA(100, random_state=0).fit(letters.X_train)

@@ -4,9 +4,9 @@ How good predicted exemplars are
 
 EXEM predicts from a signature where the images of a class lie. Three analyses of the paper's
 appendix ask how well it does so, here on letters:
-:func:`~zslearn.experiments.analyses.analyze_exemplars`,
-:func:`~zslearn.experiments.analyses.analyze_exemplar_map` and
-:func:`~zslearn.experiments.analyses.analyze_regressors`. Each keeps records of what it computed and
+:func:`~zslearn.experiments.analyses._exemplars.analyze_exemplars`,
+:func:`~zslearn.experiments.analyses._exemplars.analyze_exemplar_map` and
+:func:`~zslearn.experiments.analyses._exemplars.analyze_regressors`. Each keeps records of what it computed and
 returns a table; its Display draws the table.
 """
 
@@ -23,14 +23,14 @@ from tempfile import mkdtemp
 import matplotlib.pyplot as plt
 
 from zslearn.datasets import load_glyphs
-from zslearn.experiments.analyses import (
+from zslearn.experiments.analyses import summarize_analysis
+from zslearn.experiments.analyses._exemplars import (
     ExemplarMapDisplay,
     ExemplarsDisplay,
     RegressorsDisplay,
     analyze_exemplar_map,
     analyze_exemplars,
     analyze_regressors,
-    summarize_analysis,
 )
 
 data = load_glyphs()

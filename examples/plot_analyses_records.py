@@ -20,7 +20,7 @@ from sklearn.decomposition import PCA
 
 from zslearn.datasets import load_glyphs
 from zslearn.experiments import Protocol
-from zslearn.experiments.analyses import (
+from zslearn.experiments.analyses._records import (
     CurvesDisplay,
     ProtocolDisplay,
     RanksDisplay,

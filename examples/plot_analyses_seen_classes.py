@@ -16,11 +16,8 @@ from tempfile import mkdtemp
 from sklearn.decomposition import PCA
 
 from zslearn.datasets import load_glyphs
-from zslearn.experiments.analyses import (
-    SeenClassesDisplay,
-    analyze_seen_classes,
-    summarize_analysis,
-)
+from zslearn.experiments.analyses import summarize_analysis
+from zslearn.experiments.analyses._classes import SeenClassesDisplay, analyze_seen_classes
 
 letters = load_glyphs()
 components = PCA(100, random_state=0).fit(letters.X_train)

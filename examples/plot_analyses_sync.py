@@ -23,15 +23,15 @@ import matplotlib.pyplot as plt
 from sklearn.decomposition import PCA
 
 from zslearn.datasets import load_glyphs
-from zslearn.experiments.analyses import (
+from zslearn.experiments.analyses import summarize_analysis
+from zslearn.experiments.analyses._classes import with_fewer_seen
+from zslearn.experiments.analyses._sync import (
     ComponentsDisplay,
     PenaltiesDisplay,
     PhantomsDisplay,
     analyze_components,
     analyze_penalties,
     analyze_phantoms,
-    summarize_analysis,
-    with_fewer_seen,
 )
 
 letters = with_fewer_seen(load_glyphs(), 60, seed=0)

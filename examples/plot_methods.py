@@ -50,7 +50,7 @@ table[::-1].round({"accuracy": 3, "seconds": 1})
 
 import matplotlib.pyplot as plt
 
-from zslearn.experiments import method_style
+from zslearn.experiments._names import method_style
 
 colors = [method_style(name).color for name in table.index]
 figure, (left, right) = plt.subplots(

@@ -20,7 +20,8 @@ from zslearn.baselines import ESZSL
 from zslearn.calibration import NoneOfThese, RankPredictor
 from zslearn.datasets import make_zero_shot
 from zslearn.inspection import explain
-from zslearn.signatures import ClassTree, cluster_hierarchy
+from zslearn.signatures import cluster_hierarchy
+from zslearn.signatures._class_graph import ClassTree
 
 data = make_zero_shot(n_seen=60, n_unseen=20, n_features=64, n_attributes=24, random_state=0)
 hidden = data.unseen_classes[::2]

@@ -9,7 +9,7 @@ import tarfile
 from contextlib import contextmanager
 from dataclasses import replace
 
-from zslearn.datasets import _emoji_packages as packages
+from zslearn.datasets import _emoji as packages
 
 COLORS = {"round": "#d03030", "square": "#3060d0", "thin": "#30a050"}
 STYLES = tuple(COLORS)

@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from zslearn import baselines, calibration, model_selection, networks, pipeline, synthesis
+from zslearn import (
+    baselines,
+    calibration,
+    model_selection,
+    networks,
+    synthesis,
+)
+from zslearn import (
+    model_selection as pipeline,
+)
 from zslearn.baselines import ESZSL
 from zslearn.networks import VAEGANGenerator, WGANGenerator
 from zslearn.synthesis import ExemplarMLP, SynC

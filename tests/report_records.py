@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from zslearn.experiments import METHODS, write_record
-from zslearn.experiments._examples import _KIND
-from zslearn.experiments._png import data_uri
-from zslearn.utils import write_checked_json
+from zslearn._utils._files import write_checked_json
+from zslearn.experiments import write_record
+from zslearn.experiments._examples import _KIND, data_uri
+from zslearn.experiments._methods import METHODS
 
 #: Names of classes that would do harm as markup, as a key or as an address.
 HOSTILE = (

@@ -16,8 +16,13 @@ import pandas as pd
 import zslearn
 from small_images import COLORS, write_colors
 from zslearn.baselines import ESZSL
-from zslearn.features import extract_features
-from zslearn.recognition import Description, describe_in_text, fit_images, save_image_model
+from zslearn.images import (
+    Description,
+    describe_in_text,
+    extract_features,
+    fit_images,
+    save_image_model,
+)
 
 #: Colours with training images; the others are in nobody's description.
 SEEN = ("red", "green", "blue", "yellow", "cyan")
@@ -54,7 +59,7 @@ def running(app, limits=None):
     import uvicorn
 
     from zslearn.serving import Limits
-    from zslearn.serving._running import server_config
+    from zslearn.serving._service import server_config
 
     sockets = [socket.create_server(("127.0.0.1", 0))]
     port = sockets[0].getsockname()[1]

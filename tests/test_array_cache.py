@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from zslearn._utils._files import DamagedCacheError, cache_folder, read_arrays, write_arrays
 from zslearn.datasets import _glyphs
-from zslearn.utils._array_cache import DamagedCacheError, cache_folder, read_arrays, write_arrays
 
 ARRAYS = {"images": np.arange(300, dtype=np.uint8).reshape(3, 10, 10), "other": np.eye(2)}
 

@@ -18,12 +18,13 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from zslearn.base import ZeroShotClassifier, alike, alike_but_for
+from zslearn._utils._messages import InputWarning
+from zslearn.base import ZeroShotClassifier, group_by_params, group_by_params_except
 from zslearn.baselines import ESZSL, ConSE
-from zslearn.pipeline import ZeroShotPipeline
-from zslearn.signatures import MultiSignatures, SignatureViews, side_by_side
+from zslearn.model_selection import ZeroShotPipeline
+from zslearn.signatures import MultiSignatures, SignatureViews
+from zslearn.signatures._views import side_by_side
 from zslearn.synthesis import EXEM, SynC
-from zslearn.utils import InputWarning
 
 
 class Prototypes(ZeroShotClassifier):
@@ -821,7 +822,7 @@ def test_a_second_fit_forgets_the_first(problem):
 @pytest.mark.parametrize("names", [("center",), ("center", "alpha_features"), ()])
 def test_alike_groups_by_value(names):
     variants = [ESZSL(a, center=c) for c in ("both", None) for a in (1.0, 2.0, 1.0)]
-    groups = alike(variants, *names)
+    groups = group_by_params(variants, *names)
     assert sum(map(len, groups)) == 6
     keys = [{tuple(getattr(v, n) for n in names) for v in group} for group in groups]
     assert all(len(key) == 1 for key in keys)
@@ -831,14 +832,14 @@ def test_alike_groups_by_value(names):
 def test_alike_compares_arrays_and_estimators_by_what_they_hold():
     metric = np.eye(3)
     same = [SynC(metric=metric), SynC(metric=metric.copy())]
-    assert len(alike(same, "metric")) == 1
-    assert len(alike([*same, SynC(metric=2 * metric)], "metric")) == 2
+    assert len(group_by_params(same, "metric")) == 1
+    assert len(group_by_params([*same, SynC(metric=2 * metric)], "metric")) == 2
     inner = [EXEM(estimator=ESZSL(3.0)), EXEM(estimator=ESZSL(3.0)), EXEM(estimator=ESZSL(4.0))]
-    assert [len(group) for group in alike(inner, "estimator")] == [2, 1]
-    assert len(alike_but_for(inner, "estimator")) == 1
+    assert [len(group) for group in group_by_params(inner, "estimator")] == [2, 1]
+    assert len(group_by_params_except(inner, "estimator")) == 1
     chance = [SynC(random_state=np.random.RandomState(0)) for _ in range(2)]
-    assert len(alike(chance, "random_state")) == 2
-    assert alike_but_for([], "alpha") == []
+    assert len(group_by_params(chance, "random_state")) == 2
+    assert group_by_params_except([], "alpha") == []
 
 
 def test_estimators_in_a_grid_are_shared_by_no_two_settings(problem):
@@ -951,7 +952,7 @@ def test_a_copy_describes_other_classes(problem, kind):
 
     from zslearn.baselines import ESZSL
     from zslearn.calibration import CalibratedStacking
-    from zslearn.pipeline import ZeroShotPipeline
+    from zslearn.model_selection import ZeroShotPipeline
 
     pipeline = ZeroShotPipeline([("scale", StandardScaler()), ("method", ESZSL())])
     model = {

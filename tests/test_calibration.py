@@ -7,15 +7,16 @@ import pytest
 from sklearn.base import clone
 
 from estimators import SETTINGS, all_estimators, missing_package
+from zslearn._scoring._probabilities import best_temperature, mean_temperature, softmax
+from zslearn._utils._folds import class_folds, hold_out_per_class
+from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL, ConSE
-from zslearn.calibration import CalibratedStacking, rescaled, spread
+from zslearn.calibration import CalibratedStacking
+from zslearn.calibration._held_out import rescaled, spread
 from zslearn.metrics import expected_calibration_error, generalized_accuracy, harmonic_mean
 from zslearn.model_selection import ClassKFold, GeneralizedClassKFold, ZeroShotSearchCV
-from zslearn.scoring import best_temperature, mean_temperature, softmax
 from zslearn.signatures import MultiSignatures
 from zslearn.synthesis import EXEM, SynC
-from zslearn.utils import InputWarning
-from zslearn.utils._folds import class_folds, hold_out_per_class
 
 
 def _rows(problem):

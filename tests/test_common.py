@@ -1,11 +1,11 @@
-"""The checks of `zslearn.utils.estimator_checks`, over every estimator in all its settings."""
+"""The checks of `zslearn.base.checks`, over every estimator in all its settings."""
 
 from __future__ import annotations
 
 import estimators
 from estimators import all_estimators, expected_failed_checks, instances
+from zslearn.base.checks import parametrize_with_checks, zero_shot_checks
 from zslearn.baselines import ESZSL
-from zslearn.utils.estimator_checks import parametrize_with_checks, zero_shot_checks
 
 
 @parametrize_with_checks(instances(), expected_failed_checks=expected_failed_checks)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from zslearn.scoring import class_scores, top_k
+from zslearn._scoring._blocks import class_scores, top_k
 
 
 @pytest.fixture(autouse=True)
 def compiled(monkeypatch):
-    monkeypatch.setattr("zslearn.scoring._blocks.WORTH_COMPILED", 0)
+    monkeypatch.setattr("zslearn._scoring._blocks.WORTH_COMPILED", 0)
 
 
 def _sorted(scores, k):

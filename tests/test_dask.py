@@ -13,7 +13,7 @@ from zslearn.baselines import ALE, ESZSL, ConSE
 from zslearn.calibration import CalibratedStacking
 from zslearn.experiments import evaluate_stream
 from zslearn.metrics import flat_hit_at_k, per_class_accuracy
-from zslearn.pipeline import ZeroShotPipeline
+from zslearn.model_selection import ZeroShotPipeline
 from zslearn.synthesis import EXEM, GaussianEXEM, SynC
 
 dask = pytest.importorskip("dask", reason="needs the extra dask")

@@ -7,16 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zslearn.scoring import (
-    ClassScorer,
-    Embedding,
-    FeaturePreparation,
-    PreparedRows,
-    class_scores,
-    score_precision,
-    top_k,
-)
-from zslearn.utils import InputWarning, block_budget, move_like, moves_kept
+from zslearn._scoring._blocks import class_scores, top_k
+from zslearn._scoring._classes import score_precision
+from zslearn._scoring._embedding import Embedding, FeaturePreparation, PreparedRows
+from zslearn._scoring._scorer import ClassScorer
+from zslearn._utils._array import move_like
+from zslearn._utils._device import block_budget, moves_kept
+from zslearn._utils._messages import InputWarning
 
 torch = pytest.importorskip("torch")
 
@@ -31,8 +28,8 @@ def apart(monkeypatch):
         return isinstance(x, torch.Tensor)
 
     for module in MODULES:
-        monkeypatch.setattr(f"zslearn.scoring.{module}.on_device", on_device)
-    monkeypatch.setattr("zslearn.utils._device.on_device", on_device)
+        monkeypatch.setattr(f"zslearn._scoring.{module}.on_device", on_device)
+    monkeypatch.setattr("zslearn._utils._device.on_device", on_device)
 
 
 @pytest.mark.usefixtures("apart")
@@ -64,8 +61,8 @@ def test_of_equals_the_first_wins(data):
     P = rng.integers(-1, 2, (classes, dims)).astype(float)
     full = X @ P.T
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("zslearn.scoring._blocks._CLASS_BLOCK", data.draw(st.integers(1, 130)))
-        patch.setattr("zslearn.utils._blocks.BLOCK_BYTES", data.draw(st.integers(1, 4000)))
+        patch.setattr("zslearn._scoring._blocks._CLASS_BLOCK", data.draw(st.integers(1, 130)))
+        patch.setattr("zslearn._utils._blocks.BLOCK_BYTES", data.draw(st.integers(1, 4000)))
         indices, values = top_k(torch.asarray(X), P, k)
     order = np.argsort(-full, axis=1, kind="stable")[:, :k]
     np.testing.assert_array_equal(indices.numpy(), order)
@@ -131,8 +128,8 @@ def test_classes_travel_once(monkeypatch):
         return original(x, **options)
 
     monkeypatch.setattr("array_api_compat.torch.asarray", asarray)
-    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 1500)
-    monkeypatch.setattr("zslearn.utils._device._free_bytes", lambda x: 0)
+    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 1500)
+    monkeypatch.setattr("zslearn._utils._device._free_bytes", lambda x: 0)
     rng = np.random.default_rng(0)
     X, P, turn = original(rng.random((30, 5))), rng.random((9, 4)), rng.random((4, 5))
     scorer = ClassScorer(np.arange(9), P, Embedding(lambda rows: rows @ move_like(turn.T, rows)))
@@ -191,7 +188,7 @@ def test_prepared_rows(library, norm, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((50, 4)).astype(np.float32)
     rows = PreparedRows(xp.asarray(X), norm)
-    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 600)
+    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 600)
     rows.check()
     expected = FeaturePreparation(norm)(X)
     # Libraries sum in orders of their own; blocks of NumPy rows change no digit.

@@ -12,16 +12,17 @@ import numpy as np
 import pytest
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn.base import AcceptsSampleWeight, ZeroShotClassifier, alike
-from zslearn.baselines import ESZSL
-from zslearn.calibration import CalibratedStacking
-from zslearn.signatures import SignatureTable
-from zslearn.utils import estimator_checks, to_numpy
-from zslearn.utils.estimator_checks import (
+from zslearn._utils._array import to_numpy
+from zslearn.base import AcceptsSampleWeight, ZeroShotClassifier, group_by_params
+from zslearn.base import checks as estimator_checks
+from zslearn.base.checks import (
     check_zero_shot_estimator,
     parametrize_with_checks,
     zero_shot_checks,
 )
+from zslearn.baselines import ESZSL
+from zslearn.calibration import CalibratedStacking
+from zslearn.signatures import SignatureTable
 
 NUMPY_ONLY = {
     "check_torch": "takes NumPy arrays only",
@@ -62,7 +63,7 @@ class PredictedMeans(ZeroShotClassifier):
     @classmethod
     def _fit_many(cls, training, variants):
         S = training.signatures
-        for same in alike(variants, "center"):
+        for same in group_by_params(variants, "center"):
             mean = training.X.mean(axis=0) * (same[0].center == "mean")
             X = training.X - mean
             means = np.stack([X[training.y == c].mean(axis=0) for c in range(len(S))])
@@ -551,7 +552,7 @@ def test_without_pytest_the_error_says_so(monkeypatch):
 
 
 def test_each_model_is_fitted_once(monkeypatch):
-    problem = importlib.import_module("zslearn.utils.estimator_checks._problem")
+    problem = importlib.import_module("zslearn.base.checks._problem")
     estimator = PredictedMeans(alpha=0.37)
     model = problem.fitted(estimator)
     assert problem.fitted(PredictedMeans(alpha=0.37)) is model

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import zslearn
-from zslearn.utils import jit, jit_inner
+from zslearn._utils._jit import jit, jit_inner
 
 numba = pytest.importorskip("numba")
 
@@ -169,8 +169,8 @@ def test_where_no_folder_can_be_written(unwritable, cache_dir):
         "assert main(['--version']) == 0\n"
         "from zslearn import EXEM, SynC\n"
         "import zslearn.baselines, zslearn.experiments\n"
-        "import zslearn.baselines._sse_kernels, zslearn.solvers._nu_svr_targets\n"
-        "from zslearn.solvers._svm_dual_points import project_dual\n"
+        "import zslearn.baselines._sse, zslearn._solvers.nu_svr._smo\n"
+        "from zslearn._solvers.svm._crammer_singer import project_dual\n"
         "dual = np.array([0.5, 0.5])\n"
         "project_dual(np.array([1.0, 0.0]), dual, 1e-3, np.empty(2))\n"
         "print(zslearn.__file__, project_dual.stats.cache_path, *dual)"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from zslearn.utils._jit_cache import distrust
+from zslearn._utils._jit import distrust
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="modes of folders are POSIX's")
 
@@ -23,7 +23,7 @@ print("hits", sum(compiled.double.stats.cache_hits.values()))
 """
 
 MODULE = """
-from zslearn.utils import jit
+from zslearn._utils._jit import jit
 
 @jit("a test")
 def double(x):
@@ -116,9 +116,9 @@ def test_folders_that_are_trusted(tmp_path):
 
 def test_a_group_counts_as_others_unless_it_is_ones_own(tmp_path, monkeypatch):
     tmp_path.chmod(0o775)
-    monkeypatch.setattr("zslearn.utils._jit_cache._is_private", lambda group: False)
+    monkeypatch.setattr("zslearn._utils._jit._is_private", lambda group: False)
     assert "others can write to" in distrust(tmp_path)
-    monkeypatch.setattr("zslearn.utils._jit_cache._is_private", lambda group: True)
+    monkeypatch.setattr("zslearn._utils._jit._is_private", lambda group: True)
     assert distrust(tmp_path) is None
 
 

@@ -9,21 +9,22 @@ from scipy.stats import binomtest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from zslearn._utils._messages import InputWarning
+from zslearn.base._pipeline import fitted_as_zero_shot
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking, NoneOfThese, RankPredictor
-from zslearn.calibration._descent import TOP, Ladder
-from zslearn.calibration._thresholds import (
+from zslearn.calibration._held_out import (
     HeldOut,
     cross_fitted,
     ranks,
     rate_and_interval,
     thresholds_at,
 )
+from zslearn.calibration._ranks import TOP, Ladder
 from zslearn.datasets import FeatureBlocks, make_zero_shot
 from zslearn.inspection import explain
-from zslearn.pipeline import fitted_as_zero_shot
-from zslearn.signatures import ClassTree, cluster_hierarchy
-from zslearn.utils import InputWarning
+from zslearn.signatures import cluster_hierarchy
+from zslearn.signatures._class_graph import ClassTree
 
 
 def _problem(seed=0, n_seen=24, n_unseen=12, **options):
@@ -422,7 +423,7 @@ class TestRowsInBlocks:
 
 
 def test_rejection_inside_another_estimator_is_told(monkeypatch):
-    monkeypatch.setattr("zslearn.utils._warnings._SAID", set())
+    monkeypatch.setattr("zslearn._utils._messages._SAID", set())
     data = _problem()
     with pytest.warns(InputWarning, match="NoneOfThese rejects nothing inside another"):
         _fit(CalibratedStacking(NoneOfThese(ESZSL(), cv=3), bias=0.0), data)

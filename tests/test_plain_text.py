@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from zslearn._utils._messages import plain
 from zslearn.cli import main
 from zslearn.experiments import read_records
-from zslearn.utils import plain
 
 ESCAPE = "\x1b[31mred\x07"
 

@@ -6,8 +6,7 @@ import io
 
 import pytest
 
-from zslearn.utils import progress_bar
-from zslearn.utils._progress import _clock
+from zslearn._utils._progress import _clock, progress_bar
 
 
 class Handle:
@@ -28,7 +27,7 @@ def shown(monkeypatch):
         lines.append(line)
         return Handle(lines)
 
-    monkeypatch.setattr("zslearn.utils._progress._notebook_display", lambda: display)
+    monkeypatch.setattr("zslearn._utils._progress._notebook_display", lambda: display)
     return lines
 
 
@@ -84,7 +83,7 @@ def test_nothing_is_shown_unless_asked_for(shown):
 
 
 def test_outside_of_a_notebook_there_is_no_display():
-    from zslearn.utils._progress import _notebook_display
+    from zslearn._utils._progress import _notebook_display
 
     assert _notebook_display() is None
 

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from zslearn._scoring._embedding import EmbeddedRows, Embedding
+from zslearn._scoring._scorer import ClassScorer
+from zslearn._utils._messages import InputWarning
 from zslearn.base import ZeroShotClassifier
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
-from zslearn.scoring import ClassScorer, EmbeddedRows, Embedding
 from zslearn.synthesis import EXEM, SynC
-from zslearn.utils import InputWarning
 
 LABELS = np.array(["ant", "bee", "cat", "dog"])
 
@@ -45,7 +46,7 @@ def test_columns_follow_the_candidates():
 def test_holding_back_adds_up_and_leaves_the_scorer_alone():
     X = np.random.default_rng(1).standard_normal((5, 3))
     scorer = _scorer(bias=np.array([0.5, 0.0, 0.0, 0.0]))
-    held = scorer.holding_back(["ant", "dog"], 0.2).holding_back(["dog"], 0.1)
+    held = scorer.with_class_bias(["ant", "dog"], 0.2).with_class_bias(["dog"], 0.1)
     np.testing.assert_allclose(held.bias, [0.3, 0.0, 0.0, -0.3])
     np.testing.assert_allclose(held.scores(X), scorer.scores(X) + np.array([-0.2, 0, 0, -0.3]))
     np.testing.assert_allclose(scorer.bias, [0.5, 0.0, 0.0, 0.0])
@@ -56,10 +57,10 @@ def test_on_a_tie_the_classes_that_are_not_held_back_win():
     X = np.ones((1, 1))
     assert scorer.top_k(X, 4)[0].tolist() == [["ant", "bee", "cat", "dog"]]
     # Held back by nothing: only the order of ties tells.
-    held = scorer.holding_back(["ant", "cat"], 0.0)
+    held = scorer.with_class_bias(["ant", "cat"], 0.0)
     assert held.top_k(X, 4)[0].tolist() == [["bee", "dog", "ant", "cat"]]
     assert held.top_k(X, 1, ["cat", "ant"])[0].tolist() == [["ant"]]
-    twice = held.holding_back(["bee"], 0.0)
+    twice = held.with_class_bias(["bee"], 0.0)
     assert twice.top_k(X, 4)[0].tolist() == [["dog", "ant", "cat", "bee"]]
 
 
@@ -73,14 +74,14 @@ def test_best_classes_agree_with_the_matrix_whatever_is_held_back(data):
     )
     X = np.array([data.draw(st.lists(numbers, min_size=2, max_size=2))], dtype=float)
     held = data.draw(st.sets(st.sampled_from(LABELS.tolist())))
-    scorer = ClassScorer(LABELS, parameters, Embedding(_identity)).holding_back(list(held), 1.0)
+    scorer = ClassScorer(LABELS, parameters, Embedding(_identity)).with_class_bias(list(held), 1.0)
     scores = scorer.scores(X)[0]
     order = sorted(range(4), key=lambda c: (-scores[c], LABELS[c] in held, c))
     assert scorer.top_k(X, 4)[0][0].tolist() == LABELS[order].tolist()
 
 
 def test_preparation_warns_once_for_all_blocks(monkeypatch):
-    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 1)
+    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 1)
     X = np.ones((6, 3))
     X[[1, 4], 0] = np.nan
     scorer = dataclasses.replace(_scorer(), embedding=Embedding(_identity, ("l2",)))
@@ -173,7 +174,7 @@ def test_plain_functions_are_embeddings_too():
     ids=["ESZSL", "SynC", "EXEM", "EXEM-SynC", "EXEM-ESZSL"],
 )
 def test_settings_of_a_grid_embed_once(problem, estimator, grid):
-    from zslearn.model_selection._grid import expand
+    from zslearn.model_selection._search import expand
 
     rows = EmbeddedRows(problem.X_test_unseen)
     fitted = estimator.fit_grid(

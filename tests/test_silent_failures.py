@@ -13,22 +13,23 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
-from zslearn.baselines import ESZSL
-from zslearn.calibration import CalibratedStacking
-from zslearn.datasets import make_zero_shot
-from zslearn.experiments import METHODS, find_method
-from zslearn.model_selection import ClassKFold, ZeroShotSearchCV, unseen_accuracy_scorer
-from zslearn.signatures import MultiSignatures
-from zslearn.synthesis import EXEM
-from zslearn.utils import (
+from zslearn._utils._messages import (
     InputWarning,
     did_you_mean,
     look_alikes,
     name_near_misses,
-    names_keywords,
     normal_form,
     suggest,
 )
+from zslearn._utils._validation import names_keywords
+from zslearn.baselines import ESZSL
+from zslearn.calibration import CalibratedStacking
+from zslearn.datasets import make_zero_shot
+from zslearn.experiments import find_method
+from zslearn.experiments._methods import METHODS
+from zslearn.model_selection import ClassKFold, ZeroShotSearchCV, unseen_accuracy_scorer
+from zslearn.signatures import MultiSignatures
+from zslearn.synthesis import EXEM
 
 NUMBERS = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
 
@@ -63,7 +64,7 @@ WRAPPERS = [
 
 
 def test_the_first_fit_without_signatures_says_what_it_cannot_do(words, monkeypatch):
-    monkeypatch.setattr("zslearn.utils._warnings._SAID", set())
+    monkeypatch.setattr("zslearn._utils._messages._SAID", set())
     X, y, signatures = words
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -98,7 +99,7 @@ def test_labels_that_cannot_be_predicted_have_no_score(words, estimator):
 
 
 def test_scoring_unseen_images_against_seen_classes_is_said_once(monkeypatch):
-    monkeypatch.setattr("zslearn.utils._warnings._SAID", set())
+    monkeypatch.setattr("zslearn._utils._messages._SAID", set())
     data = make_zero_shot(random_state=0)
     options = {"cv": ClassKFold(3), "params": {"signatures": data.signatures}}
     with pytest.warns(InputWarning, match="unseen_accuracy_scorer") as caught:
@@ -107,7 +108,7 @@ def test_scoring_unseen_images_against_seen_classes_is_said_once(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         cross_val_score(ESZSL(), data.X_train, data.y_train, **options)
-        monkeypatch.setattr("zslearn.utils._warnings._SAID", set())
+        monkeypatch.setattr("zslearn._utils._messages._SAID", set())
         cross_val_score(
             ESZSL(), data.X_train, data.y_train, scoring=unseen_accuracy_scorer, **options
         )

@@ -9,13 +9,13 @@ import textwrap
 import numpy as np
 import pytest
 
+from zslearn._solvers._class_sums import class_means, class_moments, class_squares, sum_block
+from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ALE, CCA, ESZSL, GFZSL, SAE
 from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import FeatureBlocks, make_zero_shot
 from zslearn.model_selection import ZeroShotSearchCV
-from zslearn.solvers import class_means, class_moments, class_squares, sum_block
 from zslearn.synthesis import EXEM, ClassStatistics, GaussianEXEM
-from zslearn.utils import InputWarning
 
 #: All that learn from sums, in settings that ask for different ones.
 METHODS = [

@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from zslearn.scoring import top_k
-from zslearn.utils import blas_threads, free_threads, in_threads, one_blas_thread, threads_for
+from zslearn._scoring._blocks import top_k
+from zslearn._utils._processes import (
+    blas_threads,
+    free_threads,
+    in_threads,
+    one_blas_thread,
+    threads_for,
+)
 
 
 def test_work_decides_about_threads():
@@ -22,8 +28,8 @@ def test_work_decides_about_threads():
 
 @pytest.mark.parametrize(("busy", "expected"), [(0.0, 2), (0.9, 1), (1.1, 1), (7.0, 1)])
 def test_busy_cores_are_left_alone(busy, expected, monkeypatch):
-    monkeypatch.setattr("zslearn.utils._threads._busy_cores", lambda seconds: busy)
-    monkeypatch.setattr("zslearn.utils._threads._cores", lambda: 2)
+    monkeypatch.setattr("zslearn._utils._processes._busy_cores", lambda seconds: busy)
+    monkeypatch.setattr("zslearn._utils._processes._cores", lambda: 2)
     with threadpool_limits(2, user_api="blas"):
         if blas_threads() < 2:
             pytest.skip("this BLAS has one thread")
@@ -33,14 +39,14 @@ def test_busy_cores_are_left_alone(busy, expected, monkeypatch):
 
 
 def test_what_others_do_is_measured():
-    from zslearn.utils._threads import _busy_cores
+    from zslearn._utils._processes import _busy_cores
 
     assert _busy_cores(0.02) >= 0
 
 
 def test_a_system_that_does_not_say(monkeypatch):
-    monkeypatch.setattr("zslearn.utils._threads._busy_ticks", lambda: None)
-    from zslearn.utils._threads import _busy_cores
+    monkeypatch.setattr("zslearn._utils._processes._busy_ticks", lambda: None)
+    from zslearn._utils._processes import _busy_cores
 
     assert _busy_cores(10.0) == 0
 
@@ -79,12 +85,12 @@ def test_threads_change_no_list(score, biased, k, monkeypatch):
     P = rng.integers(-3, 4, (64, 5)).astype(np.float64)
     P -= P.mean(axis=0).round()
     bias = rng.integers(-2, 3, 64).astype(float) if biased else None
-    monkeypatch.setattr("zslearn.scoring._blocks.WORTH_COMPILED", 1)
-    monkeypatch.setattr("zslearn.scoring._host_blocks._TILE_ROWS", 16)
-    monkeypatch.setattr("zslearn.scoring._host_blocks._TILE_CLASSES", 24)
+    monkeypatch.setattr("zslearn._scoring._blocks.WORTH_COMPILED", 1)
+    monkeypatch.setattr("zslearn._scoring._blocks._TILE_ROWS", 16)
+    monkeypatch.setattr("zslearn._scoring._blocks._TILE_CLASSES", 24)
     found = []
     for threads in (1, 3):
-        monkeypatch.setattr("zslearn.scoring._host_blocks.blas_threads", lambda n=threads: n)
+        monkeypatch.setattr("zslearn._scoring._blocks.blas_threads", lambda n=threads: n)
         found.append(top_k(X, P, k, score=score, bias=bias))
     np.testing.assert_array_equal(found[0][0], found[1][0])
     np.testing.assert_array_equal(found[0][1], found[1][1])
@@ -100,7 +106,7 @@ def test_threads_change_no_list(score, biased, k, monkeypatch):
 
 def test_infinite_scores_are_listed(monkeypatch):
     """A bias of −∞ excludes a class until nothing else is left."""
-    monkeypatch.setattr("zslearn.scoring._blocks.WORTH_COMPILED", 1)
+    monkeypatch.setattr("zslearn._scoring._blocks.WORTH_COMPILED", 1)
     bias = np.array([0.0, -np.inf, 0.0, -np.inf])
     with one_blas_thread():
         indices, values = top_k(np.ones((2, 3)), np.ones((4, 3)), 4, bias=bias)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from zslearn._version import __version__
 
 if TYPE_CHECKING:
-    from zslearn.export import export_onnx
-    from zslearn.persistence import load, save
+    from zslearn.persistence import export_onnx, load, save
     from zslearn.synthesis import EXEM, GaussianEXEM, SynC
 
 __all__ = ["EXEM", "GaussianEXEM", "SynC", "__version__", "export_onnx", "load", "save"]
@@ -17,29 +16,23 @@ __all__ = ["EXEM", "GaussianEXEM", "SynC", "__version__", "export_onnx", "load",
 # What is here lazily, so that `zslearn --version` and those who need one part alone do not wait for
 # the rest: names with the module that has them, and the packages.
 _HOMES = dict.fromkeys(("EXEM", "GaussianEXEM", "SynC"), "zslearn.synthesis")
-_HOMES |= dict.fromkeys(("load", "save"), "zslearn.persistence")
-_HOMES["export_onnx"] = "zslearn.export"
+_HOMES |= dict.fromkeys(("export_onnx", "load", "save"), "zslearn.persistence")
 _PACKAGES = (
     "base",
     "baselines",
     "calibration",
     "datasets",
     "experiments",
-    "export",
-    "features",
+    "images",
     "inspection",
     "metrics",
     "model_selection",
     "networks",
     "persistence",
-    "pipeline",
-    "recognition",
-    "scoring",
     "serving",
     "signatures",
     "solvers",
     "synthesis",
-    "utils",
 )
 
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from zslearn.cli import main
+from zslearn.cli._main import main
 
 if __name__ == "__main__":
     sys.exit(main())

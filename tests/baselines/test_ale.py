@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
+from zslearn._solvers._ranking import hinge_of_all, rank_weights
+from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ALE, SJE, DeViSE, LatEm
 from zslearn.baselines._base_ranking import RankingClassifier
 from zslearn.datasets import load_xlsa17
-from zslearn.model_selection._grid import expand
+from zslearn.model_selection._search import expand
 from zslearn.signatures import normalize_signatures
-from zslearn.solvers import hinge_of_all, rank_weights
-from zslearn.utils import InputWarning
 
 METHODS = [ALE(), DeViSE(), SJE(), LatEm(max_iter=20)]
 every_method = pytest.mark.parametrize("method", METHODS, ids=lambda m: type(m).__name__)

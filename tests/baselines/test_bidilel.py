@@ -8,10 +8,10 @@ from scipy.spatial.distance import cdist, pdist, squareform
 from sklearn.base import clone
 from sklearn.model_selection import ParameterGrid
 
+from zslearn._utils._messages import InputWarning
 from zslearn.baselines import BiDiLEL, _bidilel
 from zslearn.datasets import make_zero_shot
 from zslearn.signatures import normalize_signatures
-from zslearn.utils import InputWarning
 
 
 def _fit(model, problem, **changes):
@@ -53,7 +53,7 @@ def test_projection_solves_the_explicit_eigenproblem(problem, alpha):
 
 def test_blocks_of_rows_change_nothing(problem, monkeypatch):
     whole = _fit(BiDiLEL(), problem)
-    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 4000)
+    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 4000)
     parts = _fit(BiDiLEL(), problem)
     np.testing.assert_allclose(parts.components_, whole.components_, atol=1e-8)
 

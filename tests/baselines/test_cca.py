@@ -146,7 +146,7 @@ def test_twice_the_same_attributes_change_nothing(problem):
     )
 
 
-@pytest.mark.filterwarnings("ignore::zslearn.utils.InputWarning")
+@pytest.mark.filterwarnings("ignore::zslearn._utils._messages.InputWarning")
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**31), st.integers(2, 6), st.integers(1, 5), st.integers(1, 6))
 def test_any_small_problem_has_finite_scores(seed, n_classes, n_attributes, n_features):

@@ -7,12 +7,13 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
-from zslearn.baselines import CMT, CMTStar, _cmt_path
-from zslearn.baselines._cmt_network import NetworkProblem
+from zslearn._utils._messages import InputWarning
+from zslearn.baselines import CMT, CMTStar
+from zslearn.baselines import _cmt as _cmt_path
+from zslearn.baselines._cmt import NetworkProblem
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.signatures import normalize_signatures
-from zslearn.utils import InputWarning
 
 
 def _small(seed=0, n_classes=5):
@@ -45,14 +46,14 @@ def _best_second(problem, theta):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_what_is_held_of_the_hidden_layer_changes_nothing(dtype, monkeypatch):
     """All of it; what enters it; nothing, so that it is computed again."""
-    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 1000)
+    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 1000)
     X, y, A = _small()
     problem = NetworkProblem(X.astype(dtype), y, A, alpha=0.03)
     theta = np.random.default_rng(1).standard_normal(18)
     found = []
     for blocks, share, held in ((10, 1, 8 * 3), (0, 1, X.astype(dtype).itemsize * 3), (0, 0, 0)):
-        monkeypatch.setattr("zslearn.baselines._cmt_hidden._HELD_BLOCKS", blocks)
-        monkeypatch.setattr("zslearn.baselines._cmt_hidden._HELD_SHARE", share)
+        monkeypatch.setattr("zslearn.baselines._cmt._HELD_BLOCKS", blocks)
+        monkeypatch.setattr("zslearn.baselines._cmt._HELD_SHARE", share)
         layer = problem.hidden(theta.reshape(3, 6))[0]
         assert sum(block.nbytes for block in layer._held.values()) == held * len(X)
         found.append(problem.value_and_gradient(theta))
@@ -63,7 +64,7 @@ def test_what_is_held_of_the_hidden_layer_changes_nothing(dtype, monkeypatch):
 
 @pytest.mark.parametrize(("budget", "n_blocks"), [(1 << 20, 1), (1000, 4)])
 def test_value_and_gradient_are_those_of_the_stated_objective(budget, n_blocks, monkeypatch):
-    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", budget)
+    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", budget)
     X, y, A = _small()
     problem = NetworkProblem(X, y, A, alpha=0.03)
     assert len(problem._blocks) == n_blocks
@@ -243,7 +244,7 @@ def test_alphas_trained_side_by_side_are_those_trained_alone(
     assert descents == [[[4, 12]] * 3]
     # Where hidden units of two first layers at most are held, two at a time.
     n_bytes = 2 * 8 * len(problem.y_train) * 7
-    monkeypatch.setattr("zslearn.baselines._cmt_network.held_bytes", lambda like: n_bytes)
+    monkeypatch.setattr("zslearn.baselines._cmt.held_bytes", lambda like: n_bytes)
     by_two = dict(base.fit_grid(problem.X_train, settings=settings, **data))
     assert descents[1:] == [[[4, 12]] * 2, [[4, 12]]]
     for i, setting in enumerate(settings):
@@ -337,7 +338,7 @@ def test_overflow_is_told():
         CMT(feature_norm=None).fit(X * 1e200, y, signatures=A)
 
 
-@pytest.mark.filterwarnings("ignore::zslearn.utils.InputWarning")
+@pytest.mark.filterwarnings("ignore::zslearn._utils._messages.InputWarning")
 @pytest.mark.parametrize("cls", [CMT, CMTStar])
 def test_unusual_signatures(cls):
     X, y, _ = _small()

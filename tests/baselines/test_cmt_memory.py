@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from zslearn.baselines import CMT, CMTStar, _cmt_path
+from zslearn._utils._fit_cache import keeping_fits
+from zslearn.baselines import CMT, CMTStar
+from zslearn.baselines import _cmt as _cmt_path
 from zslearn.experiments import run_benchmark
-from zslearn.utils import keeping_fits
 
 
 @pytest.fixture

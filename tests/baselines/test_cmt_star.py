@@ -112,7 +112,7 @@ def test_novelty_is_told_block_by_block(problem, monkeypatch):
     rows = []
     passes = CMTStar._passes
     # 20 features, 8 attributes and three numbers for each of 12 seen classes make a row.
-    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 7 * 8 * (20 + 8 + 3 * 12))
+    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 7 * 8 * (20 + 8 + 3 * 12))
     monkeypatch.setattr(
         CMTStar, "_passes", lambda self, mapped: rows.append(len(mapped)) or passes(self, mapped)
     )

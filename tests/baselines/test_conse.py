@@ -5,11 +5,11 @@ import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
+from zslearn._utils._array import unit_rows
 from zslearn.baselines import ConSE
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.signatures import normalize_signatures
-from zslearn.utils import unit_rows
 
 
 def _fit(model, problem):

@@ -92,7 +92,7 @@ def test_a_class_on_no_side_is_like_all_alike(problem):
 
 def test_blocks_of_rows_change_nothing(problem, monkeypatch):
     whole = _fit(problem).decision_function(problem.X_test_unseen)
-    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 5000)
+    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 5000)
     parts = _fit(problem).decision_function(problem.X_test_unseen)
     np.testing.assert_allclose(parts, whole, rtol=1e-8, atol=1e-9)
 
@@ -110,7 +110,7 @@ def test_units_change_no_prediction(problem, similarity):
     np.testing.assert_allclose(scores(1.0, 1000.0), expected, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore::zslearn.utils.InputWarning")
+@pytest.mark.filterwarnings("ignore::zslearn._utils._messages.InputWarning")
 @settings(max_examples=25, deadline=None)
 @given(
     st.integers(0, 2**31),

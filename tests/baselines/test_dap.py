@@ -10,11 +10,11 @@ from scipy.special import logit, softmax
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 
+from zslearn._utils._array import unit_rows
 from zslearn.baselines import DAP
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.signatures import MultiSignatures, binarize_signatures, normalize_signatures
-from zslearn.utils import unit_rows
 
 
 def _fit(model, problem, **changes):

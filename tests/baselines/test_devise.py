@@ -6,11 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from zslearn._solvers._ranking import (
+    BilinearDescent,
+    hinge_of_all,
+    hinge_of_worst,
+    latent_hinge,
+    rank_weights,
+    slopes_of_all,
+)
 from zslearn.baselines import DeViSE
 from zslearn.signatures import normalize_signatures
-from zslearn.solvers import slopes_of_all
-from zslearn.solvers._ranking import hinge_of_all, hinge_of_worst, latent_hinge, rank_weights
-from zslearn.solvers._ranking_descent import BilinearDescent
 
 
 def _random_scores(n_samples=7, n_classes=6, seed=0):

@@ -164,7 +164,7 @@ def test_more_attributes_than_classes(problem):
 
 def test_blocks_of_rows_change_nothing(problem, monkeypatch):
     whole = ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
-    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 5000)
+    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 5000)
     parts = ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
     np.testing.assert_allclose(parts.coef_, whole.coef_, rtol=1e-10, atol=1e-12)
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
+from zslearn._scoring._embedding import refuse_extreme_features
 from zslearn.baselines import ALE, CMT, DAP, IAP, SJE, SSE, CMTStar, DeViSE, LatEm
 from zslearn.datasets import make_zero_shot
-from zslearn.scoring import refuse_extreme_features
 
 RANKING = [
     method(max_iter=2, scaling=scaling)

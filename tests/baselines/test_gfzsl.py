@@ -170,7 +170,7 @@ def test_large_penalties_give_one_gaussian(problem):
 
 def test_blocks_of_rows_change_nothing(problem, monkeypatch):
     whole = _fit(problem, n_components=8).decision_function(problem.X_test_unseen)
-    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 5000)
+    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 5000)
     parts = _fit(problem, n_components=8).decision_function(problem.X_test_unseen)
     np.testing.assert_allclose(parts, whole, rtol=1e-8, atol=1e-9)
 
@@ -254,7 +254,7 @@ def test_one_sample_per_class_and_a_constant_feature(n_components):
     assert np.isfinite(model.decision_function(X)).all()
 
 
-@pytest.mark.filterwarnings("ignore::zslearn.utils.InputWarning")
+@pytest.mark.filterwarnings("ignore::zslearn._utils._messages.InputWarning")
 @settings(max_examples=25, deadline=None)
 @given(
     st.integers(0, 2**31),

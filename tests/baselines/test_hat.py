@@ -9,11 +9,11 @@ import pytest
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
+from zslearn._utils._messages import InputWarning
 from zslearn.baselines import HAT, _hat
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.signatures import cluster_hierarchy, normalize_signatures
-from zslearn.utils import InputWarning
 
 SIGNATURES = pd.DataFrame(
     {
@@ -286,7 +286,7 @@ def test_strengths_beside_binary_signatures_are_refused(zoo):
     assert model.classes_.tolist() == SEEN
 
 
-@pytest.mark.filterwarnings("ignore::zslearn.utils.InputWarning")
+@pytest.mark.filterwarnings("ignore::zslearn._utils._messages.InputWarning")
 def test_odd_signatures(zoo):
     X, y = zoo
     for A in (np.ones((6, 1)), np.arange(6.0)[:, None], np.ones((6, 3)), np.eye(6)[:, :2]):
@@ -326,7 +326,7 @@ def test_bad_hierarchies(zoo, hierarchy, message):
         HAT(hierarchy).fit(*zoo, signatures=SIGNATURES)
 
 
-@pytest.mark.filterwarnings("ignore::zslearn.utils.InputWarning")  # twins
+@pytest.mark.filterwarnings("ignore::zslearn._utils._messages.InputWarning")  # twins
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_recovery(seed):
     """Binary attributes that add up."""
@@ -351,7 +351,9 @@ def test_recovery(seed):
     assert model.score(*unseen, classes=data.unseen_classes) >= 0.9 * best
 
 
-@pytest.mark.filterwarnings("ignore::zslearn.utils.InputWarning")  # twins, and a class of zeros
+@pytest.mark.filterwarnings(
+    "ignore::zslearn._utils._messages.InputWarning"
+)  # twins, and a class of zeros
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_recovery_where_attributes_look_different_in_each_branch(seed):
     """The assumption of the method: each branch has its own map from attributes to features."""

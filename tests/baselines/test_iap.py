@@ -12,11 +12,11 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
+from zslearn._utils._array import unit_rows
 from zslearn.baselines import IAP
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.signatures import binarize_signatures
-from zslearn.utils import unit_rows
 
 
 def _fit(model, problem, **changes):

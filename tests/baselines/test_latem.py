@@ -3,12 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from zslearn._solvers._ranking import LatentDescent, latent_hinge
 from zslearn.baselines import LatEm
-from zslearn.baselines._ranking_features import Scaling
+from zslearn.baselines._base_ranking import Scaling
 from zslearn.datasets import make_zero_shot
 from zslearn.signatures import normalize_signatures
-from zslearn.solvers._ranking import latent_hinge
-from zslearn.solvers._ranking_descent import LatentDescent
 
 
 def test_loss_by_brute_force_and_its_slope_by_differences():

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
+from zslearn._utils._messages import InputWarning
 from zslearn.baselines import SAE
 from zslearn.signatures import normalize_signatures
-from zslearn.utils import InputWarning
 
 DIRECTIONS = ["semantic_to_feature", "feature_to_semantic"]
 
@@ -137,7 +137,7 @@ def test_units_change_nothing(problem, direction):
     np.testing.assert_allclose(scores(1.0, 1000.0), scores(1.0, 1.0), atol=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore::zslearn.utils.InputWarning")
+@pytest.mark.filterwarnings("ignore::zslearn._utils._messages.InputWarning")
 @settings(max_examples=25, deadline=None)
 @given(
     st.integers(0, 2**31),

@@ -3,11 +3,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from zslearn._solvers._ranking import (
+    BilinearDescent,
+    hinge_of_all,
+    hinge_of_worst,
+    slopes_of_all,
+    slopes_of_worst,
+    worst_violator,
+)
 from zslearn.baselines import SJE
 from zslearn.signatures import normalize_signatures
-from zslearn.solvers import slopes_of_all, slopes_of_worst
-from zslearn.solvers._ranking import hinge_of_all, hinge_of_worst, worst_violator
-from zslearn.solvers._ranking_descent import BilinearDescent
 
 
 def test_loss_is_that_of_the_worst_violator():

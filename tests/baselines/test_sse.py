@@ -9,14 +9,16 @@ from scipy.optimize import approx_fprime, minimize
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 
-from zslearn.baselines import SSE, _sse_descent, _sse_training
-from zslearn.baselines._sse_descent import alternate
-from zslearn.baselines._sse_training import MarginObjective, intersection_responses
+from zslearn._solvers._simplex import project_to_simplex
+from zslearn._utils._messages import InputWarning
+from zslearn.baselines import SSE
+from zslearn.baselines import _sse as _sse_descent
+from zslearn.baselines import _sse as _sse_training
+from zslearn.baselines._sse import MarginObjective, alternate, intersection_responses
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.signatures import normalize_signatures
-from zslearn.solvers import project_to_simplex, simplex_least_squares
-from zslearn.utils import InputWarning
+from zslearn.solvers import simplex_least_squares
 
 
 def _fit(model, problem, **changes):
@@ -421,7 +423,7 @@ def test_recovers_mixtures():
 def test_rows_below_are_no_samples(monkeypatch):
     """Blocks of zeros alone, which fill the last step of the kernels, count for nothing."""
     X = np.random.default_rng(0).random((17, 3)) + 1.0
-    monkeypatch.setattr("zslearn.baselines._sse_rows.row_blocks", _blocks_of_four)
+    monkeypatch.setattr("zslearn.baselines._sse.row_blocks", _blocks_of_four)
     low, high = MarginObjective(X, np.arange(17) % 4).rows.extent()
     np.testing.assert_array_equal(low, X.min(axis=0))
     np.testing.assert_array_equal(high, X.max(axis=0))

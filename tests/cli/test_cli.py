@@ -16,7 +16,7 @@ import pytest
 import zslearn
 from zslearn.cli import _demo, main
 from zslearn.datasets import make_zero_shot
-from zslearn.experiments import METHODS
+from zslearn.experiments._methods import METHODS
 
 
 def run(*words, **options):

@@ -10,7 +10,7 @@ import pytest
 
 from small_images import COLORS, open_clip, timm, write_colors, write_image  # noqa: F401
 from zslearn.cli import main
-from zslearn.features import load_features, text_features
+from zslearn.images import load_features, text_features
 from zslearn.persistence import read_model
 
 pytest.importorskip("torch")
@@ -281,7 +281,8 @@ def test_boxes_are_expected_where_training_had_them(folder, capsys):
 
 
 def test_ctrl_c_keeps_what_is_finished(folder, monkeypatch, capsys):
-    from zslearn.features import Backbone, _extract, _parts
+    from zslearn.images import Backbone, _extract
+    from zslearn.images import _extract as _parts
 
     for module in (_extract, _parts):
         monkeypatch.setattr(module, "PART_SIZE", 8)

@@ -13,11 +13,13 @@ from zslearn.cli import main
 from zslearn.datasets import load_table, read_descriptions, read_signature_table
 from zslearn.signatures import (
     WordVectors,
-    _encoders,
     combine_signatures,
     hierarchy_signatures,
     read_word_vectors,
     save_word_vectors,
+)
+from zslearn.signatures import (
+    _text as _encoders,
 )
 
 NOUNS = (

@@ -9,26 +9,25 @@ import numpy as np
 import pytest
 
 import emoji_packages as made
-from zslearn.datasets import (
-    _emoji_pictures,
-    fetch_emoji,
-    find_emoji,
-    load_emoji,
-    save_emoji_images,
-)
-from zslearn.datasets._emoji import emoji_splits, unseen_emoji
-from zslearn.datasets._emoji_classes import (
+from zslearn.datasets import _emoji as _emoji_pictures
+from zslearn.datasets import fetch_emoji, load_emoji, save_emoji_images
+from zslearn.datasets._emoji import (
+    STYLES,
     Drawing,
+    DrawingError,
     Emoji,
     Icons,
+    checked_svg,
     emoji_classes,
+    emoji_splits,
     emoji_texts,
+    find_emoji,
     icon_name,
     languages,
     read_icons,
+    render,
+    unseen_emoji,
 )
-from zslearn.datasets._emoji_drawings import DrawingError, checked_svg, render
-from zslearn.datasets._emoji_packages import STYLES
 
 pytest.importorskip("resvg_py")
 Image = pytest.importorskip("PIL.Image")
@@ -317,7 +316,7 @@ def test_nothing_is_drawn_or_computed_twice(loaded, fetched, monkeypatch):
 
     monkeypatch.setattr(_emoji_pictures, "render", fail)
     monkeypatch.setattr(_emoji_pictures, "read_icons", fail)
-    monkeypatch.setattr("zslearn.features.Backbone.features_of_pixels", fail)
+    monkeypatch.setattr("zslearn.images.Backbone.features_of_pixels", fail)
     again = load_emoji("style-thin", folder=fetched, cache=cache, encoder=encoder)
     np.testing.assert_array_equal(again.X, data.X)
     np.testing.assert_array_equal(again.images, data.images)
@@ -352,7 +351,7 @@ def test_other_drawings_are_other_pictures(loaded, own, tmp_path):
 def test_pictures_in_folders_have_the_same_features(loaded, fetched, tmp_path):
     """The way through files, by the features of folders, gives what the arrays give."""
     from zslearn.datasets import read_descriptions
-    from zslearn.features import extract_features
+    from zslearn.images import extract_features
 
     data, cache = loaded
     target = save_emoji_images(tmp_path / "out", folder=fetched, cache=cache)

@@ -9,10 +9,9 @@ import pytest
 
 import emoji_packages as made
 from zslearn.cli import main
-from zslearn.datasets import _emoji_packages as packages
+from zslearn.datasets import _emoji as packages
 from zslearn.datasets import fetch_emoji, load_emoji
-from zslearn.datasets._archive_members import ArchiveError
-from zslearn.datasets._provenance import RECORD, provenance_of
+from zslearn.datasets._fetch import RECORD, ArchiveError, provenance_of
 
 
 @pytest.fixture

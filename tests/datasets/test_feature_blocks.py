@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from zslearn._utils._blocks import read_ahead
 from zslearn.datasets import FeatureBlocks
-from zslearn.utils import read_ahead
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyarrow.parquet")

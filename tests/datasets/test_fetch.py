@@ -19,12 +19,21 @@ import numpy as np
 import pytest
 
 from loopback import CERTIFICATE, NOISE, PAYLOAD, Server, assert_whole, zipped
-from zslearn.datasets import _download, fetch_archive
-from zslearn.datasets._fetch import FetchError, archives, fetch, find_archive
-from zslearn.datasets._lock import locked
-from zslearn.datasets._provenance import Provenance, provenance_of, write_record
-from zslearn.datasets._unpack import ArchiveError, unpack
-from zslearn.utils import InputWarning
+from zslearn._utils._messages import InputWarning
+from zslearn.datasets import _fetch as _download
+from zslearn.datasets import fetch_archive
+from zslearn.datasets._fetch import (
+    ArchiveError,
+    FetchError,
+    Provenance,
+    archives,
+    fetch,
+    find_archive,
+    locked,
+    provenance_of,
+    unpack,
+    write_record,
+)
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from zslearn.datasets import _hog
-from zslearn.datasets._hog import gradient_histogram
+from zslearn.datasets import _glyphs as _hog
+from zslearn.datasets._glyphs import gradient_histogram
 
 
 def slow_histogram(image):
@@ -72,7 +72,7 @@ def test_blocks_do_not_change_the_result(n_images, monkeypatch):
 
     monkeypatch.setattr(_hog, "_cell_histograms", counted)
     block_bytes = n_images * _hog._PIXEL_BYTES * images[0].size
-    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", block_bytes)
     assert np.array_equal(gradient_histogram(images), at_once)
     assert max(sizes) == n_images
 

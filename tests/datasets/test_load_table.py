@@ -9,7 +9,8 @@ import pytest
 
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
-from zslearn.datasets import ZeroShotDataset, _table_reading, load_table, make_zero_shot
+from zslearn.datasets import ZeroShotDataset, load_table, make_zero_shot
+from zslearn.datasets import _tables as _table_reading
 
 X = np.arange(24.0).reshape(12, 2)
 Y = np.repeat(["ant", "bee", "cat"], 4)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from zslearn.datasets._limits import Budget, FileLimitError, limit_reading
+from zslearn.datasets._files import Budget, FileLimitError, limit_reading
 from zslearn.datasets._mat import MatFileError, read_mat
 from zslearn.datasets._xlsa17_files import read_classes
 

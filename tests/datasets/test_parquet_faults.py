@@ -16,13 +16,13 @@ pytest.importorskip("pyarrow")
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from zslearn.datasets._limits import FileLimitError
-from zslearn.datasets._parquet_files import read_parquet
+from zslearn.datasets._array_files import read_parquet
+from zslearn.datasets._files import FileLimitError
 
 FLIP = """
 import sys
 from pathlib import Path
-from zslearn.datasets._parquet_files import read_parquet
+from zslearn.datasets._array_files import read_parquet
 path, first, last = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 raw = path.read_bytes()
 damaged = path.with_suffix(".damaged")

@@ -281,6 +281,6 @@ def test_blocks_of_rows_do_not_change_the_result(monkeypatch):
         return data.X, truth.log_density(data.X)
 
     at_once = made()
-    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 3000)  # a few rows
+    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 3000)  # a few rows
     for by_blocks, whole in zip(made(), at_once, strict=True):
         np.testing.assert_array_equal(by_blocks, whole)

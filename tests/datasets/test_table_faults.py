@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from zslearn.datasets import _limits, load_table, read_descriptions, read_signature_table
-from zslearn.recognition import describe_in_words
+from zslearn.datasets import _files as _limits
+from zslearn.datasets import load_table, read_descriptions, read_signature_table
+from zslearn.images import describe_in_words
 
 X = np.random.default_rng(0).normal(size=(6, 2)).round(3)
 Y = np.repeat(["ant", "bee", "cat"], 2)

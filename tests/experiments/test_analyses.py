@@ -12,38 +12,37 @@ from sklearn.preprocessing import normalize
 
 from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
-from zslearn.experiments import (
-    Protocol,
-    build_table,
-    read_records,
-    run_benchmark,
-    write_record,
-)
+from zslearn.experiments import Protocol, build_table, read_records, run_benchmark, write_record
 from zslearn.experiments._protocol import named_grid
-from zslearn.experiments.analyses import (
-    analyze_components,
-    analyze_curves,
+from zslearn.experiments.analyses._classes import (
     analyze_distance,
+    analyze_per_class,
+    analyze_seen_classes,
+    distance_groups,
+    with_fewer_seen,
+)
+from zslearn.experiments.analyses._exemplars import (
     analyze_exemplar_map,
     analyze_exemplars,
-    analyze_ideal,
-    analyze_penalties,
-    analyze_per_class,
-    analyze_phantoms,
+    analyze_regressors,
+    distance_correlation,
+    knn_overlap,
+)
+from zslearn.experiments.analyses._ideal import analyze_ideal, with_ideal_half
+from zslearn.experiments.analyses._pieces import read_variant, write_variant
+from zslearn.experiments.analyses._records import (
+    analyze_curves,
     analyze_protocol,
     analyze_ranks,
-    analyze_regressors,
-    analyze_seen_classes,
     compare_protocols,
-    components_for_variance,
-    distance_correlation,
-    distance_groups,
-    knn_overlap,
     protocol_choices,
-    with_fewer_seen,
-    with_ideal_half,
 )
-from zslearn.experiments.analyses._piece_records import read_variant, write_variant
+from zslearn.experiments.analyses._sync import (
+    analyze_components,
+    analyze_penalties,
+    analyze_phantoms,
+    components_for_variance,
+)
 from zslearn.metrics import per_class_accuracy
 from zslearn.model_selection import ZeroShotSearchCV
 

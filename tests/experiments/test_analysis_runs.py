@@ -9,19 +9,17 @@ from sklearn.exceptions import FitFailedWarning
 
 from zslearn.cli import main
 from zslearn.datasets import ZeroShotDataset, make_zero_shot
-from zslearn.experiments import build_table, method_style, read_records
-from zslearn.experiments.analyses import (
-    ANALYSES,
+from zslearn.experiments import build_table, read_records
+from zslearn.experiments._names import method_style
+from zslearn.experiments.analyses import ANALYSES, run_analysis, summarize_analysis
+from zslearn.experiments.analyses._classes import (
     PerClassDisplay,
-    Piece,
-    PieceRunner,
     SeenClassesDisplay,
-    analyze_components,
     analyze_per_class,
     analyze_seen_classes,
-    run_analysis,
-    summarize_analysis,
 )
+from zslearn.experiments.analyses._pieces import Piece, PieceRunner
+from zslearn.experiments.analyses._sync import analyze_components
 
 ALPHAS = [2.0**-16, 2.0**-12, 2.0**-8]
 
@@ -205,7 +203,7 @@ def test_every_analysis_has_a_title_and_a_picture():
 
 @pytest.fixture
 def tiny(monkeypatch, data):
-    monkeypatch.setattr("zslearn.cli._analyze.load_named", lambda arguments: data)
+    monkeypatch.setattr("zslearn.cli._bench.load_named", lambda arguments: data)
 
 
 def test_the_command_prints_and_writes(tiny, tmp_path, capsys):

@@ -5,7 +5,8 @@ import pytest
 
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
-from zslearn.experiments import METHODS, evaluate
+from zslearn.experiments import evaluate
+from zslearn.experiments._methods import METHODS
 from zslearn.metrics import ausuc, per_class_accuracy
 
 

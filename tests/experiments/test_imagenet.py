@@ -11,15 +11,9 @@ import pytest
 from zslearn.baselines import ESZSL
 from zslearn.cli import main
 from zslearn.datasets import ClassShards, imagenet_classes, imagenet_hop_set, make_zero_shot
-from zslearn.experiments import (
-    METHODS,
-    ImageNetBench,
-    build_table,
-    imagenet_test_sets,
-    read_image_counts,
-    read_records,
-)
-from zslearn.experiments._imagenet_measure import measure_sets
+from zslearn.experiments import ImageNetBench, build_table, read_records
+from zslearn.experiments._imagenet import imagenet_test_sets, measure_sets, read_image_counts
+from zslearn.experiments._methods import METHODS
 from zslearn.metrics import (
     flat_hit_at_k,
     hierarchical_precision_at_k,
@@ -33,7 +27,7 @@ from zslearn.signatures import WordNet, hierarchy_signatures
 
 @pytest.mark.parametrize("waiting", [1, 10**6])
 def test_measures_in_blocks_are_those_of_whole_arrays(monkeypatch, waiting):
-    monkeypatch.setattr("zslearn.experiments._imagenet_measure._WAITING", waiting)
+    monkeypatch.setattr("zslearn.experiments._imagenet._WAITING", waiting)
     data = make_zero_shot(n_seen=10, n_unseen=8, random_state=1)
     model = ESZSL().fit(data.X_train, data.y_train, signatures=data.signatures)
     X, y = data.X_test_unseen, data.y_test_unseen

@@ -13,8 +13,9 @@ import pytest
 from sklearn.exceptions import FitFailedWarning
 
 from zslearn.datasets import make_zero_shot
-from zslearn.experiments import METHODS, run_benchmark
-from zslearn.experiments._lanes import _Queue, n_lanes
+from zslearn.experiments import run_benchmark
+from zslearn.experiments._methods import METHODS
+from zslearn.experiments._runs import _Queue, n_lanes
 
 # What differs from run to run of the same thing.
 CHANGING = ("times", "written", "checksum")
@@ -128,7 +129,8 @@ def test_a_process_that_dies_costs_no_run(tiny, own, tmp_path, monkeypatch):
 SCRIPT = """
 import sys, time
 from zslearn.datasets import make_zero_shot
-from zslearn.experiments import METHODS, Method, run_benchmark
+from zslearn.experiments._methods import METHODS
+from zslearn.experiments import Method, run_benchmark
 from zslearn.baselines import ESZSL
 
 def slow(estimator, data, options):
@@ -198,7 +200,7 @@ def test_shares_name_nothing_alone():
 
 def test_a_process_whose_caller_has_ended_computes_nothing():
     """Not even one that was still being started then."""
-    program = "from zslearn.utils import end_with_parent; end_with_parent({}); print('computes')"
+    program = "from zslearn._utils import end_with_parent; end_with_parent({}); print('computes')"
     for arguments, said in (("-1, child=True", ""), ("-1", "computes")):
         command = [sys.executable, "-c", program.format(arguments)]
         done = subprocess.run(command, capture_output=True, text=True)

@@ -13,10 +13,11 @@ import pytest
 
 from zslearn.cli import main
 from zslearn.datasets import _last_layers as layers
-from zslearn.datasets import _npm_packages as npm
+from zslearn.datasets import _last_layers as npm
 from zslearn.datasets import load_glove, load_last_layer
-from zslearn.experiments import TRACK_METHODS, _last_layer_inputs, run_last_layers
-from zslearn.experiments._last_layer_parts import MeanOfNeighbours, TrackMethod, _weights
+from zslearn.experiments import _last_layers as _last_layer_inputs
+from zslearn.experiments import run_last_layers
+from zslearn.experiments._last_layers import TRACK_METHODS, MeanOfNeighbours, TrackMethod, _weights
 from zslearn.networks import SGCN
 from zslearn.signatures import ClassGraph, WordNet, class_graph, hierarchy_signatures
 

@@ -16,30 +16,33 @@ import pytest
 from scipy.io import savemat
 from sklearn.exceptions import FitFailedWarning
 
+from zslearn._utils._files import write_checked_json
+from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ALE, ESZSL, GFZSL
 from zslearn.datasets import ClassSplit, make_zero_shot
 from zslearn.experiments import (
-    METHODS,
     Method,
     Protocol,
     TuningOptions,
     authors_protocol,
     build_table,
     default_methods,
-    failed_runs,
-    grid_edges,
     read_records,
     run_benchmark,
     summarize_runs,
-    tune_at_once,
-    tune_in_two_steps,
 )
+from zslearn.experiments._methods import METHODS
 from zslearn.experiments._protocol import named_grid
-from zslearn.experiments._tuning import tune_generator, tune_whitened
+from zslearn.experiments._records import failed_runs, grid_edges
+from zslearn.experiments._tuning import (
+    tune_at_once,
+    tune_generator,
+    tune_in_two_steps,
+    tune_whitened,
+)
 from zslearn.model_selection import ClassKFold
 from zslearn.networks import GeneratedFeatures, WGANGenerator
 from zslearn.synthesis import EXEM, SynC
-from zslearn.utils import InputWarning, write_checked_json
 
 
 @pytest.fixture(scope="module")

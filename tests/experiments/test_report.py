@@ -13,21 +13,11 @@ import pytest
 from report_records import HOSTILE, example_record, write_runs
 from zslearn.cli import main
 from zslearn.datasets import make_zero_shot
-from zslearn.experiments import (
-    failed_runs,
-    method_style,
-    read_records,
-    run_benchmark,
-    save_examples,
-    write_record,
-    write_report,
-)
-from zslearn.experiments._examples import read_examples
-from zslearn.experiments._palette import _COLORS, _FURTHER
-from zslearn.experiments._png import png_bytes, thumbnail
-from zslearn.experiments._records import whole_records
-from zslearn.experiments._report._build import build_report
-from zslearn.experiments._report._parts import curve_of, landscape_of
+from zslearn.experiments import read_records, run_benchmark, write_record, write_report
+from zslearn.experiments._examples import png_bytes, read_examples, save_examples, thumbnail
+from zslearn.experiments._names import _COLORS, _FURTHER, method_style
+from zslearn.experiments._records import failed_runs, whole_records
+from zslearn.experiments._report._build import build_report, curve_of, landscape_of
 from zslearn.metrics import generalized_accuracy
 
 NOTHING = "no numbers for a report"
@@ -337,7 +327,7 @@ def test_nothing_of_a_record_is_markup(tmp_path):
 
 
 def test_the_page_asks_no_server():
-    from zslearn.experiments._report._html import _asset, _program
+    from zslearn.experiments._report._write import _asset, _program
 
     for text in (_asset("page.html"), _asset("page.css"), _program()):
         links = set(re.findall(r"\w+://[^\s\"'`]+", text))
@@ -422,7 +412,7 @@ def test_examples_are_kept_and_damaged_ones_passed_over(small, runs, tmp_path):
     assert all(len(images) == 4 for images in shown.values())
     # Changed after it was written, and an address that is no picture.
     (tmp_path / "a.images").write_text(path.read_text().replace("iVBOR", "iVBOS", 1))
-    from zslearn.utils import write_checked_json
+    from zslearn._utils._files import write_checked_json
 
     content = json.loads(path.read_text())
     content["images"] = {"x": ["javascript:alert(1)"]}

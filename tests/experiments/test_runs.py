@@ -15,27 +15,28 @@ import numpy as np
 import pytest
 from sklearn.exceptions import FitFailedWarning
 
+from zslearn._utils._files import write_checked_json
+from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import (
-    METHODS,
     Method,
     build_table,
-    failed_runs,
     find_method,
     read_records,
     render,
     run_benchmark,
-    tune_at_once,
     write_record,
 )
-from zslearn.experiments._plan import _slug
+from zslearn.experiments._methods import METHODS
+from zslearn.experiments._records import failed_runs
+from zslearn.experiments._runs import _slug
+from zslearn.experiments._tuning import tune_at_once
 from zslearn.metrics import ausuc
 from zslearn.model_selection import GeneralizedClassKFold, ZeroShotSearchCV
-from zslearn.model_selection._grid import expand
+from zslearn.model_selection._search import expand
 from zslearn.synthesis import exemplar_distance_score
-from zslearn.utils import InputWarning, write_checked_json
 
 # What differs from run to run of the same thing.
 CHANGING = ("times", "written", "checksum")
@@ -138,7 +139,7 @@ def test_wrong_names(tiny, tmp_path):
 @pytest.mark.slow
 def test_killed_fifty_times_and_resumed(tiny, tmp_path, monkeypatch):
     """kill -9 at fifty random moments, then a last run: the records of one uninterrupted run."""
-    monkeypatch.setattr("zslearn.model_selection._checkpoint._SECONDS", 0.0)
+    monkeypatch.setattr("zslearn.model_selection._fold._SECONDS", 0.0)
     monkeypatch.setitem(ESZSL.grids, "fast", {"alpha_features": [0.1, 1.0, 10.0, 100.0]})
     start = time.perf_counter()
     run_benchmark(tiny, ["ESZSL"], tmp_path / "whole", grid="fast")

@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from zslearn.experiments import build_table, compare_runs, render, summarize_runs
-from zslearn.experiments._spread import (
+from zslearn.experiments._summary import (
     Measured,
     Spread,
     do_not_differ,
@@ -160,7 +160,10 @@ def _without_chance():
 def test_a_note_says_what_is_not_judged():
     records = _without_chance()
     summary = compare_runs(records)
-    assert summary.verdict.loc["SAE"].to_dict() == {"accuracy": "alike", "AUSUC": "not judged"}
+    assert summary.verdict.loc["SAE"].to_dict() == {
+        "accuracy": "alike",
+        "AUSUC": "not judged",
+    }
     assert any(note.startswith("Not judged against the best – AUSUC:") for note in summary.notes)
     table = build_table(records, rows="ours", columns="ours")
     assert table.verdict.loc["SAE"].tolist() == ["alike", "not judged"]

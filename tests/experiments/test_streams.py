@@ -13,13 +13,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import FeatureBlocks, make_zero_shot
-from zslearn.experiments import _streams as streams
+from zslearn.experiments import _evaluate as streams
 from zslearn.experiments import evaluate_stream, read_top_k, write_top_k
 from zslearn.metrics import flat_hit_at_k, per_class_accuracy
-from zslearn.utils import InputWarning
 
 DATA = make_zero_shot(random_state=0)
 X = np.concatenate([DATA.X_test_seen, DATA.X_test_unseen])
@@ -155,7 +155,7 @@ import sys, time
 import numpy as np
 from zslearn.baselines import ESZSL
 from zslearn.datasets import FeatureBlocks, make_zero_shot
-from zslearn.experiments import _streams
+from zslearn.experiments import _evaluate as _streams
 _streams._SECONDS = 0.0
 
 class Slow(FeatureBlocks):

@@ -10,14 +10,13 @@ import warnings
 import pandas as pd
 import pytest
 
-from zslearn.experiments._names import canonical_method
-from zslearn.experiments._palette import method_style
+from zslearn._utils._messages import InputWarning
+from zslearn.experiments._names import canonical_method, method_style
 from zslearn.experiments._published import TABLES, load_published
 from zslearn.experiments._records import read_records, write_record
 from zslearn.experiments._render import render, save_table_plot
 from zslearn.experiments._summary import summarize_runs
 from zslearn.experiments._tables import build_table
-from zslearn.utils import InputWarning
 
 FORMATS = ("terminal", "markdown", "csv", "latex", "rst")
 

@@ -22,14 +22,15 @@ from sklearn.preprocessing import (
 )
 
 from estimators import instances
+from zslearn._utils._array import move_like
 from zslearn.base import ZeroShotClassifier
+from zslearn.base._pipeline import transform_array
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking, NoneOfThese
 from zslearn.datasets import make_zero_shot
-from zslearn.export import ExportError, export_onnx
-from zslearn.pipeline import ZeroShotPipeline
+from zslearn.model_selection import ZeroShotPipeline
+from zslearn.persistence import ExportError, export_onnx
 from zslearn.synthesis import EXEM
-from zslearn.utils import move_like, transform_array
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -269,7 +270,7 @@ def test_none_label_must_be_a_label(data, tmp_path):
 
 
 def test_classes_beyond_a_block(data, tmp_path, monkeypatch):
-    monkeypatch.setattr("zslearn.scoring._blocks._CLASS_BLOCK", 5)
+    monkeypatch.setattr("zslearn._scoring._blocks._CLASS_BLOCK", 5)
     model = _fit(EXEM(6), data)
     _check_file(export_onnx(model, tmp_path / "model.onnx"), model, _rows(data))
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 import warnings
 
+from zslearn._utils import _files
 from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import run_benchmark
-from zslearn.model_selection import _checkpoint
+from zslearn.model_selection import _fold as _checkpoint
 from zslearn.synthesis import EXEM
-from zslearn.utils import _files
 
 DATA = make_zero_shot(
     n_seen=8, n_unseen=3, n_features=6, n_attributes=5, samples_per_class=6, random_state=1

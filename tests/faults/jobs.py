@@ -16,8 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
-from zslearn.datasets import _download, _fetch, _unpack
-from zslearn.utils._array_cache import write_arrays
+from zslearn._utils._files import write_arrays
+from zslearn.datasets import _fetch
+from zslearn.datasets import _fetch as _download
+from zslearn.datasets import _fetch as _unpack
 
 
 class SlowFile:

@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from zslearn.experiments import failed_runs, read_records
+from zslearn.experiments import read_records
+from zslearn.experiments._records import failed_runs
 
 pytestmark = [
     pytest.mark.skipif(os.name == "nt", reason="signals and limits of POSIX"),

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from loopback import PAYLOAD, assert_whole
+from zslearn._utils._files import read_arrays, write_arrays
 from zslearn.datasets._fetch import FetchError, fetch
-from zslearn.utils._array_cache import read_arrays, write_arrays
 
 pytestmark = [
     pytest.mark.skipif(os.name == "nt", reason="signals and limits of POSIX"),

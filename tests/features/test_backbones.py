@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from small_images import open_clip, timm  # noqa: F401
-from zslearn.features import Preprocessing, load_backbone
-from zslearn.features._networks import build_network
+from zslearn.images import Preprocessing, load_backbone
+from zslearn.images._backbones import build_network
 
 torch = pytest.importorskip("torch")
 Image = pytest.importorskip("PIL.Image")

@@ -8,7 +8,7 @@ import zlib
 import numpy as np
 import pytest
 
-from zslearn.features import Preprocessing, UnreadableImageError, read_image
+from zslearn.images import Preprocessing, UnreadableImageError, read_image
 
 Image = pytest.importorskip("PIL.Image")
 

@@ -8,19 +8,21 @@ import pandas as pd
 import pytest
 
 from small_images import COLORS, open_clip, timm, write_colors, write_image  # noqa: F401
+from zslearn._utils._messages import InputWarning
 from zslearn.datasets import load_table
-from zslearn.features import (
+from zslearn.images import (
     ImageFeatures,
     PromptClassifier,
     _extract,
-    _parts,
     extract_features,
     load_backbone,
     load_features,
-    refuse_other_features,
     text_features,
 )
-from zslearn.utils import InputWarning
+from zslearn.images import (
+    _extract as _parts,
+)
+from zslearn.images._feature_files import refuse_other_features
 
 pytest.importorskip("torch")
 pytest.importorskip("PIL")

@@ -4,8 +4,8 @@ import unicodedata
 
 import pytest
 
-from zslearn.features import list_images
-from zslearn.utils import InputWarning
+from zslearn._utils._messages import InputWarning
+from zslearn.images import list_images
 
 
 def touch(folder, *names):

@@ -17,9 +17,8 @@ from zslearn import persistence
 from zslearn.baselines import DAP, ESZSL, HAT, SSE, CMTStar, LatEm
 from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import make_zero_shot
-from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
+from zslearn.model_selection import ClassKFold, ZeroShotPipeline, ZeroShotSearchCV
 from zslearn.networks import GeneratedFeatures
-from zslearn.pipeline import ZeroShotPipeline
 from zslearn.signatures import MultiSignatures, cluster_hierarchy
 from zslearn.synthesis import EXEM, GaussianEXEM, SynC
 

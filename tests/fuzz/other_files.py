@@ -22,7 +22,7 @@ from zslearn.datasets import (
     read_descriptions,
     read_signature_table,
 )
-from zslearn.features import load_features
+from zslearn.images import load_features
 from zslearn.signatures import WordNet, WordVectors, read_word_vectors, save_word_vectors
 
 MIB = 2**20

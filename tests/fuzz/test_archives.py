@@ -25,9 +25,8 @@ import numpy as np
 import pytest
 
 from loopback import CERTIFICATE, PAYLOAD, Server
-from zslearn.datasets import _download
-from zslearn.datasets._fetch import FetchError, fetch
-from zslearn.datasets._unpack import ArchiveError, unpack
+from zslearn.datasets import _fetch as _download
+from zslearn.datasets._fetch import ArchiveError, FetchError, fetch, unpack
 
 FORMATS = ("tar.gz", "tar.xz", "tar.bz2", "zip", "zip-stored")
 

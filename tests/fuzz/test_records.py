@@ -15,18 +15,12 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
-from zslearn.experiments import (
-    failed_runs,
-    grid_edges,
-    read_records,
-    run_benchmark,
-    summarize_runs,
-    write_record,
-)
+from zslearn.experiments import read_records, run_benchmark, summarize_runs, write_record
+from zslearn.experiments._records import failed_runs, grid_edges
 from zslearn.model_selection import ZeroShotSearchCV
-from zslearn.utils import InputWarning
 
 # What differs from run to run of the same thing.
 CHANGING = ("times", "written", "checksum")

@@ -11,13 +11,13 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
+from zslearn.base._pipeline import as_zero_shot
 from zslearn.baselines import COSTA, DAP, ESZSL, HAT, ConSE, LatEm
 from zslearn.calibration import CalibratedStacking, NoneOfThese
 from zslearn.datasets import make_zero_shot
 from zslearn.inspection import TrainingPictures, explain
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.networks import GeneratedFeatures
-from zslearn.pipeline import as_zero_shot
 from zslearn.signatures import MultiSignatures, binarize_signatures
 from zslearn.synthesis import EXEM, GaussianEXEM, SynC
 

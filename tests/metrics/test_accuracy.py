@@ -7,12 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, top_k_accuracy_score
 
-from zslearn.metrics import (
-    flat_hit_at_k,
-    harmonic_mean,
-    per_class_accuracy,
-    per_sample_accuracy,
-)
+from zslearn.metrics import flat_hit_at_k, harmonic_mean, per_class_accuracy, per_sample_accuracy
 
 pairs_of_labels = st.lists(
     st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=40

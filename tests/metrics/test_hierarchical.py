@@ -7,11 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from zslearn.metrics import (
-    flat_hit_at_k,
-    hierarchical_correct_set,
-    hierarchical_precision_at_k,
-)
+from zslearn.metrics import flat_hit_at_k, hierarchical_correct_set, hierarchical_precision_at_k
 
 TREE = [
     ("cat", "mammal"),

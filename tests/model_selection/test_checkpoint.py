@@ -11,16 +11,12 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from zslearn._utils._files import DamagedFileError, read_checked_json, write_checked_json
+from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ZeroShotSearchCV
-from zslearn.model_selection._checkpoint import Checkpoint
-from zslearn.utils import (
-    DamagedFileError,
-    InputWarning,
-    read_checked_json,
-    write_checked_json,
-)
+from zslearn.model_selection._fold import Checkpoint
 
 GRID = {"alpha_features": [0.1, 1.0, 10.0]}
 
@@ -168,6 +164,6 @@ def test_files_of_any_size_are_not_read(tmp_path, monkeypatch):
     path = tmp_path / "x.json"
     write_checked_json(path, {"a": "b" * 1000})
     assert read_checked_json(path) == {"a": "b" * 1000}
-    monkeypatch.setattr("zslearn.utils._checked_json.MAX_BYTES", 500)
+    monkeypatch.setattr("zslearn._utils._files.MAX_BYTES", 500)
     with pytest.raises(DamagedFileError, match="larger than"):
         read_checked_json(path)

@@ -8,12 +8,13 @@ import os
 import numpy as np
 import pytest
 
+from zslearn._utils import _fit_cache as _kept_fits
+from zslearn._utils._fit_cache import keeping_fits, kept_fit
 from zslearn.baselines import IAP, ConSE
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import run_benchmark
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.synthesis import EXEM, SynC
-from zslearn.utils import _kept_fits, keeping_fits, kept_fit
 
 ALPHAS = [1e-4, 1e-3]
 UNDER_EXEM = EXEM(estimator=ConSE())

@@ -21,10 +21,10 @@ from zslearn.experiments import evaluate
 from zslearn.model_selection import (
     ClassKFold,
     GeneralizedClassKFold,
+    ZeroShotPipeline,
     ZeroShotSearchCV,
     unseen_accuracy_scorer,
 )
-from zslearn.pipeline import ZeroShotPipeline
 from zslearn.synthesis import EXEM
 
 GRID = {"pca__n_components": [5, 8], "eszsl__alpha_features": [1.0, 10.0, 100.0]}

@@ -9,7 +9,7 @@ from sklearn.model_selection import GridSearchCV
 
 from zslearn.baselines import ESZSL
 from zslearn.model_selection import SearchLandscapeDisplay, ZeroShotSearchCV
-from zslearn.model_selection._plot_axes import axis_kind
+from zslearn.model_selection._plot import axis_kind
 
 plot = SearchLandscapeDisplay.from_search
 

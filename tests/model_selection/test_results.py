@@ -11,12 +11,13 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
 
+from zslearn._scoring._probabilities import best_temperature
+from zslearn._utils._files import read_checked_json, write_checked_json
+from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL
 from zslearn.model_selection import ClassKFold, GridEdgeWarning, ZeroShotSearchCV
-from zslearn.model_selection._edges import find_edges
-from zslearn.scoring import best_temperature
+from zslearn.model_selection._landscape import find_edges
 from zslearn.synthesis import EXEM
-from zslearn.utils import InputWarning, read_checked_json, write_checked_json
 
 GRID = [{"alpha_features": [0.1, 10.0], "center": [None, "both"]}, {"alpha_signatures": [3.0]}]
 

@@ -18,13 +18,13 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 
+from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import make_zero_shot
 from zslearn.metrics import ausuc, best_harmonic_mean, per_class_accuracy
 from zslearn.model_selection import ClassKFold, GeneralizedClassKFold, ZeroShotSearchCV
 from zslearn.signatures import MultiSignatures
-from zslearn.utils import InputWarning
 
 GRID = {"alpha_features": [0.1, 10.0, 1000.0], "center": [None, "both"]}
 
@@ -264,7 +264,7 @@ class Counting(ESZSL):
 
 
 def test_a_stopped_search_goes_on(problem, tmp_path, monkeypatch):
-    monkeypatch.setattr("zslearn.model_selection._checkpoint._SECONDS", 0.0)
+    monkeypatch.setattr("zslearn.model_selection._fold._SECONDS", 0.0)
     monkeypatch.setattr(Counting, "log", tmp_path / "log")
     expected = _fit(ZeroShotSearchCV(ESZSL(), GRID, cv=3), problem)
     search = ZeroShotSearchCV(Counting(), GRID, cv=3, checkpoint=tmp_path / "kept")
@@ -308,7 +308,7 @@ KILLED = """
 import sys, time
 from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
-from zslearn.model_selection import ZeroShotSearchCV, _checkpoint
+from zslearn.model_selection import ZeroShotSearchCV, _fold as _checkpoint
 
 class Slow(ESZSL):
     def fit_grid(self, X, y, **given):
@@ -448,7 +448,7 @@ def test_checkpoints_tell_scorers_and_long_parameters_apart(problem, tmp_path):
     assert best(1) == 5.0
     assert best(-1) == 1.0
 
-    from zslearn.utils._fingerprint import fingerprint
+    from zslearn._utils._files import fingerprint
 
     long = np.arange(5000.0)
     other = long.copy()
@@ -482,7 +482,7 @@ def test_fit_and_fit_grid_survive_what_is_singular(problem):
 
 
 def test_fingerprints_of_frames_count_every_row():
-    from zslearn.utils._fingerprint import fingerprint
+    from zslearn._utils._files import fingerprint
 
     frame = pd.DataFrame({"child": np.arange(500), "parent": np.arange(500) // 2})
     other = frame.copy()
@@ -494,7 +494,7 @@ def test_fingerprints_of_frames_count_every_row():
 
 
 def test_fingerprints_tell_what_repr_leaves_out():
-    from zslearn.utils._fingerprint import fingerprint
+    from zslearn._utils._files import fingerprint
 
     torch = pytest.importorskip("torch")
     long = torch.zeros(5000)
@@ -505,7 +505,7 @@ def test_fingerprints_tell_what_repr_leaves_out():
 
 
 def test_fingerprints_of_arrays_count_what_they_hold():
-    from zslearn.utils import fingerprint
+    from zslearn._utils._files import fingerprint
 
     table = np.arange(12.0).reshape(3, 4)
     arrays = [
@@ -531,7 +531,7 @@ def test_fingerprints_of_arrays_count_what_they_hold():
 
 
 def test_fingerprints_count_functions_within_functions():
-    from zslearn.utils._fingerprint import fingerprint
+    from zslearn._utils._files import fingerprint
 
     def made(factor):
         names = {}
@@ -547,7 +547,7 @@ def test_fingerprints_are_the_same_in_every_process():
     """Sets have another order there, and functions another address."""
     program = """
 from functools import partial
-from zslearn.utils._fingerprint import fingerprint
+from zslearn._utils._files import fingerprint
 
 def scorer(x, y=0):
     return x in {"a", "b", "c", "d"}

@@ -8,12 +8,13 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from zslearn.base import _row_sums
+from zslearn._utils._fit_cache import keeping_fits
+from zslearn.base import _training as _row_sums
 from zslearn.baselines import CCA, COSTA, ESZSL, GFZSL, HAT, SAE
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ZeroShotSearchCV
-from zslearn.synthesis import EXEM, GaussianEXEM, _kept_regressors
-from zslearn.utils import keeping_fits
+from zslearn.synthesis import EXEM, GaussianEXEM
+from zslearn.synthesis import _exemplars as _kept_regressors
 
 # Each with a grid of which every part of the method is asked.
 SEARCHES = {

@@ -1,6 +1,6 @@
 """What `fit_grid` shares between settings changes nothing: each is as if fitted alone.
 
-`zslearn.utils.estimator_checks` checks it for every method, over its own grid and other values of
+`zslearn.base.checks` checks it for every method, over its own grid and other values of
 any hyper-parameter. Here are settings that those do not reach: widths that differ, and hyper-
 parameters of a method within another one.
 """
@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from zslearn._scoring._embedding import EmbeddedRows
 from zslearn.baselines import CCA, GFZSL, BiDiLEL
-from zslearn.experiments import METHODS
+from zslearn.experiments._methods import METHODS
 from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
-from zslearn.model_selection._grid import expand
-from zslearn.scoring import EmbeddedRows
+from zslearn.model_selection._search import expand
 from zslearn.synthesis import EXEM, SynC
 
 CASES = [

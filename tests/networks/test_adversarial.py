@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import clone
 
 from zslearn.networks import GeneratedFeatures, VAEGANGenerator, WGANGenerator
-from zslearn.networks._adversarial_networks import (
+from zslearn.networks._adversarial import (
     Batch,
     Sizes,
     critic_loss,

@@ -16,7 +16,7 @@ from zslearn.networks import CADAVAE
 
 torch = pytest.importorskip("torch")
 
-from zslearn.networks import _cada_vae_networks as vae  # noqa: E402
+from zslearn.networks import _cada_vae as vae  # noqa: E402
 
 TINY = {
     "latent_size": 8,

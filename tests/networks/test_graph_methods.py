@@ -13,20 +13,20 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
+from zslearn._utils._messages import InputWarning
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.networks import DGP, GCNZ, SGCN
-from zslearn.signatures import ClassGraph, ClassTree
+from zslearn.signatures import ClassGraph
+from zslearn.signatures._class_graph import ClassTree
 from zslearn.synthesis import SynC
-from zslearn.utils import InputWarning
 
 torch = pytest.importorskip("torch")
 # One row per class is what scikit-learn takes for a regression.
 pytestmark = pytest.mark.filterwarnings("ignore:The number of unique classes")
 
-from zslearn.networks import _graph_layers as layers  # noqa: E402
-from zslearn.networks import _graph_nodes as nodes  # noqa: E402
-from zslearn.networks._graph_method import _Dropout  # noqa: E402
-from zslearn.networks._graph_targets import target_rows  # noqa: E402
+from zslearn.networks import _graph_method as layers  # noqa: E402
+from zslearn.networks import _graph_method as nodes  # noqa: E402
+from zslearn.networks._graph_method import _Dropout, target_rows  # noqa: E402
 
 QUICK = {"learning_rate": 1e-2, "max_iter": 150}
 METHODS = {

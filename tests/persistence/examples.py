@@ -22,7 +22,7 @@ if __name__ == "__main__":
     from zslearn import persistence
     from zslearn.baselines import ESZSL
     from zslearn.datasets import make_zero_shot
-    from zslearn.pipeline import ZeroShotPipeline
+    from zslearn.model_selection import ZeroShotPipeline
 
     warnings.simplefilter("ignore")
     data = make_zero_shot(

@@ -15,14 +15,15 @@ from sklearn.preprocessing import StandardScaler
 
 from fuzz.model_file_corpus import Parts, problem, put_together, take_apart
 from zslearn import persistence
+from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL, HAT
 from zslearn.calibration import CalibratedStacking
-from zslearn.datasets import FileLimitError
-from zslearn.persistence import ModelFileError, _versions
-from zslearn.pipeline import ZeroShotPipeline
+from zslearn.datasets._files import FileLimitError
+from zslearn.model_selection import ZeroShotPipeline
+from zslearn.persistence import ModelFileError
+from zslearn.persistence import _model_files as _versions
 from zslearn.signatures import cluster_hierarchy
 from zslearn.synthesis import EXEM
-from zslearn.utils import InputWarning
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +147,7 @@ DESCRIPTIONS = [
     (lambda c: c["model"].update(object="zslearn.baselines._eszsl.ESZSL"), "does not know"),
     (lambda c: c["model"].update(object="sklearn.pipeline.os"), "does not know"),
     (lambda c: c["model"].update(object="zslearn.metrics.ausuc"), "is no class"),
-    (lambda c: c["model"].update(object="zslearn.utils.ClassKFold"), "ClassKFold"),
+    (lambda c: c["model"].update(object="zslearn._utils._folds.ClassKFold"), "ClassKFold"),
     (lambda c: c["model"].update(other=1), "what no version has said"),
     (lambda c: c["model"]["parameters"].update(alpha_features=-1.0), "alpha_features"),
     (lambda c: c["model"]["parameters"].update(alpha_features={"float": "nan"}), "Got nan"),

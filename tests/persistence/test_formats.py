@@ -14,7 +14,7 @@ from zslearn import persistence
 FILES = sorted(Path(__file__).parent.glob("format_*/*.zsl"))
 
 
-@pytest.mark.filterwarnings("ignore::zslearn.utils.InputWarning")
+@pytest.mark.filterwarnings("ignore::zslearn._utils._messages.InputWarning")
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_file_of_then(path):
     file = persistence.read_model(path)

@@ -28,10 +28,9 @@ from zslearn.baselines import ESZSL, HAT
 from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import make_zero_shot
 from zslearn.metrics import per_class_accuracy
-from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
+from zslearn.model_selection import ClassKFold, ZeroShotPipeline, ZeroShotSearchCV
 from zslearn.networks import GeneratedFeatures
 from zslearn.persistence import CannotSaveError
-from zslearn.pipeline import ZeroShotPipeline
 from zslearn.signatures import MultiSignatures, cluster_hierarchy
 from zslearn.synthesis import EXEM, SynC
 

@@ -4,17 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking, NoneOfThese
 from zslearn.datasets import make_zero_shot
-from zslearn.features import ImageFeatures
-from zslearn.model_selection import ZeroShotSearchCV
-from zslearn.persistence import read_model, save
-from zslearn.recognition import (
+from zslearn.images import (
     Description,
+    ImageFeatures,
     _describing,
-    _sources,
-    _storing,
     add_classes_to_file,
     describe_in_text,
     describe_in_words,
@@ -28,7 +25,14 @@ from zslearn.recognition import (
     read_features,
     save_image_model,
 )
-from zslearn.utils import InputWarning
+from zslearn.images import (
+    _describing as _sources,
+)
+from zslearn.images import (
+    _fitting as _storing,
+)
+from zslearn.model_selection import ZeroShotSearchCV
+from zslearn.persistence import read_model, save
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +95,7 @@ def test_the_table_agrees_with_the_model(data, monkeypatch):
     at = np.searchsorted(model.classes_, table["runner_up"].to_numpy(dtype=str))
     np.testing.assert_allclose(table["runner_up_probability"], chances[np.arange(len(X)), at])
     # Small blocks of rows give the same.
-    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 500)
+    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 500)
     pd.testing.assert_frame_equal(prediction_table(model, X, names, top=4), table)
     one = prediction_table(model, X[:2], names[:2], classes=[data.unseen_classes[0]])
     assert list(one) == ["image", "class", "known_by", "probability"]

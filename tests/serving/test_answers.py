@@ -11,8 +11,8 @@ from service_tools import (
 )
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking, NoneOfThese, RankPredictor
+from zslearn.model_selection import ZeroShotPipeline
 from zslearn.persistence import load, save
-from zslearn.pipeline import ZeroShotPipeline
 from zslearn.serving import Recognizer, create_app
 
 pytest.importorskip("fastapi")

@@ -173,7 +173,7 @@ def test_a_damaged_file_is_refused(model_path, problem, tmp_path):
 
 
 def test_contents_that_a_checksum_does_not_tell(model_path, tmp_path):
-    from zslearn.utils import read_checked_json, write_checked_json
+    from zslearn._utils._files import read_checked_json, write_checked_json
 
     file = tmp_path / "model.zsl.added.json"
     Recognizer(model_path).add("new", attributes=[1.0] * 8)
@@ -203,7 +203,7 @@ def test_two_processes_do_not_overwrite_each_other(model_path):
 
 
 def test_a_disk_that_fails(client, monkeypatch):
-    from zslearn.serving import _added
+    from zslearn.serving import _recognizer as _added
 
     def full(*_):
         raise OSError(28, "No space left on device", "/secret/place")

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from zslearn._utils._messages import InputWarning
 from zslearn.datasets import load_table, read_signature_table, save_signature_table
 from zslearn.signatures import attribute_report, attribute_signatures
-from zslearn.utils import InputWarning
 
 TABLE = pd.DataFrame(
     {

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from zslearn._utils._messages import refuse_equal_labels
 from zslearn.baselines import ESZSL
-from zslearn.utils import refuse_twins
 
 COMPOSED, DECOMPOSED = "caf\u00e9", "cafe\u0301"
 SHOWN = r"code points: 'caf\\xe9' and 'cafe\\u0301'"
@@ -39,11 +39,13 @@ def test_twins_among_new_classes():
 
 
 def test_refuse_twins():
-    refuse_twins([COMPOSED, COMPOSED, 3, None, "cafe"], "y")
+    refuse_equal_labels([COMPOSED, COMPOSED, 3, None, "cafe"], "y")
     with pytest.raises(ValueError, match=r"'\\u212a' and 'K'"):  # the sign for kelvin
-        refuse_twins(["\u212a", "K"], "y")
+        refuse_equal_labels(["\u212a", "K"], "y")
     with pytest.raises(ValueError, match="; and 7 more"):
-        refuse_twins([f"{i}{form}" for i in range(10) for form in ("\u00e9", "e\u0301")], "y")
+        refuse_equal_labels(
+            [f"{i}{form}" for i in range(10) for form in ("\u00e9", "e\u0301")], "y"
+        )
 
 
 class Counted(str):

@@ -10,12 +10,14 @@ from scipy.spatial.distance import cdist, pdist
 from zslearn.signatures import (
     SignatureViews,
     _kernels,
-    _normalize,
     median_distance,
     normalize_signatures,
     normalized_similarity,
     rbf_similarity,
     squared_distances,
+)
+from zslearn.signatures import (
+    _kernels as _normalize,
 )
 
 NORMS = {

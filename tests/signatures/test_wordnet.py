@@ -16,7 +16,7 @@ from zslearn.signatures import (
     cluster_hierarchy,
     imagenet_graph,
 )
-from zslearn.signatures._tree import ClassTree
+from zslearn.signatures._class_graph import ClassTree
 
 DEBIAN = Path("/usr/share/wordnet/data.noun")
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from zslearn._utils._messages import InputWarning
 from zslearn.signatures import (
     WordVectors,
     read_word_vectors,
@@ -18,7 +19,6 @@ from zslearn.signatures import (
     train_word_vectors,
     word_signatures,
 )
-from zslearn.utils import InputWarning
 
 needs_gensim = pytest.mark.skipif(importlib.util.find_spec("gensim") is None, reason="needs gensim")
 RNG = np.random.default_rng(0)

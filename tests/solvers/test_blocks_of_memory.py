@@ -7,8 +7,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from zslearn._solvers.logistic._streamed import SoftLabels
 from zslearn.solvers import multiclass_svm, multiclass_svm_path, softmax_path
-from zslearn.solvers._softmax_streamed import SoftLabels
 
 
 def _samples(n_samples=240, n_features=15, n_classes=8, seed=0):
@@ -26,10 +26,10 @@ def test_classes_in_blocks(library, weighted, monkeypatch):
     weight = np.random.default_rng(1).uniform(0.5, 2, len(y)) if weighted else None
     options = {"alphas": [1e-3, 1e-1], "tol": 1e-9, "sample_weight": weight}
     whole = multiclass_svm_path(xp.asarray(X), y, **options)
-    monkeypatch.setattr("zslearn.solvers._svm_squared_hinge._TABLE_BYTES", 1)
+    monkeypatch.setattr("zslearn._solvers.svm._squared_hinge._TABLE_BYTES", 1)
     # Three classes at a time.
     monkeypatch.setattr(
-        "zslearn.solvers._svm_squared_hinge._TABLES", X.nbytes // 4 // 8 // 240 // 3
+        "zslearn._solvers.svm._squared_hinge._TABLES", X.nbytes // 4 // 8 // 240 // 3
     )
     parts = multiclass_svm_path(xp.asarray(X), y, **options)
     for a, b in zip(whole, parts, strict=True):
@@ -42,8 +42,8 @@ def test_classes_in_blocks(library, weighted, monkeypatch):
 def test_one_class_at_a_time_is_certified(monkeypatch):
     """The gap of the whole is the sum of the parts': an independent bound from the objective."""
     X, y = _samples()
-    monkeypatch.setattr("zslearn.solvers._svm_squared_hinge._TABLE_BYTES", 1)
-    monkeypatch.setattr("zslearn.solvers._svm_squared_hinge._TABLES", 10**6)
+    monkeypatch.setattr("zslearn._solvers.svm._squared_hinge._TABLE_BYTES", 1)
+    monkeypatch.setattr("zslearn._solvers.svm._squared_hinge._TABLES", 10**6)
     loose = multiclass_svm(X, y, alpha=1e-2, tol=1e-2)
     tight = multiclass_svm(X, y, alpha=1e-2, tol=1e-10)
     assert 0 <= loose.objective - tight.objective <= loose.dual_gap
@@ -60,8 +60,8 @@ def test_softmax_without_tables(library, pseudo_counts, weighted, monkeypatch):
     options = {"alphas": [1e-4, 1e-2, 1.0], "tol": 1e-9, "sample_weight": weight}
     options["pseudo_counts"] = pseudo_counts
     whole = softmax_path(X, y, **options)
-    monkeypatch.setattr("zslearn.solvers._softmax_sharing._SOFTMAX_BYTES", 0)
-    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 20_000)
+    monkeypatch.setattr("zslearn._solvers.logistic._sharing._SOFTMAX_BYTES", 0)
+    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 20_000)
     streamed = softmax_path(xp.asarray(X), y, **options)
     for a, b in zip(whole, streamed, strict=True):
         assert b.converged
@@ -99,9 +99,9 @@ def test_memory_of_many_rows_by_classes(monkeypatch):
     n_samples, n_classes = 20_000, 300
     X, y = _samples(n_samples, 8, n_classes)
     X = X.astype(np.float32)
-    monkeypatch.setattr("zslearn.solvers._softmax_sharing._SOFTMAX_BYTES", 0)
-    monkeypatch.setattr("zslearn.solvers._svm_squared_hinge._TABLE_BYTES", 1 << 23)
-    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 1 << 22)
+    monkeypatch.setattr("zslearn._solvers.logistic._sharing._SOFTMAX_BYTES", 0)
+    monkeypatch.setattr("zslearn._solvers.svm._squared_hinge._TABLE_BYTES", 1 << 23)
+    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 1 << 22)
     for train in (
         lambda: softmax_path(X, y, n_classes, alphas=[1.0], tol=1e-1),
         lambda: multiclass_svm(X, y, alpha=1.0, tol=1e-1),

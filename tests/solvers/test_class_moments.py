@@ -5,17 +5,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zslearn.solvers import (
+from zslearn._solvers._class_sums import (
     class_means,
     class_moments,
     class_squares,
     class_sums,
     deviation_blocks,
-    eigenbasis,
     mean_square_distance,
     sum_block,
 )
-from zslearn.utils import to_numpy
+from zslearn._solvers._linalg import eigenbasis
+from zslearn._utils._array import to_numpy
 
 N_CLASSES = 4
 
@@ -43,7 +43,7 @@ def _plain(X, y, components=None):
 def budget(request, monkeypatch):
     """Blocks of all rows, of single rows and of a few."""
     if request.param is not None:
-        monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", request.param)
+        monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", request.param)
     return request.param
 
 

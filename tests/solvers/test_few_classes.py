@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 from sklearn.svm import LinearSVC
 
-from zslearn.solvers import (
-    TrainingRows,
-    multiclass_svm,
-    multiclass_svm_objective,
-    multiclass_svm_path,
+from zslearn._solvers.svm import _crammer_singer as ascent
+from zslearn._solvers.svm._crammer_singer import (
+    add_pulls,
+    improve_dual,
+    improve_few,
+    likely_classes,
 )
-from zslearn.solvers import _svm_ascent as ascent
-from zslearn.solvers._svm_dual_points import improve_dual
-from zslearn.solvers._svm_few_classes import add_pulls, improve_few, likely_classes
+from zslearn._solvers.svm._multiclass import multiclass_svm_objective
+from zslearn._solvers.svm._rows import TrainingRows
+from zslearn.solvers import multiclass_svm, multiclass_svm_path
 
 N_CLASSES = 120
 
@@ -68,7 +69,7 @@ def test_liblinear_among_many_classes(monkeypatch):
 def test_as_with_all_classes(single, weighted, monkeypatch):
     """Classes that are left out of visits are not left out of the solution."""
     if single:
-        monkeypatch.setattr("zslearn.solvers._svm_rows._SMALL", 1)
+        monkeypatch.setattr("zslearn._solvers.svm._rows._SMALL", 1)
     X, y, margins = make_rows(seed=1)
     weight = np.random.default_rng(2).uniform(0.2, 3, len(y)) if weighted else None
     options = {"alphas": [2.0**-6, 2.0**-9], "margins": margins, "sample_weight": weight}

@@ -14,15 +14,10 @@ from scipy.optimize import LinearConstraint, minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from zslearn import SynC
+from zslearn._solvers._gain import Goal
+from zslearn._solvers.svm._multiclass import multiclass_svm_objective
 from zslearn.datasets import load_glyphs
-from zslearn.solvers import (
-    logistic_path,
-    multiclass_svm,
-    multiclass_svm_objective,
-    multiclass_svm_path,
-    softmax_path,
-)
-from zslearn.solvers._gain import Goal
+from zslearn.solvers import logistic_path, multiclass_svm, multiclass_svm_path, softmax_path
 
 TOLERANCES = [3e-3, 1e-4]
 

@@ -12,7 +12,7 @@ import pytest
 # Each begins with a small problem, so that nothing is compiled later, and then would take hours.
 PREPARE = """
 import numpy as np
-from zslearn import solvers
+from zslearn import _solvers as solvers
 rng = np.random.default_rng(0)
 """
 CRAMMER_SINGER = """

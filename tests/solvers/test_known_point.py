@@ -5,12 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from zslearn.solvers import (
-    TrainingRows,
-    multiclass_svm_objective,
-    multiclass_svm_path,
-    train_multiclass_svm,
-)
+from zslearn._solvers.svm._multiclass import multiclass_svm_objective, train_multiclass_svm
+from zslearn._solvers.svm._rows import TrainingRows
+from zslearn.solvers import multiclass_svm_path
 
 ALPHAS = [2.0**-6, 2.0**-8, 2.0**-10]
 
@@ -40,7 +37,7 @@ def test_same_solutions_with_fewer_products(library, weighted, monkeypatch):
     options = {"alphas": ALPHAS, "tol": 1e-9, "sample_weight": weight}
     known = multiclass_svm_path(xp.asarray(X), y, **options)
     n_known, n_products = n_products, 0
-    monkeypatch.setattr("zslearn.solvers._svm_known_point._KEPT_BYTES", 0)
+    monkeypatch.setattr("zslearn._solvers.svm._squared_hinge._KEPT_BYTES", 0)
     anew = multiclass_svm_path(xp.asarray(X), y, **options)
     assert n_products == n_known + len(ALPHAS) - 1
     for a, b in zip(known, anew, strict=True):

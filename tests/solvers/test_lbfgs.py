@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize, rosen, rosen_der
 
-from zslearn.solvers import _lbfgs, lbfgs
+from zslearn._solvers import _lbfgs
+from zslearn._solvers._lbfgs import lbfgs
 
 _SIZES = np.arange(1.0, 21.0)
 

@@ -181,7 +181,7 @@ def test_constant_features_and_far_away_ones(rows):
 
 def test_single_precision_rows(rows, monkeypatch):
     X, Y, y = rows
-    monkeypatch.setattr("zslearn.solvers._svm_rows._SMALL", 0)
+    monkeypatch.setattr("zslearn._solvers.svm._rows._SMALL", 0)
     for path, target in ((logistic_path, Y), (softmax_path, y)):
         (single,) = path(X.astype(np.float32), target, alphas=[1e-3], tol=1e-9)
         (double,) = path(X.astype(np.float32).astype(float), target, alphas=[1e-3], tol=1e-9)
@@ -195,9 +195,9 @@ def test_many_classes_need_no_inverse(rows, single, monkeypatch):
     X, _, y = rows
     y = np.append(y[:-1], 5)
     expected = softmax_path(X, y, alphas=ALPHAS, tol=1e-9)
-    monkeypatch.setattr("zslearn.solvers._logistic_losses._INVERTED", 0)
+    monkeypatch.setattr("zslearn._solvers.logistic._losses._INVERTED", 0)
     if single:
-        monkeypatch.setattr("zslearn.solvers._svm_rows._SMALL", 0)
+        monkeypatch.setattr("zslearn._solvers.svm._rows._SMALL", 0)
     for found, exact in zip(softmax_path(X, y, alphas=ALPHAS, tol=1e-9), expected, strict=True):
         assert found.converged
         np.testing.assert_allclose(found.objective, exact.objective, rtol=1e-8)
@@ -209,7 +209,7 @@ def test_many_classes_need_no_inverse(rows, single, monkeypatch):
 def test_blocks_of_columns_change_nothing(rows, monkeypatch):
     X, Y, _ = rows
     whole = logistic_path(X, Y, alphas=ALPHAS, tol=1e-10)
-    monkeypatch.setattr("zslearn.solvers._logistic._SCORE_BYTES", 2 * 8 * len(X))
+    monkeypatch.setattr("zslearn._solvers.logistic._path._SCORE_BYTES", 2 * 8 * len(X))
     for one, other in zip(whole, logistic_path(X, Y, alphas=ALPHAS, tol=1e-10), strict=True):
         np.testing.assert_allclose(one.coef, other.coef, atol=1e-4)
         assert one.gap.shape == other.gap.shape == (5,)

@@ -7,10 +7,11 @@ import pytest
 from scipy.special import expit, log_softmax, softmax
 from sklearn.linear_model import LogisticRegression
 
-from zslearn.solvers import _logistic_directions as directions
-from zslearn.solvers import _logistic_newton as logistic_newton
-from zslearn.solvers import _logistic_rows as logistic_rows
-from zslearn.solvers import logistic_path, softmax_path, softmax_spectrum
+from zslearn._solvers.logistic import _losses as logistic_rows
+from zslearn._solvers.logistic import _newton as directions
+from zslearn._solvers.logistic import _newton as logistic_newton
+from zslearn._solvers.logistic._sharing import softmax_spectrum
+from zslearn.solvers import logistic_path, softmax_path
 
 ALPHAS = [1e-1, 1e-2, 1e-3, 1e-4, 1e-5]
 
@@ -18,7 +19,7 @@ ALPHAS = [1e-1, 1e-2, 1e-3, 1e-4, 1e-5]
 @pytest.fixture
 def rows(monkeypatch):
     """Rows in single precision of twelve classes that overlap, and attributes of the classes."""
-    monkeypatch.setattr("zslearn.solvers._svm_rows._SMALL", 0)
+    monkeypatch.setattr("zslearn._solvers.svm._rows._SMALL", 0)
     rng = np.random.default_rng(3)
     y = np.repeat(np.arange(12), 25)
     means = rng.standard_normal((12, 20))
@@ -151,7 +152,7 @@ def _clusters(n_features=60, n_classes=8, n_each=60):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("soft", [0.0, 2.0])
 def test_directions_that_are_left_out_change_no_solution(monkeypatch, dtype, soft):
-    monkeypatch.setattr("zslearn.solvers._svm_rows._SMALL", 0)
+    monkeypatch.setattr("zslearn._solvers.svm._rows._SMALL", 0)
     X, y = _clusters()
     options = {"alphas": [1e-1, 1e-3, 1e-5], "pseudo_counts": soft}
     exact = softmax_path(X, y, tol=1e-11, **options)

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from zslearn.scoring import PreparedRows
-from zslearn.solvers import logistic_path, platt_targets
+from zslearn._scoring._embedding import PreparedRows
+from zslearn._solvers._platt import platt_targets
+from zslearn.solvers import logistic_path
 
 ALPHAS = [1e-1, 1e-3, 1e-5]
 
@@ -29,14 +30,14 @@ def _problem(dtype=np.float64, n_samples=300, n_features=20, n_classes=9, seed=0
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 1 << 14)
+    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 1 << 14)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("weighted", [None, "samples", "problems"])
 @pytest.mark.parametrize("held_share", [0.0, 1.0])
 def test_the_same_solutions(dtype, weighted, held_share, small_blocks, monkeypatch):
-    monkeypatch.setattr("zslearn.solvers._logistic_streamed._HELD_SHARE", held_share)
+    monkeypatch.setattr("zslearn._solvers.logistic._streamed._HELD_SHARE", held_share)
     rows, y, has = _problem(dtype)
     shape = {None: None, "samples": len(y), "problems": (len(y), has.shape[1])}[weighted]
     weight = None if shape is None else np.random.default_rng(1).uniform(0.5, 2, shape)
@@ -123,7 +124,7 @@ def test_no_table_of_rows_by_problems(monkeypatch):
     has = rng.random((7, 150)) < 0.5
     has[0], has[1] = True, False
     rows = PreparedRows(X, "l2")
-    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 1 << 21)
+    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 1 << 21)
     tracemalloc.start()
     try:
         logistic_path(rows, has, codes=y, alphas=[1.0], tol=1e-1)

@@ -12,16 +12,13 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
-from zslearn.solvers import (
-    TrainingRows,
-    loss_and_slope,
-    multiclass_svm,
-    multiclass_svm_objective,
-    multiclass_svm_path,
-)
-from zslearn.solvers._svm_dual_points import project_dual
-from zslearn.solvers._svm_squared_hinge import _Problem
-from zslearn.utils import to_numpy
+from zslearn._solvers.svm._crammer_singer import project_dual
+from zslearn._solvers.svm._losses import loss_and_slope
+from zslearn._solvers.svm._multiclass import multiclass_svm_objective
+from zslearn._solvers.svm._rows import TrainingRows
+from zslearn._solvers.svm._squared_hinge import _Problem
+from zslearn._utils._array import to_numpy
+from zslearn.solvers import multiclass_svm, multiclass_svm_path
 
 LOSSES = ["squared_hinge", "crammer_singer"]
 every_loss = pytest.mark.parametrize("loss", LOSSES)
@@ -214,7 +211,7 @@ def test_a_small_penalty_is_reached_from_larger_ones(monkeypatch):
     problem = {"loss": "crammer_singer", "alpha": 2.0**-20, "max_iter": 400, "random_state": 0}
     with pytest.warns(ConvergenceWarning):
         result = multiclass_svm(X, y, **problem)
-    monkeypatch.setattr("zslearn.solvers._svm_crammer_singer._EASY", 0.0)
+    monkeypatch.setattr("zslearn._solvers.svm._crammer_singer._EASY", 0.0)
     with pytest.warns(ConvergenceWarning):
         straight = multiclass_svm(X, y, **problem)
     assert result.relative_gap < 0.05 < 0.5 < straight.relative_gap
@@ -226,7 +223,7 @@ def test_an_ascent_that_will_arrive_goes_on(power, max_iter, monkeypatch):
     X, y = make_rows(600, 40, 12, spread=1.5)
     problem = {"loss": "crammer_singer", "alpha": 2.0**power, "tol": 1e-4, "random_state": 0}
     result = multiclass_svm(X, y, max_iter=max_iter, **problem)
-    monkeypatch.setattr("zslearn.solvers._svm_crammer_singer._EASY", 0.0)
+    monkeypatch.setattr("zslearn._solvers.svm._crammer_singer._EASY", 0.0)
     straight = multiclass_svm(X, y, max_iter=max_iter, **problem)
     assert result.converged
     assert result.n_iter == straight.n_iter > max_iter / 8
@@ -296,7 +293,7 @@ def test_direct_steps_agree_with_conjugate_gradients(shape, monkeypatch):
     monkeypatch.setattr(_Problem, "_direct_direction", counted)
     gradients = solve(X, y, loss="squared_hinge", alpha=2.0**-12, tol=1e-10)
     before = len(calls)
-    monkeypatch.setattr("zslearn.solvers._svm_squared_hinge._MAX_CG", 0)
+    monkeypatch.setattr("zslearn._solvers.svm._squared_hinge._MAX_CG", 0)
     result = solve(X, y, loss="squared_hinge", alpha=2.0**-12, tol=1e-10)
     assert len(calls) > before
     assert result.converged
@@ -378,8 +375,8 @@ def test_warm_start_saves_passes():
 
 @every_loss
 def test_float32_rows(loss, monkeypatch):
-    monkeypatch.setattr("zslearn.solvers._svm_rows._SMALL", 0)
-    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 3000)
+    monkeypatch.setattr("zslearn._solvers.svm._rows._SMALL", 0)
+    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 3000)
     X, y = make_rows()
     single = solve(X.astype(np.float32), y, loss=loss, tol=1e-6)
     double = solve(X.astype(np.float32).astype(np.float64), y, loss=loss)
@@ -391,7 +388,7 @@ def test_float32_rows(loss, monkeypatch):
 def test_single_precision_products_still_reach_double_precision(monkeypatch):
     X, y = make_rows(300, 12)
     exact = solve(X, y, loss="squared_hinge", tol=1e-12)
-    monkeypatch.setattr("zslearn.solvers._svm_rows._SMALL", 0)
+    monkeypatch.setattr("zslearn._solvers.svm._rows._SMALL", 0)
     assert TrainingRows(X, y).single.dtype == np.float32
     result = solve(X, y, loss="squared_hinge", tol=1e-12)
     assert result.converged

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from zslearn.solvers import _nu_svr_batched as batched
-from zslearn.solvers import nu_svr_path, nu_svr_paths
+from zslearn._solvers.nu_svr import _batched as batched
+from zslearn._solvers.nu_svr._path import nu_svr_paths
+from zslearn.solvers import nu_svr_path
 
 GAMMAS = (0.05, 0.3, 5.0)
 GRID = {"C": [0.03125, 0.125, 0.5, 2.0, 8.0], "nu": [1 / 64, 1 / 16, 0.25, 1.0]}

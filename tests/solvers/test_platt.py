@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize
 
-from zslearn.solvers import platt_scaling, platt_targets
+from zslearn._solvers._platt import platt_scaling, platt_targets
 
 
 def _problem(seed=0):

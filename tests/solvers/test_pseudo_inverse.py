@@ -5,8 +5,8 @@ import threading
 import numpy as np
 import pytest
 
-from zslearn.solvers import _pseudo_inverse as module
-from zslearn.solvers import pseudo_inverse
+from zslearn._solvers import _linalg as module
+from zslearn._solvers._linalg import pseudo_inverse
 
 
 @pytest.mark.parametrize("shape", [(7, 7), (300, 300), (9, 4), (4, 9), (1, 1)])

@@ -7,8 +7,13 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime, minimize
 from scipy.spatial.distance import cdist
 
-from zslearn.solvers import place_by_distances
-from zslearn.solvers._sammon import _JointStress, _mean_start, _newton, _triangulated
+from zslearn._solvers._sammon import (
+    _JointStress,
+    _mean_start,
+    _newton,
+    _triangulated,
+    place_by_distances,
+)
 
 
 def _error(point, landmarks, distances):
@@ -100,7 +105,7 @@ def test_curvature_of_points_together_by_finite_differences(monkeypatch):
     ahead, behind = (stress.value_and_slope(points + h * direction)[1] for h in (1e-5, -1e-5))
     expected = (ahead - behind) / 2e-5
     np.testing.assert_allclose(stress.curvature(points)(direction), expected, atol=1e-6)
-    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 2000)
+    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 2000)
     np.testing.assert_allclose(stress.curvature(points)(direction), expected, atol=1e-6)
 
 
@@ -123,7 +128,7 @@ def test_points_together_in_blocks_and_in_other_units(monkeypatch):
     whole = place_by_distances(landmarks, distances, among=among)
     large = place_by_distances(1e6 * landmarks, 1e6 * distances, among=1e6 * among)
     np.testing.assert_allclose(large.points, 1e6 * whole.points, rtol=1e-5, atol=1)
-    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 2000)
+    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 2000)
     parts = place_by_distances(landmarks, distances, among=among)
     np.testing.assert_allclose(parts.points, whole.points, atol=1e-6)
 
@@ -202,7 +207,7 @@ def test_scale_moves_along():
 def test_blocks_of_points_change_nothing(monkeypatch):
     landmarks, _, distances = _problem()
     whole = place_by_distances(landmarks, distances)
-    monkeypatch.setattr("zslearn.utils._blocks.BLOCK_BYTES", 2000)
+    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 2000)
     parts = place_by_distances(landmarks, distances)
     np.testing.assert_allclose(parts.points, whole.points, atol=1e-12)
 

@@ -6,14 +6,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from zslearn.solvers import (
-    TrainingRows,
-    loss_and_slope,
-    multiclass_svm,
-    multiclass_svm_objective,
-    multiclass_svm_path,
-    train_multiclass_svm,
-)
+from zslearn._solvers.svm._losses import loss_and_slope
+from zslearn._solvers.svm._multiclass import multiclass_svm_objective, train_multiclass_svm
+from zslearn._solvers.svm._rows import TrainingRows
+from zslearn.solvers import multiclass_svm, multiclass_svm_path
 
 LOSSES = ["squared_hinge", "crammer_singer", "struct"]
 every_loss = pytest.mark.parametrize("loss", LOSSES)
@@ -55,7 +51,7 @@ def test_whole_weights_repeat_rows(loss, alpha, mixed, shape):
 
 
 def test_whole_weights_repeat_rows_in_direct_steps(monkeypatch):
-    monkeypatch.setattr("zslearn.solvers._svm_squared_hinge._MAX_CG", 0)
+    monkeypatch.setattr("zslearn._solvers.svm._squared_hinge._MAX_CG", 0)
     for shape in ((70, 6), (30, 90)):
         X, y, counts = make_rows(*shape)
         weighted, repeated = (
@@ -73,7 +69,7 @@ def test_whole_weights_repeat_rows_in_direct_steps(monkeypatch):
 @pytest.mark.parametrize("single", [False, True])
 def test_the_certificate_holds_against_another_minimiser(loss, single, monkeypatch):
     if single:  # visits and products in single precision
-        monkeypatch.setattr("zslearn.solvers._svm_rows._SMALL", 0)
+        monkeypatch.setattr("zslearn._solvers.svm._rows._SMALL", 0)
     X, y, _ = make_rows(40, 5)
     weights = np.random.default_rng(3).exponential(size=len(y))
     chosen, alpha = options(loss), 0.05

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize, nnls
 
-from zslearn.solvers import project_to_simplex, simplex_least_squares
+from zslearn._solvers._simplex import project_to_simplex
+from zslearn.solvers import simplex_least_squares
 
 finite = st.floats(-50, 50, allow_nan=False, width=32)
 
@@ -125,7 +126,7 @@ def test_blocks_of_targets_change_nothing(monkeypatch):
     rng = np.random.default_rng(5)
     points, targets = rng.normal(size=(8, 5)), rng.normal(size=(23, 5))
     whole = simplex_least_squares(targets, points, gamma=0.05).weights
-    monkeypatch.setattr("zslearn.solvers._simplex._GUESS_BYTES", 2000)
+    monkeypatch.setattr("zslearn._solvers._simplex._GUESS_BYTES", 2000)
     parts = simplex_least_squares(targets, points, gamma=0.05).weights
     np.testing.assert_allclose(parts, whole, atol=1e-12)
 

@@ -9,10 +9,11 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from zslearn.solvers import _logistic_newton as logistic_newton
-from zslearn.solvers import softmax_path, softmax_spectrum, turned_rows
-from zslearn.solvers._logistic_losses import SoftmaxLoss
-from zslearn.solvers._logistic_starts import best_on_plane
+from zslearn._solvers.logistic import _newton as logistic_newton
+from zslearn._solvers.logistic._losses import SoftmaxLoss
+from zslearn._solvers.logistic._newton import best_on_plane
+from zslearn._solvers.logistic._sharing import softmax_spectrum, turned_rows
+from zslearn.solvers import softmax_path
 
 ALPHAS = [1e-4, 1e-1, 1e-3, 1e-2]
 
@@ -20,7 +21,7 @@ ALPHAS = [1e-4, 1e-1, 1e-3, 1e-2]
 @pytest.fixture(params=[np.float32, np.float64])
 def clusters(request, monkeypatch):
     """Rows of nine classes that overlap, in single precision or not."""
-    monkeypatch.setattr("zslearn.solvers._svm_rows._SMALL", 0)
+    monkeypatch.setattr("zslearn._solvers.svm._rows._SMALL", 0)
     rng = np.random.default_rng(5)
     y = np.repeat(np.arange(9), 20)
     X = rng.standard_normal((9, 15))[y] + 0.9 * rng.standard_normal((len(y), 15)) + 1.0
@@ -63,7 +64,7 @@ def test_turned_rows_are_none_where_nothing_would_use_them(clusters, monkeypatch
     X, y = clusters
     spectrum = softmax_spectrum(X, y)
     assert turned_rows(X, None) is None
-    monkeypatch.setattr("zslearn.solvers._softmax_sharing._TURNED_BYTES", 10)
+    monkeypatch.setattr("zslearn._solvers.logistic._sharing._TURNED_BYTES", 10)
     assert turned_rows(X, spectrum) is None
 
 
@@ -111,9 +112,9 @@ def test_one_guide_for_each_penalty(clusters):
 @pytest.mark.parametrize("n_steps", [1, 2, 3])
 @pytest.mark.parametrize("size", [0.1, 30.0])
 def test_the_best_place_on_a_plane_by_scipy(n_steps, size, monkeypatch):
-    monkeypatch.setattr("zslearn.solvers._logistic_starts._MAX_STEPS", 60)
-    monkeypatch.setattr("zslearn.solvers._logistic_starts._SMALL", 1e-7)
-    monkeypatch.setattr("zslearn.solvers._logistic_losses._CACHE_BYTES", 200)
+    monkeypatch.setattr("zslearn._solvers.logistic._newton._MAX_STEPS", 60)
+    monkeypatch.setattr("zslearn._solvers.logistic._newton._SMALL", 1e-7)
+    monkeypatch.setattr("zslearn._solvers.logistic._losses._CACHE_BYTES", 200)
     rng = np.random.default_rng(n_steps)
     n, n_classes, width, alpha = 40, 4, 3, 0.05
     targets = np.eye(n_classes)[rng.integers(n_classes, size=n)]

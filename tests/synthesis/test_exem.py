@@ -22,12 +22,14 @@ from sklearn.linear_model import Ridge
 from sklearn.svm import NuSVR
 from sklearn.utils import check_random_state
 
+from zslearn._scoring._embedding import EmbeddedRows
+from zslearn._utils._folds import class_folds
+from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL, HAT, CMTStar
 from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import make_zero_shot
 from zslearn.metrics import ausuc
 from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
-from zslearn.scoring import EmbeddedRows
 from zslearn.signatures import MultiSignatures, normalize_signatures, rbf_similarity
 from zslearn.solvers import nu_svr
 from zslearn.synthesis import (
@@ -39,8 +41,6 @@ from zslearn.synthesis import (
     held_class_accuracy_score,
     ideal_signatures,
 )
-from zslearn.utils import InputWarning
-from zslearn.utils._folds import class_folds
 
 
 def _fit(problem, signatures=None, **params):

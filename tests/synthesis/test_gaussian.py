@@ -11,13 +11,14 @@ from scipy.spatial.distance import cdist
 from scipy.special import softmax
 from scipy.stats import multivariate_normal
 
+from zslearn._utils._messages import InputWarning
 from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import make_zero_shot
 from zslearn.metrics import expected_calibration_error
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.signatures import MultiSignatures, rbf_similarity
 from zslearn.synthesis import ClassStatistics, GaussianEXEM
-from zslearn.synthesis._gaussian_odds import unseen_odds_of
+from zslearn.synthesis._gaussian import held_out_scores, likeliest_temperature, unseen_odds_of
 from zslearn.synthesis._gaussian_process import (
     ClassProcess,
     LayeredKernel,
@@ -25,8 +26,6 @@ from zslearn.synthesis._gaussian_process import (
     posterior,
     signal_variances,
 )
-from zslearn.synthesis._gaussian_temperature import held_out_scores, likeliest_temperature
-from zslearn.utils import InputWarning
 
 
 @pytest.fixture(scope="module")
@@ -453,7 +452,7 @@ def test_odds_are_the_usual_ones_where_nothing_tells_them():
 @pytest.mark.filterwarnings("ignore:Statistics do not tell")
 def test_statistics_tell_no_odds(problem, monkeypatch):
     # Other tests may have been told already.
-    monkeypatch.setattr("zslearn.utils._warnings._SAID", set())
+    monkeypatch.setattr("zslearn._utils._messages._SAID", set())
     statistics = ClassStatistics.from_samples(problem.X_train, problem.y_train)
     with pytest.warns(InputWarning, match="odds of unseen classes: they are 4"):
         model = GaussianEXEM(temperature=1.0).fit_statistics(
@@ -579,7 +578,7 @@ def test_select_takes_the_best_of_single_settings(problem, select):
 
 
 def test_rows_are_embedded_once_per_space(problem):
-    from zslearn.scoring import EmbeddedRows
+    from zslearn._scoring._embedding import EmbeddedRows
 
     grid = [
         {"shrinkage": rho, "gamma": gamma, "alpha": alpha}

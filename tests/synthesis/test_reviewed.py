@@ -12,11 +12,11 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.exceptions import NotFittedError
 
+from zslearn._solvers.svm._losses import loss_and_slope
 from zslearn.baselines import ESZSL
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.signatures import MultiSignatures
 from zslearn.solvers import multiclass_svm
-from zslearn.solvers._multiclass_svm import loss_and_slope
 from zslearn.synthesis import EXEM, SynC
 
 

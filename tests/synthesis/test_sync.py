@@ -12,17 +12,18 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from zslearn.base import Training, fit_together
+from zslearn._solvers.svm._losses import loss_and_slope
+from zslearn._solvers.svm._multiclass import multiclass_svm_objective, train_multiclass_svm
+from zslearn._utils._array import to_numpy
+from zslearn.base import Training, fit_variants
 from zslearn.datasets import make_zero_shot
 from zslearn.metrics import ausuc, best_harmonic_mean, per_class_accuracy
 from zslearn.model_selection import ClassKFold, GeneralizedClassKFold, ZeroShotSearchCV
-from zslearn.model_selection._grid import expand
+from zslearn.model_selection._search import expand
 from zslearn.signatures import MultiSignatures, SignatureTable, normalized_similarity
-from zslearn.solvers import multiclass_svm, multiclass_svm_objective, train_multiclass_svm
-from zslearn.solvers._multiclass_svm import loss_and_slope
+from zslearn.solvers import multiclass_svm
 from zslearn.synthesis import SynC
-from zslearn.synthesis._sync_training import SynCProblem, Synthesis
-from zslearn.utils import to_numpy
+from zslearn.synthesis._sync import SynCProblem, Synthesis
 
 LOSSES = ["ovo", "cs", "struct"]
 GOLDEN = {"ovo": "OVO", "cs": "CS", "struct": "struct"}
@@ -390,7 +391,7 @@ def test_class_with_one_sample(problem, loss):
     assert model.dual_gap_ <= 1e-4 * model.objective_
 
 
-@pytest.mark.filterwarnings("ignore::zslearn.utils.InputWarning")
+@pytest.mark.filterwarnings("ignore::zslearn._utils._messages.InputWarning")
 @every_loss
 def test_twins_share_a_classifier(problem, loss):
     """Two seen classes of one signature make S singular; the pseudo-inverse takes the mean."""
@@ -460,11 +461,11 @@ def test_ridges_share_the_training(problem, monkeypatch):
         count.append(options["alpha"])
         return train_multiclass_svm(*args, **options)
 
-    monkeypatch.setattr("zslearn.synthesis._sync_training.train_multiclass_svm", counted)
+    monkeypatch.setattr("zslearn.synthesis._sync.train_multiclass_svm", counted)
     ridges = [0.0, 1e-6, 1e-2]
     variants = [SynC(alpha=a, ridge=r) for a in (2.0**-8, 2.0**-10) for r in ridges]
     arguments = problem.X_train, problem.y_train
-    found = dict(fit_together(variants, *arguments, signatures=problem.signatures))
+    found = dict(fit_variants(variants, *arguments, signatures=problem.signatures))
     assert len(count) == 2
     for number, variant in enumerate(variants):
         alone = clone(variant).fit(*arguments, signatures=problem.signatures)
@@ -527,7 +528,7 @@ def test_path_trains_once_for_every_gamma(problem, monkeypatch):
         calls.append(kwargs["alpha"])
         return original(*args, **kwargs)
 
-    monkeypatch.setattr("zslearn.synthesis._sync_training.train_multiclass_svm", counted)
+    monkeypatch.setattr("zslearn.synthesis._sync.train_multiclass_svm", counted)
     path = SynC().fit_path(
         problem.X_train,
         problem.y_train,

@@ -14,19 +14,27 @@ from scipy.spatial.distance import pdist
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso
 
+from zslearn._solvers.svm._losses import loss_and_slope
+from zslearn._utils._messages import InputWarning
 from zslearn.base import Training
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
 from zslearn.signatures import MultiSignatures, SignatureTable, SignatureViews
 from zslearn.signatures import normalized_similarity as similarity
-from zslearn.solvers import loss_and_slope, multiclass_svm
+from zslearn.solvers import multiclass_svm
 from zslearn.synthesis import SynC
-from zslearn.synthesis._phantom_descent import Point, ScoreLoss, descend, soft_threshold
-from zslearn.synthesis._phantom_objective import PhantomObjective, metric_factor
-from zslearn.synthesis._phantoms import combine, initial_combinations, phantom_count
-from zslearn.synthesis._sync_phantoms import _Learner
-from zslearn.synthesis._sync_training import SynCProblem
-from zslearn.utils import InputWarning
+from zslearn.synthesis._phantoms import (
+    PhantomObjective,
+    Point,
+    ScoreLoss,
+    combine,
+    descend,
+    initial_combinations,
+    metric_factor,
+    phantom_count,
+    soft_threshold,
+)
+from zslearn.synthesis._sync import SynCProblem, _Learner
 
 every_loss = pytest.mark.parametrize("loss", ["ovo", "cs", "struct"])
 either_penalty = pytest.mark.parametrize("penalize", ["w", "v"])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from zslearn._scoring._embedding import EmbeddedRows
 from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
-from zslearn.scoring import EmbeddedRows
 from zslearn.synthesis import EXEM, ClassStatistics, SynC, exemplar_distance_score
 
 

@@ -13,45 +13,28 @@ when classes were described. A wrapper derives from :class:`ZeroShotMetaClassifi
 scorer from that of the estimator inside.
 """
 
+from zslearn._scoring._embedding import Embedding
+from zslearn._scoring._scorer import ClassScorer
+from zslearn._utils._messages import InputWarning
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._meta import ZeroShotMetaClassifier
 from zslearn.base._predictor import ZeroShotPredictor
-from zslearn.base._row_sums import RowSpectrum
-from zslearn.base._stream_scores import count_block, stream_hits
-from zslearn.base._streams import (
-    StreamedSamples,
-    is_dask,
-    is_streamed,
-    needs_rows,
-    read_blocks,
-    stream_samples,
-)
-from zslearn.base._summed_training import check_block_labels
-from zslearn.base._together import fit_together
 from zslearn.base._training import Training
-from zslearn.base._variants import alike, alike_but_for, with_setting
+from zslearn.base._variants import fit_variants, group_by_params, group_by_params_except
 from zslearn.base._weights import AcceptsSampleWeight, fit_weighted, weighted_samples
 
 __all__ = [
     "AcceptsSampleWeight",
-    "RowSpectrum",
-    "StreamedSamples",
+    "ClassScorer",
+    "Embedding",
+    "InputWarning",
     "Training",
     "ZeroShotClassifier",
     "ZeroShotMetaClassifier",
     "ZeroShotPredictor",
-    "alike",
-    "alike_but_for",
-    "check_block_labels",
-    "count_block",
-    "fit_together",
+    "fit_variants",
     "fit_weighted",
-    "is_dask",
-    "is_streamed",
-    "needs_rows",
-    "read_blocks",
-    "stream_hits",
-    "stream_samples",
+    "group_by_params",
+    "group_by_params_except",
     "weighted_samples",
-    "with_setting",
 ]

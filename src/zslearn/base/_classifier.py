@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
+from weakref import WeakKeyDictionary
 
 import array_api_compat as compat
 import numpy as np
@@ -14,24 +17,96 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from zslearn.base._describing import Describing, _Described
-from zslearn.base._extremes import numerical_failures_named, refuse_extreme_parameters
-from zslearn.base._locks import lock_of
+from zslearn._scoring._classes import ScoreFunction
+from zslearn._scoring._embedding import Embedding, PreparedRows
+from zslearn._scoring._scorer import ClassScorer
+from zslearn._utils._array import Array, Floats, to_numpy
+from zslearn._utils._files import saved_part
+from zslearn._utils._messages import name_some, warn_once
+from zslearn._utils._validation import checks_parameters
 from zslearn.base._predictor import ZeroShotPredictor
 from zslearn.base._streams import is_streamed, stream_samples
-from zslearn.base._summed_training import StreamedRows, SummedTraining, gather, summarize
-from zslearn.base._together import fit_together, not_each_once
-from zslearn.base._training import Training
-from zslearn.base._variants import with_setting
-from zslearn.base._weights import refuse_weights, weighted_samples
-from zslearn.scoring import (
-    ClassScorer,
-    Embedding,
-    PreparedRows,
-    ScoreFunction,
+from zslearn.base._training import StreamedRows, SummedTraining, Training, gather, summarize
+from zslearn.base._variants import (
+    fit_variants,
+    not_each_once,
+    numerical_failures_named,
+    refuse_extreme_parameters,
+    with_setting,
 )
-from zslearn.signatures import SignatureTable
-from zslearn.utils import Array, checks_parameters, name_some, to_numpy, warn_once
+from zslearn.base._weights import refuse_weights, weighted_samples
+from zslearn.signatures._table import SignatureTable
+
+# What a fitted method tells of the classes it describes.
+
+
+@saved_part
+class _Described(NamedTuple):
+    """Classes and their parameters, replaced together."""
+
+    table: SignatureTable
+    parameters: Array
+
+
+class Describing:
+    """The part of a method that looks at, or exchanges, what is described."""
+
+    _described: Any
+
+    @property
+    def signature_table_(self) -> SignatureTable:
+        """Signatures of every described class, as given."""
+        table: SignatureTable = self._described.table
+        return table
+
+    def describing(self, table: SignatureTable) -> Self:
+        """A copy that describes other classes; what was learned is shared, and nothing is changed.
+
+        Parameters
+        ----------
+        table : SignatureTable
+            Every class that the copy describes, with the attributes given to `fit`.
+
+        Returns
+        -------
+        estimator
+            The copy.
+        """
+        check_is_fitted(self, "signature_table_")
+        other: Any = copy.copy(self)
+        other._describe(table)
+        return other
+
+    def seen_shares(self, signatures: Any) -> Floats | None:
+        """How much each seen class counts where the parameters of classes are made of theirs.
+
+        A method that makes a class from seen ones by weights overrides it, for
+        :func:`zslearn.inspection.explain`.
+
+        Parameters
+        ----------
+        signatures : ndarray of shape (n_classes, n_attributes) or SignatureViews
+            Normalised signatures.
+
+        Returns
+        -------
+        ndarray of shape (n_classes, n_seen) or None
+            Not negative, columns in the order of `seen_classes_`; here None.
+        """
+        return None
+
+
+# One lock per estimator.
+
+#: Outside of the estimators, so that copies, clones and files of them have none.
+_locks: WeakKeyDictionary[Any, threading.Lock] = WeakKeyDictionary()
+_locks_lock = threading.Lock()
+
+
+def lock_of(estimator: Any) -> threading.Lock:
+    """The lock of an estimator, always the same."""
+    with _locks_lock:
+        return _locks.setdefault(estimator, threading.Lock())
 
 
 class ZeroShotClassifier(Describing, ZeroShotPredictor):
@@ -59,7 +134,7 @@ class ZeroShotClassifier(Describing, ZeroShotPredictor):
 
     See Also
     --------
-    zslearn.utils.estimator_checks.parametrize_with_checks : Checks of an author's own class.
+    zslearn.base.checks.parametrize_with_checks : Checks of an author's own class.
     """
 
     score_function: ScoreFunction = "dot"
@@ -275,7 +350,7 @@ class ZeroShotClassifier(Describing, ZeroShotPredictor):
             Fitted under that setting.
         """
         variants = [with_setting(self, setting) for setting in settings]
-        yield from fit_together(
+        yield from fit_variants(
             variants, X, y, signatures=signatures, sample_weight=sample_weight, classes=classes
         )
 

@@ -10,9 +10,9 @@ from sklearn.base import MetaEstimatorMixin
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from zslearn._scoring._scorer import ClassScorer
 from zslearn.base._predictor import ZeroShotPredictor
-from zslearn.scoring import ClassScorer
-from zslearn.signatures import SignatureTable
+from zslearn.signatures._table import SignatureTable
 
 
 class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):

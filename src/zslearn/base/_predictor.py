@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from types import FunctionType
@@ -21,30 +23,293 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from zslearn.base._dask import whole_rows
-from zslearn.base._docs import DOC_PARTS
-from zslearn.base._stream_scores import (
-    stream_accuracy,
-    stream_probabilities,
-    stream_scores,
-    stream_top_k,
+from zslearn._scoring._embedding import EmbeddedRows
+from zslearn._scoring._scorer import ClassScorer, find_classes
+from zslearn._utils._array import Array, is_foreign, plain_tensor, to_numpy
+from zslearn._utils._messages import name_near_misses, name_some, warn_once
+from zslearn._utils._validation import names_keywords
+from zslearn.base._streams import (
+    is_dask,
+    is_streamed,
+    map_rows,
+    needs_rows,
+    stream_samples,
+    whole_rows,
 )
-from zslearn.base._streams import is_dask, is_streamed, needs_rows
+from zslearn.base._training import check_block_labels
 from zslearn.base._variants import with_setting
-from zslearn.metrics import per_class_accuracy
-from zslearn.scoring import ClassScorer, EmbeddedRows
-from zslearn.signatures import label_array
-from zslearn.utils import (
-    Array,
-    fill_docstring,
-    is_foreign,
-    name_near_misses,
-    name_some,
-    names_keywords,
-    plain_tensor,
-    to_numpy,
-    warn_once,
-)
+from zslearn.metrics._accuracy import per_class_accuracy
+from zslearn.metrics._counts import HitCounts
+from zslearn.signatures._table import label_array
+
+# Parts of docstrings that every estimator shares; a line ``<name>`` stands for one of them.
+
+_DESCRIBED = """
+classes_ : ndarray of shape (n_classes,)
+    Every described class, sorted.
+seen_classes_ : ndarray of shape (n_seen,)
+    The classes of the training data, sorted.
+unseen_classes_ : ndarray of shape (n_unseen,)
+    The classes known by their signature alone, sorted.
+n_features_in_ : int
+    Width of `X`.
+feature_names_in_ : ndarray of shape (`n_features_in_`,)
+    Names of the features, where `X` had string names.
+class_scorer_ : ClassScorer
+    What predictions work on; replaced as a whole when classes are described.
+"""
+
+DOC_PARTS: dict[str, str] = {
+    "parameters of every method": """
+feature_norm : {"l2"} or None, default="l2"
+    Whether each sample is brought to unit norm. "l2" also replaces NaN and infinity by 0.
+signature_scale : {"seen", "all"} or float, default="seen"
+    What the median distance, in units of which signatures are measured, is taken over.
+""",
+    "attributes of every method": _DESCRIBED.strip("\n")
+    + """
+signature_scale_ : tuple of float
+    The number that the signatures of each view are divided by.
+signature_table_ : SignatureTable
+    Signatures of every described class, as given.
+""",
+    "attributes of every wrapper": _DESCRIBED,
+    "parameters of embed": """
+Parameters
+----------
+X : array of shape (n_samples, n_features)
+    Prepared features.
+""",
+    "parameters of synthesize": """
+Parameters
+----------
+signatures : ndarray of shape (n_classes, n_attributes)
+    Normalised signatures; SignatureViews where the method keeps views apart.
+labels : ndarray of shape (n_classes,), optional
+    Names of the classes, for a method to which a name says more than a signature.
+""",
+}
+
+# Scores of rows that do not lie in memory: collected from files, lazy for dask arrays.
+
+
+def stream_scores(scorer: ClassScorer, X: Any, classes: Any) -> Array:
+    """Scores of all rows, as `decision_function` gives them.
+
+    Parameters
+    ----------
+    scorer : ClassScorer
+        Of the estimator.
+    X : FeatureBlocks or dask array of shape (n_samples, n_features)
+        Features.
+    classes : array-like of labels or None
+        The candidates.
+
+    Returns
+    -------
+    ndarray or dask array of shape (n_samples, n_classes)
+        One number per sample where two classes are described and none is named.
+    """
+    classes = _checked(classes, scorer)
+    as_margin = classes is None and len(scorer.labels) == 2
+    width = None if as_margin else len(scorer.labels if classes is None else classes)
+    return _map(X, _scores, (scorer, classes, as_margin), width, _dtype(scorer, X))
+
+
+def stream_probabilities(scorer: ClassScorer, X: Any, classes: Any) -> Array:
+    """Probabilities of all rows, as `predict_proba` gives them; see :func:`stream_scores`."""
+    classes = _checked(classes, scorer)
+    width = len(scorer.labels if classes is None else classes)
+    return _map(X, _probabilities, (scorer, classes), width, _dtype(scorer, X))
+
+
+def stream_top_k(scorer: ClassScorer, X: Any, k: int, classes: Any) -> tuple[NDArray[Any], Array]:
+    """The best classes of all rows, as `predict_top_k` gives them.
+
+    Parameters
+    ----------
+    scorer : ClassScorer
+        Of the estimator.
+    X : FeatureBlocks or dask array of shape (n_samples, n_features)
+        Features.
+    k : int
+        How many classes.
+    classes : array-like of labels or None
+        The candidates.
+
+    Returns
+    -------
+    labels, scores : ndarray or dask array of shape (n_samples, k)
+        Of a dask array both come from the same tasks: computed together, rows are scored once.
+    """
+    classes = _checked(classes, scorer)
+    check_k(k, len(scorer.labels if classes is None else classes))
+    # One record per row, so that labels and scores are made by one task.
+    record = np.dtype([("label", scorer.labels.dtype, (k,)), ("score", _dtype(scorer, X), (k,))])
+    found = _map(X, _top_k, (scorer, k, classes, record), None, record)
+    return found["label"], found["score"]
+
+
+def stream_accuracy(
+    estimator: ZeroShotPredictor,
+    scorer: ClassScorer,
+    X: Any,
+    y: Any,
+    classes: Any,
+    sample_weight: Any,
+) -> float:
+    """Per-class accuracy, from counts that are added up over the blocks; see `score`."""
+    if hasattr(estimator, "is_none"):
+        # What it predicts is not always the class of the best score.
+        samples = stream_samples(X, y, sample_weight)
+        counts: HitCounts = samples.reduce(_count_predicted, (estimator, classes))
+    else:
+        counts = stream_hits(scorer, X, y, 1, classes, sample_weight)
+    estimator._check_true_labels(counts.classes, scorer, classes)
+    if classes is None:
+        estimator._warn_of_generalized(counts.classes)
+    return counts.per_class_accuracy()
+
+
+def stream_hits(
+    scorer: ClassScorer, X: Any, y: Any, k: int, classes: Any = None, sample_weight: Any = None
+) -> HitCounts:
+    """Count at which rank the labels of rows are predicted.
+
+    Parameters
+    ----------
+    scorer : ClassScorer
+        Of an estimator.
+    X : FeatureBlocks or dask array of shape (n_samples, n_features)
+        Features.
+    y : array-like or dask array of shape (n_samples,) or None
+        Labels; None for those of a FeatureBlocks.
+    k : int
+        How many ranks.
+    classes : array-like of labels, optional
+        The candidates.
+    sample_weight : array-like of shape (n_samples,), optional
+        How much each sample counts.
+
+    Returns
+    -------
+    HitCounts
+        Of all rows. No more than one block of predictions is ever in memory.
+    """
+    classes = _checked(classes, scorer)
+    check_k(k, len(scorer.labels if classes is None else classes))
+    samples = stream_samples(X, y, sample_weight)
+    counts: HitCounts = samples.reduce(count_block, (scorer, k, classes))
+    return counts
+
+
+def count_block(start: int, rows: Any, labels: Any, weights: Any, shared: Any) -> HitCounts | None:
+    """Hits of one block, as :class:`StreamedSamples` adds them up."""
+    scorer, k, classes = shared
+    if not len(rows):
+        return None
+    top, _ = scorer.top_k(rows, k, classes)
+    true = check_block_labels(labels, len(rows))
+    return HitCounts.of(true, to_numpy(top), sample_weight=weights)
+
+
+def _count_predicted(
+    start: int, rows: Any, labels: Any, weights: Any, shared: Any
+) -> HitCounts | None:
+    """Hits of one block by what an estimator predicts; see :func:`count_block`."""
+    estimator, classes = shared
+    if not len(rows):
+        return None
+    predicted = estimator.predict(rows, classes=classes)
+    true = check_block_labels(labels, len(rows))
+    return HitCounts.of(true, predicted[:, None], sample_weight=weights)
+
+
+def check_k(k: int, n_classes: int) -> None:
+    """Refuse a number of classes that cannot be named."""
+    if not 1 <= k <= n_classes:
+        raise ValueError(f"k must be between 1 and the number of classes, {n_classes}; got {k}.")
+
+
+def _checked(classes: Any, scorer: ClassScorer) -> NDArray[Any] | None:
+    """Candidates that are described, before anything is read."""
+    return None if classes is None else scorer.labels[find_classes(classes, scorer.labels)]
+
+
+def _dtype(scorer: ClassScorer, X: Any) -> np.dtype[Any]:
+    """Of the scores of such rows."""
+    row = np.ones((1, X.shape[1]), dtype=X.dtype)
+    return np.dtype(to_numpy(scorer.scores(row, scorer.labels[:1])).dtype)
+
+
+def _map(
+    X: Any, function: Callable[[Any, Any], Any], shared: Any, width: int | None, dtype: Any
+) -> Any:
+    """Apply a function to every block of rows."""
+    if is_dask(X):
+        return map_rows(X, function, shared, width=width, dtype=dtype)
+    out = np.empty((X.shape[0],) if width is None else (X.shape[0], width), dtype=dtype)
+    for start, rows, _ in X.blocks():
+        out[start : start + len(rows)] = function(rows, shared)
+    return out
+
+
+def _scores(rows: Any, shared: Any) -> Any:
+    scorer, classes, as_margin = shared
+    scores = to_numpy(scorer.scores(rows, classes))
+    return scores[:, 1] - scores[:, 0] if as_margin else scores
+
+
+def _probabilities(rows: Any, shared: Any) -> Any:
+    scorer, classes = shared
+    return to_numpy(scorer.probabilities(rows, classes))
+
+
+def _top_k(rows: Any, shared: Any) -> Any:
+    scorer, k, classes, record = shared
+    labels, scores = scorer.top_k(rows, k, classes)
+    out = np.empty(len(rows), dtype=record)
+    out["label"], out["score"] = labels, to_numpy(scores)
+    return out
+
+
+# Parts of docstrings that many classes share, written once.
+
+_LINE = re.compile(r"^(?P<indent> *)<(?P<name>[^<>\n]+)>$", re.M)
+
+
+def fill_docstring(doc: str, parts: Mapping[str, str]) -> str:
+    r"""Put shared parts in the place of the lines that name them.
+
+    Parameters
+    ----------
+    doc : str
+        A docstring. A line ``<name>`` stands for the part of that name.
+    parts : mapping of str to str
+        Parts by name. A line that names none of them stays.
+
+    Returns
+    -------
+    str
+        The docstring; parts are indented like the lines that they take the place of.
+
+    Examples
+    --------
+    >>> from zslearn.base._predictor import fill_docstring
+    >>> parts = {"seed": "seed : int\n    Of chance."}
+    >>> print(fill_docstring("What it takes:\n  <seed>", parts))
+    What it takes:
+      seed : int
+          Of chance.
+    """
+
+    def part(match: re.Match[str]) -> str:
+        text = parts.get(match["name"])
+        if text is None:
+            return match[0]
+        return textwrap.indent(textwrap.dedent(text).strip("\n"), match["indent"])
+
+    return _LINE.sub(part, doc)
 
 
 def _knows_temperature(estimator: ZeroShotPredictor) -> bool:
@@ -63,7 +328,7 @@ def _knows_temperature(estimator: ZeroShotPredictor) -> bool:
 class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
     """Base of all estimators: predictions by their scorer.
 
-    A fitted estimator has `class_scorer_`, a :class:`~zslearn.scoring.ClassScorer`, and
+    A fitted estimator has `class_scorer_`, a :class:`~zslearn._scoring._scorer.ClassScorer`, and
     `seen_classes_`. Everything below reads the scorer once.
     """
 

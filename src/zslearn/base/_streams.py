@@ -6,8 +6,10 @@ up: in the order of the rows for files, by a tree of tasks for dask.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import array_api_compat as compat
@@ -15,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_consistent_length
 
-from zslearn.utils import Floats, RowsInBlocks, is_foreign, to_numpy
+from zslearn._utils._array import Floats, is_foreign, to_numpy
+from zslearn._utils._blocks import RowsInBlocks
+from zslearn._utils._optional import import_optional
 
 #: What is computed for a block: (number of its first row, rows, labels, weights, shared) → what
 #: adds up over blocks; None for nothing.
@@ -152,7 +156,6 @@ def stream_samples(X: Any, y: Any, sample_weight: Any = None) -> StreamedSamples
     weights = _checked_weights(sample_weight)
     if isinstance(X, RowsInBlocks):
         return DiskSamples(X, y, weights)
-    from zslearn.base._dask import DaskSamples
 
     return DaskSamples(X, y, weights)
 
@@ -169,3 +172,161 @@ def _checked_weights(sample_weight: Any) -> Floats | None:
     if not weights.any():
         raise ValueError("sample_weight is zero for every sample; none is left to learn from.")
     return None if (weights == 1).all() else weights
+
+
+# Dask arrays of features: fitted by a tree of tasks, scored lazily, block by block.
+
+# Results that are added up by one task.
+_FAN_IN = 8
+
+
+class DaskSamples(StreamedSamples):
+    """Samples of a dask array.
+
+    Parameters
+    ----------
+    X : dask array of shape (n_samples, n_features)
+        Features; chunks of columns are joined, and unknown sizes of chunks are found.
+    y : dask array or array-like of shape (n_samples,)
+        Labels.
+    weights : ndarray of shape (n_samples,) or None
+        Weights.
+    """
+
+    def __init__(self, X: Any, y: Any, weights: Floats | None) -> None:
+        if y is None:
+            raise ValueError("This estimator requires y to be passed, but the target y is None.")
+        self._X = with_known_rows(whole_rows(X))
+        self.shape, self.weights = self._X.shape, weights
+        if not self.shape[0]:
+            raise ValueError(f"X of shape {self.shape} holds nothing: found 0 samples.")
+        self._y = self._labels(y)
+        self._w = None
+        if weights is not None:
+            self._w = self._like_rows(weights, "sample_weight")
+
+    def _labels(self, y: Any) -> Any:
+        if not hasattr(y, "dask"):
+            return self._like_rows(to_numpy(y) if is_foreign(y) else np.asarray(y), "y")
+        if hasattr(y, "to_dask_array"):  # a series of a dask frame
+            y = y.to_dask_array()
+        if y.ndim == 2 and y.shape[1] == 1:
+            y = y[:, 0]
+        if y.ndim != 1:
+            raise ValueError(f"y should be a 1d array, got an array of shape {y.shape} instead.")
+        y = with_known_rows(y)
+        self._check_length(y.shape[0], "y")
+        return y.rechunk((self._X.chunks[0],))
+
+    def _like_rows(self, values: Any, name: str) -> Any:
+        """An array in memory in the chunks of the rows."""
+        if values.ndim == 2 and values.shape[1] == 1:
+            values = values[:, 0]
+        if values.ndim != 1:
+            raise ValueError(f"{name} should be a 1d array, got shape {values.shape} instead.")
+        self._check_length(len(values), name)
+        array = import_optional("dask.array", "A dask array")
+        return array.from_array(values, chunks=(self._X.chunks[0],), inline_array=False)
+
+    def _check_length(self, n_labels: int, name: str) -> None:
+        if n_labels != self.shape[0]:
+            raise ValueError(
+                "Found input variables with inconsistent numbers of samples: X has "
+                f"{self.shape[0]}, {name} has {n_labels}."
+            )
+
+    def reduce(self, function: BlockFunction, shared: Any = None) -> Any:
+        """A task per block, then sums of a few sums each, until one is left."""
+        dask = import_optional("dask", "A dask array")
+        shared = dask.delayed(shared, pure=False)
+        of_block = dask.delayed(function, pure=False)
+        n_blocks = self._X.numblocks[0]
+        rows, labels = self._X.to_delayed().ravel(), self._y.to_delayed().ravel()
+        weights = [None] * n_blocks if self._w is None else self._w.to_delayed().ravel()
+        starts = np.cumsum([0, *self._X.chunks[0]]).tolist()
+        parts = [
+            of_block(starts[i], rows[i], labels[i], weights[i], shared)
+            for i in range(n_blocks)
+            if self._X.chunks[0][i]
+        ]
+        add = dask.delayed(_add, pure=False)
+        while len(parts) > 1:
+            parts = [add(parts[i : i + _FAN_IN]) for i in range(0, len(parts), _FAN_IN)]
+        return parts[0].compute()
+
+
+def _add(parts: list[Any]) -> Any:
+    found = [part for part in parts if part is not None]
+    return sum(found[1:], start=found[0]) if found else None
+
+
+def whole_rows(X: Any) -> Any:
+    """A dask array of real numbers with two axes, whose chunks hold whole rows."""
+    if X.ndim != 2:
+        raise ValueError(f"Expected 2D array, got an array of {X.ndim} axes instead.")
+    if math.isnan(X.shape[1]):
+        raise ValueError(
+            "The number of columns of X is not known. Say it: X.compute_chunk_sizes(), or "
+            "to_dask_array(lengths=True) where it comes from a frame."
+        )
+    if X.shape[1] == 0:
+        raise ValueError(f"X of shape {X.shape} holds nothing: found 0 features.")
+    if X.dtype.kind == "c":
+        raise ValueError("Complex data not supported: X must be real.")
+    if X.dtype.kind not in "biuf":
+        raise ValueError(f"X must be numbers; got a dask array of {X.dtype}.")
+    return X if len(X.chunks[1]) == 1 else X.rechunk({1: -1})
+
+
+def with_known_rows(X: Any) -> Any:
+    """The same dask array with known sizes of its chunks; they are computed where they are not."""
+    if not any(math.isnan(size) for size in X.chunks[0]):
+        return X
+    # Of a copy: that of the user stays as it is.
+    return X.copy().compute_chunk_sizes()
+
+
+def map_rows(
+    X: Any, function: Callable[..., Any], shared: Any, *, width: int | None, dtype: Any
+) -> Any:
+    """Apply a function to blocks of rows, lazily.
+
+    Parameters
+    ----------
+    X : dask array of shape (n_samples, n_features)
+        As of :func:`whole_rows`; sizes of chunks may be unknown.
+    function : callable
+        (rows, shared) → array with one row per row.
+    shared : object
+        Sent to every worker once.
+    width : int or None
+        Columns of the result; None for one axis alone.
+    dtype : dtype
+        Of the result.
+
+    Returns
+    -------
+    dask array of shape (n_samples, width) or (n_samples,)
+        Nothing is computed yet.
+    """
+    dask = import_optional("dask", "A dask array")
+    shape = (0,) if width is None else (0, width)
+    options: dict[str, Any] = {"dtype": dtype, "meta": np.empty(shape, dtype=dtype)}
+    if width is None:
+        options["drop_axis"] = 1
+    else:
+        options["chunks"] = (X.chunks[0], (width,))
+    return X.map_blocks(
+        partial(_of_rows, function, shape, dtype),
+        shared=dask.delayed(shared, pure=False),
+        **options,
+    )
+
+
+def _of_rows(
+    function: Callable[..., Any], shape: tuple[int, ...], dtype: Any, rows: Any, *, shared: Any
+) -> Any:
+    """What a function makes of a block; a block without rows gives none."""
+    if not rows.shape[0]:
+        return np.empty(shape, dtype=dtype)
+    return np.asarray(function(rows, shared)).astype(dtype, copy=False)

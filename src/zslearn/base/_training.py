@@ -6,23 +6,142 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
+import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
 
-from zslearn.base._row_sums import (
-    RowSpectrum,
-    are_kept,
-    digest_of,
-    moments_of,
-    spectrum_of,
-    sums_of,
+from zslearn._scoring._embedding import FeaturePreparation, PreparedRows, refuse_extreme_features
+from zslearn._solvers._class_sums import (
+    ClassSums,
+    Moments,
+    SummedRows,
+    class_moments,
+    class_squares,
+    class_sums,
+    sum_block,
 )
-from zslearn.scoring import PreparedRows
-from zslearn.signatures import Signatures, SignatureTable
-from zslearn.solvers import ClassSums, Moments
-from zslearn.utils import Array, Floats, block_budget, take_rows
+from zslearn._solvers._linalg import eigenbasis
+from zslearn._utils._array import Array, Floats, take_rows, to_numpy
+from zslearn._utils._device import block_budget
+from zslearn._utils._files import fingerprint
+from zslearn._utils._fit_cache import keeps_fits, kept_fit
+from zslearn._version import __version__
+from zslearn.base._streams import StreamedSamples
+from zslearn.signatures._table import SignatureTable, label_array, label_kind
+from zslearn.signatures._views import Signatures
+
+# What many methods begin with: sums over the training rows, and the eigenvectors of their
+# scatter.
+#
+# Inside of :func:`~zslearn._utils._fit_cache.keeping_fits` both are kept. Searches of several methods on the
+# same
+# folds then go through the rows of a fold once, and decompose its scatter once, for all of them:
+# XᵀX around the mean of the samples, and around zero, both follow from the scatter within
+# classes.
+
+# Sums that take fewer multiplications are not kept: computing them takes no longer than telling
+# the rows from others does.
+_WORTH_KEEPING = 1e9
+# A larger table of features by features is not kept, in bytes: those of all folds would not find
+# room beside each other, and each would be gone before it is asked for again.
+_LARGEST_TABLE = 1 << 26
+
+
+class RowSpectrum(NamedTuple):
+    """XᵀX of the training rows in its eigenvectors, and the sum of each class.
+
+    Parameters
+    ----------
+    values : array of shape (n_features,)
+        Eigenvalues, ascending; those that are zero but for rounding are exactly 0.
+    vectors : array of shape (n_features, n_features)
+        Eigenvectors as columns.
+    class_sums : array of shape (n_seen, n_features)
+        The sum of the samples of each class, centred if the rows are.
+    mean : array of shape (n_features,)
+        What was taken from each sample; zeros where the rows are not centred.
+    """
+
+    values: Array
+    vectors: Array
+    class_sums: Array
+    mean: Array
+
+    @classmethod
+    def of(cls, moments: Moments) -> RowSpectrum:
+        """Decompose sums over samples."""
+        values, vectors, _ = eigenbasis(moments.gram)
+        return cls(values, vectors, moments.class_sums, moments.mean)
+
+    @property
+    def unit(self) -> float:
+        """Mean of the eigenvalues that are not zero; 1.0 where all are."""
+        xp = compat.array_namespace(self.values)
+        rank = int(xp.sum(xp.astype(self.values > 0, xp.int64)))
+        return float(xp.sum(self.values)) / rank if rank else 1.0
+
+
+def are_kept(training: Training) -> bool:
+    """Whether sums of these rows are kept: those of all rows of a fit, if many and not too wide."""
+    rows = training.rows
+    source = rows.source if isinstance(rows, PreparedRows) else rows
+    if not (training.is_whole and len(training.y) > 0 and keeps_fits(source)):
+        return False
+    n_samples, n_features = source.shape
+    if 8 * n_features**2 > _LARGEST_TABLE:
+        return False
+    return bool(n_features**2 * (n_samples + n_features) >= _WORTH_KEEPING)
+
+
+def digest_of(training: Training) -> str:
+    """A digest of the rows, their classes and weights, for fits that depend on nothing else."""
+    rows = training.rows
+    if isinstance(rows, PreparedRows):
+        rows = [rows.source, rows.norm, rows.positions]
+    return fingerprint(rows, training.y, training.n_seen, training.weights)
+
+
+def sums_of(training: Training) -> ClassSums:
+    """See :attr:`Training.sums`."""
+
+    def compute() -> ClassSums:
+        return class_sums(
+            training.rows, training.y, training.classes, sample_weight=training.weights
+        )
+
+    if not training.keeps_sums:
+        return compute()
+    names = "means", "squares", "scatter"
+    arrays = kept_fit(
+        ("class sums", __version__, training.rows_key),
+        lambda: {name: getattr(sums, name) for sums in [compute()] for name in names},
+    )
+    counts = training.counts.astype(np.int64)
+    return ClassSums(training.classes, counts, training.sizes, **arrays)
+
+
+def moments_of(training: Training, *, center: bool) -> Moments:
+    """See :meth:`Training.moments`."""
+    if training.keeps_sums:
+        return Moments(*training.sums.moments(center=center))
+    return class_moments(
+        training.rows, training.y, training.n_seen, center=center, sample_weight=training.weights
+    )
+
+
+def spectrum_of(training: Training, *, center: bool) -> RowSpectrum:
+    """See :meth:`Training.spectrum`."""
+    if not training.keeps_sums:
+        return RowSpectrum.of(moments_of(training, center=center))
+    arrays = kept_fit(
+        ("spectrum", __version__, training.rows_key, center),
+        lambda: RowSpectrum.of(moments_of(training, center=center))._asdict(),
+    )
+    return RowSpectrum(**arrays)
+
 
 #: Rows of so many blocks, and no more, are prepared once and held.
 COPIED_BLOCKS = 2
@@ -268,3 +387,190 @@ class Training:
             weights=None if self.weights is None else self.weights[rows],
             is_whole=False,
         )
+
+
+# Training data of which only sums are in memory.
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """What is known of blocks of samples; two objects add up.
+
+    Parameters
+    ----------
+    sums : ClassSums
+        Counts, means and scatter of the classes.
+    n_replaced : int
+        Numbers that were not finite and count as 0.
+    largest : float
+        The largest absolute value.
+    kept : list of (positions, rows, labels)
+        Samples that are kept, with their numbers among all.
+    """
+
+    sums: ClassSums
+    n_replaced: int
+    largest: float
+    kept: list[tuple[NDArray[np.intp], Floats, NDArray[Any]]]
+
+    def __add__(self, other: Summary) -> Summary:
+        kinds = label_kind(self.sums.classes), label_kind(other.sums.classes)
+        if kinds[0] != kinds[1]:
+            raise ValueError(
+                f"Labels of some blocks are {kinds[0]}s, of others {kinds[1]}s: use labels of one "
+                "type."
+            )
+        return Summary(
+            self.sums + other.sums,
+            self.n_replaced + other.n_replaced,
+            max(self.largest, other.largest),
+            self.kept + other.kept,
+        )
+
+
+class StreamedRows(SummedRows):
+    """Rows of a stream whose sums are known.
+
+    Parameters
+    ----------
+    samples : StreamedSamples
+        Read once more where sums do not tell what is asked.
+    sums : ClassSums
+        Of them.
+    feature_norm : {"l2"} or None
+        How their features are prepared.
+    """
+
+    def __init__(self, samples: StreamedSamples, sums: ClassSums, feature_norm: str | None) -> None:
+        super().__init__(sums)
+        self._samples, self._feature_norm = samples, feature_norm
+
+    def squares_along(self, components: Floats) -> Floats:
+        """Sums of squared deviations of each class along directions, by one more pass."""
+        shared = self._feature_norm, self.sums.classes, self.sums.means, components
+        return np.asarray(self._samples.reduce(_squares, shared))
+
+
+@dataclass(frozen=True, eq=False)
+class SummedTraining(Training):
+    """A :class:`Training` whose `X` is a :class:`StreamedRows` and whose `y` is empty."""
+
+    kept: tuple[Array, NDArray[np.intp], Floats] | None = None
+
+    @property
+    def sums(self) -> ClassSums:
+        """Counts, means and scatter of the classes."""
+        return self.X.sums
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """Not known: the samples are not in memory."""
+        raise TypeError("The samples are not in memory, nor are their labels.")
+
+    @property
+    def counts(self) -> NDArray[np.intp]:
+        """Number of samples of each seen class."""
+        return self.sums.counts.astype(np.intp)
+
+    @property
+    def sizes(self) -> Floats:
+        """Weight of the samples of each seen class."""
+        return self.sums.sizes
+
+    def only(self, positions: NDArray[np.intp]) -> Training:
+        """Not possible: the samples are not in memory."""
+        raise TypeError("The samples are not in memory: some of the classes cannot be taken out.")
+
+    def spread_samples(self) -> tuple[Array, NDArray[np.intp], Floats]:
+        """Samples evenly spaced among all, which were kept when they were read."""
+        assert self.kept is not None
+        return self.kept
+
+
+def summarize(samples: StreamedSamples, feature_norm: str | None) -> Summary:
+    """Read all samples once.
+
+    Parameters
+    ----------
+    samples : StreamedSamples
+        Rows and labels.
+    feature_norm : {"l2"} or None
+        How features are prepared.
+
+    Returns
+    -------
+    Summary
+        What methods of class statistics learn from.
+    """
+    there = None if samples.weights is None else np.flatnonzero(samples.weights)
+    n_samples = samples.shape[0] if there is None else len(there)
+    positions = spread_positions(n_samples, SPREAD_SAMPLES)
+    wanted = positions if there is None else there[positions]
+    summary: Summary = samples.reduce(_summarize, (feature_norm, wanted))
+    prepare = FeaturePreparation(feature_norm)
+    prepare.replaced = summary.n_replaced
+    prepare.warn()
+    if feature_norm is None:
+        refuse_extreme_features(np.array([[summary.largest]]))
+    return summary
+
+
+def gather(summary: Summary, weights: Floats | None) -> tuple[Floats, NDArray[np.intp], Floats]:
+    """The samples that were kept, in their order: rows, positions of their classes, weights."""
+    kept = [part for part in summary.kept if len(part[0])]
+    positions = np.concatenate([part[0] for part in kept])
+    rows = np.concatenate([part[1] for part in kept])
+    labels = np.concatenate([part[2] for part in kept])
+    order = np.argsort(positions)
+    positions = positions[order]
+    codes = np.searchsorted(summary.sums.classes, labels[order])
+    return rows[order], codes, np.ones(len(rows)) if weights is None else weights[positions]
+
+
+def _summarize(start: int, rows: Any, labels: Any, weights: Any, shared: Any) -> Summary | None:
+    """What is kept of one block."""
+    feature_norm, wanted = shared
+    labels = check_block_labels(labels, len(rows))
+    inside = wanted[(wanted >= start) & (wanted < start + len(rows))]
+    if weights is not None and not weights.all():
+        there = np.flatnonzero(weights)
+        inside_rows = np.searchsorted(there, inside - start)
+        rows, labels, weights = rows[there], labels[there], weights[there]
+    else:
+        inside_rows = inside - start
+    if not len(rows):
+        return None
+    prepare = FeaturePreparation(feature_norm)
+    prepared = prepare(rows)
+    sums = sum_block(prepared, labels, weights)
+    largest = 1.0 if feature_norm else float(np.abs(prepared).max())
+    kept = np.asarray(to_numpy(prepared)[inside_rows], dtype=np.float64)
+    return Summary(sums, prepare.replaced, largest, [(inside, kept, labels[inside_rows])])
+
+
+def _squares(start: int, rows: Any, labels: Any, weights: Any, shared: Any) -> Floats:
+    """Squared deviations of one block along directions."""
+    feature_norm, classes, means, components = shared
+    codes = np.searchsorted(classes, check_block_labels(labels, len(rows)))
+    if weights is not None and not weights.all():
+        there = np.flatnonzero(weights)
+        rows, codes, weights = rows[there], codes[there], weights[there]
+    if not len(rows):
+        return np.zeros((len(classes), components.shape[1]))
+    prepared = FeaturePreparation(feature_norm)(rows)
+    return to_numpy(class_squares(prepared, codes, means, components, sample_weight=weights))
+
+
+def check_block_labels(labels: Any, n_rows: int) -> NDArray[Any]:
+    """Labels of a block as an array of one kind, as many as there are rows."""
+    values = to_numpy(labels)
+    if values.ndim != 1 or len(values) != n_rows:
+        raise ValueError(
+            f"A block of {n_rows} rows has labels of shape {values.shape}: give one per row."
+        )
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise ValueError("Input y contains NaN or infinity: every sample needs a label.")
+    if values.dtype.kind in "OS":
+        values = label_array(values.astype(str) if values.dtype.kind == "S" else values, "y")
+    check_classification_targets(values)
+    return values

@@ -2,12 +2,155 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+import copy
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from numbers import Real
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+from numpy.linalg import LinAlgError
 from sklearn.base import clone
 
-from zslearn.utils import fingerprint
+from zslearn._utils._files import fingerprint
+
+if TYPE_CHECKING:
+    from zslearn.base._classifier import ZeroShotClassifier
+
+# Hyper-parameters that cannot be computed with, and computations that fail.
+
+# What is not larger can be a number of float32, and its square one of float64.
+_LARGEST = 1e30
+
+
+def refuse_extreme_parameters(estimator: Any) -> None:
+    """Refuse hyper-parameters so large that nothing can be computed with them.
+
+    Small ones pass: a penalty below rounding is none.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Its hyper-parameters are of the right kinds.
+
+    Raises
+    ------
+    ValueError
+        Where one is finite, and beyond ±1e30.
+    """
+    for name, value in estimator.get_params(deep=False).items():
+        if isinstance(value, Real) and _LARGEST < abs(float(value)) < math.inf:
+            raise ValueError(
+                f"{name}={value:.0e} of {type(estimator).__name__} is too large to be computed "
+                f"with. Take a number that is not beyond {_LARGEST:.0e}."
+            )
+
+
+@contextmanager
+def numerical_failures_named(method: type) -> Iterator[None]:
+    """Say which method could not learn where its arithmetic fails.
+
+    Parameters
+    ----------
+    method : type
+        The class of the estimator that learns.
+    """
+    try:
+        yield
+    except (LinAlgError, ArithmeticError) as error:
+        raise ValueError(
+            f"{method.__name__} cannot learn from this: {str(error).rstrip('.')}. Regularise more, "
+            "or look at the scale of X and of the signatures."
+        ) from error
+
+
+# One training for many settings of the hyper-parameters.
+
+
+def fit_variants(
+    variants: Sequence[ZeroShotClassifier],
+    X: Any,
+    y: Any,
+    *,
+    signatures: Any = None,
+    sample_weight: Any = None,
+    classes: Any = None,
+) -> Iterator[tuple[int, Any]]:
+    """Fit estimators on the same data; those of one class share what their method can share.
+
+    Parameters
+    ----------
+    variants : sequence of estimators
+        Not fitted. They are used up.
+    X : array-like of shape (n_samples, n_features)
+        Image features.
+    y : array-like of shape (n_samples,)
+        Class labels.
+    signatures : DataFrame, mapping, array or MultiSignatures, optional
+        What is known of each class; see :meth:`ZeroShotClassifier.fit`.
+    sample_weight : array-like of shape (n_samples,), optional
+        How much each sample counts, for methods whose `fit` takes it.
+    classes : array-like of labels, optional
+        Classes that need be described, by default all with a signature; a method that does not make
+        each class alone describes all.
+
+    Yields
+    ------
+    index : int
+        Position in `variants`; the order is free, every one comes once.
+    estimator : zero-shot estimator
+        Fitted. It is no longer held here once the next is asked for.
+    """
+    # Preparation depends on these; nothing else that is shared does.
+    groups: dict[tuple[Any, ...], dict[int, ZeroShotClassifier]] = {}
+    for index, variant in enumerate(variants):
+        variant._validate_params()
+        key = type(variant), variant.feature_norm, variant.signature_scale
+        groups.setdefault(key, {})[index] = variant
+    for group in groups.values():
+        yield from _fit_group(group, X, y, signatures, sample_weight, classes)
+
+
+def _fit_group(
+    group: dict[int, ZeroShotClassifier],
+    X: Any,
+    y: Any,
+    signatures: Any,
+    sample_weight: Any,
+    classes: Any,
+) -> Iterator[tuple[int, Any]]:
+    """Fit estimators of one class that are prepared for alike."""
+    first = next(iter(group.values()))
+    training = first._begin(X, y, signatures, sample_weight)
+    for variant in group.values():
+        variant._begin_with(training)
+    # The same for all of them.
+    table, described = training.table, training.every_signature()
+    table.warn_of_twins(described)
+    if classes is not None and all(v.describes_each_alone for v in group.values()):
+        rows = np.sort(table.positions(np.asarray(classes)))
+        table, described = table.subset(rows), described[rows]
+    positions = {id(variant): index for index, variant in group.items()}
+    blank = {id(variant): dict(vars(variant)) for variant in group.values()}
+    with numerical_failures_named(type(first)):
+        for variant in type(first)._fit_many(training, list(group.values())):
+            if id(variant) not in positions:
+                raise not_each_once(type(first))
+            model = copy.copy(variant)
+            # What was learned goes with the copy: whoever holds the variant holds no model.
+            variant.__dict__ = blank[id(variant)]
+            model._describe(table, described)
+            yield positions.pop(id(variant)), model
+            del model
+    if positions:
+        raise not_each_once(type(first))
+
+
+def not_each_once(cls: type) -> TypeError:
+    """The error of a method that breaks the rule of `_fit_many`."""
+    return TypeError(f"{cls.__name__}._fit_many must yield each variant once.")
+
 
 _Variant = TypeVar("_Variant")
 
@@ -35,7 +178,7 @@ def with_setting(estimator: _Variant, setting: Mapping[str, Any]) -> _Variant:
     return variant
 
 
-def alike(variants: Sequence[_Variant], *names: str) -> list[list[_Variant]]:
+def group_by_params(variants: Sequence[_Variant], *names: str) -> list[list[_Variant]]:
     """Group estimators that agree on some hyper-parameters.
 
     Parameters
@@ -52,10 +195,10 @@ def alike(variants: Sequence[_Variant], *names: str) -> list[list[_Variant]]:
 
     Examples
     --------
-    >>> from zslearn.base import alike
+    >>> from zslearn.base import group_by_params
     >>> from zslearn.baselines import ESZSL
     >>> variants = [ESZSL(1.0, center=None), ESZSL(1.0), ESZSL(10.0)]
-    >>> [len(group) for group in alike(variants, "center")]
+    >>> [len(group) for group in group_by_params(variants, "center")]
     [1, 2]
     """
     groups: dict[tuple[Any, ...], list[_Variant]] = {}
@@ -65,7 +208,7 @@ def alike(variants: Sequence[_Variant], *names: str) -> list[list[_Variant]]:
     return list(groups.values())
 
 
-def alike_but_for(variants: Sequence[_Variant], *names: str) -> list[list[_Variant]]:
+def group_by_params_except(variants: Sequence[_Variant], *names: str) -> list[list[_Variant]]:
     """Group estimators that agree on all hyper-parameters except some.
 
     Parameters
@@ -83,7 +226,7 @@ def alike_but_for(variants: Sequence[_Variant], *names: str) -> list[list[_Varia
     if not variants:
         return []
     every = variants[0].get_params(deep=False)  # type: ignore[attr-defined]
-    return alike(variants, *(name for name in every if name not in names))
+    return group_by_params(variants, *(name for name in every if name not in names))
 
 
 def _comparable(value: Any) -> Any:

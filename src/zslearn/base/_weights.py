@@ -8,14 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_consistent_length, has_fit_parameter
 
-from zslearn.utils import (
-    Floats,
-    checks_parameters,
-    is_foreign,
-    names_keywords,
-    take_rows,
-    to_numpy,
-)
+from zslearn._utils._array import Floats, is_foreign, take_rows, to_numpy
+from zslearn._utils._validation import checks_parameters, names_keywords
 
 if TYPE_CHECKING:
     from zslearn.base._classifier import ZeroShotClassifier

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from zslearn.base import Training
+from zslearn._solvers._ranking import BilinearDescent, rank_weights, slopes_of_all
+from zslearn.base._training import Training
 from zslearn.baselines._base_ranking import OneMapRanking, Seed
-from zslearn.solvers import BilinearDescent, rank_weights, slopes_of_all
 
 
 class ALE(OneMapRanking):

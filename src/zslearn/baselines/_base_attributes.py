@@ -26,20 +26,22 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn.base import Training, ZeroShotClassifier, alike
-from zslearn.baselines._seen_probabilities import linear_scores
-from zslearn.baselines._seen_sigmoids import SeenLogOdds
-from zslearn.signatures import (
+from zslearn._solvers._platt import platt_scaling
+from zslearn._solvers.logistic._path import LogisticResult
+from zslearn._utils._array import Array, Floats, move_like, to_numpy
+from zslearn._utils._folds import class_folds
+from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._training import Training
+from zslearn.base._variants import group_by_params
+from zslearn.baselines._base_probabilities import SeenLogOdds, linear_scores
+from zslearn.signatures._binary import (
     BinaryKind,
-    Signatures,
     binary_kind,
     mean_levels,
     refuse_mixed_signatures,
-    view_arrays,
     without_noise,
 )
-from zslearn.solvers import LogisticResult, platt_scaling
-from zslearn.utils import Array, Floats, class_folds, move_like, to_numpy
+from zslearn.signatures._views import Signatures, view_arrays
 
 # Folds over the seen classes by which log-odds are calibrated.
 _FOLDS = 3
@@ -146,7 +148,7 @@ class AttributeClassifier(ZeroShotClassifier):
             variant._learn_attributes(training.signatures)
         # From here on the attributes of the classes take the place of their signatures.
         training = replace(training, signatures=variants[0]._seen_binary)
-        groups = alike(variants, *cls._one_path)
+        groups = group_by_params(variants, *cls._one_path)
         several = len(groups) > 1 or variants[0].calibration == "classes"
         shared = variants[0]._shared(training) if several else None
         known: tuple[Any, Any] = (None, None)

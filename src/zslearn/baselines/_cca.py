@@ -26,10 +26,13 @@ import array_api_compat as compat
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from zslearn.base import AcceptsSampleWeight, Training, ZeroShotClassifier, alike
+from zslearn._scoring._classes import ScoreFunction
+from zslearn._utils._array import Array, Floats, move_like, to_numpy
+from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._training import Training
+from zslearn.base._variants import group_by_params
+from zslearn.base._weights import AcceptsSampleWeight
 from zslearn.baselines._spectra import weighted_rows
-from zslearn.scoring import ScoreFunction
-from zslearn.utils import Array, Floats, move_like, to_numpy
 
 
 class CCA(AcceptsSampleWeight, ZeroShotClassifier):
@@ -143,10 +146,10 @@ class CCA(AcceptsSampleWeight, ZeroShotClassifier):
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """The covariances serve all, and one decomposition all that shrink them alike."""
         covariances = _Covariances(training)
-        for same_shrinkage in alike(variants, "alpha_features", "alpha_signatures"):
+        for same_shrinkage in group_by_params(variants, "alpha_features", "alpha_signatures"):
             first = same_shrinkage[0]
             found = covariances.decompose(first.alpha_features, first.alpha_signatures)
-            for same_width in alike(same_shrinkage, "n_components"):
+            for same_width in group_by_params(same_shrinkage, "n_components"):
                 kept = found.first(same_width[0].n_components)
                 for variant in same_width:
                     variant.feature_weights_ = kept.features

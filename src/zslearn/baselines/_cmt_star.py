@@ -35,12 +35,14 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from zslearn.base import Training
-from zslearn.baselines._cmt import CMT
-from zslearn.baselines._cmt_network import Network
-from zslearn.scoring import FeaturePreparation, ScoreFunction, class_scores
-from zslearn.signatures import squared_distances
-from zslearn.utils import Array, Floats, move_like, row_blocks, to_numpy
+from zslearn._scoring._blocks import class_scores
+from zslearn._scoring._classes import ScoreFunction
+from zslearn._scoring._embedding import FeaturePreparation
+from zslearn._utils._array import Array, Floats, move_like, to_numpy
+from zslearn._utils._blocks import row_blocks
+from zslearn.base._training import Training
+from zslearn.baselines._cmt import CMT, Network
+from zslearn.signatures._kernels import squared_distances
 
 # Signatures that differ by no more than this share of the longest are those of one class.
 _SAME = 1e-6

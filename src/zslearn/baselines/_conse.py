@@ -23,10 +23,12 @@ import array_api_compat as compat
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from zslearn.base import Training, ZeroShotClassifier, alike
-from zslearn.baselines._seen_probabilities import linear_scores, seen_path
-from zslearn.scoring import ScoreFunction
-from zslearn.utils import Array, Floats, move_like
+from zslearn._scoring._classes import ScoreFunction
+from zslearn._utils._array import Array, Floats, move_like
+from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._training import Training
+from zslearn.base._variants import group_by_params
+from zslearn.baselines._base_probabilities import linear_scores, seen_path
 
 
 class ConSE(ZeroShotClassifier):
@@ -112,8 +114,8 @@ class ConSE(ZeroShotClassifier):
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Penalties share a path of warm starts, and each solution serves every `n_top`."""
-        for same_tol in alike(variants, "tol"):
-            groups = alike(same_tol, "alpha")
+        for same_tol in group_by_params(variants, "tol"):
+            groups = group_by_params(same_tol, "alpha")
             alphas = [group[0].alpha for group in groups]
             # EXEM (ConSE) has the same regressions under other signatures.
             results = seen_path(training, alphas, tol=same_tol[0].tol, keep=True)

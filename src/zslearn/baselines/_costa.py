@@ -24,10 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn.base import AcceptsSampleWeight, RowSpectrum, Training, ZeroShotClassifier, alike
-from zslearn.signatures import normalized_similarity
-from zslearn.solvers import class_moments
-from zslearn.utils import Array, Floats, move_like, unit_rows
+from zslearn._solvers._class_sums import class_moments
+from zslearn._utils._array import Array, Floats, move_like, unit_rows
+from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._training import RowSpectrum, Training
+from zslearn.base._variants import group_by_params
+from zslearn.base._weights import AcceptsSampleWeight
+from zslearn.signatures._kernels import normalized_similarity
 
 
 class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
@@ -123,7 +126,7 @@ class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """The eigenvectors of the scatter serve all, and the classifiers all of one penalty."""
         scatter = _Scatter(training)
-        for same_alpha in alike(variants, "alpha"):
+        for same_alpha in group_by_params(variants, "alpha"):
             classifiers = scatter.solve(same_alpha[0].alpha)
             for variant in same_alpha:
                 variant.coef_, variant.mean_ = classifiers, scatter.mean

@@ -19,10 +19,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from zslearn.base import Training
+from zslearn._solvers._platt import platt_targets
+from zslearn._solvers.logistic._path import LogisticResult, logistic_path
+from zslearn.base._training import Training
 from zslearn.baselines._base_attributes import AttributeClassifier
-from zslearn.baselines._seen_probabilities import spread
-from zslearn.solvers import LogisticResult, logistic_path, platt_targets
+from zslearn.baselines._base_probabilities import spread
 
 
 class DAP(AttributeClassifier):

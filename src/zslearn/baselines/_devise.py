@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zslearn.base import Training
+from zslearn._solvers._ranking import BilinearDescent, slopes_of_all
+from zslearn.base._training import Training
 from zslearn.baselines._base_ranking import OneMapRanking, Seed
-from zslearn.solvers import BilinearDescent, slopes_of_all
 
 
 class DeViSE(OneMapRanking):

@@ -13,10 +13,13 @@ from typing import Self, TypeVar
 
 import numpy as np
 
-from zslearn.base import Training, alike_but_for
-from zslearn.metrics import per_class_accuracy
-from zslearn.scoring import ScoreFunction, class_scores
-from zslearn.utils import Array, InputWarning, to_numpy, warn_user
+from zslearn._scoring._blocks import class_scores
+from zslearn._scoring._classes import ScoreFunction
+from zslearn._utils._array import Array, to_numpy
+from zslearn._utils._messages import InputWarning, warn_user
+from zslearn.base._training import Training
+from zslearn.base._variants import group_by_params_except
+from zslearn.metrics._accuracy import per_class_accuracy
 
 # With fewer seen classes those held out would tell nothing.
 _FEWEST_CLASSES = 5
@@ -59,7 +62,7 @@ def on_one_path(variants: Sequence[_Variant], *names: str) -> list[list[_Variant
         cannot be drawn from twice is alone.
     """
     groups = []
-    for group in alike_but_for(variants, *_ENDS, *names):
+    for group in group_by_params_except(variants, *_ENDS, *names):
         seeded = isinstance(group[0].random_state, Integral)  # type: ignore[attr-defined]
         groups.extend([group] if seeded else [[variant] for variant in group])
     return groups

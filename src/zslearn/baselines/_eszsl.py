@@ -27,9 +27,12 @@ import scipy.linalg
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn.base import AcceptsSampleWeight, Training, ZeroShotClassifier, alike
+from zslearn._utils._array import Array, Floats, move_like
+from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._training import Training
+from zslearn.base._variants import group_by_params
+from zslearn.base._weights import AcceptsSampleWeight
 from zslearn.baselines._spectra import ClassRidge, resolution
-from zslearn.utils import Array, Floats, move_like
 
 
 class ESZSL(AcceptsSampleWeight, ZeroShotClassifier):
@@ -119,9 +122,9 @@ class ESZSL(AcceptsSampleWeight, ZeroShotClassifier):
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """The moments serve every penalty, and the left half every `alpha_signatures`."""
-        for same_center in alike(variants, "center"):
+        for same_center in group_by_params(variants, "center"):
             features = ClassRidge(training, center=same_center[0].center in ("features", "both"))
-            for same_features in alike(same_center, "alpha_features"):
+            for same_features in group_by_params(same_center, "alpha_features"):
                 by_class = features.solve(same_features[0].alpha_features)
                 for variant in same_features:
                     variant.mean_ = features.mean

@@ -25,10 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn.base import AcceptsSampleWeight, Training, ZeroShotClassifier, alike
-from zslearn.signatures import rbf_similarity
-from zslearn.solvers import class_means, class_squares, eigenbasis
-from zslearn.utils import Array, Floats, move_like, to_numpy
+from zslearn._solvers._class_sums import class_means, class_squares
+from zslearn._solvers._linalg import eigenbasis
+from zslearn._utils._array import Array, Floats, move_like, to_numpy
+from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._training import Training
+from zslearn.base._variants import group_by_params
+from zslearn.base._weights import AcceptsSampleWeight
+from zslearn.signatures._kernels import rbf_similarity
 
 # A predicted variance stays within these bounds, in units of the pooled variance: a polynomial
 # kernel may extrapolate a log variance to any number.
@@ -199,7 +203,7 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         # The first components of a wider projection are the narrower one: the widest serves all.
         statistics = cache(partial(_class_statistics, training))
         spectrum = cache(partial(_spectrum, training.signatures))
-        for same_width in alike(variants, "n_components"):
+        for same_width in group_by_params(variants, "n_components"):
             n_components = same_width[0].n_components
             seen = statistics(n_components and max(widths)).first(n_components)
             one_unit = seen.in_one_unit()

@@ -12,7 +12,7 @@ softmax regression of all classes minimises
           + \frac{\alpha v}{2} \|W\|_F^2, \qquad f_{ny} = w_y^\top x_n + b_y,
 
 with v the features' mean squared distance from their mean. Or each class has a support vector
-machine of its own under a sigmoid; see :mod:`zslearn.baselines._seen_sigmoids`. Their probabilities
+machine of its own under a sigmoid; see :mod:`zslearn.baselines._base_probabilities`. Their probabilities
 are divided by their sum, which the odds of an attribute do not depend on.
 """
 
@@ -27,12 +27,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import StrOptions
 
-from zslearn.base import Training
+from zslearn._solvers.logistic._path import LogisticResult
+from zslearn._solvers.logistic._sharing import softmax_spectrum, turned_rows
+from zslearn._utils._array import Array, move_like, take_rows
+from zslearn.base._training import Training
 from zslearn.baselines._base_attributes import AttributeClassifier
-from zslearn.baselines._seen_probabilities import seen_path
-from zslearn.baselines._seen_sigmoids import SeenLogOdds, sigmoid_path
-from zslearn.solvers import LogisticResult, softmax_spectrum, turned_rows
-from zslearn.utils import Array, move_like, take_rows
+from zslearn.baselines._base_probabilities import SeenLogOdds, seen_path, sigmoid_path
 
 
 class IAP(AttributeClassifier):

@@ -18,12 +18,11 @@ import array_api_compat as compat
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from zslearn.base import Training
-from zslearn.baselines._base_ranking import RankingClassifier, Seed
-from zslearn.baselines._ranking_features import mean_square
-from zslearn.scoring import ScoreFunction
-from zslearn.solvers import LatentDescent
-from zslearn.utils import Array
+from zslearn._scoring._classes import ScoreFunction
+from zslearn._solvers._ranking import LatentDescent
+from zslearn._utils._array import Array
+from zslearn.base._training import Training
+from zslearn.baselines._base_ranking import RankingClassifier, Seed, mean_square
 
 
 class LatEm(RankingClassifier):

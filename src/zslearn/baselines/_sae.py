@@ -30,11 +30,14 @@ import array_api_compat as compat
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn.base import AcceptsSampleWeight, RowSpectrum, Training, ZeroShotClassifier, alike
+from zslearn._scoring._classes import ScoreFunction
+from zslearn._solvers._class_sums import Moments
+from zslearn._utils._array import Array, Floats, move_like
+from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._training import RowSpectrum, Training
+from zslearn.base._variants import group_by_params
+from zslearn.base._weights import AcceptsSampleWeight
 from zslearn.baselines._spectra import ClassRidge, weighted_rows
-from zslearn.scoring import ScoreFunction
-from zslearn.solvers import Moments
-from zslearn.utils import Array, Floats, move_like
 
 
 class SAE(AcceptsSampleWeight, ZeroShotClassifier):
@@ -146,7 +149,7 @@ class SAE(AcceptsSampleWeight, ZeroShotClassifier):
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """The eigenvectors serve every penalty."""
         features = _Features(training)
-        for same_sides in alike(variants, "center", "alpha_reduction"):
+        for same_sides in group_by_params(variants, "center", "alpha_reduction"):
             first = same_sides[0]
             equation = _Sylvester(training, features, first.center, first.alpha_reduction)
             # Those that embed alike follow one another.

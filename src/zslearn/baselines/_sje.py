@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zslearn.base import Training
+from zslearn._solvers._ranking import BilinearDescent, slopes_of_worst
+from zslearn.base._training import Training
 from zslearn.baselines._base_ranking import OneMapRanking, Seed
-from zslearn.solvers import BilinearDescent, slopes_of_worst
 
 
 class SJE(OneMapRanking):

@@ -8,9 +8,9 @@ import array_api_compat as compat
 import numpy as np
 import scipy.linalg
 
-from zslearn.base import RowSpectrum, Training
-from zslearn.solvers import Moments
-from zslearn.utils import Array, Floats
+from zslearn._solvers._class_sums import Moments
+from zslearn._utils._array import Array, Floats
+from zslearn.base._training import RowSpectrum, Training
 
 
 class ClassRidge:

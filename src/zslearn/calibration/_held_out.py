@@ -7,20 +7,438 @@ classes that are described only. Images held aside of the other classes play ima
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+from sklearn.utils._param_validation import HasMethods, Interval
 
-from zslearn.base import fit_weighted
-from zslearn.calibration._folds import FEWEST_CLASSES, Fold, checked_folds
-from zslearn.calibration._units import score_spread
-from zslearn.pipeline import as_zero_shot
-from zslearn.scoring import best_temperature, mean_temperature, softmax
-from zslearn.signatures import SignatureTable
-from zslearn.utils import Floats, InputWarning, take_rows, to_numpy, warn_user
+from zslearn._scoring._probabilities import best_temperature, mean_temperature, softmax
+from zslearn._scoring._scorer import ClassScorer
+from zslearn._utils._array import Floats, take_rows, to_numpy
+from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
+from zslearn._utils._messages import InputWarning, warn_user
+from zslearn._utils._validation import checks_parameters
+from zslearn.base._meta import ZeroShotMetaClassifier
+from zslearn.base._pipeline import as_zero_shot
+from zslearn.base._streams import is_streamed, read_blocks
+from zslearn.base._weights import fit_weighted, weighted_samples
+from zslearn.signatures._table import SignatureTable
+
+# Folds over the seen classes by which hyper-parameters, factor and temperature are found.
+
+#: With fewer seen classes none can be left out: a fold leaves out two and trains on two.
+FEWEST_CLASSES = 4
+
+#: Rows to train on and rows to validate on.
+Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
+
+
+def checked_folds(
+    cv: Any, X: Any, y: NDArray[Any], *, generalized: bool, **options: Any
+) -> list[Fold]:
+    """The folds over the seen classes by which hyper-parameters and the factor are found.
+
+    Parameters
+    ----------
+    cv : int, splitter or list of (train, test)
+        Number of folds, no more than leaves two classes to each; or a splitter; or the rows.
+    X : array of shape (n_samples, n_features)
+        Samples, for the splitter.
+    y : ndarray of shape (n_samples,)
+        Class labels.
+    generalized : bool
+        Whether images of the classes that a fold trains on are validated, too.
+    **options : dict
+        Passed to the splitter that a number stands for.
+
+    Returns
+    -------
+    list of (train, test)
+        Each fold leaves out whole classes and trains on two or more.
+    """
+    splitter = GeneralizedClassKFold if generalized else ClassKFold
+    if isinstance(cv, Integral):
+        # At least two classes are left out in a fold: among one there is nothing to choose.
+        cv = splitter(min(int(cv), len(np.unique(y)) // 2), **options)
+    folds = cv.split(X, y) if hasattr(cv, "split") else cv
+    checked = [(np.asarray(train), np.asarray(test)) for train, test in folds]
+    for number, (train, test) in enumerate(checked):
+        kept, tested = np.unique(y[train]), np.unique(y[test])
+        left_out = np.setdiff1d(tested, kept)
+        if len(kept) < 2 or len(left_out) == 0:
+            raise ValueError(
+                f"Fold {number} of cv trains on {len(kept)} classes and leaves out "
+                f"{len(left_out)}; it must train on two or more and leave out whole classes. "
+                f"Use {splitter.__name__}."
+            )
+        if generalized and len(left_out) == len(tested):
+            raise ValueError(
+                f"Fold {number} of cv validates no image of a class that it trains on, which "
+                f"the generalized setting needs. Use {splitter.__name__}."
+            )
+        if not generalized and len(left_out) == 1:
+            warn_user(f"Fold {number} of cv leaves out one class: it tells nothing.")
+    return checked
+
+
+# The factor and the temperature of all folds, in the units of the scores they are meant for.
+
+# The spread of the scores is taken over no more training images than this.
+_MOST_SPREAD_ROWS = 500
+
+
+def mean_factor(factors: Sequence[float] | Floats) -> float:
+    """The calibration factor of all folds: the mean of theirs, 0 without any.
+
+    Parameters
+    ----------
+    factors : sequence of float
+        The factor with the best harmonic mean in each fold; NaN or infinite where there is none.
+
+    Returns
+    -------
+    float
+        The factor.
+    """
+    finite = [factor for factor in factors if np.isfinite(factor)]
+    return float(np.mean(finite)) if finite else 0.0
+
+
+def some_rows(n_rows: int) -> NDArray[np.intp]:
+    """Rows that the spread is taken over: all, or so many of them, evenly spaced."""
+    return np.linspace(0, n_rows - 1, min(n_rows, _MOST_SPREAD_ROWS)).astype(np.intp)
+
+
+def spread(scores: Any) -> float:
+    """The standard deviation of an image's scores over the seen classes; the median over images.
+
+    Parameters
+    ----------
+    scores : array of shape (n_samples, n_seen)
+        Scores of training images.
+
+    Returns
+    -------
+    float
+        The spread: a scale of the scores that hardly depends on the number of classes.
+    """
+    return float(np.median(np.std(to_numpy(scores), axis=1)))
+
+
+def score_spread(estimator: Any, X: Any) -> float:
+    """The spread of a fitted estimator's scores.
+
+    Parameters
+    ----------
+    estimator : zero-shot estimator
+        Fitted.
+    X : array of shape (n_samples, n_features)
+        What it was fitted on.
+
+    Returns
+    -------
+    float
+        It depends on the seen classes alone, not on what else is described.
+    """
+    rows = take_rows(X, some_rows(X.shape[0]))
+    with warnings.catch_warnings():
+        # Said already when the estimator was fitted on these images.
+        warnings.simplefilter("ignore", InputWarning)
+        return spread(estimator.decision_function(rows, classes=estimator.seen_classes_))
+
+
+def rescaled(
+    factors: Sequence[float] | Floats, spreads: Sequence[float] | Floats, final: float
+) -> Floats:
+    r"""Factors of folds in the units of the scores after training on all classes.
+
+    A fold trains on fewer classes and images, and its scores may have another scale. With one
+    classifier per class against all others, for instance, fewer classes make each of them stronger.
+    So a factor is kept as a multiple of the spread g of the scores,
+
+    .. math:: b_k \, g / g_k.
+
+    Parameters
+    ----------
+    factors : sequence of float
+        The best factor of each fold.
+    spreads : sequence of float
+        The spread of the scores in each fold; see :func:`spread`.
+    final : float
+        That of the estimator fitted on all of the data.
+
+    Returns
+    -------
+    ndarray of shape (n_folds,)
+        The factors; as they are where a spread is 0 or not finite.
+    """
+    values, folds = np.asarray(factors, dtype=np.float64), np.asarray(spreads, dtype=np.float64)
+    sound = np.isfinite(folds) & (folds > 0) & bool(np.isfinite(final) and final > 0)
+    return values * np.where(sound, final, 1.0) / np.where(sound, folds, 1.0)
+
+
+def chosen_temperature(wanted: str | float | None, temperatures: Sequence[float] | Floats) -> Any:
+    """The temperature that a wrapper predicts with.
+
+    Parameters
+    ----------
+    wanted : "cv", float or None
+        The wrapper's hyper-parameter.
+    temperatures : sequence of float
+        The best temperature in each fold.
+
+    Returns
+    -------
+    float or None
+        None where none is wanted.
+    """
+    if wanted == "cv":
+        return mean_temperature(temperatures)
+    return None if wanted is None else float(wanted)
+
+
+# Thresholds that a share of what was held out falls below, and how well they hold.
+#
+# Every class counts the same, however many images it has, and seen classes together count as
+# much as
+# described ones. Scores of the two kinds differ, so that each has a threshold of its own: an
+# image is
+# compared with that of the kind of the class predicted for it.
+#
+# A threshold is measured on classes that had no part in it: the classes are dealt into groups,
+# and
+# those of a group meet the thresholds of the others.
+
+#: Groups of classes that are measured by the thresholds of the others.
+_MOST_GROUPS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Values of images that were held out.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        What a threshold cuts.
+    classes : ndarray of int of shape (n,)
+        The class of each image.
+    described : ndarray of bool of shape (n,)
+        Whether that class was known by its description alone.
+    as_described : ndarray of bool of shape (n,)
+        Whether the class predicted for the image was so.
+    """
+
+    values: Floats
+    classes: NDArray[np.intp]
+    described: NDArray[np.bool_]
+    as_described: NDArray[np.bool_]
+
+    @property
+    def weights(self) -> Floats:
+        """What each image counts, 1 in all; see the head of this module."""
+        if not len(self.values):
+            return np.empty(0)
+        cells, where, counts = np.unique(
+            2 * self.classes + self.described, return_inverse=True, return_counts=True
+        )
+        kind = cells % 2
+        of_kind = np.bincount(kind, minlength=2)[kind]
+        weights: Floats = 1 / (counts * of_kind)[where]
+        return weights / weights.sum()
+
+    def of(self, chosen: NDArray[np.bool_]) -> HeldOut:
+        """Some of the images."""
+        return HeldOut(
+            self.values[chosen],
+            self.classes[chosen],
+            self.described[chosen],
+            self.as_described[chosen],
+        )
+
+
+def joined(parts: Sequence[HeldOut]) -> HeldOut:
+    """The images of all folds."""
+    return HeldOut(
+        np.concatenate([part.values for part in parts]),
+        np.concatenate([part.classes for part in parts]),
+        np.concatenate([part.described for part in parts]),
+        np.concatenate([part.as_described for part in parts]),
+    )
+
+
+def thresholds_at(held_out: HeldOut, share: float) -> tuple[float, float]:
+    """Thresholds below which no more than a share of the images lies.
+
+    Parameters
+    ----------
+    held_out : HeldOut
+        The images.
+    share : float
+        Between 0 and 1; of the images predicted as a seen class, and as a described one.
+
+    Returns
+    -------
+    seen, described : float
+        The threshold of each kind. A kind that was never predicted has that of all images, and
+        −∞ where there is none.
+    """
+    weights = held_out.weights
+    everything = _cut(held_out.values, weights, share)
+    found = []
+    for kind in (False, True):
+        own = held_out.as_described == kind
+        found.append(_cut(held_out.values[own], weights[own], share) if own.any() else everything)
+    return found[0], found[1]
+
+
+def _cut(values: Floats, weights: Floats, share: float) -> float:
+    """The largest value with no more than a share of the weight strictly below it."""
+    if not len(values):
+        return float("-inf")
+    order = np.argsort(values, kind="stable")
+    total = np.cumsum(weights[order])
+    # Rounding in the sum is no reason to leave an image out.
+    first = int(np.searchsorted(total, share * total[-1] * (1 + 1e-9), side="right"))
+    return float(values[order[min(first, len(values) - 1)]])
+
+
+def below(
+    values: Floats, as_described: NDArray[np.bool_], thresholds: tuple[float, float]
+) -> NDArray[np.bool_]:
+    """Which values lie below the threshold of their kind.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        What a threshold cuts.
+    as_described : ndarray of bool of shape (n,)
+        Whether the predicted class is described only.
+    thresholds : tuple of float
+        Of seen and of described classes.
+
+    Returns
+    -------
+    ndarray of bool of shape (n,)
+        True below.
+    """
+    return values < np.where(as_described, thresholds[1], thresholds[0])
+
+
+def cross_fitted(
+    known: HeldOut, others: HeldOut, share: float
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which images lie below thresholds that were found without their class.
+
+    Parameters
+    ----------
+    known : HeldOut
+        What thresholds are found on.
+    others : HeldOut
+        Further images that meet the same thresholds.
+    share : float
+        See :func:`thresholds_at`.
+
+    Returns
+    -------
+    below_known, below_others : ndarray of bool
+        One for each image.
+    """
+    n_groups = min(len(np.unique(known.classes)), _MOST_GROUPS)
+    flags = [np.zeros(len(part.values), dtype=bool) for part in (known, others)]
+    for group in range(n_groups):
+        thresholds = thresholds_at(known.of(known.classes % n_groups != group), share)
+        for flag, part in zip(flags, (known, others), strict=True):
+            own = part.classes % n_groups == group
+            flag[own] = below(part.values[own], part.as_described[own], thresholds)
+    return flags[0], flags[1]
+
+
+def ranks(known: HeldOut, others: HeldOut) -> tuple[Floats, Floats]:
+    """The share of known images of the same predicted kind that lie below each image.
+
+    Images of an image's own class do not count. A threshold at any share is a cut of these numbers.
+
+    Parameters
+    ----------
+    known, others : HeldOut
+        See :func:`cross_fitted`.
+
+    Returns
+    -------
+    of_known, of_others : ndarray
+        Between 0 and 1.
+    """
+    n_groups = min(len(np.unique(known.classes)), _MOST_GROUPS)
+    out = [np.zeros(len(part.values)) for part in (known, others)]
+    for group in range(n_groups):
+        rest = known.of(known.classes % n_groups != group)
+        weights = rest.weights
+        for kind in (False, True):
+            same = rest.as_described == kind
+            same = same if same.any() else np.ones_like(same)
+            order = np.argsort(rest.values[same], kind="stable")
+            values = rest.values[same][order]
+            total = np.concatenate([[0.0], np.cumsum(weights[same][order])])
+            for ranked, part in zip(out, (known, others), strict=True):
+                own = (part.classes % n_groups == group) & (part.as_described == kind)
+                places = np.searchsorted(values, part.values[own], side="left")
+                ranked[own] = total[places] / total[-1]
+    return out[0], out[1]
+
+
+def rate_and_interval(
+    happened: NDArray[np.bool_], held_out: HeldOut, *, level: float = 0.95
+) -> tuple[float, tuple[float, float]]:
+    """How often something happened, with an interval whose unit is the class.
+
+    Images of one class are alike: twenty of them are not twenty independent trials. The variance
+    is that of the classes' rates; it stands for an effective number of trials, with which the
+    exact binomial interval is taken (Korn and Graubard, 1998). Classes drawn anew from where these
+    came are what the interval is about.
+
+    Parameters
+    ----------
+    happened : ndarray of bool of shape (n,)
+        One for each image.
+    held_out : HeldOut
+        The images; they count as :class:`HeldOut` weighs them.
+    level : float, default=0.95
+        How often such an interval covers the rate.
+
+    Returns
+    -------
+    rate : float
+        NaN without images.
+    interval : tuple of float
+        Its ends.
+    """
+    if not len(happened):
+        return float("nan"), (float("nan"), float("nan"))
+    from scipy.stats import beta, t  # not before it is needed: SciPy loads slowly
+
+    weights = held_out.weights
+    rate = min(max(float(weights @ happened), 0.0), 1.0)
+    apart = np.bincount(held_out.classes, weights * (happened - rate))
+    n_classes = len(np.unique(held_out.classes))
+    trials = float(n_classes)
+    if n_classes > 1:
+        variance = n_classes / (n_classes - 1) * float((apart**2).sum())
+        tail = (1 + level) / 2
+        if variance > 1e-12 * rate * (1 - rate) > 0:
+            trials = rate * (1 - rate) / variance
+            trials *= (t.ppf(tail, max(len(happened) - 1, 1)) / t.ppf(tail, n_classes - 1)) ** 2
+            trials = min(trials, float(len(happened)))
+    successes, outside = rate * trials, (1 - level) / 2
+    low = 0.0 if rate <= 0 else float(beta.ppf(outside, successes, trials - successes + 1))
+    high = 1.0 if rate >= 1 else float(beta.ppf(1 - outside, successes + 1, trials - successes))
+    return rate, (low, high)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,3 +589,98 @@ def relative_temperature(folds: list[FoldScores]) -> float:
         The temperature over the spread; 1 without any.
     """
     return mean_temperature([fold.best / fold.spread for fold in folds])
+
+
+# Base of wrappers that find thresholds on classes left out of training.
+
+
+class HeldOutCalibration(ZeroShotMetaClassifier):
+    """Fits an estimator, and has it score left-out classes in folds; a subclass looks at those.
+
+    A subclass has the hyper-parameters `estimator`, `cv`, `held_out`, `n_jobs` and `random_state`,
+    and writes `_calibrate(folds, spread)`.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [HasMethods(["fit", "decision_function", "add_classes"]), Pipeline],
+        "cv": [Interval(Integral, 2, None, closed="left"), HasMethods(["split"]), list],
+        "held_out": [Interval(Real, 0, 1, closed="neither")],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+    }
+
+    cv: Any
+    held_out: float
+    n_jobs: int | None
+    random_state: Any
+
+    @checks_parameters(also_of_inner=True)
+    def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the estimator, and calibrate on classes that are left out in turn.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        signatures : DataFrame, mapping, array or MultiSignatures, optional
+            What is known of each class; see :meth:`ZeroShotClassifier.fit`. Without signatures no
+            class can be left out and still be described, and nothing is calibrated.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each sample counts in training, for an estimator whose `fit` takes it.
+
+        Returns
+        -------
+        self
+            The fitted estimator. After an error it is as it was.
+        """
+        with self._anew() as fresh:
+            X, y = fresh._check_training(X, y)
+            X, y, weights = weighted_samples(X, y, sample_weight)
+            estimator = as_zero_shot(self.estimator)
+            fresh.estimator_ = fit_weighted(estimator, X, y, signatures, weights)
+            fresh._begin_calibration(SignatureTable.from_user(signatures, np.unique(y)))
+            folds = held_out_scores(
+                self.estimator,
+                X,
+                y,
+                signatures,
+                weights,
+                cv=self.cv,
+                n_jobs=self.n_jobs,
+                held_out=self.held_out,
+                random_state=self.random_state,
+            )
+            spread = score_spread(fresh.estimator_, X)
+            spread = spread if np.isfinite(spread) and spread > 0 else 1.0
+            # Scores of folds, which train on less, may have another scale.
+            fresh.temperature_ = fresh.estimator_.class_scorer_.temperature
+            if fresh.temperature_ is None:
+                fresh.temperature_ = relative_temperature(folds) * spread if folds else 1.0
+            fresh._calibrate(folds, spread)
+        return self
+
+    temperature_: float
+
+    def _begin_calibration(self, table: SignatureTable) -> None:
+        """Check what depends on the described classes, before the folds are fitted."""
+
+    def _calibrate(self, folds: list[FoldScores], spread: float) -> None:
+        """Learn from the folds; empty where no class can be left out."""
+        raise NotImplementedError
+
+    def _checked_blocks(self, X: Any) -> Iterator[Any]:
+        """Checked features: all of them where they lie in memory, else a block at a time."""
+        if is_streamed(X):
+            yield from read_blocks(self._check_stream(X))
+        else:
+            yield self._check_features(X)
+
+    def _has_temperature(self) -> bool:
+        return True
+
+    def _wrap(self, scorer: ClassScorer) -> ClassScorer:
+        return (
+            scorer if scorer.temperature is not None else scorer.at_temperature(self.temperature_)
+        )

@@ -11,19 +11,20 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from zslearn.calibration._base_held_out import HeldOutCalibration
-from zslearn.calibration._held_out import FoldScores, fold_probabilities
-from zslearn.calibration._thresholds import (
+from zslearn._scoring._scorer import ClassScorer
+from zslearn._utils._array import Floats, to_numpy
+from zslearn.calibration._held_out import (
+    FoldScores,
     HeldOut,
+    HeldOutCalibration,
     cross_fitted,
+    fold_probabilities,
     joined,
     ranks,
     rate_and_interval,
     thresholds_at,
 )
-from zslearn.scoring import ClassScorer
-from zslearn.signatures import SignatureTable, label_kind
-from zslearn.utils import Floats, to_numpy
+from zslearn.signatures._table import SignatureTable, label_kind
 
 
 class NoneOfThese(HeldOutCalibration):

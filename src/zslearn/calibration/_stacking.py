@@ -14,21 +14,25 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from zslearn.base import ZeroShotMetaClassifier, fit_weighted, weighted_samples
-from zslearn.calibration._folds import FEWEST_CLASSES, Fold, checked_folds
-from zslearn.calibration._units import chosen_temperature, mean_factor, rescaled, score_spread
-from zslearn.metrics import best_harmonic_mean
-from zslearn.pipeline import as_zero_shot
-from zslearn.scoring import ClassScorer, best_temperature
-from zslearn.signatures import SignatureTable
-from zslearn.utils import (
-    Floats,
-    InputWarning,
-    checks_parameters,
-    take_rows,
-    to_numpy,
-    warn_user,
+from zslearn._scoring._probabilities import best_temperature
+from zslearn._scoring._scorer import ClassScorer
+from zslearn._utils._array import Floats, take_rows, to_numpy
+from zslearn._utils._messages import InputWarning, warn_user
+from zslearn._utils._validation import checks_parameters
+from zslearn.base._meta import ZeroShotMetaClassifier
+from zslearn.base._pipeline import as_zero_shot
+from zslearn.base._weights import fit_weighted, weighted_samples
+from zslearn.calibration._held_out import (
+    FEWEST_CLASSES,
+    Fold,
+    checked_folds,
+    chosen_temperature,
+    mean_factor,
+    rescaled,
+    score_spread,
 )
+from zslearn.metrics._curve import best_harmonic_mean
+from zslearn.signatures._table import SignatureTable
 
 
 class CalibratedStacking(ZeroShotMetaClassifier):
@@ -72,7 +76,7 @@ class CalibratedStacking(ZeroShotMetaClassifier):
     Attributes
     ----------
     estimator_ : zero-shot estimator
-        Fitted on all of the training data; a :class:`~zslearn.pipeline.ZeroShotPipeline` where a
+        Fitted on all of the training data; a :class:`~zslearn.model_selection.ZeroShotPipeline` where a
         pipeline was given.
     bias_ : float
         The factor. Without signatures, where no class can be left out and still be described, and
@@ -258,5 +262,5 @@ class CalibratedStacking(ZeroShotMetaClassifier):
         return self.temperature is not None or hasattr(self.estimator, "predict_proba")
 
     def _wrap(self, scorer: ClassScorer) -> ClassScorer:
-        scorer = scorer.holding_back(self.seen_classes_, self.bias_)
+        scorer = scorer.with_class_bias(self.seen_classes_, self.bias_)
         return scorer if self.temperature_ is None else scorer.at_temperature(self.temperature_)

@@ -12,23 +12,82 @@ from typing import Any
 
 import pandas as pd
 
-from zslearn.cli._emoji import EMOJI, add_images, emoji_is_here, run_fetch_emoji
-from zslearn.cli._output import print_table, say
-from zslearn.datasets import (
-    XLSA17,
-    ZeroShotDataset,
-    check_data,
-    feature_files,
-    fetch_archive,
-    fetchable_names,
-    find_data_set,
-    load_emoji,
-    load_glyphs,
-    load_table,
-    load_xlsa17,
-    unknown_data_set,
-)
-from zslearn.utils import InputWarning, plain
+from zslearn._utils._messages import InputWarning, plain
+from zslearn.cli._output import print_table, say, warnings_as_lines
+from zslearn.datasets._check import check_data
+from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.datasets._emoji import fetch_emoji, find_emoji, load_emoji, save_emoji_images
+from zslearn.datasets._fetch import fetch_archive, fetchable_names
+from zslearn.datasets._glyphs import load_glyphs
+from zslearn.datasets._tables import load_table
+from zslearn.datasets._xlsa17 import XLSA17, load_xlsa17, unknown_data_set
+from zslearn.datasets._xlsa17_files import feature_files, find_data_set
+
+# What `zslearn data` does with emoji.
+
+EMOJI = "emoji"
+_ABOUT = "944 emoji in 7 styles (Apache 2.0, MIT, CC BY 4.0, CC BY-SA 4.0), through npm"
+
+
+def add_images(verbs: Any, common: argparse.ArgumentParser) -> None:
+    """Add the verb that writes pictures to folders."""
+    images = verbs.add_parser(
+        "images",
+        parents=[common],
+        help="write the pictures of emoji to folders",
+        description="Write the pictures of emoji to folders train, test_seen and test_unseen, one "
+        "folder per class in each, with a table classes.csv of what describes the classes.",
+    )
+    images.add_argument("name", choices=[EMOJI], metavar="emoji", help="the data set")
+    images.add_argument("folder", type=Path, metavar="FOLDER", help="the folder to make")
+    images.add_argument(
+        "--split",
+        default="ns",
+        metavar="SPLIT",
+        help="ns, or style-NAME for a style that is not trained on (default: %(default)s)",
+    )
+    images.add_argument(
+        "--language",
+        default="en",
+        metavar="LANGUAGE",
+        help="the language of the descriptions, as de (default: %(default)s)",
+    )
+    images.add_argument(
+        "--others",
+        action="store_true",
+        help="also write emoji that are no classes of the data set, to a folder others",
+    )
+    images.set_defaults(run=run_images)
+
+
+def emoji_is_here() -> tuple[str, str]:
+    """What the data set is, and whether its packages are here."""
+    try:
+        find_emoji()
+    except OSError:
+        return _ABOUT, "no"
+    return _ABOUT, "yes"
+
+
+def run_fetch_emoji(arguments: argparse.Namespace) -> int:
+    """Bring the packages, and say where they are."""
+    print(plain(fetch_emoji(arguments.to, source=arguments.source, say=say)))
+    return 0
+
+
+def run_images(arguments: argparse.Namespace) -> int:
+    """Write the pictures, and say where they are."""
+    with warnings_as_lines():
+        folder = save_emoji_images(
+            arguments.folder,
+            arguments.split,
+            language=arguments.language,
+            others=arguments.others,
+            progress=True,
+        )
+    print(plain(folder))
+    return 0
+
 
 _GLYPHS = "225 Latin letters in 16 faces, drawn on this machine; no download"
 #: Data sets whose files and splits are fixed.

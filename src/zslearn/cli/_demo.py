@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from zslearn.cli._output import say
-from zslearn.experiments import run_demo
+from zslearn.experiments._demo import run_demo
 
 #: Columns of the table from left to right: metric, title (its lines stand above each other), and
 #: rank. Where there is no room for all, the last ranks are left out; accuracies go in pairs.

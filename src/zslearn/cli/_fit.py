@@ -3,27 +3,448 @@
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from zslearn.cli._features import add_network_options, network_options, say_how_it_went, summary
-from zslearn.cli._options import add_jobs
-from zslearn.cli._output import print_table, say, warnings_as_lines
-from zslearn.experiments import GRIDS, find_method
-from zslearn.features import ImageFeatures
-from zslearn.recognition import (
-    METHODS_IN_SHORT,
+from zslearn._utils._files import refuse_folder, replacing
+from zslearn._utils._messages import composed, name_some, plain
+from zslearn.cli._output import add_jobs, counted, print_table, say, warnings_as_lines
+from zslearn.datasets._files import read_lines
+from zslearn.experiments._methods import find_method
+from zslearn.experiments._protocol import GRIDS
+from zslearn.images._backbones import BACKBONES
+from zslearn.images._describing import (
     Description,
     describe_in_text,
     describe_in_words,
-    fit_images,
+    features_for_model,
     read_class_table,
     read_features,
+)
+from zslearn.images._extract import extract_features
+from zslearn.images._feature_files import ImageFeatures, load_features
+from zslearn.images._fitting import (
+    METHODS_IN_SHORT,
+    add_classes_to_file,
+    fit_images,
     save_image_model,
 )
-from zslearn.utils import composed, name_some, plain, refuse_folder
+from zslearn.images._predicting import (
+    candidate_classes,
+    evaluate_images,
+    explain_predictions,
+    prediction_table,
+)
+from zslearn.persistence._model_files import ModelFile, describe, read_model
+
+# `zslearn features`.
+
+#: So many images that were left out are named.
+_NAMED = 10
+
+
+def add_parsers_features(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add the command and its verbs to the parser."""
+    parser = commands.add_parser(
+        "features",
+        parents=[common],
+        help="turn images into features",
+        description="Turn images into features by a trained network, and say how features were "
+        "made.",
+    )
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="extract|show")
+    extract = verbs.add_parser(
+        "extract",
+        parents=[common],
+        help="compute the features of images",
+        description="Compute the features of images by a trained network and write them, with "
+        "labels and the record of how they were made, to one file. After an interruption the same "
+        "command goes on where it was. Images that cannot be read are left out and named.",
+    )
+    extract.add_argument(
+        "images",
+        type=Path,
+        metavar="IMAGES",
+        help="a folder with one folder of images per class, or a table .csv with the columns path "
+        "and label",
+    )
+    extract.add_argument(
+        "--out",
+        type=Path,
+        default=Path("features.npz"),
+        metavar="FILE",
+        help="where to write (default: %(default)s)",
+    )
+    add_network_options(extract)
+    extract.add_argument(
+        "--resume",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="keep what is finished (default), or begin anew",
+    )
+    extract.set_defaults(run=run_extract)
+    shown = verbs.add_parser("show", parents=[common], help="say how features were made")
+    shown.add_argument("file", type=Path, metavar="FILE", help="a file .npz of features")
+    shown.set_defaults(run=run_show)
+
+
+def add_network_options(parser: argparse.ArgumentParser, *, backbone: bool = True) -> None:
+    """Add the words that say how images become features; `network_options` reads them."""
+    group = parser.add_argument_group("how images become features")
+    if backbone:
+        group.add_argument(
+            "--backbone",
+            default=None,
+            metavar="NAME",
+            help=f"the network: {', '.join(BACKBONES)}, timm:NAME or open_clip:NAME/WEIGHTS "
+            "(default: efficientnet-lite0)",
+        )
+        group.add_argument(
+            "--crop",
+            choices=["center", "squash"],
+            default=None,
+            help="take the middle of each image, or all of it (default: as the network was "
+            "trained)",
+        )
+    group.add_argument(
+        "--weights",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="the network's weights, .pth or .safetensors; needed by resnet50, resnet101 and "
+        "googlenet",
+    )
+    group.add_argument(
+        "--boxes",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="a table .csv with the columns path, x, y, width and height: the part of each image "
+        "to look at",
+    )
+    group.add_argument(
+        "--device", default="auto", metavar="DEVICE", help="cpu, cuda, … (default: a GPU if any)"
+    )
+    group.add_argument(
+        "--batch-size",
+        type=int,
+        default=None,
+        metavar="N",
+        help="images at once (default: 8 on a CPU, 64 elsewhere)",
+    )
+    group.add_argument(
+        "--workers",
+        type=int,
+        default=None,
+        metavar="N",
+        help="threads that read images (default: one per core)",
+    )
+
+
+def network_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What the words of `add_network_options` say, as arguments of the library."""
+    names = ("weights", "boxes", "device", "batch_size", "workers")
+    options = {name: getattr(arguments, name) for name in names}
+    for name in ("backbone", "crop"):
+        if getattr(arguments, name, None) is not None:
+            options[name] = getattr(arguments, name)
+    return options
+
+
+def run_extract(arguments: argparse.Namespace) -> int:
+    """Compute features and say what was done."""
+    with warnings_as_lines():
+        features = extract_features(
+            arguments.images,
+            out=arguments.out,
+            resume=arguments.resume,
+            progress=True,
+            say=say,
+            **network_options(arguments),
+        )
+    say_how_it_went(features)
+    print(summary(features))
+    print(f"wrote {plain(arguments.out)}")
+    return 0
+
+
+def say_how_it_went(features: ImageFeatures) -> None:
+    """Say how fast images were read, and name those that could not be, on standard error."""
+    if features.rate is not None:
+        print(f"zslearn: {features.rate:.3g} images per second", file=sys.stderr)
+    for name, reason in features.skipped[:_NAMED]:
+        print(f"zslearn: left out: {plain(name)}: {plain(reason)}", file=sys.stderr)
+    if (more := len(features.skipped) - _NAMED) > 0:
+        print(f"zslearn: left out: {more} more", file=sys.stderr)
+
+
+def summary(features: ImageFeatures) -> str:
+    """What features there are, in one line."""
+    backbone = plain(features.about.get("backbone", "an unknown network"))
+    classes = (
+        "no labels" if features.y is None else counted(len(set(features.y.tolist())), "class", "es")
+    )
+    skipped = f", {len(features.skipped)} left out" if features.skipped else ""
+    return (
+        f"{counted(len(features), 'image')}{skipped}, {classes}, {features.X.shape[1]} features "
+        f"({backbone})"
+    )
+
+
+def run_show(arguments: argparse.Namespace) -> int:
+    """Print what a file of features holds and how they were made."""
+    features = load_features(arguments.file)
+    print(summary(features))
+    about = {key: value for key, value in features.about.items() if key != "skipped"}
+    print(plain(json.dumps(about, indent=2), lines=True))
+    say_how_it_went(features)
+    return 0
+
+
+# `zslearn predict`, `zslearn evaluate` and `zslearn add-class`.
+
+#: Rows of a table that a terminal shows; files have all.
+_ROWS = 40
+_MEASURES = {
+    "seen": "seen classes, among all",
+    "unseen": "unseen classes, among all",
+    "harmonic": "harmonic mean of both",
+    "unseen_among_unseen": "unseen classes, among these",
+}
+
+
+def add_parsers_predict(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add the commands to the parser."""
+    predict = commands.add_parser(
+        "predict",
+        parents=[common],
+        help="name the classes of images by a model file",
+        description="Name the best classes of images by a model file. Features of images are made "
+        "as those of the training images were.",
+    )
+    _add_model_and_source(predict)
+    predict.add_argument(
+        "--top", type=int, default=2, metavar="K", help="classes per image (default: 2)"
+    )
+    predict.add_argument(
+        "--classes",
+        nargs="+",
+        type=composed,
+        default=None,
+        metavar="CLASS",
+        help="the candidates: classes, a text file with one per line, 'seen', or 'described' for "
+        "those without training images (default: all)",
+    )
+    predict.add_argument(
+        "--out", type=Path, default=None, metavar="FILE", help="write a table .csv (default: print)"
+    )
+    predict.add_argument(
+        "--explain",
+        action="store_true",
+        help="also say why: which seen classes a described one was made from, which attributes "
+        "told it from the runner-up, and the nearest training pictures",
+    )
+    add_network_options(predict, backbone=False)
+    predict.set_defaults(run=run_predict)
+    evaluate = commands.add_parser(
+        "evaluate",
+        parents=[common],
+        help="measure a model file on images with labels",
+        description="Measure a model file on images with labels: per-class accuracies of classes "
+        "with training images and of those that are described only.",
+    )
+    _add_model_and_source(evaluate)
+    add_network_options(evaluate, backbone=False)
+    evaluate.set_defaults(run=run_evaluate)
+    _add_add_class(commands, common)
+
+
+def _add_model_and_source(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", type=Path, metavar="MODEL", help="a model file .zsl")
+    parser.add_argument(
+        "source",
+        type=Path,
+        metavar="IMAGES|FEATURES",
+        help="a folder of images, a table .csv of their paths, an image, or a file .npz of "
+        "features",
+    )
+
+
+def _add_add_class(commands: Any, common: argparse.ArgumentParser) -> None:
+    parser = commands.add_parser(
+        "add-class",
+        parents=[common],
+        help="describe further classes to a model file",
+        description="Describe further classes to a model file; nothing is learned again.",
+    )
+    parser.add_argument("model", type=Path, metavar="MODEL", help="a model file .zsl")
+    parser.add_argument(
+        "table",
+        type=Path,
+        nargs="?",
+        default=None,
+        metavar="TABLE",
+        help="a table .csv with the columns of the model's signatures, or with the columns class "
+        "and text for a model whose classes are described in text",
+    )
+    parser.add_argument(
+        "--name", type=composed, default=None, metavar="CLASS", help="the class, with --text"
+    )
+    parser.add_argument(
+        "--text", default=None, metavar="WORDS", help="what is said of the class, with --name"
+    )
+    parser.add_argument(
+        "--text-encoder",
+        default=None,
+        metavar="NAME",
+        help="what reads the texts, for a model that names an encoder in a folder: it is read on "
+        "your word alone",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="where to write the model (default: in the place of MODEL)",
+    )
+    parser.set_defaults(run=run_add_class)
+
+
+def run_predict(arguments: argparse.Namespace) -> int:
+    """Print or write the best classes of each image."""
+    if arguments.top < 1:
+        raise ValueError(f"--top {arguments.top}: give a positive number.")
+    if arguments.out is not None:
+        refuse_folder(arguments.out)
+    with warnings_as_lines():
+        file = read_model(arguments.model)
+        # Before images are looked at, which takes long.
+        classes = candidate_classes(file.model, _named(arguments.classes, file.model)).tolist()
+        features = _features_predict(arguments, file)
+        table = prediction_table(
+            file.model, features.X, features.images, classes=classes, top=arguments.top
+        )
+        reasons = (
+            explain_predictions(file, features.X, classes=classes) if arguments.explain else []
+        )
+    if reasons and (arguments.out is not None or not sys.stdout.isatty()):
+        table["explanation"] = ["; ".join(str(why).split("\n  ")[1:]) for why in reasons]
+    if arguments.out is not None:
+        with replacing(arguments.out) as temporary:
+            table.to_csv(temporary, index=False, float_format="%.6g")
+        print(f"wrote {plain(arguments.out)}: {counted(len(table), 'image')}")
+    elif sys.stdout.isatty():
+        _print_predictions(table)
+        for name, why in zip(features.images[:_ROWS], reasons, strict=False):
+            print(f"{plain(name)}: {plain(why, lines=True)}")
+    else:
+        table.to_csv(sys.stdout, index=False, float_format="%.6g")
+    return 0
+
+
+def _print_predictions(table: pd.DataFrame) -> None:
+    shown = table.head(_ROWS).set_index("image")
+    numbers = shown.select_dtypes("float").columns
+    shown = shown.assign(**{name: shown[name].map("{:.3f}".format) for name in numbers})
+    print_table(shown, title="Predictions")
+    if len(table) > _ROWS:
+        print(f"and {len(table) - _ROWS} more; --out FILE writes all")
+
+
+def _named(words: list[str] | None, model: Any) -> list[Any] | None:
+    """The candidates that words name."""
+    if words is None:
+        return None
+    if len(words) == 1 and words[0] not in model.classes_.tolist():
+        if words[0] == "seen":
+            return model.seen_classes_.tolist()
+        if words[0] == "described":
+            return model.unseen_classes_.tolist()
+        if Path(words[0]).is_file():
+            words = [composed(line) for line in read_lines(Path(words[0]))]
+    if model.classes_.dtype.kind in "iu":
+        return [int(word) if word.lstrip("-").isdecimal() else word for word in words]
+    return list(words)
+
+
+def _features_predict(arguments: argparse.Namespace, file: ModelFile) -> ImageFeatures:
+    options = network_options(arguments)
+    if arguments.source.suffix == ".npz":
+        for name in ("weights", "boxes"):
+            if options[name] is not None:
+                raise ValueError(
+                    f"--{name} is for images; {plain(arguments.source)} holds features."
+                )
+        options = {}
+    else:
+        options |= {"progress": True, "say": say}
+    features = features_for_model(
+        arguments.source, file.about, model_name=plain(arguments.model), **options
+    )
+    say_how_it_went(features)
+    return features
+
+
+def run_evaluate(arguments: argparse.Namespace) -> int:
+    """Print accuracies of a model on images with labels."""
+    with warnings_as_lines():
+        file = read_model(arguments.model)
+        features = _features_predict(arguments, file)
+        trained = file.extras.get("training_digests")
+        found = evaluate_images(
+            file.model,
+            features,
+            training_digests=() if trained is None else trained.ravel().tolist(),
+        )
+    rows = {}
+    for name, what in _MEASURES.items():
+        if name in found.metrics:
+            top = found.metrics.get(f"{name}_top_5")
+            images = found.n_images["seen" if name == "seen" else "unseen"]
+            rows[what] = {
+                "accuracy": f"{found.metrics[name]:.3f}",
+                "among the best 5": "" if top is None else f"{top:.3f}",
+                "images": sum(found.n_images.values()) if name == "harmonic" else images,
+            }
+    table = pd.DataFrame.from_dict(rows, orient="index")
+    table.index.name = "per-class accuracy of"
+    print_table(table, title=f"{arguments.model} on {arguments.source}")
+    return 0
+
+
+def run_add_class(arguments: argparse.Namespace) -> int:
+    """Describe further classes and say which."""
+    by_text = arguments.text is not None or arguments.name is not None
+    if (arguments.table is None) != by_text or (
+        by_text and (arguments.text is None or arguments.name is None)
+    ):
+        raise ValueError("Give a table of classes, or --name and --text.")
+    with warnings_as_lines():
+        labels = add_classes_to_file(
+            arguments.model,
+            _description(arguments),
+            arguments.out,
+            encoder=arguments.text_encoder,
+        )
+    print(f"added {plain(name_some(labels, 10))}")
+    print(f"wrote {plain(arguments.out or arguments.model)}")
+    return 0
+
+
+def _description(arguments: argparse.Namespace) -> Any:
+    """Texts or numbers, whichever the model's classes are described by."""
+    if arguments.table is None:
+        return {arguments.name: [arguments.text]}
+    about = describe(arguments.model).get("about")
+    signatures = about.get("signatures") if isinstance(about, dict) else None
+    if isinstance(signatures, dict) and signatures.get("kind") == "text":
+        return describe_in_words(arguments.table)
+    return read_class_table(arguments.table).signatures
+
 
 #: So many settings of a search are printed.
 _SETTINGS = 10

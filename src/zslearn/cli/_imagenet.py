@@ -8,25 +8,34 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from zslearn.cli._options import add_jobs
-from zslearn.cli._output import print_table, say, warnings_as_lines
-from zslearn.datasets import NETWORKS, ClassShards, read_signature_table
-from zslearn.experiments import (
-    GRIDS,
+from zslearn.cli._output import add_jobs, print_table, say, warnings_as_lines
+from zslearn.datasets._class_shards import ClassShards
+from zslearn.datasets._last_layers import NETWORKS
+from zslearn.datasets._signature_files import read_signature_table
+from zslearn.experiments._imagenet import (
     IMAGENET_METHODS,
     IMAGENET_TABLES,
-    TRACK_GRAPHS,
-    TRACK_KINDS,
-    TRACK_METHODS,
-    TRACK_RECIPES,
     ImageNetBench,
-    build_table,
     read_image_counts,
-    read_records,
-    render,
+)
+from zslearn.experiments._last_layers import (
+    GRAPHS as TRACK_GRAPHS,
+)
+from zslearn.experiments._last_layers import (
+    KINDS as TRACK_KINDS,
+)
+from zslearn.experiments._last_layers import (
+    RECIPES as TRACK_RECIPES,
+)
+from zslearn.experiments._last_layers import (
+    TRACK_METHODS,
     run_last_layers,
 )
-from zslearn.signatures import WordNet
+from zslearn.experiments._protocol import GRIDS
+from zslearn.experiments._records import read_records
+from zslearn.experiments._render import render
+from zslearn.experiments._tables import build_table
+from zslearn.signatures._wordnet import WordNet
 
 
 def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:

@@ -51,7 +51,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _did_you_mean(word: str, known: Iterable[str]) -> str:
     # Imported here so that `zslearn --version` does not wait for the whole library.
-    from zslearn.utils import did_you_mean
+    from zslearn._utils._messages import did_you_mean
 
     return did_you_mean(word, known)
 
@@ -59,18 +59,28 @@ def _did_you_mean(word: str, known: Iterable[str]) -> str:
 def _parser() -> argparse.ArgumentParser:
     # Imported here so that `zslearn --version` does not wait for the whole library.
     from zslearn.cli import (
-        _analyze,
         _bench,
         _data,
         _demo,
-        _export,
-        _features,
         _fit,
         _imagenet,
-        _predict,
-        _report,
         _serve,
         _signatures,
+    )
+    from zslearn.cli import (
+        _bench as _analyze,
+    )
+    from zslearn.cli import (
+        _bench as _report,
+    )
+    from zslearn.cli import (
+        _fit as _features,
+    )
+    from zslearn.cli import (
+        _fit as _predict,
+    )
+    from zslearn.cli import (
+        _serve as _export,
     )
 
     common = argparse.ArgumentParser(add_help=False)
@@ -166,7 +176,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
-        from zslearn.utils import plain
+        from zslearn._utils._messages import plain
 
         if getattr(arguments, "debug", False):
             # What an error quotes from a file cannot steer the terminal here either.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 import warnings
 from collections.abc import Iterator
@@ -9,11 +10,26 @@ from contextlib import contextmanager
 from typing import Any
 
 import pandas as pd
+from joblib import cpu_count
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from zslearn.utils import plain
+from zslearn._utils._messages import plain
+
+# Words that several commands share.
+
+
+def add_jobs(parser: argparse.ArgumentParser, what: str = "folds") -> None:
+    """Add `--jobs`: how many folds, or whatever else, are computed at the same time."""
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=cpu_count(only_physical_cores=False),
+        metavar="N",
+        help=f"{what} at the same time (default: one per core, here %(default)s)",
+    )
+
 
 #: So many letters a number may have.
 _NUMBER = 8

@@ -8,7 +8,49 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from zslearn.utils import plain
+from zslearn._utils._messages import plain
+
+# `zslearn export`: a saved model in a format of other programs.
+
+
+def add_parsers_export(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add the command `export`."""
+    parser = commands.add_parser(
+        "export",
+        parents=[common],
+        help="write a saved model as an ONNX file",
+        description="Write a saved model as an ONNX file: features in, scores and labels out. The "
+        "file is run by onnxruntime and compared with the model before it is kept.",
+    )
+    parser.add_argument("model", type=Path, metavar="MODEL.zsl", help="a model that fit has saved")
+    parser.add_argument("file", type=Path, metavar="MODEL.onnx", help="where the ONNX file goes")
+    parser.add_argument(
+        "--no-check",
+        action="store_true",
+        help="do not run the file (onnxruntime is then not needed)",
+    )
+    parser.set_defaults(run=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    if arguments.file.suffix.lower() != ".onnx":
+        raise ValueError(f"{arguments.file} must end in .onnx: no other format can be written.")
+    # Imported here so that the help of a command does not wait for the whole library.
+    from zslearn._utils._files import refuse_folder
+    from zslearn._utils._messages import plain
+    from zslearn.persistence._model_files import load
+    from zslearn.persistence._onnx import export_onnx
+
+    refuse_folder(arguments.file)
+
+    model = load(arguments.model)
+    file = export_onnx(model, arguments.file, check=not arguments.no_check)
+    size = file.stat().st_size / 2**20
+    print(
+        f"{plain(file)}: {len(model.classes_)} classes, {model.n_features_in_} features in, "
+        f"{size:.1f} MiB"
+    )
+    return 0
 
 
 def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -81,7 +123,9 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
 def run_serve(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
     # Imported here so that the help of a command does not wait for the whole library.
-    from zslearn.serving import Limits, Recognizer, serve
+    from zslearn.serving._guard import Limits
+    from zslearn.serving._recognizer import Recognizer
+    from zslearn.serving._service import serve
 
     chosen = {
         "body_bytes": None if arguments.max_body is None else int(arguments.max_body * 2**20),

@@ -10,28 +10,23 @@ from typing import Any
 
 import pandas as pd
 
+from zslearn._utils._messages import plain
 from zslearn.cli._output import warnings_as_lines
-from zslearn.datasets import (
+from zslearn.datasets._imagenet_classes import named_wnids
+from zslearn.datasets._signature_files import (
     check_signature_path,
-    named_wnids,
     read_child_parent_pairs,
     read_descriptions,
     read_signature_table,
     save_signature_table,
 )
-from zslearn.signatures import (
-    ClassGraph,
-    WordNet,
-    attribute_report,
-    attribute_signatures,
-    combine_signatures,
-    hierarchy_signatures,
-    save_word_vectors,
-    text_signatures,
-    train_word_vectors,
-    word_signatures,
-)
-from zslearn.utils import plain
+from zslearn.signatures._attributes import attribute_report, attribute_signatures
+from zslearn.signatures._class_graph import ClassGraph
+from zslearn.signatures._hierarchy import hierarchy_signatures
+from zslearn.signatures._kernels import combine_signatures
+from zslearn.signatures._text import text_signatures
+from zslearn.signatures._wordnet import WordNet
+from zslearn.signatures._words import save_word_vectors, train_word_vectors, word_signatures
 
 _WNIDS = "1k, 21k, unseen, 2-hop or 3-hop of ImageNet, or a text file with one wnid per line"
 _DESCRIPTIONS = (

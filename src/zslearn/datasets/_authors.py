@@ -12,15 +12,17 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from zslearn.datasets._authors_files import HoldOuts, authors_file, read_hold_outs
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.datasets._mat import read_mat
 from zslearn.datasets._xlsa17_files import (
     PART_VARIABLES,
     SPLIT_FILE,
+    HoldOuts,
+    authors_file,
     check_indices,
     feature_files,
     find_data_set,
+    read_hold_outs,
 )
 
 

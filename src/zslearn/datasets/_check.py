@@ -13,29 +13,30 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from zslearn.datasets._home import data_home
+from zslearn._utils._messages import name_some
+from zslearn.datasets._files import data_home
 from zslearn.datasets._mat import read_mat
 from zslearn.datasets._xlsa17 import (
     DEFAULT_FEATURES,
     DEFAULT_SIGNATURES,
     PUBLISHED_SIZES,
+    NoClassListError,
     SplitReader,
     data_set,
     split_names,
 )
-from zslearn.datasets._xlsa17_classes import NoClassListError
 from zslearn.datasets._xlsa17_files import (
     PART_VARIABLES,
     SPLIT_FILE,
     Classes,
     NoFeaturesError,
     feature_files,
+    found_version,
     read_classes,
     read_features,
     read_parts,
+    tuning_leak,
 )
-from zslearn.datasets._xlsa17_versions import found_version, tuning_leak
-from zslearn.utils import name_some
 
 _DEPTH = 3
 _COLUMNS = [

@@ -5,15 +5,298 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from zslearn.datasets._shard_files import find_layout
-from zslearn.utils import block_length, name_some, warn_user
+from zslearn._utils._blocks import block_length
+from zslearn._utils._messages import name_some, warn_user
+from zslearn._utils._optional import import_optional
+from zslearn.datasets._array_files import (
+    NpyRows,
+    array_names,
+    open_array,
+    read_array,
+    reserve_table,
+)
+from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
+from zslearn.datasets._files import Budget, FileLimitError, reason
+from zslearn.datasets._imagenet_classes import imagenet_classes
+from zslearn.datasets._mat import MatFileError, reserve_data_set
+
+# Where the rows of each class lie: a file per class, or one store with all of them.
+#
+# A layout knows the names of its shards, the shape and dtype of each, and reads some rows of one.
+# Nothing is read before it is asked for.
+
+#: Columns of a table that may hold the class of a row.
+_LABEL_COLUMNS = ("wnid", "class", "label")
+#: The array that is taken out of an HDF5 file of several.
+_DATA_SET = "features"
+#: A file of NumPy that is no longer may hold a header and nothing else.
+_HEADER_BYTES = 128
+
+
+class _ShardError(ValueError):
+    """What is wrong with a shard, without its name."""
+
+
+@contextmanager
+def _reading(where: str) -> Iterator[None]:
+    """Say which shard an error is about, whatever library raised it."""
+    try:
+        yield
+    except (FileLimitError, ImportError):
+        raise
+    except (MatFileError, _ShardError) as error:
+        raise ValueError(f"{where}: {error}") from error
+    # The libraries have errors of their own, and a damaged file can raise nearly any other.
+    except Exception as error:
+        raise ValueError(f"{where}: it cannot be read ({reason(error)}).") from error
+
+
+class Layout(Protocol):
+    """How shards are stored."""
+
+    def names(self) -> list[str]:
+        """Names of the shards."""
+
+    def shape(self, name: str) -> tuple[tuple[int, ...], Any]:
+        """Shape and dtype of a shard."""
+
+    def read(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Some rows of a shard."""
+
+    def where(self, name: str) -> str:
+        """What to call a shard in a message."""
+
+
+class NpyFiles:
+    """A file ``<class>.npy`` per class, memory-mapped."""
+
+    suffix = ".npy"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def names(self) -> list[str]:
+        """Names of the files, without their ending."""
+        return sorted(path.stem for path in self._folder.glob(f"*{self.suffix}"))
+
+    def shape(self, name: str) -> tuple[tuple[int, ...], Any]:
+        """Shape and dtype by the header."""
+        array = self._open(name)
+        return array.shape, array.dtype
+
+    def read(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Some rows, in memory."""
+        return np.array(self._open(name)[start:stop])
+
+    def where(self, name: str) -> str:
+        """The path of the file."""
+        return str(self._folder / f"{name}{self.suffix}")
+
+    def _open(self, name: str) -> NDArray[Any]:
+        path = Path(self.where(name))
+        # An array of no rows cannot be mapped; it is a header alone.
+        if path.stat().st_size <= _HEADER_BYTES and 0 in NpyRows(path).shape:
+            return np.empty((0, 0), dtype=np.float32)
+        return read_array(path)
+
+
+class HDF5Files:
+    """A file ``<class>.h5`` per class, with one array, or one that is called "features"."""
+
+    suffix = ".h5"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._h5py = import_optional("h5py", "Reading .h5 shards")
+
+    def names(self) -> list[str]:
+        """Names of the files, without their ending."""
+        return sorted(path.stem for path in self._folder.glob(f"*{self.suffix}"))
+
+    def shape(self, name: str) -> tuple[tuple[int, ...], Any]:
+        """Shape and dtype as the file declares them."""
+        with self._reading(name), self._file(name) as file:
+            data = self._data(file, name)
+            reserve_data_set(data, _DATA_SET, Budget(Path(self.where(name))))
+            return tuple(data.shape), data.dtype
+
+    def read(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Some rows, in memory."""
+        with self._reading(name), self._file(name) as file:
+            return np.asarray(self._data(file, name)[start:stop])
+
+    def where(self, name: str) -> str:
+        """The path of the file."""
+        return str(self._folder / f"{name}{self.suffix}")
+
+    def _file(self, name: str) -> Any:
+        return self._h5py.File(self.where(name), "r")
+
+    def _reading(self, name: str) -> AbstractContextManager[None]:
+        return _reading(self.where(name))
+
+    def _data(self, file: Any, name: str) -> Any:
+        # A link to another file is not followed.
+        hard = [n for n in file if isinstance(file.get(n, getlink=True), self._h5py.HardLink)]
+        arrays = [n for n in hard if isinstance(file[n], self._h5py.Dataset)]
+        chosen = _DATA_SET if _DATA_SET in arrays else arrays[0] if len(arrays) == 1 else None
+        if chosen is None:
+            raise _ShardError(f"it holds {len(arrays)} arrays; name one of them {_DATA_SET!r}.")
+        return file[chosen]
+
+
+class ZarrStore:
+    """One Zarr group with an array per class."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        import_optional("zarr", "Reading a Zarr store")
+        self._arrays: dict[str, Any] = {}
+
+    def names(self) -> list[str]:
+        """Names of the arrays."""
+        return array_names(self._path)
+
+    def shape(self, name: str) -> tuple[tuple[int, ...], Any]:
+        """Shape and dtype as the store declares them."""
+        array = self._arrays[name] = open_array(self._path / name)
+        return tuple(array.shape), array.dtype
+
+    def read(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Some rows, in memory."""
+        with _reading(self.where(name)):
+            return np.asarray(self._arrays[name][start:stop])
+
+    def where(self, name: str) -> str:
+        """The store and the array."""
+        return f"{self._path}, array {name}"
+
+
+class ParquetStore:
+    """One parquet file: a column with the class of each row, and a column per feature.
+
+    The rows of a class stand together, so that a shard is a range of rows.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        parquet = import_optional("pyarrow.parquet", f"Reading {path.name}")
+        with _reading(str(path)), open(path, "rb") as file:
+            reserve_table(parquet.ParquetFile(file).metadata, file, Budget(path))
+            self._file = parquet.ParquetFile(path, page_checksum_verification=True)
+        columns = list(self._file.schema_arrow.names)
+        labels = [name for name in _LABEL_COLUMNS if name in columns]
+        if len(labels) != 1:
+            raise ValueError(
+                f"{path}: one column must hold the class of each row and be called 'wnid', "
+                f"'class' or 'label'; there are {name_some(columns)}."
+            )
+        self._label = labels[0]
+        self._features = [name for name in columns if name != self._label]
+        sizes = [
+            self._file.metadata.row_group(i).num_rows for i in range(self._file.num_row_groups)
+        ]
+        self._starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+        with _reading(str(path)):
+            self._ranges = self._find_ranges()
+
+    def _find_ranges(self) -> dict[str, tuple[int, int]]:
+        """First row and row behind the last of each class."""
+        ranges: dict[str, tuple[int, int]] = {}
+        last = None
+        for group in range(self._file.num_row_groups):
+            column = self._file.read_row_group(group, columns=[self._label]).column(0)
+            values = np.asarray(column.to_pylist(), dtype=object)
+            if not len(values):
+                continue
+            cuts = np.flatnonzero(values[1:] != values[:-1]) + 1
+            begins = np.concatenate([[0], cuts]) + self._starts[group]
+            ends = np.concatenate([cuts, [len(values)]]) + self._starts[group]
+            for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+                name = str(values[begin - self._starts[group]])
+                if name in ranges and name != last:
+                    raise _ShardError(
+                        f"the rows of {name!r} do not stand together; sort the table by "
+                        f"{self._label!r}."
+                    )
+                ranges[name] = (ranges[name][0] if name in ranges else begin, end)
+                last = name
+        return ranges
+
+    def names(self) -> list[str]:
+        """Classes of the rows."""
+        return sorted(self._ranges)
+
+    def shape(self, name: str) -> tuple[tuple[int, ...], Any]:
+        """Rows of a class and the number of features."""
+        begin, end = self._ranges[name]
+        types = {str(self._file.schema_arrow.field(n).type) for n in self._features}
+        kinds = {"halffloat": "f2", "float": "f4", "double": "f8"}
+        dtype = np.result_type(*(kinds[t] for t in types)) if types <= kinds.keys() else object
+        return (end - begin, len(self._features)), np.dtype(dtype)
+
+    def read(self, name: str, start: int, stop: int) -> NDArray[Any]:
+        """Some rows, by the row groups that hold them."""
+        begin, end = self._ranges[name]
+        start, stop = begin + start, min(begin + stop, end)
+        first = int(np.searchsorted(self._starts, start, side="right")) - 1
+        last = int(np.searchsorted(self._starts, stop, side="left"))
+        with _reading(self.where(name)):
+            table = self._file.read_row_groups(list(range(first, last)), columns=self._features)
+            offset = int(self._starts[first])
+            part = table.slice(start - offset, stop - start)
+            return np.column_stack([part.column(n).to_numpy() for n in self._features])
+
+    def where(self, name: str) -> str:
+        """The file and the class."""
+        return f"{self._path}, class {name}"
+
+
+def find_layout(path: Path) -> Layout:
+    """How the shards in a folder, or in a store, are kept.
+
+    Parameters
+    ----------
+    path : Path
+        A folder of files ``.npy`` or ``.h5``; a Zarr group; a parquet file; or a folder that holds
+        one Zarr group (a folder ending in .zarr) or one parquet file.
+
+    Returns
+    -------
+    Layout
+        Reads it.
+    """
+    if not path.exists():
+        raise FileNotFoundError(f"There is no folder or store {path}.")
+    if path.is_file():
+        if path.suffix == ".parquet":
+            return ParquetStore(path)
+        raise ValueError(f"{path}: give a folder of shards, a Zarr group or a .parquet file.")
+    if path.suffix == ".zarr" or (path / "zarr.json").exists() or (path / ".zgroup").exists():
+        return ZarrStore(path)
+    kinds: dict[str, Any] = {".npy": NpyFiles, ".h5": HDF5Files}
+    found = [suffix for suffix in kinds if next(path.glob(f"*{suffix}"), None) is not None]
+    stores = sorted([*path.glob("*.zarr"), *path.glob("*.parquet")])
+    if len(found) + len(stores) > 1:
+        names = [*(f"*{suffix}" for suffix in found), *(store.name for store in stores)]
+        raise ValueError(f"{path} holds shards in several forms: {', '.join(names)}. Keep one.")
+    if found:
+        layout: Layout = kinds[found[0]](path)
+        return layout
+    if stores:
+        return find_layout(stores[0])
+    raise ValueError(
+        f"{path} holds no features: expected files <wnid>.npy or <wnid>.h5, one folder .zarr with "
+        "an array per wnid, or one .parquet file with a column 'wnid'."
+    )
 
 
 class ClassShards:
@@ -233,3 +516,190 @@ class ClassShards:
 def _draw(label: str, seed: int) -> np.random.Generator:
     """A source of random numbers for one class, the same whatever other classes there are."""
     return np.random.default_rng([seed, *label.encode()])
+
+
+# ImageNet's features from a person's own folder, as a data set that is read when it is used.
+
+
+class ShardedRows:
+    """The rows of all shards in one array, read where it is indexed.
+
+    Parameters
+    ----------
+    shards : ClassShards
+        The features.
+    labels : sequence of str
+        Classes whose rows follow one another, in this order.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Rows of all classes, and features.
+    dtype : dtype
+        float32.
+    """
+
+    ndim = 2
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, shards: ClassShards, labels: Sequence[str]) -> None:
+        self._shards = shards
+        self._labels = list(labels)
+        counts = shards.counts.loc[self._labels].to_numpy()
+        self._starts = np.concatenate([[0], np.cumsum(counts)])
+        self.shape = (int(self._starts[-1]), shards.n_features)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, index: Any) -> NDArray[np.float32]:
+        """Rows at some positions, in memory; a second index chooses columns."""
+        rows, columns = index if isinstance(index, tuple) else (index, slice(None))
+        wanted = np.arange(len(self))[rows]
+        flat = np.atleast_1d(wanted)
+        out = np.empty((len(flat), self.shape[1]), dtype=self.dtype)
+        shard = np.searchsorted(self._starts, flat, side="right") - 1
+        for number in np.unique(shard).tolist():
+            here = np.flatnonzero(shard == number)
+            local = flat[here] - self._starts[number]
+            first = int(local.min())
+            part = self._shards.rows(self._labels[number], first, int(local.max()) + 1)
+            out[here] = part[local - first]
+        return out[0, columns] if wanted.ndim == 0 else out[:, columns]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        whole = self[:]
+        return whole if dtype is None else whole.astype(dtype, copy=False)
+
+
+def load_imagenet(
+    folder: str | os.PathLike[str],
+    signatures: pd.DataFrame,
+    *,
+    seen_classes: Sequence[str] | None = None,
+    known: Container[str] | None = None,
+    test_seen: float = 0.0,
+    features: str = "own",
+    random_state: int = 0,
+) -> ZeroShotDataset:
+    """Load ImageNet's features from one's own shards, one per class, without reading them.
+
+    ImageNet's images cannot be had without asking for them; this reads features that were computed
+    elsewhere. `X_train` and its like read the rows of their part: for ImageNet whole, use
+    :class:`ClassShards`, which goes through them in blocks, or ``zslearn bench imagenet``.
+
+    Parameters
+    ----------
+    folder : path
+        Files ``<wnid>.npy`` or ``<wnid>.h5``, one per class, a Zarr group or a parquet file; see
+        :class:`ClassShards`.
+    signatures : DataFrame
+        One row per class, with the wnid as index. Classes with rows but without a signature are
+        left out, with a warning; a seen class must have both.
+    seen_classes : sequence of str, optional
+        Classes that are trained on; by default the 1,000 of ILSVRC 2012 that have rows.
+    known : container of str, optional
+        Wnids of the hierarchy; a shard of another class is skipped, with a warning. A
+        :class:`~zslearn.signatures.WordNet` has its nouns in `wnids`.
+    test_seen : float, default=0
+        Share of each seen class that is kept for the generalized setting.
+    features : str, default="own"
+        Name of the features.
+    random_state : int, default=0
+        Decides which rows are kept.
+
+    Returns
+    -------
+    ZeroShotDataset
+        With the split "ss": all other classes are unseen.
+
+    Raises
+    ------
+    ValueError
+        A shard is damaged or of another width; a seen class has no rows or no signature.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, pandas as pd
+    >>> from pathlib import Path
+    >>> from zslearn.datasets import load_imagenet
+    >>> wnids = ["n02084071", "n02121808", "n02503517"]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for wnid in wnids:
+    ...         np.save(Path(folder, f"{wnid}.npy"), np.ones((3, 4), dtype=np.float32))
+    ...     data = load_imagenet(
+    ...         folder, pd.DataFrame(np.eye(3), index=wnids), seen_classes=wnids[:2])
+    ...     data.X_train.shape, data.unseen_classes.tolist()
+    ((6, 4), ['n02503517'])
+    """
+    shards = ClassShards(folder, known=known)
+    if seen_classes is None:
+        seen = [label for label in imagenet_classes("1k") if label in shards]
+    else:
+        seen = list(seen_classes)
+    _refuse_missing(shards, signatures, seen)
+    described = set(signatures.index)
+    bare = [label for label in shards.classes if label not in described]
+    if bare:
+        warn_user(
+            f"{shards.path}: {len(bare)} classes have rows and no signature and are left out: "
+            f"{name_some(bare)}."
+        )
+    seen_set = set(seen)
+    unseen = [label for label in shards.classes if label in described and label not in seen_set]
+    labels = [*seen, *unseen]
+    split = _split(shards, seen, unseen, test_seen, random_state)
+    counts = shards.counts.loc[labels].to_numpy()
+    return ZeroShotDataset(
+        X=ShardedRows(shards, labels),
+        y=np.repeat(np.asarray(labels), counts),
+        signatures=signatures.loc[labels],
+        splits={"ss": split},
+        split="ss",
+        name="ImageNet",
+        features=features,
+    )
+
+
+def _refuse_missing(shards: ClassShards, signatures: pd.DataFrame, seen: list[str]) -> None:
+    empty = [label for label in seen if label not in shards]
+    if empty or not seen:
+        why = [f"{name} ({shards.skipped[name]})" for name in empty if name in shards.skipped]
+        raise ValueError(
+            f"{shards.path} has no rows of {len(empty)} of {len(seen)} seen classes: "
+            f"{name_some(empty)}." + (f" Skipped: {name_some(why)}." if why else "")
+        )
+    undescribed = [label for label in seen if label not in signatures.index]
+    if undescribed:
+        raise ValueError(
+            f"signatures lack {len(undescribed)} of {len(seen)} seen classes: "
+            f"{name_some(undescribed)}."
+        )
+
+
+def _split(
+    shards: ClassShards, seen: list[str], unseen: list[str], share: float, seed: int
+) -> ClassSplit:
+    """Rows of seen classes, of which a share is kept for testing, then those of unseen ones."""
+    if not 0 <= share < 1:
+        raise ValueError(f"test_seen must be at least 0 and below 1; got {share!r}.")
+    train: list[NDArray[np.intp]] = []
+    kept: list[NDArray[np.intp]] = []
+    at = 0
+    for label in seen:
+        count = int(shards.counts[label])
+        rng = np.random.default_rng([seed, *label.encode()])
+        order = at + rng.permutation(count)
+        cut = int(share * count)
+        kept.append(np.sort(order[:cut]))
+        train.append(np.sort(order[cut:]))
+        at += count
+    n_unseen = int(shards.counts.loc[unseen].sum())
+    return ClassSplit(
+        train=np.concatenate(train),
+        test_seen=np.concatenate(kept),
+        test_unseen=np.arange(at, at + n_unseen),
+        seen_classes=seen,
+        unseen_classes=unseen,
+        version="imagenet",
+    )

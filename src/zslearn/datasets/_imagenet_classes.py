@@ -11,11 +11,11 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from zslearn.datasets._home import DATA_VARIABLE, data_home
-from zslearn.datasets._table_reading import read_table
-from zslearn.datasets._text_tables import read_lines
-from zslearn.signatures import ClassGraph, WordNet, imagenet_branches, imagenet_graph
-from zslearn.utils import name_some, plain
+from zslearn._utils._messages import name_some, plain
+from zslearn.datasets._files import DATA_VARIABLE, data_home, read_lines
+from zslearn.datasets._tables import read_table
+from zslearn.signatures._class_graph import ClassGraph, imagenet_branches, imagenet_graph
+from zslearn.signatures._wordnet import WordNet
 
 Which = Literal["1k", "21k", "unseen"]
 #: Number of classes in each list.

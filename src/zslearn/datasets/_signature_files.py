@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from zslearn.datasets._limits import Budget, limit_reading
-from zslearn.datasets._table_reading import is_whole, read_signatures, read_table
-from zslearn.datasets._text_tables import read_lines
-from zslearn.utils import did_you_mean, name_some, plain, replacing, separator_hint
+from zslearn._utils._files import replacing
+from zslearn._utils._messages import did_you_mean, name_some, plain
+from zslearn._utils._rows import separator_hint
+from zslearn.datasets._files import Budget, limit_reading, read_lines
+from zslearn.datasets._tables import is_whole, read_signatures, read_table
 
 _ENDINGS = (".csv", ".parquet")
 

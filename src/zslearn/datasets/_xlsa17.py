@@ -8,41 +8,292 @@ files count from 1, samples and classes are columns.
 from __future__ import annotations
 
 import functools
+import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 
-from zslearn.datasets._authors_files import AUTHORS, authors_file
-from zslearn.datasets._class_split import ClassSplit
-from zslearn.datasets._dataset import ZeroShotDataset
-from zslearn.datasets._home import data_home
-from zslearn.datasets._limits import limit_reading
-from zslearn.datasets._provenance import unproved
-from zslearn.datasets._xlsa17_classes import (
-    RANDOM,
-    random_class_splits,
-    random_version,
-    read_unseen_classes,
-)
+from zslearn._utils._folds import hold_out_per_class
+from zslearn._utils._messages import did_you_mean, name_some, warn_user
+from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
+from zslearn.datasets._fetch import unproved
+from zslearn.datasets._files import data_home, limit_reading
 from zslearn.datasets._xlsa17_files import (
+    AUTHORS,
     PART_VARIABLES,
     SPLIT_FILE,
     Classes,
+    authors_file,
+    checked_version,
     find_data_set,
     find_standard_split,
+    parts_checksum,
     read_classes,
     read_features,
+    read_hold_outs,
     read_parts,
 )
-from zslearn.datasets._xlsa17_splits import HoldOut, parts_of_classes, proposed_split
-from zslearn.datasets._xlsa17_versions import checked_version
-from zslearn.utils import did_you_mean, warn_user
+
+# Unseen classes of the class splits "ss-1", "ss-2", …: published lists, or drawn with a seed.
+
+_CLASS_SPLITS_FILE = "class_splits.json"
+RANDOM = "random"
+
+
+class NoClassListError(ValueError):
+    """There are lists of unseen classes, but not for this split."""
+
+
+def random_class_splits(
+    n_splits: int, n_classes: int, random_state: Any
+) -> dict[str, NDArray[np.intp]]:
+    """Deal all classes to the class splits at random; each class is unseen in exactly one.
+
+    So did the paper: 4 disjoint subsets of 50 classes of CUB, 10 of 72 or 71 classes of SUN.
+
+    Parameters
+    ----------
+    n_splits : int
+        Number of class splits.
+    n_classes : int
+        Number of classes.
+    random_state : int, RandomState or None
+        Decides which class goes where.
+
+    Returns
+    -------
+    dict of str to ndarray of int
+        Numbers of the unseen classes, from 1 and ascending, of "ss-1", "ss-2", …
+    """
+    if n_classes < n_splits:
+        raise ValueError(
+            f"class_splits='random': {n_classes} classes cannot be dealt to {n_splits} class "
+            "splits; give the unseen classes of each split."
+        )
+    dealt = np.array_split(check_random_state(random_state).permutation(n_classes), n_splits)
+    return {f"ss-{k}": np.sort(numbers) + 1 for k, numbers in enumerate(dealt, start=1)}
+
+
+def random_version(random_state: Any) -> str:
+    """What the version of a split with drawn classes says, so that it is not taken for published.
+
+    The seed is named where it is a number; the checksum tells other splits apart.
+    """
+    seed = f"-seed{int(random_state)}" if isinstance(random_state, Integral) else ""
+    return f"/{RANDOM}{seed}"
+
+
+def read_unseen_classes(
+    class_splits: Any, home: Path, split: str, names: list[Any]
+) -> NDArray[np.intp]:
+    """Numbers of the unseen classes of a class split.
+
+    Parameters
+    ----------
+    class_splits : mapping, path or None
+        Unseen classes of each class split, or the JSON file with them; by default the file in the
+        data set's folder.
+    home : Path
+        The data set's folder.
+    split : str
+        Name of the class split.
+    names : list
+        Names of all classes in the order of their numbers.
+
+    Returns
+    -------
+    ndarray of int
+        From 1, in the order in which the split lists them.
+    """
+    if class_splits is None:
+        class_splits = class_splits_file(home)
+        if not class_splits.is_file():
+            raise FileNotFoundError(
+                f"The class split {split!r} is not part of xlsa17: pass class_splits="
+                f"{{{split!r}: [unseen classes], …}} or put this as JSON into {class_splits}. "
+                "class_splits='random' draws some instead, which are not the published ones."
+            )
+    if not isinstance(class_splits, Mapping):
+        class_splits = _read_json(Path(class_splits))
+    if split not in class_splits:
+        raise NoClassListError(f"class_splits has no {split!r}, only {name_some(class_splits)}.")
+    labels = class_splits[split]
+    if isinstance(labels, str | Mapping) or not isinstance(labels, Iterable):
+        raise ValueError(f"class split {split!r}: there must be a list of classes.")
+    unseen = [_class_number(label, split, names) for label in labels]
+    if len(set(unseen)) != len(unseen) or not 0 < len(unseen) < len(names):
+        raise ValueError(
+            f"class split {split!r}: {len(unseen)} unseen classes out of {len(names)}, some of "
+            "them twice or none left; list each unseen class once."
+        )
+    return np.array(unseen, dtype=np.intp)
+
+
+def class_splits_file(home: Path) -> Path:
+    """Where the lists of a data set lie unless others are given."""
+    return home / _CLASS_SPLITS_FILE
+
+
+def _class_number(label: Any, split: str, names: list[Any]) -> int:
+    """The number of a class that is named or numbered."""
+    number = label
+    if isinstance(label, str):
+        number = names.index(label) + 1 if label in names else None
+    if isinstance(number, bool) or not isinstance(number, Integral):
+        raise ValueError(f"class split {split!r}: there is no class {label!r}.")
+    if not 1 <= int(number) <= len(names):
+        raise ValueError(f"class split {split!r}: class number {number} is out of range.")
+    return int(number)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: this is no JSON ({error}).") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path}: there must be an object, split name → list of classes.")
+    return content
+
+
+# Splits of the field's benchmarks: their parts, classes and hold-outs.
+
+
+def proposed_split(
+    home: Path, numbers: NDArray[np.intp], labels: NDArray[Any], version: str | None
+) -> ClassSplit:
+    """Read the proposed split; refuse a `version` that the file contradicts."""
+    path = home / SPLIT_FILE
+    parts = read_parts(path, PART_VARIABLES, len(numbers))
+    known = checked_version(path, parts, version)
+    return _class_split(parts, numbers, labels, f"xlsa17/ns/{known}", str(path))
+
+
+def _class_split(
+    parts: Mapping[str, NDArray[np.intp]],
+    numbers: NDArray[np.intp],
+    labels: NDArray[Any],
+    version: str,
+    where: str,
+) -> ClassSplit:
+    """A split whose seen and unseen classes are those of its parts."""
+    seen = np.unique(numbers[parts["train"]])
+    unseen = np.unique(numbers[parts["test_unseen"]])
+    if (both := np.intersect1d(seen, unseen)).size:
+        raise ValueError(
+            f"{where}: {both.size} classes ({name_some(labels[both - 1])}) have samples both in "
+            f"{PART_VARIABLES['train']} and in {PART_VARIABLES['test_unseen']}: unseen classes "
+            "would be trained on. The splits and the features do not belong together, or the split "
+            "leaks."
+        )
+    return ClassSplit(
+        train=parts["train"],
+        test_seen=parts.get("test_seen", np.empty(0, dtype=np.intp)),
+        test_unseen=parts["test_unseen"],
+        seen_classes=labels[seen - 1],
+        unseen_classes=labels[unseen - 1],
+        version=f"{version}/{parts_checksum(parts)[:8]}",
+    )
+
+
+def parts_of_classes(
+    numbers: NDArray[np.intp], unseen: NDArray[np.intp]
+) -> dict[str, NDArray[np.intp]]:
+    """All samples of the other classes train, those of the unseen classes test."""
+    is_unseen = np.isin(numbers, unseen)
+    return {"train": np.flatnonzero(~is_unseen), "test_unseen": np.flatnonzero(is_unseen)}
+
+
+@dataclass(frozen=True)
+class HoldOut:
+    """How test samples of seen classes are chosen where a split has none.
+
+    Parameters
+    ----------
+    amount : float, Path or None
+        A share of each class, the authors' file, or None for no such samples.
+    random_state : int, RandomState or None
+        Decides a share.
+    """
+
+    amount: float | Path | None
+    random_state: Any
+
+    def apply(
+        self,
+        split: str,
+        parts: dict[str, NDArray[np.intp]],
+        numbers: NDArray[np.intp],
+        labels: NDArray[Any],
+        *,
+        made: str = "",
+    ) -> ClassSplit:
+        """Take some of the training samples of each class as test samples of seen classes.
+
+        Parameters
+        ----------
+        split : str
+            Name of the split.
+        parts : dict
+            Its parts "train" and "test_unseen".
+        numbers : ndarray of int
+            Class numbers of all samples, from 1.
+        labels : ndarray
+            Labels of all classes.
+        made : str, default=""
+            What the version says of how the classes were chosen.
+
+        Returns
+        -------
+        ClassSplit
+            Its version names the hold-out.
+        """
+        version = f"xlsa17/{split}{made}"
+        train = parts["train"]
+        if self.amount is not None:
+            codes = np.unique(numbers[train], return_inverse=True)[1]
+            if isinstance(self.amount, Path):
+                held = _authors_hold_out(self.amount, split, codes)
+                version += f"/{self.amount.stem}"
+            else:
+                rng = check_random_state(self.random_state)
+                held = hold_out_per_class(codes, float(self.amount), rng)
+                version += f"/hold-out {float(self.amount):g}"
+            parts = {**parts, "train": train[~held], "test_seen": train[held]}
+        return _class_split(parts, numbers, labels, version, version)
+
+
+def _authors_hold_out(path: Path, split: str, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Which training samples of a split the authors test on; refused where they do not fit.
+
+    The file tells whether it fits: about a fifth of each class is held out, and the positions held
+    aside while tuning are listed class by class.
+    """
+    hold_outs = read_hold_outs(path, split)
+    if hold_outs.test_seen is None:
+        raise ValueError(
+            f"{path}: there is no tr_hold_ind; the authors' files for the standard splits "
+            "(NAME_SS_GZSL_inform.mat) have it."
+        )
+    held = np.zeros(len(codes), dtype=bool)
+    fits = hold_outs.fit_test_seen(codes)
+    if fits:
+        held[hold_outs.test_seen] = True
+        fits = hold_outs.fit_tuning(codes[~held])
+    if not fits:
+        raise ValueError(
+            f"{path}: these hold-outs are not a fifth of each class of {split!r} here; they were "
+            "made for samples in another order, or for other classes. Pass hold_out=0.2 instead."
+        )
+    return held
+
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn.datasets import ZeroShotDataset
+from zslearn._utils._files import replacing
+from zslearn._utils._optional import import_optional
+from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.experiments._evaluate import Evaluation
-from zslearn.experiments._palette import method_style
-from zslearn.metrics import SeenUnseenCurveDisplay
-from zslearn.utils import import_optional, replacing
+from zslearn.experiments._names import method_style
+from zslearn.metrics._plot import SeenUnseenCurveDisplay
 
 _RIGHT, _WRONG = "#1a7f37", "#b42318"
 

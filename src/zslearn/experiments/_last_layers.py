@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,18 +19,340 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import clone
 
-from zslearn.experiments._last_layer_inputs import (
-    GRAPHS,
-    KINDS,
-    LastLayerInputs,
-    check_kinds,
-    last_layer_inputs,
-)
-from zslearn.experiments._last_layer_parts import RECIPES, TRACK_METHODS, MeanOfNeighbours
+from zslearn._utils._array import Floats, unit_rows
+from zslearn._utils._files import fingerprint
+from zslearn._utils._messages import did_you_mean
+from zslearn.baselines._eszsl import ESZSL
+from zslearn.datasets._imagenet_classes import imagenet_classes
+from zslearn.datasets._last_layers import load_glove, load_last_layer
 from zslearn.experiments._records import read_record, read_records, write_record
-from zslearn.signatures import ClassGraph
-from zslearn.utils import Floats, did_you_mean, fingerprint, unit_rows
+from zslearn.model_selection._search import ZeroShotSearchCV
+from zslearn.model_selection._weighted_views import WeightedViews
+from zslearn.networks._adgpm import DGP, SGCN
+from zslearn.networks._gcnz import GCNZ
+from zslearn.signatures._class_graph import ClassGraph, class_graph, imagenet_graph
+from zslearn.signatures._hierarchy import hierarchy_distances, hierarchy_signatures
+from zslearn.signatures._text import encode_text
+from zslearn.signatures._views import MultiSignatures
+from zslearn.signatures._wordnet import WordNet
+from zslearn.signatures._words import word_signatures
+from zslearn.synthesis._exem import EXEM
+from zslearn.synthesis._sync import SynC
+
+# What the last layers of networks are predicted from: rows, a class graph and signatures.
+
+#: Kinds of signatures, and what they are combined of.
+KINDS: dict[str, tuple[str, ...]] = {
+    "words": ("words",),
+    "text": ("text",),
+    "hie": ("hie",),
+    "words + hie": ("words", "hie"),
+    "words + text + hie": ("words", "text", "hie"),
+}
+#: The graph of graph methods: the classes with their ancestors, or ImageNet's own structure.
+GRAPHS = ("near", "whole")
+#: Width of the hierarchy's vectors.
+_HIE_WIDTH = 200
+
+
+@dataclass(frozen=True)
+class LastLayerInputs:
+    """All that the track works on, so that it can run where WordNet and the packages are not.
+
+    Parameters
+    ----------
+    network : str
+        Name of the network.
+    rows : DataFrame
+        Last-layer rows without intercepts, one per class.
+    tree : ClassGraph
+        The classes and what lies above them up to one root.
+    graph : ClassGraph
+        What graph methods propagate over; every node that is no class needs a signature too, or has
+        the mean over the classes below it.
+    signatures : mapping of str to DataFrame
+        "words", "text" or "hie" → one row per class, and per node of the graph where that is known.
+    names : mapping of str to str
+        What classes are called.
+    """
+
+    network: str
+    rows: pd.DataFrame
+    tree: ClassGraph
+    graph: ClassGraph
+    signatures: Mapping[str, pd.DataFrame]
+    names: Mapping[str, str]
+
+    def of_kind(self, kind: str, *, nodes: bool = False) -> pd.DataFrame | MultiSignatures:
+        """Signatures of a kind, alone or combined with equal weights.
+
+        Parameters
+        ----------
+        kind : str
+            A key of `KINDS`.
+        nodes : bool, default=False
+            Whether those of all nodes are wanted, not of the classes alone.
+
+        Returns
+        -------
+        DataFrame or MultiSignatures
+            The classes in the order of `rows`, then the other nodes.
+        """
+        tables = [self.signatures[part] for part in KINDS[kind]]
+        labels = self.rows.index.tolist()
+        if nodes:
+            shared = set.intersection(*(set(table.index) for table in tables)) - set(labels)
+            labels += [node for node in self.graph.nodes if node in shared]
+        views = {part: table.loc[labels] for part, table in zip(KINDS[kind], tables, strict=True)}
+        return MultiSignatures(views) if len(views) > 1 else views[KINDS[kind][0]]
+
+
+def last_layer_inputs(
+    network: str,
+    kinds: Sequence[str],
+    *,
+    graph: str = "near",
+    packages: str | os.PathLike[str] | None = None,
+    fetch: bool = False,
+) -> LastLayerInputs:
+    """Read a network, WordNet and word vectors, and describe the classes.
+
+    Parameters
+    ----------
+    network : str
+        As of :func:`~zslearn.datasets.load_last_layer`.
+    kinds : sequence of str
+        Keys of `KINDS`.
+    graph : {"near", "whole"}, default="near"
+        The graph of graph methods: the 1,000 classes and their ancestors, or the 32,324 nodes of
+        :func:`~zslearn.signatures.imagenet_graph`, all of which are described.
+    packages : path, optional
+        Where packages of npm lie.
+    fetch : bool, default=False
+        Whether missing ones are fetched.
+
+    Returns
+    -------
+    LastLayerInputs
+        What :func:`~zslearn.experiments.run_last_layers` works on.
+    """
+    check_kinds(kinds)
+    rows = load_last_layer(network, packages, fetch=fetch).iloc[:, :-1]
+    wordnet = WordNet()
+    tree = class_graph(wordnet, rows.index)
+    whole = graph == "whole"
+    links = imagenet_graph(wordnet, imagenet_classes("21k")) if whole else tree
+    described = links.nodes if whole else rows.index.tolist()
+    needed = dict.fromkeys(part for kind in kinds for part in KINDS[kind])
+    options: dict[str, Any] = {"packages": packages, "fetch": fetch}
+    tables = {part: _table_of(part, wordnet, described, options) for part in needed}
+    names = {wnid: wordnet.names(wnid)[0] for wnid in rows.index}
+    return LastLayerInputs(network, rows, tree, links, tables, names)
+
+
+def check_kinds(kinds: Sequence[str]) -> None:
+    """Refuse kinds of signatures that are not known."""
+    unknown = [kind for kind in kinds if kind not in KINDS]
+    if unknown:
+        raise ValueError(f"There are no signatures {unknown[0]!r}; there are {', '.join(KINDS)}.")
+
+
+def _table_of(
+    part: str, wordnet: WordNet, wnids: Sequence[str], options: Mapping[str, Any]
+) -> pd.DataFrame:
+    if part == "words":
+        return words_of_classes(wordnet, wnids, **options)
+    if part == "hie":
+        return hierarchy_signatures(wordnet, wnids, n_components=_HIE_WIDTH)
+    texts = [wordnet.description(wnid) for wnid in wnids]
+    return pd.DataFrame(encode_text(texts), index=list(wnids))
+
+
+def words_of_classes(
+    wordnet: WordNet,
+    wnids: Sequence[str],
+    *,
+    packages: str | os.PathLike[str] | None = None,
+    fetch: bool = False,
+) -> pd.DataFrame:
+    """GloVe's vectors of classes: the mean over their names.
+
+    Parameters
+    ----------
+    wordnet : WordNet
+        Names of the classes.
+    wnids : sequence of str
+        Classes.
+    packages : path, optional
+        Where the package with the vectors lies.
+    fetch : bool, default=False
+        Whether it is fetched where it is missing.
+
+    Returns
+    -------
+    DataFrame
+        One row per class. One none of whose names has a vector has that of the nearest class above
+        it which has one.
+    """
+    above = {wnid: [wnid, *wordnet.ancestors(wnid)] for wnid in wnids}
+    every = list(dict.fromkeys(name for path in above.values() for name in path))
+    names = {wnid: wordnet.names(wnid) for wnid in every}
+    words = {
+        word
+        for synonyms in names.values()
+        for name in synonyms
+        for word in (name.lower(), *name.lower().replace("_", " ").replace("-", " ").split())
+    }
+    vectors = load_glove(words, packages, fetch=fetch)
+    with warnings.catch_warnings():
+        # Classes without a vector get one below.
+        warnings.filterwarnings("ignore", "[0-9]+ of [0-9]+ classes have no word vector")
+        table = word_signatures(names, vectors).table
+    rows = {
+        wnid: table.loc[next(name for name in path if name in table.index)].to_numpy()
+        for wnid, path in above.items()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+# What the last layers of networks are predicted by: methods and a baseline.
+
+
+class MeanOfNeighbours:
+    """The baseline: a class's row is the mean over the seen classes the fewest links away.
+
+    Parameters
+    ----------
+    graph : ClassGraph
+        The hierarchy.
+    """
+
+    def __init__(self, graph: ClassGraph) -> None:
+        self.graph = graph
+
+    def predict_rows(self, X: Floats, seen: NDArray[Any], unseen: NDArray[Any]) -> Floats:
+        """Make rows of unseen classes.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_seen, n_features)
+            Rows of the seen classes.
+        seen, unseen : ndarray of str
+            Labels.
+
+        Returns
+        -------
+        ndarray of shape (n_unseen, n_features)
+            Rows of unit norm.
+        """
+        links = np.asarray(hierarchy_distances(self.graph, unseen.tolist(), seen.tolist()))
+        nearest = links == links.min(axis=1, keepdims=True)
+        return unit_rows(nearest @ unit_rows(X) / nearest.sum(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True)
+class TrackMethod:
+    """A method and the values that are searched.
+
+    Parameters
+    ----------
+    kind : type
+        The method.
+    settings : mapping
+        Hyper-parameters that are not searched; of a graph method those of the recipe "short",
+        where its own defaults are the published ones.
+    grid : mapping
+        Hyper-parameters with their values; of a graph method those of the recipe "tuned".
+    """
+
+    kind: type[Any]
+    settings: Mapping[str, Any]
+    grid: Mapping[str, Sequence[Any]]
+
+    @property
+    def over_graph(self) -> bool:
+        """Whether it is a graph method."""
+        return issubclass(self.kind, (GCNZ, SGCN, DGP))
+
+    def make(self, graph: ClassGraph, recipe: str = "short") -> Any:
+        """The method before it is fitted."""
+        if not self.over_graph:
+            return self.kind(**self.settings)
+        settings = self.settings if recipe == "short" else {}
+        # Rows are what is given as samples: their means are the targets.
+        return self.kind(graph, "mean", graph="all", **settings)
+
+    def fit(
+        self,
+        graph: ClassGraph,
+        X: Floats,
+        y: NDArray[Any],
+        signatures: pd.DataFrame | MultiSignatures,
+        recipe: str = "short",
+    ) -> Any:
+        """Tune on seen classes alone, then fit on all of them."""
+        estimator = self.make(graph, recipe)
+        if self.over_graph:
+            # Networks, which single precision does for.
+            X = X.astype(np.float32)
+            if recipe != "tuned":
+                return estimator.fit(X, y, signatures=signatures)
+        search = ZeroShotSearchCV(estimator, self.grid, cv=3)
+        search.fit(X, y, signatures=signatures)
+        if not isinstance(signatures, MultiSignatures):
+            return search
+        chosen = WeightedViews(clone(estimator).set_params(**search.best_params_))
+        weighed = ZeroShotSearchCV(chosen, {"weights": _weights(len(signatures.views))}, cv=3)
+        weighed.fit(X, y, signatures=signatures)
+        weighed.best_params_ = {**search.best_params_, **weighed.best_params_}
+        return weighed
+
+
+def _weights(n_views: int) -> list[tuple[float, ...]]:
+    """Weights of several kinds that are tried: equal ones, or 1/2 or 3/4 for one kind."""
+    tried = {(1 / n_views,) * n_views: None}
+    for share in (0.5, 0.75):
+        for heavy in range(n_views):
+            rest = (1 - share) / (n_views - 1)
+            tried[tuple(share if i == heavy else rest for i in range(n_views))] = None
+    return list(tried)
+
+
+#: How graph methods are trained: for minutes on a CPU; as published; or with the published widths
+#: and rates, where the epochs and the weights of combined signatures are chosen like other
+#: hyper-parameters.
+RECIPES = ("short", "published", "tuned")
+_EPOCHS = {"max_iter": [30, 100, 300]}
+#: Methods of the track.
+TRACK_METHODS: dict[str, TrackMethod] = {
+    "ESZSL": TrackMethod(
+        ESZSL,
+        {},
+        {
+            "alpha_features": [10.0**k for k in range(-1, 3)],
+            "alpha_signatures": [10.0**k for k in range(-2, 2)],
+        },
+    ),
+    "SynC o-vs-o": TrackMethod(
+        SynC,
+        {"tol": 1e-2},
+        {
+            "alpha": [2.0**k for k in (-12, -8, -4)],
+            "gamma": [2.0**k for k in range(-3, 3)],
+            "ridge": [0.0, 1e-8, 1e-6, 1e-4],
+        },
+    ),
+    "EXEM (1NN)": TrackMethod(
+        EXEM,
+        {"n_components": 200, "tol": 1e-2},
+        {"C": [0.125, 1.0, 8.0], "nu": [0.5], "gamma": [2.0**k for k in range(-5, 4, 2)]},
+    ),
+    "GCNZ": TrackMethod(GCNZ, {"hidden_sizes": (512, 256), "max_iter": 60}, _EPOCHS),
+    "SGCN": TrackMethod(SGCN, {"hidden_size": 512, "max_iter": 100}, _EPOCHS),
+    "DGP": TrackMethod(DGP, {"hidden_size": 512, "max_iter": 100}, _EPOCHS),
+}
 
 BASELINE = "mean of neighbours"
 Say = Callable[[str], None]

@@ -12,14 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from zslearn._utils._array import Floats
 from zslearn._version import __version__
-from zslearn.datasets import ZeroShotDataset
+from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.experiments._evaluate import GeneralizedScores, measure_conventional
 from zslearn.experiments._methods import Method
 from zslearn.experiments._tuning import TuningOptions, tune_with_views
-from zslearn.metrics import per_class_accuracy, seen_unseen_curve
-from zslearn.model_selection import GridEdgeWarning, ZeroShotSearchCV
-from zslearn.utils import Floats
+from zslearn.metrics._accuracy import per_class_accuracy
+from zslearn.metrics._curve import seen_unseen_curve
+from zslearn.model_selection._landscape import GridEdgeWarning
+from zslearn.model_selection._search import ZeroShotSearchCV
 
 #: So many other classes a record names beside a class.
 _MOST_CONFUSED = 3

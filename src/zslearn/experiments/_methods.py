@@ -9,26 +9,25 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
-from zslearn.baselines import (
-    ALE,
-    CCA,
-    CMT,
-    COSTA,
-    DAP,
-    ESZSL,
-    GFZSL,
-    HAT,
-    IAP,
-    SAE,
-    SJE,
-    SSE,
-    BiDiLEL,
-    CMTStar,
-    ConSE,
-    DeViSE,
-    LatEm,
-)
-from zslearn.datasets import ZeroShotDataset
+from zslearn._utils._messages import did_you_mean, suggest
+from zslearn.baselines._ale import ALE
+from zslearn.baselines._bidilel import BiDiLEL
+from zslearn.baselines._cca import CCA
+from zslearn.baselines._cmt import CMT
+from zslearn.baselines._cmt_star import CMTStar
+from zslearn.baselines._conse import ConSE
+from zslearn.baselines._costa import COSTA
+from zslearn.baselines._dap import DAP
+from zslearn.baselines._devise import DeViSE
+from zslearn.baselines._eszsl import ESZSL
+from zslearn.baselines._gfzsl import GFZSL
+from zslearn.baselines._hat import HAT
+from zslearn.baselines._iap import IAP
+from zslearn.baselines._latem import LatEm
+from zslearn.baselines._sae import SAE
+from zslearn.baselines._sje import SJE
+from zslearn.baselines._sse import SSE
+from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.experiments._names import LEARNED, _squeeze
 from zslearn.experiments._tuning import (
     TuningOptions,
@@ -40,21 +39,19 @@ from zslearn.experiments._tuning import (
     tune_whitened,
     tune_without,
 )
-from zslearn.model_selection import ZeroShotSearchCV
-from zslearn.networks import (
-    CADAVAE,
-    DGP,
-    GCNZ,
-    SGCN,
-    ClassNorm,
-    GaussianGenerator,
-    GeneratedFeatures,
-    VAEGANGenerator,
-    WGANGenerator,
-)
-from zslearn.signatures import MultiSignatures, binary_kind, refuse_mixed_signatures
-from zslearn.synthesis import EXEM, GaussianEXEM, SynC
-from zslearn.utils import did_you_mean, suggest
+from zslearn.model_selection._search import ZeroShotSearchCV
+from zslearn.networks._adgpm import DGP, SGCN
+from zslearn.networks._cada_vae import CADAVAE
+from zslearn.networks._class_norm import ClassNorm
+from zslearn.networks._gcnz import GCNZ
+from zslearn.networks._generation import GaussianGenerator, GeneratedFeatures
+from zslearn.networks._vaegan import VAEGANGenerator
+from zslearn.networks._wgan import WGANGenerator
+from zslearn.signatures._binary import binary_kind, refuse_mixed_signatures
+from zslearn.signatures._views import MultiSignatures
+from zslearn.synthesis._exem import EXEM
+from zslearn.synthesis._gaussian import GaussianEXEM
+from zslearn.synthesis._sync import SynC
 
 
 @dataclass(frozen=True)
@@ -96,7 +93,7 @@ class Method:
         Returns
         -------
         list
-            For :func:`~zslearn.utils.fingerprint`.
+            For :func:`~zslearn._utils._files.fingerprint`.
         """
         estimator = self.make()
         inner = getattr(estimator, "estimator", None)

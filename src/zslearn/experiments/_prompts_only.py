@@ -6,16 +6,17 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from zslearn.base import Training, ZeroShotClassifier
-from zslearn.scoring import ScoreFunction
-from zslearn.utils import Array, Floats
+from zslearn._scoring._classes import ScoreFunction
+from zslearn._utils._array import Array, Floats
+from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._training import Training
 
 
 class PromptsOnly(ZeroShotClassifier):
     """Name the class whose signature has the largest cosine with the features.
 
     For features and signatures of one model, such as those of
-    :func:`~zslearn.features.extract_features` and :func:`~zslearn.features.text_features` by a
+    :func:`~zslearn.images.extract_features` and :func:`~zslearn.images.text_features` by a
     model of open_clip: what the model knows of classes before any image is learned from. On the
     command line it is the method ``zslearn.experiments:PromptsOnly`` of ``zslearn bench``.
 
@@ -29,7 +30,7 @@ class PromptsOnly(ZeroShotClassifier):
 
     See Also
     --------
-    zslearn.features.PromptClassifier : The same without training images.
+    zslearn.images.PromptClassifier : The same without training images.
 
     References
     ----------

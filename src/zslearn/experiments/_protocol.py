@@ -16,9 +16,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from zslearn.datasets import ZeroShotDataset, load_authors_protocol
-from zslearn.model_selection import ClassKFold, GeneralizedClassKFold
-from zslearn.synthesis import EXEM, SynC
+from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
+from zslearn.datasets._authors import load_authors_protocol
+from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.synthesis._exem import EXEM
+from zslearn.synthesis._sync import SynC
 
 #: Grids that runs know by name. A method of one's own may have further ones.
 GRIDS = ("fast", "paper", "paper-googlenet", "quick")
@@ -142,7 +144,7 @@ class Protocol:
         return estimator
 
     def definition(self, setting: str) -> list[Any]:
-        """All that a result in a setting depends on, for :func:`~zslearn.utils.fingerprint`."""
+        """All that a result in a setting depends on, for :func:`~zslearn._utils._files.fingerprint`."""
         # The conventional setting holds nothing aside.
         held_out = None if setting == "zsl" else np.asarray(self.held_out)
         order = None if self.class_order is None else np.asarray(self.class_order)

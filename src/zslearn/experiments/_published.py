@@ -8,7 +8,7 @@ from importlib import resources
 
 import pandas as pd
 
-from zslearn.utils import name_some
+from zslearn._utils._messages import name_some
 
 
 @dataclass(frozen=True)

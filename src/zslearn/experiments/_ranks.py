@@ -25,7 +25,7 @@ import pandas as pd
 from scipy import stats
 
 from zslearn.experiments._figures import new_figure, save_figure
-from zslearn.experiments._palette import method_style
+from zslearn.experiments._names import method_style
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,9 @@ from typing import Literal
 import numpy as np
 
 from zslearn.experiments._figures import new_figure, save_figure
-from zslearn.experiments._names import metric_label, same_features
-from zslearn.experiments._palette import method_style
-from zslearn.experiments._spread import ALIKE, seeds_text
-from zslearn.experiments._table_layouts import TableColumn
-from zslearn.experiments._tables import ResultTable
+from zslearn.experiments._names import method_style, metric_label, same_features
+from zslearn.experiments._summary import ALIKE, seeds_text
+from zslearn.experiments._tables import ResultTable, TableColumn
 
 #: How a table may be written.
 FORMATS = ("terminal", "markdown", "csv", "latex", "rst")

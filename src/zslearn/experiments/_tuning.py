@@ -10,11 +10,12 @@ from typing import Any
 
 from sklearn.base import clone
 
-from zslearn.datasets import ZeroShotDataset
+from zslearn._utils._folds import ClassKFold
+from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.experiments._protocol import named_grid
-from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
-from zslearn.signatures import MultiSignatures
-from zslearn.synthesis import exemplar_distance_score
+from zslearn.model_selection._search import ZeroShotSearchCV
+from zslearn.signatures._views import MultiSignatures
+from zslearn.synthesis._exem import exemplar_distance_score
 
 #: Shares of the mean variance that whitening is tried with.
 WHITENING = (0.6, 0.3, 0.1)
@@ -365,7 +366,7 @@ def simplex_lattice(n_views: int) -> list[tuple[float, ...]]:
 
     Examples
     --------
-    >>> from zslearn.experiments import simplex_lattice
+    >>> from zslearn.experiments._tuning import simplex_lattice
     >>> simplex_lattice(2)
     [(0.5, 0.5), (0.25, 0.75), (0.75, 0.25), (0.0, 1.0), (1.0, 0.0)]
     """

@@ -1,20 +1,5 @@
 """Why a model predicts what it predicts."""
 
-from zslearn.inspection._explain import TrainingPictures, explain
-from zslearn.inspection._explanation import (
-    AttributeEffect,
-    Explanation,
-    NearPicture,
-    Prediction,
-    SeenShare,
-)
+from zslearn.inspection._explain import Explanation, TrainingPictures, explain
 
-__all__ = [
-    "AttributeEffect",
-    "Explanation",
-    "NearPicture",
-    "Prediction",
-    "SeenShare",
-    "TrainingPictures",
-    "explain",
-]
+__all__ = ["Explanation", "TrainingPictures", "explain"]

@@ -2,25 +2,320 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn.base import ZeroShotClassifier, is_streamed
-from zslearn.inspection._counterfactual import Change, attribute_changes
-from zslearn.inspection._explanation import (
-    AttributeEffect,
-    Explanation,
-    NearPicture,
-    Prediction,
-    SeenShare,
-)
-from zslearn.pipeline import ZeroShotPipeline, fitted_as_zero_shot
-from zslearn.scoring import top_k
-from zslearn.signatures import rbf_similarity
-from zslearn.utils import Array, Floats, take_rows, to_numpy
+from zslearn._scoring._blocks import top_k
+from zslearn._utils._array import Array, Floats, take_rows, to_numpy
+from zslearn._utils._messages import plain
+from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._pipeline import ZeroShotPipeline, fitted_as_zero_shot
+from zslearn.base._streams import is_streamed
+from zslearn.signatures._kernels import rbf_similarity
+from zslearn.signatures._table import SignatureTable
+
+# What is said of a prediction: records, as text and for JSON.
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A class that an image may be of.
+
+    Parameters
+    ----------
+    label : str, int or bool
+        The class.
+    kind : {"seen", "described only"}
+        Whether the class had training images.
+    score : float
+        Its score.
+    probability : float or None
+        Its probability among the candidates; None where the model has no temperature.
+    """
+
+    label: Any
+    kind: str
+    score: float
+    probability: float | None
+
+    def __str__(self) -> str:
+        chance = "" if self.probability is None else f", probability {self.probability:.2f}"
+        return f"{plain(str(self.label))} ({self.kind}{chance})"
+
+
+@dataclass(frozen=True)
+class SeenShare:
+    """A seen class that a described one was made from.
+
+    Parameters
+    ----------
+    label : str, int or bool
+        The seen class.
+    share : float
+        Its share; those of all seen classes sum to 1.
+    """
+
+    label: Any
+    share: float
+
+
+@dataclass(frozen=True)
+class AttributeEffect:
+    """An attribute that told the predicted class from the runner-up.
+
+    Parameters
+    ----------
+    name : str
+        The attribute.
+    value : float
+        That of the predicted class, as it was described.
+    runner_up_value : float
+        That of the runner-up.
+    effect : float
+        How much the score of the predicted class falls if it has the runner-up's value and all
+        else stays: the class is described so, and made anew.
+    """
+
+    name: str
+    value: float
+    runner_up_value: float
+    effect: float
+
+
+@dataclass(frozen=True)
+class NearPicture:
+    """A training picture near the image.
+
+    Parameters
+    ----------
+    name : str or int
+        Its name, or its row.
+    label : str, int or bool
+        Its class.
+    distance : float
+        Between the two as the model embeds them.
+    """
+
+    name: Any
+    label: Any
+    distance: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why an image is predicted as it is.
+
+    Parameters
+    ----------
+    predicted : Prediction
+        The best class.
+    runner_up : Prediction or None
+        The second best; None where there is one candidate.
+    rejected : bool
+        Whether the model says "none of these" all the same.
+    made_from : tuple of SeenShare
+        Of a class that is described only, the seen classes with the largest shares in it.
+    made_by : str
+        What the shares are.
+    attributes : tuple of AttributeEffect
+        Of such a class, what told it from the runner-up, largest effect first.
+    pictures : tuple of NearPicture
+        The nearest training pictures, where these were given.
+    """
+
+    predicted: Prediction
+    runner_up: Prediction | None
+    rejected: bool = False
+    made_from: tuple[SeenShare, ...] = ()
+    made_by: str = ""
+    attributes: tuple[AttributeEffect, ...] = ()
+    pictures: tuple[NearPicture, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The explanation as dictionaries, lists, strings and numbers, as JSON has them.
+
+        Returns
+        -------
+        dict
+            Keys are the fields.
+        """
+        content: dict[str, Any] = asdict(self)
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in content.items()
+        }
+
+    def __str__(self) -> str:
+        lines = [str(self.predicted)]
+        if self.rejected:
+            lines[0] = f"none of these; the nearest is {self.predicted}"
+        if self.runner_up is not None:
+            lines.append(f"  runner-up: {self.runner_up}")
+        if self.made_from:
+            parts = [f"{plain(str(part.label))} {part.share:.0%}" for part in self.made_from]
+            lines.append(f"  made from: {', '.join(parts)} ({self.made_by})")
+        if self.attributes and self.runner_up is not None:
+            parts = [
+                f"{plain(part.name)}: {part.value:.3g} against {part.runner_up_value:.3g} "
+                f"({part.effect:+.2g})"
+                for part in self.attributes
+            ]
+            rival = plain(str(self.runner_up.label))
+            lines.append(f"  told from {rival} by: {'; '.join(parts)}")
+        if self.pictures:
+            parts = [
+                f"{plain(str(picture.name))} ({plain(str(picture.label))}, {picture.distance:.2f})"
+                for picture in self.pictures
+            ]
+            lines.append(f"  nearest training pictures: {', '.join(parts)}")
+        return "\n".join(lines)
+
+
+# What would be if a class had another attribute: it is described so, and made anew.
+
+# Where a class cannot be made apart from the others, each attribute needs a description of all of
+# them: so many attributes are tried, those that differ most.
+_MOST_APART = 12
+# Parameters of a class made alone, and made with all others, that agree to this share are the same.
+_SAME = 1e-5
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """Attributes of a class that differ from another's, and what each of them does to its scores.
+
+    Parameters
+    ----------
+    names : list of str
+        The attributes.
+    values, other_values : ndarray of shape (n_attributes,)
+        Of the class and of the other, as they were described.
+    effects : ndarray of shape (n_samples, n_attributes)
+        How much the score of the class falls if it has the other's value.
+    """
+
+    names: list[str]
+    values: Floats
+    other_values: Floats
+    effects: Floats
+
+
+def attribute_changes(method: Any, rows: Array, label: Any, other: Any) -> Change:
+    """Give a class the attributes of another, one at a time, and score it again.
+
+    Parameters
+    ----------
+    method : ZeroShotClassifier
+        Fitted.
+    rows : array of shape (n_samples, n_features)
+        Features of the images that are scored, as the method takes them.
+    label, other : label
+        The class, and the one that it takes attributes from.
+
+    Returns
+    -------
+    Change
+        One entry for each attribute in which they differ.
+    """
+    table: SignatureTable = method.signature_table_
+    row, other_row = table.positions(np.asarray([label, other], dtype=table.labels.dtype))
+    places = [
+        (view, int(column))
+        for view, array in enumerate(table.arrays)
+        for column in np.flatnonzero(array[row] != array[other_row])
+    ]
+    effects = _made_alone(method, table, rows, row, other_row, places)
+    if effects is None:
+        places = _most_different(table, row, other_row, places)
+        effects = _made_together(method, table, rows, row, other_row, places)
+    return Change(
+        [_name(table, view, column) for view, column in places],
+        np.asarray([table.arrays[view][row, column] for view, column in places]),
+        np.asarray([table.arrays[view][other_row, column] for view, column in places]),
+        effects,
+    )
+
+
+def _made_alone(
+    method: Any,
+    table: SignatureTable,
+    rows: Array,
+    row: int,
+    other_row: int,
+    places: list[tuple[int, int]],
+) -> Floats | None:
+    """All variants of the class in one call; None where a class depends on the others beside it."""
+    arrays = [np.repeat(array[[row]], 1 + len(places), axis=0) for array in table.arrays]
+    for number, (view, column) in enumerate(places, start=1):
+        arrays[view][number, column] = table.arrays[view][other_row, column]
+    labels = np.repeat(table.labels[[row]], 1 + len(places))
+    variants = replace(table, labels=labels, arrays=tuple(arrays))
+    described = variants.normalized(method.signature_scale_, keep_views=method.keep_views)
+    scorer = method.class_scorer_
+    try:
+        parameters = method.synthesize(described, labels)
+    except TypeError:
+        return None
+    known = to_numpy(take_rows(scorer.parameters, np.asarray([row])))[0]
+    first = to_numpy(take_rows(parameters, np.asarray([0])))[0]
+    if known.shape != first.shape or not np.allclose(
+        known, first, rtol=0, atol=_SAME * np.abs(known).max()
+    ):
+        return None
+    numbers = np.arange(1 + len(places))
+    alone = replace(
+        scorer, labels=numbers, parameters=parameters, bias=None, precedence=None, temperature=None
+    )
+    scores = np.asarray(to_numpy(alone.scores(rows)), dtype=np.float64)
+    return scores[:, :1] - scores[:, 1:]
+
+
+def _made_together(
+    method: Any,
+    table: SignatureTable,
+    rows: Array,
+    row: int,
+    other_row: int,
+    places: list[tuple[int, int]],
+) -> Floats:
+    """Every class is described anew for each attribute."""
+    label = table.labels[[row]]
+    before = to_numpy(method.class_scorer_.scores(rows, label))[:, 0]
+    effects = np.empty((len(before), len(places)))
+    for number, (view, column) in enumerate(places):
+        arrays = [array.copy() for array in table.arrays]
+        arrays[view][row, column] = arrays[view][other_row, column]
+        with warnings.catch_warnings():
+            # That the class now equals another is what was asked for.
+            warnings.simplefilter("ignore")
+            variant = method.describing(replace(table, arrays=tuple(arrays)))
+        effects[:, number] = before - to_numpy(variant.class_scorer_.scores(rows, label))[:, 0]
+    return effects
+
+
+def _most_different(
+    table: SignatureTable, row: int, other_row: int, places: list[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """The attributes that differ most, in units of their spread over the classes."""
+
+    def distance(place: tuple[int, int]) -> float:
+        view, column = place
+        values: NDArray[np.float64] = table.arrays[view][:, column]
+        return float(abs(values[row] - values[other_row]) / max(values.std(), 1e-300))
+
+    return sorted(sorted(places, key=distance, reverse=True)[:_MOST_APART])
+
+
+def _name(table: SignatureTable, view: int, column: int) -> str:
+    """The name of an attribute, with its view where there are several."""
+    columns = table.columns[view]
+    name = f"attribute {column}" if columns is None else str(columns[column])
+    return f"{table.names[view]}: {name}" if table.names[view] else name
+
 
 _BY_WEIGHTS = "the weights by which the method makes the class"
 _BY_SIGNATURES = "how near the descriptions are; the method has no weights of seen classes"

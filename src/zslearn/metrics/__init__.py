@@ -6,7 +6,6 @@ from zslearn.metrics._accuracy import (
     per_class_accuracy,
     per_sample_accuracy,
 )
-from zslearn.metrics._confusions import ConfusedPair
 from zslearn.metrics._counts import HitCounts
 from zslearn.metrics._curve import (
     ausuc,
@@ -17,7 +16,7 @@ from zslearn.metrics._curve import (
 )
 from zslearn.metrics._hierarchical import hierarchical_correct_set, hierarchical_precision_at_k
 from zslearn.metrics._plot import SeenUnseenCurveDisplay
-from zslearn.metrics._plot_confusion import UnseenConfusionDisplay
+from zslearn.metrics._plot_confusion import ConfusedPair, UnseenConfusionDisplay
 from zslearn.metrics._plot_distance import ClassDistanceDisplay
 from zslearn.metrics._reliability import (
     ReliabilityDisplay,

@@ -9,9 +9,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from zslearn._utils._array import Floats
 from zslearn.metrics._accuracy import harmonic_mean
 from zslearn.metrics._validation import check_labels, check_same_kind, check_same_length, unique
-from zslearn.utils import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from zslearn._utils._array import Floats
+from zslearn._utils._optional import import_optional
 from zslearn.metrics._accuracy import per_class_accuracy
-from zslearn.metrics._class_signatures import signature_rows
-from zslearn.metrics._plot_tools import BLUE, short_name
+from zslearn.metrics._plot import BLUE, short_name, signature_rows
 from zslearn.metrics._validation import check_classes, check_labels, unique
-from zslearn.utils import Floats, import_optional
 
 # Where a label may stand, in typographic points from its class; nearer and to the right first.
 _NEXT_TO = 5

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from zslearn._utils._array import Floats, to_numpy
+from zslearn._utils._optional import import_optional
 from zslearn.metrics._validation import (
     check_classes,
     check_k,
@@ -22,7 +24,6 @@ from zslearn.metrics._validation import (
     check_same_kind,
     check_same_length,
 )
-from zslearn.utils import Floats, import_optional, to_numpy
 
 
 def reliability_curve(

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from zslearn.utils import name_some, to_numpy
+from zslearn._utils._array import to_numpy
+from zslearn._utils._messages import name_some
 
 #: What to do with a class that has no sample.
 Missing = Literal["error", "ignore", "zero"]

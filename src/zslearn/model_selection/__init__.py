@@ -1,18 +1,21 @@
 """Tuning by leaving out classes: folds over classes, and the search."""
 
+from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
+from zslearn.base._pipeline import ZeroShotPipeline
 from zslearn.model_selection._cluster import on_cluster
-from zslearn.model_selection._edges import GridEdgeWarning
-from zslearn.model_selection._landscape import read_landscape
+from zslearn.model_selection._landscape import GridEdgeWarning, read_landscape
 from zslearn.model_selection._plot import SearchLandscapeDisplay
 from zslearn.model_selection._scorers import unseen_accuracy_scorer
 from zslearn.model_selection._search import ZeroShotSearchCV
-from zslearn.utils import ClassKFold, GeneralizedClassKFold
+from zslearn.model_selection._weighted_views import WeightedViews
 
 __all__ = [
     "ClassKFold",
     "GeneralizedClassKFold",
     "GridEdgeWarning",
     "SearchLandscapeDisplay",
+    "WeightedViews",
+    "ZeroShotPipeline",
     "ZeroShotSearchCV",
     "on_cluster",
     "read_landscape",

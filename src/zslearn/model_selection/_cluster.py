@@ -10,8 +10,9 @@ from typing import Any
 
 import joblib
 
+from zslearn._utils._files import fingerprint
+from zslearn._utils._optional import import_optional
 from zslearn.model_selection._fold import Advance, FoldResult, FoldTask
-from zslearn.utils import fingerprint, import_optional
 
 # How often data that all workers have lost is sent again.
 _ATTEMPTS = 3

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
-from zslearn.pipeline import ZeroShotPipeline
-from zslearn.utils import to_numpy
+from zslearn._utils._array import to_numpy
+from zslearn.base._pipeline import ZeroShotPipeline
 
 
 def unseen_accuracy_scorer(estimator: Any, X: Any, y: Any) -> float:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import logging
 import os
+import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from numbers import Integral, Real
 from os import PathLike
@@ -14,17 +17,24 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import FitFailedWarning
 from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import _is_arraylike
 
+from zslearn._scoring._scorer import ClassScorer
+from zslearn._utils._array import Floats, to_numpy
+from zslearn._utils._files import fingerprint
+from zslearn._utils._fit_cache import keeping_fits
+from zslearn._utils._messages import InputWarning, name_some, warn_user
+from zslearn._utils._progress import progress_bar
+from zslearn._utils._validation import checks_parameters
 from zslearn._version import __version__
-from zslearn.base import (
-    ZeroShotMetaClassifier,
-    fit_weighted,
-    weighted_samples,
-    with_setting,
-)
-from zslearn.calibration import (
+from zslearn.base._meta import ZeroShotMetaClassifier
+from zslearn.base._pipeline import as_zero_shot
+from zslearn.base._variants import with_setting
+from zslearn.base._weights import fit_weighted, weighted_samples
+from zslearn.calibration._held_out import (
     FEWEST_CLASSES,
     Fold,
     checked_folds,
@@ -33,26 +43,303 @@ from zslearn.calibration import (
     rescaled,
     score_spread,
 )
-from zslearn.model_selection._checkpoint import Checkpoint
 from zslearn.model_selection._cluster import start_folds
-from zslearn.model_selection._edges import Edge, find_edges, warn_of_edges
-from zslearn.model_selection._fold import FoldResult, FoldTask
-from zslearn.model_selection._grid import Grid, expand
-from zslearn.model_selection._results import collect, parameter_columns, warn_of_equal_scores
-from zslearn.model_selection._saying import say_choice, say_fold, warn_of_failures
+from zslearn.model_selection._fold import TIED, TIMES, Checkpoint, FoldResult, FoldTask
+from zslearn.model_selection._landscape import Edge, find_edges, warn_of_edges
 from zslearn.model_selection._scorers import known_scorers
-from zslearn.pipeline import as_zero_shot
-from zslearn.scoring import ClassScorer
-from zslearn.signatures import SignatureTable
-from zslearn.utils import (
-    Floats,
-    checks_parameters,
-    fingerprint,
-    keeping_fits,
-    progress_bar,
-    to_numpy,
-    warn_user,
-)
+from zslearn.signatures._table import SignatureTable
+
+# What a search says while it runs: lines for `verbose`, and for the logger "zslearn".
+
+_logger = logging.getLogger("zslearn")
+
+
+def say_fold(
+    number: int,
+    n_folds: int,
+    result: FoldResult,
+    settings: Sequence[Mapping[str, Any]],
+    name: str,
+    verbose: int,
+) -> None:
+    """Say what each setting scored in a fold, and how long it took.
+
+    Parameters
+    ----------
+    number, n_folds : int
+        Which fold, from 0, of how many.
+    result : FoldResult
+        What the fold gave.
+    settings : sequence of mappings
+        Hyper-parameters.
+    name : str
+        The score that is maximised.
+    verbose : int
+        Lines are printed from 2 on.
+    """
+    if verbose < 2 and not _logger.isEnabledFor(logging.DEBUG):
+        return
+    for index, setting in enumerate(settings):
+        words = ", ".join(f"{key}={value}" for key, value in setting.items())
+        if index in result.failures:
+            outcome = f"failed: {result.failures[index]}"
+        else:
+            seconds = result.scores["fit_time"][index] + result.scores["score_time"][index]
+            outcome = f"{name}={result.scores[name][index]:.3f}, {seconds:.2f} s"
+        _say(f"[fold {number + 1}/{n_folds}] {words}: {outcome}", logging.DEBUG, verbose >= 2)
+
+
+def say_choice(search: Any, seconds: float) -> None:
+    """Say what a search chose, and what took how long.
+
+    Parameters
+    ----------
+    search : ZeroShotSearchCV
+        Fitted. The line is printed where its `verbose` is 1 or more.
+    seconds : float
+        How long it searched.
+    """
+    method = type(search.estimator).__name__
+    words = ", ".join(f"{k}={v}" for k, v in search.best_params_.items()) or "its defaults"
+    score = f"score {search.best_score_:.3f} in {search.n_splits_} folds"
+    times = f"search {seconds:.1f} s, refit {search.refit_time_:.1f} s"
+    line = f"{method}: chose {words}; {score if search.n_splits_ else 'no folds'}; {times}"
+    _say(line, logging.INFO, search.verbose >= 1)
+
+
+def warn_of_failures(
+    method: str,
+    results: Sequence[FoldResult],
+    settings: Sequence[Mapping[str, Any]],
+    error_score: str | float,
+) -> None:
+    """Warn once for each setting that failed, with the folds and the reason.
+
+    Parameters
+    ----------
+    method : str
+        Name of the method.
+    results : sequence of FoldResult
+        One per fold.
+    settings : sequence of mappings
+        Hyper-parameters.
+    error_score : float
+        What a failure scores.
+    """
+    for index, setting in enumerate(settings):
+        reasons = {
+            fold: result.failures[index]
+            for fold, result in enumerate(results)
+            if index in result.failures
+        }
+        if reasons:
+            warn_user(
+                f"{method} failed with {dict(setting)} in fold {', '.join(map(str, reasons))} and "
+                f"scores {error_score} there. {next(iter(reasons.values()))}",
+                FitFailedWarning,
+            )
+
+
+def _say(line: str, level: int, printed: bool) -> None:
+    """Log a line; print it where nobody who listens to the logger shows it."""
+    _logger.log(level, line)
+    if printed and not _is_shown(level):
+        print(line)
+
+
+def _is_shown(level: int) -> bool:
+    """Whether a handler of the logger, or of one above it, writes lines of a level to a stream.
+
+    Handlers that write to files do not count: what `verbose` asks for is to be seen.
+    """
+    if not _logger.isEnabledFor(level):
+        return False
+    logger: logging.Logger | None = _logger
+    while logger is not None:
+        if any(_writes_to_a_screen(h) and level >= h.level for h in logger.handlers):
+            return True
+        logger = logger.parent if logger.propagate else None
+    return False
+
+
+def _writes_to_a_screen(handler: logging.Handler) -> bool:
+    return getattr(handler, "stream", None) in (
+        sys.stdout,
+        sys.stderr,
+        sys.__stdout__,
+        sys.__stderr__,
+    )
+
+
+# The table of a search: every setting with what it gave, as scikit-learn lays it out.
+
+# What is no score has no "test" in its name and no rank.
+_NO_SCORES = ("bias", "spread", "temperature")
+
+
+def parameter_columns(settings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Settings by hyper-parameter: "param_<name>", masked where a setting does not name it.
+
+    Parameters
+    ----------
+    settings : sequence of mappings
+        Hyper-parameters.
+
+    Returns
+    -------
+    dict of str to MaskedArray of shape (n_settings,)
+        Of objects: joblib cannot hash masked arrays of numbers.
+    """
+    columns: dict[str, Any] = {}
+    for name in dict.fromkeys(name for setting in settings for name in setting):
+        column = np.empty(len(settings), dtype=object)
+        for index, setting in enumerate(settings):
+            if name in setting:
+                column[index] = setting[name]
+        absent = [name not in setting for setting in settings]
+        columns[f"param_{name}"] = np.ma.MaskedArray(column, mask=absent)
+    return columns
+
+
+def collect(
+    results: Sequence[FoldResult],
+    settings: list[dict[str, Any]],
+    names: Sequence[str],
+    error_score: float,
+) -> dict[str, Any]:
+    """The table of settings and what each gave in each fold.
+
+    Parameters
+    ----------
+    results : sequence of FoldResult
+        One per fold.
+    settings : list of dict
+        Hyper-parameters.
+    names : sequence of str
+        What was measured.
+    error_score : float
+        The score of a setting in a fold where it failed.
+
+    Returns
+    -------
+    dict
+        See `cv_results_` of :class:`ZeroShotSearchCV`.
+    """
+    table: dict[str, Any] = {}
+    for name in TIMES:
+        times = np.stack([result.scores[name] for result in results])
+        table |= {f"mean_{name}": times.mean(axis=0), f"std_{name}": times.std(axis=0)}
+    table |= parameter_columns(settings)
+    table["params"] = settings
+    for name in names:
+        values = np.stack([result.scores[name] for result in results])
+        if name in _NO_SCORES:
+            table |= _summary(name, values)
+            continue
+        for row, result in zip(values, results, strict=True):
+            row[list(result.failures)] = error_score
+        table |= _summary(f"test_{name}", values)
+        table[f"rank_test_{name}"] = _ranks(table[f"mean_test_{name}"])
+    return table
+
+
+def warn_of_equal_scores(
+    results: Sequence[FoldResult], settings: Sequence[Mapping[str, Any]], name: str
+) -> None:
+    """Say where a fold tells nothing: all classes score alike, or all settings do.
+
+    Parameters
+    ----------
+    results : sequence of FoldResult
+        One per fold.
+    settings : sequence of mappings
+        Hyper-parameters.
+    name : str
+        The score that is maximised.
+    """
+    tied = np.stack([result.scores[TIED] == 1 for result in results])
+    if tied.any():
+        which = [dict(settings[i]) for i in np.flatnonzero(tied.any(axis=0)).tolist()]
+        folds = name_some(np.flatnonzero(tied.any(axis=1)).tolist())
+        warn_user(
+            f"In fold {folds} all classes score alike on every image under {name_some(which)}: "
+            f"{name} is that of a guess there.",
+            InputWarning,
+        )
+    values = np.stack([result.scores[name] for result in results])
+    # Two settings may well be equally good, and all of them perfect.
+    if len(settings) > 2:
+        equal = np.flatnonzero(((values == values[:, :1]) & (values != 1.0)).all(axis=1))
+        if equal.size:
+            warn_user(
+                f"In fold {name_some(equal.tolist())} all {len(settings)} settings have the same "
+                f"{name}, {name_some(np.unique(values[equal, 0]).round(4).tolist())}: they are not "
+                "told apart there.",
+                InputWarning,
+            )
+
+
+def _summary(label: str, values: Floats) -> dict[str, Floats]:
+    """A row for each fold, their mean and standard deviation."""
+    table = {f"split{number}_{label}": row for number, row in enumerate(values)}
+    return table | {f"mean_{label}": values.mean(axis=0), f"std_{label}": values.std(axis=0)}
+
+
+def _ranks(mean: Floats) -> NDArray[np.int32]:
+    """1 for the best; equals share the smallest rank, and NaN is last."""
+    losses = np.where(np.isnan(mean), np.inf, -mean)
+    return (1 + np.searchsorted(np.sort(losses), losses)).astype(np.int32)
+
+
+# Settings of a grid, in the order that decides ties.
+
+Grid = str | Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
+
+
+def expand(estimator: Any, grid: Grid) -> list[dict[str, Any]]:
+    """List the settings of a grid; of equally good ones the first is taken.
+
+    Parameters
+    ----------
+    estimator : zero-shot estimator
+        Its `grids` has the named ones.
+    grid : str, mapping or sequence of mappings
+        "paper", "fast", or hyper-parameters with their values; the last one changes fastest.
+
+    Returns
+    -------
+    list of dict
+        One setting each.
+    """
+    if isinstance(grid, str):
+        named = getattr(estimator, "grids", {})
+        if grid not in named:
+            there = ", ".join(repr(name) for name in named) or "none"
+            raise ValueError(
+                f"{type(estimator).__name__} has no grid named {grid!r}; there are: {there}. "
+                "Give a mapping of hyper-parameters to values."
+            )
+        grid = named[grid]
+    grids = [grid] if isinstance(grid, Mapping) else list(grid)
+    known = estimator.get_params(deep=True)
+    settings: list[dict[str, Any]] = []
+    for part in grids:
+        if not isinstance(part, Mapping):
+            raise TypeError(f"A grid maps hyper-parameters to values; got {part!r}.")
+        for name, values in part.items():
+            if name not in known:
+                raise ValueError(
+                    f"{type(estimator).__name__} has no hyper-parameter {name!r}; it has "
+                    f"{', '.join(sorted(known))}."
+                )
+            if isinstance(values, str) or not _is_arraylike(values) or len(values) == 0:
+                raise ValueError(f"The grid must list values for {name!r}; got {values!r}.")
+        for values in itertools.product(*part.values()):
+            settings.append(dict(zip(part, values, strict=True)))
+    if not settings:
+        raise ValueError("The grid is empty.")
+    return settings
+
 
 Setting = Literal["zsl", "gzsl"]
 
@@ -125,7 +412,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
     ----------
     estimator_ : zero-shot estimator
         Fitted on all of the training data with the chosen hyper-parameters; a
-        :class:`~zslearn.pipeline.ZeroShotPipeline` where a pipeline was given.
+        :class:`~zslearn.model_selection.ZeroShotPipeline` where a pipeline was given.
     best_estimator_ : zero-shot estimator
         The same under scikit-learn's name. It knows nothing of the factor and the temperature,
         with which the search itself predicts.
@@ -425,5 +712,5 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
 
     def _wrap(self, scorer: ClassScorer) -> ClassScorer:
         if self.setting == "gzsl":
-            scorer = scorer.holding_back(self.seen_classes_, self.bias_)
+            scorer = scorer.with_class_bias(self.seen_classes_, self.bias_)
         return scorer if self.temperature_ is None else scorer.at_temperature(self.temperature_)

@@ -3,9 +3,8 @@
 from zslearn.networks._adgpm import DGP, SGCN
 from zslearn.networks._cada_vae import CADAVAE
 from zslearn.networks._class_norm import ClassNorm
-from zslearn.networks._gaussian import GaussianGenerator
 from zslearn.networks._gcnz import GCNZ
-from zslearn.networks._generation import GeneratedFeatures
+from zslearn.networks._generation import GaussianGenerator, GeneratedFeatures
 from zslearn.networks._vaegan import VAEGANGenerator
 from zslearn.networks._wgan import WGANGenerator
 

@@ -9,16 +9,16 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval
 
+from zslearn._utils._array import Floats
 from zslearn.networks._gcnz import xavier
-from zslearn.networks._graph_layers import Layer
-from zslearn.networks._graph_method import GraphMethod
-from zslearn.networks._graph_nodes import (
+from zslearn.networks._graph_method import (
+    GraphMethod,
+    Layer,
     ancestor_groups,
     neighbour_matrix,
     row_normalized,
 )
-from zslearn.signatures import ClassGraph
-from zslearn.utils import Floats
+from zslearn.signatures._class_graph import ClassGraph
 
 _PARAMETERS = """
 hidden_size : int, default=2048

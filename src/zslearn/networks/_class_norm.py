@@ -19,11 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn.base import Training, ZeroShotClassifier
+from zslearn._scoring._classes import ScoreFunction
+from zslearn._utils._array import Array, Floats, unit_rows
+from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._training import Training
 from zslearn.networks import _torch_training as networks
 from zslearn.networks._torch_training import DeviceRows, Tensor, linear, relu
-from zslearn.scoring import ScoreFunction
-from zslearn.utils import Array, Floats, unit_rows
 
 # Added to the variances; a unit that is the same for all classes stays zero.
 _EPSILON = 1e-5

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from zslearn.solvers import class_means, mean_square_distance, softmax_path
-from zslearn.utils import Array, Floats, move_like, to_numpy
+from zslearn._solvers._class_sums import class_means, mean_square_distance
+from zslearn._solvers.logistic._path import softmax_path
+from zslearn._utils._array import Array, Floats, move_like, to_numpy
 
 
 def with_intercept(X: Array) -> Array:

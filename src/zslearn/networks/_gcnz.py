@@ -11,10 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval
 
-from zslearn.networks._graph_layers import Layer
-from zslearn.networks._graph_method import GraphMethod
-from zslearn.networks._graph_nodes import neighbour_matrix
-from zslearn.signatures import ClassGraph
+from zslearn.networks._graph_method import GraphMethod, Layer, neighbour_matrix
+from zslearn.signatures._class_graph import ClassGraph
 
 
 def xavier(rng: np.random.Generator, n_in: int, n_out: int) -> np.ndarray:

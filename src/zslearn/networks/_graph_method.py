@@ -1,7 +1,7 @@
 r"""What graph methods have in common: a network over the class graph makes classifier rows.
 
 With the nodes of the graph in the rows of H, layer by layer as in
-:mod:`zslearn.networks._graph_layers`, the network's rows :math:`\hat w_c`, of unit norm, are
+:mod:`zslearn.networks._graph_method`, the network's rows :math:`\hat w_c`, of unit norm, are
 brought close to the classifiers :math:`w_c` of the seen classes, also of unit norm:
 
 .. math:: \frac{1}{2 n} \sum_{c \in \mathrm{seen}} \| \hat w_c - w_c \|^2.
@@ -11,32 +11,558 @@ An unseen class has a node, and so a row. Images meet rows by the inner product.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
+import array_api_compat as compat
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn.base import Training, ZeroShotClassifier, alike
+from zslearn._scoring._classes import ScoreFunction
+from zslearn._solvers._class_sums import class_means
+from zslearn._solvers.svm._losses import SVMLoss
+from zslearn._solvers.svm._multiclass import train_multiclass_svm
+from zslearn._solvers.svm._rows import TrainingRows
+from zslearn._utils._array import Array, Floats, to_numpy, unit_rows
+from zslearn._utils._files import saved_part
+from zslearn._utils._messages import InputWarning, name_some, warn_user
+from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._training import Training
+from zslearn.base._variants import group_by_params
 from zslearn.networks import _torch_training as networks
 from zslearn.networks._feature_classifier import with_intercept
-from zslearn.networks._graph_layers import FieldOfView, Layer, field_of_view, forward
-from zslearn.networks._graph_nodes import (
-    clustered_hierarchy,
-    described_graph,
-    node_inputs,
-    read_hierarchy,
-    refuse_unplaced,
-)
-from zslearn.networks._graph_targets import target_rows
-from zslearn.networks._torch_training import Tensor
-from zslearn.scoring import ScoreFunction
-from zslearn.signatures import ClassGraph, ClassTree, squared_distances
-from zslearn.utils import Array, Floats, InputWarning, unit_rows, warn_user
+from zslearn.networks._torch_training import Tensor, relu
+from zslearn.signatures._class_graph import ClassGraph, ClassTree, ancestor_pairs, cluster_levels
+from zslearn.signatures._kernels import squared_distances
+
+# The graph that graph methods work on: classes, with all that lies above them in a hierarchy.
+
+#: Parents of each node, by name: what a hierarchy is, whatever it came as.
+Parents = Mapping[Hashable, Sequence[Hashable]]
+
+
+def read_hierarchy(hierarchy: Any) -> Parents:
+    """Parents by name, of any form of hierarchy.
+
+    Parameters
+    ----------
+    hierarchy : ClassGraph, ClassTree, mapping, DataFrame or list of pairs
+        A class graph, whose nodes may have several parents; or what
+        :class:`~zslearn.signatures._class_graph.ClassTree` takes.
+
+    Returns
+    -------
+    mapping
+        Parents of each node that has any, and an empty sequence for those that have none.
+    """
+    parents: dict[Hashable, list[Hashable]] = {}
+    if isinstance(hierarchy, ClassGraph):
+        parents = {name: [] for name in hierarchy.nodes}
+        for child, parent in hierarchy.edges.tolist():
+            parents[hierarchy.nodes[child]].append(hierarchy.nodes[parent])
+        return parents
+    tree = hierarchy if isinstance(hierarchy, ClassTree) else ClassTree(hierarchy)
+    for child, parent in tree.parents.items():
+        parents.setdefault(child, []).append(parent)
+        parents.setdefault(parent, [])
+    return parents
+
+
+def clustered_hierarchy(labels: Iterable[Hashable], signatures: Floats) -> Parents:
+    """A hierarchy of three levels over classes, by clustering their signatures.
+
+    Parameters
+    ----------
+    labels : iterable
+        Names of the classes.
+    signatures : ndarray of shape (n_classes, n_attributes)
+        Their signatures.
+
+    Returns
+    -------
+    mapping
+        Parents by name; inner nodes have names that no class has.
+    """
+    levels = cluster_levels(signatures, 3)
+    parents: dict[Hashable, list[Hashable]] = {("cluster", 0, 0): []}
+    for depth in range(1, len(levels)):
+        for code, above in zip(levels[depth].tolist(), levels[depth - 1].tolist(), strict=True):
+            parents[("cluster", depth, code)] = [("cluster", depth - 1, above)]
+    for label, code in zip(labels, levels[-1].tolist(), strict=True):
+        parents[label] = [("cluster", len(levels) - 1, code)]
+    return parents
+
+
+def refuse_unplaced(parents: Parents, seen: Sequence[Hashable]) -> None:
+    """Refuse a hierarchy that lacks seen classes."""
+    lost = [label for label in seen if label not in parents]
+    if lost:
+        raise ValueError(
+            f"The hierarchy does not place {len(lost)} of the {len(seen)} seen classes: "
+            f"{name_some(lost)}. Add a (child, parent) pair for each, with the labels of y, or use "
+            'hierarchy="cluster".'
+        )
+
+
+def described_graph(
+    names: Sequence[Hashable],
+    parents: Parents,
+    beside: Mapping[Hashable, Hashable] | None = None,
+) -> ClassGraph:
+    """Described classes and all that lies above them.
+
+    Parameters
+    ----------
+    names : sequence
+        Names of the described classes, each once.
+    parents : mapping
+        Parents of each node, by name.
+    beside : mapping, optional
+        For classes that the hierarchy does not have: a class that it has, whose parents they get.
+
+    Returns
+    -------
+    ClassGraph
+        The first nodes are the described classes, in their order.
+    """
+    beside = beside or {}
+    position = {name: i for i, name in enumerate(names)}
+    edges: list[tuple[int, int]] = []
+    waiting = list(names)
+    # Breadth first, so that the nodes come in one order whatever the hierarchy's own is.
+    for name in waiting:
+        for parent in parents[beside.get(name, name)]:
+            if parent not in position:
+                position[parent] = len(position)
+                waiting.append(parent)
+            edges.append((position[name], position[parent]))
+    return ClassGraph(list(position), np.asarray(edges, dtype=np.intp).reshape(-1, 2))
+
+
+def node_inputs(graph: ClassGraph, signatures: Floats) -> Floats:
+    """What the network is given of each node.
+
+    Parameters
+    ----------
+    graph : ClassGraph
+        Its first nodes are the described classes.
+    signatures : ndarray of shape (n_described, n_attributes)
+        Signatures of the described classes.
+
+    Returns
+    -------
+    ndarray of shape (n_nodes, n_attributes)
+        The signature of a described class; of another node the mean over the described classes
+        below it.
+    """
+    n_described = len(signatures)
+    node, ancestor, _ = ancestor_pairs(graph).T
+    below = (node < n_described) & ((ancestor >= n_described) | (node == ancestor))
+    members = sp.csr_array(
+        (np.ones(int(below.sum())), (ancestor[below], node[below])),
+        shape=(len(graph), n_described),
+    )
+    return np.asarray(row_normalized(members) @ signatures)
+
+
+def row_normalized(matrix: sp.csr_array) -> sp.csr_array:
+    """Rows divided by their sum; an empty row stays empty."""
+    sums = np.asarray(matrix.sum(axis=1)).ravel()
+    scale = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0)
+    return sp.csr_array(sp.diags_array(scale) @ matrix)
+
+
+def neighbour_matrix(graph: ClassGraph) -> sp.csr_array:
+    """A + Aᵀ + I: 1 between child and parent, either way, and of each node with itself."""
+    up = graph.adjacency()
+    matrix = sp.csr_array(up + up.T + sp.eye_array(len(graph)))
+    # Two nodes that are each above the other have one link.
+    matrix.data[:] = 1.0
+    return matrix
+
+
+def ancestor_groups(graph: ClassGraph, n_groups: int) -> list[sp.csr_array]:
+    """Which nodes lie above which, by distance.
+
+    Parameters
+    ----------
+    graph : ClassGraph
+        Classes and what lies above them.
+    n_groups : int
+        Distances 0, 1, …; the last group holds all that are at least as far.
+
+    Returns
+    -------
+    list of csr_array of shape (n_nodes, n_nodes)
+        1 where the column lies above the row, at the distance of the group.
+    """
+    node, ancestor, distance = ancestor_pairs(graph).T
+    group = np.minimum(distance, n_groups - 1)
+    matrices = []
+    for number in range(n_groups):
+        chosen = group == number
+        places = (node[chosen], ancestor[chosen])
+        ones = np.ones(int(chosen.sum()))
+        matrices.append(sp.csr_array((ones, places), shape=(len(graph), len(graph))))
+    return matrices
+
+
+# Classifier rows of the seen classes, which graph methods learn to make of the class graph.
+
+_LOSSES: dict[str, SVMLoss] = {
+    "ovo": "squared_hinge",
+    "cs": "crammer_singer",
+    "struct": "crammer_singer",
+}
+# Gap of the classifiers, as a share of their objective: below what their directions can tell.
+_TOLERANCE = 1e-3
+
+
+def target_rows(training: Training, targets: Any, alpha: float) -> Floats:
+    """Rows of unit norm, one per seen class.
+
+    Parameters
+    ----------
+    training : Training
+        What is known of the seen classes.
+    targets : {"ovo", "cs", "struct", "mean"}, DataFrame, mapping or array
+        As the hyper-parameter of graph methods.
+    alpha : float
+        Penalty of classifiers that are trained here.
+
+    Returns
+    -------
+    ndarray of shape (n_seen, n_features) or (n_seen, n_features + 1)
+        The wider form has intercepts in its last column.
+    """
+    if isinstance(targets, str):
+        rows = _learned_rows(training, targets, alpha)
+    else:
+        rows = _user_rows(training, targets)
+    return unit_rows(rows)
+
+
+def _learned_rows(training: Training, kind: str, alpha: float) -> Floats:
+    """Class means, or the W of SynC's objectives, which need no signatures but for "struct"."""
+    if kind == "mean":
+        return to_numpy(class_means(training.X, training.y, training.n_seen))
+    margins = cdist(training.signatures, training.signatures) if kind == "struct" else None
+    found = train_multiclass_svm(
+        TrainingRows(training.X, training.y, training.n_seen),
+        alpha=alpha,
+        loss=_LOSSES[kind],
+        margins=margins,
+        tol=_TOLERANCE,
+        random_state=0,
+    )
+    return np.asarray(to_numpy(found.coef), dtype=np.float64)
+
+
+def _user_rows(training: Training, targets: Any) -> Floats:
+    """Rows that a user gave, in the order of the seen classes."""
+    labels = training.classes.tolist()
+    if isinstance(targets, Mapping):
+        targets = pd.DataFrame.from_dict(dict(targets), orient="index")
+    if isinstance(targets, pd.DataFrame):
+        if not targets.index.is_unique:
+            twice = targets.index[targets.index.duplicated()].unique().tolist()
+            raise ValueError(f"targets has more than one row for {name_some(twice)}: keep one.")
+        lost = [label for label in labels if label not in targets.index]
+        if lost:
+            raise ValueError(
+                f"targets lacks rows for {len(lost)} of the {len(labels)} seen classes: "
+                f"{name_some(lost)}. Its index must hold the labels of y."
+            )
+        targets = targets.loc[labels]
+    rows = np.asarray(to_numpy(targets), dtype=np.float64)
+    n_features = training.X.shape[1]
+    if rows.ndim != 2 or len(rows) != len(labels):
+        raise ValueError(
+            f"targets must have one row for each of the {len(labels)} seen classes, in the order "
+            f"of np.unique(y); got shape {rows.shape}. A DataFrame whose index holds the labels "
+            "may have rows of further classes."
+        )
+    if rows.shape[1] not in (n_features, n_features + 1):
+        raise ValueError(
+            f"targets has {rows.shape[1]} columns: give {n_features}, one per feature, or "
+            f"{n_features + 1}, with the intercepts behind them."
+        )
+    if not np.isfinite(rows).all():
+        bad = training.classes[~np.isfinite(rows).all(axis=1)]
+        raise ValueError(f"targets holds NaN or infinity in the rows of {name_some(bad.tolist())}.")
+    return rows
+
+
+# Graph convolutions: sparse propagation, its gradient, and networks made of it.
+#
+# A layer takes the rows of nodes to
+#
+# .. math:: Z = \sum_k w_k A_k (H \Theta + 1 b^\top), \qquad w = \mathrm{softmax}(\theta),
+#
+# with sparse matrices :math:`A_k` over the nodes; a layer of one matrix has w = 1. (Where the
+# intercepts come after the propagation, they are added to Z instead.) All layers but the last
+# pass
+# through a LeakyReLU, and the last one's rows are brought to unit norm.
+#
+# The loss is on few of the nodes. A row of Z needs only those rows of H that its row of the
+# matrices
+# names, so that each layer is computed for the rows that the next one reads and no others. The
+# result
+# is the same, and a graph of tens of thousands of nodes is trained at the cost of the
+# neighbourhood
+# of its seen classes.
+
+#: Slope of the LeakyReLU below zero.
+SLOPE = 0.2
+
+
+class Propagation(NamedTuple):
+    """The matrices of one layer, for the rows that are needed of it.
+
+    Parameters
+    ----------
+    matrices : list of csr_array or of pairs of tensors
+        One per group; as tensors, the matrix and its transpose, or None for a group without
+        entries, such as that of far ancestors in a shallow tree: torch has no use for an empty
+        sparse matrix on a GPU.
+    """
+
+    matrices: Sequence[Any]
+
+    def __call__(self, rows: Array, mix: Array | None = None) -> Array:
+        """Σ w_k A_k H, in the library of H; w is `mix`, and 1 without."""
+        if compat.is_torch_array(rows):
+            return _torch_propagation().apply(rows, mix, self.matrices)
+        total: Array = self.matrices[0] @ rows
+        if mix is None:
+            return total
+        total = mix[0] * total
+        for weight, matrix in zip(mix[1:], self.matrices[1:], strict=True):
+            total = total + weight * (matrix @ rows)
+        return total
+
+    def to_torch(self, like: Tensor) -> Propagation:
+        """The same in torch, in the dtype and on the device of a tensor."""
+        return Propagation(
+            [
+                (_sparse_tensor(m, like), _sparse_tensor(m.T, like)) if m.nnz else None
+                for m in self.matrices
+            ]
+        )
+
+    def astype(self, dtype: Any) -> Propagation:
+        """The same in another dtype."""
+        return Propagation([matrix.astype(dtype) for matrix in self.matrices])
+
+
+def _sparse_tensor(matrix: sp.csr_array, like: Tensor) -> Tensor:
+    """A matrix as a sparse tensor of torch."""
+    import torch
+
+    matrix = sp.csr_array(matrix)
+    matrix.sort_indices()
+    with warnings.catch_warnings():
+        # torch says once that this layout may still change.
+        warnings.filterwarnings("ignore", "Sparse CSR", UserWarning)
+        return torch.sparse_csr_tensor(
+            _dense_tensor(matrix.indptr, torch.int64),
+            _dense_tensor(matrix.indices, torch.int64),
+            _dense_tensor(matrix.data, like.dtype),
+            size=matrix.shape,
+            check_invariants=True,
+        ).to(like.device)
+
+
+def _dense_tensor(numbers: NDArray[Any], dtype: Any) -> Tensor:
+    """Numbers as a tensor of its own, with a stride of one.
+
+    An array of one number, or of none, may have any stride, which torch then takes over and some of
+    its versions refuse.
+    """
+    import torch
+
+    out = torch.empty(len(numbers), dtype=dtype)
+    return out.copy_(torch.from_numpy(np.ascontiguousarray(numbers)))
+
+
+_FUNCTION: list[Any] = []
+
+
+def _torch_propagation() -> Any:
+    """Propagation that knows its gradient: Aᵀ G, and ⟨H, A_kᵀ G⟩ for the weight of a group."""
+    if _FUNCTION:
+        return _FUNCTION[0]
+    import torch
+
+    class Propagate(torch.autograd.Function):
+        @staticmethod
+        def forward(context: Any, rows: Tensor, mix: Tensor | None, matrices: Any) -> Tensor:
+            context.matrices = matrices
+            context.save_for_backward(rows, mix)
+            # The first group has the nodes themselves, so that it is never empty.
+            total = matrices[0][0] @ rows
+            if mix is None:
+                return total
+            total = mix[0] * total
+            for weight, group in zip(mix[1:], matrices[1:], strict=True):
+                if group is not None:
+                    total += weight * (group[0] @ rows)
+            return total
+
+        @staticmethod
+        def backward(context: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+            rows, mix = context.saved_tensors
+            back = context.matrices[0][1] @ grad
+            if mix is None:
+                return back, None, None
+            slopes = [(rows * back).sum()]
+            total = mix[0] * back
+            for weight, group in zip(mix[1:], context.matrices[1:], strict=True):
+                if group is None:
+                    slopes.append(torch.zeros_like(slopes[0]))
+                    continue
+                back = group[1] @ grad
+                slopes.append((rows * back).sum())
+                total += weight * back
+            return total, torch.stack(slopes), None
+
+    _FUNCTION.append(Propagate)
+    return Propagate
+
+
+@saved_part
+class Layer(NamedTuple):
+    """What is learned of a layer.
+
+    Parameters
+    ----------
+    weight : array of shape (n_in, n_out)
+        Θ.
+    intercept : array of shape (n_out,) or None
+        b.
+    mix : array of shape (n_groups,) or None
+        θ, what the weights of the groups are the softmax of. Layers may share one.
+    before : bool
+        Whether the intercepts come before the propagation.
+    """
+
+    weight: Array
+    intercept: Array | None = None
+    mix: Array | None = None
+    before: bool = False
+
+    def changed(self, change: Callable[[Array], Array]) -> Layer:
+        """The same layer with something else in the place of each array."""
+        weight, intercept, mix = (None if part is None else change(part) for part in self[:3])
+        return Layer(weight, intercept, mix, self.before)
+
+    def arrays(self) -> list[Array]:
+        """What is learned of it."""
+        return [part for part in self[:3] if part is not None]
+
+
+class FieldOfView(NamedTuple):
+    """Layers cut down to what some nodes need, and the nodes whose inputs that takes."""
+
+    layers: list[Propagation]
+    inputs: NDArray[np.intp]
+
+
+def field_of_view(layers: Sequence[Sequence[sp.csr_array]], nodes: NDArray[np.intp]) -> FieldOfView:
+    """Cut the matrices of each layer down to what the rows of some nodes depend on.
+
+    Parameters
+    ----------
+    layers : sequence of sequences of csr_array of shape (n_nodes, n_nodes)
+        Matrices of each layer, first to last.
+    nodes : ndarray of int
+        Nodes whose rows of the last layer are wanted, in this order.
+
+    Returns
+    -------
+    FieldOfView
+        The last layer gives one row for each of `nodes`.
+    """
+    cut: list[Propagation] = []
+    for matrices in reversed(layers):
+        rows = [sp.csr_array(matrix[nodes]) for matrix in matrices]
+        needed = np.unique(np.concatenate([part.indices for part in rows]))
+        cut.append(Propagation([sp.csr_array(part[:, needed]) for part in rows]))
+        nodes = needed.astype(np.intp)
+    return FieldOfView(cut[::-1], nodes)
+
+
+def forward(
+    layers: Sequence[Layer],
+    propagations: Sequence[Propagation],
+    inputs: Array,
+    dropout: Callable[[Array], Array] | None = None,
+) -> Array:
+    """Rows of unit norm, one per node.
+
+    Parameters
+    ----------
+    layers : sequence of Layer
+        What was learned, in the library of `inputs`.
+    propagations : sequence of Propagation
+        One per layer.
+    inputs : array of shape (n_nodes, n_attributes)
+        What is known of the nodes that the first layer reads.
+    dropout : callable, optional
+        Applied to what each layer is given.
+
+    Returns
+    -------
+    array of shape (n_rows, n_out)
+        One row for each row of the last propagation.
+    """
+    rows = inputs
+    for number, (layer, propagate) in enumerate(zip(layers, propagations, strict=True)):
+        rows = rows if dropout is None else dropout(rows)
+        rows = _convolve(layer, propagate, rows)
+        if number + 1 < len(layers):
+            rows = relu(rows, SLOPE)
+    return _normalized(rows)
+
+
+def _convolve(layer: Layer, propagate: Propagation, rows: Array) -> Array:
+    """One layer; it propagates what is narrower, its input or its output."""
+    mix = None if layer.mix is None else _softmax(layer.mix)
+    n_in, n_out = layer.weight.shape
+    offset = layer.intercept
+    if n_in < n_out:
+        out = propagate(rows, mix) @ layer.weight
+        if offset is not None and layer.before:
+            ones = compat.array_namespace(rows).ones_like(rows[:, :1])
+            out = out + propagate(ones, mix) * offset[None, :]
+    else:
+        out = rows @ layer.weight
+        if offset is not None and layer.before:
+            out = out + offset[None, :]
+        out = propagate(out, mix)
+    return out if offset is None or layer.before else out + offset[None, :]
+
+
+def _softmax(values: Array) -> Array:
+    xp = compat.array_namespace(values)
+    powers = xp.exp(values - xp.max(values))
+    return powers / xp.sum(powers)
+
+
+def _normalized(rows: Array) -> Array:
+    """Rows of unit norm, with a gradient where the library has one."""
+    if compat.is_torch_array(rows):
+        from torch.nn.functional import normalize
+
+        return normalize(rows, dim=1)
+    return unit_rows(rows)
+
 
 PARAMETERS = """
 hierarchy : ClassGraph, ClassTree, mapping, DataFrame, list, "cluster" or None, default=None
@@ -155,7 +681,7 @@ class GraphMethod(ZeroShotClassifier):
                 "say that this is meant.",
                 InputWarning,
             )
-        for group in alike(variants, "targets", "target_alpha"):
+        for group in group_by_params(variants, "targets", "target_alpha"):
             rows = target_rows(training, group[0].targets, group[0].target_alpha)
             for variant in group:
                 variant._learn(training, rows)

@@ -22,8 +22,10 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn.base import alike_but_for
-from zslearn.utils import Array, import_optional, move_like, progress_bar, to_numpy
+from zslearn._utils._array import Array, move_like, to_numpy
+from zslearn._utils._optional import import_optional
+from zslearn._utils._progress import progress_bar
+from zslearn.base._variants import group_by_params_except
 
 #: A tensor of torch, which may not be installed.
 Tensor = Any
@@ -219,7 +221,7 @@ def shared_runs(variants: Sequence[_Variant], *names: str) -> Iterator[list[_Var
     list of estimators
         One alone where its `random_state` is not a number: such a one cannot be drawn from twice.
     """
-    for group in alike_but_for(variants, *names):
+    for group in group_by_params_except(variants, *names):
         if isinstance(group[0].random_state, Integral):  # type: ignore[attr-defined]
             yield group
         else:

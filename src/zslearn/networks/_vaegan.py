@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from zslearn.networks._adversarial import AdversarialGenerator
-from zslearn.networks._adversarial_networks import (
+from zslearn._utils._array import Array
+from zslearn.networks._adversarial import (
+    AdversarialGenerator,
     Batch,
     Sizes,
     critic_scores,
@@ -33,7 +34,6 @@ from zslearn.networks._adversarial_networks import (
     normal_layer,
 )
 from zslearn.networks._torch_training import Tensor
-from zslearn.utils import Array
 
 # An encoder has no opponent: Adam's usual memory.
 _ENCODER_BETAS = (0.9, 0.999)

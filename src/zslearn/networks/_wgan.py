@@ -16,16 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from zslearn.networks._adversarial import AdversarialGenerator
-from zslearn.networks._adversarial_networks import (
+from zslearn._solvers.logistic._path import softmax_path
+from zslearn._utils._array import Array
+from zslearn.networks._adversarial import (
+    AdversarialGenerator,
     Batch,
     critic_scores,
     generated,
     layer,
 )
 from zslearn.networks._torch_training import Tensor
-from zslearn.solvers import softmax_path
-from zslearn.utils import Array
 
 # Penalty of the softmax regression that judges generated features, which are scaled to [0, 1]. On
 # held-out samples of the seen classes of CUB, 3e-4, 1e-4 and 3e-5 are right on 76.0, 75.8 and

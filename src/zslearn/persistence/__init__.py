@@ -4,17 +4,18 @@
 and what loading one checks.
 """
 
-from zslearn.persistence._errors import CannotSaveError, ModelFileError
+from zslearn.persistence._container import CannotSaveError, ModelFileError
+from zslearn.persistence._encode import register
 from zslearn.persistence._model_files import ModelFile, describe, load, read_model, save
-from zslearn.persistence._registry import register
-from zslearn.persistence._versions import FORMAT_VERSION
+from zslearn.persistence._onnx import ExportError, export_onnx
 
 __all__ = [
-    "FORMAT_VERSION",
     "CannotSaveError",
+    "ExportError",
     "ModelFile",
     "ModelFileError",
     "describe",
+    "export_onnx",
     "load",
     "read_model",
     "register",

@@ -1,34 +1,109 @@
-r"""The file itself: arrays and one text, in the format of safetensors.
-
-Eight bytes give the length of a header of JSON; the header names each array with its type, its
-shape and its place in the bytes that follow, and has texts under ``__metadata__``:
-
-* ``sha256``: digest of the whole file with these 64 digits written as zeros. It comes first, so
-  that its place in the file is always the same;
-* ``format``: "zslearn";
-* ``zslearn``: a text, here of JSON, that says what the arrays are.
-
-Reading takes nothing on trust: types are of a closed list, sizes follow from shapes, and arrays lie
-one after another without gap or overlap to the last byte, before memory is taken for any of them.
-"""
+"""What is said of a file that is no good."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn.datasets import Budget
-from zslearn.persistence._errors import BadContentError
-from zslearn.persistence._json import read_json, write_json
-from zslearn.utils import plain, replacing
+from zslearn._utils._files import replacing
+from zslearn._utils._messages import plain
+from zslearn.datasets._files import Budget
+
+
+class ModelFileError(ValueError):
+    """A model file cannot be used: the text names the file, says why and what to do."""
+
+
+class BadContentError(ValueError):
+    """What is wrong with a file, without its name, which whoever opened the file adds."""
+
+
+class CannotSaveError(TypeError):
+    """A model holds something that a model file cannot: the text says what, and where."""
+
+
+# JSON from files that are not trusted: no duplicates, no NaN, of a size that can be.
+
+#: Values in a text of JSON at most. Each may take some 100 bytes of memory.
+MOST_VALUES = 4_000_000
+
+
+def write_json(value: Any) -> str:
+    """Compact JSON in ASCII; NaN and infinity are a ValueError."""
+    return json.dumps(value, allow_nan=False, separators=(",", ":"))
+
+
+def read_json(text: str, what: str) -> Any:
+    """Read JSON strictly.
+
+    Parameters
+    ----------
+    text : str
+        The text.
+    what : str
+        What it is, for the error message.
+
+    Returns
+    -------
+    object
+        Its content.
+
+    Raises
+    ------
+    BadContentError
+        It is no JSON; a key comes twice in an object; it has NaN, infinity or numbers that are too
+        large; it is nested too deep, or has too many values.
+    """
+    if sum(text.count(mark) for mark in ",[{") > MOST_VALUES:
+        raise BadContentError(f"{what} has more than {MOST_VALUES:,} values")
+    try:
+        return json.loads(
+            text, object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant
+        )
+    except BadContentError as error:
+        raise BadContentError(f"{what} {error}") from None
+    except RecursionError:
+        raise BadContentError(f"{what} is nested too deep") from None
+    except ValueError as error:
+        raise BadContentError(f"{what} is no JSON ({plain(error, 200)})") from None
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise BadContentError(f"has the key {plain(twice, 60)!r} twice")
+    return values
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise BadContentError(f"has {name}, which is no number of JSON")
+
+
+# The file itself: arrays and one text, in the format of safetensors.
+#
+# Eight bytes give the length of a header of JSON; the header names each array with its type, its
+# shape and its place in the bytes that follow, and has texts under ``__metadata__``:
+#
+# * ``sha256``: digest of the whole file with these 64 digits written as zeros. It comes first, so
+#   that its place in the file is always the same;
+# * ``format``: "zslearn";
+# * ``zslearn``: a text, here of JSON, that says what the arrays are.
+#
+# Reading takes nothing on trust: types are of a closed list, sizes follow from shapes, and
+# arrays lie
+# one after another without gap or overlap to the last byte, before memory is taken for any of
+# them.
 
 #: Type of safetensors → dtype. Files are little-endian.
 DTYPES = {

@@ -7,21 +7,323 @@ object that several places share is written once.
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
+import inspect
 import math
 import types
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import array_api_compat as compat
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
-from zslearn.persistence._container import DTYPES
-from zslearn.persistence._errors import CannotSaveError
-from zslearn.persistence._registry import LEFT_OUT, name_of
-from zslearn.persistence._state import parameter_names, state_of
-from zslearn.utils import is_foreign, to_numpy
+from zslearn._utils._array import is_foreign, to_numpy
+from zslearn._utils._files import part_name, saved_parts
+from zslearn._utils._messages import plain
+from zslearn.persistence._container import DTYPES, BadContentError, CannotSaveError
+
+# The state of objects: what is saved of them, and how they are made of it anew.
+
+#: Threads or processes at most that a file may ask for.
+_MOST_JOBS = 1024
+
+
+def parameter_names(cls: type) -> frozenset[str]:
+    """Hyper-parameters of an estimator; none for other classes."""
+    names = getattr(cls, "_get_param_names", None)
+    return frozenset(names()) if callable(names) else frozenset()
+
+
+def field_names(cls: type) -> tuple[str, ...] | None:
+    """Fields of a named tuple or a dataclass; None for other classes."""
+    if issubclass(cls, tuple):
+        return tuple(cls._fields) if hasattr(cls, "_fields") else None
+    if dataclasses.is_dataclass(cls):
+        return tuple(field.name for field in dataclasses.fields(cls) if field.init)
+    return None
+
+
+def state_of(value: Any) -> dict[str, Any]:
+    """What is saved of an object: its fields, else its `__getstate__` or `__dict__`."""
+    fields = field_names(type(value))
+    if fields is not None:
+        return {name: getattr(value, name) for name in fields}
+    state = value.__getstate__()
+    if state is None:
+        state = {}
+    if not isinstance(state, dict):
+        raise TypeError(f"{type(value).__name__}.__getstate__ returns no dict of its attributes.")
+    # scikit-learn's mark of a pickle; the header has its version.
+    return {name: item for name, item in state.items() if name != "_sklearn_version"}
+
+
+def make(cls: type, state: dict[str, Any]) -> Any:
+    """An object of a class, with a state from a file.
+
+    Parameters
+    ----------
+    cls : type
+        A class that files may hold.
+    state : dict
+        What :func:`state_of` gave when it was saved.
+
+    Returns
+    -------
+    object
+        Of the class; hyper-parameters are checked as `fit` checks them.
+    """
+    try:
+        return _make(cls, state)
+    except BadContentError:
+        raise
+    except Exception as error:
+        reason = plain(error, 300).rstrip(".") or type(error).__name__
+        raise BadContentError(f"its {cls.__name__} cannot be: {reason}") from error
+
+
+def _make(cls: type, state: dict[str, Any]) -> Any:
+    fields = field_names(cls)
+    if fields is not None:
+        if not set(state) <= set(fields):
+            raise BadContentError(
+                f"its {cls.__name__} has {_names(state)}, and should have {_names(fields)}"
+            )
+        # A field that an earlier version did not have takes its default.
+        return cls(**state)
+    # What earlier versions saved and this one computes when it is asked for.
+    computed = getattr(cls, "_computed_attributes", ())
+    state = {name: value for name, value in state.items() if name not in computed}
+    state = {**_missing_parameters(cls, state), **state}
+    _refuse_names(cls, state)
+    value: Any = object.__new__(cls)
+    # scikit-learn's own compares versions only.
+    if getattr(cls, "__setstate__", BaseEstimator.__setstate__) is not BaseEstimator.__setstate__:
+        value.__setstate__(state)
+    else:
+        vars(value).update(state)
+    if hasattr(value, "_validate_params"):
+        value._validate_params()
+    for check in ("_validate_steps", "_validate_transformers"):
+        # Of a pipeline, which checks them when it is used.
+        if hasattr(value, check):
+            getattr(value, check)()
+    jobs = state.get("n_jobs")
+    if jobs is not None and not (isinstance(jobs, int) and abs(jobs) <= _MOST_JOBS):
+        raise BadContentError(f"its {cls.__name__} has n_jobs={plain(jobs, 30)}")
+    return value
+
+
+def _missing_parameters(cls: type, state: dict[str, Any]) -> dict[str, Any]:
+    """Defaults of hyper-parameters that an earlier version did not have."""
+    missing = sorted(parameter_names(cls) - set(state))
+    if not missing:
+        return {}
+    signature = inspect.signature(cls.__init__).parameters  # type: ignore[misc]
+    required = [name for name in missing if signature[name].default is inspect.Parameter.empty]
+    if required:
+        raise BadContentError(f"its {cls.__name__} lacks {_names(required)}")
+    return {name: signature[name].default for name in missing}
+
+
+def _refuse_names(cls: type, state: dict[str, Any]) -> None:
+    """An attribute may not stand before a method, a property or a constant of its class."""
+    own = cls.__module__.startswith("zslearn.")
+    for name in state:
+        if not name.isidentifier() or name.startswith("__"):
+            raise BadContentError(f"its {cls.__name__} has the attribute {plain(name, 60)!r}")
+        in_class = inspect.getattr_static(cls, name, None)
+        if in_class is not None and (own or callable(in_class) or hasattr(in_class, "__get__")):
+            raise BadContentError(
+                f"its {cls.__name__} has the attribute {plain(name, 60)!r}, which its class defines"
+            )
+
+
+def _names(names: Any) -> str:
+    return plain(", ".join(names), 200) or "nothing"
+
+
+# Which classes a model file may hold: a closed list, which users may add to and files may not.
+#
+# A name in a file is looked up here, never imported. There are the public classes of the library,
+# the parts that are marked with :func:`zslearn._utils._files.saved_part`, some of scikit-learn, and what
+# :func:`register` was given.
+
+#: Rooms whose public classes and marked parts may be in a file.
+_OF_ESTIMATORS = (
+    "baselines",
+    "calibration",
+    "model_selection",
+    "networks",
+    "pipeline",
+    "signatures",
+    "synthesis",
+)
+#: Rooms whose marked parts may be.
+_OF_PARTS = (*_OF_ESTIMATORS, "base", "solvers", "utils")
+#: Rooms whose public functions may be: what a search maximises.
+_OF_FUNCTIONS = ("metrics", "model_selection", "synthesis")
+
+#: Module of scikit-learn → classes with a state of plain numbers and arrays.
+_SKLEARN = {
+    "cross_decomposition": "CCA PLSCanonical PLSRegression",
+    "decomposition": "FactorAnalysis FastICA IncrementalPCA KernelPCA NMF PCA SparsePCA "
+    "TruncatedSVD",
+    "discriminant_analysis": "LinearDiscriminantAnalysis QuadraticDiscriminantAnalysis",
+    "feature_selection": "SelectFromModel VarianceThreshold",
+    "gaussian_process": "GaussianProcessClassifier GaussianProcessRegressor",
+    "gaussian_process.kernels": "CompoundKernel ConstantKernel DotProduct ExpSineSquared "
+    "Exponentiation Matern PairwiseKernel Product RBF RationalQuadratic Sum WhiteKernel",
+    "impute": "SimpleImputer",
+    "kernel_approximation": "Nystroem RBFSampler",
+    "kernel_ridge": "KernelRidge",
+    "linear_model": "ARDRegression BayesianRidge ElasticNet HuberRegressor Lasso LinearRegression "
+    "LogisticRegression LogisticRegressionCV MultiTaskElasticNet MultiTaskLasso Ridge RidgeCV "
+    "RidgeClassifier",
+    "model_selection": "GroupKFold KFold LeaveOneGroupOut StratifiedKFold",
+    "multiclass": "OneVsOneClassifier OneVsRestClassifier",
+    "multioutput": "MultiOutputRegressor",
+    "naive_bayes": "GaussianNB",
+    "neighbors": "NearestCentroid",
+    "pipeline": "FeatureUnion Pipeline",
+    "preprocessing": "KernelCenterer LabelBinarizer LabelEncoder MaxAbsScaler MinMaxScaler "
+    "Normalizer PolynomialFeatures PowerTransformer QuantileTransformer RobustScaler "
+    "StandardScaler",
+    "random_projection": "GaussianRandomProjection",
+    "svm": "LinearSVC LinearSVR NuSVC NuSVR SVC SVR",
+}
+
+#: Hyper-parameters that name places on the writer's machine: a file has None in their place. A
+#: cache that a file points to would be read, and read by pickle, when the model is fitted again.
+LEFT_OUT = {
+    "sklearn.pipeline.Pipeline": ("memory",),
+    "zslearn.model_selection.ZeroShotPipeline": ("memory",),
+    "zslearn.model_selection.ZeroShotSearchCV": ("checkpoint", "memory"),
+}
+
+_registered: dict[str, Any] = {}
+
+
+def register(item: Any, *, name: str | None = None) -> Any:
+    """Allow model files to hold a class, or a function, that is not of the library.
+
+    Call it before :func:`save` and before :func:`load`; a file itself can never do so. Instances
+    are saved by their `__dict__`, or by the fields of a dataclass or a named tuple, and made anew
+    without `__init__`; a class that defines `__setstate__` is given its state by it.
+
+    Parameters
+    ----------
+    item : class or function
+        For example your own :class:`~zslearn.base.ZeroShotClassifier`, a transformer of a
+        pipeline, or a function that a search maximised.
+    name : str, optional
+        How files name it; by default its module and name, so that a class that moves to another
+        module needs its old name here.
+
+    Returns
+    -------
+    class or function
+        The same, so that it can decorate a definition.
+
+    Examples
+    --------
+    >>> from zslearn import persistence
+    >>> from zslearn.baselines import ESZSL
+    >>> class MyMethod(ESZSL):
+    ...     pass
+    >>> _ = persistence.register(MyMethod, name="my_package.MyMethod")
+    """
+    if not (inspect.isclass(item) or inspect.isfunction(item)):
+        raise TypeError(f"register takes a class or a function; got {item!r}.")
+    if name is None:
+        name = f"{item.__module__}.{item.__qualname__}"
+    if not isinstance(name, str) or name.startswith(("zslearn.", "sklearn.")):
+        raise ValueError(f"{name!r}: names of zslearn and scikit-learn are taken.")
+    _registered[name] = item
+    return item
+
+
+def name_of(item: Any) -> str | None:
+    """How a file names a class or a function; None where no file may hold it."""
+    for name, registered in _registered.items():
+        if registered is item:
+            return name
+    package = item.__module__.partition(".")[0]
+    if package == "zslearn":
+        name = part_name(item)
+    elif package == "sklearn":
+        # Its public module, which may be one or two levels deep.
+        parts = [part for part in item.__module__.split(".") if not part.startswith("_")]
+        name = ".".join([*parts, item.__qualname__])
+    else:
+        return None
+    try:
+        return name if find(name) is item else None
+    except BadContentError:
+        return None
+
+
+def find(name: Any) -> Any:
+    """The class or function that a file names.
+
+    Parameters
+    ----------
+    name : object
+        What the file says.
+
+    Returns
+    -------
+    class or function
+        Of the closed list.
+
+    Raises
+    ------
+    BadContentError
+        It is not on the list.
+    """
+    found = None
+    if isinstance(name, str):
+        found = _registered.get(name)
+        if found is None and name.startswith("zslearn.") and name.count(".") == 2:
+            found = _of_room(name.split(".")[1]).get(name)
+        elif found is None and name.startswith("sklearn."):
+            found = _of_sklearn(name)
+    if found is None:
+        raise BadContentError(
+            f"it holds a {plain(name, 100)!r}, which this version of zslearn does not know. If it "
+            "is your own class, call zslearn.persistence.register(…) with it before loading"
+        )
+    return found
+
+
+@cache
+def _of_room(room: str) -> dict[str, Any]:
+    """What files may hold of a room, by name."""
+    if room not in (*_OF_PARTS, *_OF_FUNCTIONS):
+        return {}
+    module = importlib.import_module(f"zslearn.{room}")
+    found: dict[str, Any] = {}
+    for item in (getattr(module, name) for name in module.__all__):
+        is_class = inspect.isclass(item) and not issubclass(item, BaseException)
+        if (is_class and room in _OF_ESTIMATORS) or (
+            inspect.isfunction(item) and room in _OF_FUNCTIONS
+        ):
+            found[part_name(item)] = item
+    if room in _OF_PARTS:
+        found.update({n: part for n, part in saved_parts().items() if n.split(".")[1] == room})
+    return found
+
+
+def _of_sklearn(name: str) -> Any:
+    module, _, last = name.removeprefix("sklearn.").rpartition(".")
+    if last not in _SKLEARN.get(module, "").split():
+        return None
+    return getattr(importlib.import_module(f"sklearn.{module}"), last)
+
 
 #: How deep objects may lie in each other.
 MOST_LEVELS = 100

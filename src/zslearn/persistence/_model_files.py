@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,18 +15,190 @@ import sklearn
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from zslearn._utils._messages import InputWarning, plain, warn_user
+from zslearn._utils._optional import import_optional
 from zslearn._version import __version__
-from zslearn.base import ZeroShotPredictor
-from zslearn.datasets import FileLimitError
-from zslearn.persistence._container import Container, open_container, write_container
-from zslearn.persistence._decode import Decoder
+from zslearn.base._predictor import ZeroShotPredictor
+from zslearn.datasets._files import FileLimitError
+from zslearn.persistence._container import (
+    BadContentError,
+    CannotSaveError,
+    Container,
+    ModelFileError,
+    open_container,
+    read_json,
+    write_container,
+    write_json,
+)
+from zslearn.persistence._decode import Decoder, check_model
 from zslearn.persistence._encode import Encoder, plain_about
-from zslearn.persistence._errors import BadContentError, CannotSaveError, ModelFileError
-from zslearn.persistence._json import read_json, write_json
-from zslearn.persistence._summary import summary
-from zslearn.persistence._validate import check_model
-from zslearn.persistence._versions import FORMAT_VERSION, checked_versions, say_of_versions
-from zslearn.utils import import_optional, plain
+from zslearn.signatures._table import SignatureTable
+
+# What a header says of a model, to be read without the model.
+
+
+def summary(model: Any) -> dict[str, Any]:
+    """Classes, seen classes, features and views of the signatures.
+
+    Parameters
+    ----------
+    model : zero-shot estimator
+        Fitted.
+
+    Returns
+    -------
+    dict
+        What JSON can hold.
+    """
+    return {
+        "classes": model.classes_.tolist(),
+        "seen_classes": model.seen_classes_.tolist(),
+        "n_features": int(model.n_features_in_),
+        "signatures": [
+            {
+                "name": name,
+                "n_attributes": int(array.shape[1]),
+                "columns": None if columns is None else [str(column) for column in columns],
+            }
+            for name, array, columns in _views(_table(model))
+        ],
+    }
+
+
+def _table(model: Any) -> SignatureTable | None:
+    """The signatures as a user gave them, of the estimator that was fitted with them."""
+    # Wrappers of wrappers are few; a file cannot make them endless.
+    for _ in range(100):
+        described = getattr(model, "_described", None)
+        if described is not None:
+            return described.table
+        if isinstance(getattr(model, "steps", None), list):
+            model = model.steps[-1][1]
+        elif hasattr(model, "estimator_"):
+            model = model.estimator_
+        else:
+            break
+    return None
+
+
+def _views(table: SignatureTable | None) -> list[Any]:
+    if table is None:
+        return []
+    return list(zip(table.names, table.arrays, table.columns, strict=True))
+
+
+# Versions of the format, and of the library that wrote a file.
+#
+# The format has a number of its own. It rises when a reader of the last number could not read a
+# file,
+# or would read it wrongly: when the file is laid out in another way, when an estimator learns
+# other
+# attributes than before. It does not rise for a new hyper-parameter, or a new field of a part,
+# whose
+# default means what was before: a file without it gets the default. A reader reads its own
+# number and
+# every smaller one, by the steps in `_STEPS`; of a larger one it says that zslearn must be
+# updated.
+
+#: How a version is written.
+_VERSION = r"\d{1,9}(\.\d{1,9}){0,3}((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?(\+[a-z0-9.]{1,40})?"
+
+#: What this version writes.
+FORMAT_VERSION = 1
+
+#: Number of a format → what makes its description one of the next number.
+_STEPS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+
+
+def checked_versions(content: Any) -> dict[str, Any]:
+    """The description of a file in the format of this version.
+
+    Parameters
+    ----------
+    content : object
+        What the file says.
+
+    Returns
+    -------
+    dict
+        The same, or brought up step by step.
+
+    Raises
+    ------
+    BadContentError
+        It is of a newer format, or of none.
+    """
+    if not isinstance(content, dict):
+        raise BadContentError("its description is no object of JSON")
+    number, library = content.get("format_version"), content.get("library_version")
+    is_version = isinstance(library, str) and re.fullmatch(_VERSION, library)
+    if type(number) is not int or number < 1 or not is_version:
+        raise BadContentError("its description names no version")
+    if number > FORMAT_VERSION:
+        raise BadContentError(
+            f"it was saved by zslearn {plain(library, 40)} in version {number} of the format, and "
+            f"this is zslearn {__version__}, which reads up to {FORMAT_VERSION}. Update zslearn"
+        )
+    while number < FORMAT_VERSION:
+        if number not in _STEPS:
+            raise BadContentError(
+                f"version {number} of the format is no longer read; load it with zslearn "
+                f"{plain(library, 40)} and save it again with a version in between"
+            )
+        content = _STEPS[number](content)
+        number += 1
+    return content
+
+
+@contextmanager
+def say_of_versions(content: dict[str, Any], path: str | os.PathLike[str]) -> Iterator[None]:
+    """Warn of a file of a newer library, or of parts of another scikit-learn; blame it for errors.
+
+    Parameters
+    ----------
+    content : dict
+        What the file says.
+    path : path
+        Its name.
+
+    Yields
+    ------
+    None
+    """
+    remarks = _remarks(content)
+    try:
+        yield
+    except Exception as error:
+        if remarks and not isinstance(error, (OSError, ImportError)):
+            kind = "" if isinstance(error, BadContentError) else f"{type(error).__name__}: "
+            reason = f"{kind}{plain(error, 300)}"
+            raise BadContentError(f"{reason}. ({' '.join(remarks)})") from error
+        raise
+    for remark in remarks:
+        warn_user(f"{plain(path)}: {remark}", InputWarning)
+
+
+def _remarks(content: dict[str, Any]) -> list[str]:
+    remarks = []
+    library, learn = content["library_version"], content.get("scikit_learn_version")
+    if _numbers(library) > _numbers(__version__):
+        remarks.append(
+            f"It was saved by zslearn {plain(library, 40)}, which is newer than this zslearn "
+            f"{__version__}; update zslearn if its predictions matter."
+        )
+    if isinstance(learn, str) and _numbers(learn)[:2] != _numbers(sklearn.__version__)[:2]:
+        remarks.append(
+            f"Parts of it were fitted by scikit-learn {plain(learn, 40)}, and this is "
+            f"{sklearn.__version__}; scikit-learn does not say that they predict alike."
+        )
+    return remarks
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """The numbers of a release: 1.2.0.dev3 is 1, 2, 0."""
+    found = re.match(r"\d{1,9}(\.\d{1,9}){0,3}", version)
+    return tuple(int(part) for part in found[0].split(".")) if found else (0,)
+
 
 _KEYS = {
     "format_version",
@@ -76,7 +249,7 @@ def save(
     model : zero-shot estimator
         Fitted: a method, or a wrapper such as :class:`~zslearn.calibration.CalibratedStacking`,
         :class:`~zslearn.model_selection.ZeroShotSearchCV` or
-        :class:`~zslearn.pipeline.ZeroShotPipeline`.
+        :class:`~zslearn.model_selection.ZeroShotPipeline`.
     path : path
         The file, by custom with the ending ``.zsl``. Its folder is made.
     about : mapping, optional
@@ -106,7 +279,7 @@ def save(
     if not isinstance(model, ZeroShotPredictor):
         raise TypeError(
             f"save takes a fitted zero-shot estimator; got {type(model).__name__}. A pipeline of "
-            "scikit-learn is one as zslearn.pipeline.ZeroShotPipeline(steps)."
+            "scikit-learn is one as zslearn.model_selection.ZeroShotPipeline(steps)."
         )
     check_is_fitted(model, "class_scorer_")
     encoder = Encoder()

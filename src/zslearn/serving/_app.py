@@ -3,29 +3,271 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import resources
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import to_json
+from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import ClientDisconnect
 
+from zslearn._utils._messages import plain
 from zslearn._version import __version__
-from zslearn.serving import _schemas as schemas
-from zslearn.serving._attributes import LARGEST
+from zslearn.serving import _app as schemas
 from zslearn.serving._batching import Batcher, Job
-from zslearn.serving._guard import Guard
-from zslearn.serving._measures import Measures
-from zslearn.serving._reading import content_type, read_images, read_json
-from zslearn.serving._recognizer import Recognizer
-from zslearn.serving._refusals import Refusal
-from zslearn.serving._snapshot import Snapshot
-from zslearn.utils import plain
+from zslearn.serving._guard import MAX_NAME, MAX_TEXT, MAX_TEXTS, Guard, Limits, Measures, Refusal
+from zslearn.serving._recognizer import LARGEST, Recognizer, Snapshot
+
+# What requests and answers look like: the OpenAPI document is made of these.
+
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
+Name = Annotated[str, Field(min_length=1, max_length=4 * MAX_NAME)]
+Values = dict[str, Number] | list[Number]
+Texts = Text | Annotated[list[Text], Field(min_length=1, max_length=MAX_TEXTS)]
+KnownBy = Literal["seen", "described only"]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Trial(_Body):
+    """A class that is tried, and not kept."""
+
+    attributes: Values | None = None
+    like: str | None = None
+    text: Texts | None = None
+
+
+class Features(_Body):
+    """Feature vectors, one per image."""
+
+    features: Annotated[list[list[Number]], Field(min_length=1)]
+    trial: Trial | None = Field(None, description="A class that is tried, and not kept.")
+
+
+class NewClass(_Body):
+    """A class, described by attributes or by text."""
+
+    name: Name
+    attributes: Values | None = Field(
+        None, description="Values by the name of the attribute, or all of them in order."
+    )
+    like: str | None = Field(
+        None, description="The class whose values attributes have that are not named."
+    )
+    text: Texts | None = Field(
+        None, description="What is said of the class, where the model's signatures are text."
+    )
+
+
+class RankedClass(BaseModel):
+    """A class that an image may be of."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    class_: str = Field(alias="class")
+    known_by: KnownBy
+    added: bool
+    score: float | None
+    probability: float | None
+
+
+class Surely(BaseModel):
+    """The deepest node of a class hierarchy that is sure enough."""
+
+    node: str
+    depth: int
+    probability: float | None
+
+
+class Prediction(BaseModel):
+    """What is said of one image."""
+
+    image: str
+    ranked: list[RankedClass]
+    none_of_these: bool | None
+    surely: Surely | None
+    explanation: dict[str, object] | None
+    features: list[float] | None = None
+
+
+class Predictions(BaseModel):
+    """What is said of the images, in their order."""
+
+    predictions: list[Prediction]
+    trial: str | None = Field(description="What the class that is tried is called.")
+
+
+class KnownClass(BaseModel):
+    """A class that can be predicted."""
+
+    name: str
+    known_by: KnownBy
+    added: bool
+
+
+class Classes(BaseModel):
+    """Every class that can be predicted."""
+
+    classes: list[KnownClass]
+
+
+class DescribedClass(KnownClass):
+    """A class with its description."""
+
+    attributes: list[float]
+    texts: list[str]
+
+
+class Attribute(BaseModel):
+    """What classes are described by, with its range in the model file."""
+
+    name: str
+    low: float
+    high: float
+
+
+class About(BaseModel):
+    """What is served."""
+
+    model: str
+    method: str
+    version: str
+    takes_images: bool
+    n_features: int
+    described_by: Literal["attributes", "text", "nothing"]
+    attributes: list[Attribute]
+    max_batch: int
+    max_added: int
+
+
+class Health(BaseModel):
+    """That the service is there."""
+
+    status: Literal["ok"]
+    version: str
+
+
+class Removed(BaseModel):
+    """A class that is gone."""
+
+    removed: str
+
+
+class Reason(BaseModel):
+    """Why a request was refused."""
+
+    status: int
+    reason: str
+
+
+# Bodies of requests, read with limits and never to the disk.
+
+Body = TypeVar("Body", bound=BaseModel)
+
+
+class _InMemory(MultiPartParser):
+    # 0: files stay in memory, however large; the body is limited.
+    spool_max_size = 0
+
+
+def content_type(request: Request) -> str:
+    """The kind of a body, without its parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def _chunks(request: Request, limits: Limits) -> AsyncGenerator[bytes, None]:
+    """The body piece by piece; a Refusal as soon as it is too long."""
+    too_long = Refusal(413, f"The body is longer than {limits.body_bytes} bytes.")
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and (len(length) > 18 or int(length) > limits.body_bytes):
+        raise too_long
+    n_bytes = 0
+    try:
+        async for chunk in request.stream():
+            n_bytes += len(chunk)
+            if n_bytes > limits.body_bytes:
+                raise too_long
+            yield chunk
+    except ClientDisconnect:
+        raise Refusal(400, "The request ended in the middle.") from None
+
+
+async def read_json(request: Request, kind: type[Body], limits: Limits) -> Body:
+    """A body of JSON as an object; a Refusal that says what is wrong with it."""
+    # Pages of other servers can send other kinds without asking first.
+    if content_type(request) != "application/json":
+        raise Refusal(415, "The body must be JSON, with Content-Type: application/json.")
+    body = b"".join([chunk async for chunk in _chunks(request, limits)])
+    try:
+        # Megabytes of numbers take a while, in which others shall be answered.
+        if len(body) > 2**16:
+            return await asyncio.to_thread(kind.model_validate_json, body)
+        return kind.model_validate_json(body)
+    except ValidationError as error:
+        raise Refusal(422, _reason(error)) from None
+    except (ValueError, RecursionError) as error:
+        raise Refusal(422, f"The body cannot be read: {plain(error, 200)}.") from None
+
+
+def _reason(error: ValidationError) -> str:
+    """The first thing that is wrong, in one line."""
+    errors = error.errors(include_url=False, include_context=False, include_input=False)
+    first = errors[0]
+    alternatives = [e for e in errors if len(first["loc"]) > 1 and e["loc"][0] == first["loc"][0]]
+    if any(_is_alternative(part) for part in first["loc"]):
+        # Of what a value may be, the one that it nearly is: it fails further inside.
+        first = max(alternatives, key=lambda e: (len(e["loc"]), not e["type"].endswith("_type")))
+    where = ""
+    for part in first["loc"]:
+        if isinstance(part, int):
+            where += f"[{part}]"
+        elif not _is_alternative(part):
+            where += f".{plain(part, 60)}" if where else plain(part, 60)
+    message = plain(first["msg"], 300)
+    return f"{where}: {message}" if where else message
+
+
+def _is_alternative(part: int | str) -> bool:
+    """Whether a part of a place is not a key but one of the kinds that a value may be of."""
+    return isinstance(part, str) and part.startswith(("dict[", "list[", "constrained-"))
+
+
+async def read_images(request: Request, limits: Limits) -> list[tuple[str, bytes]]:
+    """Names and contents of the image files in a form."""
+    parser = _InMemory(
+        request.headers, _chunks(request, limits), max_files=limits.batch, max_fields=0
+    )
+    try:
+        form = await parser.parse()
+    except MultiPartException as error:
+        raise Refusal(422, f"The form cannot be read: {plain(error.message, 200)}") from None
+    except Refusal:
+        raise
+    # Headers of parts that are no text, and whatever else a parser stumbles over.
+    except (ValueError, LookupError, AssertionError) as error:
+        raise Refusal(422, f"The form cannot be read: {plain(error, 200)}.") from None
+    images = []
+    for place, (field, value) in enumerate(form.multi_items()):
+        if not isinstance(value, UploadFile) or field != "images":
+            raise Refusal(422, "Every part of the form must be a file in the field 'images'.")
+        name = plain(value.filename or "", 200) or f"image {place}"
+        images.append((name, await value.read()))
+        await value.close()
+    if not images:
+        raise Refusal(422, "The form holds no files in the field 'images'.")
+    return images
+
 
 Top = Annotated[int, Query(ge=1, le=50, description="How many classes per image.")]
 Among = Annotated[

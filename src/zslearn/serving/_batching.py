@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn.serving._answers import Answer
-from zslearn.serving._recognizer import Recognizer
-from zslearn.serving._snapshot import Snapshot
+from zslearn.serving._recognizer import Answer, Recognizer, Snapshot
 
 
 @dataclass(eq=False)

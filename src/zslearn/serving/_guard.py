@@ -8,15 +8,194 @@ import hmac
 import ipaddress
 import json
 import logging
+import re
 import time
+import unicodedata
 from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 from urllib.parse import urlsplit
 
-from zslearn.serving._limits import Limits
-from zslearn.serving._measures import Measures
-from zslearn.serving._refusals import Refusal
+from numpy.typing import NDArray
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from zslearn._utils._messages import composed
+
+# How much a service takes on.
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a service takes on; what is beyond is refused with a reason.
+
+    Parameters
+    ----------
+    body_bytes : int, default=33554432
+        Bytes of a request's body, whether it says its length or not.
+    pixels : int, default=50000000
+        Pixels that an image may claim; more are refused before it is decoded.
+    batch : int, default=64
+        Images or feature vectors of one request.
+    added_classes : int, default=1000
+        Classes that may be added to those of the model file.
+    in_flight : int, default=64
+        Requests at the same time; further ones are answered with 503 and when to try again.
+    seconds : float, default=30.0
+        For a request from its first byte to the answer.
+
+    Examples
+    --------
+    >>> from zslearn.serving import Limits
+    >>> Limits(batch=8).batch
+    8
+    """
+
+    body_bytes: int = 32 * 2**20
+    pixels: int = 50_000_000
+    batch: int = 64
+    added_classes: int = 1000
+    in_flight: int = 64
+    seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            least = 0 if field.name == "added_classes" else 1e-3
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or value < least:
+                raise ValueError(f"The limit {field.name}={value!r} must be a positive number.")
+
+
+# Requests that are refused, and what is checked of the words in them.
+
+MAX_NAME = 200
+MAX_TEXT = 2000
+MAX_TEXTS = 16
+
+
+class Refusal(Exception):
+    """A request that is answered with a reason.
+
+    Parameters
+    ----------
+    status : int
+        The status of HTTP.
+    reason : str
+        What is wrong, and what to do.
+    retry_after : int, optional
+        Seconds after which the same request may go well.
+    """
+
+    def __init__(self, status: int, reason: str, retry_after: int | None = None) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+        self.retry_after = retry_after
+
+
+def checked_name(name: str) -> str:
+    """The name of a new class in its normal form; a Refusal where it cannot be one."""
+    normal = composed(name).strip()
+    if not normal:
+        raise Refusal(422, "The name is empty.")
+    if len(normal) > MAX_NAME:
+        raise Refusal(422, f"The name is longer than {MAX_NAME} characters.")
+    if not normal.isprintable():
+        raise Refusal(422, "The name holds characters that cannot be seen; leave them out.")
+    # Browsers and other clients take these for folders, so that no address could name the class.
+    if normal in (".", ".."):
+        raise Refusal(422, "The name is one or two dots, which no address can hold.")
+    return normal
+
+
+def label_for(name: str, labels: NDArray[Any]) -> Any:
+    """The label of a new class, of the kind that the model has; a Refusal where there is none."""
+    if labels.dtype.kind in "iu":
+        if not re.fullmatch(r"-?[0-9]{1,18}", name):
+            raise Refusal(422, "The classes of this model are numbers: the name must be one.")
+        if labels.dtype.kind == "u" and name.startswith("-"):
+            raise Refusal(422, "The classes of this model are numbers that are not negative.")
+        return int(name)
+    if labels.dtype.kind in "bf":
+        raise Refusal(422, "The classes of this model are no names: none can be added.")
+    return name
+
+
+def checked_texts(text: str | list[str]) -> list[str]:
+    """What is said of a class, as a list; a Refusal where nothing is, or too much."""
+    texts = [text] if isinstance(text, str) else list(text)
+    if not texts or any(not words.strip() for words in texts):
+        raise Refusal(422, "The text is empty.")
+    if len(texts) > MAX_TEXTS or any(len(words) > MAX_TEXT for words in texts):
+        raise Refusal(
+            422, f"There may be {MAX_TEXTS} texts of {MAX_TEXT} characters each, not more."
+        )
+    if any(not _is_text(words) for words in texts):
+        raise Refusal(422, "The text holds characters that are no text.")
+    return texts
+
+
+def _is_text(words: str) -> bool:
+    """Whether text can be written in UTF-8 and has no control characters but ends of line."""
+    return all(
+        letter in "\n\r\t" or unicodedata.category(letter) not in ("Cc", "Cs") for letter in words
+    )
+
+
+# What a service counts, for Prometheus.
+
+_METHODS = frozenset({"GET", "POST", "DELETE", "HEAD", "OPTIONS", "PUT", "PATCH"})
+
+
+class Measures:
+    """Counters of one service.
+
+    No label is made of what a request says, so that there are never many.
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._requests = Counter(
+            "zslearn_requests",
+            "Requests that were answered.",
+            ["route", "method", "status"],
+            registry=self.registry,
+        )
+        self._seconds = Histogram(
+            "zslearn_request_seconds",
+            "Seconds from the first byte to the answer.",
+            ["route"],
+            buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30),
+            registry=self.registry,
+        )
+        self.in_flight = Gauge(
+            "zslearn_requests_in_flight", "Requests being answered.", registry=self.registry
+        )
+        self.batch_rows = Histogram(
+            "zslearn_batch_rows",
+            "Images or feature vectors that were computed together.",
+            buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256),
+            registry=self.registry,
+        )
+        self.images = Counter(
+            "zslearn_images", "Images that were predicted.", ["as"], registry=self.registry
+        )
+        self.classes = Gauge(
+            "zslearn_classes",
+            "Classes by how they are known.",
+            ["known_by"],
+            registry=self.registry,
+        )
+
+    def count(self, route: str, method: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        method = method if method in _METHODS else "other"
+        self._requests.labels(route, method, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def text(self) -> bytes:
+        """All of it, in the text format of Prometheus."""
+        return generate_latest(self.registry)
+
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

@@ -2,27 +2,388 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn.features import Backbone, UnreadableImageError, read_image, text_features
-from zslearn.persistence import ModelFile, read_model
-from zslearn.recognition import backbone_for_model, encoder_for_model
-from zslearn.serving._added import AddedClass, AddedFile, AddedFileError
-from zslearn.serving._answers import Answer, answers
-from zslearn.serving._attributes import LARGEST, Attributes, row_of, with_rows
-from zslearn.serving._limits import Limits
-from zslearn.serving._refusals import Refusal, checked_name, checked_texts, label_for
-from zslearn.serving._snapshot import Snapshot, free_name
-from zslearn.signatures import SignatureTable, text_signatures
-from zslearn.utils import Floats, did_you_mean, plain
+from zslearn._utils._array import Floats
+from zslearn._utils._files import DamagedFileError, read_checked_json, write_checked_json
+from zslearn._utils._messages import did_you_mean, plain
+from zslearn.images._backbones import Backbone
+from zslearn.images._decoding import UnreadableImageError, read_image
+from zslearn.images._describing import backbone_for_model, encoder_for_model
+from zslearn.images._predicting import explain_predictions, rank_classes
+from zslearn.images._prompts import text_features
+from zslearn.persistence._model_files import ModelFile, read_model
+from zslearn.serving._guard import Limits, Refusal, checked_name, checked_texts, label_for
+from zslearn.signatures._table import SignatureTable
+from zslearn.signatures._text import text_signatures
+
+# Classes that were added while a model was served, in a file beside it.
+
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class AddedClass:
+    """A class that was described to a running service.
+
+    Parameters
+    ----------
+    name : str
+        What it is called.
+    values : tuple of float
+        Its attributes, in the order of the model.
+    texts : tuple of str
+        What was said of it, where it was described in words.
+    """
+
+    name: str
+    values: tuple[float, ...]
+    texts: tuple[str, ...] = ()
+
+
+class AddedFileError(ValueError):
+    """A file of added classes cannot be used: its text says why."""
+
+
+class AddedFile:
+    """The file that keeps added classes: whole or not there, and never another process's.
+
+    Parameters
+    ----------
+    path : Path
+        Where it is, or will be.
+    attributes : sequence of str
+        Names of the model's attributes: classes that are described by others are refused.
+    encoder : str or None
+        What makes attributes of text.
+    """
+
+    def __init__(self, path: Path, attributes: Sequence[str], encoder: str | None) -> None:
+        self.path = path
+        self._attributes = list(attributes)
+        self._encoder = encoder
+        self._last: bytes | None = None
+
+    def read(self) -> list[AddedClass]:
+        """The classes of the file; none where there is no file.
+
+        Raises
+        ------
+        AddedFileError
+            It is damaged, or belongs to another model.
+        """
+        if not self.path.exists():
+            return []
+        try:
+            content = read_checked_json(self.path)
+            self._last = self.path.read_bytes()
+            return self._classes(content)
+        except (DamagedFileError, OSError) as error:
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            raise AddedFileError(
+                f"The added classes in {plain(self.path)} cannot be read: {plain(reason)}. Put the "
+                "file right, or move it away to begin without them."
+            ) from error
+
+    def write(self, classes: Iterable[AddedClass]) -> None:
+        """Replace what the file holds.
+
+        Raises
+        ------
+        AddedFileError
+            Another process has written the file since.
+        OSError
+            It cannot be written.
+        """
+        if self._bytes() != self._last:
+            raise AddedFileError(
+                f"{self.path.name} was changed by another process; start this one again."
+            )
+        content = {
+            "format": _FORMAT,
+            "attributes": self._attributes,
+            "encoder": self._encoder,
+            "classes": [
+                {"name": c.name, "values": list(c.values), "texts": list(c.texts)} for c in classes
+            ],
+        }
+        write_checked_json(self.path, content)
+        self._last = self._bytes()
+
+    def _bytes(self) -> bytes | None:
+        try:
+            return self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def _classes(self, content: dict[str, Any]) -> list[AddedClass]:
+        if content.get("format") != _FORMAT:
+            raise DamagedFileError("it is of another version of the library")
+        if content.get("attributes") != self._attributes or content.get("encoder") != self._encoder:
+            raise DamagedFileError(
+                "its classes are described by other attributes than those of this model"
+            )
+        entries = content.get("classes")
+        if not isinstance(entries, list):
+            raise DamagedFileError("it lists no classes")
+        return [self._class(entry) for entry in entries]
+
+    def _class(self, entry: Any) -> AddedClass:
+        match entry:
+            case {"name": str(name), "values": list(values), "texts": list(texts)} if (
+                len(values) == len(self._attributes)
+                and all(_is_number(value) for value in values)
+                and all(isinstance(text, str) for text in texts)
+            ):
+                return AddedClass(name, tuple(map(float, values)), tuple(texts))
+        raise DamagedFileError("one of its classes is not described as those of the model are")
+
+
+def _is_number(value: Any) -> bool:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and math.isfinite(value)
+
+
+# A model as it was at one moment.
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """A model as it was at one moment; nothing in it changes.
+
+    Parameters
+    ----------
+    model : zero-shot estimator
+        Fitted.
+    label_of : dict of str to label
+        Labels by their names, sorted as the model has them.
+    seen : frozenset of str
+        Names of classes with training images.
+    added : dict of str to AddedClass
+        Classes that the model file does not have.
+    trial : str or None
+        The class among these that is only tried.
+    """
+
+    model: Any
+    label_of: dict[str, Any]
+    seen: frozenset[str]
+    added: dict[str, AddedClass]
+    trial: str | None = None
+
+
+def free_name(snapshot: Snapshot) -> str:
+    """A name that no class has, of the kind that the model's labels are."""
+    labels = snapshot.model.classes_
+    if labels.dtype.kind in "iu":
+        return str(int(labels.max()) + 1)
+    name = "the new class"
+    while name in snapshot.label_of:
+        name += "′"
+    return name
+
+
+# What a service says of images, as JSON holds it.
+
+Answer = dict[str, Any]
+
+
+def answers(
+    file: ModelFile,
+    X: Floats,
+    added: frozenset[str],
+    candidates: list[Any] | None,
+    *,
+    top: int,
+    why: bool,
+) -> list[Answer]:
+    """Rank the classes of images.
+
+    Parameters
+    ----------
+    file : ModelFile
+        The model, with what is known of its training images.
+    X : ndarray of shape (n_images, n_features)
+        Image features, finite.
+    added : frozenset of str
+        Names of classes that were added.
+    candidates : list of labels or None
+        The classes to choose among; None takes all.
+    top : int
+        How many classes per image.
+    why : bool
+        Whether predictions are explained.
+
+    Returns
+    -------
+    list of dict
+        "ranked": the classes, best first; "none_of_these" and "surely" where the model knows;
+        "explanation" where it was asked for.
+    """
+    model = file.model
+    ranked = rank_classes(model, X, classes=candidates, top=top)
+    seen = set(model.seen_classes_.tolist())
+    none = ranked.is_none
+    surely = model.predict_rank(X, classes=candidates) if hasattr(model, "predict_rank") else None
+    reasons = explain_predictions(file, X, classes=candidates) if why else None
+    out = []
+    rows = zip(ranked.labels.tolist(), ranked.scores, ranked.probabilities, strict=True)
+    for place, (labels, scores, chances) in enumerate(rows):
+        out.append(
+            {
+                "ranked": [
+                    {
+                        "class": str(label),
+                        "known_by": "seen" if label in seen else "described only",
+                        "added": str(label) in added,
+                        "score": _number(score),
+                        "probability": _number(chance),
+                    }
+                    for label, score, chance in zip(labels, scores, chances, strict=True)
+                ],
+                "none_of_these": None if none is None else bool(none[place]),
+                "surely": None
+                if surely is None
+                else {
+                    "node": str(surely.nodes[place]),
+                    "depth": int(surely.depths[place]),
+                    "probability": _number(surely.probabilities[place]),
+                },
+                "explanation": None if reasons is None else _explained(reasons[place].to_dict()),
+            }
+        )
+    return out
+
+
+def _explained(content: dict[str, Any]) -> dict[str, Any]:
+    """An explanation whose class names are text, and whose numbers JSON can hold."""
+    return {key: _plain(value) for key, value in content.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: str(v) if k in ("label", "name") else _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return _number(value) if isinstance(value, (float, np.floating)) else value
+
+
+def _number(value: Any) -> float | None:
+    """A number, or None where there is none that JSON could hold."""
+    number = float(value)
+    return number if math.isfinite(number) else None
+
+
+# The attributes of a model as one list, whatever views its signatures have.
+
+#: Larger values are of no use to any method, and their squares are of none to a computer.
+LARGEST = 1e15
+
+
+@dataclass(frozen=True, eq=False)
+class Attributes:
+    """Names and ranges of what classes are described by.
+
+    Parameters
+    ----------
+    names : tuple of str
+        No two are the same.
+    lows, highs : ndarray of shape (n_attributes,)
+        The smallest and the largest value of the classes in the model file.
+    """
+
+    names: tuple[str, ...]
+    lows: Floats
+    highs: Floats
+
+    @classmethod
+    def of(cls, table: SignatureTable) -> Attributes:
+        """The attributes of a table, one view after the other."""
+        names: list[str] = []
+        for view, columns, array in zip(table.names, table.columns, table.arrays, strict=True):
+            plain_names = range(array.shape[1]) if columns is None else columns
+            names += [f"{view}: {name}" if view else str(name) for name in plain_names]
+        taken: dict[str, int] = {}
+        for place, name in enumerate(names):
+            taken[name] = count = taken.get(name, 0) + 1
+            if count > 1:
+                names[place] = f"{name} ({count})"
+        values = np.concatenate(table.arrays, axis=1)
+        return cls(tuple(names), values.min(axis=0), values.max(axis=0))
+
+    def values(self, given: Mapping[str, float] | Sequence[float], start: Floats | None) -> Floats:
+        """One vector of what a request says.
+
+        Parameters
+        ----------
+        given : mapping of str to float, or sequence of float
+            Values by name, or all of them in order.
+        start : ndarray or None
+            What attributes that are not named have; None asks for all.
+        """
+        if isinstance(given, Mapping):
+            values = np.full(len(self.names), np.nan) if start is None else start.copy()
+            places = {name: place for place, name in enumerate(self.names)}
+            for name, value in given.items():
+                if name not in places:
+                    near = did_you_mean(name, self.names)
+                    raise Refusal(422, f"There is no attribute {plain(name, 100)!r}.{near}")
+                values[places[name]] = value
+            if np.isnan(values).any():
+                missing = self.names[int(np.flatnonzero(np.isnan(values))[0])]
+                raise Refusal(
+                    422,
+                    f"The attribute {missing!r} has no value: give all {len(self.names)}, or name "
+                    "a class to begin with (like).",
+                )
+        else:
+            if len(given) != len(self.names):
+                raise Refusal(
+                    422, f"{len(given)} attributes were given; there are {len(self.names)}."
+                )
+            values = np.asarray(given, dtype=np.float64)
+        if not np.isfinite(values).all() or np.abs(values).max(initial=0) > LARGEST:
+            raise Refusal(422, f"Attributes must be finite and at most {LARGEST:.0e}.")
+        if not values.any():
+            raise Refusal(422, "Every attribute is 0, which describes nothing.")
+        return values
+
+
+def row_of(table: SignatureTable, label: Any) -> Floats:
+    """The attributes of a class, one view after the other."""
+    place = table.labels.tolist().index(label)
+    return np.concatenate([array[place] for array in table.arrays])
+
+
+def with_rows(table: SignatureTable, rows: Mapping[Any, Sequence[float]]) -> SignatureTable:
+    """A table with further classes.
+
+    Raises
+    ------
+    ValueError
+        A class is there already, or cannot be told from another.
+    """
+    if not rows:
+        return table
+    whole = np.asarray(list(rows.values()), dtype=np.float64)
+    ends = np.cumsum([array.shape[1] for array in table.arrays])[:-1]
+    labels = np.asarray(list(rows), dtype=None if table.labels.dtype.kind in "iu" else object)
+    if table.labels.dtype.kind == "U":
+        labels = labels.astype(np.str_)
+    order = np.argsort(labels, kind="stable")
+    arrays = tuple(part[order] for part in np.split(whole, ends, axis=1))
+    new = replace(table, labels=labels[order], arrays=arrays)
+    return table.union(SignatureTable.from_new(new.as_user(), table))
+
 
 #: What the file of added classes is called: that of the model, with this behind it.
 ADDED_ENDING = ".added.json"
@@ -45,7 +406,7 @@ class Recognizer:
     weights : path, optional
         The file of weights, for a network that needs one.
     device : str, default="auto"
-        Where the network computes; see :func:`~zslearn.features.load_backbone`.
+        Where the network computes; see :func:`~zslearn.images.load_backbone`.
     limits : Limits, optional
         How much is taken on.
     encoder : str, optional

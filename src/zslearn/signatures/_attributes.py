@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from zslearn.utils import name_some, plain, warn_user
+from zslearn._utils._messages import name_some, plain, warn_user
 
 Missing = Literal["error", "mean", "drop"]
 

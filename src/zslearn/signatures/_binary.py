@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from zslearn.signatures._reading import LABEL_COLUMN
+from zslearn._utils._array import is_foreign, to_numpy
+from zslearn._utils._messages import name_some
+from zslearn.signatures._table import LABEL_COLUMN
 from zslearn.signatures._views import MultiSignatures
-from zslearn.utils import is_foreign, name_some, to_numpy
 
 BinaryKind = Literal["zero-one", "signs"]
 

@@ -27,10 +27,11 @@ from scipy.linalg import eigh
 from scipy.sparse.csgraph import dijkstra
 from sklearn.utils import check_random_state
 
+from zslearn._utils._messages import name_some
+from zslearn._utils._progress import progress_bar
 from zslearn.signatures._class_graph import ClassGraph, class_graph
 from zslearn.signatures._text import column_names
 from zslearn.signatures._wordnet import WordNet
-from zslearn.utils import name_some, progress_bar
 
 Method = Literal["auto", "exact", "landmark"]
 #: Of more classes than this, "auto" takes landmarks.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from zslearn.utils import Floats
+from zslearn._utils._array import Floats
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from zslearn.utils import name_some, plain
+from zslearn._utils._messages import name_some, plain
 
 _FILE = "data.noun"
 #: The version that ImageNet's wnids are of.

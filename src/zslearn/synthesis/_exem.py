@@ -13,30 +13,370 @@ or the predicted exemplars take the place of the signatures in another method.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
+import array_api_compat as compat
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from zslearn.base import AcceptsSampleWeight, Training, ZeroShotClassifier, alike
-from zslearn.scoring import ClassScorer, ScoreFunction
-from zslearn.signatures import Signatures, SignatureTable, SignatureViews, labels_in_order
-from zslearn.solvers import NuSVRResult
-from zslearn.synthesis._exem_chunks import LearnsFromChunks
-from zslearn.synthesis._exem_parts import InnerMethod, NearestExemplar
+from zslearn._scoring._classes import ScoreFunction
+from zslearn._scoring._embedding import Embedding, FeaturePreparation
+from zslearn._scoring._scorer import ClassScorer, find_classes
+from zslearn._solvers._class_sums import class_means
+from zslearn._solvers.nu_svr._path import NuSVRResult
+from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
+from zslearn._utils._messages import name_some, warn_user
+from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._streams import is_streamed, stream_samples
+from zslearn.base._training import Training, check_block_labels
+from zslearn.base._variants import fit_variants, group_by_params
+from zslearn.base._weights import AcceptsSampleWeight, weighted_samples
+from zslearn.signatures._table import SignatureTable, label_array, labels_in_order
+from zslearn.signatures._views import Signatures, SignatureViews
 from zslearn.synthesis._exemplars import (
     DEFAULT_COMPONENTS,
     Exemplars,
     ExemplarSpaces,
+    Projection,
     learn_exemplars,
 )
 from zslearn.synthesis._regressors import KernelNuSVR
-from zslearn.synthesis._statistics import ClassStatistics
-from zslearn.synthesis._whitening import Whitening
-from zslearn.utils import Array, Floats, to_numpy
+from zslearn.synthesis._statistics import ClassStatistics, Whitening
+
+# What becomes of predicted exemplars: samples meet them, or another method learns from them.
+#
+# Both parts answer the same questions of an :class:`EXEM` estimator: what is still to be learned,
+# how samples are embedded, what a class's parameters are, and how the two meet.
+
+
+class NearestExemplar:
+    """The nearest predicted exemplar names a sample (eExemPredict).
+
+    Parameters
+    ----------
+    model : EXEM
+        Without an inner method.
+    """
+
+    def __init__(self, model: EXEM) -> None:
+        self.model = model
+
+    @staticmethod
+    def fit_many(
+        spaces: ExemplarSpaces, exemplars: Exemplars, models: Sequence[EXEM]
+    ) -> Iterator[EXEM]:
+        """Nothing is left to learn but the deviations within classes."""
+        for model in sorted(models, key=lambda model: model.distance):
+            if model.distance == "standardized":
+                model.within_std_ = spaces.within_std(model.n_components)
+            yield model
+
+    def embed(self, X: Array) -> Array:
+        """Project samples; the standardised distance also divides by the deviations."""
+        model = self.model
+        projected = Projection(model.mean_, model.components_, model.exemplars_)(X)
+        if model.distance == "standardized":
+            projected = projected / move_like(model.within_std_, X)
+        return projected
+
+    def parameters(self, exemplars: Array, labels: NDArray[Any] | None) -> Array:
+        """Exemplars, in the units of the distance."""
+        model = self.model
+        if model.distance == "standardized":
+            return exemplars / move_like(model.within_std_, exemplars)
+        return exemplars
+
+    def scorer(self, labels: NDArray[Any], parameters: Array) -> ClassScorer:
+        """The score is the negative distance."""
+        embedding = Embedding(self.model.embed, (self.model.feature_norm,))
+        return ClassScorer(labels, parameters, embedding, "euclidean")
+
+
+class InnerMethod:
+    """Predicted exemplars take the place of the signatures in another method.
+
+    Parameters
+    ----------
+    model : EXEM
+        With an inner method.
+    """
+
+    def __init__(self, model: EXEM) -> None:
+        self.model = model
+
+    @staticmethod
+    def fit_many(
+        spaces: ExemplarSpaces, exemplars: Exemplars, models: Sequence[EXEM]
+    ) -> Iterator[EXEM]:
+        """Fit the inner methods of estimators that have the same exemplars."""
+        inner = [_checked(model.estimator) for model in models]
+        training = spaces.training
+        # Exemplars of unseen classes count for a scale over all classes, and for nothing else.
+        every = any(method.signature_scale == "all" for method in inner)
+        described = _as_table(exemplars, training, every=every)
+        norms = {method.feature_norm for method in inner}
+        fitted = fit_variants(
+            inner,
+            # Features of unit length are scaled to unit length again: that needs no copy of them,
+            # and a search of the inner method alone has the same rows, and shares its fits.
+            training.rows.source if training.is_prepared_by(norms) else training.X,
+            training.labels,
+            signatures=described,
+            sample_weight=training.weights,
+        )
+        for index, method in fitted:
+            models[index].estimator_ = method
+            yield models[index]
+
+    def embed(self, X: Array) -> Array:
+        """What the inner method makes of the features."""
+        return self.model.estimator_.class_scorer_.embedding(X)
+
+    def parameters(self, exemplars: Array, labels: NDArray[Any] | None) -> Array:
+        """Parameters of the inner method, from exemplars as it sees signatures."""
+        inner = self.model.estimator_
+        (scale,) = inner.signature_scale_
+        return inner.synthesize(unit_rows(to_numpy(exemplars)) / scale, labels)
+
+    def scorer(self, labels: NDArray[Any], parameters: Array) -> ClassScorer:
+        """The inner method's scorer, for these classes and for features prepared before."""
+        inner = self.model.estimator_.class_scorer_
+        if self.model._whitening is None:
+            embedding = inner.embedding.after(self.model.feature_norm)
+        else:
+            embedding = Embedding(self.model.embed, (self.model.feature_norm,))
+        return replace(inner, labels=labels, parameters=parameters, embedding=embedding)
+
+
+def _checked(estimator: Any) -> ZeroShotClassifier:
+    """A copy of the inner method; refuse what cannot be one."""
+    if isinstance(estimator, ZeroShotClassifier):
+        return clone(estimator)
+    name = type(estimator).__name__
+    if hasattr(estimator, "estimator"):
+        raise TypeError(
+            f"estimator={name}(…) wraps another estimator; wrap EXEM the other way round: "
+            f"{name}(EXEM(estimator=…))."
+        )
+    raise TypeError(
+        f"estimator must be a zero-shot method, derived from ZeroShotClassifier; got {name}."
+    )
+
+
+def _as_table(exemplars: Exemplars, training: Training, *, every: bool) -> pd.DataFrame:
+    """Predicted exemplars as signatures; the seen classes come first."""
+    rows, labels = exemplars.of_seen(), training.classes.tolist()
+    if every:
+        unseen = ~np.isin(training.table.labels, training.classes)
+        predicted = to_numpy(exemplars.predict(training.every_signature(), training.table.labels))
+        rows = np.concatenate([rows, predicted[unseen]])
+        labels += training.table.labels[unseen].tolist()
+    return pd.DataFrame(rows, index=labels)
+
+
+# Learning from chunks of samples: only their statistics are kept.
+
+
+def _keeps_no_samples(model: EXEM) -> bool:
+    if model.estimator is not None:
+        raise AttributeError(
+            "Statistics of samples are not enough with "
+            f"estimator={type(model.estimator).__name__}(…), which learns from the samples: call "
+            "fit with all of them, or leave estimator out."
+        )
+    if getattr(model, "whiten", None) is not None:
+        raise AttributeError(
+            f"Statistics of samples are not enough with whiten={model.whiten}, after which the "
+            "samples are brought to unit norm one by one: call fit with all of them, or leave "
+            "whiten out. GaussianEXEM whitens and learns from statistics."
+        )
+    return True
+
+
+class LearnsFromChunks(ZeroShotClassifier):
+    """What EXEM does with statistics in the place of samples.
+
+    A subclass defines `_learn(training, statistics, variants)`.
+    """
+
+    estimator: Any
+    distance: str
+    n_components: int | None
+    statistics_: ClassStatistics
+
+    @available_if(_keeps_no_samples)
+    def fit_statistics(self, statistics: ClassStatistics, *, signatures: Any = None) -> Self:
+        """Learn from the statistics of samples instead of the samples.
+
+        Parameters
+        ----------
+        statistics : ClassStatistics
+            Of features prepared by this model's `feature_norm`. For distance="standardized" with a
+            projection they must have been taken with `factors=True`.
+        signatures : DataFrame, mapping, array or MultiSignatures, optional
+            See :meth:`fit`.
+
+        Returns
+        -------
+        self
+            The fitted method; the same as `fit` gives on the samples.
+        """
+        self._validate_params()
+        with self._anew() as fresh:
+            fresh._learn_from(statistics, signatures, None)
+        return self
+
+    @available_if(_keeps_no_samples)
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        signatures: Any = None,
+        classes: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
+        """Learn from one more chunk of samples; only their statistics are kept.
+
+        The model is made anew from all chunks at every call. For many chunks it is cheaper to add
+        up :class:`ClassStatistics` and to call :meth:`fit_statistics` once. What `fit` learned is
+        not gone on with, as it keeps no statistics; a warning says so.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features; also a :class:`~zslearn.datasets.FeatureBlocks` or a dask array.
+        y : array-like of shape (n_samples,)
+            Class labels, of one class or more. There is a model once two classes have been seen.
+        signatures : DataFrame, mapping, array or MultiSignatures, optional
+            What is known of each class; needed at the first call, later only for classes that have
+            not been described yet.
+        classes : array-like of labels, optional
+            In place of `signatures` at the first call: every class there will be, each described by
+            its own indicator.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each sample counts; see :meth:`fit`.
+
+        Returns
+        -------
+        self
+            The method. After an error it is as it was.
+        """
+        self._validate_params()
+        known = getattr(self, "statistics_", None)
+        if known is None and hasattr(self, "_described"):
+            warn_user(
+                "fit kept no statistics that a chunk could be added to: the model begins anew with "
+                "this one. Begin with partial_fit to go on with it."
+            )
+        if known is not None:
+            _ = self._check_stream(X) if is_streamed(X) else self._check_features(X)
+        with self._anew() as fresh:
+            statistics = fresh._chunk_statistics(X, y, sample_weight)
+            names = getattr(fresh if known is None else self, "feature_names_in_", None)
+            chunk = statistics.classes
+            table = self._chunk_signatures(signatures, classes, chunk, first=known is None)
+            total = statistics if known is None else known + statistics
+            fresh._chunk_table = table
+            if len(total.classes) < 2:
+                fresh.statistics_ = total
+                if names is not None:
+                    fresh.feature_names_in_ = names
+            else:
+                fresh._learn_from(total, table.as_user(), names)
+        return self
+
+    def _chunk_statistics(self, X: Any, y: Any, sample_weight: Any) -> ClassStatistics:
+        """Statistics of the samples of one chunk, which may itself come in blocks."""
+        factors = self.distance == "standardized" and self.n_components is not None
+        if is_streamed(X):
+            samples = stream_samples(X, y, sample_weight)
+            self.n_features_in_ = samples.shape[1]
+            found: ClassStatistics = samples.reduce(_block_statistics, (self.feature_norm, factors))
+            return found
+        X, labels = self._check_training(X, y)
+        X, labels, weights = weighted_samples(X, labels, sample_weight)
+        classes, codes = np.unique(label_array(labels, "y"), return_inverse=True)
+        return ClassStatistics.of_prepared(
+            self._prepare(X), codes, classes, factors=factors, weights=weights
+        )
+
+    def _learn_from(
+        self, statistics: ClassStatistics, signatures: Any, names: NDArray[Any] | None
+    ) -> None:
+        """Make the model from statistics."""
+        no_rows = np.empty((0, statistics.n_features)), np.empty(0, dtype=np.intp)
+        training = self._describe_training(signatures, statistics.classes, *no_rows, names)
+        self._begin_with(training)
+        for _ in self._learn(training, statistics, [self]):
+            self.statistics_ = statistics
+            self._describe(training.table)
+
+    def _chunk_signatures(
+        self, signatures: Any, classes: Any, chunk: NDArray[Any], *, first: bool
+    ) -> SignatureTable:
+        """All signatures so far and those given with this chunk; each class of it must be there."""
+        if first:
+            if signatures is None and classes is not None:
+                every = np.unique(label_array(classes, "classes"))
+                missing = np.setdiff1d(chunk, every)
+                if missing.size:
+                    raise ValueError(f"classes does not name {name_some(missing.tolist())} of y.")
+                return SignatureTable.from_user(None, every)
+            return SignatureTable.from_user(signatures, chunk)
+        # Classes may have been added since the chunk before.
+        table = self._described.table if hasattr(self, "_described") else self._chunk_table
+        if signatures is not None:
+            # An array can only describe the classes of this chunk.
+            table = _joined(table, SignatureTable.read(signatures, chunk))
+        described = set(table.labels.tolist())
+        undescribed = [label for label in chunk.tolist() if label not in described]
+        if undescribed:
+            raise ValueError(
+                f"No signature describes {name_some(undescribed)} of y: give it with this chunk. "
+                "Nothing of the chunk was taken in."
+            )
+        return table
+
+
+def _block_statistics(
+    start: int, rows: Any, labels: Any, weights: Any, shared: Any
+) -> ClassStatistics | None:
+    """Statistics of one block of a chunk."""
+    feature_norm, factors = shared
+    if not len(rows) or (weights is not None and not weights.any()):
+        return None
+    return ClassStatistics.from_samples(
+        rows,
+        check_block_labels(labels, len(rows)),
+        feature_norm=feature_norm,
+        factors=factors,
+        sample_weight=weights,
+    )
+
+
+def _joined(known: SignatureTable, new: SignatureTable) -> SignatureTable:
+    """Earlier signatures and later ones; a class in both must be described alike."""
+    new = new.with_labels_like(known.labels, "the chunks before").aligned_with(known)
+    described = set(known.labels.tolist())
+    again = np.asarray([label in described for label in new.labels.tolist()], dtype=bool)
+    old = known.positions(new.labels[again])
+    for ours, theirs in zip(known.arrays, new.arrays, strict=True):
+        changed = (ours[old] != theirs[again]).any(axis=1)
+        if changed.any():
+            labels = new.labels[again][changed].tolist()
+            raise ValueError(
+                f"The signature of {name_some(labels)} is not the one given before: fit again to "
+                "change a signature."
+            )
+    return known.union(new.subset(np.flatnonzero(~again)))
 
 
 class EXEM(AcceptsSampleWeight, LearnsFromChunks):
@@ -225,7 +565,7 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
         cls, training: Training, statistics: ClassStatistics, variants: Sequence[Self]
     ) -> Iterator[Self]:
         """Learn exemplars from statistics of the samples, then what is made of them."""
-        groups = alike(variants, "whiten")
+        groups = group_by_params(variants, "whiten")
         while groups:
             group = groups.pop(0)
             whitening, learned_from = None, (training, statistics)
@@ -396,3 +736,104 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_described")
+
+
+# Scores by which EXEM is tuned: distances of its exemplars, and accuracy on classes left out.
+
+
+def exemplar_distance_score(
+    estimator: EXEM, X: Any, y: Any, classes: Any = None, *, distance: str | None = None
+) -> float:
+    """CV-distance: how near predicted exemplars come to the real ones of held-out classes.
+
+    Parameters
+    ----------
+    estimator : EXEM
+        Fitted without the held-out classes, which it has signatures of.
+    X : array-like of shape (n_samples, n_features)
+        Samples of the held-out classes.
+    y : array-like of shape (n_samples,)
+        Their labels.
+    classes : array-like of labels, optional
+        Candidates; they do not matter for a distance and are taken for the sake of a common call.
+    distance : {"euclidean", "standardized"}, optional
+        By default the estimator's. "standardized" measures the distance of each class in units
+        of the deviations within that class, as the authors' program does.
+
+    Returns
+    -------
+    float
+        The negative mean over the classes in `y` of the distance: the higher, the better.
+
+    Examples
+    --------
+    >>> from zslearn.datasets import make_zero_shot
+    >>> from zslearn.synthesis import EXEM, exemplar_distance_score
+    >>> data = make_zero_shot(random_state=0)
+    >>> model = EXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+    >>> exemplar_distance_score(model, data.X_test_unseen, data.y_test_unseen) < 0
+    True
+    """
+    check_is_fitted(estimator)
+    X = estimator._check_features(X)
+    labels = label_array(to_numpy(y), "y")
+    distance = estimator.distance if distance is None else distance
+    if distance not in ("euclidean", "standardized"):
+        raise ValueError(f"distance must be 'euclidean' or 'standardized'; got {distance!r}.")
+    prepared = FeaturePreparation(estimator.feature_norm)(X)
+    if estimator._whitening is not None:
+        prepared = estimator._whitening(prepared)
+    held, codes = np.unique(labels, return_inverse=True)
+    positions = find_classes(held, estimator.classes_)
+    table = estimator._described.table
+    described = table.normalized(estimator.signature_scale_, keep_views=True)
+    predicted = estimator.predict_exemplars(described, table.labels)[positions]
+    project = Projection(estimator.mean_, estimator.components_, estimator.exemplars_)
+    if distance == "euclidean":
+        # The projection is affine: of the samples of a class only the mean need be projected.
+        means = to_numpy(class_means(prepared, codes, len(held)))
+        difference = project(means) - predicted
+    else:
+        xp = compat.array_namespace(prepared)
+        projected = project(xp.astype(prepared, xp.float64))
+        statistics = ClassStatistics.of_prepared(projected, codes, held, factors=False)
+        difference = statistics.means - predicted
+        std = statistics.standard_deviations()
+        # A class of one sample, or a dimension without deviation, has no unit of its own.
+        with np.errstate(invalid="ignore"):
+            usable = std > 0
+        difference = difference / np.where(usable, std, 1.0)
+    return -float(np.linalg.norm(difference, axis=1).mean())
+
+
+def held_class_accuracy_score(estimator: Any, X: Any, y: Any, classes: Any = None) -> float:
+    """CV-accuracy: per-class accuracy on held-out classes, among them alone.
+
+    Parameters
+    ----------
+    estimator : zero-shot estimator
+        Fitted without the held-out classes, which it has signatures of.
+    X : array-like of shape (n_samples, n_features)
+        Samples of the held-out classes.
+    y : array-like of shape (n_samples,)
+        Their labels.
+    classes : array-like of labels, optional
+        Candidates; by default the classes in `y`.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> from zslearn.datasets import make_zero_shot
+    >>> from zslearn.synthesis import EXEM, held_class_accuracy_score
+    >>> data = make_zero_shot(random_state=0)
+    >>> model = EXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+    >>> held_class_accuracy_score(model, data.X_test_unseen, data.y_test_unseen) > 0.5
+    True
+    """
+    if classes is None:
+        classes = np.unique(label_array(to_numpy(y), "y"))
+    return estimator.score(X, y, classes=classes)

@@ -7,8 +7,8 @@ projection, of which narrower ones are the first dimensions, and for each kernel
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import groupby
 from operator import itemgetter
@@ -19,10 +19,19 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from zslearn.base import RowSpectrum, Training, alike
-from zslearn.signatures import Signatures, rbf_similarity
-from zslearn.solvers import class_squares
-from zslearn.synthesis._kept_regressors import shared_nu_svr_paths
+from zslearn._solvers._class_sums import class_squares
+from zslearn._solvers.nu_svr._path import NuSVRResult, nu_svr_path, nu_svr_paths
+from zslearn._utils._array import Array, Floats, move_like, to_numpy
+from zslearn._utils._device import on_device
+from zslearn._utils._files import saved_part
+from zslearn._utils._fit_cache import keeps_fits, kept_fit
+from zslearn._utils._folds import class_folds
+from zslearn._utils._messages import InputWarning, warn_user
+from zslearn._version import __version__
+from zslearn.base._training import RowSpectrum, Training
+from zslearn.base._variants import group_by_params
+from zslearn.signatures._kernels import rbf_similarity
+from zslearn.signatures._views import Signatures
 from zslearn.synthesis._regressors import (
     ExemplarMLP,
     KernelNuSVR,
@@ -32,20 +41,87 @@ from zslearn.synthesis._regressors import (
     gaussian_process,
 )
 from zslearn.synthesis._statistics import ClassStatistics
-from zslearn.utils import (
-    Array,
-    Floats,
-    InputWarning,
-    class_folds,
-    move_like,
-    on_device,
-    saved_part,
-    to_numpy,
-    warn_user,
-)
 
 if TYPE_CHECKING:
     from zslearn.synthesis._exem import EXEM
+
+# ν-SVRs that several searches have in common.
+#
+# EXEM (1NN), EXEM (1NNs) and the first step of EXEM under another method solve the same problems
+# in
+# the same folds: exemplars and signatures are the same, and only what becomes of them differs.
+
+# A path is kept if it has so many problems times squared classes times dimensions, which takes
+# longer than to read it, and if its coefficients take no more bytes: they would push others out.
+_WORTH_KEEPING = 2e7
+_MAX_BYTES = 1 << 26
+_FIELDS = tuple(field.name for field in fields(NuSVRResult))
+
+
+def shared_nu_svr_paths(
+    kernels: Iterable[Array],
+    targets: Array,
+    *,
+    C: Sequence[float],
+    nu: Sequence[float],
+    tol: float,
+    **options: Any,
+) -> Iterator[tuple[int, NuSVRResult]]:
+    """:func:`~zslearn._solvers.nu_svr._path.nu_svr_paths`, whose results other searches may read.
+
+    Parameters
+    ----------
+    kernels : iterable of arrays of shape (n_seen, n_seen)
+        Kernels of the seen classes.
+    targets : array of shape (n_seen, n_dims)
+        Their exemplars.
+    C, nu : sequence of float
+        The settings; every pair is solved.
+    tol : float
+        Largest violation of the optimality conditions.
+    **options : object
+        As :func:`~zslearn._solvers.nu_svr._path.nu_svr_paths` takes them.
+
+    Yields
+    ------
+    number : int
+        Position of the kernel, ascending.
+    result : NuSVRResult
+        C ascending and, within, ν ascending.
+    """
+    n_problems = len(set(C)) * len(set(nu))
+    n_seen, n_dims = targets.shape
+    is_large = n_problems * n_seen**2 * n_dims >= _WORTH_KEEPING
+    if not (keeps_fits(targets) and is_large and 8 * n_problems * targets.size <= _MAX_BYTES):
+        yield from nu_svr_paths(kernels, targets, C=C, nu=nu, tol=tol, **options)
+        return
+    for number, K in enumerate(kernels):
+        for result in _kept_path(
+            K, targets, C=sorted(set(C)), nu=sorted(set(nu)), tol=tol, **options
+        ):
+            yield number, result
+
+
+def _kept_path(
+    K: Floats, targets: Floats, *, n_jobs: int | None = None, **settings: Any
+) -> Iterator[NuSVRResult]:
+    arrays = kept_fit(
+        ("nu_svr_path", __version__, K, targets, settings),
+        lambda: _as_arrays(list(nu_svr_path(K, targets, n_jobs=n_jobs, **settings))),
+        # Solving once more says what did not reach the tolerance.
+        lambda arrays: bool((arrays["violation"] <= settings["tol"]).all()),
+    )
+    for values in zip(*(arrays[name] for name in _FIELDS), strict=True):
+        yield NuSVRResult(*(value.item() if value.ndim == 0 else value for value in values))
+
+
+def _as_arrays(results: list[NuSVRResult]) -> dict[str, NDArray[Any]]:
+    """Results as arrays, one of each field."""
+    return {
+        name: np.stack([np.asarray(getattr(result, name)) for result in results])
+        for name in _FIELDS
+    }
+
 
 #: More components than the samples have are clipped without a word only for this number.
 DEFAULT_COMPONENTS = 500
@@ -270,12 +346,12 @@ def learn_exemplars(
         These estimators.
     """
     training = spaces.training
-    for group in alike(models, "regressor", "nested", "tol", "max_iter", "n_jobs"):
+    for group in group_by_params(models, "regressor", "nested", "tol", "max_iter", "n_jobs"):
         first = group[0]
         if isinstance(first.regressor, str) and first.regressor == "svr" and not first.nested:
             yield from _paths(spaces, group)
             continue
-        for same in alike(group, *_OF_EXEMPLARS):
+        for same in group_by_params(group, *_OF_EXEMPLARS):
             projection = spaces.projection(same[0].n_components)
             regressor = new_regressor(same[0]).fit(training.signatures, projection.exemplars)
             held_out = None
@@ -291,7 +367,7 @@ def _paths(
 ) -> Iterator[tuple[Exemplars, list[EXEM]]]:
     """Models that are solved together: in one space, for the same settings, over some kernels."""
     together: dict[Any, list[list[EXEM]]] = {}
-    for of_kernel in alike(models, "gamma"):
+    for of_kernel in group_by_params(models, "gamma"):
         projected = [model for model in of_kernel if model.n_components is not None]
         whole = [model for model in of_kernel if model.n_components is None]
         for part in filter(None, (whole, projected)):
@@ -311,7 +387,7 @@ def _path(
     signatures = spaces.training.signatures
     first = groups[0][0]
     settings = {"C": [model.C for model in groups[0]], "nu": [model.nu for model in groups[0]]}
-    n_problems = sum(len(alike(group, "C", "nu")) for group in groups)
+    n_problems = sum(len(group_by_params(group, "C", "nu")) for group in groups)
     targets = spaces.widest(first.n_components).exemplars
     if first.tol >= _DEVICE_TOLERANCE and n_problems >= _DEVICE_SETTINGS:
         targets = _beside(spaces.training.rows, targets)
@@ -329,7 +405,7 @@ def _path(
         group = groups[number]
         kernel = SharedKernel(signatures, group[0].gamma)
         group.sort(key=lambda model: (model.n_components or 0, model.distance))
-        for same in alike(group, "n_components", "distance", "C", "nu"):
+        for same in group_by_params(group, "n_components", "distance", "C", "nu"):
             projection = spaces.projection(same[0].n_components)
             regressor = new_regressor(same[0])
             n_dims = projection.exemplars.shape[1]

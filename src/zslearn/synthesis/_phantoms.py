@@ -7,22 +7,27 @@ per view.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 
-from zslearn.signatures import (
+from zslearn._solvers.svm._losses import SVMLoss
+from zslearn._utils._array import Floats, to_numpy
+from zslearn.signatures._kernels import normalized_similarity
+from zslearn.signatures._table import SignatureTable
+from zslearn.signatures._views import (
     MultiSignatures,
     Signatures,
-    SignatureTable,
     side_by_side,
     view_arrays,
     with_arrays,
 )
-from zslearn.utils import Floats, to_numpy
 
 #: One array per view.
 Views = tuple[Floats, ...]
@@ -242,3 +247,463 @@ def signature_norms(signatures: Signatures) -> tuple[float, ...]:
     return tuple(
         float(np.linalg.norm(array, axis=1).max(initial=0.0)) for array in view_arrays(signatures)
     )
+
+
+# The objective of learned phantoms as a function of their coefficients β.
+#
+# .. math:: g(S(\beta)) + \eta \sum_{rc} |\beta_{rc}|
+#           + \frac{\nu}{2} \sum_r (\|b_r\|^2 - h^2)^2, \quad b_r = \sum_c \beta_{rc} a_c
+#
+# (eSynCSemObj), where g is the loss with the penalty on the classifiers and ν the paper's γ.
+
+
+@dataclass(frozen=True)
+class PhantomObjective:
+    r"""What of eSynCSemObj depends on β; g enters by its gradient with respect to S.
+
+    Parameters
+    ----------
+    signatures : ndarray or SignatureViews
+        Normalised signatures of the seen classes, A.
+    factors : tuple of ndarray
+        L of each view, where the distance is :math:`\gamma \|(a - b) L\|^2`.
+    gamma : float
+        The paper's 1/σ².
+    eta : float
+        Weight of the ℓ1 norm.
+    norm_penalty : float
+        ν here, γ in the paper.
+    """
+
+    signatures: Signatures
+    factors: Views
+    gamma: float
+    eta: float
+    norm_penalty: float
+
+    def similarities(self, betas: Views) -> tuple[Floats, Views]:
+        """S, and the share of each view in it (eSynCSimForm)."""
+        weights = getattr(self.signatures, "weights", (1.0,))
+        exponents = []
+        for weight, beta, array, factor in zip(
+            weights, betas, view_arrays(self.signatures), self.factors, strict=True
+        ):
+            classes, phantoms = array @ factor, beta @ array @ factor
+            squares = cdist(classes, phantoms, "sqeuclidean")
+            with np.errstate(divide="ignore"):
+                exponents.append(np.log(weight) - self.gamma * squares)
+        largest = np.max(exponents, axis=(0, 2))[:, None]
+        parts = [np.exp(exponent - largest) for exponent in exponents]
+        total = np.sum(parts, axis=(0, 2))[:, None]
+        shares = tuple(part / total for part in parts)
+        return np.sum(shares, axis=0), shares
+
+    def gradients(self, betas: Views, slope: Floats) -> Views:
+        """Gradient with respect to each β of the part without the ℓ1 norm.
+
+        Parameters
+        ----------
+        betas : tuple of ndarray of shape (n_phantoms, n_seen)
+            Where.
+        slope : ndarray of shape (n_seen, n_phantoms)
+            Gradient of g with respect to S there.
+
+        Returns
+        -------
+        tuple of ndarray of shape (n_phantoms, n_seen)
+            One per view.
+        """
+        similarities, shares = self.similarities(betas)
+        # ∂S_cr / ∂(−d_cr) through the normalised exponentials, without the view's own share.
+        slope = slope - np.sum(similarities * slope, axis=1, keepdims=True)
+        gradients = []
+        for share, beta, array, factor, norm in zip(
+            shares,
+            betas,
+            view_arrays(self.signatures),
+            self.factors,
+            signature_norms(self.signatures),
+            strict=True,
+        ):
+            phantoms = beta @ array
+            flow = share * slope
+            # Σ_c flow_cr · 2γ (a_c − b_r) L Lᵀ
+            pull = flow.T @ array - np.sum(flow, axis=0)[:, None] * phantoms
+            gradient = 2 * self.gamma * (pull @ factor) @ factor.T
+            excess = np.sum(phantoms**2, axis=1, keepdims=True) - norm**2
+            gradient += 2 * self.norm_penalty * excess * phantoms
+            gradients.append(gradient @ array.T)
+        return tuple(gradients)
+
+    def norm_part(self, betas: Views) -> float:
+        """What the norms of the phantoms cost."""
+        arrays, norms = view_arrays(self.signatures), signature_norms(self.signatures)
+        excess = [
+            np.sum((beta @ array) ** 2, axis=1) - norm**2
+            for beta, array, norm in zip(betas, arrays, norms, strict=True)
+        ]
+        return 0.5 * self.norm_penalty * float(sum(np.sum(e**2) for e in excess))
+
+    def penalties(self, betas: Views) -> float:
+        """What β costs beside the loss: the ℓ1 part and the norms."""
+        sparsity = self.eta * float(sum(np.sum(np.abs(beta)) for beta in betas))
+        return self.norm_part(betas) + sparsity
+
+
+def similarities_to(
+    phantoms: Signatures, signatures: Signatures, factors: Views, gamma: float
+) -> Floats:
+    """Weights of the bipartite graph between classes and phantoms (eSynCSimForm).
+
+    Parameters
+    ----------
+    phantoms : ndarray of shape (n_phantoms, n_attributes) or SignatureViews
+        Signatures b.
+    signatures : ndarray of shape (n_classes, n_attributes) or SignatureViews
+        Signatures a.
+    factors : tuple of ndarray
+        One factor L of the metric per view, Σ⁻¹ = L Lᵀ; none for the identity.
+    gamma : float
+        1/σ².
+
+    Returns
+    -------
+    ndarray of shape (n_classes, n_phantoms)
+        Each row sums to one.
+    """
+
+    def stretched(rows: Signatures) -> Signatures:
+        """Signatures in coordinates where the metric is the identity."""
+        if not factors:
+            return rows
+        pairs = zip(view_arrays(rows), factors, strict=True)
+        return with_arrays(tuple(array @ factor for array, factor in pairs), rows)
+
+    return normalized_similarity(stretched(signatures), stretched(phantoms), gamma=gamma)
+
+
+def metric_factors(metric: Any, signatures: Signatures) -> Views:
+    """One factor of the metric per view.
+
+    Parameters
+    ----------
+    metric : {"diag"}, array-like or None
+        Σ⁻¹; see :class:`SynC`.
+    signatures : ndarray or SignatureViews
+        Normalised signatures of the seen classes.
+
+    Returns
+    -------
+    tuple of ndarray
+        L with Σ⁻¹ = L Lᵀ.
+    """
+    arrays = view_arrays(signatures)
+    if len(arrays) > 1 and not (metric is None or isinstance(metric, str)):
+        raise ValueError(
+            "metric as a matrix is for signatures of one view; these have "
+            f'{len(arrays)}. Use metric="diag" or None.'
+        )
+    return tuple(metric_factor(metric, array) for array in arrays)
+
+
+def metric_factor(metric: Any, array: Floats) -> Floats:
+    r"""L with :math:`\Sigma^{-1} = L L^\top`, the metric of the signatures of one view (eSynCDist).
+
+    Parameters
+    ----------
+    metric : None, "diag" or array-like of shape (n_attributes, n_attributes)
+        The identity; inverse variances over the seen classes, in units that keep their mean squared
+        distance; or a symmetric positive semi-definite matrix.
+    array : ndarray of shape (n_seen, n_attributes)
+        Normalised signatures of the seen classes.
+
+    Returns
+    -------
+    ndarray of shape (n_attributes, rank)
+        The factor.
+    """
+    n_attributes = array.shape[1]
+    if metric is None:
+        return np.eye(n_attributes)
+    if isinstance(metric, str):
+        variance = array.var(axis=0)
+        # An attribute that does not vary over the seen classes says nothing about them.
+        varies = variance > 1e-12 * variance.max(initial=0.0)
+        inverse = np.divide(1.0, variance, out=np.zeros(n_attributes), where=varies)
+        # The mean squared distance is twice the sum of the variances.
+        inverse *= variance.sum() / max(int(varies.sum()), 1)
+        return np.diag(np.sqrt(inverse))
+    matrix = np.asarray(metric, dtype=np.float64)
+    if matrix.shape != (n_attributes, n_attributes):
+        raise ValueError(
+            f"metric must be {n_attributes} × {n_attributes}, attribute by attribute; "
+            f"got shape {matrix.shape}."
+        )
+    if not np.isfinite(matrix).all() or not np.allclose(matrix, matrix.T):
+        raise ValueError("metric must be a finite and symmetric matrix.")
+    values, vectors = np.linalg.eigh(matrix)
+    if values[-1] <= 0 or values[0] < -1e-10 * values[-1]:
+        raise ValueError(
+            "metric must be positive semi-definite and not zero; "
+            f"its eigenvalues go from {values[0]:.3g} to {values[-1]:.3g}."
+        )
+    return vectors * np.sqrt(np.maximum(values, 0))
+
+
+# Proximal gradient steps on the coefficients of phantoms, and the losses they descend on.
+
+_Extra = TypeVar("_Extra")
+
+# A first step moves β by this share of its norm, and none by more than the second.
+_FIRST_MOVE = 0.05
+_LARGEST_MOVE = 0.5
+# Share of the fall that the quadratic model of a step promises which must come true.
+_SUFFICIENT = 0.1
+# Halvings of a step before the method gives up.
+_HALVINGS = 25
+# Share of a small fall below which the promise of a step is not worth a try.
+_NEGLIGIBLE = 0.1
+# Steps in a row that hardly lower the objective, after which it has converged.
+_SMALL_STEPS = 3
+
+
+@dataclass(frozen=True)
+class Point(Generic[_Extra]):
+    """Coefficients and what is known there.
+
+    Parameters
+    ----------
+    betas : tuple of ndarray
+        β of each view.
+    value : float
+        The whole objective.
+    gradients : tuple of ndarray
+        Of the part without the ℓ1 norm.
+    extra : object
+        What belongs to this point besides: the base classifiers, say.
+    """
+
+    betas: Views
+    value: float
+    gradients: Views
+    extra: _Extra
+
+
+@dataclass(frozen=True)
+class Descent(Generic[_Extra]):
+    """Where a descent ended.
+
+    Parameters
+    ----------
+    point : Point
+        The best coefficients.
+    values : tuple of float
+        The objective after each step, falling.
+    refused : bool
+        Whether the last step was cut short by points that `evaluate` refused.
+    converged : bool
+        Whether it ended by itself, and not at its largest number of steps.
+    """
+
+    point: Point[_Extra]
+    values: tuple[float, ...]
+    refused: bool
+    converged: bool = True
+
+
+def descend(
+    start: Point[_Extra],
+    evaluate: Callable[[Views, _Extra], Point[_Extra] | None],
+    *,
+    eta: float,
+    steps: int,
+    fall: float,
+    highest: float | None = None,
+) -> Descent[_Extra]:
+    r"""Lower an objective by proximal gradient steps; it never rises.
+
+    A step of length t goes to :math:`\beta' = \mathrm{soft}(\beta - t \nabla, t \eta)` and is
+    taken if the objective falls by at least a part of :math:`\|\beta' - \beta\|^2 / 2t`; else t
+    is halved. The next length follows the curvature along the step (Barzilai and Borwein).
+
+    Parameters
+    ----------
+    start : Point
+        Where to start.
+    evaluate : callable
+        Coefficients, and the extra of the point before → their point; None where they are no
+        solution, whatever their objective.
+    eta : float
+        Weight of the ℓ1 norm.
+    steps : int
+        Largest number of steps.
+    fall : float
+        A step that lowers the objective by less than this share of its whole fall so far is small;
+        the descent ends after several small ones in a row.
+    highest : float, optional
+        The objective that the whole fall is measured from; by default that of `start`.
+
+    Returns
+    -------
+    Descent
+        The last point.
+    """
+    highest = start.value if highest is None else highest
+    point, values, n_small = start, list[float](), 0
+    slope = _norm(steepest(point, eta))
+    length = _FIRST_MOVE * _norm(point.betas) / slope if slope > 0 else 0.0
+    refused, converged = False, False
+    for _ in range(steps):
+        slope = _norm(steepest(point, eta))
+        if slope == 0:
+            converged = True
+            break
+        # A step is never longer than length · slope.
+        length = min(length, _LARGEST_MOVE * _norm(point.betas) / slope)
+        # Shorter steps than one that promises much less than a small fall are not worth a try.
+        least = _NEGLIGIBLE * fall * (highest - point.value)
+        trial, length, refused = _search(point, evaluate, eta, length, least)
+        if trial is None:
+            converged = True
+            break
+        is_small = point.value - trial.value <= fall * (highest - trial.value)
+        n_small = n_small + 1 if is_small else 0
+        length = _next_length(point, trial, length)
+        point = trial
+        values.append(point.value)
+        if n_small == _SMALL_STEPS:
+            converged = True
+            break
+    return Descent(point, tuple(values), refused, converged)
+
+
+def _search(
+    point: Point[_Extra],
+    evaluate: Callable[[Views, _Extra], Point[_Extra] | None],
+    eta: float,
+    length: float,
+    least: float,
+) -> tuple[Point[_Extra] | None, float, bool]:
+    """The next point, the length of the step to it, and whether longer steps were refused."""
+    refused = False
+    for _ in range(_HALVINGS):
+        betas = tuple(
+            soft_threshold(beta - length * gradient, length * eta)
+            for beta, gradient in zip(point.betas, point.gradients, strict=True)
+        )
+        moved = _norm(_difference(betas, point.betas))
+        if moved <= 1e-12 * _norm(point.betas) or moved**2 / (2 * length) < least:
+            break
+        trial = evaluate(betas, point.extra)
+        refused = refused or trial is None
+        if trial is not None and trial.value < point.value - _SUFFICIENT * moved**2 / (2 * length):
+            return trial, length, refused
+        length /= 2
+    return None, length, refused
+
+
+def _next_length(point: Point[Any], trial: Point[Any], length: float) -> float:
+    """The inverse of the curvature along a step, within bounds of its length."""
+    step = _difference(trial.betas, point.betas)
+    change = _difference(trial.gradients, point.gradients)
+    curvature = sum(float(np.sum(s * c)) for s, c in zip(step, change, strict=True))
+    squared = _norm(step) ** 2
+    if curvature * 10 * length <= squared:
+        return 10 * length
+    return max(squared / curvature, length / 10)
+
+
+def steepest(point: Point[Any], eta: float) -> Views:
+    """The smallest subgradient of the whole objective; zero where β is stationary."""
+    parts = []
+    for beta, gradient in zip(point.betas, point.gradients, strict=True):
+        part = gradient + eta * np.sign(beta)
+        parts.append(np.where(beta == 0, soft_threshold(gradient, eta), part))
+    return tuple(parts)
+
+
+def soft_threshold(x: Floats, threshold: float) -> Floats:
+    """The proximal map of the ℓ1 norm."""
+    return np.sign(x) * np.maximum(np.abs(x) - threshold, 0)
+
+
+def _difference(first: Views, second: Views) -> Views:
+    return tuple(a - b for a, b in zip(first, second, strict=True))
+
+
+def _norm(arrays: Views) -> float:
+    return float(np.sqrt(sum(float(np.sum(array**2)) for array in arrays)))
+
+
+@dataclass(frozen=True)
+class ScoreLoss:
+    """The loss of a table of scores, with weights of the samples and a smoothed slope.
+
+    Parameters
+    ----------
+    y : ndarray of int of shape (n_samples,)
+        Class of each sample.
+    loss : {"squared_hinge", "crammer_singer"}
+        The loss; see :func:`zslearn.solvers.multiclass_svm`.
+    margins : ndarray of shape (n_classes, n_classes) or None
+        Margins of Crammer–Singer; 1 by default.
+    weights : ndarray of shape (n_samples,) or None
+        How much each sample counts.
+    """
+
+    y: NDArray[np.intp]
+    loss: SVMLoss
+    margins: Floats | None
+    weights: Floats | None = None
+
+    def shares(self) -> Floats:
+        """The share of each sample in the mean."""
+        if self.weights is None:
+            return np.full(len(self.y), 1 / len(self.y))
+        return self.weights / self.weights.sum()
+
+    def __call__(
+        self, scores: Floats, *, smoothing: float = 0.0, dual: Floats | None = None
+    ) -> tuple[float, Floats]:
+        """The loss, and its slope with respect to the scores.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_samples, n_classes)
+            Scores of all samples.
+        smoothing : float
+            For Crammer–Singer: the slope is that of the smoothed loss μ log Σ exp(· / μ), so that
+            near a kink it points to neither side alone. The value is that of the loss itself.
+        dual : ndarray of shape (n_samples, n_classes), optional
+            For Crammer–Singer: dual points, whose slope is taken. At an optimum of the classifiers
+            this is the one subgradient that is stationary there.
+
+        Returns
+        -------
+        value : float
+            The mean loss.
+        slope : ndarray of shape (n_samples, n_classes)
+            Its derivative.
+        """
+        every, shares = np.arange(len(self.y)), self.shares()[:, None]
+        if self.loss == "squared_hinge":
+            # −s·max(0, 1 − s·score): negative where the true class should score higher.
+            slope = np.maximum(1 + scores, 0)
+            slope[every, self.y] = -np.maximum(1 - scores[every, self.y], 0)
+            weight = shares / scores.shape[1]
+            return float(np.sum(weight * slope**2)), 2 * weight * slope
+        n_classes = scores.shape[1]
+        margins = 1.0 - np.eye(n_classes) if self.margins is None else self.margins
+        violations = scores + margins[self.y] - scores[every, self.y][:, None]
+        worst = violations.argmax(axis=1)
+        value = float(np.sum(shares[:, 0] * violations[every, worst]))
+        if dual is not None:
+            slope = np.array(dual, dtype=np.float64)
+        elif smoothing > 0:
+            slope = np.exp((violations - violations[every, worst][:, None]) / smoothing)
+            slope /= slope.sum(axis=1, keepdims=True)
+        else:
+            slope = np.zeros_like(scores)
+            slope[every, worst] = 1.0
+        slope[every, self.y] -= 1.0
+        return value, shares * slope

@@ -20,22 +20,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from zslearn.signatures import rbf_similarity, side_by_side
-from zslearn.solvers import NuSVRResult, nu_svr
-from zslearn.utils import (
-    Array,
-    Floats,
-    checks_parameters,
-    import_optional,
-    is_foreign,
-    move_like,
-    saved_part,
-    to_numpy,
-)
+from zslearn._solvers.nu_svr._path import NuSVRResult, nu_svr
+from zslearn._utils._array import Array, Floats, is_foreign, move_like, to_numpy
+from zslearn._utils._files import saved_part
+from zslearn._utils._optional import import_optional
+from zslearn._utils._validation import checks_parameters
+from zslearn.signatures._kernels import rbf_similarity
+from zslearn.signatures._views import side_by_side
 
 if TYPE_CHECKING:
     from sklearn.gaussian_process import GaussianProcessRegressor
-
 
 # What a solution has for each target, along its last axis.
 _OF_TARGETS = ("coef", "intercept", "epsilon", "violation", "n_iter")

@@ -10,24 +10,61 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+import array_api_compat as compat
 import numpy as np
 import pandas as pd
 import scipy.linalg
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
-from zslearn.base import RowSpectrum, weighted_samples
-from zslearn.scoring import PreparedRows
-from zslearn.signatures import label_array, label_kind
-from zslearn.solvers import (
+from zslearn._scoring._embedding import PreparedRows
+from zslearn._solvers._class_sums import (
     ClassSums,
     SummedRows,
     class_sums,
     deviation_blocks,
     merge_deviations,
 )
-from zslearn.synthesis._eigenvectors import largest_eigenpairs
-from zslearn.utils import Array, Floats, is_foreign, to_numpy
+from zslearn._utils._array import Array, Floats, is_foreign, move_like, to_numpy, unit_rows
+from zslearn._utils._device import on_device
+from zslearn._utils._files import saved_part
+from zslearn.base._training import RowSpectrum, Training
+from zslearn.base._weights import weighted_samples
+from zslearn.signatures._table import label_array, label_kind
+
+# The largest eigenvalues of a symmetric matrix, on the host or beside other arrays.
+
+
+def largest_eigenpairs(matrix: Floats, n: int, like: Array = None) -> tuple[Floats, Floats]:
+    """The largest eigenvalues of a symmetric matrix with their vectors.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n_features, n_features)
+        Symmetric.
+    n : int
+        How many.
+    like : array, optional
+        Where it lies on a device, it is computed there.
+
+    Returns
+    -------
+    values : ndarray of shape (n,)
+        Descending.
+    vectors : ndarray of shape (n, n_features)
+        One row per value.
+    """
+    last = len(matrix) - 1
+    if like is not None and on_device(like):
+        # All of them: a device is faster at that than the host is at some.
+        xp = compat.array_namespace(like)
+        found = xp.linalg.eigh(xp.asarray(matrix, device=compat.device(like)))
+        values, vectors = (to_numpy(part[..., last - n + 1 :]) for part in found)
+    else:
+        values, vectors = scipy.linalg.eigh(
+            matrix, subset_by_index=(last - n + 1, last), driver="evr"
+        )
+    return values[::-1], np.ascontiguousarray(vectors[:, ::-1].T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -385,3 +422,91 @@ def _compact_pair(first: Floats, second: Floats) -> Floats:
     if not len(first) or not len(second):
         return second if not len(first) else first
     return _compact(np.concatenate([first, second]))
+
+
+# Features whitened by the covariance within the seen classes, for EXEM.
+#
+# With :math:`\Sigma = V \mathrm{diag}(e) V^\top` the pooled covariance within classes and
+# :math:`\bar\sigma^2` the mean of its eigenvalues, features become
+#
+# .. math:: z = \mathrm{diag}\bigl((1 - \rho) e + \rho \bar\sigma^2\bigr)^{-1/2} V^\top (x - \bar
+# x)
+#
+# and are brought to unit norm again. :math:`\bar x` is the mean of the class means.
+
+# Variances that are a smaller share of the mean are rounding error.
+_ROUNDING = 1e-12
+
+
+def within_spectrum(
+    statistics: ClassStatistics, components: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """Eigenvalues and eigenvectors of the pooled covariance within classes.
+
+    Parameters
+    ----------
+    statistics : ClassStatistics
+        Of prepared features.
+    components : ndarray of shape (n_components, n_features), optional
+        Directions along which the covariance is taken; by default those of the features.
+
+    Returns
+    -------
+    values, vectors : ndarray
+        Ascending; none is negative.
+    """
+    scatter = statistics.scatter
+    if components is not None:
+        scatter = components @ scatter @ components.T
+    freedom = max(float(statistics.sizes.sum()) - len(statistics.classes), 1.0)
+    values, vectors = scipy.linalg.eigh((scatter + scatter.T) / (2 * freedom))
+    return np.maximum(values, 0.0), vectors
+
+
+@saved_part
+@dataclass(frozen=True, eq=False)
+class Whitening:
+    """A map from features to whitened ones of unit norm.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n_features, n_features)
+        What features are multiplied by.
+    offset : ndarray of shape (n_features,)
+        What is taken from the product.
+    """
+
+    matrix: Floats
+    offset: Floats
+
+    @classmethod
+    def of(cls, statistics: ClassStatistics, shrinkage: float) -> Whitening:
+        """The map that statistics of the seen classes tell.
+
+        Parameters
+        ----------
+        statistics : ClassStatistics
+            Of prepared features.
+        shrinkage : float
+            ρ, share of the mean variance, in (0, 1].
+
+        Returns
+        -------
+        Whitening
+            The map.
+        """
+        values, vectors = within_spectrum(statistics)
+        # Without any deviation all directions count alike.
+        mean = float(values.mean()) or 1.0
+        shrunk = (1 - shrinkage) * values + shrinkage * mean
+        matrix = vectors / np.sqrt(np.maximum(shrunk, _ROUNDING * mean))
+        return cls(matrix, statistics.means.mean(axis=0) @ matrix)
+
+    def __call__(self, X: Array) -> Array:
+        """Whiten rows of any library, in their precision."""
+        return unit_rows(X @ move_like(self.matrix, X) - move_like(self.offset, X)[None, :])
+
+    def training(self, training: Training) -> tuple[Training, ClassStatistics]:
+        """What a method learns from when features are whitened, and its statistics."""
+        whitened = replace(training, rows=self(training.X))
+        return whitened, ClassStatistics.of_sums(whitened.sums)

@@ -18,27 +18,762 @@ With the seen classes themselves as phantoms S is square: W is trained directly,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
-from zslearn.base import (
-    AcceptsSampleWeight,
-    Training,
-    ZeroShotClassifier,
-    alike_but_for,
-    fit_together,
+from zslearn._solvers._linalg import pseudo_inverse
+from zslearn._solvers.svm._losses import SVMLoss
+from zslearn._solvers.svm._multiclass import SVMResult, train_multiclass_svm
+from zslearn._solvers.svm._rows import TrainingRows
+from zslearn._utils._array import Array, Floats, move_like, to_numpy
+from zslearn._utils._fit_cache import keeps_fits, kept_fit
+from zslearn._utils._messages import warn_user
+from zslearn._version import __version__
+from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._training import Training
+from zslearn.base._variants import fit_variants, group_by_params_except
+from zslearn.base._weights import AcceptsSampleWeight
+from zslearn.signatures._views import Signatures, side_by_side, view_arrays
+from zslearn.synthesis._phantoms import (
+    Descent,
+    PhantomObjective,
+    Point,
+    ScoreLoss,
+    Views,
+    combinations_of,
+    combine,
+    descend,
+    given_phantoms,
+    initial_combinations,
+    is_given,
+    metric_factors,
+    phantom_count,
+    signature_norms,
+    similarities_to,
 )
-from zslearn.signatures import Signatures
-from zslearn.solvers import SVMResult
-from zslearn.synthesis._phantom_objective import similarities_to
-from zslearn.synthesis._sync_training import LEAST_RIDGE, LOSSES, Learned, SynCProblem
-from zslearn.utils import Array, Floats, move_like, to_numpy
+
+# How SynC learns: base classifiers of given phantoms, and phantoms together with them.
+#
+# The base classifiers V minimise :math:`\ell(X, y; S V)` with a penalty on W = S V or on V
+# (eSynCObj). Where the phantoms are learned, too, the objective is minimised over both
+# (eSynCSemObj); see :mod:`zslearn.synthesis._sync`.
+
+LOSSES: dict[str, SVMLoss] = {
+    "ovo": "squared_hinge",
+    "cs": "crammer_singer",
+    "struct": "crammer_singer",
+}
+
+#: Smaller ridges are lost in the rounding of SᵀS, whose largest eigenvalue is about one.
+LEAST_RIDGE = 1e-12
+# What inverses of similarities may take that are kept from one alpha to the next.
+_KEPT_BYTES = 2**27
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What was learned under one setting.
+
+    Parameters
+    ----------
+    solution : SVMResult
+        The trained W.
+    base_classifiers : array of shape (n_phantoms, n_features)
+        V.
+    phantoms : ndarray of shape (n_phantoms, n_attributes) or SignatureViews
+        Normalised signatures of the phantoms.
+    combinations : tuple of ndarray of shape (n_phantoms, n_seen) or None
+        Coefficients β of the phantoms, one table per view; None where they were given.
+    objective : float
+        Value of the objective.
+    history : tuple of float
+        The objective after each step of learning phantoms.
+    n_iter : int
+        Steps of all solves together.
+    """
+
+    solution: SVMResult
+    base_classifiers: Array
+    phantoms: Signatures
+    combinations: Views | None
+    objective: float
+    history: tuple[float, ...]
+    n_iter: int
+
+
+class SynCProblem:
+    """What training starts from, whatever alpha and gamma are.
+
+    Parameters
+    ----------
+    training : Training
+        Samples and signatures of the seen classes.
+    model : SynC
+        Its hyper-parameters other than alpha and gamma are read; `ridge`, `eta` and
+        `norm_penalty`, which nothing here depends on, may be set anew.
+    """
+
+    def __init__(self, training: Training, model: Any) -> None:
+        self.rng = check_random_state(model.random_state)
+        self.rows = TrainingRows(
+            training.X_or_rows, training.y, training.n_seen, sample_weight=training.weights
+        )
+        self.training = training
+        self.signatures: Signatures = training.signatures
+        self.phantoms, self.start = self._first_phantoms(training, model)
+        self.chance = self.rng.get_state(legacy=False)
+        self.factors = () if model.metric is None else metric_factors(model.metric, self.signatures)
+        self.loss = LOSSES[model.loss]
+        self.margins = _margins(self.signatures) if model.loss == "struct" else None
+        self.weights: Floats | None = training.weights
+        self.penalize = model.penalize
+        self.tol, self.max_iter = model.tol, model.max_iter
+        self.learn_phantoms, self.phantom_training = model.learn_phantoms, model.phantom_training
+        self.ridge, self.eta, self.norm_penalty = model.ridge, model.eta, model.norm_penalty
+        self._kept: dict[tuple[float, float], Synthesis] = {}
+        #: Whether W is trained directly, whatever gamma is: the phantoms are the seen classes and
+        #: the penalty is on w.
+        self.direct = (
+            model.penalize == "w"
+            and not model.learn_phantoms
+            and not is_given(model.phantom_init)
+            and phantom_count(model.n_phantoms, training.n_seen) == training.n_seen
+            and model.phantom_init != "random"
+        )
+
+    def _first_phantoms(self, training: Training, model: Any) -> tuple[Signatures, Views | None]:
+        """The phantoms that training starts with, and their coefficients."""
+        init = model.phantom_init
+        if not is_given(init):
+            count = phantom_count(model.n_phantoms, training.n_seen)
+            start = initial_combinations(self.signatures, count, init, self.rng)
+            return combine(start, self.signatures), start
+        phantoms = given_phantoms(init, model.n_phantoms, training.table, training.signature_scale)
+        if not model.learn_phantoms:
+            return phantoms, None
+        return phantoms, combinations_of(phantoms, self.signatures)
+
+    @property
+    def score_loss(self) -> ScoreLoss:
+        """The loss as a function of the scores."""
+        return ScoreLoss(self.rows.y, self.loss, self.margins, self.weights)
+
+    def learn(self, alpha: float, gamma: float, start: SVMResult | None) -> Learned:
+        """Learn the base classifiers, and the phantoms where they are to be learned.
+
+        Parameters
+        ----------
+        alpha : float
+            Weight of the penalty.
+        gamma : float
+            1/σ² of the similarities.
+        start : SVMResult or None
+            A solution of another setting to begin with.
+
+        Returns
+        -------
+        Learned
+            The solution and its value.
+        """
+        if self.learn_phantoms:
+            # Where phantoms end depends on the order of samples, too: each setting has the same.
+            self.rng = np.random.RandomState()
+            self.rng.set_state(self.chance)
+            return learn_phantoms(self, alpha, gamma)
+        synthesis = self._synthesis(gamma)
+        if self.direct and start is not None and start.alpha == alpha:
+            solution = start  # of another gamma
+        else:
+            solution = self.solve(alpha, synthesis, start)
+        return Learned(
+            solution,
+            self.rows.asarray(synthesis.back) @ solution.base,
+            self.phantoms,
+            self.start,
+            solution.objective,
+            (solution.objective,),
+            solution.n_iter,
+        )
+
+    def kept_path(self, alphas: Collection[float]) -> dict[float, SVMResult]:
+        """Solutions that other searches need, too: those that no signature plays a part in.
+
+        Parameters
+        ----------
+        alphas : collection of float
+            Weights of the penalty.
+
+        Returns
+        -------
+        dict of float to SVMResult
+            By alpha; nothing where signatures matter, or outside of
+            :func:`~zslearn._utils._fit_cache.keeping_fits`.
+        """
+        rows = self.training.X_or_rows
+        if not (self.direct and self.margins is None and keeps_fits(rows)):
+            return {}
+        falling = sorted(alphas, reverse=True)
+        parts = (
+            "multiclass_svm", __version__, rows, self.training.y, self.weights, falling,
+            self.loss, self.tol, self.max_iter, self.chance,
+        )  # fmt: skip
+        arrays = kept_fit(parts, lambda: _as_arrays(self._path(falling)))
+        found = _from_arrays(arrays)
+        for result in found:
+            result.warn_of_gap(self.tol, self.max_iter)
+        return {result.alpha: result for result in found}
+
+    def _path(self, alphas: Sequence[float]) -> Iterator[SVMResult]:
+        """Train W freely for each alpha, each from the solution before."""
+        last: SVMResult | None = None
+        for alpha in alphas:
+            with warnings.catch_warnings():
+                # Said of what is read, too.
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                last = train_multiclass_svm(
+                    self.rows,
+                    alpha=alpha,
+                    loss=self.loss,
+                    tol=self.tol,
+                    max_iter=self.max_iter,
+                    warm_start=last,
+                    random_state=self.rng,
+                )
+            yield last
+
+    def _synthesis(self, gamma: float) -> Synthesis:
+        """How fixed phantoms make W; kept for the next alpha while there is room."""
+        found = self._kept.get((gamma, self.ridge))
+        if found is None:
+            similarities = similarities_to(self.phantoms, self.signatures, self.factors, gamma)
+            found = Synthesis(similarities, self.penalize, self.direct, self.ridge)
+            if (len(self._kept) + 1) * 2 * similarities.nbytes <= _KEPT_BYTES:
+                self._kept[gamma, self.ridge] = found
+        return found
+
+    def solve(
+        self,
+        alpha: float,
+        synthesis: Synthesis,
+        start: SVMResult | None,
+        *,
+        base: Array = None,
+        tol: float | None = None,
+    ) -> SVMResult:
+        """Train W, from a solution of another problem or from other coefficients U.
+
+        Parameters
+        ----------
+        alpha : float
+            Weight of the penalty.
+        synthesis : Synthesis
+            How W is made.
+        start : SVMResult or None
+            A solution to begin with.
+        base : array, optional
+            U to begin with instead of that of `start`.
+        tol : float, optional
+            Gap to reach; by default that of the model.
+
+        Returns
+        -------
+        SVMResult
+            The solution.
+        """
+        if start is not None and base is not None:
+            start = replace(start, base=base)
+        return train_multiclass_svm(
+            self.rows,
+            alpha=alpha,
+            loss=self.loss,
+            margins=self.margins,
+            mixing=synthesis.mixing,
+            tol=self.tol if tol is None else tol,
+            max_iter=self.max_iter,
+            warm_start=start,
+            random_state=self.rng,
+        )
+
+
+# What is kept of a solution; the dual points serve the next one only.
+_KEPT = ("coef", "alpha", "objective", "dual_gap", "n_iter", "converged", "gain")
+
+
+def _as_arrays(results: Iterable[SVMResult]) -> dict[str, NDArray[Any]]:
+    """Solutions as arrays, one of each field."""
+    rows = [[np.asarray(getattr(result, name)) for name in _KEPT] for result in results]
+    return {
+        name: np.stack(column) for name, column in zip(_KEPT, zip(*rows, strict=True), strict=True)
+    }
+
+
+def _from_arrays(arrays: dict[str, NDArray[Any]]) -> list[SVMResult]:
+    """The solutions again, of which W is what was penalised."""
+    found = []
+    for coef, *numbers in zip(*(arrays[name] for name in _KEPT), strict=True):
+        values = {name: number.item() for name, number in zip(_KEPT[1:], numbers, strict=True)}
+        found.append(SVMResult(coef=coef, base=coef, **values))
+    return found
+
+
+def _margins(signatures: Signatures) -> Floats:
+    """Δ(c, y) = ‖a_c − a_y‖."""
+    vectors = side_by_side(signatures)
+    return cdist(vectors, vectors)
+
+
+class Synthesis:
+    """W = S V as the solver takes it: W = M U with the penalty on U.
+
+    With the singular value decomposition S = P Σ Oᵀ, cut at the rank of S,
+
+    - a penalty on w makes M = P, U = Σ Oᵀ V, for ‖P U‖ = ‖U‖;
+    - a penalty on v makes M = P Σ, U = Oᵀ V, as the smallest V of a W lies in the span of O;
+    - where W is free, M is the identity and U = W.
+
+    Then V = `back` U and U = `forward` V. With a ridge, V is what minimises
+    ‖S V − W‖² + ridge · ‖V‖² instead.
+
+    Parameters
+    ----------
+    similarities : ndarray of shape (n_seen, n_phantoms)
+        S.
+    penalize : {"w", "v"}
+        What the penalty is on.
+    free : bool
+        Whether W is trained freely even where S cannot make it.
+    ridge : float, default=0.0
+        Weight of ‖V‖² where V is made of W.
+    """
+
+    def __init__(
+        self, similarities: Floats, penalize: str, free: bool = False, ridge: float = 0.0
+    ) -> None:
+        self.mixing: Floats | None
+        if free and penalize == "w":
+            # Only V = S⁺ W is wanted, which costs less than singular vectors.
+            self.mixing, self.forward = None, similarities
+            self.back = pseudo_inverse(similarities, ridge=ridge)
+            return
+        left, values, right = np.linalg.svd(similarities, full_matrices=False)
+        rank = int(np.sum(values > values[0] * max(similarities.shape) * np.finfo(float).eps))
+        left, values, right = left[:, :rank], values[:rank], right[:rank]
+        #: Orthonormal basis P of the W that S can make.
+        self.range = left
+        self.values = values
+        if penalize == "v":
+            self.mixing, self.back, self.forward = left * values, right.T, right
+        elif rank == len(similarities):
+            self.mixing, self.back, self.forward = None, (right.T / values) @ left.T, similarities
+        else:
+            self.mixing, self.back, self.forward = left, right.T / values, values[:, None] * right
+        if ridge:
+            smoothed = pseudo_inverse(similarities, ridge=ridge)
+            self.back = smoothed if self.mixing is None else smoothed @ self.mixing
+
+    @property
+    def condition(self) -> float:
+        """The largest singular value of S by its smallest within the rank."""
+        return float(self.values[0] / self.values[-1])
+
+    def rank(self, condition: float) -> int:
+        """Number of singular values within a factor of the largest."""
+        return int(np.sum(self.values * condition >= self.values[0]))
+
+
+# Learning phantoms together with their base classifiers (eSynCSemObj).
+#
+# Both ways lower the same objective F(V, β) and never raise it.
+#
+# - "exact": proximal gradient steps on :math:`\varphi(\beta) = \min_V F(V, \beta)`. The base
+#   classifiers of each trial step are solved for, and the step is judged by the objective with
+# these.
+#   By the envelope theorem the gradient of φ is that of F at the best V, for Crammer–Singer with
+# the
+#   slope of the dual solution. With a penalty on w, stationarity in V reads :math:`S^\top G = 0`
+# for
+#   the gradient G with respect to W: what of G lies in the range of S is an error of the solver,
+# and
+#   is taken out. Where S can make every W, nothing is left: the data do not move β.
+# - "truncated": steps on β with V fixed, and V trained in turn, at first to a loose tolerance.
+# While
+#   V is unfinished the data move β also where at an exact V they cannot.
+
+# A step ("exact") or round ("truncated") that lowers the objective by less than this share of its
+# whole fall so far is small.
+_FALL = 3e-4
+# Truncated rounds in a row that are small, after which learning ends.
+_SMALL_ROUNDS = 3
+# Steps on β between two solves for V, when truncated.
+_INNER_STEPS = 10
+# The first tolerance of truncated solves, and its factor from round to round.
+_LOOSE = 0.3
+_TIGHTEN = 0.5
+# Smoothing of Crammer–Singer's hinge in the first round, as a share of the mean margin, and its
+# factor from round to round.
+_SMOOTHING = 0.1
+_SHARPEN = 0.7
+# The condition number of S may grow up to here; beyond it phantoms cannot be told apart.
+_CONDITION = 1e7
+# With a penalty on v: in half of the directions in which the classifiers of the seen classes differ
+# at the start (by at least the first share of their largest difference) they go on to differ by at
+# least the second share of what they did.
+_DIRECTION = 0.01
+_LEAST_SPREAD = 0.05
+# Below this share of the signatures' norm the phantoms have shrunk away.
+_SHRUNK = 0.2
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """Base classifiers of some phantoms."""
+
+    solution: SVMResult
+    classifiers: Array
+
+
+@dataclass(frozen=True)
+class _Round:
+    """Where a truncated round ended, and the number of values until then."""
+
+    betas: Views
+    trained: _Trained
+    n_values: int
+
+
+def learn_phantoms(problem: SynCProblem, alpha: float, gamma: float) -> Learned:
+    """Learn phantoms and base classifiers; see the module.
+
+    Parameters
+    ----------
+    problem : SynCProblem
+        Samples, signatures and hyper-parameters.
+    alpha : float
+        Weight of the penalty.
+    gamma : float
+        1/σ² of the similarities.
+
+    Returns
+    -------
+    Learned
+        The base classifiers are exact for the phantoms, whatever the way.
+    """
+    learner = _Learner(problem, alpha, gamma)
+    descent = learner.exact() if problem.phantom_training == "exact" else learner.truncated()
+    learner.warn(descent)
+    point = descent.point
+    return Learned(
+        point.extra.solution,
+        point.extra.classifiers,
+        combine(point.betas, problem.signatures),
+        point.betas,
+        point.value,
+        descent.values,
+        learner.n_iter,
+    )
+
+
+class _Learner:
+    def __init__(self, problem: SynCProblem, alpha: float, gamma: float) -> None:
+        assert problem.start is not None
+        self.problem, self.alpha = problem, alpha
+        self.start: Views = problem.start
+        self.n_iter = 0
+        self.objective = PhantomObjective(
+            problem.signatures,
+            problem.factors or metric_factors(None, problem.signatures),
+            gamma,
+            problem.eta,
+            problem.norm_penalty,
+        )
+        first = self._synthesis(self.start)
+        #: Whether every W can be made, and costs the same however it is made.
+        self.free = first.mixing is None
+        self.condition = max(_CONDITION, 10 * first.condition)
+        self.first_rank = len(first.values)
+        #: What `_spread` must reach; set by `_demand_spread`.
+        self.n_directions, self.least_spread = 0, 0.0
+
+    def exact(self) -> Descent[_Trained]:
+        """Steps on β, each with its base classifiers solved for."""
+        problem, start = self.problem, self._solved(self.start, None)
+        self._demand_spread(start.extra)
+
+        def evaluate(betas: Views, before: _Trained) -> Point[_Trained] | None:
+            if self._singular(betas):
+                return None
+            point = self._solved(betas, before)
+            return None if self._alike(betas, point.extra) else point
+
+        descent = descend(start, evaluate, eta=problem.eta, steps=problem.max_iter, fall=_FALL)
+        return replace(descent, values=(start.value, *descent.values))
+
+    def truncated(self) -> Descent[_Trained]:
+        """Steps on β and on V in turn, V at first to a loose tolerance."""
+        problem, margins = self.problem, self.problem.margins
+        # With a penalty on v a loose V does not tell whether classes become one.
+        loose = problem.tol if problem.penalize == "v" else max(_LOOSE, problem.tol)
+        smoothing = _SMOOTHING * (1.0 if margins is None else float(margins.mean()))
+        betas, steps = self.start, _INNER_STEPS
+        refused, converged, n_small = False, False, 0
+        trained = self._train(betas, None, loose)
+        self._demand_spread(trained)
+        values = [trained.solution.objective + self.objective.penalties(betas)]
+        rounds = [_Round(betas, trained, len(values))]
+        for _ in range(problem.max_iter):
+            before = values[-1]
+            evaluate = self._with_classifiers(trained, smoothing)
+            first = evaluate(betas, trained)
+            assert first is not None
+            inner = descend(
+                replace(first, value=before),
+                evaluate,
+                eta=problem.eta,
+                steps=steps,
+                fall=_FALL,
+                highest=values[0],
+            )
+            again = self._train(inner.point.betas, trained, loose)
+            refused = inner.refused
+            if self._alike(inner.point.betas, again):
+                # The round is undone and goes less far.
+                steps, refused = steps // 2, True
+                if steps:
+                    continue
+                converged = True
+                break
+            betas = inner.point.betas
+            values += inner.values
+            value = again.solution.objective + self.objective.penalties(betas)
+            if value < values[-1]:
+                trained = again
+                values.append(value)
+            rounds.append(_Round(betas, trained, len(values)))
+            smoothing *= _SHARPEN
+            is_small = before - values[-1] <= _FALL * (values[0] - values[-1])
+            n_small = n_small + 1 if loose <= problem.tol and is_small else 0
+            if n_small == _SMALL_ROUNDS:
+                converged = True
+                break
+            loose = max(loose * _TIGHTEN, problem.tol)
+        point, values, n_undone = self._finished(rounds, values)
+        return Descent(point, (*values, point.value), refused or n_undone > 0, converged)
+
+    def _finished(
+        self, rounds: list[_Round], values: list[float]
+    ) -> tuple[Point[_Trained], list[float], int]:
+        """The last round with its base classifiers solved for, unless these make classes alike.
+
+        Then the round before, and so on; how many were undone is said, too.
+        """
+        for n_undone, last in enumerate(reversed(rounds)):
+            point = self._solved(last.betas, last.trained)
+            if n_undone == len(rounds) - 1 or not self._alike(last.betas, point.extra):
+                break
+        values = values[: last.n_values]
+        if point.value > values[-1]:
+            point = self._kept(point, last.trained.classifiers, values[-1])
+        return point, values, n_undone
+
+    def _synthesis(self, betas: Views) -> Synthesis:
+        return Synthesis(self.objective.similarities(betas)[0], self.problem.penalize)
+
+    def _singular(self, betas: Views) -> bool:
+        """Whether S has lost rank. With a penalty on w the objective jumps up there."""
+        if self.problem.penalize == "v":
+            return False
+        return self._synthesis(betas).rank(self.condition) < self.first_rank
+
+    def _demand_spread(self, start: _Trained) -> None:
+        """With a penalty on v: how much classifiers must differ, from what they do at the start.
+
+        The objective does not jump where S loses rank. At β = 0 all base classifiers are equal and
+        the data do not move β, so that for every eta > 0 it is a local minimum; with a large eta it
+        is the only one that learning finds, and there all classes are one.
+        """
+        if self.problem.penalize == "w":
+            return
+        spread = self._spread(self.start, start.classifiers)
+        n_directions = int(np.sum(spread > max(_DIRECTION * spread[0], 1e-12)))
+        self.n_directions = (n_directions + 1) // 2
+        if self.n_directions:
+            self.least_spread = _LEAST_SPREAD * float(spread[self.n_directions - 1])
+
+    def _alike(self, betas: Views, trained: _Trained) -> bool:
+        """Whether the classifiers of the seen classes have become too much alike."""
+        if self.n_directions == 0:
+            return False
+        spread = self._spread(betas, trained.classifiers)
+        return bool(spread[self.n_directions - 1] < self.least_spread)
+
+    def _spread(self, betas: Views, classifiers: Array) -> Floats:
+        """Singular values of W = S V less its mean row: how much classifiers differ."""
+        W = self.objective.similarities(betas)[0] @ to_numpy(classifiers)
+        spread: Floats = np.linalg.svd(W - W.mean(axis=0), compute_uv=False)
+        return spread
+
+    def _train(self, betas: Views, before: _Trained | None, tol: float) -> _Trained:
+        """Base classifiers within a tolerance, beginning with those of other phantoms."""
+        synthesis, rows = self._synthesis(betas), self.problem.rows
+        start, base = None, None
+        if before is not None:
+            start = before.solution
+            base = rows.asarray(synthesis.forward) @ before.classifiers
+        solution = self.problem.solve(self.alpha, synthesis, start, base=base, tol=tol)
+        self.n_iter += solution.n_iter
+        return _Trained(solution, rows.asarray(synthesis.back) @ solution.base)
+
+    def _solved(self, betas: Views, before: _Trained | None) -> Point[_Trained]:
+        """The point with the best base classifiers, and the gradient of φ there."""
+        problem, rows = self.problem, self.problem.rows
+        synthesis = self._synthesis(betas)
+        start, base = None, None
+        if before is not None:
+            start = before.solution
+            # Where the penalty is on w the old W is near the new one, also where V is not.
+            base = (
+                rows.asarray(synthesis.forward) @ before.classifiers
+                if problem.penalize == "v"
+                else start.coef
+                if synthesis.mixing is None
+                else rows.asarray(synthesis.mixing.T) @ start.coef
+            )
+        solution = problem.solve(self.alpha, synthesis, start, base=base)
+        self.n_iter += solution.n_iter
+        trained = _Trained(solution, rows.asarray(synthesis.back) @ solution.base)
+        slope = self._slope(synthesis, trained)
+        return Point(
+            betas,
+            solution.objective + self.objective.penalties(betas),
+            self.objective.gradients(betas, slope),
+            trained,
+        )
+
+    def _slope(self, synthesis: Synthesis, trained: _Trained) -> Floats:
+        """Gradient with respect to S at the best base classifiers."""
+        problem, rows = self.problem, self.problem.rows
+        V = to_numpy(trained.classifiers)
+        if synthesis.mixing is None:
+            return np.zeros((rows.n_classes, len(V)))
+        W = to_numpy(trained.solution.coef)
+        scores = to_numpy(rows.scores(rows.rotated(trained.solution.coef)))
+        responses = to_numpy(rows.scores(rows.rotated(trained.classifiers)))
+        slope = problem.score_loss(scores, dual=trained.solution.dual)[1].T @ responses
+        if problem.penalize == "v":
+            return slope
+        slope += self.alpha * W @ V.T
+        return slope - synthesis.range @ (synthesis.range.T @ slope)
+
+    def _with_classifiers(
+        self, trained: _Trained, smoothing: float
+    ) -> Callable[[Views, _Trained], Point[_Trained] | None]:
+        """The objective as a function of β, the base classifiers fixed.
+
+        The scores X (S V)ᵀ are (X Vᵀ) Sᵀ, so that the features are needed once only.
+        """
+        problem, rows = self.problem, self.problem.rows
+        responses = to_numpy(rows.scores(rows.rotated(trained.classifiers)))
+        V = to_numpy(trained.classifiers)
+        gram = V @ V.T
+
+        def evaluate(betas: Views, extra: _Trained) -> Point[_Trained] | None:
+            if self._singular(betas) or self._alike(betas, trained):
+                return None
+            similarities = self.objective.similarities(betas)[0]
+            value, slope = problem.score_loss(responses @ similarities.T, smoothing=smoothing)
+            slope = slope.T @ responses
+            if problem.penalize == "v":
+                value += 0.5 * self.alpha * float(np.trace(gram))
+            else:
+                mixed = similarities @ gram
+                value += 0.5 * self.alpha * float(np.sum(mixed * similarities))
+                slope += self.alpha * mixed
+            return Point(
+                betas,
+                value + self.objective.penalties(betas),
+                self.objective.gradients(betas, slope),
+                extra,
+            )
+
+        return evaluate
+
+    def _kept(self, point: Point[_Trained], classifiers: Array, value: float) -> Point[_Trained]:
+        """Base classifiers that are better than solved ones by a part of the gap: they stay."""
+        solution = point.extra.solution
+        similarities = self.objective.similarities(point.betas)[0]
+        kept = replace(
+            solution,
+            coef=self.problem.rows.asarray(similarities) @ classifiers,
+            objective=solution.objective - (point.value - value),
+            dual_gap=solution.dual_gap - (point.value - value),
+        )
+        return replace(point, value=value, extra=_Trained(kept, classifiers))
+
+    def warn(self, descent: Descent[_Trained]) -> None:
+        """Say where learning could not do what was asked for."""
+        problem = self.problem
+        if self.free and problem.phantom_training == "exact":
+            warn_user(
+                "learn_phantoms=True: with these phantoms every W can be made, so that with "
+                'penalize="w" and phantom_training="exact" the data do not move them, eta and '
+                'norm_penalty alone do. Use fewer phantoms (n_phantoms=0.6), penalize="v" or '
+                'phantom_training="truncated".'
+            )
+        if descent.refused:
+            what = f"are falling together. {self._why_stopped(descent.point)}"
+        elif self._shrunk(descent.point.betas):
+            what = f"have shrunk to less than {_SHRUNK} of the signatures' norm."
+        else:
+            what = ""
+        if what:
+            warn_user(
+                f"The phantoms {what} eta={problem.eta:.3g} outweighs "
+                f"norm_penalty={problem.norm_penalty:.3g} and what the data say: lower eta or "
+                "raise norm_penalty.",
+                ConvergenceWarning,
+            )
+        if not descent.converged:
+            warn_user(
+                f"Learning the phantoms took max_iter={problem.max_iter} steps, and the objective "
+                "still falls. Raise max_iter.",
+                ConvergenceWarning,
+            )
+
+    def _shrunk(self, betas: Views) -> bool:
+        """Whether no phantom is nearly as long as the signatures."""
+        phantoms = view_arrays(combine(betas, self.problem.signatures))
+        norms = signature_norms(self.problem.signatures)
+        return all(
+            np.linalg.norm(rows, axis=1).max() < _SHRUNK * norm
+            for rows, norm in zip(phantoms, norms, strict=True)
+        )
+
+    def _why_stopped(self, point: Point[_Trained]) -> str:
+        """What the steps that were refused would have made."""
+        if self.problem.penalize == "w":
+            return "Learning stopped before S became singular, where they cannot be told apart."
+        reason = (
+            "Learning stopped, not at a minimum, before the classifiers of the seen classes "
+            f"differed by less than {_LEAST_SPREAD} of what they did at first."
+        )
+        zero = self._solved(tuple(np.zeros_like(beta) for beta in point.betas), None).value
+        if zero < point.value:
+            reason += (
+                f" The objective is {point.value:.4g} there, and {zero:.4g} at β = 0, where all "
+                "classes have one classifier."
+            )
+        return reason
 
 
 class _Grids:
@@ -313,13 +1048,15 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
             for alpha in sorted(set(alphas), reverse=True)
             for gamma in dict.fromkeys(gammas)
         ]
-        for _, model in fit_together(variants, X, y, signatures=signatures):
+        for _, model in fit_variants(variants, X, y, signatures=signatures):
             yield model
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Each training starts from the one for the next larger alpha; see `fit_path`."""
-        for group in alike_but_for(variants, "alpha", "gamma", "ridge", "eta", "norm_penalty"):
+        for group in group_by_params_except(
+            variants, "alpha", "gamma", "ridge", "eta", "norm_penalty"
+        ):
             problem = SynCProblem(training, group[0])
             kept = problem.kept_path({variant.alpha for variant in group})
             latest: dict[float | None, SVMResult] = {}

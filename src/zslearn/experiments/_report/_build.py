@@ -2,34 +2,556 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from zslearn._utils._array import Floats
+from zslearn.datasets._xlsa17 import XLSA17
 from zslearn.experiments._examples import Images
 from zslearn.experiments._methods import METHODS
-from zslearn.experiments._names import is_fraction, metric_label
-from zslearn.experiments._palette import method_style
-from zslearn.experiments._record_checks import (
+from zslearn.experiments._names import (
+    canonical_dataset,
+    canonical_method,
+    is_drawn,
+    is_fraction,
+    method_style,
+    metric_label,
+    same_features,
+    short_version,
+)
+from zslearn.experiments._published import load_published
+from zslearn.experiments._ranks import alike_places, rank_methods
+from zslearn.experiments._records import (
     checked_edges,
     checked_failure,
     checked_metrics,
     checked_origin,
 )
-from zslearn.experiments._report._classes import (
-    MOST_NUMBERS,
-    by_class_of,
-    classes_of,
-    shown_names,
+from zslearn.experiments._report._model import (
+    ByClass,
+    Cell,
+    Curve,
+    Group,
+    Landscape,
+    Method,
+    Metric,
+    Ranks,
+    Report,
+    Row,
+    Run,
+    Table,
+    number,
+    significant,
+    text,
+    written,
 )
-from zslearn.experiments._report._main_table import main_table, signatures_label
-from zslearn.experiments._report._model import ByClass, Group, Method, Report, Run, Table
-from zslearn.experiments._report._parts import curve_of, landscape_of
-from zslearn.experiments._report._rank_parts import ranks_of
-from zslearn.experiments._report._reproduce import commands_of, versions_of
-from zslearn.experiments._report._values import number, significant, text, written
+from zslearn.experiments._summary import ORIGIN, SUMMARY, RunSummary, compare_runs
+from zslearn.model_selection._landscape import read_landscape
+
+# Classes: accuracy and confusions by method, as means over seeds.
+
+Record_classes = Mapping[str, Any]
+
+#: So many accuracies of classes a report has room for, of all methods and settings together.
+MOST_NUMBERS = 120_000
+
+
+def classes_of(records: Iterable[Record_classes]) -> tuple[list[str], int]:
+    """The classes that records of one group have accuracies of.
+
+    Parameters
+    ----------
+    records : iterable of mappings
+        Of one group.
+
+    Returns
+    -------
+    classes : list of str
+        Names as records write them, the unseen ones first.
+    n_unseen : int
+        How many are unseen.
+    """
+    unseen: dict[str, None] = {}
+    others: dict[str, None] = {}
+    for record in records:
+        of_record = dict.fromkeys(record.get("per_class", {}))
+        if record["setting"] == "zsl":
+            unseen |= of_record
+        else:
+            unseen |= {name: None for name in record.get("unseen_classes", []) if name in of_record}
+            others |= of_record
+    return [*unseen, *(name for name in others if name not in unseen)], len(unseen)
+
+
+def by_class_of(
+    group: int, method: int, setting: str, records: Sequence[Record_classes], classes: Sequence[str]
+) -> ByClass | None:
+    """Accuracies of the classes by one method, as means over its records.
+
+    Parameters
+    ----------
+    group, method : int
+        Positions in the report.
+    setting : str
+        "zsl" or "gzsl".
+    records : sequence of mappings
+        The records of this group, method and setting.
+    classes : sequence of str
+        The classes of the group.
+
+    Returns
+    -------
+    ByClass or None
+        None where no record has accuracies of classes.
+    """
+    places = {name: place for place, name in enumerate(classes)}
+    found: dict[str, list[float]] = {}
+    confused: dict[str, dict[str, float]] = {}
+    for record in records:
+        for name, value in record.get("per_class", {}).items():
+            found.setdefault(name, []).append(value)
+        for name, pairs in record.get("confused_with", {}).items():
+            shares = confused.setdefault(name, {})
+            for other, share in pairs:
+                shares[other] = shares.get(other, 0.0) + share
+    if not found:
+        return None
+    taken_for: list[int | None] = []
+    share_of: list[int | None] = []
+    for name in classes:
+        shares = {
+            other: share for other, share in confused.get(name, {}).items() if other in places
+        }
+        worst = max(shares, key=lambda other: shares[other]) if shares else None
+        taken_for.append(None if worst is None else places[worst])
+        share_of.append(None if worst is None else _thousandths(shares[worst] / len(found[name])))
+    accuracy = [_thousandths(np.mean(found[name])) if name in found else None for name in classes]
+    return ByClass(group, method, setting, accuracy, taken_for, share_of)
+
+
+def _thousandths(share: Any) -> int:
+    return round(float(share) * 1000)
+
+
+def shown_names(classes: Sequence[str]) -> list[str]:
+    """Names that a page can show, no two of them alike."""
+    names: list[str] = []
+    taken: set[str] = set()
+    for name in classes:
+        shown = text(name)
+        again = 1
+        while shown in taken:
+            again += 1
+            shown = f"{text(name)} ({again})"
+        taken.add(shown)
+        names.append(shown)
+    return names
+
+
+# The main table: our numbers beside the published ones.
+
+MEANINGS = {
+    "per_class_accuracy": "accuracy per class, unseen classes among these",
+    "harmonic": "harmonic mean of seen and unseen accuracy, without calibration",
+    "calibrated_seen": "accuracy on seen classes among all, calibrated",
+    "calibrated_unseen": "accuracy on unseen classes among all, calibrated",
+    "calibrated_harmonic": "harmonic mean of the two, calibrated",
+    "ausuc": "area under the seen–unseen curve",
+}
+#: Tables of the paper with one number per method, data set and split.
+_TABLES = ("zsl", "gzsl", "harmonic", "main")
+
+
+def main_table(records: pd.DataFrame, methods: list[str]) -> Table:
+    """Put the main numbers of records beside the published ones.
+
+    Parameters
+    ----------
+    records : DataFrame
+        As :func:`read_records` gives it, not empty.
+    methods : list of str
+        The methods of the report.
+
+    Returns
+    -------
+    Table
+        A row per method, data set and so on; a column per metric.
+    """
+    summary = compare_runs(records)
+    frame = summary.mean.index.to_frame(index=False)
+    where = [str(name) for name in frame.columns if name != "method"]
+    published = _published()
+    rows = []
+    for position, origin in enumerate(frame.to_dict("records")):
+        known = {name: origin.get(name, _common(records, name, summary)) for name in ORIGIN}
+        cells = _cells(summary, position, published, str(origin["method"]), known)
+        labels = [signatures_label(origin[n]) if n == "semantic" else origin[n] for n in where]
+        rows.append(Row(methods.index(str(origin["method"])), [*map(text, labels)], cells))
+    names = [name for name in SUMMARY if (records["metric"] == name).any()]
+    metrics = [
+        Metric(
+            name,
+            metric_label(name),
+            MEANINGS[name],
+            any(row.cells[i].published is not None for row in rows),
+        )
+        for i, name in enumerate(names)
+    ]
+    heads = ["signatures" if name == "semantic" else name for name in where]
+    return Table(heads, metrics, rows, _notes(summary, records, rows))
+
+
+def signatures_label(semantic: str) -> str:
+    """A kind of signatures as a page names it; records leave the data set's own without a name."""
+    return semantic or "own"
+
+
+def _common(records: pd.DataFrame, name: str, summary: RunSummary) -> str:
+    """What all records have in common; class splits go together as "ss"."""
+    if name == "split" and summary.class_splits:
+        return "ss"
+    value = records[name].iloc[0] if name in records else ""
+    return "" if pd.isna(value) else str(value)
+
+
+def _published() -> dict[tuple[str, str, str, str], list[dict[Any, Any]]]:
+    """Numbers of the paper by method, data set, split and metric."""
+    data = load_published()
+    plain = (data["variant"] == "") & (data["subset"] == "") & (data["semantic"] == "attributes")
+    found: dict[tuple[str, str, str, str], list[dict[Any, Any]]] = {}
+    for row in data[data["table"].isin(_TABLES) & plain].to_dict("records"):
+        key = (row["method"], row["dataset"], row["split"], row["metric"])
+        found.setdefault(key, []).append(row)
+    return found
+
+
+def _cells(
+    summary: RunSummary,
+    position: int,
+    published: dict[tuple[str, str, str, str], list[dict[Any, Any]]],
+    method: str,
+    origin: dict[str, Any],
+) -> list[Cell]:
+    split = str(origin["split"]).casefold()
+    dataset = canonical_dataset(str(origin["dataset"]), own=split == "own")
+    key = canonical_method(method), dataset, split
+    names = {metric_label(name): name for name in SUMMARY}
+    cells = []
+    for label in summary.mean.columns:
+        mean = number(summary.mean[label].iloc[position])
+        verdict = str(summary.verdict[label].iloc[position])
+        # The published numbers are of attributes.
+        is_own = origin["semantic"] in ("", "attributes")
+        found = published.get((*key, names[str(label)]), []) if is_own else []
+        same = [row for row in found if same_features(row["features"], str(origin["features"]))]
+        value = features = difference = None
+        if found and mean is not None:
+            row = (same or found)[0]
+            value = row["value"] / (100 if row["unit"] == "%" else 1)
+            features = "" if same else row["features"]
+            difference = mean - value if same else None
+        cells.append(
+            Cell(
+                mean=mean,
+                spread=number(summary.spread[label].iloc[position]),
+                best=mean is not None and verdict == "",
+                alike=verdict == "alike",
+                published=number(value),
+                difference=number(difference),
+                features=features or "",
+            )
+        )
+    return cells
+
+
+def _notes(summary: RunSummary, records: pd.DataFrame, rows: list[Row]) -> list[str]:
+    notes = [f"Numbers are the {summary.runs}."] if summary.runs else []
+    notes += summary.notes
+    cells = [cell for row in rows for cell in row.cells if cell.published is not None]
+    if not cells:
+        return notes
+    of_paper = records[records["split"].str.casefold() != "own"]
+    versions = np.unique([short_version(str(v)) for v in of_paper["split_version"]]).tolist()
+    if versions != ["PS1"]:
+        notes.append(
+            "Published numbers are on version PS1 of the new splits; these runs are on "
+            f"{', '.join(map(text, versions))}."
+        )
+    others = sorted({cell.features for cell in cells} - {""})
+    if others:
+        notes.append(f"Published with other features: {', '.join(others)}; no difference is shown.")
+    return notes
+
+
+# Curves and searches of single runs.
+
+#: So many points of a curve are shown.
+_MOST_POINTS = 160
+#: So many values of a hyper-parameter are shown.
+_MOST_VALUES = 40
+
+
+def curve_of(record: Mapping[str, Any]) -> Curve | None:
+    """The curve of a record, thinned out to what a screen can show.
+
+    Parameters
+    ----------
+    record : mapping
+        Checked.
+
+    Returns
+    -------
+    Curve or None
+        Points at about the same distances, and always those of the factor 0 and of the
+        calibration factor; None where the record has no curve.
+    """
+    curve = record.get("curve", {})
+    unseen, seen = (np.asarray(curve.get(name, [])) for name in ("acc_unseen", "acc_seen"))
+    if unseen.size < 2:
+        return None
+    bias = curve.get("bias")
+    factors = np.array([-np.inf if b is None else b for b in bias or [None] * unseen.size])
+    marks = {"plain": 0.0, "calibrated": number(record.get("calibration_factor"), 12)}
+    # The point of a factor is the last one that it is large enough for.
+    found = {
+        name: max(int(np.searchsorted(factors, factor, side="right")) - 1, 0)
+        for name, factor in marks.items()
+        if bias and factor is not None
+    }
+    kept = np.unique([*_spaced(unseen, seen), *found.values()])
+    places = {name: int(np.searchsorted(kept, place)) for name, place in found.items()}
+    return Curve(
+        unseen=unseen[kept].round(4).tolist(),
+        seen=seen[kept].round(4).tolist(),
+        factor=[significant(factor) for factor in factors[kept].tolist()],
+        plain=places.get("plain"),
+        calibrated=places.get("calibrated"),
+    )
+
+
+def _spaced(unseen: Floats, seen: Floats) -> list[int]:
+    """Positions of points at about the same distances along a curve, with both ends."""
+    length = np.append(0.0, np.hypot(np.diff(unseen), np.diff(seen)).cumsum())
+    steps = np.linspace(0.0, length[-1], _MOST_POINTS)
+    found = np.searchsorted(length, steps).clip(0, unseen.size - 1)
+    return [0, *found.tolist(), unseen.size - 1]
+
+
+def landscape_of(record: Mapping[str, Any]) -> Landscape | None:
+    """The search of a record over the two hyper-parameters with most values.
+
+    Parameters
+    ----------
+    record : mapping
+        Checked.
+
+    Returns
+    -------
+    Landscape or None
+        None where the record has no search over several settings, or one that cannot be shown.
+    """
+    table = record.get("cross_validation", {})
+    settings = table.get("params", [])
+    scores = [name for name in table if name.startswith("mean_test_")]
+    if len(settings) < 2 or not scores or not all(isinstance(s, dict) for s in settings):
+        return None
+    mean = np.array([number(value, 12) for value in table[scores[0]]], dtype=float)
+    std = np.full(len(mean), np.nan)
+    if np.isnan(mean).all():
+        return None
+    names = _by_number_of_values(settings)
+    if not names:
+        return None
+    # What was chosen is what the record says; the best of equals is the first.
+    chosen = record.get("hyper_parameters", {})
+    here = [i for i, s in enumerate(settings) if s.items() <= chosen.items()]
+    score = scores[0].removeprefix("mean_test_")
+    search = SimpleNamespace(
+        cv_results_={"params": settings, f"mean_test_{score}": mean, f"std_test_{score}": std},
+        best_index_=here[0] if here else int(np.nanargmax(mean)),
+        edges_={},
+    )
+    found = read_landscape(search, names[0], names[1] if len(names) > 1 else None, None)
+    place = found["chosen"]
+    return Landscape(
+        score=text(score),
+        x=text(found["x_name"]),
+        y=text(found["y_name"] or ""),
+        x_values=[written(value) for value in found["x_values"]],
+        y_values=[written(value) for value in found["y_values"] or []],
+        mean=[[number(value, 4) for value in row] for row in np.atleast_2d(found["mean"]).tolist()],
+        chosen=None if place is None else [0, *place][-2:],
+        others=[text(name) for name in found["others"]],
+    )
+
+
+def _by_number_of_values(settings: list[dict[str, Any]]) -> list[str]:
+    """Up to two hyper-parameters with several values, those with most first."""
+    values: dict[str, set[str]] = {}
+    for setting in settings:
+        for name, value in setting.items():
+            values.setdefault(name, set()).add(repr(value))
+    varied = [name for name, found in values.items() if 1 < len(found) <= _MOST_VALUES]
+    return sorted(varied, key=lambda name: -len(values[name]))[:2]
+
+
+# Ranks of methods, over what the records allow to compare.
+
+_RANKED = ("per_class_accuracy", "ausuc", "calibrated_harmonic")
+_SEEDS = (
+    "There is one data set and split: the ranks are means over seeds, which repeat one problem. "
+    "They say how far chance in tuning moves the order, and nothing of other data."
+)
+
+
+def ranks_of(records: pd.DataFrame, methods: list[str]) -> list[Ranks]:
+    """Rank the methods by each main metric.
+
+    Columns are data sets, splits and so on, each the mean over its seeds; where there is only one
+    of these, its seeds.
+
+    Parameters
+    ----------
+    records : DataFrame
+        As :func:`read_records` gives it.
+    methods : list of str
+        The methods of the report.
+
+    Returns
+    -------
+    list of Ranks
+        One per metric; none where fewer than two methods have two columns in common.
+    """
+    found = []
+    for metric in _RANKED:
+        of_metric = records[records["metric"] == metric]
+        ranks = _ranks(of_metric, metric, methods)
+        if ranks is not None:
+            found.append(ranks)
+    return found
+
+
+def _ranks(records: pd.DataFrame, metric: str, methods: list[str]) -> Ranks | None:
+    if records.empty:
+        return None
+    origin = [records[name].astype(str) for name in ORIGIN]
+    problems = pd.Series(list(zip(*origin, strict=True)), index=records.index)
+    seeds = records["seed"].map(lambda seed: "" if pd.isna(seed) else str(seed))
+    by_seed = problems.nunique() == 1
+    columns = seeds if by_seed else problems
+    values = records.assign(column=columns).pivot_table(
+        index="method", columns="column", values="value", aggfunc="mean"
+    )
+    # A benchmark that is not finished: the columns that all methods have, if there are several.
+    common = values.dropna(axis="columns")
+    complete = common if common.shape[1] > 1 else values.dropna()
+    # A rank on one column is its number once more.
+    if min(complete.shape) < 2:
+        return None
+    over, note = f"{complete.shape[1]} data sets and splits", ""
+    if by_seed:
+        over, note = f"{complete.shape[1]} seeds", _SEEDS
+    if left_out := sorted(set(values.index) - set(complete.index)):
+        note += f" Left out, for want of a number in every column: {', '.join(left_out)}."
+    ranking = rank_methods(complete)
+    difference = number(ranking.critical_difference)
+    ranks = ranking.mean_ranks.to_numpy(dtype=float)
+    alike = [] if difference is None else alike_places(ranks, difference)
+    return Ranks(
+        title=f"{metric_label(metric)}, over {over}",
+        methods=[methods.index(str(name)) for name in ranking.mean_ranks.index],
+        mean_ranks=np.round(ranks, 3).tolist(),
+        critical_difference=difference,
+        statistic=number(ranking.statistic),
+        # As printed; a smaller one is 0 to a reader.
+        pvalue=number(ranking.pvalue, 6),
+        alike=[list(places) for places in alike],
+        note=note.strip(),
+    )
+
+
+# Where a report comes from: versions, machines, and the command that makes it again.
+
+Record_reproduce = Mapping[str, Any]
+#: Data sets whose files and splits are fixed.
+_FIXED = ("glyphs", "emoji")
+#: Data sets that the command line knows, by their names in records.
+_NAMED = {name.casefold(): name for name in (*_FIXED, *XLSA17)}
+_DEFAULT_FEATURES = "res101"
+
+
+def versions_of(records: Sequence[Record_reproduce]) -> list[list[str]]:
+    """Packages and machines of all records, with every version that occurs."""
+    found: dict[str, dict[str, None]] = {}
+    for record in records:
+        for part in ("versions", "machine"):
+            values = record.get(part, {})
+            for name, value in values.items() if isinstance(values, dict) else ():
+                found.setdefault(text(name), {}).setdefault(text(value))
+    return [[name, ", ".join(versions)] for name, versions in found.items()]
+
+
+def commands_of(records: Sequence[Record_reproduce]) -> list[str]:
+    """The commands that make the records again.
+
+    Parameters
+    ----------
+    records : sequence of mappings
+        Checked. One that does not keep its command gets one that follows from what it says.
+
+    Returns
+    -------
+    list of str
+        Each once.
+    """
+    kept = dict.fromkeys(record["command"] for record in records if record.get("command"))
+    others: dict[tuple[str, ...], list[Record_reproduce]] = {}
+    for record in records:
+        if not record.get("command"):
+            names = ("dataset", "features", "protocol", "grid", "split_version")
+            key = tuple(str(record.get(name) or "") for name in names[:4])
+            # The class splits of one data set are one command.
+            drawn = "random" if is_drawn(str(record["split_version"])) else ""
+            others.setdefault((*key, drawn), []).append(record)
+    return [*kept, *(_command(key, group) for key, group in others.items())]
+
+
+def _command(key: tuple[str, ...], records: Sequence[Record_reproduce]) -> str:
+    dataset, features, protocol, grid, drawn = key
+
+    def several(name: str) -> list[str]:
+        return [str(v) for v in dict.fromkeys(r[name] for r in records if r.get(name) is not None)]
+
+    methods, settings, splits, seeds = map(several, ("method", "setting", "split", "seed"))
+    name = None if "own" in splits else _NAMED.get(dataset.casefold())
+    if name is None:
+        options = [f"{methods!r}", '"runs"', f"settings={settings!r}"]
+        options += [f"splits={splits!r}"] if splits else []
+        options += [f"seeds=[{', '.join(seeds)}]"] if seeds else []
+        options += [f"protocol={protocol!r}"] if protocol not in ("", "default") else []
+        options += [f"grid={grid!r}"] if grid else []
+        return _printable(f"run_benchmark(data, {', '.join(options)})")
+    words = ["zslearn", "bench", name, "--methods", *methods, "--setting", *settings]
+    words += ["--split", *splits] if splits else []
+    words += ["--seeds", *seeds] if seeds else []
+    if name not in _FIXED and features not in ("", _DEFAULT_FEATURES):
+        words += ["--features", f"{features}.mat"]
+    words += ["--class-splits", "random"] if drawn else []
+    words += ["--protocol", protocol] if protocol not in ("", "default") else []
+    words += ["--grid", grid] if grid else []
+    return _printable(shlex.join(words))
+
+
+def _printable(line: str) -> str:
+    """A command on one line that is safe to show."""
+    return "".join(letter if letter.isprintable() else "?" for letter in line)
+
 
 Record = Mapping[str, Any]
 _LEADS = {

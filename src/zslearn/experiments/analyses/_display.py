@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import pandas as pd
 
+from zslearn._utils._messages import name_some
+from zslearn._utils._optional import import_optional
 from zslearn.experiments._figures import new_figure, save_figure
-from zslearn.experiments._palette import method_style
-from zslearn.utils import import_optional, name_some
+from zslearn.experiments._names import method_style
 
 
 class AnalysisDisplay:

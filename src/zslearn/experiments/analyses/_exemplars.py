@@ -9,6 +9,7 @@ used to measure only.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
@@ -18,14 +19,162 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 from scipy.stats import pearsonr, spearmanr
+from sklearn.manifold import TSNE
 
-from zslearn.datasets import ZeroShotDataset
+from zslearn._utils._array import Floats, to_numpy
+from zslearn._utils._optional import import_optional
+from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.experiments._evaluate import measure_conventional
+from zslearn.experiments._methods import find_method
 from zslearn.experiments._records import read_record
+from zslearn.experiments._tuning import TuningOptions, tune_without
 from zslearn.experiments.analyses._classes import class_distances, of_classes, signature_distances
 from zslearn.experiments.analyses._display import AnalysisDisplay, mean_and_spread, plain_legend
 from zslearn.experiments.analyses._pieces import Piece, PieceRunner, RunOptions, chosen_seeds
-from zslearn.synthesis import ideal_signatures
-from zslearn.utils import Floats, to_numpy
+from zslearn.model_selection._search import ZeroShotSearchCV
+from zslearn.synthesis._regressors import ExemplarMLP
+from zslearn.synthesis._statistics import ideal_signatures
+
+# What predicts exemplars, and in how many dimensions (appendix E).
+
+#: Regressors of EXEM and the rows of the paper's table; ours beside them.
+REGRESSORS = {
+    "svr": "EXEM (1NN)",
+    "mlp": "EXEM (1NN, MLP)",
+    "krr": "EXEM (1NN, kernel ridge)",
+    "gp": "EXEM (1NN, Gaussian process)",
+}
+#: Hyper-parameters that a regressor does not have.
+_LACKS: dict[str, tuple[str, ...]] = {
+    "svr": (),
+    "krr": ("nu",),
+    "gp": ("nu", "C"),
+}
+_MLP_GRID = {"regressor__alpha": [1e-5, 1e-4, 1e-3]}
+#: Dimensions of the paper's table; None is without a projection.
+DIMENSIONS: tuple[int | None, ...] = (10, 50, 100, 200, 500, 1024, None)
+_COLORS_REGRESSORS = {"svr": "#56b4e9", "mlp": "#d55e00", "krr": "#009e73", "gp": "#cc79a7"}
+_MARKERS = {"svr": "o", "mlp": "s", "krr": "^", "gp": "D"}
+
+
+def analyze_regressors(
+    data: ZeroShotDataset,
+    out: Path | str,
+    *,
+    methods: str | Sequence[str] = ("svr", "krr", "gp"),
+    seeds: int | Sequence[int] = (0,),
+    dimensions: Sequence[int | None] = (10, 50, 200, 500, None),
+    **options: Unpack[RunOptions],
+) -> pd.DataFrame:
+    """Measure EXEM (1NN) with several regressors and numbers of principal components.
+
+    Its records fill the paper's tables "regressor" and "pca". Each is tuned for itself by leaving
+    out seen classes: the ν-SVR (C, ν, σ), the perceptron (λ; needs the `torch` extra), kernel ridge
+    (C, σ) and the Gaussian process (the σ it begins with).
+
+    Parameters
+    ----------
+    data : ZeroShotDataset
+        With its active split.
+    out : path
+        Folder of the records.
+    methods : str or sequence of {"svr", "krr", "gp", "mlp"}
+        The regressors.
+    seeds : int or sequence of int
+        Each decides folds, and where the perceptron begins.
+    dimensions : sequence of int or None
+        Numbers of components; None is without a projection. More than there are features or
+        training samples are left out: they are no further components.
+    **options
+        How it runs; see :class:`PieceRunner`.
+
+    Returns
+    -------
+    DataFrame
+        One row per number, with the columns `n_components` and `regressor`.
+    """
+    names = [methods] if isinstance(methods, str) else list(methods)
+    unknown = [name for name in names if name not in REGRESSORS]
+    if unknown or not names:
+        raise ValueError(f"There is no regressor {unknown}; there are: {', '.join(REGRESSORS)}.")
+    runner = PieceRunner("regressors", data, out, **options)
+    most = min(data.X_train.shape)
+    kept = [number for number in dict.fromkeys(dimensions) if number is None or number <= most]
+    if not kept:
+        raise ValueError(f"{data.name} has {most} components at most; every dimension is larger.")
+
+    def compute(name: str, number: int | None, seed: int) -> dict[str, Any]:
+        method = find_method("EXEM (1NN)")
+        method = replace(
+            method,
+            make=partial(_made, method.make, name, number),
+            tune=_tune_mlp if name == "mlp" else tune_without("n_components", *_LACKS[name]),
+        )
+        search = runner.tune(method, seed)
+        return {
+            "metrics": measure_conventional(search.estimator_, data),
+            "hyper_parameters": dict(search.best_params_),
+            "edges": dict(search.edges_),
+        }
+
+    frame = runner.run(
+        Piece(
+            REGRESSORS[name], seed, partial(compute, name, number, seed), {"n_components": number}
+        )
+        for seed in chosen_seeds(seeds)
+        for name in names
+        for number in kept
+    )
+    by_row = {row: name for name, row in REGRESSORS.items()}
+    return frame.assign(regressor=frame["method"].map(by_row))
+
+
+def _made(make: Any, name: str, number: int | None) -> Any:
+    regressor = ExemplarMLP() if name == "mlp" else name
+    return make().set_params(regressor=regressor, n_components=number)
+
+
+def _tune_mlp(estimator: Any, data: ZeroShotDataset, options: TuningOptions) -> ZeroShotSearchCV:
+    """Search the perceptron's own hyper-parameter, λ."""
+    search = options.search(estimator, _MLP_GRID)
+    return search.fit(data.X_train, data.y_train, signatures=data.signatures)
+
+
+class RegressorsDisplay(AnalysisDisplay):
+    """Picture of accuracy against the number of principal components, a line per regressor."""
+
+    columns = ("method", "regressor", "n_components", "metric", "value")
+
+    def _draw(self, ax: Any, panel: str) -> None:
+        frame = self.frame[self.frame["metric"] == "per_class_accuracy"]
+        frame = frame.assign(n_components=frame["n_components"].astype(object))
+        known = sorted({int(n) for n in frame["n_components"] if not pd.isna(n)})
+        places: list[int | None] = (
+            [*known, None] if frame["n_components"].isna().any() else [*known]
+        )
+        stats = mean_and_spread(frame, ["method", "regressor", "n_components"])
+        for key, part in stats.groupby(["method", "regressor"], sort=False):
+            method, name = map(str, key)
+            where = [
+                places.index(None if pd.isna(n) else int(n)) for n in part["n_components"].tolist()
+            ]
+            part = part.assign(where=where).sort_values("where")
+            spread = None if part["spread"].isna().all() else 100 * part["spread"].fillna(0.0)
+            ax.errorbar(
+                part["where"],
+                100 * part["mean"],
+                yerr=spread,
+                marker=_MARKERS[name],
+                color=_COLORS_REGRESSORS[name],
+                linestyle="--",
+                capsize=2,
+                label=method,
+            )
+        names = ["none" if place is None else str(place) for place in places]
+        ax.set_xticks(range(len(places)), names)
+        ax.set(xlabel="principal components", ylabel="accuracy per class (%)")
+        plain_legend(ax)
+
 
 SIGNATURES = "Semantic representations"
 PREDICTED = "Predicted exemplars"
@@ -52,7 +201,7 @@ def distance_correlation(first: ArrayLike, second: ArrayLike) -> float:
 
     Examples
     --------
-    >>> from zslearn.experiments.analyses import distance_correlation
+    >>> from zslearn.experiments.analyses._exemplars import distance_correlation
     >>> distances = [[0.0, 1.0, 2.0], [1.0, 0.0, 4.0], [2.0, 4.0, 0.0]]
     >>> round(distance_correlation(distances, distances), 6)
     1.0
@@ -83,7 +232,7 @@ def knn_overlap(first: ArrayLike, second: ArrayLike, k: int) -> float:
 
     Examples
     --------
-    >>> from zslearn.experiments.analyses import knn_overlap
+    >>> from zslearn.experiments.analyses._exemplars import knn_overlap
     >>> first = [[0.0, 1.0, 2.0], [1.0, 0.0, 4.0], [2.0, 4.0, 0.0]]
     >>> second = [[0.0, 2.0, 1.0], [2.0, 0.0, 3.0], [1.0, 3.0, 0.0]]
     >>> round(knn_overlap(first, second, 1), 3)
@@ -304,3 +453,142 @@ class ExemplarsDisplay(AnalysisDisplay):
             ax.text(value, i, f" {value:.3f}", va="center", fontsize=8)
         ax.set(xlabel="correlation with distances of real exemplars", xlim=(0, 1.1))
         ax.invert_yaxis()
+
+
+# Images of unseen classes with their predicted and real exemplars in one plane (appendix E).
+
+#: Told apart by any colour vision; beside the colour a class has its number.
+_COLORS = (
+    *("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9"),
+    *("#d55e00", "#4b5a68", "#7456e0", "#882255", "#999933"),
+)
+
+
+def analyze_exemplar_map(
+    data: ZeroShotDataset,
+    out: Path | str,
+    *,
+    methods: str | Sequence[str] = ("EXEM (1NN)",),
+    seeds: int | Sequence[int] = (0,),
+    n_classes: int = 10,
+    n_images: int = 30,
+    **options: Unpack[RunOptions],
+) -> pd.DataFrame:
+    """Place images, predicted and real exemplars of unseen classes in a plane by t-SNE.
+
+    Parameters
+    ----------
+    data : ZeroShotDataset
+        With its active split.
+    out : path
+        Folder of the records.
+    methods : str or sequence of str
+        "EXEM (1NN)", which is tuned by leaving out seen classes.
+    seeds : int or sequence of int
+        Each draws classes and images and begins t-SNE; a picture shows the first.
+    n_classes, n_images : int
+        How many unseen classes, and how many images of each, are drawn at random.
+    **options
+        How it runs; see :class:`PieceRunner`.
+
+    Returns
+    -------
+    DataFrame
+        One row per point: `seed`, `class`, `kind` ("image", "predicted" or "real"), `x`, `y`.
+    """
+    if [methods] != ["EXEM (1NN)"] and list(methods) != ["EXEM (1NN)"]:
+        raise ValueError("Exemplars are those of EXEM (1NN); other methods predict none.")
+    if n_classes < 2 or n_images < 1:
+        raise ValueError(f"A map needs two classes and an image; got {n_classes} and {n_images}.")
+    runner = PieceRunner("exemplar-map", data, out, **options)
+    depends = (n_classes, n_images)
+    pieces = [
+        Piece(
+            "EXEM (1NN)", seed, partial(_place, runner, seed, *depends), {"of": "points"}, depends
+        )
+        for seed in chosen_seeds(seeds)
+    ]
+    runner.run(pieces)
+    rows = []
+    for piece in pieces:
+        record = read_record(runner.path(piece))
+        columns = ("class", "kind", "x", "y")
+        rows += [
+            {"seed": piece.seed, **dict(zip(columns, point, strict=True))}
+            for point in record.get("points", ())
+        ]
+    return pd.DataFrame(rows)
+
+
+def _place(runner: PieceRunner, seed: int, n_classes: int, n_images: int) -> dict[str, Any]:
+    """Points of one seed, for a record."""
+    data = runner.data
+    model = runner.tune("EXEM (1NN)", seed).estimator_
+    predicted, real = unseen_exemplars(model, data)
+    rng = np.random.RandomState(seed)
+    unseen, y = data.unseen_classes, data.y_test_unseen
+    chosen = np.sort(rng.permutation(len(unseen))[:n_classes])
+    rows = [rng.permutation(np.flatnonzero(y == unseen[i]))[:n_images] for i in chosen]
+    images = to_numpy(model.class_scorer_.embedding(data.X_test_unseen[np.concatenate(rows)]))
+    points = np.concatenate([images, predicted[chosen], real[chosen]])
+    names = [str(unseen[i]) for i in chosen]
+    labels = [n for n, of_class in zip(names, rows, strict=True) for _ in of_class]
+    kinds = ["image"] * len(labels) + ["predicted"] * len(names) + ["real"] * len(names)
+    perplexity = min(30.0, (len(points) - 1) / 3)
+    place = TSNE(2, perplexity=perplexity, init="pca", random_state=seed).fit(points)
+    xy = np.round(place.embedding_.astype(np.float64), 3).tolist()
+    found = [
+        [label, kind, x, y_]
+        for label, kind, (x, y_) in zip([*labels, *names, *names], kinds, xy, strict=True)
+    ]
+    return {"metrics": {"tsne_divergence": float(place.kl_divergence_)}, "points": found}
+
+
+class ExemplarMapDisplay(AnalysisDisplay):
+    """Picture of images (dots), predicted (circles) and real exemplars (crosses) by t-SNE.
+
+    A line joins the two exemplars of a class: the shorter, the better the prediction.
+    """
+
+    columns = ("seed", "class", "kind", "x", "y")
+    size = (7.4, 5.4)
+
+    def _draw(self, ax: Any, panel: str) -> None:
+        frame = self.frame[self.frame["seed"] == self.frame["seed"].iloc[0]]
+        effects = import_optional("matplotlib.patheffects", type(self).__name__)
+        rim = effects.withStroke(linewidth=2.5, foreground="white")
+        middle = (frame["x"].min() + frame["x"].max()) / 2
+        for i, (label, part) in enumerate(frame.groupby("class", sort=False)):
+            color = _COLORS[i % len(_COLORS)]
+            kinds: dict[Any, pd.DataFrame] = dict(list(part.groupby("kind")))
+            ax.scatter(
+                kinds["image"].x, kinds["image"].y, s=9, color=color, alpha=0.55, linewidths=0
+            )
+            ends = pd.concat([kinds["predicted"], kinds["real"]])
+            ax.plot(ends.x, ends.y, color=color, linewidth=1)
+            big = {"zorder": 3, "linewidths": 1.8}
+            predicted, real = kinds["predicted"].iloc[0], kinds["real"].iloc[0]
+            ax.scatter(
+                predicted.x,
+                predicted.y,
+                s=75,
+                marker="o",
+                facecolor="white",
+                edgecolor=color,
+                **big,
+            )
+            ax.scatter(real.x, real.y, s=55, marker="x", color=color, **big)
+            # Names lie over dots: a white rim keeps them legible. Those on the right end there.
+            on_right = real.x > middle
+            ax.annotate(
+                str(label)[:28],
+                (real.x, real.y),
+                xytext=(-6 if on_right else 6, 6),
+                textcoords="offset points",
+                ha="right" if on_right else "left",
+                fontsize=8,
+                zorder=4,
+                parse_math=False,
+                path_effects=[rim],
+            )
+        ax.set(xticks=[], yticks=[], xlabel="dots: images; circle: predicted exemplar; cross: real")

@@ -15,7 +15,8 @@ from typing import Any, Unpack
 import numpy as np
 import pandas as pd
 
-from zslearn.datasets import ClassSplit, ZeroShotDataset
+from zslearn._utils._messages import name_some
+from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
 from zslearn.experiments._evaluate import measure_conventional
 from zslearn.experiments.analyses._display import AnalysisDisplay, draw_bars
 from zslearn.experiments.analyses._pieces import (
@@ -25,8 +26,7 @@ from zslearn.experiments.analyses._pieces import (
     chosen_methods,
     chosen_seeds,
 )
-from zslearn.synthesis import ideal_signatures
-from zslearn.utils import name_some
+from zslearn.synthesis._statistics import ideal_signatures
 
 METHODS = ("ESZSL", "EXEM (1NN)")
 IDEAL = "ideal"

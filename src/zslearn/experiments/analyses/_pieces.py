@@ -19,19 +19,80 @@ import pandas as pd
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 
+from zslearn._utils._array import to_numpy
+from zslearn._utils._files import fingerprint
+from zslearn._utils._messages import name_some, warn_user
+from zslearn._utils._progress import progress_bar
 from zslearn._version import __version__
-from zslearn.datasets import ZeroShotDataset
+from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.experiments._measure import circumstances
 from zslearn.experiments._methods import Method, find_method
-from zslearn.experiments._plan import _slug
 from zslearn.experiments._protocol import GRIDS, Protocol
-from zslearn.experiments._record_checks import RECORD_SCHEMA, check_record
-from zslearn.experiments._records import read_record, write_record
-from zslearn.experiments._runs import _as_seeds, _failure, _one_line
+from zslearn.experiments._records import RECORD_SCHEMA, check_record, read_record, write_record
+from zslearn.experiments._runs import _as_seeds, _failure, _one_line, _slug
 from zslearn.experiments._tuning import TuningOptions, tune_with_views
-from zslearn.experiments.analyses._piece_records import pieces_frame, write_value, write_variant
-from zslearn.model_selection import GridEdgeWarning, ZeroShotSearchCV
-from zslearn.utils import fingerprint, name_some, progress_bar, to_numpy, warn_user
+from zslearn.model_selection._landscape import GridEdgeWarning
+from zslearn.model_selection._search import ZeroShotSearchCV
+
+# Settings of pieces as records name them, and the numbers of records as a table.
+
+
+def write_value(value: Any) -> str:
+    """A value of a setting as text; numbers as short as they can be."""
+    is_float = isinstance(value, float)
+    return f"{value:.6g}" if is_float else str(value)
+
+
+def write_variant(variant: Mapping[str, Any]) -> str:
+    """A setting as records name it: ``name=value`` joined by ``;``."""
+    return ";".join(f"{name}={write_value(value)}" for name, value in variant.items())
+
+
+def read_variant(text: str) -> dict[str, Any]:
+    """The setting that a record names; numbers as numbers, "None" as None."""
+    pairs = [part.partition("=") for part in text.split(";") if part]
+    return {name: _read_value(value) for name, _, value in pairs}
+
+
+def _read_value(text: str) -> Any:
+    if text == "None":
+        return None
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def pieces_frame(paths: Iterable[Path | str]) -> pd.DataFrame:
+    """Numbers of the records of an analysis.
+
+    Parameters
+    ----------
+    paths : iterable of path
+        The records; those of failed pieces have no row.
+
+    Returns
+    -------
+    DataFrame
+        One row per number: `dataset`, `split`, `semantic`, `method`, a column for each name in the
+        settings, `seed`, `metric`, `value`.
+    """
+    rows = []
+    for path in paths:
+        record = read_record(Path(path))
+        if "failed" in record:
+            continue
+        origin = {name: record.get(name, "") for name in ("dataset", "split", "semantic", "method")}
+        setting = read_variant(record.get("variant", ""))
+        rows += [
+            {**origin, **setting, "seed": record["seed"], "metric": metric, "value": value}
+            for metric, value in record["metrics"].items()
+            if value is not None
+        ]
+    return pd.DataFrame(rows)
+
 
 Say = Callable[[str], None]
 

@@ -10,23 +10,43 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from zslearn.datasets import ZeroShotDataset
+from zslearn._utils._files import replacing
+from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.experiments.analyses import (
-    _curves,
-    _distance,
-    _exemplar_map,
+    _classes as _distance,
+)
+from zslearn.experiments.analyses import (
+    _classes as _per_class,
+)
+from zslearn.experiments.analyses import (
+    _classes as _seen_classes,
+)
+from zslearn.experiments.analyses import (
     _exemplars,
     _ideal,
-    _penalties,
-    _per_class,
-    _phantoms,
-    _protocols,
-    _ranking,
-    _regressors,
-    _seen_classes,
+)
+from zslearn.experiments.analyses import (
+    _exemplars as _exemplar_map,
+)
+from zslearn.experiments.analyses import (
+    _exemplars as _regressors,
+)
+from zslearn.experiments.analyses import (
+    _records as _curves,
+)
+from zslearn.experiments.analyses import (
+    _records as _protocols,
+)
+from zslearn.experiments.analyses import (
+    _records as _ranking,
+)
+from zslearn.experiments.analyses import (
+    _sync as _penalties,
+)
+from zslearn.experiments.analyses import (
+    _sync as _phantoms,
 )
 from zslearn.experiments.analyses._display import AnalysisDisplay
-from zslearn.utils import replacing
 
 
 @dataclass(frozen=True)

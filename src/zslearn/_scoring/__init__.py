@@ -1,0 +1,1 @@
+"""Scores of images and classes: embedded rows, prepared classes, blocks, the scorer."""

@@ -1,0 +1,843 @@
+"""How images and classes meet: a number for each pair, block by block.
+
+Rows of images and parameters of classes come in, scores or the best classes come out. Rows are
+embedded, scored and forgotten in blocks, so that memory holds one block of scores besides the
+result, however many rows or classes there are; a memory-mapped array is read as it is needed. All
+of it follows the array API standard: results come back in the namespace and on the device of the
+rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any, get_args
+
+import array_api_compat as compat
+import numpy as np
+from numpy.typing import NDArray
+
+from zslearn._scoring._classes import PreparedClasses, ScoreFunction, class_side
+from zslearn._utils._array import Array, floating
+from zslearn._utils._blocks import row_blocks
+from zslearn._utils._device import block_budget, moves_kept, on_device
+from zslearn._utils._jit import jit, jit_inner
+from zslearn._utils._processes import blas_threads, in_threads
+
+# The largest scores of each row, the first of equals first.
+#
+# A library's own selection says nothing of equals. On a device that works apart from the host one
+# number more than wanted is selected, and rows in which two of them are equal are marked; these
+# few
+# are settled at the end, when the host asks for the first time.
+
+Best = tuple[Array, Array]
+
+# Selection in two steps pays where there are this many classes for each one wanted.
+_GROUPED = 16
+
+
+def largest(block: Array, k: int) -> Best:
+    """Columns and values of the `k` largest of each row, descending; the first of equals wins."""
+    xp = compat.array_namespace(block)
+    if k == 1:
+        return xp.argmax(block, axis=1, keepdims=True), xp.max(block, axis=1, keepdims=True)
+    n_rows = block.shape[0]
+    threshold = _kth_largest(block, k)
+    columns = xp.nonzero(block >= threshold)[1]
+    if columns.shape[0] < n_rows * k:
+        raise ValueError(NOT_A_NUMBER)
+    if columns.shape[0] > n_rows * k:
+        # More than one class has the k-th largest score: the first of them have room.
+        above = block > threshold
+        equal = block == threshold
+        room = k - xp.sum(xp.astype(above, xp.int64), axis=1, keepdims=True)
+        first = xp.cumulative_sum(xp.astype(equal, xp.int64), axis=1) <= room
+        columns = xp.nonzero(above | (equal & first))[1]
+    # Exactly k per row, in the order of the columns: a stable sort then keeps the first of equals.
+    indices = xp.reshape(columns, (n_rows, k))
+    values = xp.take_along_axis(block, indices, axis=1)
+    return _ordered(indices, values)
+
+
+NOT_A_NUMBER = "Scores are NaN: look for NaN in the embedded rows or the parameters."
+
+
+def _kth_largest(block: Array, k: int) -> Array:
+    """The `k`-th largest value of each row, as a column; a selection where the library has one."""
+    if compat.is_numpy_array(block):
+        at = block.shape[1] - k
+        return np.partition(block, at, axis=1)[:, at : at + 1]
+    if compat.is_torch_array(block):
+        return block.topk(k, dim=1).values[:, -1:]
+    xp = compat.array_namespace(block)
+    return xp.sort(block, axis=1)[:, -k][:, None]
+
+
+def merged(first: Best, second: Best, k: int) -> Best:
+    """The best `k` of two lists, the first of which holds the earlier classes."""
+    xp = compat.array_namespace(first[1])
+    indices = xp.concat([first[0], second[0]], axis=1)
+    values = xp.concat([first[1], second[1]], axis=1)
+    order = xp.argsort(values, axis=1, descending=True, stable=True)
+    order = order[:, : min(k, order.shape[1])]
+    return xp.take_along_axis(indices, order, axis=1), xp.take_along_axis(values, order, axis=1)
+
+
+def in_order(best: Best) -> Best:
+    """Lists in descending order; of equal values the smaller index comes first."""
+    xp = compat.array_namespace(best[1])
+    order = xp.argsort(best[0], axis=1)
+    return _ordered(*(xp.take_along_axis(part, order, axis=1) for part in best))
+
+
+def _ordered(indices: Array, values: Array) -> Best:
+    """Lists in descending order of the values; equals stay as they are."""
+    xp = compat.array_namespace(values)
+    order = xp.argsort(values, axis=1, descending=True, stable=True)
+    return xp.take_along_axis(indices, order, axis=1), xp.take_along_axis(values, order, axis=1)
+
+
+def torch_largest(block: Any, k: int) -> Best:
+    """Columns and values of the `k` largest of each row of a tensor, descending, equals anyhow.
+
+    With many classes the columns fall into groups. The `k` largest numbers lie in the `k` groups of
+    the largest maxima, or are equal to some that do: only these groups are looked through.
+    """
+    import torch
+
+    n_rows, n_columns = block.shape
+    if n_columns < _GROUPED * k:
+        values, indices = block.topk(k, dim=1)
+        return indices, values
+    size = max(2, round((n_columns / k) ** 0.5))
+    n_groups = n_columns // size
+    whole = size * n_groups
+    maxima = block[:, :whole].unflatten(1, (size, n_groups)).amax(dim=1)
+    groups = maxima.topk(k, dim=1, sorted=False).indices
+    steps = torch.arange(0, whole, n_groups, device=block.device)
+    columns = (groups[:, None, :] + steps[None, :, None]).flatten(1)
+    if whole < n_columns:
+        rest = torch.arange(whole, n_columns, device=block.device)
+        columns = torch.cat([columns, rest.expand(n_rows, -1)], dim=1)
+    values, at = block.gather(1, columns).topk(k, dim=1)
+    return columns.gather(1, at), values
+
+
+def torch_merged(first: Best, second: Best, k: int) -> Best:
+    """The best `k` of two lists of tensors, or all where there are fewer; equals anyhow."""
+    import torch
+
+    indices = torch.cat([first[0], second[0]], dim=1)
+    values, at = torch.cat([first[1], second[1]], dim=1).topk(min(k, indices.shape[1]), dim=1)
+    return indices.gather(1, at), values
+
+
+# The best classes of many NumPy rows: tiles of scores that are looked through while in cache.
+
+# A tile of scores: rows by classes, of float32 four megabytes. Its lines lie a little apart: at
+# distances of a power of two they would share few places of a cache.
+_TILE_ROWS = 1024
+_TILE_CLASSES = 1024
+_APART = 16
+# Compiled code is loaded for so many scores; fewer are found sooner without.
+WORTH_COMPILED = 1 << 22
+
+
+class HostLists:
+    """Lists of the best classes of NumPy rows, filled block by block by compiled code.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows.
+    k : int
+        Length of the lists.
+    """
+
+    def __init__(self, n_rows: int, k: int) -> None:
+        self.shape = n_rows, k
+        self.indices: NDArray[np.int64] = np.full(self.shape, -1, dtype=np.int64)
+        self.values: Any = None
+        # What serves one block of rows after the other: the classes, and room for tiles by thread.
+        self._turned: Any = None
+        self._rooms: dict[int, tuple[NDArray[Any], NDArray[Any]]] = {}
+
+    def add(self, rows: slice, embedded: NDArray[Any], side: PreparedClasses) -> None:
+        """Find the lists of a block of rows, a share of it in each thread."""
+        dtype = embedded.dtype
+        if self.values is None:
+            self.values = np.empty(self.shape, dtype=dtype)
+            self._turned = side.parameters.T
+            if side.score != "max_dot" and side.n_classes <= _TILE_CLASSES:
+                # The product reads few classes sooner when they lie side by side.
+                self._turned = np.ascontiguousarray(self._turned)
+        nothing = np.empty(0, dtype=dtype)
+        bias = nothing if side.bias is None else side.bias
+        half = nothing if side.half is None else side.half
+        indices, values = self.indices[rows], self.values[rows]
+
+        def fill(part: slice) -> None:
+            room, scores = self._room(part.start, embedded, side)
+            for start in range(part.start, part.stop, _TILE_ROWS):
+                tile = slice(start, min(start + _TILE_ROWS, part.stop))
+                row_side = side.rows(embedded[tile], room[: tile.stop - tile.start])
+                squares = nothing if side.half is None else side.squares(row_side)[:, 0]
+                for first in range(0, side.n_classes, _TILE_CLASSES):
+                    classes = slice(first, min(first + _TILE_CLASSES, side.n_classes))
+                    add_to_lists(
+                        _products(row_side, side, self._turned, classes, scores),
+                        first,
+                        half[classes],
+                        squares,
+                        bias[classes],
+                        indices[tile],
+                        values[tile],
+                    )
+
+        in_threads(fill, _shares(len(embedded)))
+
+    def _room(
+        self, start: int, embedded: NDArray[Any], side: PreparedClasses
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Memory for a tile of rows and of scores, by where a thread begins."""
+        if start not in self._rooms:
+            height = min(_TILE_ROWS, self.shape[0])
+            width = min(_TILE_CLASSES, side.n_classes) + _APART
+            self._rooms[start] = (
+                np.empty((height, embedded.shape[1]), dtype=embedded.dtype),
+                np.empty((height, width), dtype=embedded.dtype),
+            )
+        return self._rooms[start]
+
+    def settled(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
+        """Indices and scores of all rows."""
+        if (self.indices[:, -1] < 0).any():
+            raise ValueError(NOT_A_NUMBER)
+        return self.indices, self.values
+
+
+def _products(
+    rows: NDArray[Any],
+    side: PreparedClasses,
+    turned: NDArray[Any],
+    classes: slice,
+    room: NDArray[Any],
+) -> NDArray[Any]:
+    """Products of a tile, in memory that is used again and again."""
+    if side.score == "max_dot":
+        return side.products(rows, classes)
+    out = room[: len(rows), : classes.stop - classes.start]
+    return np.matmul(rows, turned[:, classes], out=out)
+
+
+def _shares(n_rows: int) -> list[slice]:
+    """Rows for each thread; few rows are not worth a second one."""
+    threads = max(1, min(blas_threads(), n_rows // (_TILE_ROWS // 8)))
+    bounds = np.linspace(0, n_rows, threads + 1).astype(int).tolist()
+    return [slice(a, b) for a, b in pairwise(bounds)]
+
+
+# The best classes of rows of torch: no answer from the device is waited for until the end.
+
+# What is known of a row whose list is found.
+_TIED, _OPEN, _NAN = 1, 2, 4
+
+
+class TorchLists:
+    """Lists of the best classes, filled block by block, settled where scores are equal.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows.
+    k : int
+        Length of the lists.
+    """
+
+    def __init__(self, n_rows: int, k: int) -> None:
+        self.n_rows, self.k = n_rows, k
+        self.indices: Any = None
+
+    def add(self, rows: slice, row_side: Array, side: PreparedClasses, class_block: int) -> None:
+        """Find the lists of a block of rows."""
+        import torch
+
+        n_classes, squares = side.n_classes, side.squares(row_side)
+        wanted = min(self.k + 1, n_classes)
+        best: Best | None = None
+        for first in range(0, n_classes, class_block):
+            classes = slice(first, min(first + class_block, n_classes))
+            block = side.raw(row_side, squares, classes)
+            found = torch_largest(block, min(wanted, block.shape[1]))
+            del block
+            found = found[0] + first, found[1]
+            best = found if best is None else torch_merged(best, found, wanted)
+        assert best is not None
+        indices, values = best
+        if side.finished_later:
+            values = side.finish(values, squares)
+        if self.indices is None:
+            self.indices = torch.empty(
+                (self.n_rows, self.k), dtype=torch.int64, device=values.device
+            )
+            self.values = values.new_empty((self.n_rows, self.k))
+            self.marks = torch.empty(self.n_rows, dtype=torch.uint8, device=values.device)
+        self.indices[rows] = indices[:, : self.k]
+        self.values[rows] = values[:, : self.k]
+        equal = values[:, 1:] == values[:, :-1]
+        marks = _TIED * equal.any(dim=1) + _NAN * values.isnan().any(dim=1)
+        if wanted > self.k:
+            marks = marks + _OPEN * equal[:, -1]
+        self.marks[rows] = marks.to(torch.uint8)
+
+    def settled(self, settle: Callable[[Any], Best]) -> Best:
+        """The lists; those of rows in which scores are equal are put right.
+
+        Parameters
+        ----------
+        settle : callable
+            Finds the lists of some rows, given by position, by comparing all classes.
+
+        Returns
+        -------
+        tuple of tensors
+            Indices and scores.
+        """
+        marked = self.marks.nonzero()[:, 0]
+        if marked.shape[0]:
+            kinds = self.marks[marked]
+            if bool((kinds >= _NAN).any()):
+                raise ValueError(NOT_A_NUMBER)
+            open_ = (kinds & _OPEN) > 0
+            # The equals are all in the list: they only need their order.
+            inside = marked[~open_]
+            self._put(inside, in_order((self.indices[inside], self.values[inside])))
+            beyond = marked[open_]
+            if beyond.shape[0]:
+                self._put(beyond, settle(beyond))
+        return self.indices, self.values
+
+    def _put(self, rows: Any, best: Best) -> None:
+        self.indices[rows], self.values[rows] = best
+
+
+# The best classes of a block of scores, compiled: one pass over the block while it is in cache.
+#
+# Most classes of a row are far from the best. Classes are therefore taken in short runs, whose
+# maximum is found with vector instructions, and only runs that reach a threshold are looked
+# into. The
+# threshold is the worst of the list so far; of a row without a list yet it is the k-th largest
+# maximum of the runs, for at least k classes are as good. What reaches it is gathered first,
+# without
+# a branch for each class, and then sorted into the list.
+#
+# This module is compiled, and imported where it is first needed.
+
+_RUN = 16
+# Maxima of runs are looked at so many at a time; those that are missing are −∞.
+_ROOM = 64
+# From so long lists on a threshold is found by halving an interval, and places by counting.
+_MANY = 4
+_HALVINGS = 8
+
+
+@jit("the selection of the best classes")
+def add_to_lists(
+    block: Any, first: int, half: Any, squares: Any, bias: Any, indices: Any, values: Any
+) -> None:
+    """Take a block of products into lists of the best classes, sorted, the first of equals first.
+
+    Where `half` has a length it is taken from the products, which ranks classes by their distance,
+    and the score is the negative distance, with `squares` of the rows; `bias` is added where it has
+    a length. Lists begin with indices of −1. The block is written over.
+    """
+    n_rows, n_classes = block.shape
+    k = indices.shape[1]
+    halved, biased = half.shape[0] > 0, bias.shape[0] > 0
+    finish = halved and not biased
+    # Constants of the block's own type: others would make the scores double.
+    zero, two = block.dtype.type(0), block.dtype.type(2)
+    slack = block.dtype.type(8 * np.finfo(block.dtype).eps)
+    lowest = block.dtype.type(-np.inf)
+    n_runs = (n_classes + _RUN - 1) // _RUN
+    maxima = np.full((n_runs + _ROOM - 1) // _ROOM * _ROOM, lowest, block.dtype)
+    tops, room = np.empty(k, block.dtype), np.empty(_ROOM, block.dtype)
+    runs, spots = np.empty(n_runs + 1, np.int64), np.empty(n_classes + 1, np.int64)
+    found = np.empty(max(n_classes, _ROOM), block.dtype)
+    for i in range(n_rows):
+        line, best, places = block[i], values[i], indices[i]
+        square = zero
+        if finish:
+            square = squares[i]
+            _find_maxima_less(line, half, maxima, room)
+        else:
+            if halved:
+                _to_distances(line, half, squares[i])
+            if biased:
+                _add(line, bias)
+            _find_maxima(line, maxima, room)
+        count = k
+        while count > 0 and places[count - 1] < 0:
+            count -= 1
+        threshold = lowest
+        if count == k:
+            threshold = best[k - 1]
+            if finish:
+                threshold = (square - threshold * threshold) / two
+        elif n_runs >= k:
+            if k < _MANY:
+                threshold = _kth_largest_selection(maxima[:n_runs], tops)
+            else:
+                threshold = _at_least(maxima, n_runs, k, room)
+        if finish:
+            # Rounding may make two scores equal whose squares differ by a few units.
+            threshold -= slack * (square + abs(threshold))
+        near = _gather_runs(maxima[:n_runs], threshold, runs)
+        if finish:
+            n_found = _gather_less(line, half, runs[:near], threshold, spots)
+            for at in range(n_found):
+                distance = square - two * (line[spots[at]] - half[spots[at]])
+                found[at] = -np.sqrt(distance if distance > zero else zero)
+        else:
+            n_found = _gather(line, runs[:near], threshold, spots)
+            for at in range(n_found):
+                found[at] = line[spots[at]]
+        if count == 0 and _MANY <= n_found <= _ROOM:
+            _rank(found, spots, n_found, first, best, places)
+        else:
+            _insert(found, spots, n_found, first, count, best, places)
+
+
+@jit_inner()
+def _insert(
+    found: Any, spots: Any, n_found: int, first: int, count: int, best: Any, places: Any
+) -> None:
+    """Take what was found into a list of some length, one class after the other."""
+    k = best.shape[0]
+    for spot in range(n_found):
+        score = found[spot]
+        if count < k:
+            count += 1
+        elif not score > best[k - 1]:
+            continue
+        at = count - 1
+        while at > 0 and best[at - 1] < score:
+            best[at] = best[at - 1]
+            places[at] = places[at - 1]
+            at -= 1
+        best[at] = score
+        places[at] = first + spots[spot]
+
+
+@jit_inner()
+def _rank(found: Any, spots: Any, n_found: int, first: int, best: Any, places: Any) -> None:
+    """Fill an empty list: the place of a class is the number of larger scores.
+
+    Equals would have the same place; as classes come in their order the next one is free.
+    """
+    k = best.shape[0]
+    for at in range(n_found, _ROOM):
+        found[at] = -np.inf
+    for spot in range(n_found):
+        at = int(_count_above(found, found[spot]))
+        while at < k and places[at] >= 0:
+            at += 1
+        if at < k:
+            best[at] = found[spot]
+            places[at] = first + spots[spot]
+
+
+@jit_inner(fast=True)
+def _count_above(numbers: Any, threshold: Any) -> Any:
+    """How many of the first 64 numbers are above another, in their own type."""
+    one, zero = numbers.dtype.type(1), numbers.dtype.type(0)
+    total = zero
+    for c in range(_ROOM):
+        total += one if numbers[c] > threshold else zero
+    return total
+
+
+@jit_inner()
+def _gather_runs(maxima: Any, threshold: Any, runs: Any) -> int:
+    """Write down the runs that reach a threshold; how many they are.
+
+    Everything is written, and what does not count is written over: branches that nobody can foresee
+    cost more.
+    """
+    n_runs = 0
+    for run in range(maxima.shape[0]):
+        runs[n_runs] = run
+        n_runs += not maxima[run] < threshold
+    return n_runs
+
+
+@jit_inner()
+def _gather(line: Any, runs: Any, threshold: Any, spots: Any) -> int:
+    """Write down the classes of some runs that reach a threshold, ascending; how many."""
+    n_found = 0
+    for run in runs:
+        start = run * _RUN
+        if start + _RUN <= line.shape[0]:
+            for c in range(_RUN):
+                spots[n_found] = start + c
+                n_found += line[start + c] >= threshold
+        else:
+            for c in range(start, line.shape[0]):
+                spots[n_found] = c
+                n_found += line[c] >= threshold
+    return n_found
+
+
+@jit_inner()
+def _gather_less(line: Any, half: Any, runs: Any, threshold: Any, spots: Any) -> int:
+    """The same of the numbers less `half`."""
+    n_found = 0
+    for run in runs:
+        start = run * _RUN
+        if start + _RUN <= line.shape[0]:
+            for c in range(_RUN):
+                spots[n_found] = start + c
+                n_found += line[start + c] - half[start + c] >= threshold
+        else:
+            for c in range(start, line.shape[0]):
+                spots[n_found] = c
+                n_found += line[c] - half[c] >= threshold
+    return n_found
+
+
+@jit_inner(fast=True)
+def _find_maxima(line: Any, maxima: Any, room: Any) -> None:
+    """The largest number of each run; where there is NaN, whatever."""
+    n = line.shape[0]
+    whole = n // _RUN
+    for run in range(whole):
+        start = run * _RUN
+        # Halves of halves: each line is one or two vector instructions.
+        for c in range(8):
+            room[c] = max(line[start + c], line[start + 8 + c])
+        for c in range(4):
+            room[c] = max(room[c], room[c + 4])
+        maxima[run] = max(max(room[0], room[1]), max(room[2], room[3]))
+    if whole * _RUN < n:
+        top = line[whole * _RUN]
+        for c in range(whole * _RUN + 1, n):
+            top = max(top, line[c])
+        maxima[whole] = top
+
+
+@jit_inner(fast=True)
+def _find_maxima_less(line: Any, half: Any, maxima: Any, room: Any) -> None:
+    """The same of the numbers less `half`."""
+    n = line.shape[0]
+    whole = n // _RUN
+    for run in range(whole):
+        start = run * _RUN
+        for c in range(8):
+            room[c] = max(
+                line[start + c] - half[start + c], line[start + 8 + c] - half[start + 8 + c]
+            )
+        for c in range(4):
+            room[c] = max(room[c], room[c + 4])
+        maxima[run] = max(max(room[0], room[1]), max(room[2], room[3]))
+    if whole * _RUN < n:
+        top = line[whole * _RUN] - half[whole * _RUN]
+        for c in range(whole * _RUN + 1, n):
+            top = max(top, line[c] - half[c])
+        maxima[whole] = top
+
+
+@jit_inner()
+def _kth_largest_selection(numbers: Any, tops: Any) -> Any:
+    """The smallest of the largest numbers, as many as `tops` has room for."""
+    k, count = tops.shape[0], 0
+    for number in numbers:
+        if count == k and not number > tops[k - 1]:
+            continue
+        at = min(count, k - 1)
+        while at > 0 and tops[at - 1] < number:
+            tops[at] = tops[at - 1]
+            at -= 1
+        tops[at] = number
+        count = min(count + 1, k)
+    return tops[k - 1]
+
+
+@jit_inner(fast=True)
+def _count(numbers: Any, threshold: Any) -> Any:
+    """How many numbers reach a threshold, in their own type."""
+    one, zero = numbers.dtype.type(1), numbers.dtype.type(0)
+    total = zero
+    for start in range(0, numbers.shape[0], _ROOM):
+        for c in range(_ROOM):
+            total += one if numbers[start + c] >= threshold else zero
+    return total
+
+
+@jit_inner()
+def _at_least(numbers: Any, n: int, k: int, room: Any) -> Any:
+    """A threshold that `k` of the first `n` numbers reach, and few others.
+
+    An interval is halved. Where at most half of 64 are wanted it begins at the least of 32 maxima
+    of two numbers each: 32 numbers are no less.
+    """
+    half = _ROOM // 2
+    if numbers.shape[0] == _ROOM and n >= half >= k:
+        for c in range(half):
+            room[c] = max(numbers[c], numbers[half + c])
+        # Halves of halves, the least below and the largest above.
+        for c in range(16):
+            room[half + c] = max(room[c], room[c + 16])
+            room[c] = min(room[c], room[c + 16])
+        for c in range(8):
+            room[half + c] = max(room[half + c], room[half + 8 + c])
+            room[c] = min(room[c], room[c + 8])
+        low, high = room[0], room[half]
+        for c in range(1, 8):
+            low, high = min(low, room[c]), max(high, room[half + c])
+    else:
+        low, high = numbers[0], numbers[0]
+        for c in range(1, n):
+            low, high = min(low, numbers[c]), max(high, numbers[c])
+    for _ in range(_HALVINGS):
+        middle = numbers.dtype.type((low + high) / 2)
+        count = _count(numbers, middle)
+        if count >= k:
+            low = middle
+            if count <= k + 1:
+                break
+        else:
+            high = middle
+    return low
+
+
+@jit_inner()
+def _add(line: Any, numbers: Any) -> None:
+    for c in range(line.shape[0]):
+        line[c] += numbers[c]
+
+
+@jit_inner()
+def _to_distances(line: Any, half: Any, square: Any) -> None:
+    two, zero = line.dtype.type(2), line.dtype.type(0)
+    for c in range(line.shape[0]):
+        distance = square - two * (line[c] - half[c])
+        line[c] = -np.sqrt(distance if distance > zero else zero)
+
+
+# Classes that a block of rows is scored against at a time, on the host.
+_CLASS_BLOCK = 4096
+# On a device all classes at once, as long as this many rows fit the budget.
+_FEWEST_ROWS = 1024
+
+
+def class_scores(
+    X: Any,
+    parameters: Any,
+    *,
+    score: ScoreFunction = "dot",
+    bias: Any = None,
+    embed: Callable[[Array], Array] | None = None,
+) -> Array:
+    """Score every row against every class.
+
+    Parameters
+    ----------
+    X : array of shape (n_rows, n_features)
+        Rows; NumPy (also memory-mapped), torch, CuPy or any array of the array API standard.
+    parameters : array of shape (n_classes, n_dims), or (n_classes, n_maps, n_dims) for "max_dot"
+        One vector per class, or several.
+    score : {"dot", "euclidean", "cosine", "max_dot"}, default="dot"
+        The inner product; the negative Euclidean distance (in float32 two distances that differ by
+        less than about a thousandth of the spread of the classes may come out equal); the cosine,
+        0 for a zero vector; the largest of a class's inner products.
+    bias : array-like of shape (n_classes,), optional
+        Added to the scores of each class.
+    embed : callable, optional
+        Takes a block of rows into the space of the parameters.
+
+    Returns
+    -------
+    array of shape (n_rows, n_classes)
+        The higher, the better.
+
+    See Also
+    --------
+    top_k : The best classes of each row, without this matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn._scoring._blocks import class_scores
+    >>> X = np.array([[1.0, 0.0], [3.0, 4.0]])
+    >>> class_scores(X, np.array([[0.0, 0.0], [1.0, 0.0]]), score="euclidean").round(2)
+    array([[-1.  , -0.  ],
+           [-5.  , -4.47]])
+    """
+    plan = _Plan(X, parameters, score, bias, embed)
+    out = None
+    with moves_kept():
+        for rows, row_side in plan.row_sides():
+            squares = plan.side.squares(row_side)
+            for classes in plan.class_blocks():
+                block = plan.side.scores(row_side, squares, classes)
+                if out is None:
+                    xp = compat.array_namespace(block)
+                    shape = (X.shape[0], plan.side.n_classes)
+                    out = xp.empty(shape, dtype=block.dtype, device=compat.device(block))
+                out[rows, classes] = block
+    return out
+
+
+def top_k(
+    X: Any,
+    parameters: Any,
+    k: int,
+    *,
+    score: ScoreFunction = "dot",
+    bias: Any = None,
+    embed: Callable[[Array], Array] | None = None,
+) -> tuple[Array, Array]:
+    """Find the `k` best classes of each row, best first, without a matrix of all scores.
+
+    Of equal scores the class that comes first in `parameters` wins, whatever the blocks.
+
+    Parameters
+    ----------
+    X : array of shape (n_rows, n_features)
+        Rows; NumPy (also memory-mapped), torch, CuPy or any array of the array API standard.
+    parameters : array of shape (n_classes, n_dims), or (n_classes, n_maps, n_dims) for "max_dot"
+        One vector per class, or several.
+    k : int
+        How many classes; from 1 to n_classes.
+    score : {"dot", "euclidean", "cosine", "max_dot"}, default="dot"
+        See :func:`class_scores`.
+    bias : array-like of shape (n_classes,), optional
+        Added to the scores of each class.
+    embed : callable, optional
+        Takes a block of rows into the space of the parameters.
+
+    Returns
+    -------
+    indices : integer array of shape (n_rows, k)
+        Positions in `parameters`.
+    scores : array of shape (n_rows, k)
+        Their scores, descending.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn._scoring._blocks import top_k
+    >>> indices, scores = top_k(np.array([[1.0, 2.0]]), np.array([[0, 1], [1, 0], [0, 1]]), k=2)
+    >>> indices
+    array([[0, 2]])
+    >>> scores
+    array([[2., 2.]])
+    """
+    n_classes = parameters.shape[0]
+    if not 1 <= k <= n_classes:
+        raise ValueError(f"k must be between 1 and the number of classes, {n_classes}; got {k}.")
+    plan = _Plan(X, parameters, score, bias, embed)
+    with moves_kept():
+        if compat.is_torch_array(X):
+            return _torch_top_k(plan, k)
+        if compat.is_numpy_array(X) and X.shape[0] * n_classes >= WORTH_COMPILED:
+            return _host_top_k(plan, k)
+        return _compared_top_k(plan, k)
+
+
+def _host_top_k(plan: _Plan, k: int) -> Best:
+    """The lists of NumPy rows by compiled code."""
+    lists = HostLists(plan.X.shape[0], k)
+    # The scores of a block are never there all at once.
+    plan.row_bytes = 8 * (plan.X.shape[1] + plan.parameters.shape[-1])
+    for rows, embedded in plan.embedded():
+        lists.add(rows, embedded, plan.side)
+    return lists.settled()
+
+
+def _compared_top_k(plan: _Plan, k: int) -> Best:
+    """The lists of all rows by comparing final scores of all classes."""
+    out: Best | None = None
+    for rows, row_side in plan.row_sides():
+        squares, best = plan.side.squares(row_side), None
+        for classes in plan.class_blocks():
+            block = plan.side.scores(row_side, squares, classes)
+            indices, values = largest(block, min(k, block.shape[1]))
+            indices = indices + classes.start
+            best = (indices, values) if best is None else merged(best, (indices, values), k)
+        assert best is not None
+        if out is None:
+            xp, device = compat.array_namespace(best[1]), compat.device(best[1])
+            shape = plan.X.shape[0], k
+            out = (
+                xp.empty(shape, dtype=xp.int64, device=device),
+                xp.empty(shape, dtype=best[1].dtype, device=device),
+            )
+        out[0][rows, :], out[1][rows, :] = best
+    assert out is not None
+    return out
+
+
+def _torch_top_k(plan: _Plan, k: int) -> Best:
+    """The lists of tensors, without waiting for the device in any block."""
+    lists = TorchLists(plan.X.shape[0], k)
+    for rows, row_side in plan.row_sides():
+        lists.add(rows, row_side, plan.side, plan.class_block)
+    return lists.settled(lambda rows: _compared_top_k(plan.of_rows(rows), k))
+
+
+class _Plan:
+    """Which rows meet which classes at a time, within a budget of memory."""
+
+    def __init__(
+        self,
+        X: Any,
+        parameters: Any,
+        score: ScoreFunction,
+        bias: Any,
+        embed: Callable[[Array], Array] | None,
+    ) -> None:
+        if score not in get_args(ScoreFunction):
+            raise ValueError(f"score={score!r} is not one of {get_args(ScoreFunction)}.")
+        if X.shape[0] == 0:
+            raise ValueError("X has no rows: there is nothing to score.")
+        self.X, self.parameters, self.score, self.bias, self.embed = (
+            X, parameters, score, bias, embed,
+        )  # fmt: skip
+        self.budget = block_budget(X)
+        n_classes, width = parameters.shape[0], parameters.shape[-1]
+        self.class_block = min(n_classes, _CLASS_BLOCK)
+        if on_device(X):
+            fitting = self.budget // (_FEWEST_ROWS * 4 * 8)
+            self.class_block = min(n_classes, max(_CLASS_BLOCK, fitting))
+        # A row as it came and as it is prepared, as it is embedded, and arrays the size of its
+        # scores.
+        self.row_bytes = 8 * (X.shape[1] + width + 3 * self.class_block)
+        if on_device(X):
+            self.row_bytes = 4 * (4 * X.shape[1] + 3 * width + 3 * self.class_block)
+        self.side: PreparedClasses
+
+    def of_rows(self, rows: Array) -> _Plan:
+        """The same for some rows, by position."""
+        return _Plan(self.X[rows, :], self.parameters, self.score, self.bias, self.embed)
+
+    def row_sides(self) -> Iterator[tuple[slice, Array]]:
+        """Rows as the score needs them, block by block; `side` is there from the first one on."""
+        for rows, embedded in self.embedded():
+            yield rows, self.side.rows(embedded)
+
+    def embedded(self) -> Iterator[tuple[slice, Array]]:
+        """Rows in the space of the parameters, block by block; `side` is there, too."""
+        for rows in row_blocks(self.X.shape[0], self.row_bytes, self.budget):
+            part = self.X[rows, :]
+            embedded = floating(part) if self.embed is None else self.embed(part)
+            if not hasattr(self, "side"):
+                self.side = class_side(self.parameters, self.score, self.bias, like=embedded)
+            yield rows, embedded
+
+    def class_blocks(self) -> Iterator[slice]:
+        """Classes that a block of rows is scored against at a time."""
+        n_classes = self.parameters.shape[0]
+        for first in range(0, n_classes, self.class_block):
+            yield slice(first, min(first + self.class_block, n_classes))

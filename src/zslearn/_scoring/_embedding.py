@@ -1,0 +1,503 @@
+"""From features to the space of the class parameters, and rows that are embedded once for many.
+
+Estimators of one grid often embed images alike. Whether two of them do is not theirs to say: an
+embedding is the function `embed` of a class together with the objects that it reads of its
+estimator. Where `embed` reads the very same objects of another estimator, it is the same embedding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from types import MethodType
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+from numpy.typing import NDArray
+
+from zslearn._utils._array import Array, floating, is_symbolic, row_lengths, take_rows, unit_rows
+from zslearn._utils._blocks import row_blocks
+from zslearn._utils._device import block_budget, on_device
+from zslearn._utils._messages import InputWarning, warn_user
+
+# Features so large or so small that their squares cannot be computed with.
+
+# The largest entry lies between the inverse of this and this: squares of what is in between, times
+# a small penalty or a long step, neither overflow nor vanish.
+_LARGEST_DOUBLE = 1e100
+_LARGEST_SINGLE = 1e15
+
+
+def refuse_extreme_features(X: Array, *, only_large: bool = False) -> None:
+    """Refuse features whose squares overflow or vanish.
+
+    Only features that were not brought to unit norm can be such.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Prepared features, of any library.
+    only_large : bool, default=False
+        Whether small ones pass: nothing can be learned from them, but they can be scored.
+
+    Raises
+    ------
+    ValueError
+        Where the largest absolute value is not zero and beyond 1e±100, in float32 1e±15.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn._scoring._embedding import refuse_extreme_features
+    >>> refuse_extreme_features(np.full((2, 3), 1e-200))
+    Traceback (most recent call last):
+        ...
+    ValueError: The largest feature is 1e-200: its square cannot be computed with. ...
+    """
+    xp = compat.array_namespace(X)
+    largest = max(abs(float(xp.max(X))), abs(float(xp.min(X))))
+    limit = _LARGEST_DOUBLE if X.dtype == xp.float64 else _LARGEST_SINGLE
+    if largest >= limit or (0 < largest <= 1 / limit and not only_large):
+        raise ValueError(
+            f"The largest feature is {largest:.0e}: its square cannot be computed with. "
+            'Rescale X, or use feature_norm="l2".'
+        )
+
+
+_NOT_REPLACED = (
+    "Input X contains NaN or infinity, which feature_norm=None does not replace. "
+    'Impute them first, or use feature_norm="l2".'
+)
+
+
+class FeaturePreparation:
+    """Features as the authors' program has them: non-finite → 0, each sample to unit ℓ2 norm.
+
+    Blocks are prepared one after another; `warn` then says once how many numbers were replaced.
+    With `norm=None` features stay as they are, and a number that is not finite, or too large to be
+    computed with, is an error.
+
+    Parameters
+    ----------
+    norm : {"l2"} or None
+        An estimator's `feature_norm`.
+    """
+
+    def __init__(self, norm: str | None) -> None:
+        self.norm = norm
+        self.replaced = 0
+        # What is not known of blocks on a device until it is asked.
+        self._later: list[tuple[Array, Array | None]] = []
+
+    def __call__(self, rows: Array) -> Array:
+        """Prepare a block of rows."""
+        if is_symbolic(rows):
+            # Nothing can be counted or refused: what l2 replaces is replaced wherever it occurs.
+            rows = floating(rows)
+            xp = compat.array_namespace(rows)
+            return rows if self.norm is None else unit_rows(xp.where(xp.isfinite(rows), rows, 0.0))
+        if on_device(rows):
+            return self._prepare_unasked(floating(rows))
+        rows = self.checked(rows)
+        if self.norm is None:
+            refuse_extreme_features(rows, only_large=True)
+            return rows
+        return unit_rows(rows)
+
+    def checked(self, rows: Array) -> Array:
+        """A block of rows in floating numbers, those that are not finite replaced or refused."""
+        rows = floating(rows)
+        xp = compat.array_namespace(rows)
+        finite = xp.isfinite(rows)
+        if not bool(xp.all(finite)):
+            if self.norm is None:
+                raise ValueError(_NOT_REPLACED)
+            self.replaced += int(xp.sum(xp.astype(~finite, xp.int64)))
+            rows = xp.where(finite, rows, xp.zeros_like(rows))
+        return rows
+
+    def _prepare_unasked(self, rows: Array) -> Array:
+        """The same on a device, which is not waited for: `check` asks it, for all blocks at once.
+
+        Each question would have the host wait for all that is queued, and the device then wait for
+        the host.
+        """
+        xp = compat.array_namespace(rows)
+        finite = xp.isfinite(rows)
+        bad = xp.sum(xp.astype(~finite, xp.int64))
+        if self.norm is None:
+            self._later.append((bad, xp.max(xp.abs(rows))))
+            return rows
+        self._later.append((bad, None))
+        return unit_rows(xp.where(finite, rows, xp.zeros_like(rows)))
+
+    def check(self) -> None:
+        """Refuse what should have been refused in blocks on a device."""
+        later, self._later = self._later, []
+        for bad, largest in later:
+            number = int(bad)
+            if self.norm is not None:
+                self.replaced += number
+            elif number:
+                raise ValueError(_NOT_REPLACED)
+            elif largest is not None:
+                refuse_extreme_features(largest[None, None], only_large=True)
+
+    def warn(self) -> None:
+        """Warn once if anything was replaced."""
+        self.check()
+        if self.replaced:
+            warn_user(
+                f"X contains {self.replaced} NaN or infinite numbers; they count as 0. "
+                "Impute them to choose otherwise.",
+                InputWarning,
+            )
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """What is done to features before they meet the classes: preparation, then `embed`.
+
+    Parameters
+    ----------
+    embed : callable
+        Takes prepared rows into the space of the parameters; usually a method of an estimator.
+    feature_norms : tuple of ("l2" or None)
+        How features are prepared, one step after another.
+    """
+
+    embed: Callable[[Array], Array]
+    feature_norms: tuple[str | None, ...] = ()
+
+    def after(self, feature_norm: str | None) -> Embedding:
+        """The same embedding of features that another estimator has prepared before.
+
+        Parameters
+        ----------
+        feature_norm : {"l2"} or None
+            That estimator's preparation.
+
+        Returns
+        -------
+        Embedding
+            With one more step in front.
+        """
+        return Embedding(self.embed, (feature_norm, *self.feature_norms))
+
+    @contextmanager
+    def over_blocks(self) -> Iterator[Callable[[Array], Array]]:
+        """Give a function for blocks of rows; what it replaced is said once, at the end."""
+        steps = [FeaturePreparation(norm) for norm in self.feature_norms]
+
+        def embed(rows: Array) -> Array:
+            for prepare in steps:
+                rows = prepare(rows)
+            return self.embed(rows)
+
+        try:
+            yield embed
+        except ValueError:
+            # Scores that are no numbers have their reason in the rows, if it is there.
+            for prepare in steps:
+                prepare.check()
+            raise
+        for prepare in steps:
+            prepare.warn()
+
+    def __call__(self, X: Array) -> Array:
+        """Embed rows."""
+        with self.over_blocks() as embed:
+            return embed(X)
+
+
+class EmbeddedRows:
+    """Rows that many scorers meet; what the latest embedding made of them is kept.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Features as they came.
+
+    Attributes
+    ----------
+    n_embeddings : int
+        How often the rows were embedded.
+    """
+
+    def __init__(self, X: Array) -> None:
+        self.X = X
+        self.n_embeddings = 0
+        self._latest: tuple[tuple[Any, ...], dict[str, Any] | None, Array] | None = None
+
+    def under(self, embedding: Embedding) -> Array:
+        """The rows under an embedding, computed anew where it is not the latest one.
+
+        Parameters
+        ----------
+        embedding : Embedding
+            How features meet the classes.
+
+        Returns
+        -------
+        array of shape (n_samples, n_dims)
+            Embedded rows.
+        """
+        function = embedding.embed
+        owner = getattr(function, "__self__", None)
+        source = (getattr(function, "__func__", function), type(owner), embedding.feature_norms)
+        if self._latest is not None:
+            latest_source, reads, embedded = self._latest
+            if latest_source == source and _reads_alike(reads, owner):
+                return embedded
+        reads = {} if owner is None else None
+        if isinstance(function, MethodType) and not isinstance(owner, type):
+            recorder = _recorder(owner)
+            if recorder is not None:
+                reads = object.__getattribute__(recorder, "__dict__")[_READS]
+                # The function itself: its name may lead elsewhere.
+                traced = MethodType(function.__func__, recorder)
+                embedding = Embedding(traced, embedding.feature_norms)
+        embedded = embedding(self.X)
+        self.n_embeddings += 1
+        self._latest = source, None if reads is None or _ANY in reads else reads, embedded
+        return embedded
+
+
+_PLAIN = (str, int, float, bool, type(None))
+_READS = "_zslearn_reads"
+# Stands for an attribute that was asked for and not there, or not the instance's own.
+_ABSENT = object()
+# Whoever reads the dictionary itself, or asks what class this is, may have read anything.
+_ANY = "__dict__"
+
+
+def _reads_alike(reads: dict[str, Any] | None, owner: object) -> bool:
+    """Whether all that was read of one object is the same in another."""
+    if reads is None:
+        return False
+    state = vars(owner) if owner is not None else {}
+    return all(_same(value, state.get(name, _ABSENT)) for name, value in reads.items())
+
+
+def _same(a: object, b: object) -> bool:
+    return a is b or (isinstance(a, _PLAIN) and type(a) is type(b) and a == b)
+
+
+def _recorder(owner: Any) -> Any:
+    """A stand-in for an object that writes down which of its attributes are read.
+
+    None where there can be none: then nothing is known of what is read.
+    """
+    cls: Any = type(owner)
+    try:
+        recording = _recording_class(cls)
+        stand_in: object = object.__new__(recording)
+        # Past the recording: nothing has been read yet.
+        state = object.__getattribute__(stand_in, "__dict__")
+        state.update(vars(owner))
+    except (TypeError, AttributeError):
+        return None
+    state[_READS] = {}
+    return stand_in
+
+
+@cache
+def _recording_class(cls: Any) -> Any:
+    """A subclass whose attributes are written down as they are read."""
+
+    def record(self: Any, name: str) -> Any:
+        state = object.__getattribute__(self, "__dict__")
+        if name == "__class__":
+            return cls
+        if _READS in state and (name == _ANY or not name.startswith("__")):
+            state[_READS][name] = state.get(name, _ABSENT)
+        return cls.__getattribute__(self, name)
+
+    body = {"__getattribute__": record, "__module__": cls.__module__, "__doc__": cls.__doc__}
+    # Past `__init_subclass__`, for which this is no class of its own.
+    return type(cls)("Recording" + cls.__name__, (_Quiet, cls), body)
+
+
+class _Quiet:
+    """Ends the chain of `__init_subclass__`."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        pass
+
+
+# Features that are prepared when they are read, so that no prepared copy of them is held.
+
+# Rows that are gone through twice are so few at a time that they stay in cache.
+_CACHED_BYTES = 1 << 18
+
+
+class PreparedRows:
+    """Prepared features as an array to be read in slices of rows; each is prepared anew.
+
+    It has the shape, dtype, namespace and device of an array, so that code that goes through an
+    array in blocks `X[rows, :]` takes it for one.
+
+    Parameters
+    ----------
+    source : array of shape (n_samples, n_features)
+        Features as given, of any library of the array API standard.
+    norm : {"l2"} or None
+        An estimator's `feature_norm`.
+    positions : ndarray of int, optional
+        Which rows of the source these are; by default all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn._scoring._embedding import PreparedRows
+    >>> rows = PreparedRows(np.array([[3.0, 4.0], [0.0, 2.0]]), "l2")
+    >>> rows[0:1, :]
+    array([[0.6, 0.8]])
+    >>> rows.whole()
+    array([[0.6, 0.8],
+           [0. , 1. ]])
+    """
+
+    def __init__(
+        self, source: Array, norm: str | None, positions: NDArray[np.intp] | None = None
+    ) -> None:
+        self.source, self.norm, self.positions = source, norm, positions
+        n_rows = source.shape[0] if positions is None else len(positions)
+        self.shape: tuple[int, ...] = (n_rows, *source.shape[1:])
+        self.ndim = len(self.shape)
+        self.dtype = floating(source[0:0, :]).dtype
+        self.device = compat.device(source)
+        # Whether every number was seen to be finite, so that none is looked for again.
+        self.is_clean = False
+        # What rows of the source are divided by, one after the other, once that is measured.
+        self._lengths: tuple[Array, Array] | None = None
+
+    def __array_namespace__(self, api_version: str | None = None) -> Any:
+        """The library of the features."""
+        return compat.array_namespace(self.source)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Array:
+        rows = key[0] if isinstance(key, tuple) else key
+        if not isinstance(rows, slice):
+            raise TypeError("Prepared rows are read in slices; take the whole array for more.")
+        block = self._prepared(rows if self.positions is None else self.positions[rows])
+        return block[(slice(None), *key[1:])] if isinstance(key, tuple) else block
+
+    def _prepared(self, which: slice | NDArray[np.intp]) -> Array:
+        """Some rows of the source."""
+        if self._lengths is not None:
+            return self._divided(which, *self._lengths)
+        if isinstance(which, slice):
+            block = self.source[which, :]
+        else:
+            block = take_rows(self.source, which)
+        if self.is_clean and self.norm == "l2":
+            return unit_rows(floating(block))
+        return FeaturePreparation(self.norm)(block)
+
+    def _divided(
+        self, which: slice | NDArray[np.intp], largest: Array, norm: Array
+    ) -> NDArray[Any]:
+        """The same of rows that were measured: divided twice while they are in cache."""
+        largest, norm, source = largest[which], norm[which], self.source
+        if isinstance(which, slice):
+            source = source[which]
+        n_rows = len(largest)
+        out = np.empty((n_rows, *self.shape[1:]), dtype=self.dtype)
+        for part in row_blocks(n_rows, self.shape[1] * self.dtype.itemsize, _CACHED_BYTES):
+            rows = source[part] if isinstance(which, slice) else take_rows(source, which[part])
+            np.divide(floating(rows), largest[part], out=out[part])
+            out[part] /= norm[part]
+        return out
+
+    def measure(self) -> None:
+        """Measure the rows once, for those who read them again and again."""
+        if self.norm == "l2" and self.is_clean and isinstance(self.source, np.ndarray):
+            parts = [row_lengths(floating(self.source[rows, :])) for rows in self._source_blocks()]
+            largest, norm = zip(*parts, strict=True)
+            self._lengths = np.concatenate(largest), np.concatenate(norm)
+
+    @property
+    def divisors(self) -> NDArray[np.float64] | None:
+        """What each row of the source is divided by, once that is measured; None where it is not.
+
+        Where a row of floats is divided by this number, nothing else is to be done to it.
+        """
+        if self._lengths is None or self.source.dtype.kind != "f":
+            return None
+        largest, norm = (np.asarray(part, dtype=np.float64) for part in self._lengths)
+        return (largest * norm)[:, 0]
+
+    def chosen(self, positions: NDArray[np.intp]) -> PreparedRows:
+        """Some of the rows, not read yet.
+
+        Parameters
+        ----------
+        positions : ndarray of int
+            Which rows.
+
+        Returns
+        -------
+        PreparedRows
+            They hold no copy.
+        """
+        if self.positions is not None:
+            positions = self.positions[positions]
+        rows = PreparedRows(self.source, self.norm, positions)
+        rows.is_clean, rows._lengths = self.is_clean, self._lengths
+        return rows
+
+    def take(self, positions: NDArray[np.intp]) -> Array:
+        """Some of the rows.
+
+        Parameters
+        ----------
+        positions : ndarray of int
+            Which rows.
+
+        Returns
+        -------
+        array of shape (n_positions, n_features)
+            Prepared.
+        """
+        return self._prepared(positions if self.positions is None else self.positions[positions])
+
+    def check(self) -> None:
+        """Say once what is replaced; refuse what cannot be prepared."""
+        prepare = FeaturePreparation(self.norm)
+        for rows in self._source_blocks():
+            block = prepare.checked(self.source[rows, :])
+            if self.norm is None:
+                refuse_extreme_features(block, only_large=True)
+        prepare.warn()
+        self.is_clean = prepare.replaced == 0 and not on_device(self.source)
+        if self.norm is None:
+            refuse_extreme_features(floating(self.source))
+
+    def whole(self) -> Array:
+        """All rows in one array; the features themselves where nothing is to be prepared."""
+        if self.norm is None:
+            chosen = self.positions
+            return floating(self.source if chosen is None else take_rows(self.source, chosen))
+        xp = compat.array_namespace(self.source)
+        blocks = self._blocks(self.shape[0])
+        if len(blocks) == 1:
+            return self[blocks[0], :]
+        out = xp.empty(self.shape, dtype=self.dtype, device=self.device)
+        for rows in blocks:
+            out[rows, :] = self[rows, :]
+        return out
+
+    def _source_blocks(self) -> list[slice]:
+        return self._blocks(self.source.shape[0])
+
+    def _blocks(self, n_rows: int) -> list[slice]:
+        width = 8 if not on_device(self.source) else 4
+        row_bytes = 4 * width * self.shape[1]
+        return row_blocks(n_rows, row_bytes, block_budget(self.source))

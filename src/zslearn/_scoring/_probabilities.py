@@ -1,0 +1,106 @@
+r"""From scores to probabilities: softmax at a temperature, and the temperature that fits.
+
+.. math:: p(c \mid x) = \exp(f_c(x) / T) \big/ \textstyle\sum_{c'} \exp(f_{c'}(x) / T)
+
+The temperature T brings scores, whose units are the method's own, to the scale of a log-likelihood.
+It changes no order: the best class stays the best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import array_api_compat as compat
+import numpy as np
+from numpy.typing import NDArray
+
+from zslearn._utils._array import Array, Floats
+
+# The inverse of the temperature is looked for between these multiples of the inverse of the scores'
+# scale: from probabilities that are all but equal to some that are all but certain.
+_RANGE = (1e-3, 1e3)
+
+
+def softmax(scores: Array, temperature: float) -> Array:
+    """Probabilities of classes from their scores.
+
+    Parameters
+    ----------
+    scores : array of shape (n_samples, n_classes)
+        The higher, the better.
+    temperature : float
+        What scores are divided by.
+
+    Returns
+    -------
+    array of shape (n_samples, n_classes)
+        Rows sum to 1.
+    """
+    xp = compat.array_namespace(scores)
+    powers = xp.exp((scores - xp.max(scores, axis=1, keepdims=True)) / temperature)
+    return powers / xp.sum(powers, axis=1, keepdims=True)
+
+
+def best_temperature(scores: Floats, true: NDArray[np.intp]) -> float:
+    r"""The temperature under which labels are most likely.
+
+    With β = 1/T it minimises the convex mean over the samples of
+
+    .. math:: \log \sum_c \exp(\beta f_c) - \beta \sum_c q_c f_c,
+
+    where q is 1 − ε at the true class, plus ε spread over all classes, with ε = 1 / (n + 2). That
+    share, which Platt takes for the same purpose, keeps T above 0 where every sample is right.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_samples, n_classes)
+        Of samples that were not trained on.
+    true : ndarray of int of shape (n_samples,)
+        The column of each sample's class.
+
+    Returns
+    -------
+    float
+        The temperature; NaN where all scores of each sample are equal and tell nothing.
+    """
+    from scipy.optimize import brentq  # not before it is needed: SciPy loads slowly
+
+    # Relative to the best class: nothing changes, and no power overflows.
+    scores = scores - scores.max(axis=1, keepdims=True)
+    scale = -float(scores.mean())
+    if not np.isfinite(scale) or scale <= 0:
+        return float("nan")
+    scores /= scale
+    share = 1 / (len(scores) + 2)
+    at_true = scores[np.arange(len(scores)), true].mean()
+    wanted = (1 - share) * at_true + share * scores.mean()
+
+    def slope(log_beta: float) -> float:
+        # The derivative by β: E_p[f] − E_q[f].
+        powers = np.exp(np.exp(log_beta) * scores)
+        expected = (powers * scores).sum(axis=1) / powers.sum(axis=1)
+        return float(expected.mean() - wanted)
+
+    lowest, highest = np.log(_RANGE)
+    if slope(lowest) >= 0:
+        return scale / _RANGE[0]
+    if slope(highest) <= 0:
+        return scale / _RANGE[1]
+    return scale / float(np.exp(brentq(slope, lowest, highest, xtol=1e-6)))
+
+
+def mean_temperature(temperatures: Sequence[float] | Floats) -> float:
+    """The temperature of all folds: the geometric mean of theirs, 1 without any.
+
+    Parameters
+    ----------
+    temperatures : sequence of float
+        The best temperature in each fold; NaN where there is none.
+
+    Returns
+    -------
+    float
+        The temperature.
+    """
+    known = [temperature for temperature in temperatures if np.isfinite(temperature)]
+    return float(np.exp(np.mean(np.log(known)))) if known else 1.0

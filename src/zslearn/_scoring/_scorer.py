@@ -1,0 +1,267 @@
+"""The scorer of described classes: all that a prediction needs, in one frozen object."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zslearn._scoring._blocks import class_scores, top_k
+from zslearn._scoring._classes import ScoreFunction
+from zslearn._scoring._embedding import EmbeddedRows, Embedding
+from zslearn._scoring._probabilities import softmax
+from zslearn._utils._array import Array, Floats, is_foreign, take_rows, to_numpy
+from zslearn._utils._device import on_device
+from zslearn._utils._messages import name_near_misses, name_some
+from zslearn.signatures._table import label_array, label_kind
+
+
+@dataclass(frozen=True, eq=False)
+class ClassScorer:
+    """Classes, their parameters, and how features meet them.
+
+    An estimator makes one whenever classes are described and replaces it as a whole, so that a
+    prediction reads it once and another thread may add classes meanwhile. A wrapper makes its own
+    from that of the estimator inside.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_classes,)
+        Every described class, sorted.
+    parameters : array of shape (n_classes, n_dims) or (n_classes, n_maps, n_dims)
+        What `synthesize` made of them.
+    embedding : Embedding
+        Takes features into the space of the parameters.
+    score : {"dot", "euclidean", "cosine", "max_dot"}, default="dot"
+        How the two meet; see :func:`class_scores`.
+    bias : ndarray of shape (n_classes,), optional
+        What is added to the scores of each class.
+    precedence : ndarray of int of shape (n_classes,), optional
+        Of classes with equal scores the one with the smaller number wins, of these the first in
+        `labels`. By default the first in `labels`.
+    temperature : float, optional
+        What scores are divided by to become logarithms of probabilities; None where nobody has
+        found it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn._scoring._scorer import ClassScorer
+    >>> from zslearn._scoring._embedding import Embedding
+    >>> scorer = ClassScorer(np.array(["ant", "bee"]), np.eye(2), Embedding(lambda rows: rows))
+    >>> scorer.top_k(np.array([[1.0, 3.0]]), k=1)[0].tolist()
+    [['bee']]
+    >>> calibrated = scorer.with_class_bias(["bee"], 2.5)
+    >>> calibrated.scores(np.array([[1.0, 3.0]]))
+    array([[1. , 0.5]])
+    """
+
+    labels: NDArray[Any]
+    parameters: Array
+    embedding: Embedding
+    score: ScoreFunction = "dot"
+    bias: Floats | None = None
+    precedence: NDArray[np.intp] | None = None
+    temperature: float | None = None
+
+    def scores(self, X: Array | EmbeddedRows, classes: Any = None) -> Array:
+        """Score rows against classes.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features) or EmbeddedRows
+            Features, checked but not prepared.
+        classes : array-like of labels, optional
+            The candidates; by default all.
+
+        Returns
+        -------
+        array of shape (n_samples, n_candidates)
+            Columns follow `classes`, or `labels`.
+        """
+        positions = None if classes is None else find_classes(classes, self.labels)
+        return self._score_in_blocks(class_scores, X, positions)
+
+    def top_k(
+        self, X: Array | EmbeddedRows, k: int, classes: Any = None
+    ) -> tuple[NDArray[Any], Array]:
+        """Name the `k` best classes of each row, best first.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features) or EmbeddedRows
+            Features, checked but not prepared.
+        k : int
+            How many classes.
+        classes : array-like of labels, optional
+            The candidates; by default all.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples, k)
+            Class labels.
+        scores : array of shape (n_samples, k)
+            Their scores, descending.
+        """
+        if classes is None and self.precedence is None:
+            indices, scores = self._score_in_blocks(top_k, X, None, k)
+            return self.labels[to_numpy(indices)], scores
+        positions = np.arange(len(self.labels))
+        if classes is not None:
+            # In the order of the labels: ties do not depend on the order of the candidates.
+            positions = np.sort(find_classes(classes, self.labels))
+        if self.precedence is not None:
+            positions = positions[np.argsort(self.precedence[positions], kind="stable")]
+        indices, scores = self._score_in_blocks(top_k, X, positions, k)
+        return self.labels[positions][to_numpy(indices)], scores
+
+    def with_class_bias(self, classes: Any, factor: float) -> ClassScorer:
+        """Lower the scores of some classes; on a tie the others win (calibrated stacking).
+
+        Parameters
+        ----------
+        classes : array-like of labels
+            The classes to lower, usually the seen ones.
+        factor : float
+            What is taken from their scores.
+
+        Returns
+        -------
+        ClassScorer
+            A new scorer.
+        """
+        lowered = is_among(self.labels, classes)
+        bias = np.where(lowered, -factor, 0.0)
+        precedence = lowered.astype(np.intp)
+        if self.precedence is not None:
+            precedence = precedence * (1 + int(self.precedence.max())) + self.precedence
+        return replace(
+            self,
+            bias=bias if self.bias is None else bias + self.bias,
+            precedence=precedence,
+        )
+
+    def at_temperature(self, temperature: float) -> ClassScorer:
+        """The same scorer with a temperature, so that it has probabilities.
+
+        Parameters
+        ----------
+        temperature : float
+            What scores are divided by.
+
+        Returns
+        -------
+        ClassScorer
+            A new scorer.
+        """
+        return replace(self, temperature=temperature)
+
+    def probabilities(self, X: Array | EmbeddedRows, classes: Any = None) -> Array:
+        """Probabilities of classes: softmax(scores / temperature).
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features) or EmbeddedRows
+            Features, checked but not prepared.
+        classes : array-like of labels, optional
+            The candidates; by default all.
+
+        Returns
+        -------
+        array of shape (n_samples, n_candidates)
+            Columns follow `classes`, or `labels`; rows sum to 1.
+        """
+        if self.temperature is None:
+            raise ValueError("This scorer has no temperature: make one by at_temperature.")
+        return softmax(self.scores(X, classes), self.temperature)
+
+    def _score_in_blocks(
+        self, function: Any, X: Array | EmbeddedRows, positions: NDArray[np.intp] | None, *args: Any
+    ) -> Any:
+        """Call a function of this room on rows and the candidates' parameters."""
+        parameters, bias = self.parameters, self.bias
+        if positions is not None:
+            again = on_device(X) and isinstance(parameters, np.ndarray)
+            parameters = (_chosen if again else take_rows)(parameters, positions)
+            bias = None if bias is None else bias[positions]
+        options = {"score": self.score, "bias": bias}
+        if isinstance(X, EmbeddedRows):
+            return function(X.under(self.embedding), parameters, *args, **options)
+        with self.embedding.over_blocks() as embed:
+            return function(X, parameters, *args, embed=embed, **options)
+
+
+# The latest choice among parameters: chunk after chunk of rows meets the same candidates, and the
+# same array lets what a device holds of it be used again.
+_latest: dict[str, Any] = {}
+_lock = threading.Lock()
+
+
+def _chosen(parameters: Array, positions: NDArray[np.intp]) -> Array:
+    """Parameters of some classes; the very array of the call before where they are the same."""
+    key = positions.tobytes()
+    with _lock:
+        source, known, chosen = _latest.get("entry", (lambda: None, None, None))
+        if source() is parameters and known == key:
+            return chosen
+    chosen = parameters[positions]
+    with _lock:
+        _latest["entry"] = weakref.ref(parameters, _forget), key, chosen
+    return chosen
+
+
+def _forget(source: Any, latest: dict[str, Any] = _latest) -> None:
+    # At the end of the process the names of this module are gone before the parameters are.
+    if "entry" in latest and latest["entry"][0] is source:
+        del latest["entry"]
+
+
+def is_among(labels: NDArray[Any], classes: Any) -> NDArray[np.bool_]:
+    """Which labels are among some classes."""
+    wanted = set(to_numpy(classes).tolist())
+    return np.asarray([label in wanted for label in labels.tolist()], dtype=bool)
+
+
+def find_classes(classes: Any, known: NDArray[Any]) -> NDArray[np.intp]:
+    """Positions among the known labels of the candidates that a user named.
+
+    Parameters
+    ----------
+    classes : array-like of labels
+        The candidates.
+    known : ndarray of shape (n_classes,)
+        Every described class.
+
+    Returns
+    -------
+    ndarray of shape (n_candidates,)
+        In the order of `classes`.
+    """
+    if isinstance(classes, str) or not isinstance(classes, Iterable):
+        raise ValueError(f"classes must be a list of labels; got {classes!r}.")
+    labels = label_array(to_numpy(classes) if is_foreign(classes) else classes, "classes")
+    if labels.size == 0:
+        raise ValueError("classes is empty: name at least one candidate, or leave it out.")
+    where = {label: i for i, label in enumerate(known.tolist())}
+    kinds = label_kind(labels), label_kind(known)
+    if kinds[0] != kinds[1]:
+        raise ValueError(
+            f"classes names what is not described: {name_some(labels.tolist())}. Its labels are "
+            f"{kinds[0]}s, those of classes_ are {kinds[1]}s: they can never be equal."
+        )
+    unknown = [label for label in labels.tolist() if label not in where]
+    if unknown:
+        near = name_near_misses(unknown, where, unknown_in="classes", known_in="classes_")
+        raise ValueError(
+            f"classes names what is not described: {name_some(unknown)}."
+            f"{near or ' Describe it with add_classes, or look at classes_.'}"
+        )
+    if len(np.unique(labels)) < len(labels):
+        values, counts = np.unique(labels, return_counts=True)
+        raise ValueError(f"classes names twice: {name_some(values[counts > 1].tolist())}.")
+    return np.asarray([where[label] for label in labels.tolist()], dtype=np.intp)

@@ -1,0 +1,1 @@
+"""Numerical solvers with certificates; `zslearn.solvers` shows the entry points."""

@@ -1,0 +1,234 @@
+r"""Points as mixtures of others: least squares over the simplex, exactly.
+
+For each target a and the points :math:`p_1, \dots, p_S`,
+
+.. math:: \min_z \tfrac12 \Big\|a - \sum_c z_c p_c\Big\|^2 + \tfrac{\gamma}{2} \|z\|^2
+          \quad \text{with} \quad z \ge 0,\ \sum_c z_c = 1.
+
+With :math:`\gamma > 0` the solution is unique. As the weights add up to one, all points may move by
+the same vector; around their mean the matrix :math:`K = P P^\top + \gamma I` is conditioned best.
+An accelerated projected gradient guesses which weights are positive, for all targets together. A
+primal active-set method then ends at the solution after finitely many steps: it solves the
+problem on the positive weights, steps towards that solution until a weight would turn negative, or,
+where none does, lets in the weight that its gradient asks for most.
+
+With g the gradient at z, :math:`g^\top z - \min_c g_c` bounds how far the objective is above its
+minimum (the duality gap), which is the certificate.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_array
+
+from zslearn._utils._array import Floats
+from zslearn._utils._blocks import row_blocks
+
+# Steps of the projected gradient that finds where to start, and what the targets that take them
+# together may take: they go through the same memory at every step, which a cache should hold.
+_GUESS = 60
+_GUESS_BYTES = 1 << 22
+# A gradient that asks for less, in units of the problem, is rounding.
+_ROUNDING = 1e-13
+
+
+class SimplexResult(NamedTuple):
+    """Mixture weights and their certificate.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_targets, n_points)
+        Non-negative; each row adds up to one.
+    gap : ndarray of shape (n_targets,)
+        The objective of a row is at most this far above its minimum.
+    n_iter : int
+        Active-set steps of the target that took the most.
+    """
+
+    weights: Floats
+    gap: Floats
+    n_iter: int
+
+
+def project_to_simplex(rows: ArrayLike) -> Floats:
+    """Find the nearest point of the probability simplex to each row.
+
+    Sorting finds the threshold that is taken from the entries before negative ones become zero.
+
+    Parameters
+    ----------
+    rows : array-like of shape (n_rows, n_entries)
+        Any finite numbers.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_entries)
+        Non-negative rows that add up to one.
+
+    See Also
+    --------
+    simplex_least_squares : The nearest mixture of given points.
+
+    Examples
+    --------
+    >>> from zslearn._solvers._simplex import project_to_simplex
+    >>> project_to_simplex([[0.5, 0.5], [2.0, 0.0], [1.0, 0.8]])
+    array([[0.5, 0.5],
+           [1. , 0. ],
+           [0.6, 0.4]])
+    """
+    return _project(check_array(rows, dtype=np.float64, input_name="rows"))
+
+
+def _project(rows: Floats) -> Floats:
+    # Equal shifts of a row change nothing; the largest entry at 0 keeps large rows exact.
+    rows = rows - rows.max(axis=1, keepdims=True)
+    descending = -np.sort(-rows, axis=1)
+    counts = np.arange(1, rows.shape[1] + 1)
+    thresholds = (np.cumsum(descending, axis=1) - 1) / counts
+    n_positive = np.sum(descending > thresholds, axis=1)
+    threshold = np.take_along_axis(thresholds, n_positive[:, None] - 1, axis=1)
+    return np.maximum(rows - threshold, 0.0)
+
+
+def simplex_least_squares(
+    targets: ArrayLike, points: ArrayLike, *, gamma: float = 1e-2, max_iter: int | None = None
+) -> SimplexResult:
+    """Write each target as the nearest mixture of the points; see the module.
+
+    Parameters
+    ----------
+    targets : array-like of shape (n_targets, n_dims)
+        What is approximated.
+    points : array-like of shape (n_points, n_dims)
+        What is mixed.
+    gamma : float, default=1e-2
+        Weight of the squared norm of the mixture weights, positive. Equal points share theirs
+        equally; the larger gamma, the more even are all of them.
+    max_iter : int, optional
+        Largest number of active-set steps per target, by default 20 times the number of points and
+        100 more.
+
+    Returns
+    -------
+    SimplexResult
+        Weights, duality gaps and the number of steps.
+
+    See Also
+    --------
+    project_to_simplex : The nearest weights to any numbers.
+
+    Examples
+    --------
+    >>> from zslearn.solvers import simplex_least_squares
+    >>> result = simplex_least_squares([[0.25], [3.0]], [[0.0], [1.0]], gamma=1e-9)
+    >>> result.weights.round(3)
+    array([[0.75, 0.25],
+           [0.  , 1.  ]])
+    """
+    if not (np.isfinite(gamma) and gamma > 0):
+        raise ValueError(f"gamma must be a positive number; got {gamma!r}.")
+    goals: Floats = check_array(targets, dtype=np.float64, input_name="targets")
+    mixed: Floats = check_array(points, dtype=np.float64, input_name="points")
+    if goals.shape[1] != mixed.shape[1]:
+        raise ValueError(
+            f"targets have {goals.shape[1]} columns and points {mixed.shape[1]}: "
+            "both must lie in the same space."
+        )
+    n_points = len(mixed)
+    steps = 20 * n_points + 100 if max_iter is None else int(max_iter)
+    center = mixed.mean(axis=0)
+    mixed = mixed - center
+    gram = mixed @ mixed.T + gamma * np.eye(n_points)
+    weights = np.empty((len(goals), n_points))
+    gap = np.empty(len(goals))
+    most = 0
+    # The guess holds about eight numbers for each weight.
+    for rows in row_blocks(len(goals), row_bytes=8 * 8 * n_points, budget=_GUESS_BYTES):
+        products = (goals[rows] - center) @ mixed.T
+        weights[rows] = _guess(gram, products)
+        try:
+            n_iter = _solve_rows(gram, products, weights[rows], gap[rows], steps)
+        except np.linalg.LinAlgError as error:
+            raise ValueError(
+                f"gamma={gamma} is too small beside the squared distances of the points, whose "
+                f"mean from their center is {np.mean(np.sum(mixed**2, axis=1)):.3g}: the solution "
+                "is not determined. Take a larger gamma."
+            ) from error
+        most = max(most, n_iter)
+    return SimplexResult(weights, gap, most)
+
+
+def _guess(gram: Floats, products: Floats) -> Floats:
+    """Accelerated projected gradient on ½ zᵀKz − qᵀz, a fixed number of steps."""
+    largest = float(np.linalg.eigvalsh(gram)[-1])
+    here = np.full_like(products, 1.0 / len(gram))
+    ahead, pace = here, 1.0
+    for _ in range(_GUESS):
+        there = _project(ahead - (ahead @ gram - products) / largest)
+        faster = (1 + np.sqrt(1 + 4 * pace**2)) / 2
+        ahead = there + (pace - 1) / faster * (there - here)
+        here, pace = there, faster
+    return here
+
+
+def _solve_rows(gram: Floats, products: Floats, weights: Floats, gap: Floats, max_iter: int) -> int:
+    """Bring each row of weights to its solution; returns the most steps that a row took."""
+    most = 0
+    for row, product in enumerate(products):
+        n_iter = _active_set(gram, product, weights[row], max_iter)
+        most = max(most, n_iter)
+        gradient = gram @ weights[row] - product
+        gap[row] = max(0.0, gradient @ weights[row] - gradient.min())
+    return most
+
+
+def _active_set(gram: Floats, product: Floats, z: Floats, max_iter: int) -> int:
+    """Solve one row in place, from a feasible z."""
+    slack = _ROUNDING * max(float(gram.diagonal().max()), float(np.abs(product).max()))
+    free = z > 0
+    for n_iter in range(max_iter):
+        where = np.flatnonzero(free)
+        here, best = z[where], _on_support(gram, product, where)
+        falling = np.flatnonzero(best < 0)
+        steps = here[falling] / (here[falling] - best[falling])
+        if steps.size and steps.min() < 1:
+            reached = here + steps.min() * (best - here)
+            # The weight that stopped the step, and any that reached zero with it.
+            reached[falling[steps.argmin()]] = 0.0
+            ended = falling[reached[falling] <= 0]
+            reached[ended] = 0.0
+            z[where] = reached
+            free[where[ended]] = False
+            continue
+        z[where] = best
+        if not _let_in(gram, product, z, free, slack):
+            return n_iter + 1
+    return max_iter
+
+
+def _let_in(
+    gram: Floats, product: Floats, z: Floats, free: NDArray[np.bool_], slack: float
+) -> bool:
+    """Free the weight outside that the gradient asks for most; False where it asks for none."""
+    gradient = gram @ z - product
+    outside = np.where(free, np.inf, gradient)
+    which = int(outside.argmin())
+    asked = bool(outside[which] < gradient @ z - slack)
+    if asked:
+        free[which] = True
+    return asked
+
+
+def _on_support(gram: Floats, product: Floats, where: NDArray[np.intp]) -> Floats:
+    """Minimise over weights of the support that add up to one, whatever their sign.
+
+    Kz = q + μ1 with μ such that the weights add up to one.
+    """
+    sides = np.column_stack([product[where], np.ones(len(where))])
+    solved = np.linalg.solve(gram[np.ix_(where, where)], sides)
+    level = (1.0 - solved[:, 0].sum()) / solved[:, 1].sum()
+    return solved[:, 0] + level * solved[:, 1]

@@ -1,0 +1,1 @@
+"""Softmax and logistic regression over paths of penalties."""

@@ -1,0 +1,1 @@
+"""ν-SVR: one problem, paths over (C, ν), and batches on a GPU."""

@@ -1,0 +1,801 @@
+"""ν-SVR of all targets, all settings and several kernels at once, on the device of the arrays.
+
+Problems are rows of one table. Those that interpolation or the solution of another setting solves
+are filled in; the others pass through a batch of bounded size, whose steps are those of
+:mod:`zslearn._solvers.nu_svr._batched`. Rows that reached the tolerance leave it and others take their
+place, so that the device is never left with the few that take long. Rows that have taken too many
+steps are finished by pairs on the host, while the device goes on.
+
+Of the settings, those with the largest ν for each C and with the largest C for each ν come first. A
+solution that does not use up its budget Cνn stays one as long as a smaller budget holds it, and one
+that touches no box ±C stays one under a smaller C that holds it, if the budget is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple, Self
+
+import array_api_compat as compat
+import numpy as np
+from numpy.typing import NDArray
+
+from zslearn._solvers.nu_svr._smo import PairSolver
+from zslearn._utils._array import Array, Floats, to_numpy
+from zslearn._utils._blocks import block_length, row_blocks
+from zslearn._utils._device import block_budget, on_device
+
+# Steps of the alternating direction method of multipliers for many ν-SVRs at once.
+#
+# The dual in β, with the constraint on the sum on one side and those on the size on the other,
+#
+# .. math:: x \leftarrow \arg\min_{\mathbf{1}^\top x = 0} \tfrac12 x^\top K x - y^\top x
+#           + \tfrac\rho2 \|x - z + u\|^2, \quad
+#           z \leftarrow \Pi_S(x + u), \quad u \leftarrow u + x - z,
+#           \quad S = \{|z_i| \le C, \; \textstyle\sum_i |z_i| \le C \nu n\}.
+#
+# Every problem is a row and has its own ρ: in the eigenvectors of K, of which one decomposition
+# serves all, x is a division and the multiplier of its sum one number. The projection shrinks
+# towards
+# zero by one threshold, which Newton's method follows from step to step.
+#
+# A solution must meet all constraints at once, with exact zeros and bounds. So the point that is
+# looked at now and then is the projection on all of them: with the budget used up the positive
+# and
+# the negative part are shrunk, each by its own threshold; if the thresholds cross, the budget is
+# not
+# used up, and there is one. The optimality conditions are measured there.
+#
+# Only the array API standard is used, in float64; torch clips in one pass.
+
+_RELAXATION = 1.6
+_FIRST_RHO = 0.3
+# Newton steps for a threshold: from the one before, and at most where it must be exact.
+_QUICK, _EXACT = 2, 40
+# Steps between looks whether an exact threshold is found: each look waits for the device.
+_LOOK = 5
+# Nearer than this to a bound, in units of C, is at the bound.
+_SNAP = 1e-11
+
+
+class Kernel:
+    """A kernel with what all steps need of it.
+
+    Parameters
+    ----------
+    K : array of shape (n_points, n_points)
+        In float64.
+    """
+
+    def __init__(self, K: Array) -> None:
+        self.K = K
+        xp = compat.array_namespace(K)
+        self.values, self.vectors = xp.linalg.eigh(K)
+        self.transposed = xp.matrix_transpose(self.vectors)
+        #: The vector of ones in the eigenvectors.
+        self.ones = xp.sum(self.vectors, axis=0)
+
+    def interpolant(self, Y: Array) -> Array | None:
+        """Coefficients that reproduce targets up to a constant; None for a singular kernel.
+
+        Parameters
+        ----------
+        Y : array of shape (n_targets, n_points)
+            Targets.
+
+        Returns
+        -------
+        array of shape (n_targets, n_points) or None
+            Their sums are zero.
+        """
+        xp = compat.array_namespace(Y)
+        if not float(self.values[0]) > 1e-13 * float(self.values[-1]):
+            return None
+        by_one = (self.ones / self.values)[None, :] @ self.transposed
+        beta = (Y @ self.vectors / self.values[None, :]) @ self.transposed
+        beta = beta - by_one * (xp.sum(beta, axis=1, keepdims=True) / xp.sum(by_one))
+        return beta - xp.mean(beta, axis=1, keepdims=True)
+
+
+@dataclass(frozen=True)
+class Problems:
+    """Problems that are being solved, one row each; those of one kernel are neighbours.
+
+    Parameters
+    ----------
+    row : array of shape (n_rows,)
+        Where the solution is to be written.
+    age : array of shape (n_rows,)
+        Steps taken.
+    Y : array of shape (n_rows, n_points)
+        Targets.
+    C, budget : array of shape (n_rows, 1)
+        Bound of a coefficient, and of the sum of their sizes.
+    rho : array of shape (n_rows, 1)
+        Weights ρ.
+    z, u : array of shape (n_rows, n_points)
+        Coefficients and scaled multipliers.
+    inverse : array of shape (n_rows, n_points)
+        1 / (λ + ρ) for the eigenvalues λ.
+    mass : array of shape (n_rows, 1)
+        1ᵀ(K + ρ)⁻¹1.
+    shrink : array of shape (n_rows, 1)
+        Threshold of the latest projection.
+    kernels : tuple of (Kernel, int)
+        The kernels in the order of the rows, and how many rows each has.
+    """
+
+    row: Array
+    age: Array
+    Y: Array
+    C: Array
+    budget: Array
+    rho: Array
+    z: Array
+    u: Array
+    inverse: Array
+    mass: Array
+    shrink: Array
+    kernels: tuple[tuple[Kernel, int], ...]
+
+    @classmethod
+    def new(
+        cls, kernel: Kernel, row: Array, Y: Array, C: Array, budget: Array, length: Array
+    ) -> Problems:
+        """Problems of one kernel, not yet begun.
+
+        The first ρ is the size of a target over that of its coefficients, of which `length` is an
+        estimate.
+        """
+        xp = compat.array_namespace(Y)
+        zero, z = xp.zeros_like(C), xp.zeros_like(Y)
+        largest = zero + xp.maximum(kernel.values[-1], xp.full_like(kernel.values[-1], 1e-300))
+        rho = _FIRST_RHO * _norms(Y - xp.mean(Y, axis=1, keepdims=True)) / length
+        rho = xp.minimum(xp.maximum(rho, 1e-8 * largest), 10 * largest)
+        state = cls(
+            row, xp.zeros_like(row), Y, C, budget, rho, z, z, z, zero, zero,
+            ((kernel, Y.shape[0]),),
+        )  # fmt: skip
+        return state.weighted(rho)
+
+    def weighted(self, rho: Array) -> Problems:
+        """The same problems with other weights."""
+        inverse = self.by_kernel(lambda kernel, rows: 1 / (kernel.values[None, :] + rho[rows, :]))
+        mass = self.by_kernel(
+            lambda kernel, rows: inverse[rows, :] @ (kernel.ones * kernel.ones)[:, None]
+        )
+        return replace(self, rho=rho, u=self.u * (self.rho / rho), inverse=inverse, mass=mass)
+
+    def by_kernel(self, function: Callable[[Kernel, slice], Array]) -> Array:
+        """What a function makes of the rows of each kernel, one below another."""
+        parts, first = [], 0
+        for kernel, number in self.kernels:
+            parts.append(function(kernel, slice(first, first + number)))
+            first += number
+        return parts[0] if len(parts) == 1 else compat.array_namespace(self.Y).concat(parts, axis=0)
+
+    def take(self, positions: Array, numbers: Sequence[int]) -> Problems:
+        """The rows at ascending positions; `numbers` says how many of them each kernel has."""
+        xp = compat.array_namespace(positions)
+        kernels = tuple(
+            (kernel, number)
+            for (kernel, _), number in zip(self.kernels, numbers, strict=True)
+            if number
+        )
+        parts = {
+            field.name: xp.take(getattr(self, field.name), positions, axis=0)
+            for field in fields(self)
+            if field.name != "kernels"
+        }
+        return Problems(**parts, kernels=kernels)
+
+    def followed_by(self, others: Problems) -> Problems:
+        """These problems, then others."""
+        xp = compat.array_namespace(self.Y)
+        parts = {
+            field.name: xp.concat([getattr(self, field.name), getattr(others, field.name)], axis=0)
+            for field in fields(self)
+            if field.name != "kernels"
+        }
+        kernels = list(self.kernels)
+        for kernel, number in others.kernels:
+            if kernels and kernels[-1][0] is kernel:
+                number += kernels.pop()[1]
+            kernels.append((kernel, number))
+        return Problems(**parts, kernels=tuple(kernels))
+
+
+def step(state: Problems, *, balance: bool = False) -> Problems:
+    """One step of all problems; ρ is adapted where it is time and `balance` allows it."""
+    x = state.z - state.u
+    x *= state.rho
+    x += state.Y
+    x = state.by_kernel(lambda kernel, rows: _solved(kernel, state, x[rows, :], rows))
+    v = _RELAXATION * x
+    v += (1 - _RELAXATION) * state.z
+    v += state.u
+    shrink = _shrinkage(v, state)
+    outer = state.C + shrink
+    z = _clip(v, -outer, outer)
+    z -= _clip(v, -shrink, shrink)
+    v -= z
+    after = replace(state, z=z, u=v, shrink=shrink, age=state.age + 1)
+    return _balanced(after, x, state.z) if balance else after
+
+
+def _solved(kernel: Kernel, state: Problems, right: Array, rows: slice) -> Array:
+    """(K + ρ)⁻¹ of the right side less the multiple of 1 that makes the sum zero."""
+    right = right @ kernel.vectors
+    inverse = state.inverse[rows, :]
+    excess = ((right * inverse) @ kernel.ones[:, None]) / state.mass[rows, :]
+    right -= excess * kernel.ones[None, :]
+    right *= inverse
+    return right @ kernel.transposed
+
+
+def _shrinkage(v: Array, state: Problems) -> Array:
+    """The t ≥ 0 for which clip(|v| − t, 0, C) is within the budget, from the one before."""
+    xp = compat.array_namespace(v)
+    size, t = xp.abs(v), state.shrink
+    zero = xp.zeros_like(t)
+    for _ in range(_QUICK):
+        left = size - t
+        clipped = _clip(left, zero, state.C)
+        excess = xp.sum(clipped, axis=1, keepdims=True) - state.budget
+        inside = xp.sum(xp.astype(clipped == left, xp.int8), axis=1, keepdims=True)
+        t = xp.maximum(
+            t + excess / xp.astype(xp.maximum(inside, xp.ones_like(inside)), v.dtype), zero
+        )
+    return t
+
+
+def _balanced(state: Problems, x: Array, before: Array) -> Problems:
+    """Adapt ρ to primal against dual residual, each in units of what it is the residual of."""
+    xp = compat.array_namespace(x)
+    primal = _norms(x - state.z) / (xp.maximum(_norms(x), _norms(state.z)) + 1e-12)
+    fitted = state.by_kernel(lambda kernel, rows: x[rows, :] @ kernel.K)
+    dual = state.rho * _norms(state.z - before)
+    dual = dual / (xp.maximum(_norms(state.Y), _norms(fitted)) + 1e-12)
+    ratio = xp.sqrt(primal / (dual + 1e-30))
+    ratio = xp.minimum(xp.maximum(ratio, xp.full_like(ratio, 0.1)), xp.full_like(ratio, 10.0))
+    # Less and less often: a weight that keeps changing keeps the method from converging.
+    age = state.age[:, None]
+    often, seldom = xp.remainder(age, 40) == 0, xp.remainder(age, 160) == 0
+    due = (age <= 40) | ((age <= 160) & often) | seldom
+    return state.weighted(xp.where(due, state.rho * ratio, state.rho))
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Feasible points, and how far each is from the optimum.
+
+    Parameters
+    ----------
+    z : array of shape (n_rows, n_points)
+        Coefficients within all constraints.
+    intercept, epsilon, violation : array of shape (n_rows,)
+        What belongs to them.
+    feasible : array of bool of shape (n_rows,)
+        Whether the constraints hold but for rounding.
+    """
+
+    z: Array
+    intercept: Array
+    epsilon: Array
+    violation: Array
+    feasible: Array
+
+
+def certify(state: Problems, z: Array | None = None) -> Certificate:
+    """Measure the optimality conditions, at the nearest feasible points unless others are given.
+
+    Parameters
+    ----------
+    state : Problems
+        The problems.
+    z : array of shape (n_rows, n_points), optional
+        Feasible points.
+
+    Returns
+    -------
+    Certificate
+        One entry per problem.
+    """
+    xp = compat.array_namespace(state.Y)
+    C, half = state.C, state.budget / 2
+    if z is None:
+        z = _feasible(state)
+    r = state.Y - state.by_kernel(lambda kernel, rows: z[rows, :] @ kernel.K)
+    size = xp.abs(z)
+    left = half - xp.sum(size, axis=1, keepdims=True) / 2
+    tight = left <= 1e-11 * half
+    up, down = z < C, z > -C
+    negative, positive = z < 0, z > 0
+    lowest, highest = xp.full_like(C, -np.inf), xp.full_like(C, np.inf)
+
+    def largest(mask: Array) -> Array:
+        return xp.max(xp.where(mask, r, lowest), axis=1, keepdims=True)
+
+    def smallest(mask: Array) -> Array:
+        return xp.min(xp.where(mask, r, highest), axis=1, keepdims=True)
+
+    def mean(mask: Array, otherwise: Array) -> Array:
+        weight = xp.astype(mask, r.dtype)
+        count = xp.sum(weight, axis=1, keepdims=True)
+        value = xp.sum(weight * r, axis=1, keepdims=True)
+        return xp.where(
+            count > 0, value / xp.where(count > 0, count, xp.ones_like(count)), otherwise
+        )
+
+    high, low = largest(up), smallest(down)
+    high_negative, low_positive = largest(negative), smallest(positive)
+    by_side = xp.maximum(high - low_positive, high_negative - low)
+    violation = xp.where(tight, by_side, high - low)
+    violation = xp.where(violation > 0, violation, xp.zeros_like(violation))
+    inside = up & down
+    upper = mean(inside & positive, _between(largest(~positive), smallest(~up)))
+    lower = mean(inside & negative, _between(largest(~down), smallest(~negative)))
+    centre = mean(inside, _between(high_negative, low_positive))
+    intercept = xp.where(tight, (upper + lower) / 2, centre)
+    epsilon = xp.where(tight & (upper > lower), (upper - lower) / 2, xp.zeros_like(upper))
+    feasible = (
+        (xp.max(size, axis=1, keepdims=True) <= C)
+        & (left >= -1e-9 * half)
+        & (xp.abs(xp.sum(z, axis=1, keepdims=True)) <= 1e-9 * half)
+    )
+    return Certificate(z, intercept[:, 0], epsilon[:, 0], violation[:, 0], feasible[:, 0])
+
+
+def _feasible(state: Problems) -> Array:
+    """The nearest points that meet all constraints, with exact zeros and bounds."""
+    xp = compat.array_namespace(state.Y)
+    v = state.z + state.u
+    C, zero, half = state.C, xp.zeros_like(state.C), state.budget / 2
+    top = _threshold(v, state.shrink, zero, C, half)
+    bottom = _threshold(-v, state.shrink, zero, C, half)
+    middle = _threshold(v, zero, -C, C, zero)
+    z = _clip(v - top, zero, C) - _clip(-v - bottom, zero, C)
+    z = xp.where(top + bottom >= 0, z, _clip(v - middle, -C, C))
+    # What rounding keeps from zero or from a bound is there.
+    size = xp.abs(z)
+    z = xp.where(size < _SNAP * C, xp.zeros_like(z), z)
+    return xp.where(C - size < _SNAP * C, xp.sign(z) * C, z)
+
+
+def _threshold(v: Array, start: Array, low: Array, high: Array, total: Array) -> Array:
+    """The t for which clip(v − t, low, high) sums to `total` in each row.
+
+    Newton's method, which ends in a few steps on a piecewise linear function; where it leaves the
+    bracket or finds no slope, the bracket is halved.
+    """
+    xp = compat.array_namespace(v)
+    left = xp.min(v, axis=1, keepdims=True) - high
+    right = xp.max(v, axis=1, keepdims=True) - low
+    t = xp.minimum(xp.maximum(start, left), right)
+    best, least = t, xp.full_like(t, np.inf)
+    enough = 1e-13 * xp.maximum(total, high)
+    for number in range(_EXACT):
+        w = v - t
+        clipped = _clip(w, low, high)
+        excess = xp.sum(clipped, axis=1, keepdims=True) - total
+        inside = xp.sum(xp.astype(clipped == w, xp.int8), axis=1, keepdims=True)
+        slope = xp.astype(inside, v.dtype)
+        better = xp.abs(excess) < least
+        best, least = xp.where(better, t, best), xp.where(better, xp.abs(excess), least)
+        if number % _LOOK == _LOOK - 1 and bool(xp.all(least <= enough)):
+            break
+        left = xp.where(excess > 0, t, left)
+        right = xp.where(excess > 0, right, t)
+        t = t + excess / xp.maximum(slope, xp.ones_like(slope))
+        halve = (slope == 0) | (t <= left) | (t >= right)
+        t = xp.where(halve, (left + right) / 2, t)
+    return best
+
+
+def _between(a: Array, b: Array) -> Array:
+    """The middle of two bounds, one of which may be missing."""
+    xp = compat.array_namespace(a)
+    a_there, b_there = xp.isfinite(a), xp.isfinite(b)
+    a = xp.where(a_there, a, b)
+    b = xp.where(b_there, b, a)
+    return (a + b) / 2
+
+
+def _norms(x: Array) -> Array:
+    xp = compat.array_namespace(x)
+    return xp.sqrt(xp.sum(x * x, axis=1, keepdims=True))
+
+
+def _clip(x: Array, low: Array, high: Array) -> Array:
+    xp = compat.array_namespace(x)
+    if compat.is_torch_namespace(xp):
+        return x.clamp(low, high)
+    return xp.minimum(xp.maximum(x, low), high)
+
+
+# What a batch on a device leaves: problems that pairs of coefficients finish on the host.
+
+
+class CpuFallback:
+    """Finishes rows by pairs of coefficients, from where they stand, on threads of the host.
+
+    Parameters
+    ----------
+    grid : Grid
+        Where solutions are written.
+    max_iter : int
+        Steps at most.
+    n_threads : int
+        Number of threads.
+    """
+
+    def __init__(self, grid: Grid, max_iter: int, n_threads: int) -> None:
+        self._grid, self._max_iter, self._n_threads = grid, max_iter, n_threads
+        self._solvers: dict[int, PairSolver] = {}
+        self._running: list[_Running] = []
+        self._stack = ExitStack()
+        self._targets: Floats | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
+
+    def add(self, rows: Array, z: Array, steps: int) -> None:
+        """Begin with some rows, at feasible points; the caller does not wait."""
+        grid = self._grid
+        if self._targets is None:
+            self._targets = np.ascontiguousarray(to_numpy(grid.targets))
+        numbers, starts = to_numpy(rows), to_numpy(z)
+        units = numbers // grid.n_targets
+        for kernel in np.unique(grid.kernel[units]).tolist():
+            chosen = grid.kernel[units] == kernel
+            if kernel not in self._solvers:
+                K = np.ascontiguousarray(to_numpy(grid.kernels[kernel].K))
+                self._solvers[kernel] = self._stack.enter_context(PairSolver(K, self._n_threads))
+            solver, own, at = self._solvers[kernel], numbers[chosen], units[chosen]
+            targets = self._targets[own % grid.n_targets]
+            beta = np.zeros((2, *targets.shape))
+            beta[0] = starts[chosen]
+            r = np.zeros_like(beta)
+            r[0] = targets - beta[0] @ solver.K
+            n_iter, found, tasks = solver.begin_each(
+                targets, grid.C[at], grid.budget[at], beta, r,
+                tol=grid.tol, max_iter=self._max_iter,
+            )  # fmt: skip
+            self._running.append(_Running(own, steps, beta[1], n_iter, found, tasks))
+
+    def finish(self) -> None:
+        """Wait for all rows and write them."""
+        grid = self._grid
+        for part in self._running:
+            for task in part.tasks:
+                task.result()
+            numbers = np.column_stack([*part.numbers, part.n_iter + part.steps])
+            grid.write(*(grid.put(array) for array in (part.rows, part.beta, numbers)))
+        self._running = []
+
+
+class _Running(NamedTuple):
+    """Rows that threads of the host are solving."""
+
+    rows: NDArray[np.intp]
+    steps: int
+    beta: Floats
+    n_iter: NDArray[np.int64]
+    numbers: Floats
+    tasks: list[Future[None]]
+
+
+# What one array of the batch may take, about fifteen of which live at a time, and what solutions
+# may take that are there at a time; a device with little free memory has less.
+_BATCH_BYTES = 1 << 29
+_RESULT_BYTES = 1 << 32
+# Steps between checks, and steps before a problem goes to the host.
+_CHECK = 10
+_STEPS = 200
+# A bound that is kept by less than this share is taken to be touched.
+_CLEAR = 1e-10
+
+Setting = tuple[float, float, Array, Array, Array, Array, Array]
+Ints = NDArray[np.intp]
+
+
+class _Unit(NamedTuple):
+    """One setting over one kernel."""
+
+    kernel: int
+    C: float
+    nu: float
+
+
+def solve_kernels(
+    kernels: Sequence[Any],
+    Y: Any,
+    penalties: list[float],
+    shares: list[float],
+    *,
+    tol: float,
+    max_iter: int,
+    n_threads: int,
+) -> Iterator[tuple[int, Setting]]:
+    """Solve every pair of settings for every target, over each of several kernels.
+
+    Parameters
+    ----------
+    kernels : sequence of arrays of shape (n_points, n_points)
+        Kernels of the same points.
+    Y : array of shape (n_points, n_targets)
+        Targets, of the same library and on the same device.
+    penalties, shares : list of float
+        Values of C and of ν.
+    tol : float
+        Largest violation of the optimality conditions.
+    max_iter : int
+        Largest number of steps per problem, on the device and again on the host.
+    n_threads : int
+        Threads of the host.
+
+    Yields
+    ------
+    number : int
+        Position of the kernel.
+    tuple
+        C, nu, coef, intercept, epsilon, violation, n_iter, as in `NuSVRResult`; one pair
+        at a time, C slowest.
+    """
+    xp = compat.array_namespace(*kernels, Y)
+    for K in kernels:
+        if len(K.shape) != 2 or K.shape[0] != K.shape[1] or K.shape[0] != Y.shape[0]:
+            raise ValueError(
+                f"K must be square and Y have as many rows; got shapes {tuple(K.shape)} and "
+                f"{tuple(Y.shape)}."
+            )
+        if not bool(xp.all(xp.isfinite(K))):
+            raise ValueError("K and Y must be finite.")
+    if not bool(xp.all(xp.isfinite(Y))):
+        raise ValueError("K and Y must be finite.")
+    targets = xp.asarray(xp.matrix_transpose(xp.astype(Y, xp.float64)), copy=True)
+    units = [_Unit(k, C, nu) for k in range(len(kernels)) for C in penalties for nu in shares]
+    known: dict[int, Kernel] = {}
+    share = block_budget(Y) if on_device(Y) else _RESULT_BYTES
+    for block in row_blocks(len(units), 8 * Y.shape[0] * Y.shape[1], min(_RESULT_BYTES, share)):
+        part = units[block]
+        wanted = {unit.kernel for unit in part}
+        known = {k: known.get(k) or Kernel(xp.astype(kernels[k], xp.float64)) for k in wanted}
+        grid = Grid(known, targets, part, tol, min(_BATCH_BYTES, share // 4))
+        with CpuFallback(grid, max_iter, n_threads) as host:
+            grid.solve(min(_STEPS, max_iter), host)
+        for number, unit in enumerate(part):
+            yield unit.kernel, grid.setting(number)
+
+
+class Grid:
+    """Units times targets: what is to be solved, and what was found.
+
+    Parameters
+    ----------
+    kernels : dict of int to Kernel
+        By number.
+    targets : array of shape (n_targets, n_points)
+        One target per row.
+    units : sequence of _Unit
+        Those of one kernel are neighbours.
+    tol : float
+        Largest violation.
+    batch_bytes : int
+        What one array of the batch may take.
+    """
+
+    def __init__(
+        self,
+        kernels: dict[int, Kernel],
+        targets: Array,
+        units: Sequence[_Unit],
+        tol: float,
+        batch_bytes: int,
+    ) -> None:
+        self.kernels, self.targets, self.units, self.tol = kernels, targets, units, tol
+        self.batch_bytes = batch_bytes
+        self.xp = xp = compat.array_namespace(targets)
+        self.device = compat.device(targets)
+        self.n_targets, self.n_points = targets.shape
+        n_rows = len(units) * self.n_targets
+        options = {"dtype": xp.float64, "device": self.device}
+        self.coef = xp.zeros((n_rows, self.n_points), **options)
+        # Intercept, half-width, violation, steps.
+        self.numbers = xp.zeros((n_rows, 4), **options)
+        self.C = np.asarray([unit.C for unit in units])
+        self.nu = np.asarray([unit.nu for unit in units])
+        self.budget = np.asarray([unit.C * unit.nu * self.n_points for unit in units])
+        self.kernel = np.asarray([unit.kernel for unit in units])
+        # Norms of the interpolants, by kernel; infinite where there are none.
+        self.lengths = dict.fromkeys(kernels, np.full(self.n_targets, np.inf))
+
+    def setting(self, number: int) -> Setting:
+        """What was found for a unit."""
+        xp = self.xp
+        rows = slice(number * self.n_targets, (number + 1) * self.n_targets)
+        intercept, epsilon, violation, n_iter = (self.numbers[rows, i] for i in range(4))
+        return (
+            self.units[number].C,
+            self.units[number].nu,
+            xp.matrix_transpose(self.coef[rows, :]),
+            intercept,
+            epsilon,
+            violation,
+            xp.astype(n_iter, xp.int64),
+        )
+
+    def solve(self, most_steps: int, host: CpuFallback) -> None:
+        """Solve all rows."""
+        left = self._interpolate()
+        # The first ones solve many of the others.
+        widest = np.zeros(len(self.units), dtype=bool)
+        for number in self.kernels:
+            own = self.kernel == number
+            widest |= own & (self.nu == self.nu[own].max())
+            widest |= own & (self.C[own].max() == self.C)
+        first = left & np.repeat(widest, self.n_targets)
+        self._pass_through(np.flatnonzero(first), most_steps, host)
+        host.finish()
+        left &= ~first
+        source = self._implied(np.flatnonzero(widest), np.flatnonzero(~widest))
+        implied = np.flatnonzero(left & (source >= 0))
+        if implied.size:
+            at, origin = self.put(implied), self.put(source[implied])
+            self.write(
+                at,
+                self.xp.take(self.coef, origin, axis=0),
+                self.xp.take(self.numbers, origin, axis=0),
+            )
+        self._pass_through(np.flatnonzero(left & (source < 0)), most_steps, host)
+        host.finish()
+
+    def write(self, rows: Array, coef: Array, numbers: Array) -> None:
+        """Write solutions."""
+        _write(self.coef, rows, coef)
+        _write(self.numbers, rows, numbers)
+
+    def put(self, values: NDArray[Any]) -> Array:
+        """An array of the host beside the targets."""
+        return self.xp.asarray(np.ascontiguousarray(values), device=self.device)
+
+    def _interpolate(self) -> NDArray[np.bool_]:
+        """Write interpolants where they meet all constraints; True for the other rows."""
+        xp = self.xp
+        left = np.ones((len(self.units), self.n_targets), dtype=bool)
+        for number, kernel in self.kernels.items():
+            beta = kernel.interpolant(self.targets)
+            if beta is None:
+                continue
+            r = self.targets - beta @ kernel.K
+            violation = xp.max(r, axis=1) - xp.min(r, axis=1)
+            used, largest = self._sizes(beta)
+            self.lengths[number] = to_numpy(xp.sqrt(xp.sum(beta * beta, axis=1)))
+            exact = to_numpy(violation) <= self.tol
+            found = xp.stack(
+                [xp.mean(r, axis=1), xp.zeros_like(violation), violation, xp.zeros_like(violation)],
+                axis=1,
+            )
+            for unit in np.flatnonzero(self.kernel == number):
+                fits = (
+                    exact & (largest <= self.C[unit]) & (used <= (1 - _CLEAR) * self.budget[unit])
+                )
+                if fits.any():
+                    chosen = self.put(np.flatnonzero(fits))
+                    self.write(
+                        chosen + int(unit) * self.n_targets,
+                        xp.take(beta, chosen, axis=0),
+                        xp.take(found, chosen, axis=0),
+                    )
+                    left[unit] = ~fits
+        return left.ravel()
+
+    def _sizes(self, beta: Array) -> tuple[Floats, Floats]:
+        """Sum and largest of the coefficients' sizes in each row, on the host."""
+        xp = self.xp
+        size = xp.abs(beta)
+        return to_numpy(xp.sum(size, axis=1)), to_numpy(xp.max(size, axis=1))
+
+    def _implied(self, solved: Ints, wanted: Ints) -> Ints:
+        """For each row, a row of the solved units whose solution is its own; −1: none."""
+        source = np.full((len(self.units), self.n_targets), -1, dtype=np.intp)
+        targets = np.arange(self.n_targets)
+        sizes = {}
+        for unit in solved.tolist():
+            rows = slice(unit * self.n_targets, (unit + 1) * self.n_targets)
+            sizes[unit] = self._sizes(self.coef[rows, :])
+        for unit in wanted.tolist():
+            C, budget = self.C[unit], self.budget[unit]
+            neighbours = solved[self.kernel[solved] == self.kernel[unit]]
+            for other in neighbours[self.C[neighbours] == C].tolist():
+                holds = sizes[other][0] <= (1 - _CLEAR) * min(budget, self.budget[other])
+                source[unit, holds] = other * self.n_targets + targets[holds]
+            same = np.abs(self.budget[neighbours] - budget) <= 1e-14 * budget
+            for other in neighbours[same].tolist():
+                holds = sizes[other][1] <= (1 - _CLEAR) * min(C, self.C[other])
+                source[unit, holds] = other * self.n_targets + targets[holds]
+        return source.ravel()
+
+    def _pass_through(self, rows: Ints, most_steps: int, host: CpuFallback) -> None:
+        """Solve rows in a batch that others enter as soon as some leave it."""
+        capacity = block_length(8 * self.n_points, self.batch_bytes)
+        state: Problems | None = None
+        while state is not None or rows.size:
+            room = capacity - (0 if state is None else state.Y.shape[0])
+            # Few that enter are not worth copying many for.
+            if rows.size and (state is None or room > capacity // 8):
+                entering, rows = rows[:room], rows[room:]
+                state = self._enter(state, entering)
+            assert state is not None
+            for number in range(_CHECK):
+                state = step(state, balance=number == _CHECK - 1)
+            state = self._leave(state, most_steps, host)
+
+    def _enter(self, state: Problems | None, rows: Ints) -> Problems:
+        """The batch with more rows."""
+        xp = self.xp
+        units = rows // self.n_targets
+        for number in np.unique(self.kernel[units]):
+            chosen = self.kernel[units] == number
+            own, at = rows[chosen], units[chosen]
+            targets, budget = own % self.n_targets, self.budget[at]
+            # Coefficients of even size that use up the budget, unless the interpolant does not.
+            length = np.minimum(self.lengths[int(number)][targets], budget / self.n_points**0.5)
+            length = np.maximum(length, 1e-300)
+            new = Problems.new(
+                self.kernels[int(number)],
+                self.put(own),
+                xp.take(self.targets, self.put(targets), axis=0),
+                *(self.put(values[:, None]) for values in (self.C[at], budget, length)),
+            )
+            state = new if state is None else state.followed_by(new)
+        assert state is not None
+        return state
+
+    def _leave(self, state: Problems, most_steps: int, host: CpuFallback) -> Problems | None:
+        """Write rows that reached the tolerance, give the oldest to the host, keep the others."""
+        xp = self.xp
+        found = certify(state)
+        done = found.feasible & (found.violation <= self.tol)
+        # One answer of the device for all questions.
+        answers = to_numpy(
+            xp.astype(done, xp.int8) + 2 * xp.astype(state.age >= most_steps, xp.int8)
+        )
+        solved = np.flatnonzero(answers % 2 == 1)
+        if solved.size:
+            at = self.put(solved)
+            steps = xp.astype(state.age, xp.float64)
+            numbers = xp.stack([found.intercept, found.epsilon, found.violation, steps], axis=1)
+            self.write(
+                xp.take(state.row, at, axis=0),
+                xp.take(found.z, at, axis=0),
+                xp.take(numbers, at, axis=0),
+            )
+        old = np.flatnonzero(answers == 2)
+        if old.size:
+            at = self.put(old)
+            host.add(xp.take(state.row, at, axis=0), xp.take(found.z, at, axis=0), most_steps)
+        kept = answers == 0
+        if kept.all():
+            return state
+        if not kept.any():
+            return None
+        ends = np.cumsum([number for _, number in state.kernels])[:-1]
+        counts = [int(part.sum()) for part in np.split(kept, ends)]
+        return state.take(self.put(np.flatnonzero(kept)), counts)
+
+
+def _write(out: Array, rows: Array, values: Array) -> None:
+    """Set rows of an array; the standard has no assignment by an array of positions."""
+    xp = compat.array_namespace(out)
+    if compat.is_torch_namespace(xp) or compat.is_cupy_namespace(xp):
+        out[rows] = values
+        return
+    for position, row in enumerate(to_numpy(rows).tolist()):
+        out[row, :] = values[position, :]

@@ -1,0 +1,948 @@
+r"""Sequential minimal optimisation for ν-SVR over a kernel that all targets share.
+
+The dual in :math:`\beta = \alpha - \alpha^*` alone: the two halves of a coefficient are never both
+needed, so that n numbers per target are enough,
+
+.. math:: \min_\beta \tfrac12 \beta^\top K \beta - y^\top \beta \quad \text{subject to} \quad
+          \textstyle\sum_i \beta_i = 0, \; |\beta_i| \le C, \; \sum_i |\beta_i| \le C \nu n.
+
+With the residual :math:`r = y - K\beta`, a step raises one coefficient i, lowers another one j by
+as much, and gains where :math:`r_i > r_j`. While the budget :math:`C \nu n` is not used up every
+such pair is allowed; once it is, a step must not use more of it, and pairs come from one side of
+zero (as in LIBSVM) or move both coefficients towards zero.
+
+Steps of pairs (:mod:`zslearn._solvers.nu_svr._smo`) alternate with steps on a whole face
+(:mod:`zslearn._solvers.nu_svr._smo`), target after target
+(:mod:`zslearn._solvers.nu_svr._smo`); these three modules are compiled.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zslearn._utils._array import Floats
+from zslearn._utils._jit import jit, jit_inner
+
+# Steps of pairs for ν-SVR: one coefficient rises, another falls by as much.
+#
+# Choosing the pair is most of the work. The largest and smallest residuals are found as
+# integers: the
+# bits of a float, their sign folded in, order as the float does, and the low bits give way to the
+# index. Compilers turn integer maxima into vector instructions and leave those of floats alone,
+# and
+# value and index come out together. What is lost is below 1e-10 of a residual and touches only
+# the
+# choice of the pair.
+
+Ints = NDArray[np.int64]
+
+#: Nearer than this to zero or to a bound, in units of C, is there but for rounding.
+NEGLIGIBLE = 1e-12
+
+_FOLD = np.int64(0x7FFFFFFFFFFFFFFF)
+_LOWEST = np.int64(-(2**63))
+_HIGHEST = np.int64(2**63 - 1)
+_NONE = -1e300
+
+
+@jit_inner(fast=True)
+def _extremes(
+    bits: Ints, may_rise: Ints, may_fall: Ints, low: np.int64
+) -> tuple[np.int64, np.int64]:
+    """Largest of the residuals that may rise, smallest of those that may fall, as integers."""
+    high = ~low
+    largest = _LOWEST
+    smallest = _HIGHEST
+    for k in range(bits.size):
+        v = bits[k]
+        v = ((v ^ ((v >> 63) & _FOLD)) & high) | k
+        largest = max(largest, (v & may_rise[k]) | (_LOWEST & ~may_rise[k]))
+        smallest = min(smallest, (v & may_fall[k]) | (_HIGHEST & ~may_fall[k]))
+    return largest, smallest
+
+
+@jit_inner(fast=True)
+def _extremes_by_side(
+    bits: Ints, masks: Ints, low: np.int64
+) -> tuple[np.int64, np.int64, np.int64, np.int64]:
+    """The same for either side of zero, in one pass."""
+    below_c, negative, positive, above_c = masks[0], masks[1], masks[2], masks[3]
+    high = ~low
+    largest = _LOWEST
+    largest_negative = _LOWEST
+    smallest_positive = _HIGHEST
+    smallest = _HIGHEST
+    for k in range(bits.size):
+        v = bits[k]
+        v = ((v ^ ((v >> 63) & _FOLD)) & high) | k
+        largest = max(largest, (v & below_c[k]) | (_LOWEST & ~below_c[k]))
+        largest_negative = max(largest_negative, (v & negative[k]) | (_LOWEST & ~negative[k]))
+        smallest_positive = min(smallest_positive, (v & positive[k]) | (_HIGHEST & ~positive[k]))
+        smallest = min(smallest, (v & above_c[k]) | (_HIGHEST & ~above_c[k]))
+    return largest, largest_negative, smallest_positive, smallest
+
+
+@jit_inner(fast=True)
+def _partner(
+    r: Floats,
+    top: float,
+    inverse_curvature: Floats,
+    may_fall: Ints,
+    gain: Floats,
+    bits: Ints,
+    low: np.int64,
+) -> np.int64:
+    """The coefficient whose fall, with the rise of the chosen one, gains most to second order."""
+    for k in range(r.size):
+        d = top - r[k]
+        v = d * d * inverse_curvature[k]
+        gain[k] = v if d > 0.0 else 0.0
+    high = ~low
+    best = np.int64(0)
+    for k in range(r.size):
+        best = max(best, ((bits[k] & high) | k) & may_fall[k])
+    return best & low
+
+
+@jit_inner(fast=True)
+def _update(r: Floats, rising: Floats, falling: Floats, t: float) -> None:
+    for k in range(r.size):
+        r[k] -= t * (rising[k] - falling[k])
+
+
+@jit_inner()
+def _mark(b: float, C: float, k: int | np.int64, masks: Ints) -> None:
+    """Say whether the coefficient k is below C, negative, positive, above −C; all bits for yes."""
+    masks[0, k] = -1 if b < C else 0
+    masks[1, k] = -1 if b < 0.0 else 0
+    masks[2, k] = -1 if b > 0.0 else 0
+    masks[3, k] = -1 if b > -C else 0
+
+
+@jit_inner()
+def pair_steps(
+    K: Floats,
+    inverse_curvature: Floats,
+    beta: Floats,
+    r: Floats,
+    bits: Ints,
+    slack: float,
+    C: float,
+    tol: float,
+    max_iter: int,
+    low: np.int64,
+    masks: Ints,
+    gain: Floats,
+    gain_bits: Ints,
+    stop: Ints,
+) -> tuple[float, int, float]:
+    """Move pairs until the violation is at most `tol`.
+
+    Parameters
+    ----------
+    K, inverse_curvature : ndarray of shape (n_points, n_points)
+        The kernel, and 1 / (K_ii + K_jj − 2K_ij).
+    beta, r : ndarray of shape (n_points,)
+        Coefficients and their residual, changed in place.
+    bits : ndarray of shape (n_points,)
+        The memory of `r`, as integers.
+    slack : float
+        Half of the budget that is left.
+    C : float
+        Bound of the coefficients.
+    tol : float
+        Largest violation.
+    max_iter : int
+        Steps at most.
+    low : int
+        Bits of a key that hold the index.
+    masks, gain, gain_bits : ndarray of shape (4, n_points), (n_points,) and (n_points,)
+        Memory to work in; the last is that of `gain`, as integers.
+    stop : ndarray of shape (1,)
+        Not 0 where the result is no longer wanted.
+
+    Returns
+    -------
+    slack : float
+        Half of the budget that is left now.
+    n_iter : int
+        Steps taken.
+    violation : float
+        Largest violation.
+    """
+    n = beta.size
+    for k in range(n):
+        _mark(beta[k], C, k, masks)
+    negligible = NEGLIGIBLE * C
+    n_iter = 0
+    while True:
+        # The choice of the first coefficient stays in this loop: as a function of its own it makes
+        # the whole a tenth slower.
+        i = np.int64(0)
+        fall = 3
+        violation = _NONE
+        if slack > 0.0:
+            largest, smallest = _extremes(bits, masks[0], masks[3], low)
+            if largest != _LOWEST and smallest != _HIGHEST:
+                i = largest & low
+                violation = r[i] - r[smallest & low]
+        else:
+            up, up_negative, down_positive, down = _extremes_by_side(bits, masks, low)
+            if up != _LOWEST and down_positive != _HIGHEST:
+                i = up & low
+                fall = 2
+                violation = r[i] - r[down_positive & low]
+            if up_negative != _LOWEST and down != _HIGHEST:
+                other = r[up_negative & low] - r[down & low]
+                if other > violation:
+                    i = up_negative & low
+                    fall = 3
+                    violation = other
+        if violation <= tol or n_iter >= max_iter or stop[0] != 0:
+            break
+        n_iter += 1
+        j = _partner(r, r[i], inverse_curvature[i], masks[fall], gain, gain_bits, low)
+        if r[i] <= r[j]:  # only where the key cannot tell the residuals apart
+            break
+        bi = beta[i]
+        bj = beta[j]
+        # What the way towards zero frees may be used again beyond it.
+        room = slack + max(0.0, -bi) + max(0.0, bj)
+        t = (r[i] - r[j]) * inverse_curvature[i, j]
+        used_up = t >= room
+        t = min(t, room)
+        if t > C - bi or t > C + bj:
+            used_up = False
+            t = min(C - bi, C + bj)
+        new_i = bi + t
+        new_j = bj - t
+        if C - new_i <= negligible:
+            new_i = C
+        elif abs(new_i) <= negligible:
+            new_i = 0.0
+        if C + new_j <= negligible:
+            new_j = -C
+        elif abs(new_j) <= negligible:
+            new_j = 0.0
+        if used_up:
+            slack = 0.0
+        else:
+            slack -= 0.5 * (abs(new_i) - abs(bi) + abs(new_j) - abs(bj))
+            if slack <= negligible:
+                slack = 0.0
+        beta[i] = new_i
+        beta[j] = new_j
+        _mark(new_i, C, i, masks)
+        _mark(new_j, C, j, masks)
+        _update(r, K[i], K[j], t)
+    return slack, n_iter, violation
+
+
+# Newton steps on a face for ν-SVR: all coefficients that are free to move, at once.
+#
+# Pairs alone take long to finish where the kernel is ill-conditioned. Once they have found which
+# coefficients are at zero or at ±C, the others solve one linear system.
+
+
+@jit_inner(fast=True)
+def dot(a: Floats, b: Floats, n: int) -> float:
+    """Inner product of the first `n` entries."""
+    total = 0.0
+    for k in range(n):
+        total += a[k] * b[k]
+    return total
+
+
+@jit_inner()
+def _factor(K: Floats, free: Ints, n_free: int, ridge: float, L: Floats, stop: Ints) -> None:
+    """Cholesky factor of the kernel of the free coefficients; a lost pivot becomes the ridge."""
+    for a in range(n_free):
+        if stop[0] != 0:
+            return
+        row = K[free[a]]
+        for b in range(a):
+            L[a, b] = (row[free[b]] - dot(L[a], L[b], b)) / L[b, b]
+        pivot = row[free[a]] + ridge - dot(L[a], L[a], a)
+        L[a, a] = np.sqrt(max(pivot, ridge))
+
+
+@jit_inner()
+def _solve(L: Floats, n_free: int, x: Floats) -> None:
+    """Solve with the factor, in place."""
+    for a in range(n_free):
+        x[a] = (x[a] - dot(L[a], x, a)) / L[a, a]
+    for a in range(n_free - 1, -1, -1):
+        x[a] /= L[a, a]
+        for b in range(a):
+            x[b] -= L[a, b] * x[a]
+
+
+@jit_inner()
+def face_step(
+    K: Floats,
+    beta: Floats,
+    r: Floats,
+    slack: float,
+    C: float,
+    ridge: float,
+    L: Floats,
+    free: Ints,
+    work: Floats,
+    stop: Ints,
+) -> float:
+    """Move the free coefficients to the optimum of their face, or to where they leave it.
+
+    Within the budget the free ones are all that are not at ±C and share one sum; with the budget
+    used up they are those that are neither 0 nor ±C, and either side of zero keeps its own sum.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n_points, n_points)
+        The kernel.
+    beta, r : ndarray of shape (n_points,)
+        Coefficients and their residual, changed in place.
+    slack : float
+        Half of the budget that is left; 0 where it is used up.
+    C : float
+        Bound of the coefficients.
+    ridge : float
+        What is added to the diagonal of the kernel.
+    L, free, work : ndarray of shape (n_points, n_points), (n_points,) and (4, n_points)
+        Memory to work in.
+    stop : ndarray of shape (1,)
+        Not 0 where the result is no longer wanted.
+
+    Returns
+    -------
+    float
+        Half of the budget that is left now.
+    """
+    n = beta.size
+    tight = slack <= 0.0
+    n_free = _find_free(beta, C, tight, free)
+    if n_free < 2:
+        return slack
+    p, direction = work[0], work[3]
+    if not _newton_direction(K, beta, r, tight, ridge, L, free, n_free, work, stop):
+        return slack
+    for k in range(n):
+        direction[k] = 0.0
+    for a in range(n_free):
+        row = K[free[a]]
+        pa = p[a]
+        for k in range(n):
+            direction[k] += pa * row[k]
+    slope = curvature = 0.0
+    for a in range(n_free):
+        slope += p[a] * r[free[a]]
+        curvature += p[a] * direction[free[a]]
+    if not slope > 0.0:
+        return slack
+    t = slope / curvature if curvature > 0.0 else 1e300
+    t, blocking = _within_bounds(beta, C, tight, free, n_free, p, t)
+    if not tight:
+        t, slack, used_up = _within_budget(beta, slack, free, n_free, p, t)
+        if used_up:
+            blocking = -1
+    _move(beta, C, tight, free, n_free, p, t, blocking)
+    for k in range(n):
+        r[k] -= t * direction[k]
+    return slack
+
+
+@jit_inner()
+def _find_free(beta: Floats, C: float, tight: bool, free: Ints) -> int:
+    """Positions of the free coefficients into `free`; their number."""
+    # A function of its own, as Numba would compile all that a counter is handed to twice: first for
+    # the constant 0, then for any number.
+    n_free = 0
+    for k in range(beta.size):
+        if abs(beta[k]) < C and (beta[k] != 0.0 or not tight):
+            free[n_free] = k
+            n_free += 1
+    return n_free
+
+
+@jit_inner()
+def _newton_direction(
+    K: Floats,
+    beta: Floats,
+    r: Floats,
+    tight: bool,
+    ridge: float,
+    L: Floats,
+    free: Ints,
+    n_free: int,
+    work: Floats,
+    stop: Ints,
+) -> bool:
+    """Newton's direction of the free coefficients that keeps their sums, into `work[0]`.
+
+    With one row of A for each sum that is kept, p − K⁻¹Aᵀ(A K⁻¹ Aᵀ)⁻¹ A p for p = K⁻¹r. False where
+    rounding leaves no such direction.
+    """
+    p, first, second = work[0], work[1], work[2]
+    n_first = 0
+    for a in range(n_free):
+        k = free[a]
+        p[a] = r[k]
+        in_first = (not tight) or beta[k] > 0.0
+        first[a] = 1.0 if in_first else 0.0
+        second[a] = 0.0 if in_first else 1.0
+        n_first += in_first
+    _factor(K, free, n_free, ridge, L, stop)
+    _solve(L, n_free, p)
+    _solve(L, n_free, first)
+    _solve(L, n_free, second)
+    s0 = s1 = m00 = m01 = m10 = m11 = 0.0
+    for a in range(n_free):
+        if (not tight) or beta[free[a]] > 0.0:
+            s0 += p[a]
+            m00 += first[a]
+            m01 += second[a]
+        else:
+            s1 += p[a]
+            m10 += first[a]
+            m11 += second[a]
+    if n_first == n_free:
+        c0 = s0 / m00
+        c1 = 0.0
+    elif n_first == 0:
+        c0 = 0.0
+        c1 = s1 / m11
+    else:
+        det = m00 * m11 - m01 * m10
+        if not det > 0.0:
+            return False
+        c0 = (m11 * s0 - m01 * s1) / det
+        c1 = (m00 * s1 - m10 * s0) / det
+    s0 = s1 = 0.0
+    for a in range(n_free):
+        p[a] -= c0 * first[a] + c1 * second[a]
+        if (not tight) or beta[free[a]] > 0.0:
+            s0 += p[a]
+        else:
+            s1 += p[a]
+    # The rest is rounding, which must not build up in the sums.
+    s0 /= max(n_first, 1)
+    s1 /= max(n_free - n_first, 1)
+    for a in range(n_free):
+        p[a] -= s0 if (not tight) or beta[free[a]] > 0.0 else s1
+    return True
+
+
+@jit_inner()
+def _within_bounds(
+    beta: Floats, C: float, tight: bool, free: Ints, n_free: int, p: Floats, t: float
+) -> tuple[float, int]:
+    """The step as far as no free coefficient leaves the face, and which one stops it; else −1."""
+    blocking = -1
+    for a in range(n_free):
+        b = beta[free[a]]
+        if p[a] > 0.0:
+            end = 0.0 if tight and b < 0.0 else C
+        else:
+            end = 0.0 if tight and b > 0.0 else -C
+        if p[a] != 0.0 and (end - b) / p[a] <= t:
+            t = (end - b) / p[a]
+            blocking = a
+    return t, blocking
+
+
+@jit_inner()
+def _within_budget(
+    beta: Floats, slack: float, free: Ints, n_free: int, p: Floats, t: float
+) -> tuple[float, float, bool]:
+    """The step as far as the budget lasts, half of what is then left, and whether it is used up."""
+    before = 0.0
+    after = 0.0
+    for a in range(n_free):
+        before += abs(beta[free[a]])
+        after += abs(beta[free[a]] + t * p[a])
+    if not after - before > 2.0 * slack:
+        return t, slack - 0.5 * (after - before), False
+    inside = 0.0
+    for _ in range(100):
+        middle = 0.5 * (inside + t)
+        after = 0.0
+        for a in range(n_free):
+            after += abs(beta[free[a]] + middle * p[a])
+        if after - before > 2.0 * slack:
+            t = middle
+        else:
+            inside = middle
+    return inside, 0.0, True
+
+
+@jit_inner()
+def _move(
+    beta: Floats,
+    C: float,
+    tight: bool,
+    free: Ints,
+    n_free: int,
+    p: Floats,
+    t: float,
+    blocking: int,
+) -> None:
+    """Take the step; what is at the end of its way, or next to it, is set there."""
+    for a in range(n_free):
+        k = free[a]
+        beta[k] += t * p[a]
+        if C - abs(beta[k]) <= NEGLIGIBLE * C:
+            beta[k] = C if beta[k] > 0.0 else -C
+        elif abs(beta[k]) <= NEGLIGIBLE * C:
+            beta[k] = 0.0
+    if blocking >= 0:
+        k = free[blocking]
+        if tight and abs(beta[k]) < 0.5 * C:
+            beta[k] = 0.0
+        else:
+            beta[k] = C if p[blocking] > 0.0 else -C
+
+
+#: Below this share of the budget, what is left of it is rounding.
+RESOLUTION = 1e-11
+# Targets that a thread takes at a time: few enough to share the work evenly.
+_TARGETS_PER_TASK = 16
+
+
+class PairSolver:
+    """Solves targets over one kernel, on several threads; a context manager that ends them.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n_points, n_points)
+        The kernel.
+    n_threads : int
+        Number of threads.
+    """
+
+    def __init__(self, K: Floats, n_threads: int) -> None:
+        self.K = K
+        # Compiled code hears no signal: even one thread is not the one that waits for Ctrl-C.
+        self._pool = ThreadPoolExecutor(n_threads)
+        self._n_threads = n_threads
+        self._stop = np.zeros(1, dtype=np.int64)
+
+    @cached_property
+    def inverse_curvature(self) -> Floats:
+        """1 / (K_ii + K_jj − 2K_ij), which every step needs; equal points are kept apart."""
+        diagonal = np.diag(self.K)
+        floor = 1e-12 * (float(diagonal.max()) or 1.0)
+        curvature = diagonal[:, None] + diagonal[None, :] - 2 * self.K
+        return 1 / np.maximum(curvature, floor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop[0] = kind is not None
+        self._pool.shutdown(cancel_futures=True)
+
+    def solve(
+        self,
+        targets: Floats,
+        C: float,
+        nu: float,
+        beta: Floats,
+        r: Floats,
+        starts: list[int],
+        out: int,
+        *,
+        tol: float,
+        max_iter: int,
+    ) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
+        """Solve one setting, from the best of several starts for each target.
+
+        Parameters
+        ----------
+        targets : ndarray of shape (n_targets, n_points)
+            One target per row.
+        C, nu : float
+            The setting.
+        beta, r : ndarray of shape (n_slots, n_targets, n_points)
+            Coefficients and the residuals that belong to them.
+        starts : list of int
+            Slots to begin at.
+        out : int
+            Slot that receives the solution.
+        tol : float
+            Largest violation.
+        max_iter : int
+            Largest number of steps per target.
+
+        Returns
+        -------
+        intercept, epsilon, violation, n_iter : ndarray of shape (n_targets,)
+            What belongs to the solution.
+        """
+        n_targets = len(targets)
+        n_iter = np.zeros(n_targets, dtype=np.int64)
+        numbers = np.empty((3, n_targets))
+        budget = C * nu * targets.shape[1]
+        together = max(n_targets, 1) if self._n_threads == 1 else _TARGETS_PER_TASK
+        tasks = []
+        for first in range(0, n_targets, together):
+            part = range(first, min(first + together, n_targets))
+            tasks.append(
+                self._begin(
+                    part, targets, C, budget, beta, r, starts, out, n_iter, numbers, tol, max_iter
+                )
+            )
+        for task in tasks:
+            task.result()
+        intercept, epsilon, violation = numbers
+        return intercept, epsilon, violation, n_iter
+
+    def begin_each(
+        self,
+        targets: Floats,
+        C: Floats,
+        budget: Floats,
+        beta: Floats,
+        r: Floats,
+        *,
+        tol: float,
+        max_iter: int,
+    ) -> tuple[NDArray[np.int64], Floats, list[Future[None]]]:
+        """Begin to solve targets that have settings of their own, each from the first slot.
+
+        Parameters
+        ----------
+        targets : ndarray of shape (n_targets, n_points)
+            One target per row.
+        C, budget : ndarray of shape (n_targets,)
+            Bound of a coefficient, and of the sum of their sizes.
+        beta, r : ndarray of shape (2, n_targets, n_points)
+            Coefficients and residuals: the start, and what receives the solution.
+        tol : float
+            Largest violation.
+        max_iter : int
+            Largest number of steps per target.
+
+        Returns
+        -------
+        n_iter : ndarray of shape (n_targets,)
+            Steps, there when the tasks are done.
+        numbers : ndarray of shape (3, n_targets)
+            Intercepts, half-widths and violations, likewise.
+        tasks : list of Future
+            What is under way.
+        """
+        n_iter = np.zeros(len(targets), dtype=np.int64)
+        numbers = np.empty((3, len(targets)))
+        tasks = [
+            self._begin(
+                range(j, j + 1), targets, float(C[j]), float(budget[j]), beta, r, [0], 1,
+                n_iter, numbers, tol, max_iter,
+            )
+            for j in range(len(targets))
+        ]  # fmt: skip
+        return n_iter, numbers, tasks
+
+    def _begin(
+        self,
+        part: range,
+        targets: Floats,
+        C: float,
+        budget: float,
+        beta: Floats,
+        r: Floats,
+        starts: list[int],
+        out: int,
+        n_iter: NDArray[np.int64],
+        numbers: Floats,
+        tol: float,
+        max_iter: int,
+    ) -> Future[None]:
+        """Have a thread solve neighbouring targets."""
+        # Compiled code is imported, and compiled, by those who need it.
+
+        n_points = targets.shape[1]
+        slots = np.asarray(starts, dtype=np.int64)
+        inverse_curvature = self.inverse_curvature
+
+        def solve() -> None:
+            gain = np.empty(n_points)
+            solve_targets(
+                self.K,
+                inverse_curvature,
+                targets,
+                C,
+                budget,
+                beta,
+                r,
+                slots,
+                tol,
+                max_iter,
+                part.start,
+                part.stop,
+                beta[out],
+                r[out],
+                r[out].view(np.int64),
+                n_iter,
+                numbers,
+                np.empty((4, n_points), dtype=np.int64),
+                gain,
+                gain.view(np.int64),
+                np.empty(n_points, dtype=np.int64),
+                np.empty((4, n_points)),
+                np.empty((n_points, n_points)),
+                self._stop,
+            )
+
+        return self._pool.submit(solve)
+
+
+# The compiled part of ν-SVR on the processor: targets one after another, each from its best
+# start.
+#
+# This module is imported where it is first needed, as Numba and compiling take seconds. Numba's
+# cache
+# of what is compiled here asks for the date of this file alone: after a change of the functions
+# imported from the other two it must be emptied, or this file touched.
+
+
+@jit_inner()
+def _residual(K: Floats, y: Floats, beta: Floats, r: Floats) -> None:
+    """The residual afresh: steps leave rounding behind."""
+    for k in range(y.size):
+        r[k] = y[k] - dot(K[k], beta, y.size)
+
+
+@jit_inner()
+def _start(
+    y: Floats,
+    starts_beta: Floats,
+    starts_r: Floats,
+    slots: Ints,
+    j: int,
+    C: float,
+    budget: float,
+    beta: Floats,
+    r: Floats,
+) -> tuple[float, bool]:
+    """Copy the start with the lowest objective, scaled into the constraints; else begin at zero.
+
+    Returns half of the budget that is left, and whether the residual is as exact as it came.
+    """
+    n = y.size
+    best = 0.0
+    chosen = -1
+    scale = 0.0
+    for c in range(slots.size):
+        b = starts_beta[slots[c], j]
+        residual = starts_r[slots[c], j]
+        fit = quadratic = used = largest = 0.0
+        for k in range(n):
+            fit += y[k] * b[k]
+            quadratic += (y[k] - residual[k]) * b[k]
+            used += abs(b[k])
+            largest = max(largest, abs(b[k]))
+        if not (fit > 0.0 and used < 1e300):
+            continue
+        # Along tβ the objective is t²/2 βᵀKβ − t yᵀβ.
+        t = fit / quadratic if quadratic > 0.0 else 1e300
+        t = min(t, C / largest, budget / used)
+        if abs(t - 1.0) < 1e-9 and largest <= C and used <= budget * (1.0 + RESOLUTION):
+            t = 1.0
+        value = 0.5 * t * t * quadratic - t * fit
+        if value < best:
+            best = value
+            chosen = slots[c]
+            scale = t
+    # Loops instead of slices, here and below: Numba takes seconds to compile an assignment to a
+    # slice, which must be able to say in words that two shapes differ.
+    if chosen < 0:
+        for k in range(n):
+            beta[k] = 0.0
+            r[k] = y[k]
+    elif scale == 1.0:
+        for k in range(n):
+            beta[k] = starts_beta[chosen, j, k]
+            r[k] = starts_r[chosen, j, k]
+    else:
+        for k in range(n):
+            beta[k] = scale * starts_beta[chosen, j, k]
+            if C - abs(beta[k]) <= NEGLIGIBLE * C:
+                beta[k] = C if beta[k] > 0.0 else -C
+            r[k] = y[k] - scale * (y[k] - starts_r[chosen, j, k])
+    return _slack(beta, budget), chosen < 0 or scale == 1.0
+
+
+@jit_inner()
+def _slack(beta: Floats, budget: float) -> float:
+    """Half of the budget that is left; 0 where that is but rounding."""
+    used = 0.0
+    for k in range(beta.size):
+        used += abs(beta[k])
+    slack = 0.5 * (budget - used)
+    return slack if slack > RESOLUTION * budget else 0.0
+
+
+@jit("the ν-SVR solver")
+def solve_targets(
+    K: Floats,
+    inverse_curvature: Floats,
+    Y: Floats,
+    C: float,
+    budget: float,
+    starts_beta: Floats,
+    starts_r: Floats,
+    slots: Ints,
+    tol: float,
+    max_iter: int,
+    first: int,
+    last: int,
+    beta: Floats,
+    r: Floats,
+    r_bits: Ints,
+    n_iter: Ints,
+    numbers: Floats,
+    masks: Ints,
+    gain: Floats,
+    gain_bits: Ints,
+    free: Ints,
+    work: Floats,
+    L: Floats,
+    stop: Ints,
+) -> None:
+    """Solve the targets `first` … `last`−1, rows of Y, into rows of `beta` and `r`.
+
+    Each begins at the best of its starts; steps of pairs alternate with steps on a whole face,
+    which pairs alone would take long to finish where the kernel is ill-conditioned.
+
+    `r_bits` and `gain_bits` are the memory of `r` and `gain`, seen as integers. The rows of
+    `numbers` are intercepts, half-widths and violations. From `masks` on all is memory to work in:
+    what makes arrays and views takes long to compile, so that they come from Python. What is found
+    once `stop` is no longer 0 is not to be used.
+    """
+    n = K.shape[0]
+    low = np.int64(1)
+    while low < n:
+        low *= 2
+    low -= 1
+    # A factorisation costs as much as about this many pairs.
+    chunk = n * n // 10 + 4 * n + 50
+    largest = 0.0
+    for k in range(n):
+        largest = max(largest, K[k, k])
+    ridge = 1e-13 * largest * max(1.0, n / 100.0) + 1e-300
+    for j in range(first, last):
+        slack, fresh = _start(Y[j], starts_beta, starts_r, slots, j, C, budget, beta[j], r[j])
+        total = 0
+        while True:
+            steps = min(chunk, max_iter - total)
+            slack, done, reached = pair_steps(
+                K,
+                inverse_curvature,
+                beta[j],
+                r[j],
+                r_bits[j],
+                slack,
+                C,
+                tol,
+                steps,
+                low,
+                masks,
+                gain,
+                gain_bits,
+                stop,
+            )
+            if stop[0] != 0:
+                return
+            total += done
+            fresh = fresh and done == 0
+            if reached <= tol or total >= max_iter:
+                # What is certified is the residual computed afresh.
+                if fresh:
+                    break
+            else:
+                for power in range(3):
+                    slack = face_step(
+                        K, beta[j], r[j], slack, C, ridge * 100.0**power, L, free, work, stop
+                    )
+                    total += 1
+            _residual(K, Y[j], beta[j], r[j])
+            slack = _slack(beta[j], budget)
+            fresh = True
+        n_iter[j] = total
+        numbers[2, j], numbers[0, j], numbers[1, j] = _certify(beta[j], r[j], C, budget)
+
+
+@jit_inner()
+def _certify(beta: Floats, r: Floats, C: float, budget: float) -> tuple[float, float, float]:
+    """Largest violation of the optimality conditions, intercept, and half-width of the tube.
+
+    With the budget used up, as LIBSVM measures it: on either side of zero, the largest residual
+    that may rise less the smallest that may fall. Within the budget the tube has no width, and
+    all that may rise are compared with all that may fall.
+    """
+    up = up_negative = -np.inf
+    down = down_positive = np.inf
+    # Sums over the coefficients strictly inside an edge of the tube, and bounds from the others.
+    sum_positive = sum_negative = sum_inside = 0.0
+    n_positive = n_negative = n_inside = 0
+    at_top = at_bottom = np.inf
+    off_top = off_bottom = -np.inf
+    for k in range(beta.size):
+        b = beta[k]
+        v = r[k]
+        if b < C:
+            up = max(up, v)
+        if b > -C:
+            down = min(down, v)
+        if b < 0.0:
+            up_negative = max(up_negative, v)
+        if b > 0.0:
+            down_positive = min(down_positive, v)
+        if abs(b) < C:
+            sum_inside += v
+            n_inside += 1
+            if b > 0.0:
+                sum_positive += v
+                n_positive += 1
+            elif b < 0.0:
+                sum_negative -= v
+                n_negative += 1
+        # α = C bounds the upper edge from above, α = 0 from below; α* likewise the lower edge.
+        if b >= C:
+            at_top = min(at_top, v)
+        elif b <= 0.0:
+            off_top = max(off_top, v)
+        if b <= -C:
+            at_bottom = min(at_bottom, -v)
+        elif b >= 0.0:
+            off_bottom = max(off_bottom, -v)
+    if _slack(beta, budget) > 0.0:
+        if n_inside > 0:
+            intercept = sum_inside / n_inside
+        else:
+            intercept = _between(down_positive, up_negative)
+        return max(0.0, up - down), intercept, 0.0
+    upper = sum_positive / n_positive if n_positive > 0 else _between(off_top, at_top)
+    lower = sum_negative / n_negative if n_negative > 0 else _between(off_bottom, at_bottom)
+    violation = max(0.0, up - down_positive, up_negative - down)
+    return violation, 0.5 * (upper - lower), max(0.0, 0.5 * (upper + lower))
+
+
+@jit_inner()
+def _between(a: float, b: float) -> float:
+    """The middle of two bounds, one of which may be missing."""
+    if not np.isfinite(a):
+        return b
+    if not np.isfinite(b):
+        return a
+    return 0.5 * (a + b)

@@ -1,0 +1,1 @@
+"""Multi-class SVMs: one-versus-other squared hinge, Crammer-Singer and structured hinge."""

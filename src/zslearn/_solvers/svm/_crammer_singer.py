@@ -1,0 +1,783 @@
+r"""Multi-class linear classifiers under the Crammer–Singer hinge: blocked dual ascent.
+
+With margins :math:`\Delta_{yc} \ge 0`, :math:`\Delta_{yy} = 0`, and the classifiers of the C
+classes as rows of :math:`W = M U`,
+
+.. math:: \min_U \frac{1}{N} \sum_n \max_c (\Delta_{y_n c} + x_n^\top w_c - x_n^\top w_{y_n})
+          + \frac{\alpha}{2} \|U\|_F^2.
+
+The dual has a point :math:`p_n` of the simplex for each row,
+
+.. math:: \max_p \frac{1}{N} \sum_n p_n^\top \Delta_{y_n} - \frac{\alpha}{2} \|U(p)\|_F^2, \quad
+          U(p) = \frac{1}{\alpha N} \sum_n M^\top (e_{y_n} - p_n)\, x_n^\top,
+
+and at U(p) the duality gap is the mean over the rows of
+:math:`\max_c f_{nc} - p_n^\top f_n`, :math:`f_{nc} = \Delta_{y_n c} + x_n^\top w_c`.
+
+Rows are visited in blocks. Matrix products give the scores of a block and its inner products;
+then the dual points of its rows are improved one after another, each exactly, with the scores of
+the others kept up to date through the inner products; a matrix product takes the sum of the changes
+into U. So the ascent is that of single rows, at the speed of BLAS. Rows that are at their optimum
+are left out until the next look at all of them, which also makes the certificate. Visits compute in
+single precision until its rounding holds up the gap, then in double; the looks always do that.
+
+From U = 0 a small :math:`\alpha` can take very many passes where classes overlap. An ascent that is
+too slow to arrive is given up, and the rest of the passes comes down from larger :math:`\alpha`,
+each solution the start of the next. The gap is measured against the objective and against what
+training gains; see `_gain`. Where rows are weighted, N is the sum of the weights and each term
+counts by its row's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zslearn._solvers._gain import Goal
+from zslearn._solvers.svm._rows import TrainingRows
+from zslearn._utils._array import Floats
+from zslearn._utils._blocks import row_blocks
+from zslearn._utils._jit import jit, jit_inner
+from zslearn._utils._processes import one_blas_thread
+
+# The state of the dual ascent of Crammer–Singer: its points, the U they make, looks and visits.
+
+# Rows that are visited together: their inner products must stay cheap beside their scores, and what
+# is compiled must return within about a second, which for very many classes takes fewer rows.
+_VISITED_TOGETHER = 128
+_OPERATIONS = 1 << 29
+# Visits to each row of a block while its scores are at hand.
+_SWEEPS = 3
+# Passes over the open rows between two looks at all rows.
+PASSES = 4
+# Classes without weight that a row's visits keep an eye on, those that score highest.
+_SPARE = 8
+# A product with single classifiers takes as long as one with so many times as many at once.
+_SINGLE_PRODUCTS = 6
+# Bytes of inner products of blocks that may be kept from one pass to the next.
+_KEPT_PRODUCTS = 1 << 26
+
+
+class Look(NamedTuple):
+    """What a look at all rows tells."""
+
+    objective: float
+    dual_value: float
+    gap: float
+    row_gaps: Floats
+    penalty: float
+
+
+class Ascent:
+    """The dual points and the U they make."""
+
+    def __init__(
+        self,
+        rows: TrainingRows,
+        margins: Floats,
+        alpha: float,
+        mixing: Floats | None,
+        start: Floats | None,
+        *,
+        single: bool,
+    ) -> None:
+        self.X, self.y = rows.host, rows.y
+        self.visited = rows.host_single if single else self.X
+        self.dtype = self.visited.dtype if single else np.dtype(np.float64)
+        self.length = float(np.sqrt(rows.mean_square))
+        self.alpha, self.margins, self.mixing = alpha, margins, mixing
+        self.kernel = np.zeros((0, 0)) if mixing is None else mixing @ mixing.T
+        self.weights = rows.sample_weight
+        self.target = np.eye(rows.n_classes)
+        #: Classes that may soon have weight, row after row, and where those of each row start.
+        self.likely: tuple[NDArray[np.int32], NDArray[np.intp]] | None = None
+        # From U = 0 the margins alone do not tell which classes will.
+        self.is_fresh = start is None
+        #: Whether classes are so many that some may be left out.
+        self.has_many = mixing is None and rows.n_classes > _SINGLE_PRODUCTS * _SPARE
+        self.scale = 1.0 / (alpha * len(self.y))
+        if start is None:
+            self.dual = self.target[self.y]
+        else:
+            self.dual = start.copy()
+            self._rescale()
+
+    def _rescale(self) -> None:
+        """Move the dual points towards those of U = 0, as far as the dual value rises.
+
+        Along e_y + t(p − e_y) the value is a t − b t². At the optimum a = 2b; points that are near
+        it stay as they are, with their zeros.
+        """
+        base = self._make_base()
+        linear = self._sum(
+            np.concatenate(
+                [
+                    np.einsum("nc,nc->n", self.dual[rows], self.margins[self.y[rows]])
+                    for rows in self._blocks()
+                ]
+            )
+        ) / len(self.y)
+        quadratic = 0.5 * self.alpha * float(np.sum(base * base))
+        if linear < 1.5 * quadratic:
+            share = linear / (2 * quadratic)
+            self.dual *= share
+            self.dual[np.arange(len(self.y)), self.y] += 1 - share
+
+    def _make_base(self) -> Floats:
+        """U(p), afresh."""
+        total = np.zeros((len(self.target), self.X.shape[1]))
+        for rows in self._blocks():
+            if self._is_few(int(np.count_nonzero(self.dual[rows])), self.dual[rows].size):
+                block = np.ascontiguousarray(self.X[rows])
+                add_pulls(block, self.y[rows], self.dual[rows], self._weights_of(rows), total)
+                continue
+            pull = self._weigh(self.target[self.y[rows]] - self.dual[rows], rows)
+            total += pull.T @ self._block(rows)
+        return self.scale * self._unmix(total)
+
+    def _blocks(self) -> list[slice]:
+        """Rows that are looked at together: in double precision, with their scores and margins."""
+        width = self.X.shape[1] + 3 * len(self.target)
+        return row_blocks(len(self.y), row_bytes=8 * width)
+
+    def _unmix(self, by_class: Floats) -> Floats:
+        return by_class if self.mixing is None else self.mixing.T @ by_class
+
+    def _coefficients(self) -> Floats:
+        return self.base if self.mixing is None else self.mixing @ self.base
+
+    def _is_few(self, count: int, size: int) -> bool:
+        """Whether entries of a table of rows by classes are better treated one by one."""
+        return self.has_many and _SINGLE_PRODUCTS * count <= size
+
+    def _weights_of(self, rows: slice | NDArray[np.intp]) -> Floats:
+        """How much some rows count."""
+        return np.ones(len(self.y[rows])) if self.weights is None else self.weights[rows]
+
+    def _weigh(self, table: Floats, rows: slice | NDArray[np.intp]) -> Floats:
+        """What belongs to some rows, times how much they count."""
+        return table if self.weights is None else table * self.weights[rows, None]
+
+    def _sum(self, by_row: Floats) -> float:
+        """The sum over rows, each as often as it counts."""
+        return float(np.sum(by_row) if self.weights is None else self.weights @ by_row)
+
+    def _block(self, rows: slice | NDArray[np.intp]) -> Floats:
+        return self.X[rows].astype(np.float64, copy=False)
+
+    @property
+    def may_glance(self) -> bool:
+        """Whether looks in single precision save time: then visits take less than looks."""
+        return self.has_many and self.dtype == np.float32
+
+    def look(self, *, exact: bool = True) -> Look:
+        """Objective and gap at U(p), which is made afresh: rounding does not pile up.
+
+        Otherwise they are those of single precision, at U as visits have left it.
+        """
+        rows_of = self._block if exact else self.visited.__getitem__
+        if exact or not hasattr(self, "base"):
+            self.base = self._make_base()
+        coefficients = self._coefficients().astype(np.float64 if exact else self.dtype, copy=False)
+        row_gaps, losses, linear = (np.empty(len(self.y)) for _ in range(3))
+        likely = []
+        for rows in self._blocks():
+            labels = self.y[rows]
+            margins = self.margins[labels]
+            scores = (rows_of(rows) @ coefficients.T).astype(np.float64, copy=False)
+            own = scores[np.arange(len(labels)), labels]
+            scores += margins
+            top = scores.max(axis=1)
+            row_gaps[rows] = top - np.einsum("nc,nc->n", self.dual[rows], scores)
+            losses[rows] = top - own
+            linear[rows] = np.einsum("nc,nc->n", self.dual[rows], margins)
+            if self.has_many and not self.is_fresh:
+                likely.append(likely_classes(scores, self.dual[rows], _SPARE))
+        self._keep(likely)
+        n = len(self.y)
+        penalty = 0.5 * self.alpha * float(np.sum(self.base * self.base))
+        return Look(
+            self._sum(losses) / n + penalty,
+            self._sum(linear) / n - penalty,
+            self._sum(np.maximum(row_gaps, 0)) / n,
+            row_gaps,
+            penalty,
+        )
+
+    def _keep(self, likely: list[tuple[NDArray[np.int32], NDArray[np.intp]]]) -> None:
+        """Keep the likely classes of all rows where they are few."""
+        self.likely = None
+        if likely:
+            classes = np.concatenate([found for found, _ in likely])
+            counts = np.concatenate([found for _, found in likely])
+            if self._is_few(len(classes), self.dual.size):
+                self.likely = classes, np.concatenate([[0], np.cumsum(counts)])
+
+    def rounding(self) -> float:
+        """How far the scores of a visit may be off, were all classifiers as long as the longest."""
+        if self.dtype == np.float64:
+            return 0.0
+        lengths = np.linalg.norm(self._coefficients(), axis=1)
+        return float(np.finfo(self.dtype).eps) * self.length * float(lengths.max())
+
+    def widen(self) -> None:
+        """Compute in double precision from now on."""
+        self.visited, self.dtype = self.X, np.dtype(np.float64)
+
+    def open_rows(self, look: Look, wanted: float) -> NDArray[np.intp]:
+        """Rows that are not at their optimum, or between classes, where others move them."""
+        bound = 0.1 * min(wanted, look.gap)
+        between = self.dual.max(axis=1) < 1
+        return np.flatnonzero(between | (look.row_gaps > bound))
+
+    def improve(
+        self, open_rows: NDArray[np.intp], n_passes: int, rng: np.random.RandomState
+    ) -> int:
+        """Visit some rows so many times, or fewer until a look tells more; how often is said."""
+        if self.likely is not None:
+            self._visit_likely(open_rows, n_passes, rng, *self.likely)
+            return n_passes
+        if self.is_fresh and self.has_many:
+            n_passes = 1
+        for _ in range(n_passes):
+            self._visit(rng.permutation(open_rows))
+        self.is_fresh = False
+        return n_passes
+
+    def _visit(self, order: NDArray[np.intp]) -> None:
+        """Improve the dual points of some rows, block by block."""
+        dtype = self.dtype
+        mixing = None if self.mixing is None else self.mixing.astype(dtype)
+        base = self.base.astype(dtype)
+        affordable = int((_OPERATIONS / (_SWEEPS * len(self.target))) ** 0.5)
+        together = min(_VISITED_TOGETHER, max(affordable, 1))
+        for start in range(0, len(order), together):
+            rows = order[start : start + together]
+            block = self.visited[rows].astype(dtype, copy=False)
+            scores = block @ (base if mixing is None else mixing @ base).T
+            dual = self.dual[rows]
+            gram = self._weigh(self.scale * (block @ block.T).astype(np.float64), rows)
+            margins = self.margins[self.y[rows]]
+            improve_dual(scores.astype(np.float64), gram, dual, margins, self.kernel, _SWEEPS)
+            change = self._weigh(self.dual[rows] - dual, rows).astype(dtype)
+            self.dual[rows] = dual
+            moved = change.T @ block
+            base += self.scale * (moved if mixing is None else mixing.T @ moved)
+        self.base = base.astype(np.float64)
+
+    def _visit_likely(
+        self,
+        open_rows: NDArray[np.intp],
+        n_passes: int,
+        rng: np.random.RandomState,
+        classes: NDArray[np.int32],
+        starts: NDArray[np.intp],
+    ) -> None:
+        """Improve the dual points of some rows within their likely classes, block by block.
+
+        Blocks stay the same, so that their inner products serve all passes; their order changes.
+        """
+        base = self.base.astype(self.dtype)
+        order = rng.permutation(open_rows)
+        blocks = [
+            order[first : first + _VISITED_TOGETHER]
+            for first in range(0, len(order), _VISITED_TOGETHER)
+        ]
+        room = len(order) * _VISITED_TOGETHER * self.dtype.itemsize <= _KEPT_PRODUCTS
+        products: dict[int, NDArray[Any]] = {}
+        for _ in range(n_passes):
+            for number in rng.permutation(len(blocks)).tolist():
+                rows = blocks[number]
+                X, places, gram = self._few_rows(rows, products.get(number))
+                if room:
+                    products[number] = gram
+                steps = self.scale * self._weights_of(rows)
+                improve_few(
+                    X, places, rows, self.y, classes, starts, steps, gram, self.margins, base,
+                    self.dual, _SWEEPS,
+                )  # fmt: skip
+        self.base = base.astype(np.float64)
+
+    def _few_rows(
+        self, rows: NDArray[np.intp], gram: NDArray[Any] | None
+    ) -> tuple[NDArray[Any], NDArray[np.intp], NDArray[Any]]:
+        """Where some rows are: an array, their places in it, and their inner products."""
+        X, places = self.visited, rows
+        if gram is None or not isinstance(X, np.ndarray) or X.dtype != self.dtype:
+            X, places = self.visited[rows].astype(self.dtype, copy=False), np.arange(len(rows))
+            gram = X @ X.T if gram is None else gram
+        return X, places, gram
+
+
+# Dual points of Crammer–Singer: the rows of a block improved one after another, each exactly.
+#
+# This module is compiled, and imported where it is first needed.
+
+# Pairs of classes exchanged in one visit of a row, where classes are mixed.
+_PAIRS = 16
+
+
+@jit("the Crammer–Singer solver")
+def improve_dual(
+    scores: Floats, gram: Floats, dual: Floats, margins: Floats, kernel: Floats, sweeps: int
+) -> None:
+    """Improve the dual points of a block in place, row after row.
+
+    `scores` are kept up to date; `gram` holds inner products of the rows over αN, each row of it
+    times how much that row counts. Without `kernel`
+    (of no size) the best point of a row is a projection onto the simplex; with it, pairs of classes
+    exchange weight.
+    """
+    n_rows, n_classes = scores.shape
+    mixed = kernel.shape[0] > 0
+    value = np.empty(n_classes)
+    pull = np.empty(n_classes)
+    moved = np.empty(n_classes, np.intp)
+    for _ in range(sweeps):
+        largest = 0.0
+        for i in range(n_rows):
+            for c in range(n_classes):
+                value[c] = margins[i, c] + scores[i, c]
+            if mixed:
+                changed = _exchange(value, dual[i], gram[i, i], kernel, pull)
+            else:
+                changed = project_dual(value, dual[i], gram[i, i], pull)
+            if changed == 0.0:
+                continue
+            largest = max(largest, changed)
+            n_moved = 0
+            for c in range(n_classes):
+                if pull[c] != 0.0:
+                    moved[n_moved] = c
+                    n_moved += 1
+            if 4 * n_moved <= n_classes:
+                for j in range(n_rows):
+                    for k in range(n_moved):
+                        scores[j, moved[k]] -= gram[i, j] * pull[moved[k]]
+                continue
+            for j in range(n_rows):
+                weight = gram[i, j]
+                for c in range(n_classes):
+                    scores[j, c] -= weight * pull[c]
+        if largest < 1e-12:
+            break
+
+
+@jit()
+def project_dual(value: Floats, dual: Floats, curvature: float, change: Floats) -> float:
+    """Maximise δᵀf − q/2‖δ‖² over the simplex p + δ: the projection of p + f/q."""
+    n_classes = value.shape[0]
+    best = 0
+    for c in range(n_classes):
+        if value[c] > value[best]:
+            best = c
+    # At a vertex of the largest value there is nothing to gain.
+    if dual[best] == 1.0:
+        return 0.0
+    if curvature <= 0.0:
+        for c in range(n_classes):
+            change[c] = -dual[c]
+            dual[c] = 0.0
+        change[best] += 1.0
+        dual[best] = 1.0
+        return 1.0
+    # Michelot: subtract the mean excess over 1, drop what falls below zero, repeat.
+    top = value[best]
+    total, count = 0.0, n_classes
+    for c in range(n_classes):
+        change[c] = dual[c] + (value[c] - top) / curvature
+        total += change[c]
+    threshold = (total - 1.0) / count
+    while True:
+        total, kept = 0.0, 0
+        for c in range(n_classes):
+            if change[c] > threshold:
+                total += change[c]
+                kept += 1
+        # Rounding may bring back a class at the threshold: the count must fall, or all is done.
+        if kept >= count:
+            break
+        threshold = (total - 1.0) / kept
+        count = kept
+    largest = 0.0
+    for c in range(n_classes):
+        point = change[c] - threshold
+        if point < 0.0:
+            point = 0.0
+        change[c] = point - dual[c]
+        dual[c] = point
+        largest = max(largest, abs(change[c]))
+    return largest
+
+
+@jit_inner()
+def _exchange(value: Floats, dual: Floats, norm: float, kernel: Floats, pull: Floats) -> float:
+    """Move weight from the worst class in use to the best class, a few times over."""
+    n_classes = value.shape[0]
+    largest = 0.0
+    for c in range(n_classes):
+        pull[c] = 0.0
+    for _ in range(_PAIRS):
+        best, worst = 0, -1
+        for c in range(n_classes):
+            if value[c] > value[best]:
+                best = c
+            if dual[c] > 0.0 and (worst < 0 or value[c] < value[worst]):
+                worst = c
+        gain = value[best] - value[worst]
+        if gain <= 1e-15 * (1.0 + abs(value[best])):
+            break
+        curvature = norm * (kernel[best, best] + kernel[worst, worst] - 2 * kernel[best, worst])
+        moved = dual[worst]
+        if curvature * moved > gain:
+            moved = gain / curvature
+        dual[best] += moved
+        dual[worst] -= moved
+        largest = max(largest, moved)
+        for c in range(n_classes):
+            step = moved * (kernel[c, best] - kernel[c, worst])
+            pull[c] += step
+            value[c] -= norm * step
+    return largest
+
+
+# Crammer–Singer by the few classes that compete for each row: compiled.
+#
+# At the optimum a row's dual point has weight on a handful of classes, whatever their number is.
+# So
+# between two looks at all rows only likely classes are visited: those with weight, and some that
+# score next. Products with single classifiers then take the place of those with all of them.
+#
+# This module is compiled, and imported where it is first needed.
+
+# Columns of U that are summed together: those of all classes stay in the cache.
+_COLUMNS = 512
+
+
+@jit("the Crammer–Singer solver's choice of classes")
+def likely_classes(
+    values: Floats, dual: Floats, spare: int
+) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
+    """The classes of each row that have weight, and some that score highest of the others.
+
+    Returns the classes, row after row, and how many each row has.
+    """
+    n_rows, n_classes = values.shape
+    counts = np.empty(n_rows, np.intp)
+    total = 0
+    for i in range(n_rows):
+        weighty = 0
+        for c in range(n_classes):
+            if dual[i, c] > 0.0:
+                weighty += 1
+        counts[i] = min(weighty + spare, n_classes)
+        total += counts[i]
+    classes = np.empty(total, np.int32)
+    best = np.empty(spare, np.int32)
+    position = 0
+    for i in range(n_rows):
+        found = 0
+        for c in range(n_classes):
+            if dual[i, c] > 0.0:
+                classes[position] = c
+                position += 1
+            elif found < spare or values[i, c] > values[i, best[found - 1]]:
+                if found < spare:
+                    found += 1
+                place = found - 1
+                while place > 0 and values[i, best[place - 1]] < values[i, c]:
+                    best[place] = best[place - 1]
+                    place -= 1
+                best[place] = c
+        for place in range(found):
+            classes[position] = best[place]
+            position += 1
+    return classes, counts
+
+
+@jit("the Crammer–Singer solver for many classes")
+def improve_few(
+    X: Any,
+    places: NDArray[np.intp],
+    rows: NDArray[np.intp],
+    labels: NDArray[np.intp],
+    classes: NDArray[np.int32],
+    starts: NDArray[np.intp],
+    steps: Floats,
+    gram: Any,
+    margins: Floats,
+    base: Any,
+    dual: Floats,
+    sweeps: int,
+) -> None:
+    """Improve the dual points of some rows within their likely classes, and U with them.
+
+    `places` says where the rows lie in `X`; `rows`, where they lie in `labels`, `dual` and
+    `starts`, which leads to their `classes`. `gram` holds inner products of the rows, `steps` how
+    much each counts over αN.
+    """
+    n_rows, n_classes = len(rows), len(margins)
+    value, point, change = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
+    # By class, so that a change of one row reaches the others in the order of memory.
+    scores = np.empty((n_classes, n_rows))
+    n_likely = 0
+    for i in range(n_rows):
+        n_likely += starts[rows[i] + 1] - starts[rows[i]]
+    before = np.empty(n_likely)
+    position = 0
+    for i in range(n_rows):
+        row = rows[i]
+        for c in classes[starts[row] : starts[row + 1]]:
+            scores[c, i] = _inner_product(X[places[i]], base[c])
+            before[position] = dual[row, c]
+            position += 1
+    for _ in range(sweeps):
+        largest = 0.0
+        for i in range(n_rows):
+            row = rows[i]
+            likely = classes[starts[row] : starts[row + 1]]
+            count = len(likely)
+            for k in range(count):
+                value[k] = margins[labels[row], likely[k]] + scores[likely[k], i]
+                point[k] = dual[row, likely[k]]
+            curvature = steps[i] * gram[i, i]
+            changed = project_dual(value[:count], point[:count], curvature, change[:count])
+            if changed == 0.0:
+                continue
+            largest = max(largest, changed)
+            for k in range(count):
+                if change[k] != 0.0:
+                    dual[row, likely[k]] = point[k]
+                    _add(-steps[i] * change[k], gram[i], scores[likely[k]])
+        if largest < 1e-12:
+            break
+    position = 0
+    for i in range(n_rows):
+        row = rows[i]
+        for c in classes[starts[row] : starts[row + 1]]:
+            moved = dual[row, c] - before[position]
+            position += 1
+            if moved != 0.0:
+                _add(-steps[i] * moved, X[places[i]], base[c])
+
+
+@jit("the Crammer–Singer solver's sums")
+def add_pulls(
+    X: Any, labels: NDArray[np.intp], dual: Floats, weights: Floats, total: Floats
+) -> None:
+    """Add Σ_n (e_{y_n} − p_n) x_nᵀ of some rows, each as often as it counts."""
+    n_rows, n_classes = dual.shape
+    for first in range(0, X.shape[1], _COLUMNS):
+        columns = slice(first, min(first + _COLUMNS, X.shape[1]))
+        for i in range(n_rows):
+            for c in range(n_classes):
+                pull = -dual[i, c]
+                if c == labels[i]:
+                    pull += 1.0
+                if pull != 0.0:
+                    _add(weights[i] * pull, X[i, columns], total[c, columns])
+
+
+@jit_inner(fast=True)
+def _inner_product(x: Any, w: Any) -> float:
+    total = x[0] * w[0]
+    for d in range(1, x.shape[0]):
+        total += x[d] * w[d]
+    return total
+
+
+@jit_inner(fast=True)
+def _add(factor: float, x: Any, total: Any) -> None:
+    # In the precision of the sum, so that a loop over single precision stays one.
+    share = total.dtype.type(factor)
+    for d in range(x.shape[0]):
+        total[d] += share * x[d]
+
+
+# Down to this gap visits may compute in single precision: U is made afresh at every look.
+_SINGLE = 1e-5
+# A gap of less than so many times the rounding of scores in single precision may be held up by it.
+_ROUNDINGS = 10.0
+# Mean squares of rows whose inner products single precision can hold.
+_IN_RANGE = (1e-20, 1e20)
+# Below this alpha, for rows of unit length, an ascent from U = 0 may be given up, judged by its
+# pace after this share of the passes. The rest of them comes down to alpha from a larger one, by
+# this factor at a time, each to a loose gap but the last.
+_EASY = 2.0**-10
+_TRIAL = 1 / 8
+_STRIDE = 16.0
+_LOOSE = 1e-2
+# A gap that is this share of the objective at zero is as good as none.
+_ROUNDING = 1e-12
+
+
+class AscentResult(NamedTuple):
+    """Where the ascent ended: U, the dual points, the certificate, passes over the rows."""
+
+    base: Floats
+    dual: Floats
+    objective: float
+    gap: float
+    gain: float
+    converged: bool
+    n_iter: int
+
+
+def crammer_singer(
+    rows: TrainingRows,
+    *,
+    margins: Floats,
+    alpha: float,
+    mixing: Floats | None = None,
+    tol: float,
+    max_iter: int,
+    start: Floats | None = None,
+    rng: np.random.RandomState,
+) -> AscentResult:
+    """Maximise the dual; see the module.
+
+    Parameters
+    ----------
+    rows : TrainingRows
+        Features and labels; the features are brought to the host.
+    margins : ndarray of shape (n_classes, n_classes)
+        Δ, by the true class, then the other.
+    alpha : float
+        Weight of the penalty.
+    mixing : ndarray of shape (n_classes, n_base), optional
+        The matrix M; by default the identity.
+    tol : float
+        Duality gap to reach, as a share of the objective and of the gain.
+    max_iter : int
+        Largest number of passes over the rows, all attempts together.
+    start : ndarray of shape (n_samples, n_classes), optional
+        Dual points to start from, of any alpha; by default U is zero at the start.
+    rng : numpy.random.RandomState
+        The order in which rows are visited.
+
+    Returns
+    -------
+    AscentResult
+        U in the rotated space, with its certificate.
+    """
+    ascend = partial(_ascend, rows, margins=margins, mixing=mixing, rng=rng)
+    easy = _EASY * rows.mean_square
+    hard = start is None and alpha < easy
+    found = ascend(alpha=alpha, tol=tol, max_iter=max_iter, start=start, may_give_up=hard)
+    left = max_iter - found.n_iter
+    if not hard or left == 0 or found.converged:
+        return found
+    again = _come_down(ascend, alpha=alpha, easy=easy, tol=tol, max_iter=left)
+    better = min(found, again, key=lambda result: result.objective)
+    tighter = max(found, again, key=lambda result: result.objective - result.gap)
+    bound = tighter.objective - tighter.gap
+    gap = max(0.0, min(better.gap, better.objective - bound))
+    penalty = 0.5 * alpha * float(np.sum(better.base**2))
+    goal = _goal(rows, margins, tol)
+    state = better.objective, gap, penalty
+    return AscentResult(
+        better.base,
+        tighter.dual,
+        *state[:2],
+        float(goal.gain(*state)),
+        gap <= float(goal.wanted(*state)),
+        found.n_iter + again.n_iter,
+    )
+
+
+def _goal(rows: TrainingRows, margins: Floats, tol: float) -> Goal:
+    """The gap to reach. At U = 0 the objective is the mean of the rows' largest margins."""
+    at_zero = float(np.average(margins.max(axis=1)[rows.y], weights=rows.sample_weight))
+    return Goal(tol, at_zero, _ROUNDING * at_zero)
+
+
+def _come_down(
+    ascend: Callable[..., AscentResult], *, alpha: float, easy: float, tol: float, max_iter: int
+) -> AscentResult:
+    """Solve larger alphas first, each from the solution before, with equal shares of the passes."""
+    alphas = [alpha]
+    while alphas[0] < easy:
+        alphas.insert(0, alphas[0] * _STRIDE)
+    n_iter, dual = 0, None
+    for position, value in enumerate(alphas):
+        # What an easy alpha does not use is left to those that follow.
+        passes = (max_iter - n_iter) // (len(alphas) - position)
+        wanted = tol if value == alpha else max(tol, _LOOSE)
+        found = ascend(alpha=value, tol=wanted, max_iter=passes, start=dual)
+        n_iter, dual = n_iter + found.n_iter, found.dual
+    return found._replace(n_iter=n_iter)
+
+
+def _ascend(
+    rows: TrainingRows,
+    *,
+    margins: Floats,
+    alpha: float,
+    mixing: Floats | None,
+    tol: float,
+    max_iter: int,
+    start: Floats | None,
+    rng: np.random.RandomState,
+    may_give_up: bool = False,
+) -> AscentResult:
+    """Ascend from one start until the gap is reached, the passes are used up, or it is given up."""
+    single = tol >= _SINGLE and _IN_RANGE[0] < rows.mean_square < _IN_RANGE[1]
+    ascent = Ascent(rows, margins, alpha, mixing, start, single=single)
+    goal = _goal(rows, margins, tol)
+    # Two looks after the first are the least that a rate can be told from.
+    judged_at = PASSES * max(2, round(_TRIAL * max_iter / PASSES))
+    n_iter, given_up = 0, False
+    best: Look | None = None
+    base = ascent.target  # of the best, when there is one
+    before = np.inf
+    gaps: list[tuple[int, float]] = []
+    exact = not ascent.may_glance
+    while True:
+        look = ascent.look(exact=exact)
+        if look.gap > 0.5 * before and look.gap < _ROUNDINGS * ascent.rounding():
+            # Where the objective is small so is the gap asked for.
+            ascent.widen()
+        before = look.gap
+        if exact and (best is None or look.objective < best.objective):
+            best, base = look, ascent.base.copy()
+        state = _state(look, best if exact else look)
+        gap, wanted = state[1], float(goal.wanted(*state))
+        if gaps and gaps[-1][0] == n_iter:
+            gaps.pop()
+        gaps.append((n_iter, gap))
+        if gap > wanted and may_give_up and n_iter >= judged_at:
+            may_give_up = False
+            given_up = _predicted(gaps, max_iter) > wanted
+        if gap <= wanted or n_iter >= max_iter or given_up:
+            if exact:
+                gain = float(goal.gain(*state))
+                return AscentResult(base, ascent.dual, *state[:2], gain, gap <= wanted, n_iter)
+            exact = True  # what is reported is never a gap of single precision
+            continue
+        exact = not ascent.may_glance
+        # More than can be gained, as the bound says so far, need not be known exactly.
+        least = min(look.objective, float(goal.at_zero) - look.dual_value)
+        open_rows = ascent.open_rows(look, max(tol * least, wanted))
+        rounds = 1 if len(gaps) == 1 or _predicted(gaps, n_iter + 2 * PASSES) <= wanted else 2
+        with one_blas_thread():
+            for _ in range(rounds if ascent.likely is not None else 1):
+                n_iter += ascent.improve(open_rows, min(PASSES, max_iter - n_iter), rng)
+
+
+def _state(look: Look, best: Look | None) -> tuple[float, float, float]:
+    """Objective, gap and penalty at the best point, whose gap the last look may bound, too."""
+    if best is None or look.objective <= best.objective:
+        return look.objective, max(look.gap, 0.0), look.penalty
+    gap = min(look.gap, best.objective - look.dual_value)
+    return best.objective, max(gap, 0.0), best.penalty
+
+
+def _predicted(gaps: list[tuple[int, float]], n_iter: int) -> float:
+    """The gap after so many passes, were it to fall as it did in the second half of the looks."""
+    (first, before), (last, gap) = gaps[(len(gaps) - 1) // 2], gaps[-1]
+    rate = (gap / before) ** (1 / (last - first))
+    return gap * float(min(rate, 1.0)) ** (n_iter - last)

@@ -1,0 +1,396 @@
+r"""Linear multi-class classifiers without intercept, each solution with a duality gap.
+
+Two losses of the scores :math:`x_n^\top w_c`, with a penalty on the classifiers:
+
+- "squared_hinge", one class against the others,
+  :math:`\frac{1}{NC} \sum_{n,c} \max(0, 1 - s_{nc}\, x_n^\top w_c)^2 + \frac{\alpha}{2} \|W\|^2`;
+- "crammer_singer",
+  :math:`\frac{1}{N} \sum_n \max_c (\Delta_{y_n c} + x_n^\top w_c - x_n^\top w_{y_n})
+  + \frac{\alpha}{2} \|W\|^2`, with margins 1 or any others.
+
+With a mixing matrix M the classifiers are :math:`W = M U` and the penalty is on U.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from zslearn._solvers.svm._crammer_singer import AscentResult, crammer_singer
+from zslearn._solvers.svm._losses import SVMLoss, checked_margins, loss_and_slope
+from zslearn._solvers.svm._rows import TrainingRows
+from zslearn._solvers.svm._squared_hinge import NewtonResult, squared_hinge
+from zslearn._utils._array import Array, Floats, to_numpy
+
+RandomState = int | np.random.RandomState | None
+
+
+@dataclass(frozen=True)
+class SVMResult:
+    """A trained linear classifier and the certificate of its optimality.
+
+    Attributes
+    ----------
+    coef : array of shape (n_classes, n_features)
+        The classifiers W, in float64, beside the training rows.
+    base : array of shape (n_base, n_features)
+        The penalised coefficients U; W itself where no mixing was given.
+    alpha : float
+        Weight of the penalty.
+    objective : float
+        Value of the objective.
+    dual_gap : float
+        The objective is at most this far above its minimum.
+    n_iter : int
+        Newton steps for the squared hinge, passes over the rows for Crammer–Singer.
+    converged : bool
+        Whether the relative gap is within the tolerance, or nothing but rounding.
+    dual : ndarray of shape (n_samples, n_classes) or None
+        Dual points of the Crammer–Singer loss: each row is non-negative and sums to one.
+    gain : float
+        The minimum is at least this far below the objective at zero coefficients.
+    """
+
+    coef: Array = field(repr=False)
+    base: Array = field(repr=False)
+    alpha: float
+    objective: float
+    dual_gap: float
+    n_iter: int
+    converged: bool
+    dual: Floats | None = field(default=None, repr=False)
+    gain: float = math.inf
+
+    @property
+    def relative_gap(self) -> float:
+        """The duality gap as a share of the objective, or of the gain where that is smaller."""
+        least = min(self.objective, self.gain)
+        return self.dual_gap / least if least > 0 else math.inf if self.dual_gap > 0 else 0.0
+
+    def warn_of_gap(self, tol: float, max_iter: int) -> None:
+        """Warn where the gap that was wanted is not reached."""
+        if not self.converged:
+            warnings.warn(
+                f"The duality gap is {self.relative_gap:.1e} of the objective, or of what training "
+                f"gains, after {self.n_iter} iterations at alpha={self.alpha:.3g}, above "
+                f"tol={tol:.1e}. Raise max_iter={max_iter} or alpha, or accept a larger tol.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+
+def multiclass_svm(
+    X: Any,
+    y: Any,
+    *,
+    alpha: float,
+    loss: SVMLoss = "squared_hinge",
+    margins: Any = None,
+    mixing: Any = None,
+    n_classes: int | None = None,
+    sample_weight: Any = None,
+    tol: float = 1e-6,
+    max_iter: int = 4000,
+    warm_start: SVMResult | None = None,
+    random_state: RandomState = None,
+) -> SVMResult:
+    """Train linear classifiers for several classes, without intercept.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Rows, float32 or float64. With the squared hinge an array of torch or CuPy is computed with
+        on its own device; Crammer–Singer brings the rows to the host.
+    y : array-like of int of shape (n_samples,)
+        Class of each row, from 0 to n_classes − 1.
+    alpha : float
+        Weight of the penalty ½‖W‖².
+    loss : {"squared_hinge", "crammer_singer"}, default="squared_hinge"
+        See the notes.
+    margins : array-like of shape (n_classes, n_classes), optional
+        For Crammer–Singer: by how much the score of the true class (first index) shall exceed that
+        of another (second index). Non-negative, with a diagonal of zeros. By default 1.
+    mixing : array-like of shape (n_classes, n_base), optional
+        Matrix M of the classifiers W = M U; the penalty is then ½‖U‖².
+    n_classes : int, optional
+        By default the largest label plus one, or the rows of `mixing`.
+    sample_weight : array-like of shape (n_samples,), optional
+        How much each row counts, not negative: a whole number counts it that many times, and N is
+        the sum of the weights. By default each counts once.
+    tol : float, default=1e-6
+        Duality gap to reach, as a share of the objective and of what training gains: of the
+        objective at zero coefficients less the minimum.
+    max_iter : int, default=4000
+        Largest number of Newton steps or passes over the rows, however often Crammer–Singer
+        begins anew.
+    warm_start : SVMResult, optional
+        Solution for the same rows and another `alpha`, or other margins, to start from.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the order in which Crammer–Singer visits the rows. The solution depends on it only
+        within the gap.
+
+    Returns
+    -------
+    SVMResult
+        Coefficients, objective and duality gap.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the gap is not within `tol` after `max_iter`.
+
+    See Also
+    --------
+    multiclass_svm_path : Several values of `alpha`, each warm-started.
+
+    Notes
+    -----
+    The squared hinge is Σ max(0, 1 − s·xw)² / NC with s = 1 for the true class and −1 for others;
+    Crammer–Singer is Σ max_c (Δ + xw_c − xw_y) / N. Duplicating every row changes neither.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn.solvers import multiclass_svm
+    >>> X = np.array([[1.0, 0.0], [0.8, 0.2], [0.0, 1.0]])
+    >>> result = multiclass_svm(X, [0, 0, 1], alpha=0.1)
+    >>> (X @ result.coef.T).argmax(axis=1)
+    array([0, 0, 1])
+    >>> result.dual_gap <= 1e-6 * result.objective
+    True
+    """
+    rows = TrainingRows(X, y, _class_count(n_classes, mixing, margins), sample_weight=sample_weight)
+    return train_multiclass_svm(
+        rows,
+        alpha=alpha,
+        loss=loss,
+        margins=margins,
+        mixing=mixing,
+        tol=tol,
+        max_iter=max_iter,
+        warm_start=warm_start,
+        random_state=random_state,
+    )
+
+
+def multiclass_svm_path(
+    X: Any,
+    y: Any,
+    *,
+    alphas: Sequence[float],
+    loss: SVMLoss = "squared_hinge",
+    margins: Any = None,
+    mixing: Any = None,
+    n_classes: int | None = None,
+    sample_weight: Any = None,
+    tol: float = 1e-6,
+    max_iter: int = 4000,
+    random_state: RandomState = None,
+) -> list[SVMResult]:
+    """Train linear classifiers for several weights of the penalty, the largest first.
+
+    Each solution starts from the one before, and what depends on the rows alone is computed once.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Rows.
+    y : array-like of int of shape (n_samples,)
+        Class of each row, from 0 to n_classes − 1.
+    alphas : sequence of float
+        Weights of the penalty, in any order.
+    loss : {"squared_hinge", "crammer_singer"}, default="squared_hinge"
+        See :func:`multiclass_svm`, also for the parameters that follow.
+    margins : array-like of shape (n_classes, n_classes), optional
+        Margins of Crammer–Singer.
+    mixing : array-like of shape (n_classes, n_base), optional
+        Matrix M of the classifiers W = M U.
+    n_classes : int, optional
+        Number of classes.
+    sample_weight : array-like of shape (n_samples,), optional
+        How much each row counts.
+    tol : float, default=1e-6
+        Duality gap to reach, as a share of the objective and of what training gains: of the
+        objective at zero coefficients less the minimum.
+    max_iter : int, default=4000
+        Largest number of Newton steps or passes over the rows, for each value.
+    random_state : int, RandomState instance or None, default=None
+        Seed.
+
+    Returns
+    -------
+    list of SVMResult
+        In the order of `alphas`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn.solvers import multiclass_svm_path
+    >>> X = np.array([[1.0, 0.0], [0.8, 0.2], [0.0, 1.0]])
+    >>> path = multiclass_svm_path(X, [0, 0, 1], alphas=[0.01, 0.1, 1.0], loss="crammer_singer")
+    >>> [round(result.objective, 3) for result in path]
+    [0.008, 0.081, 0.579]
+    """
+    rows = TrainingRows(X, y, _class_count(n_classes, mixing, margins), sample_weight=sample_weight)
+    rng = check_random_state(random_state)
+    results: dict[int, SVMResult] = {}
+    last: SVMResult | None = None
+    for position in np.argsort(np.asarray(alphas, dtype=float), kind="stable")[::-1].tolist():
+        last = results[position] = train_multiclass_svm(
+            rows,
+            alpha=alphas[position],
+            loss=loss,
+            margins=margins,
+            mixing=mixing,
+            tol=tol,
+            max_iter=max_iter,
+            warm_start=last,
+            random_state=rng,
+        )
+    return [results[position] for position in range(len(alphas))]
+
+
+def multiclass_svm_objective(
+    X: Any,
+    y: Any,
+    coef: Any,
+    *,
+    alpha: float,
+    loss: SVMLoss = "squared_hinge",
+    margins: Any = None,
+    sample_weight: Any = None,
+) -> float:
+    """Value of the objective that :func:`multiclass_svm` minimises, without mixing.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Rows.
+    y : array-like of int of shape (n_samples,)
+        Class of each row, from 0 to n_classes − 1.
+    coef : array of shape (n_classes, n_features)
+        Classifiers.
+    alpha : float
+        Weight of the penalty.
+    loss : {"squared_hinge", "crammer_singer"}, default="squared_hinge"
+        The loss.
+    margins : array-like of shape (n_classes, n_classes), optional
+        Margins of Crammer–Singer.
+    sample_weight : array-like of shape (n_samples,), optional
+        How much each row counts.
+
+    Returns
+    -------
+    float
+        The objective.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn._solvers.svm._multiclass import multiclass_svm_objective
+    >>> multiclass_svm_objective(np.eye(2), [0, 1], np.zeros((2, 2)), alpha=0.1)
+    1.0
+    """
+    rows = TrainingRows(X, y, coef.shape[0], sample_weight=sample_weight)
+    coef = rows.asarray(coef)
+    penalty = 0.5 * alpha * float(rows.xp.sum(coef * coef))
+    scores = to_numpy(rows.scores(rows.rotated(coef)))
+    weights = rows.sample_weight
+    return loss_and_slope(scores, rows.y, loss, margins, sample_weight=weights)[0] + penalty
+
+
+def train_multiclass_svm(
+    rows: TrainingRows,
+    *,
+    alpha: float,
+    loss: SVMLoss = "squared_hinge",
+    margins: Any = None,
+    mixing: Any = None,
+    tol: float = 1e-6,
+    max_iter: int = 4000,
+    warm_start: SVMResult | None = None,
+    random_state: RandomState = None,
+) -> SVMResult:
+    """Train linear classifiers as :func:`multiclass_svm` does, on rows that were made ready once.
+
+    Parameters
+    ----------
+    rows : TrainingRows
+        Features, labels and how much each row counts.
+    alpha, loss, margins, mixing, tol, max_iter, warm_start, random_state : object
+        See :func:`multiclass_svm`.
+
+    Returns
+    -------
+    SVMResult
+        Coefficients, objective and duality gap.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn._solvers.svm._rows import TrainingRows
+    >>> from zslearn._solvers.svm._multiclass import train_multiclass_svm
+    >>> rows = TrainingRows(np.array([[1.0, 0.0], [0.8, 0.2], [0.0, 1.0]]), [0, 0, 1])
+    >>> round(train_multiclass_svm(rows, alpha=0.1, loss="crammer_singer").objective, 3)
+    0.081
+    """
+    if not (np.isfinite(alpha) and alpha > 0):
+        raise ValueError(f"alpha must be a positive number; got {alpha!r}.")
+    if loss not in get_args(SVMLoss):
+        raise ValueError(f"loss={loss!r} is not one of {get_args(SVMLoss)}.")
+    if mixing is not None:
+        mixing = np.asarray(to_numpy(mixing), dtype=np.float64)
+        if mixing.ndim != 2 or mixing.shape[0] != rows.n_classes:
+            raise ValueError(
+                f"mixing must have one row per class, {rows.n_classes}; got shape {mixing.shape}."
+            )
+    if loss == "squared_hinge":
+        mixing = None if mixing is None else rows.asarray(mixing)
+        start = None if warm_start is None else rows.rotated(warm_start.base)
+        found: NewtonResult | AscentResult = squared_hinge(
+            rows, alpha=alpha, mixing=mixing, tol=tol, max_iter=max_iter, start=start
+        )
+        base, dual = found.base, None
+    else:
+        found = crammer_singer(
+            rows,
+            margins=checked_margins(margins, rows.n_classes),
+            alpha=alpha,
+            mixing=mixing,
+            tol=tol,
+            max_iter=max_iter,
+            start=None if warm_start is None else warm_start.dual,
+            rng=check_random_state(random_state),
+        )
+        base, dual = rows.asarray(found.base), found.dual
+        mixing = None if mixing is None else rows.asarray(mixing)
+    base = rows.full(base)
+    result = SVMResult(
+        coef=base if mixing is None else mixing @ base,
+        base=base,
+        alpha=float(alpha),
+        objective=found.objective,
+        dual_gap=found.gap,
+        n_iter=found.n_iter,
+        converged=found.converged,
+        dual=dual,
+        gain=found.gain,
+    )
+    result.warn_of_gap(tol, max_iter)
+    return result
+
+
+def _class_count(n_classes: int | None, mixing: Any, margins: Any) -> int | None:
+    if n_classes is not None:
+        return n_classes
+    for table in (mixing, margins):
+        if table is not None:
+            return len(table)
+    return None

@@ -1,0 +1,404 @@
+"""Training rows of a linear classifier, made ready once for many solves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+from numpy.typing import NDArray
+
+from zslearn._utils._array import Array, Floats, floating, take_rows, to_numpy
+from zslearn._utils._blocks import row_blocks
+from zslearn._utils._device import block_budget
+from zslearn._utils._processes import one_blas_thread
+
+# Rows that are made as they are read, as an operand of products.
+
+
+class CastRows:
+    """Rows that are made as they are read, in one precision; products go through them in blocks.
+
+    Parameters
+    ----------
+    rows : object
+        Of NumPy, to be read in slices; see :class:`TrainingRows`.
+    dtype : dtype
+        The precision.
+    """
+
+    # So that NumPy leaves `array @ rows` to this class.
+    __array_ufunc__ = None
+
+    def __init__(self, rows: Any, dtype: Any) -> None:
+        self.rows, self.dtype = rows, np.dtype(dtype)
+        self.shape: tuple[int, int] = rows.shape
+
+    def __getitem__(self, key: Any) -> NDArray[Any]:
+        positions = key[0] if isinstance(key, tuple) else key
+        if isinstance(positions, np.ndarray):
+            return np.asarray(self.rows.take(positions)).astype(self.dtype, copy=False)
+        return np.asarray(self.rows[positions, :]).astype(self.dtype, copy=False)
+
+    def __matmul__(self, other: NDArray[Any]) -> NDArray[Any]:
+        out = np.empty((self.shape[0], other.shape[1]), np.result_type(self.dtype, other.dtype))
+        for rows in self._blocks():
+            np.matmul(self[rows], other, out=out[rows])
+        return out
+
+    def __rmatmul__(self, other: NDArray[Any]) -> NDArray[Any]:
+        total = np.zeros((other.shape[0], self.shape[1]), np.result_type(self.dtype, other.dtype))
+        for rows in self._blocks():
+            total += other[:, rows] @ self[rows]
+        return total
+
+    def gram(self) -> Floats:
+        """XᵀX, summed in float64."""
+        total = np.zeros((self.shape[1], self.shape[1]))
+        for rows in self._blocks():
+            block = self[rows]
+            total += block.T @ block
+        return total
+
+    def _blocks(self) -> list[slice]:
+        return row_blocks(self.shape[0], 4 * 8 * self.shape[1])
+
+
+# Below this many numbers a copy in single precision is not worth its making.
+_SMALL = 1 << 20
+# Rows that are brought to float64 for a product on the host take so much at a time: what a cache
+# holds.
+_CACHE_BYTES = 1 << 21
+
+
+class TrainingRows:
+    """Features and labels, rotated into the smaller space.
+
+    A linear classifier trained with a penalty on its norm lies in the span of the rows. With fewer
+    rows than columns the problem is therefore solved in the coordinates of an orthonormal basis of
+    that span, which changes no inner product: X = Rᵀ Qᵀ, w = Q u.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        NumPy, torch, CuPy or any array of the array API standard; float32 or float64. Or rows that
+        are made as they are read: an object with the shape, the dtype and the namespace of an
+        array, which is read in slices, by `take(positions)` or as a `whole()`.
+    y : array-like of int of shape (n_samples,)
+        Class of each row, from 0 to n_classes − 1.
+    n_classes : int, optional
+        By default the largest label plus one.
+    sample_weight : array-like of shape (n_samples,), optional
+        How much each row counts, not negative: a whole number counts it that many times. By default
+        each counts once.
+
+    Attributes
+    ----------
+    X : array of shape (n_samples, width)
+        The rows in the smaller space.
+    y : ndarray of int of shape (n_samples,)
+        Class of each row.
+    n_classes : int
+        Number of classes.
+    sample_weight : ndarray of shape (n_samples,) or None
+        How much each row counts, with a mean of one; None where all count alike.
+    n_features : int
+        Number of columns before the rotation.
+    basis : array of shape (n_features, width) or None
+        The orthonormal basis Q; None where nothing is rotated.
+    xp, device : object
+        Namespace and device of the rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn._solvers.svm._rows import TrainingRows
+    >>> rows = TrainingRows(np.eye(2, 5), [0, 1])
+    >>> rows.shape, rows.n_features
+    ((2, 2), 5)
+    """
+
+    def __init__(
+        self, X: Any, y: Any, n_classes: int | None = None, *, sample_weight: Any = None
+    ) -> None:
+        if hasattr(X, "whole") and X.shape[0] < X.shape[1]:
+            X = X.whole()  # what is rotated is smaller
+        #: Whether rows are made as they are read.
+        self.lazy = hasattr(X, "whole")
+        if not self.lazy:
+            X = floating(X if compat.is_array_api_obj(X) else np.asarray(X))
+        labels = np.asarray(to_numpy(y))
+        if len(X.shape) != 2 or 0 in X.shape:
+            raise ValueError(f"X must be a table of rows and columns; got shape {tuple(X.shape)}.")
+        if labels.shape != (X.shape[0],) or labels.dtype.kind not in "iu":
+            raise ValueError(
+                f"y must hold one integer per row, {X.shape[0]} in all; "
+                f"got shape {labels.shape} of type {labels.dtype}."
+            )
+        n_classes = int(labels.max()) + 1 if n_classes is None else n_classes
+        if n_classes < 2 or labels.min() < 0 or labels.max() >= n_classes:
+            raise ValueError(
+                f"Labels must lie in 0 … {max(n_classes, 2) - 1} and there must be at least two "
+                f"classes; got labels from {labels.min()} to {labels.max()}, "
+                f"n_classes={n_classes}."
+            )
+        self.y: NDArray[np.intp] = labels.astype(np.intp)
+        self.n_classes = n_classes
+        self.sample_weight = checked_weights(sample_weight, len(labels))
+        self.xp = xp = compat.array_namespace(X)
+        self.device = compat.device(X)
+        self.n_features = X.shape[1]
+        self.basis: Array = None
+        if X.shape[0] < X.shape[1]:
+            self.basis, triangle = xp.linalg.qr(xp.matrix_transpose(xp.astype(X, xp.float64)))
+            X = xp.matrix_transpose(triangle)
+        self.X: Array = X
+        #: Where the last solve ended, for the next one; see `_svm_known_point`.
+        self.known_point: Any = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows, and of columns after the rotation."""
+        return self.X.shape
+
+    @cached_property
+    def mean_square(self) -> float:
+        """Mean of the rows' squared norms."""
+        total = 0.0
+        for rows, block in self._multiplied_blocks():
+            squares = self.xp.vecdot(block, block)[:, None]
+            total += float(self.xp.sum(self.weigh(squares, rows)))
+        return total / self.shape[0]
+
+    def weigh(self, table: Array, rows: slice = slice(None)) -> Array:
+        """Multiply what belongs to rows by how much they count.
+
+        Parameters
+        ----------
+        table : array of shape (n_rows, n_columns)
+            In float64, beside the rows.
+        rows : slice, optional
+            Which rows; by default all.
+
+        Returns
+        -------
+        array of shape (n_rows, n_columns)
+            The table itself where all rows count alike.
+        """
+        if self.sample_weight is None:
+            return table
+        return table * self.asarray(self.sample_weight[rows])[:, None]
+
+    def full(self, coefficients: Array) -> Array:
+        """Take coefficients back to the original features.
+
+        Parameters
+        ----------
+        coefficients : array of shape (n_vectors, width)
+            Rotated, one vector per row.
+
+        Returns
+        -------
+        array of shape (n_vectors, n_features)
+            In the original features.
+        """
+        if self.basis is None:
+            return coefficients
+        return coefficients @ self.xp.matrix_transpose(self.basis)
+
+    def rotated(self, coefficients: Any) -> Array:
+        """Take coefficients to the smaller space.
+
+        Parameters
+        ----------
+        coefficients : array of shape (n_vectors, n_features)
+            In the original features, one vector per row, of any library.
+
+        Returns
+        -------
+        array of shape (n_vectors, width)
+            Rotated, in float64, beside the rows.
+        """
+        coefficients = self.asarray(coefficients)
+        return coefficients if self.basis is None else coefficients @ self.basis
+
+    def asarray(self, x: Any, dtype: Any = None) -> Array:
+        """Bring an array beside the rows.
+
+        Parameters
+        ----------
+        x : array-like
+            Of any library.
+        dtype : dtype, optional
+            Of the namespace of the rows; by default float64.
+
+        Returns
+        -------
+        array
+            In the namespace and on the device of the rows.
+        """
+        if compat.is_array_api_obj(x) and compat.array_namespace(x) is not self.xp:
+            x = to_numpy(x)
+        dtype = self.xp.float64 if dtype is None else dtype
+        return self.xp.asarray(x, dtype=dtype, device=self.device)
+
+    def take(self, positions: NDArray[np.intp]) -> Array:
+        """Some rows in float64.
+
+        Parameters
+        ----------
+        positions : ndarray of int
+            Which rows.
+
+        Returns
+        -------
+        array of shape (n_positions, width)
+            The rows.
+        """
+        chosen = self.X.take(positions) if self.lazy else take_rows(self.X, positions)
+        return self.xp.astype(chosen, self.xp.float64, copy=False)
+
+    def blocks(self) -> Iterator[tuple[slice, Array]]:
+        """Rows in float64, a block at a time.
+
+        Yields
+        ------
+        rows : slice
+            Which rows.
+        block : array of shape (n_rows, width)
+            The rows.
+        """
+        if self.X.dtype == self.xp.float64 and not self.lazy:
+            yield slice(0, self.shape[0]), self.X
+            return
+        for rows in self._row_blocks():
+            yield rows, self.xp.astype(self.X[rows, :], self.xp.float64, copy=False)
+
+    def _row_blocks(self) -> list[slice]:
+        # Where they are made as they are read: in their own precision, too, and those before.
+        copies = 3 if self.lazy else 1
+        return row_blocks(self.shape[0], copies * 8 * self.shape[1], block_budget(self.X))
+
+    def _multiplied_blocks(self) -> Iterator[tuple[slice, Array]]:
+        """As :meth:`blocks`, for products: each block may take the memory of the one before."""
+        if self.lazy or not isinstance(self.X, np.ndarray) or self.X.dtype == np.float64:
+            yield from self.blocks()
+            return
+        all_rows = row_blocks(self.shape[0], 8 * self.shape[1], _CACHE_BYTES)
+        memory = np.empty((all_rows[0].stop, self.shape[1]))
+        for rows in all_rows:
+            block = memory[: rows.stop - rows.start]
+            block[...] = self.X[rows]
+            yield rows, block
+
+    def scores(self, coefficients: Array) -> Array:
+        """Inner products of all rows with coefficients.
+
+        Parameters
+        ----------
+        coefficients : array of shape (n_vectors, width)
+            Rotated, in float64.
+
+        Returns
+        -------
+        array of shape (n_samples, n_vectors)
+            Scores in float64.
+        """
+        turned = self.xp.matrix_transpose(coefficients)
+        if self.X.dtype == self.xp.float64 and not self.lazy:
+            return self.X @ turned
+        shape = self.shape[0], coefficients.shape[0]
+        out = self.xp.empty(shape, dtype=self.xp.float64, device=self.device)
+        for rows, block in self._multiplied_blocks():
+            out[rows, :] = block @ turned
+        return out
+
+    def combine(self, weights: Array) -> Array:
+        """Sums of rows under weights, weightsᵀ X.
+
+        Parameters
+        ----------
+        weights : array of shape (n_samples, n_vectors)
+            In float64.
+
+        Returns
+        -------
+        array of shape (n_vectors, width)
+            Sums in float64.
+        """
+        total: Array = 0.0
+        for rows, block in self._multiplied_blocks():
+            # Few vectors beside many features: this order is the faster one.
+            total = total + self.xp.matrix_transpose(weights[rows, :]) @ block
+        return total
+
+    @cached_property
+    def single(self) -> Array:
+        """Rows in single precision, or as they are where there are few."""
+        if self.lazy:
+            return CastRows(self.X, self.xp.float32)
+        if self.shape[0] * self.shape[1] < _SMALL:
+            return self.xp.astype(self.X, self.xp.float64, copy=False)
+        return self.xp.astype(self.X, self.xp.float32, copy=False)
+
+    @cached_property
+    def double(self) -> Array:
+        """Rows in double precision."""
+        if self.lazy:
+            return CastRows(self.X, self.xp.float64)
+        return self.xp.astype(self.X, self.xp.float64, copy=False)
+
+    @cached_property
+    def spectrum(self) -> tuple[Array, Array]:
+        """Eigenvalues and eigenvectors of XᵀX, in float64."""
+        xp = self.xp
+        if self.lazy:
+            gram = self.single.gram()
+        else:
+            gram = xp.astype(xp.matrix_transpose(self.single) @ self.single, xp.float64)
+        with one_blas_thread():
+            values, vectors = xp.linalg.eigh(gram)
+        return xp.where(values > 0, values, xp.zeros_like(values)), vectors
+
+    @cached_property
+    def host(self) -> Any:
+        """Rows in the memory of the host, for code that is not matrix algebra."""
+        return (
+            CastRows(self.X, self.X.dtype) if self.lazy else np.ascontiguousarray(to_numpy(self.X))
+        )
+
+    @cached_property
+    def host_single(self) -> Any:
+        """Rows in the memory of the host, in single precision where they are many."""
+        return self.single if self.lazy else np.ascontiguousarray(to_numpy(self.single))
+
+
+def checked_weights(sample_weight: Any, n_samples: int) -> Floats | None:
+    """Weights of rows with a mean of one; None where all rows count alike.
+
+    Parameters
+    ----------
+    sample_weight : array-like of shape (n_samples,) or None
+        How much each row counts.
+    n_samples : int
+        Number of rows.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,) or None
+        The weights.
+    """
+    if sample_weight is None:
+        return None
+    weights = np.asarray(to_numpy(sample_weight), dtype=np.float64)
+    if weights.shape != (n_samples,):
+        raise ValueError(
+            f"sample_weight must have one number per row, {n_samples} in all; "
+            f"got shape {weights.shape}."
+        )
+    mean = float(weights.mean())
+    if not (np.isfinite(mean) and mean > 0 and (weights >= 0).all()):
+        raise ValueError("sample_weight must be non-negative, with a positive sum.")
+    return None if (weights == weights[0]).all() else weights / mean

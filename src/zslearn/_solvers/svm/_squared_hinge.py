@@ -1,0 +1,420 @@
+r"""One-versus-rest linear classifiers under the squared hinge: a batched Newton method.
+
+With :math:`s_{nc} = 1` where :math:`y_n = c` and −1 elsewhere, and the classifiers of the C classes
+as rows of :math:`W = M U`,
+
+.. math:: \min_U \frac{1}{NC} \sum_{n,c} \max(0, 1 - s_{nc}\, x_n^\top w_c)^2
+          + \frac{\alpha}{2} \|U\|_F^2.
+
+Without the mixing matrix M these are C problems, which are solved side by side so that each product
+with X serves all of them, as many at a time as there is memory for; with M they are one. The loss
+is piecewise quadratic: Newton directions come from preconditioned conjugate gradients, step lengths
+from an exact line search. With little penalty few rows violate their margin and conjugate gradients
+take many steps; then each problem's equation is solved directly, in the space of its violating
+rows.
+
+The certificate is a duality gap. The residuals :math:`h = \max(0, 1 - s\, x^\top w)` make the dual
+point :math:`2h / NC`, whose gap is :math:`\|g\|^2 / 2\alpha` with the gradient g; the best multiple
+of that point is taken. It is measured against the objective and against what training gains; see
+`_gain`. Where rows are weighted, N is the sum of the weights and each term counts by its row's.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zslearn._solvers._gain import Goal
+from zslearn._solvers.svm._rows import TrainingRows
+from zslearn._utils._array import Array, take_rows, to_numpy
+from zslearn._utils._blocks import row_blocks
+from zslearn._utils._device import block_budget, on_device
+from zslearn._utils._processes import one_blas_thread
+
+# What the last solve over some rows knew where it ended, for the next one to start with.
+#
+# Scores and the pull of the rows do not depend on the penalty: a path over several penalties
+# need not
+# compute them again at each start.
+
+# A table of all rows by all classes that is larger is not kept.
+_KEPT_BYTES = 1 << 25
+
+
+class KnownPoint(NamedTuple):
+    """Coefficients, the scores they give, and how the violating rows pull at them."""
+
+    base: Array
+    scores: Array
+    pull: Array
+
+
+def remember(rows: TrainingRows, point: KnownPoint) -> None:
+    """Keep a point beside the rows, if it is of all classes and not too large."""
+    n_rows, n_classes = point.scores.shape
+    if n_classes == rows.n_classes and 8 * n_rows * n_classes <= _KEPT_BYTES:
+        rows.known_point = point
+
+
+def recall(rows: TrainingRows, base: Array) -> KnownPoint | None:
+    """The point that was kept, if it is this one; it is then no longer kept."""
+    known, rows.known_point = rows.known_point, None
+    if known is None or known.base.shape != base.shape:
+        return None
+    return known if bool(rows.xp.all(known.base == base)) else None
+
+
+# Conjugate gradients end here at the latest; the line search makes any direction safe.
+_MAX_CG = 250
+# The residual of the Newton equation, in its preconditioned norm, is reduced at least this much.
+_FORCING = 0.1
+# The curvature of the loss that single precision cannot tell from zero, as a share of the largest.
+_SINGLE_NOISE = 1e-7
+# Tables of all rows by the classes solved side by side that there are at a time, and what they may
+# take together on the host where the rows themselves do not take four times as much.
+_TABLES = 16
+_TABLE_BYTES = 1 << 27
+
+
+class NewtonResult(NamedTuple):
+    """Where the Newton method ended: U, the objective there, its certificate, and the steps."""
+
+    base: Array
+    objective: float
+    gap: float
+    gain: float
+    converged: bool
+    n_iter: int
+
+
+def squared_hinge(
+    rows: TrainingRows,
+    *,
+    alpha: float,
+    mixing: Array = None,
+    tol: float,
+    max_iter: int,
+    start: Array = None,
+) -> NewtonResult:
+    """Minimise the squared hinge; see the module.
+
+    Parameters
+    ----------
+    rows : TrainingRows
+        Features and labels.
+    alpha : float
+        Weight of the penalty.
+    mixing : array of shape (n_classes, n_base), optional
+        The matrix M, beside the rows, in float64; by default the identity.
+    tol : float
+        Duality gap to reach, as a share of the objective and of the gain.
+    max_iter : int
+        Largest number of Newton steps.
+    start : array of shape (n_base, width of the rows), optional
+        Where to start; by default at zero.
+
+    Returns
+    -------
+    NewtonResult
+        U in the rotated space, with its certificate.
+    """
+    if mixing is not None:
+        return _solve(_Problem(rows, alpha, mixing, tol), max_iter, start)
+    parts = []
+    for classes in _class_blocks(rows):
+        begin = None if start is None else start[classes, :]
+        parts.append(_solve(_Problem(rows, alpha, None, tol, classes), max_iter, begin))
+    if len(parts) == 1:
+        return parts[0]
+    # A gap that is small beside each part's objective and gain is small beside their sums.
+    return NewtonResult(
+        rows.xp.concat([part.base for part in parts], axis=0),
+        sum(part.objective for part in parts),
+        sum(part.gap for part in parts),
+        sum(part.gain for part in parts),
+        all(part.converged for part in parts),
+        max(part.n_iter for part in parts),
+    )
+
+
+def _class_blocks(rows: TrainingRows) -> list[slice]:
+    """Classes that are solved side by side: tables of rows by classes stay within a budget."""
+    own = rows.shape[0] * rows.shape[1] * (8 if rows.X.dtype == rows.xp.float64 else 4)
+    budget = max(_TABLE_BYTES, own // 4)
+    if on_device(rows.X):
+        budget = max(_TABLE_BYTES, 2 * block_budget(rows.X))
+    parts = len(row_blocks(rows.n_classes, _TABLES * 8 * rows.shape[0], budget))
+    # As many in each part, so that none holds more than it must.
+    return row_blocks(rows.n_classes, 1, -(-rows.n_classes // parts))
+
+
+def _solve(problem: _Problem, max_iter: int, start: Array) -> NewtonResult:
+    """Newton's method from a start, or from zero."""
+    rows = problem.rows
+    xp = rows.xp
+    n_base = problem.n_classes if problem.mixing is None else problem.mixing.shape[1]
+    base = rows.asarray(xp.zeros((n_base, rows.shape[1]))) if start is None else start
+    known = None if start is None or problem.mixing is not None else recall(rows, base)
+    point = problem.evaluate(base, known)
+    del known
+    n_iter = stalled = 0
+    while point.gap > point.wanted and n_iter < max_iter and stalled < 3:
+        step, scores = problem.direction(point)
+        length = problem.line_search(point, step, scores)
+        del scores
+        base = point.base + _column(length) * step
+        before = point.objective, point.gap
+        # Tables of all rows: those of the point before make room.
+        del point
+        point = problem.evaluate(base)
+        n_iter += 1
+        # Rounding has the last word where neither the objective nor the gap moves.
+        still = point.objective >= before[0] * (1 - 1e-14)
+        stalled = stalled + 1 if still and point.gap > 0.5 * before[1] else 0
+    converged = point.gap <= point.wanted
+    if problem.mixing is None:
+        pull = problem.alpha * point.base - point.gradient
+        remember(rows, KnownPoint(point.base, point.scores, pull))
+    return NewtonResult(point.base, point.objective, point.gap, point.gain, converged, n_iter)
+
+
+class _Point(NamedTuple):
+    """What is known at one U."""
+
+    base: Array
+    violations: Array  # max(0, 1 − s·score) with the sign of s, (n_samples, n_classes)
+    scores: Array
+    gradient: Array
+    gaps: Array  # of each problem, (1, n_problems)
+    objective: float
+    gap: float
+    gain: float  # at least
+    wanted: float  # the gap that is small enough
+
+
+class _Problem:
+    """Some of the classes, or all, beside all rows."""
+
+    def __init__(
+        self,
+        rows: TrainingRows,
+        alpha: float,
+        mixing: Array,
+        tol: float,
+        classes: slice | None = None,
+    ) -> None:
+        self.rows, self.alpha, self.mixing, self.tol = rows, alpha, mixing, tol
+        classes = slice(0, rows.n_classes) if classes is None else classes
+        self.n_classes = classes.stop - classes.start
+        # At zero each residual is one, and the loss their mean: of these classes their share.
+        self.at_zero = self.n_classes / rows.n_classes
+        self.solve_directly = False
+        self.xp = xp = rows.xp
+        self.weight = 2.0 / (rows.shape[0] * rows.n_classes)
+        labels = rows.asarray(rows.y, xp.int64)
+        numbers = xp.arange(classes.start, classes.stop, device=rows.device)
+        positive = rows.asarray(1.0)
+        self.signs = xp.where(labels[:, None] == numbers[None, :], positive, -positive)
+        # The rounding of a sum of rows under weights that add up to one.
+        self.rounding = float(np.finfo(np.float64).eps * (rows.shape[0] * rows.mean_square) ** 0.5)
+
+    def evaluate(self, base: Array, known: KnownPoint | None = None) -> _Point:
+        """Objective, gradient and certificate; products that are known are not computed again."""
+        xp, alpha = self.xp, self.alpha
+        coefficients = base if self.mixing is None else self.mixing @ base
+        scores = self.rows.scores(coefficients) if known is None else known.scores
+        residuals = 1 - self.signs * scores
+        residuals = xp.where(residuals > 0, residuals, xp.zeros_like(residuals))
+        weighted = self.rows.weigh(residuals)
+        if known is not None:
+            pull = known.pull
+        else:
+            pull = self.weight * self.rows.combine(self.signs * weighted)
+        if self.mixing is not None:
+            pull = xp.matrix_transpose(self.mixing) @ pull
+        gradient = alpha * base - pull
+        # Per problem: the loss, the penalty, and the dual value b t − a t² at its best t.
+        loss = 0.5 * self.weight * self._over_samples(weighted * residuals)
+        penalty = 0.5 * alpha * _row(self._over_features(base * base))
+        objective = loss + penalty
+        gap = _row(self._over_features(gradient * gradient)) / (2 * alpha)
+        linear = self.weight * self._over_samples(weighted)
+        quadratic = loss + _row(self._over_features(pull * pull)) / (2 * alpha)
+        tiny = xp.finfo(xp.float64).smallest_normal
+        best = objective - linear * linear / (4 * xp.where(quadratic > tiny, quadratic, tiny))
+        # The difference of two equal numbers is noise; there the gradient says more.
+        gap = xp.where((best < gap) & (best > 1e-12 * objective), best, gap)
+        noise = float(xp.sum((self.rounding * linear) ** 2)) / (2 * alpha)
+        goal = Goal(self.tol, self.at_zero, noise)
+        state = float(xp.sum(objective)), float(xp.sum(gap)), float(xp.sum(penalty))
+        return _Point(
+            base,
+            self.signs * residuals,
+            scores,
+            gradient,
+            gap,
+            *state[:2],
+            float(goal.gain(*state)),
+            float(goal.wanted(*state)),
+        )
+
+    def direction(self, point: _Point) -> tuple[Array, Array]:
+        """A Newton direction, and what it does to the scores.
+
+        Conjugate gradients may cost as much as the direct way; where they do not end within that,
+        their direction is used as it is, and the next ones are computed directly.
+        """
+        counts = to_numpy(self.xp.sum(self.xp.astype(point.violations != 0, self.xp.int64), axis=0))
+        if self.solve_directly:
+            return self._direct_direction(point, counts)
+        limit = _MAX_CG
+        if self.mixing is None:
+            n_samples, width = self.rows.shape
+            smaller = np.minimum(counts, width)
+            direct = np.sum(counts * width * smaller + smaller**3)
+            # A product with X and one with its transpose, in single precision.
+            limit = min(limit, int(direct / (2.0 * n_samples * width * self.n_classes)) + 3)
+        step, moved, done = self._gradient_direction(point, limit)
+        self.solve_directly = not done and self.mixing is None
+        return step, moved
+
+    def _direct_direction(self, point: _Point, counts: NDArray[np.intp]) -> tuple[Array, Array]:
+        """The minimum over the present violating rows A, less where we are.
+
+        It is X_Aᵀ (X_A X_Aᵀ + κI)⁻¹ s_A with κ = αNC / 2, or the same by X_Aᵀ X_A.
+        """
+        xp, rows = self.xp, self.rows
+        ridge = self.alpha / self.weight
+        violating = to_numpy(point.violations != 0)
+        open_ = to_numpy(point.gaps)[0] > 0.1 * point.wanted / self.n_classes
+        steps = []
+        for c in range(self.n_classes):
+            here = point.base[c, :]
+            if not open_[c] or counts[c] == 0:
+                # Without violations only the penalty is left, which leads to zero.
+                steps.append(xp.zeros_like(here) if counts[c] else -here)
+                continue
+            active = np.flatnonzero(violating[:, c])
+            X = rows.take(active)
+            signs = take_rows(self.signs[:, c], active)
+            if rows.sample_weight is not None:
+                roots = rows.asarray(np.sqrt(rows.sample_weight[active]))
+                X, signs = X * roots[:, None], signs * roots
+            by_row = X.shape[0] <= X.shape[1]
+            gram = X @ X.T if by_row else X.T @ X
+            gram = gram + ridge * rows.asarray(xp.eye(gram.shape[0]))
+            target = signs if by_row else X.T @ signs
+            with one_blas_thread():
+                found = xp.linalg.solve(gram, target[:, None])[:, 0]
+            steps.append((X.T @ found if by_row else found) - here)
+        step = xp.stack(steps)
+        return step, rows.scores(step)
+
+    def _gradient_direction(self, point: _Point, limit: int) -> tuple[Array, Array, bool]:
+        """By preconditioned conjugate gradients; also whether they ended within the limit."""
+        xp = self.xp
+        values, vectors = self.rows.spectrum
+        noise = _SINGLE_NOISE * self.weight * float(values[-1])
+        X = self.rows.single if self.alpha > noise else self.rows.double
+        dtype = X.dtype
+        active = xp.astype(point.violations != 0, dtype)
+        inverse = xp.astype(1 / (self._levels(active, values) + self.alpha), dtype)
+        vectors = xp.astype(vectors, dtype)
+        mixing = None if self.mixing is None else xp.astype(self.mixing, dtype)
+        curvature = xp.astype(self.weight * self.rows.weigh(active), dtype, copy=False)
+
+        def precondition(residual: Array) -> Array:
+            return ((residual @ vectors) * inverse) @ xp.matrix_transpose(vectors)
+
+        def multiply(direction: Array) -> tuple[Array, Array]:
+            coefficients = direction if mixing is None else mixing @ direction
+            scores = X @ xp.matrix_transpose(coefficients)
+            product = xp.matrix_transpose(curvature * scores) @ X
+            if mixing is not None:
+                product = xp.matrix_transpose(mixing) @ product
+            return scores, product + self.alpha * direction
+
+        excess = float(Goal(self.tol, self.at_zero).excess(point.objective, point.gap))
+        forcing = min(_FORCING, max(excess, 0.1 * self.tol) ** 0.5) ** 2
+        residual = xp.astype(-point.gradient, dtype)
+        guided = precondition(residual)
+        search, step, moved = guided, xp.zeros_like(residual), xp.zeros_like(active)
+        power = self._over_features(residual * guided)
+        enough = forcing * power
+        done = False
+        for _ in range(limit + 1):
+            open_ = power > enough
+            done = not bool(xp.any(open_))
+            if done:
+                break
+            scores, product = multiply(search)
+            curved = self._over_features(search * product)
+            length = xp.where(open_ & (curved > 0), power / _nonzero(xp, curved), 0 * power)
+            step = step + length * search
+            moved = moved + _row(length) * scores
+            residual = residual - length * product
+            guided = precondition(residual)
+            renewed = self._over_features(residual * guided)
+            search = guided + xp.where(open_, renewed / _nonzero(xp, power), 0 * power) * search
+            power = renewed
+        return xp.astype(step, xp.float64), xp.astype(moved, xp.float64), done
+
+    def line_search(self, point: _Point, step: Array, moved: Array) -> Array:
+        """The best length of each problem's step: the zero of a piecewise linear derivative."""
+        xp, alpha = self.xp, self.alpha
+        along = self.signs * moved
+        residuals = 1 - self.signs * point.scores
+        weighted = self.rows.weigh(along)
+        slope = alpha * _row(self._over_features(point.base * step))
+        square = alpha * _row(self._over_features(step * step))
+        length = xp.ones_like(slope)
+        low, high = xp.zeros_like(slope), xp.full_like(slope, xp.inf)
+        for _ in range(30):
+            left = residuals - length * along
+            active = xp.astype(left > 0, xp.float64) * weighted
+            first = slope + length * square - self.weight * self._over_samples(active * left)
+            second = square + self.weight * self._over_samples(active * along)
+            low = xp.where(first < 0, length, low)
+            high = xp.where(first > 0, length, high)
+            # Newton's method on the derivative may run in a circle; the bracket may not.
+            middle = xp.where(xp.isfinite(high), 0.5 * (low + high), 2 * low)
+            change = first / _nonzero(xp, second)
+            length = length - change
+            length = xp.where((length >= low) & (length <= high), length, middle)
+            if float(xp.max(xp.abs(change))) < 1e-6:
+                break
+        return length
+
+    def _levels(self, active: Array, values: Array) -> Array:
+        """Curvature of the loss in each eigenvector of XᵀX, as if its active rows were typical."""
+        xp = self.xp
+        share = xp.astype(xp.mean(self.rows.weigh(active), axis=0), xp.float64)[:, None]
+        if self.mixing is not None:
+            share = xp.matrix_transpose(self.mixing**2) @ share
+        return self.weight * share * values[None, :]
+
+    def _over_features(self, products: Array) -> Array:
+        """Sum over what belongs to one problem, as a column: by rows, or over all."""
+        if self.mixing is None:
+            return self.xp.sum(products, axis=1, keepdims=True)
+        return self.xp.reshape(self.xp.sum(products), (1, 1))
+
+    def _over_samples(self, products: Array) -> Array:
+        """The same of (n_samples, n_classes), as a row."""
+        if self.mixing is None:
+            return self.xp.sum(products, axis=0, keepdims=True)
+        return self.xp.reshape(self.xp.sum(products), (1, 1))
+
+
+def _row(column: Array) -> Array:
+    return column.T
+
+
+_column = _row
+
+
+def _nonzero(xp: object, x: Array) -> Array:
+    """`x` with ones in the place of zeros, to divide by."""
+    return xp.where(x != 0, x, xp.ones_like(x))  # type: ignore[attr-defined]

@@ -1,0 +1,1 @@
+"""Tools that know nothing of zero-shot learning: arrays, blocks, files, messages."""

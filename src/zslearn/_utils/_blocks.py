@@ -1,0 +1,196 @@
+"""Rows a block at a time, within a budget of memory."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Rows that come a block at a time.
+
+
+class Block(NamedTuple):
+    """Some rows, one after another.
+
+    Parameters
+    ----------
+    start : int
+        Number of the first among all rows.
+    rows : ndarray of shape (n_rows, n_features)
+        Features.
+    labels : ndarray of shape (n_rows,) or None
+        Their labels, where they are known.
+    """
+
+    start: int
+    rows: NDArray[Any]
+    labels: NDArray[Any] | None
+
+
+class RowsInBlocks(ABC):
+    """Rows of features of which one block at a time is in memory; estimators take it for `X`.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Number of rows and of features.
+    dtype : dtype
+        Of the rows.
+    has_labels : bool
+        Whether labels are known.
+    """
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    has_labels: bool
+
+    @abstractmethod
+    def blocks(self, start: int = 0) -> Iterator[Block]:
+        """Read the rows from some row on.
+
+        Parameters
+        ----------
+        start : int, default=0
+            The first row that is wanted.
+
+        Yields
+        ------
+        Block
+            Rows in their order.
+        """
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[tuple[NDArray[Any], NDArray[Any] | None]]:
+        for block in self.blocks():
+            yield block.rows, block.labels
+
+
+# Reading on while what was read is computed with.
+
+_Item = TypeVar("_Item")
+
+# How often a reader whose consumer is busy looks whether anyone still waits, in seconds.
+_PATIENCE = 0.1
+
+
+def read_ahead(items: Iterable[_Item], depth: int = 1) -> Iterator[_Item]:
+    """Take items from an iterable in a thread of their own, a few ahead of who uses them.
+
+    Parameters
+    ----------
+    items : iterable
+        What is read; the thread alone touches it.
+    depth : int, default=1
+        How many items may wait. 0 reads without a thread.
+
+    Yields
+    ------
+    object
+        The items in their order. An error of the iterable is raised here, after what was read
+        before it.
+
+    Examples
+    --------
+    >>> from zslearn._utils._blocks import read_ahead
+    >>> list(read_ahead(range(3)))
+    [0, 1, 2]
+    """
+    if depth < 1:
+        yield from items
+        return
+    waiting: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=depth)
+    stopped = threading.Event()
+    threading.Thread(target=_read, args=(items, waiting, stopped), daemon=True).start()
+    try:
+        while True:
+            kind, value = waiting.get()
+            if kind == "end":
+                return
+            if kind == "error":
+                raise value
+            yield value
+            del value  # else it would stay in memory while the next is waited for
+    finally:
+        stopped.set()
+
+
+def _read(items: Iterable[Any], waiting: queue.Queue[tuple[str, Any]], stopped: Any) -> None:
+    def put(kind: str, value: Any) -> bool:
+        while not stopped.is_set():
+            try:
+                waiting.put((kind, value), timeout=_PATIENCE)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    try:
+        for item in items:
+            if not put("item", item):
+                return
+            del item
+        put("end", None)
+    except BaseException as error:
+        put("error", error)
+
+
+#: What the rows of one block and what is computed from them may take, in bytes.
+BLOCK_BYTES = 1 << 25
+
+
+def block_length(row_bytes: int, budget: int | None = None) -> int:
+    """How many rows fit a budget of memory, at least one.
+
+    Parameters
+    ----------
+    row_bytes : int
+        What one row takes, with all that is computed from it.
+    budget : int, optional
+        Bytes of a block; by default `BLOCK_BYTES`.
+
+    Returns
+    -------
+    int
+        Number of rows.
+
+    Examples
+    --------
+    >>> from zslearn._utils._blocks import block_length
+    >>> block_length(8 * 2048)
+    2048
+    """
+    return max(1, (BLOCK_BYTES if budget is None else budget) // max(1, row_bytes))
+
+
+def row_blocks(n_rows: int, row_bytes: int, budget: int | None = None) -> list[slice]:
+    """Slices that cover all rows, each within a budget of memory.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows.
+    row_bytes : int
+        What one row takes, with all that is computed from it.
+    budget : int, optional
+        Bytes of a block; by default `BLOCK_BYTES`.
+
+    Returns
+    -------
+    list of slice
+        In ascending order.
+
+    Examples
+    --------
+    >>> from zslearn._utils._blocks import row_blocks
+    >>> row_blocks(5, row_bytes=8, budget=16)
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    length = block_length(row_bytes, budget)
+    return [slice(start, min(start + length, n_rows)) for start in range(0, n_rows, length)]

@@ -1,0 +1,458 @@
+"""Files that are whole or not there."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import hashlib
+import inspect
+import json
+import math
+import os
+import secrets
+import stat
+import time
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import CodeType
+from typing import IO, Any, TypeVar
+
+import numpy as np
+import pandas as pd
+import platformdirs
+from numpy.typing import NDArray
+
+from zslearn._utils._array import is_foreign, to_numpy
+
+# Classes whose instances a model file may hold, marked where they are defined.
+#
+# A file names a class, and that name is looked up here: nothing is ever imported because a file
+# says
+# so. Public classes of the library need no mark.
+
+_Class = TypeVar("_Class", bound=type[Any])
+
+#: Name in a file → class.
+_PARTS: dict[str, type] = {}
+
+
+def saved_part(cls: _Class) -> _Class:
+    """Mark a class that fitted estimators hold, so that model files may hold it, too.
+
+    Its state is its fields, where it is a dataclass or a named tuple, else its `__dict__`, or what
+    its `__getstate__` returns. A class with invariants that a file made by hand could break checks
+    them in `__post_init__`, or in `__setstate__`.
+
+    Parameters
+    ----------
+    cls : type
+        A class of the library.
+
+    Returns
+    -------
+    type
+        The same class.
+    """
+    _PARTS[part_name(cls)] = cls
+    return cls
+
+
+def part_name(cls: type) -> str:
+    """How a file names a class of the library: by room and name, wherever in the room it is."""
+    return f"{'.'.join(cls.__module__.split('.')[:2])}.{cls.__qualname__}"
+
+
+def saved_parts() -> dict[str, type]:
+    """Every class that is marked, of the rooms that were imported."""
+    return dict(_PARTS)
+
+
+# Digests that tell whether two computations are the same.
+
+
+def fingerprint(*parts: Any) -> str:
+    """A digest of what is given, by content.
+
+    Arrays and frames count by what they hold; estimators by class and hyper-parameters; functions
+    by name and code; mappings, sequences and sets item by item; what has a method
+    ``fingerprint_parts()`` by what that gives; anything else by what `repr` says of it.
+
+    Parameters
+    ----------
+    *parts : object
+        What the computation depends on.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+    """
+    digest = hashlib.sha256()
+    _add(digest, parts)
+    return digest.hexdigest()
+
+
+def _add(digest: Any, part: Any) -> None:
+    digest.update(f"<{type(part).__module__}.{type(part).__qualname__} ".encode())
+    if isinstance(part, np.ndarray) and part.dtype.kind != "O":
+        digest.update(f"{part.dtype.str} {part.shape} ".encode())
+        digest.update(_bytes(part))
+    elif isinstance(part, np.ndarray):
+        _add(digest, part.tolist())
+    elif isinstance(part, pd.DataFrame):
+        # What `repr` says of a long one leaves out its middle.
+        _add(digest, [part.index.to_numpy(), part.columns.to_numpy(), part.to_numpy()])
+    elif isinstance(part, (pd.Series, pd.Index)):
+        _add(digest, part.to_frame())
+    elif isinstance(part, Mapping):
+        for key, value in part.items():
+            _add(digest, key)
+            _add(digest, value)
+    elif isinstance(part, (list, tuple)):
+        for item in part:
+            _add(digest, item)
+    elif isinstance(part, (set, frozenset)):
+        # In an order that is the same in every process.
+        digest.update("".join(sorted(fingerprint(item) for item in part)).encode())
+    elif is_foreign(part):
+        _add(digest, to_numpy(part))
+    elif isinstance(part, functools.partial):
+        _add(digest, [part.func, part.args, part.keywords])
+    elif hasattr(part, "fingerprint_parts") and not inspect.isclass(part):
+        _add(digest, part.fingerprint_parts())
+    elif hasattr(part, "get_params") and not inspect.isclass(part):
+        _add(digest, part.get_params(deep=False))
+    elif inspect.isfunction(part):
+        cells = [cell.cell_contents for cell in part.__closure__ or ()]
+        _add(digest, [part.__module__, part.__qualname__, *_code(part.__code__)])
+        _add(digest, [part.__defaults__, part.__kwdefaults__, cells])
+    else:
+        digest.update(repr(part).encode())
+    digest.update(b">")
+
+
+def _bytes(array: np.ndarray[Any, Any]) -> Any:
+    """What an array holds, without a copy where that can be."""
+    flat = np.ascontiguousarray(array).reshape(-1)
+    return flat.view(np.uint8) if flat.dtype.itemsize else b""
+
+
+def _code(code: CodeType) -> list[Any]:
+    """What a function does, and what functions do that it defines."""
+    constants = [c for c in code.co_consts if not inspect.iscode(c)]
+    inner = [_code(c) for c in code.co_consts if inspect.iscode(c)]
+    return [code.co_code, code.co_names, constants, *inner]
+
+
+@contextlib.contextmanager
+def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
+    """Give a temporary name beside `path` to write to; it takes the place of `path` at the end.
+
+    After an error the temporary file is removed and `path` is as it was. The temporary name keeps
+    the ending, which tells some writers the format.
+
+    Parameters
+    ----------
+    path : Path
+        What shall be written. Its folder is made.
+    durable : bool, default=True
+        Whether it waits until the file is on the disk, so that not even a machine that stops leaves
+        half a file. What proves to be whole when it is read, and can be made again, need not.
+
+    Yields
+    ------
+    Path
+        What to write to.
+    """
+    refuse_folder(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unique = f".{path.stem}.{os.getpid()}-{secrets.token_hex(4)}.tmp{path.suffix}"
+    temporary = path.with_name(unique)
+    try:
+        yield temporary
+        if durable:
+            with open(temporary, "r+b") as file:
+                os.fsync(file.fileno())
+        os.replace(temporary, path)
+        if durable:
+            _sync_folder(path.parent)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        # A full disk is reported without a name.
+        if isinstance(error, OSError) and error.errno and error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+def refuse_folder(path: Path) -> None:
+    """Refuse a folder where a file shall be written, before anything is computed for it.
+
+    Parameters
+    ----------
+    path : Path
+        What shall be written.
+
+    Raises
+    ------
+    IsADirectoryError
+        There is a folder of this name.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name in a folder last, as `fsync` of the file makes its content last."""
+    # Some systems open or sync no folders: the name is then as safe as they make it.
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+# JSON files that carry a checksum, so that a damaged or edited one is never taken for a good one.
+#
+# The checksum is over the content, not over the bytes: spaces and the order of keys do not
+# matter. It
+# finds accidents and edits by hand; it is no signature, for who knows the rule can compute it
+# anew.
+
+CHECKSUM = "checksum"
+#: What is larger is nothing that the library wrote.
+MAX_BYTES = 64 * 2**20
+
+
+class DamagedFileError(ValueError):
+    """A file is not what was written: its text says why."""
+
+
+def write_checked_json(
+    path: Path, content: Mapping[str, Any], *, indent: int | None = None
+) -> None:
+    """Write an object as JSON with its checksum, whole or not at all.
+
+    Parameters
+    ----------
+    path : Path
+        The file. Its folder is made.
+    content : mapping
+        What JSON can hold. A checksum that it has is replaced.
+    indent : int, optional
+        As of :func:`json.dumps`.
+    """
+    # As a reader will see it: tuples are lists, and keys are text.
+    plain = json.loads(json.dumps(dict(content)))
+    plain[CHECKSUM] = _checksum(plain)
+    text = json.dumps(plain, indent=indent)
+    try:
+        _write(path, text)
+    except FileNotFoundError:
+        # Another program has just removed the folder, which is made again.
+        _write(path, text)
+
+
+def _write(path: Path, text: str) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text(f"{text}\n", encoding="utf-8")
+
+
+def read_checked_json(path: Path) -> dict[str, Any]:
+    """Read what :func:`write_checked_json` wrote.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    dict
+        Its content, without the checksum.
+
+    Raises
+    ------
+    DamagedFileError
+        The file is no JSON, has no checksum, was changed after it was written, or is no file.
+    OSError
+        The file cannot be read.
+    """
+    data = _read(path)
+    try:
+        content = json.loads(data)
+    # Numbers of too many digits, other bytes, and nesting without end.
+    except (ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DamagedFileError(f"not whole, or no JSON ({reason})") from None
+    if not isinstance(content, dict):
+        raise DamagedFileError("not an object of JSON")
+    if CHECKSUM not in content:
+        raise DamagedFileError("without a checksum, so that nothing tells whether it is as written")
+    try:
+        is_same = content[CHECKSUM] == _checksum(content)
+    # Nesting that can just be read may be too deep to write.
+    except (ValueError, RecursionError):
+        is_same = False
+    if not is_same:
+        raise DamagedFileError("changed after it was written: its checksum does not match")
+    del content[CHECKSUM]
+    return content
+
+
+def _read(path: Path) -> bytes:
+    """The bytes of a plain file of a size that can be; others are not waited for."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise DamagedFileError("no plain file")
+        with open(descriptor, "rb", closefd=False) as file:
+            data = file.read(MAX_BYTES + 1)
+    finally:
+        os.close(descriptor)
+    if len(data) > MAX_BYTES:
+        raise DamagedFileError(f"larger than {MAX_BYTES >> 20} MiB")
+    return data
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    """SHA-256 of the content in one canonical form, without the checksum itself."""
+    rest = {name: value for name, value in content.items() if name != CHECKSUM}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+# Files that hold generated data between runs, and that prove to be whole before they are read.
+#
+# A file is an ordinary ``.npz`` archive without compression. Its comment, which is its last
+# bytes, is
+# the SHA-256 of its name and of all bytes before.
+
+CACHE_VARIABLE = "ZSLEARN_CACHE"
+_DIGEST_LENGTH = 64  # hexadecimal digits
+_STALE_SECONDS = 24 * 3600
+_BLOCK = 1 << 20  # bytes
+MAX_BYTES_CACHE = 1 << 30
+
+
+class DamagedCacheError(Exception):
+    """The file is there, but it is not what was written under its name."""
+
+
+def cache_folder(data_home: str | os.PathLike[str] | None = None) -> Path:
+    """Return `data_home`, else the folder named by ``ZSLEARN_CACHE``, else the user's cache."""
+    folder = data_home or os.environ.get(CACHE_VARIABLE) or platformdirs.user_cache_dir("zslearn")
+    return Path(folder).expanduser()
+
+
+def _checksum_cache(file: IO[bytes], name: str, size: int) -> bytes:
+    """Digest the name of the file and its bytes up to the digest itself, block by block."""
+    digest = hashlib.sha256(f"{name}\n".encode())
+    file.seek(0)
+    left = size - _DIGEST_LENGTH
+    while left > 0 and (block := file.read(min(left, _BLOCK))):
+        digest.update(block)
+        left -= len(block)
+    return digest.hexdigest().encode()
+
+
+def read_arrays(path: Path, *, max_bytes: int = MAX_BYTES_CACHE) -> dict[str, NDArray[Any]]:
+    """Read what :func:`write_arrays` wrote.
+
+    The size and the checksum are compared before anything in the file is looked at, and its
+    arrays together are no larger than the file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    max_bytes : int
+        A larger file is not read.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is no such file.
+    DamagedCacheError
+        The file is truncated, altered, of other origin, too large, or cannot be read.
+    """
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise DamagedCacheError("this is no file")
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if not _DIGEST_LENGTH < size <= max_bytes:
+                raise DamagedCacheError(f"it has {size} bytes")
+            if _checksum_cache(file, path.name, size) != file.read(_DIGEST_LENGTH + 1):
+                raise DamagedCacheError("the checksum does not match")
+            _check_members(file, size)
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as archive:
+                return {key: archive[key] for key in archive.files}
+    except DamagedCacheError:
+        raise
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise FileNotFoundError(path) from error
+    # A damaged zip archive can raise nearly anything, and the answer is always the same.
+    except Exception as error:
+        raise DamagedCacheError(f"{type(error).__name__}: {error}") from error
+
+
+def _check_members(file: IO[bytes], size: int) -> None:
+    """Refuse what unfolds: a checksum can be computed by whoever plants a file."""
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+            raise DamagedCacheError("it is compressed")
+        if sum(member.file_size for member in members) > size:
+            raise DamagedCacheError("it claims to hold more than it can")
+        for member in members:
+            with archive.open(member) as content:
+                version = np.lib.format.read_magic(content)
+                if version != (1, 0):
+                    raise DamagedCacheError("it holds arrays of another kind")
+                shape, _, dtype = np.lib.format.read_array_header_1_0(content)
+                if dtype.itemsize * math.prod(shape) > member.file_size:
+                    raise DamagedCacheError("it claims to hold more than it can")
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], *, durable: bool = True) -> None:
+    """Write arrays and their checksum so that a reader meets a whole file or none.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    arrays : mapping of str to ndarray
+        By name.
+    durable : bool, default=True
+        Whether it waits until the file is on the disk.
+
+    Raises
+    ------
+    OSError
+        The folder cannot be made or written.
+    """
+    with replacing(path, durable=durable) as temporary:
+        _remove_stale(path)
+        np.savez(temporary, **arrays)  # type: ignore[arg-type]
+        with zipfile.ZipFile(temporary, "a") as archive:
+            archive.comment = bytes(_DIGEST_LENGTH)
+        with open(temporary, "r+b") as file:
+            size = file.seek(0, os.SEEK_END)
+            checksum = _checksum_cache(file, path.name, size)
+            file.seek(size - _DIGEST_LENGTH)
+            file.write(checksum)
+
+
+def _remove_stale(path: Path) -> None:
+    """Remove what killed processes left; a young file may belong to one that still writes."""
+    oldest = time.time() - _STALE_SECONDS
+    for left in path.parent.glob(f".{path.stem}.*.tmp{path.suffix}"):
+        with contextlib.suppress(OSError):
+            if left.stat().st_mtime < oldest:
+                left.unlink()

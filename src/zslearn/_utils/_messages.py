@@ -1,0 +1,359 @@
+"""Words for messages."""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+import warnings
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+# Names that nobody can tell apart.
+
+
+def composed(name: str) -> str:
+    """A name in the Unicode form in which people type: some systems name folders in another.
+
+    Parameters
+    ----------
+    name : str
+        The name of a class.
+
+    Returns
+    -------
+    str
+        In form NFC.
+    """
+    return unicodedata.normalize("NFC", name)
+
+
+def refuse_equal_labels(labels: Iterable[Any], where: str) -> None:
+    r"""Refuse labels that are the same text in two Unicode forms, such as é and e + accent.
+
+    Parameters
+    ----------
+    labels : iterable of labels
+        Labels of any type; a label may occur more than once.
+    where : str
+        What holds them, for the error message.
+
+    Raises
+    ------
+    ValueError
+        Two labels have the same composed form; the message shows their code points.
+
+    Examples
+    --------
+    >>> from zslearn._utils._messages import refuse_equal_labels
+    >>> refuse_equal_labels(["caf\u00e9", "cafe\u0301"], "y")
+    Traceback (most recent call last):
+    ...
+    ValueError: y has names that look the same and differ in their code points: 'caf\xe9' and
+    'cafe\u0301'. Write each name in one form, for example unicodedata.normalize('NFC', name).
+    """
+    names = dict.fromkeys(label for label in labels if isinstance(label, str))
+    if all(name.isascii() for name in names):
+        return
+    first: dict[str, str] = {}
+    pairs = []
+    for name in names:
+        other = first.setdefault(composed(name), name)
+        if other != name:
+            pairs.append(f"{other!a} and {name!a}")
+    if pairs:
+        more = f"; and {len(pairs) - 3} more" if len(pairs) > 3 else ""
+        raise ValueError(
+            f"{where} has names that look the same and differ in their code points: "
+            f"{'; '.join(pairs[:3])}{more}. Write each name in one form, for example "
+            "unicodedata.normalize('NFC', name)."
+        )
+
+
+def name_some(labels: Iterable[Any], limit: int = 5) -> str:
+    """Write up to `limit` labels, and how many more there are."""
+    names = [repr(label.item() if isinstance(label, np.generic) else label) for label in labels]
+    shown = ", ".join(names[:limit])
+    more = len(names) - limit
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def plain(text: object, length: int | None = None, *, lines: bool = False) -> str:
+    r"""Write text from elsewhere so that it cannot steer the terminal that shows it.
+
+    Parameters
+    ----------
+    text : object
+        What to show: text, or what has a text, such as a path or an error.
+    length : int, optional
+        What is longer is cut.
+    lines : bool, default=False
+        Whether ends of line and tabs stay.
+
+    Returns
+    -------
+    str
+        The text; each character that is not printable is written as an escape.
+
+    Examples
+    --------
+    >>> from zslearn._utils._messages import plain
+    >>> print(plain("red: \x1b[31m"))
+    red: \x1b[31m
+    """
+    whole = str(text)
+    kept = "\n\t" if lines else ""
+    shown = "".join(
+        letter
+        if letter.isprintable() or letter in kept
+        else letter.encode("unicode_escape").decode("ascii")
+        for letter in whole[:length]
+    )
+    return shown if length is None or len(whole) <= length else f"{shown}…"
+
+
+# Near misses: which known name was meant by one that is not known.
+
+#: Names that are less alike than this are no near miss (difflib's ratio).
+_ALIKE = 0.7
+
+
+def normal_form(name: Any) -> str:
+    """A form that is equal for names that look alike: case, spaces and Unicode form do not count.
+
+    Parameters
+    ----------
+    name : object
+        A name, or a label of any type.
+
+    Returns
+    -------
+    str
+        Composed letters in lower case; underscores, hyphens and runs of spaces are one space.
+
+    Examples
+    --------
+    >>> from zslearn._utils._messages import normal_form
+    >>> normal_form(" Killer_Whale") == normal_form("killer whale")
+    True
+    """
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", str(name)).casefold())
+    # A name of nothing but such characters stays as it is.
+    return " ".join(re.sub(r"[_\-\s]+", " ", folded).split()) or folded
+
+
+def suggest(
+    name: Any,
+    known: Iterable[Any],
+    *,
+    limit: int = 3,
+    key: Callable[[Any], str] = normal_form,
+) -> list[Any]:
+    """Known names that were perhaps meant by an unknown one, the likeliest first.
+
+    Parameters
+    ----------
+    name : object
+        What is not known.
+    known : iterable
+        What is.
+    limit : int, default=3
+        How many names at most.
+    key : callable, default=normal_form
+        Takes a name into the form that is compared.
+
+    Returns
+    -------
+    list
+        The names whose form is the same; without any, those whose form is similar.
+
+    Examples
+    --------
+    >>> from zslearn._utils._messages import suggest
+    >>> suggest("demos", ["bench", "data", "demo"])
+    ['demo']
+    >>> suggest("Eight", ["eight", "eighty"])
+    ['eight']
+    """
+    forms: dict[str, list[Any]] = {}
+    for candidate in known:
+        forms.setdefault(key(candidate), []).append(candidate)
+    form = key(name)
+    close = [form] if form in forms else get_close_matches(form, forms, limit, _ALIKE)
+    return [candidate for match in close for candidate in forms[match]][:limit]
+
+
+def did_you_mean(
+    name: Any, known: Iterable[Any], *, key: Callable[[Any], str] = normal_form
+) -> str:
+    """A question that ends an error message, with a space in front; empty without a near miss.
+
+    Parameters
+    ----------
+    name : object
+        What is not known.
+    known : iterable
+        What is.
+    key : callable, default=normal_form
+        See :func:`suggest`.
+
+    Returns
+    -------
+    str
+        Such as " Did you mean 'demo'?".
+    """
+    names = suggest(name, known, key=key)
+    if not names:
+        return ""
+    return f" Did you mean {' or '.join(_shown(found, name) for found in names)}?"
+
+
+def name_near_misses(
+    unknown: Iterable[Any], known: Iterable[Any], *, unknown_in: str, known_in: str
+) -> str:
+    """Say which unknown labels have a known one that differs in its spelling only.
+
+    Parameters
+    ----------
+    unknown : iterable of labels
+        Labels that were not found.
+    known : iterable of labels
+        Where they were looked for.
+    unknown_in, known_in : str
+        What the two are, in the words of the user.
+
+    Returns
+    -------
+    str
+        A sentence with a space in front, such as " signatures has 'eight', y has 'Eight'."; empty
+        where no label is near.
+
+    Examples
+    --------
+    >>> from zslearn._utils._messages import name_near_misses
+    >>> name_near_misses(["Eight"], ["eight", "nine"], unknown_in="y", known_in="signatures")
+    " signatures has 'eight', y has 'Eight'."
+    """
+    known = list(known)
+    pairs = [(label, suggest(label, known)) for label in list(unknown)[:50]]
+    pairs = [(label, [k for k in near if _may_be_meant(label, k)]) for label, near in pairs]
+    pairs = [(label, near) for label, near in pairs if near]
+    if not pairs:
+        return ""
+    shown = [
+        f"{known_in} has {_shown(near[0], label)}, {unknown_in} has {_shown(label, near[0])}"
+        for label, near in pairs[:3]
+    ]
+    more = f"; and {len(pairs) - 3} more" if len(pairs) > 3 else ""
+    said = "; ".join(shown)
+    if known_in.startswith("the "):
+        said = said[0].upper() + said[1:]
+    return f" {said}{more}."
+
+
+def look_alikes(labels: Iterable[Any], known: Iterable[Any]) -> list[tuple[Any, Any]]:
+    """Labels that differ from a known one where nobody sees it: by spaces, case or Unicode form.
+
+    Parameters
+    ----------
+    labels : iterable of labels
+        Labels, none of which is known.
+    known : iterable of labels
+        The known ones. If some of them differ by case alone, case counts.
+
+    Returns
+    -------
+    list of (label, known label)
+        The pairs.
+    """
+    known = [label for label in known if isinstance(label, str)]
+    composed = [_composed(label) for label in known]
+    folded = [form.casefold() for form in composed]
+    case_counts = len(set(folded)) < len(set(composed))
+    by_form = dict(zip(composed if case_counts else folded, known, strict=True))
+    pairs = []
+    for label in labels:
+        if isinstance(label, str):
+            form = _composed(label) if case_counts else _composed(label).casefold()
+            if form in by_form:
+                pairs.append((label, by_form[form]))
+    return pairs
+
+
+def name_pairs(pairs: Iterable[tuple[Any, Any]], limit: int = 3) -> str:
+    """Write up to `limit` pairs of labels so that one sees where they differ."""
+    written = [f"{_shown(first, second)} and {_shown(second, first)}" for first, second in pairs]
+    more = f"; and {len(written) - limit} more" if len(written) > limit else ""
+    return "; ".join(written[:limit]) + more
+
+
+def _composed(label: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", label).split())
+
+
+def _may_be_meant(label: Any, known: Any) -> bool:
+    """Labels that differ in their numbers are different: class 7 is no misspelt class 8."""
+    numbers = re.compile(r"\d+")
+    return numbers.findall(str(label)) == numbers.findall(str(known))
+
+
+def _shown(label: Any, other: Any) -> str:
+    """A label as Python writes it; in ASCII where it looks like the other one otherwise."""
+    if isinstance(label, str) and isinstance(other, str):
+        first, second = (unicodedata.normalize("NFC", text) for text in (label, other))
+        if first.casefold() == second.casefold() and (first, second) != (label, other):
+            return ascii(label)
+    return name_some([label])
+
+
+# Warnings of the library.
+
+#: Messages that were said in this process.
+_SAID: set[str] = set()
+
+
+class InputWarning(UserWarning):
+    """What was given can be used, but something about it is odd: its text says what."""
+
+
+def warn_user(message: str, category: type[Warning] = InputWarning) -> None:
+    """Warn at the line of the user's code that called into the library.
+
+    Parameters
+    ----------
+    message : str
+        What is odd, where, and what to do. Control sequences, as names of files may have, are
+        written as escapes.
+    category : type
+        The kind of warning.
+    """
+    level = 2
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _is_inside(frame.f_globals.get("__name__", "")):
+        frame = frame.f_back
+        level += 1
+    warnings.warn(plain(message, lines=True), category, stacklevel=level)
+
+
+def warn_once(message: str, category: type[Warning] = InputWarning) -> None:
+    """Warn as :func:`warn_user` does, but of one thing only once in a process.
+
+    For what is right in one use and a mistake in another: those who know it hear it once.
+
+    Parameters
+    ----------
+    message : str
+        What is odd, where, and what to do.
+    category : type
+        The kind of warning.
+    """
+    if message not in _SAID:
+        _SAID.add(message)
+        warn_user(message, category)
+
+
+def _is_inside(module: str) -> bool:
+    return module.partition(".")[0] in ("zslearn", "sklearn")

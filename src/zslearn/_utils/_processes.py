@@ -1,0 +1,211 @@
+"""Worker processes."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+# Threads of the BLAS behind NumPy and SciPy, and threads of our own.
+
+_Item = TypeVar("_Item")
+
+# Floating-point operations of one call below which a second thread of BLAS costs more than it
+# gains: the threads wait for each other by spinning, at the expense of whoever shares the cores.
+_WORTH_A_THREAD = 2e8
+
+
+def one_blas_thread(when: bool = True) -> AbstractContextManager[Any]:
+    """Give BLAS one thread on the host, for many small products.
+
+    A second thread gains little there, and where the cores are shared each product waits for the
+    thread that was sent away: the same work then takes ten times as long.
+
+    Parameters
+    ----------
+    when : bool, default=True
+        Whether to; False leaves the threads as they are.
+
+    Returns
+    -------
+    context manager
+        The threads are as before when it ends.
+    """
+    return _threads().limit(limits=1, user_api="blas") if when else nullcontext()
+
+
+def threads_for(operations: float) -> AbstractContextManager[Any]:
+    """Give BLAS as many threads as its calls are worth.
+
+    Parameters
+    ----------
+    operations : float
+        Floating-point operations of a typical call: 2nmk for a product of n × k and k × m.
+
+    Returns
+    -------
+    context manager
+        One thread for small calls; for others the threads stay as they are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn._utils._processes import threads_for
+    >>> with threads_for(2 * 10 * 10 * 10):
+    ...     product = np.ones((10, 10)) @ np.ones((10, 10))
+    """
+    return one_blas_thread(operations < _WORTH_A_THREAD)
+
+
+def free_threads(sample_seconds: float = 0.1) -> AbstractContextManager[Any]:
+    """Give BLAS no more threads than there are cores that nobody else computes on.
+
+    Threads of BLAS wait for each other by spinning: where one of them has no core of its own, the
+    others burn theirs, and the work takes longer than with one thread.
+
+    Parameters
+    ----------
+    sample_seconds : float, default=0.1
+        How long to look at what the cores do.
+
+    Returns
+    -------
+    context manager
+        The threads are as before when it ends. Where a system does not say what its cores do, they
+        stay as they are.
+    """
+    busy = _busy_cores(sample_seconds)
+    wanted, now = max(1, round(_cores() - busy)), blas_threads()
+    return nullcontext() if wanted >= now else _threads().limit(limits=wanted, user_api="blas")
+
+
+def shared_threads(n_processes: int) -> AbstractContextManager[Any]:
+    """Give BLAS no more threads than the share of one of several processes that compute.
+
+    Parameters
+    ----------
+    n_processes : int
+        How many share the cores.
+
+    Returns
+    -------
+    context manager
+        The threads are as before when it ends.
+
+    Examples
+    --------
+    >>> from zslearn._utils._processes import blas_threads, shared_threads
+    >>> with shared_threads(1_000_000):
+    ...     blas_threads()
+    1
+    """
+    wanted, now = max(1, _cores() // n_processes), blas_threads()
+    return nullcontext() if wanted >= now else _threads().limit(limits=wanted, user_api="blas")
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _busy_cores(sample_seconds: float) -> float:
+    """How many cores others keep busy, on average over a moment; 0 where that is not known."""
+    before, own = _busy_ticks(), time.process_time()
+    if before is None:
+        return 0.0
+    start = time.perf_counter()
+    time.sleep(sample_seconds)
+    after = _busy_ticks()
+    took = time.perf_counter() - start
+    if after is None:
+        return 0.0
+    ticks = os.sysconf("SC_CLK_TCK")
+    return max(0.0, ((after - before) / ticks - (time.process_time() - own)) / took)
+
+
+def _busy_ticks() -> int | None:
+    """Ticks that all cores have computed since the machine started, as Linux counts them."""
+    try:
+        numbers = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:9]
+    except OSError:
+        return None
+    user, nice, system, _, _, irq, soft_irq, steal = map(int, numbers)
+    return user + nice + system + irq + soft_irq + steal
+
+
+def blas_threads() -> int:
+    """Number of threads that BLAS may use now, at least one.
+
+    What the environment, a caller or scikit-learn's limits have set counts for our own threads,
+    too.
+    """
+    found = [library.num_threads for library in _threads().select(user_api="blas").lib_controllers]
+    return max([1, *(number for number in found if number)])
+
+
+def in_threads(function: Callable[[_Item], None], items: Sequence[_Item]) -> None:
+    """Call a function on each of some items, side by side, with one thread of BLAS for each.
+
+    Parameters
+    ----------
+    function : callable
+        It must leave the interpreter's lock most of the time, as NumPy and compiled code do. It
+        returns nothing.
+    items : sequence
+        As many as there are to be threads.
+    """
+    if len(items) == 1:
+        function(items[0])
+        return
+    # The threads end with the call: a process that is forked later would wait for them forever.
+    with one_blas_thread(), ThreadPoolExecutor(len(items) - 1) as pool:
+        futures = [pool.submit(function, item) for item in items[1:]]
+        function(items[0])
+    for future in futures:
+        future.result()
+
+
+@lru_cache(maxsize=1)
+def _threads() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+_SECONDS = 1.0
+
+
+def end_with_parent(parent: int, *, child: bool = False) -> None:
+    """End this process soon after the process that started it, however that one ended.
+
+    A worker of a killed run would otherwise compute on, for nobody. Only a child of `parent` is
+    watched: a process of a cluster, or the caller itself, is not.
+
+    Parameters
+    ----------
+    parent : int
+        Number of the process that gave the work.
+    child : bool, default=False
+        Whether this process is known to be started by it, so that another parent means that it has
+        ended before this was called.
+    """
+    if child and os.getppid() != parent:
+        os._exit(1)
+    if os.getppid() == parent and parent not in _watched:
+        _watched.add(parent)
+        threading.Thread(target=_watch, args=(parent,), daemon=True).start()
+
+
+_watched: set[int] = set()
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_SECONDS)
+    os._exit(1)  # nobody is there to be told anything

@@ -1,0 +1,538 @@
+"""Checks of fitting many settings of the hyper-parameters together, as a search does."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import weakref
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+from unittest import SkipTest
+
+import numpy as np
+import pandas as pd
+from sklearn.base import clone
+from sklearn.utils._param_validation import (
+    Interval,
+    StrOptions,
+    make_constraint,
+    validate_parameter_constraints,
+)
+
+from zslearn._scoring._embedding import EmbeddedRows
+from zslearn._utils._array import Array
+from zslearn.base._meta import ZeroShotMetaClassifier
+from zslearn.base._weights import AcceptsSampleWeight
+from zslearn.base.checks._problem import (
+    ROUNDING,
+    SOLVER_TOLERANCE,
+    fail,
+    fit,
+    fitted,
+    new_class,
+    once,
+    problem,
+    quiet,
+    require,
+    require_close,
+    require_equal,
+    training_data,
+    unused_rows,
+)
+from zslearn.calibration._stacking import CalibratedStacking
+from zslearn.model_selection._search import ZeroShotSearchCV
+from zslearn.synthesis._exem import EXEM
+
+# Settings of an estimator's hyper-parameters to check it under: its grid, and other values.
+
+#: Settings of an estimator's own grid that are looked at.
+_MOST_SETTINGS = 6
+#: Where solvers stop in checks that compare two ways to a solution.
+_SMALL_TOL = 1e-9
+
+
+def grid_settings(estimator: Any) -> list[dict[str, Any]]:
+    """A few settings of the estimator's own grid, which together vary every hyper-parameter.
+
+    The first of all values; then one hyper-parameter after another at its last value; then all in
+    the middle. So some settings agree in all but one, and work that is shared has its occasion.
+    """
+    grids: Mapping[str, Any] = getattr(estimator, "grids", {})
+    if not grids:
+        return []
+    grid = grids["fast"] if "fast" in grids else next(iter(grids.values()))
+    parts = [grid] if isinstance(grid, Mapping) else list(grid)
+    settings = [setting for part in parts for setting in _settings_of(part)]
+    return [s for i, s in enumerate(settings) if s not in settings[:i]]
+
+
+def _settings_of(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Settings of a grid of one part; some may be there twice."""
+    first = {name: values[0] for name, values in grid.items()}
+    varied = [name for name, values in grid.items() if len(values) > 1]
+    # Where there are more hyper-parameters than settings, several change together.
+    n_groups = min(len(varied), _MOST_SETTINGS - 2)
+    settings = [first]
+    for start in range(n_groups):
+        names = varied[start::n_groups]
+        settings.append({**first, **{name: grid[name][-1] for name in names}})
+    settings.append({name: values[len(values) // 2] for name, values in grid.items()})
+    return settings
+
+
+def other_settings(estimator: Any) -> list[dict[str, Any]]:
+    """One setting for each other kind of value that a hyper-parameter may have.
+
+    Which ones there are is read from `_parameter_constraints`. Settings that the estimator refuses
+    beside its other hyper-parameters are left out.
+    """
+    settings = []
+    for name, constraints in estimator._parameter_constraints.items():
+        if isinstance(constraints, str):
+            continue  # "no_validation"
+        present = getattr(estimator, name)
+        for constraint in constraints:
+            for value in _valid_values(name, constraint, present):
+                if _is_accepted(estimator, {name: value}):
+                    settings.append({name: value})
+    return settings
+
+
+def _valid_values(name: str, constraint: Any, present: Any) -> list[Any]:
+    """Another value that satisfies a constraint, or none where there is no telling."""
+    checked = make_constraint(constraint)
+    candidates: list[Any] = []
+    if isinstance(checked, StrOptions):
+        candidates = sorted(checked.options)
+    elif isinstance(checked, Interval) and checked.type is Integral:
+        # More steps than enough are still enough; three of anything else is little.
+        candidates = [present + 1] if name == "max_iter" else [3, 4]
+    elif isinstance(checked, Interval) and checked.type is Real:
+        candidates = [2 * present, present / 2] if _is_number(present) else []
+        candidates += [0.5, 1.5]
+    elif constraint is None:
+        candidates = [None]
+    elif constraint is Integral:
+        candidates = [1, 2]
+    elif isinstance(constraint, str) and constraint == "boolean":
+        candidates = [not present]
+    elif isinstance(constraint, str) and constraint == "random_state":
+        candidates = [1, 2]
+    valid = (value for value in candidates if checked.is_satisfied_by(value))
+    return [value for value in valid if not _same(value, present)][:1]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _same(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and bool(a == b)
+
+
+def _is_accepted(estimator: Any, setting: dict[str, Any]) -> bool:
+    try:
+        fitted_alone(estimator, setting)
+    except (ImportError, TypeError, ValueError):
+        return False
+    return True
+
+
+def solved(estimator: Any) -> dict[str, Any]:
+    """Tolerances at which two ways to a solution end at the same one, by the names they have."""
+    return {
+        name: min(value, _SMALL_TOL)
+        for name, value in estimator.get_params(deep=True).items()
+        if name.split("__")[-1] == "tol" and _is_number(value)
+    }
+
+
+def fitted_alone(estimator: Any, setting: Mapping[str, Any]) -> Any:
+    """The estimator under a setting, fitted by itself on the small data: never change it."""
+    return fitted(estimator, "small", **{**solved(estimator), **setting})
+
+
+class HandedOut(NamedTuple):
+    """A model of a grid, and what it was when it was handed out."""
+
+    position: int
+    setting: dict[str, Any]
+    model: Any
+    scores: Array
+
+
+def fitted_together(estimator: Any) -> list[HandedOut]:
+    """Models of one grid of many settings, in the order in which they came: never change them."""
+
+    def compute() -> list[HandedOut]:
+        settings = [{}, *grid_settings(estimator), *other_settings(estimator)]
+        data = training_data("small")
+        grid = (
+            clone(estimator)
+            .set_params(**solved(estimator))
+            .fit_grid(data.X, data.y, signatures=data.signatures, settings=settings)
+        )
+        with quiet():
+            return [
+                HandedOut(index, settings[index], model, model.decision_function(unused_rows()))
+                for index, model in grid
+            ]
+
+    return once(estimator, "fitted together", compute)
+
+
+# Checks of an estimator inside others: predicted exemplars, calibration, a search.
+
+_LOOK_WRAPPERS = (
+    "A wrapper clones the estimator, fits it on part of the data and reads its class_scorer_."
+)
+
+
+def check_inside_exem(estimator: Any) -> None:
+    """`EXEM(estimator=…)` learns the method from predicted exemplars in place of signatures.
+
+    An estimator that wraps another is refused, and the error says how to nest them instead.
+    """
+    wrapper = EXEM(n_components=6, estimator=clone(estimator))
+    if not isinstance(estimator, ZeroShotMetaClassifier):
+        _check_use(estimator, fit(wrapper, training_data("small")))
+        return
+    name = type(estimator).__name__
+    look = f"The error must name the other order: {name}(EXEM(estimator=…))."
+    try:
+        fit(wrapper, training_data("small"))
+    except (TypeError, ValueError) as error:
+        require(f"{name}(EXEM(" in str(error), estimator, f"EXEM refuses it with: {error}", look)
+    else:
+        fail(estimator, "EXEM accepts an estimator that wraps another", look)
+
+
+def check_inside_calibrated_stacking(estimator: Any) -> None:
+    """`CalibratedStacking` lowers the scores of seen classes, and finds by how much.
+
+    It is how a method is used in the generalized setting.
+    """
+    wrapper = fit(CalibratedStacking(clone(estimator), bias=0.25), training_data("small"))
+    model = fitted(estimator, "small")
+    lowered = 0.25 * np.isin(model.classes_, model.seen_classes_)
+    require_close(
+        estimator,
+        wrapper.decision_function(unused_rows()),
+        model.decision_function(unused_rows()) - lowered,
+        "the scores inside CalibratedStacking(bias=0.25)",
+        _LOOK_WRAPPERS,
+        ROUNDING,
+    )
+    _check_use(estimator, wrapper)
+    searched = fit(CalibratedStacking(clone(estimator), cv=2), training_data("small"))
+    require(
+        bool(np.isfinite(searched.bias_)),
+        estimator,
+        f"the factor is {searched.bias_}",
+        _LOOK_WRAPPERS,
+    )
+    _check_use(estimator, searched)
+
+
+def check_inside_search(estimator: Any) -> None:
+    """`ZeroShotSearchCV` searches it in both settings, and predicts as the best setting does.
+
+    In the generalized setting it lowers the scores of the seen classes besides.
+    """
+    settings = (grid_settings(estimator) or [{}, *other_settings(estimator)])[-2:]
+    grid = [{name: [value] for name, value in setting.items()} for setting in settings]
+    for setting in ("zsl", "gzsl"):
+        search = ZeroShotSearchCV(clone(estimator), grid, setting=setting, cv=2)
+        fit(search, training_data("small"))
+        alone = fitted(estimator, "small", **search.best_params_)
+        seen = np.isin(alone.classes_, alone.seen_classes_)
+        require_close(
+            estimator,
+            search.decision_function(unused_rows()),
+            alone.decision_function(unused_rows()) - search.bias_ * seen,
+            f"the scores of {search.best_params_}, which a search in setting {setting!r} chose,",
+            _LOOK_WRAPPERS,
+            ROUNDING,
+        )
+        _check_use(estimator, search)
+
+
+def _check_use(estimator: Any, wrapper: Any) -> None:
+    """A fitted wrapper predicts, and describes a class later, which then has scores."""
+    name = type(wrapper).__name__
+    predicted = wrapper.predict(unused_rows(), classes=wrapper.unseen_classes_)
+    require(
+        set(predicted.tolist()) <= set(wrapper.unseen_classes_.tolist()),
+        estimator,
+        f"inside {name}, what is predicted is not among the candidates",
+        _LOOK_WRAPPERS,
+    )
+    with quiet():
+        wrapper.add_classes(new_class())
+    require(
+        "zz-new" in wrapper.unseen_classes_,
+        estimator,
+        f"inside {name}, add_classes describes no class",
+        _LOOK_WRAPPERS,
+    )
+    scores = wrapper.decision_function(unused_rows(), classes=["zz-new"])
+    require(
+        bool(np.isfinite(scores).all()),
+        estimator,
+        f"inside {name}, the scores of a class described later are not finite",
+        _LOOK_WRAPPERS,
+    )
+
+
+# Checks of weighted samples, and of classes that several threads describe.
+
+#: Threads that describe classes, and how many each describes.
+_THREADS, _CLASSES = 4, 5
+
+
+def check_sample_weight(estimator: Any) -> None:
+    """Where `fit` takes `sample_weight`, a weight of 2 is a sample that is there twice.
+
+    And a sample of weight 0 is not there. Of a method without the parameter nothing is asked, nor
+    of wrappers, whose folds deal samples.
+    """
+    if not isinstance(estimator, AcceptsSampleWeight):
+        return
+    data = training_data("small")
+    weights = np.random.default_rng(0).integers(0, 4, len(data.y))
+    plain = clone(estimator).set_params(**solved(estimator))
+    repeated = np.repeat(np.arange(len(data.y)), weights)
+    with quiet():
+        weighted = clone(plain).fit(
+            data.X, data.y, signatures=data.signatures, sample_weight=weights
+        )
+        there_often = clone(plain).fit(
+            data.X[repeated], data.y[repeated], signatures=data.signatures
+        )
+    require_close(
+        estimator,
+        weighted.decision_function(unused_rows()),
+        there_often.decision_function(unused_rows()),
+        "the scores of a fit with whole weights, compared with samples repeated so often,",
+        "Read training.weights wherever samples are counted or summed; training.sizes for counts.",
+        SOLVER_TOLERANCE,
+    )
+
+
+def check_classes_from_threads(estimator: Any) -> None:
+    """Threads that describe classes at the same time lose none of them.
+
+    A service describes classes while it predicts, each request in a thread of its own.
+    """
+    model = copy.deepcopy(fitted(estimator))
+    known = problem().signatures
+    rng = np.random.default_rng(0)
+    tables = [
+        pd.DataFrame(
+            rng.dirichlet(np.ones(len(known)), _CLASSES) @ known.to_numpy(),
+            index=[f"zz-{thread}-{i}" for i in range(_CLASSES)],
+            columns=known.columns,
+        )
+        for thread in range(_THREADS)
+    ]
+
+    def describe(table: pd.DataFrame) -> None:
+        for label in table.index:
+            model.add_classes(table.loc[[label]])
+
+    with quiet(), ThreadPoolExecutor(_THREADS) as pool:
+        list(pool.map(describe, tables))
+    lost = set().union(*(table.index for table in tables)) - set(model.classes_.tolist())
+    require(
+        not lost,
+        estimator,
+        f"of {_THREADS * _CLASSES} classes that {_THREADS} threads described, {len(lost)} are lost",
+        "add_classes of the base holds a lock; describe classes through it.",
+    )
+
+
+_LOOK = (
+    "Look at _fit_many: variants that share work must agree in all that the work depends on "
+    "(zslearn.base.alike), and what is shared must not change between them."
+)
+
+
+def check_grid_is_valid(estimator: Any) -> None:
+    """Each grid in `grids` names hyper-parameters of the estimator, with values that it accepts.
+
+    A search takes a grid by its name, and would find out late.
+    """
+    known = estimator.get_params(deep=True)
+    constraints = estimator._parameter_constraints
+    for grid_name, grid in getattr(estimator, "grids", {}).items():
+        look = f"Look at grids[{grid_name!r}]."
+        parts = [grid] if isinstance(grid, Mapping) else list(grid)
+        require(len(parts) > 0, estimator, "a grid is empty", look)
+        for name, values in (item for part in parts for item in part.items()):
+            require(name in known, estimator, f"{name!r} is no hyper-parameter", look)
+            require(len(values) > 0, estimator, f"{name!r} has no values", look)
+            for value in values:
+                try:
+                    validate_parameter_constraints(
+                        constraints, {name: value}, type(estimator).__name__
+                    )
+                except ValueError as error:
+                    fail(estimator, f"a value of the grid is refused: {error}", look)
+
+
+def check_grid_equals_single_fits(estimator: Any) -> None:
+    """Settings that are fitted together score as each does when it is fitted alone.
+
+    Else a search would choose by numbers that no user can get. The settings are some of the
+    estimator's own grid, and other values of any hyper-parameter, also seeds, tolerances and the
+    preparation of features: a grid is not limited to what an author had in mind when sharing work.
+    Solvers that stop at `tol` may differ by what a small one leaves, all else by rounding.
+    """
+    models = fitted_together(estimator)
+    settings = [{}, *grid_settings(estimator), *other_settings(estimator)]
+    came = [model.position for model in models]
+    require(
+        sorted(came) == list(range(len(settings))),
+        estimator,
+        f"of {len(settings)} settings, fit_grid gave those with the numbers {sorted(came)}",
+        "Look at _fit_many: it must yield each variant once.",
+    )
+    for _, setting, model, scores in models:
+        _require_setting(estimator, model, setting)
+        _require_scores(estimator, scores, fitted_alone(estimator, setting), setting)
+
+
+def check_grid_with_a_generator(estimator: Any) -> None:
+    """With a RandomState as `random_state`, each setting of a grid gets what it gets alone.
+
+    The state of a generator goes on as numbers are drawn: work that draws cannot be shared.
+    """
+    if "random_state" not in estimator.get_params(deep=False):
+        raise SkipTest("has no random_state")
+    seeded = clone(estimator).set_params(**solved(estimator), random_state=np.random.RandomState(7))
+    data = training_data("small")
+    settings = (grid_settings(estimator) or [{}, *other_settings(estimator)])[:2]
+    for index, model in clone(seeded).fit_grid(
+        data.X, data.y, signatures=data.signatures, settings=settings
+    ):
+        scores = model.decision_function(unused_rows())
+        alone = fit(clone(seeded).set_params(**settings[index]), data)
+        _require_scores(seeded, scores, alone, settings[index])
+
+
+def _require_setting(estimator: Any, model: Any, setting: dict[str, Any]) -> None:
+    parameters = model.get_params(deep=True)
+    for name, value in setting.items():
+        require(
+            parameters[name] is value or parameters[name] == value,
+            estimator,
+            f"the model of {setting} has {name}={parameters[name]!r}",
+            _LOOK,
+        )
+
+
+def _require_scores(estimator: Any, scores: Any, alone: Any, setting: dict[str, Any]) -> None:
+    require_close(
+        estimator,
+        scores,
+        alone.decision_function(unused_rows()),
+        f"the scores of {setting} in a grid, compared with a single fit,",
+        _LOOK,
+        SOLVER_TOLERANCE if solved(estimator) else ROUNDING,
+    )
+
+
+def check_grid_hands_out_separate_models(estimator: Any) -> None:
+    """What happens to one model of a grid changes no other: refitting, describing, dropping it.
+
+    Models may share arrays that none of them writes to.
+    """
+    # A copy of all together: what they share, the copies share.
+    models = copy.deepcopy(fitted_together(estimator))
+    look = "A model of a grid must not write to what it shares with others."
+
+    def require_as_before(what: str) -> None:
+        for _, setting, model, scores in models:
+            actual = model.decision_function(unused_rows())
+            require_equal(estimator, actual, scores, f"the scores of {setting}, {what},", look)
+
+    require_as_before("once all others were fitted")
+    changed = models.pop(0).model
+    with quiet():
+        changed.add_classes(new_class())
+    data = training_data("small")
+    fit(changed, data._replace(X=np.ascontiguousarray(data.X[::-1]) * 3.0 + 1.0))
+    require_as_before("once another model of the grid was refitted")
+
+
+def check_grid_holds_one_model(estimator: Any) -> None:
+    """`fit_grid` keeps no model that its caller has dropped.
+
+    A grid of hundreds of settings must take the memory of one.
+    """
+    settings = (grid_settings(estimator) or [{}, *other_settings(estimator)])[:3]
+    look = "Keep nothing of a variant after yielding it; only what the next ones share."
+    data = training_data("small")
+    grid = clone(estimator).fit_grid(data.X, data.y, signatures=data.signatures, settings=settings)
+    earlier: weakref.ref[Any] | None = None
+    earlier_parameters: weakref.ref[Any] | None = None
+    for _ in settings:
+        with quiet():
+            _, model = next(grid)
+        parameters = model.class_scorer_.parameters
+        require(
+            not _is_held(earlier),
+            estimator,
+            "the model before is still held when the next is handed out",
+            look,
+        )
+        require(
+            # Settings that make the same parameters may share them.
+            not _is_held(earlier_parameters, but_for=parameters),
+            estimator,
+            "the class parameters of the model before are still held",
+            look,
+        )
+        earlier, earlier_parameters = weakref.ref(model), weakref.ref(parameters)
+        del model, parameters
+
+
+def _is_held(reference: weakref.ref[Any] | None, but_for: Any = None) -> bool:
+    """Whether an object is still there, other than as a cycle that nothing refers to."""
+    if reference is None or reference() is None or reference() is but_for:
+        return False
+    gc.collect()
+    return reference() is not None
+
+
+def check_rows_embedded_once(estimator: Any) -> None:
+    """Rows that a search embeds once for many settings give the scores of `decision_function`.
+
+    Embedded rows are kept while `embed` reads the very same objects of the next model. What `embed`
+    depends on must therefore be an attribute of the estimator that a fit sets anew, not one that
+    it changes in place.
+    """
+    models = fitted_together(estimator)
+    for order, visited in (("in turn", models), ("in the opposite order", models[::-1])):
+        rows = EmbeddedRows(unused_rows())
+        for _, setting, model, scores in visited:
+            require_close(
+                estimator,
+                model.class_scorer_.scores(rows),
+                scores,
+                f"the scores of {setting} by rows that settings share, visited {order},",
+                "embed may read attributes of the estimator only, and must change none.",
+                1e-12,
+            )
+    rows = EmbeddedRows(unused_rows())
+    model = models[0].model
+    for same in (model, copy.copy(model)):
+        same.class_scorer_.scores(rows)
+    require(
+        rows.n_embeddings == 1,
+        estimator,
+        "rows are embedded again for a model with the very same attributes",
+        "embed must read attributes by their names, not vars(self).",
+    )

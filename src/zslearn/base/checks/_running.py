@@ -1,0 +1,242 @@
+"""How checks are run: by pytest, or one after another."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+from unittest import SkipTest
+
+from sklearn import config_context
+
+from zslearn.base.checks import (
+    _behaviour as _conventions,
+)
+from zslearn.base.checks import (
+    _behaviour as _descriptions,
+)
+from zslearn.base.checks import (
+    _behaviour as _predictions,
+)
+from zslearn.base.checks import (
+    _behaviour as _saving,
+)
+from zslearn.base.checks import (
+    _grids,
+)
+from zslearn.base.checks import (
+    _grids as _weights,
+)
+from zslearn.base.checks import (
+    _grids as _wrappers,
+)
+
+Check = Callable[[Any], None]
+
+#: In the order in which they run: what is basic, quick and easy to mend comes first.
+_CHECKS: tuple[Check, ...] = (
+    _conventions.check_documentation,
+    _conventions.check_wrong_parameters_are_named,
+    _grids.check_grid_is_valid,
+    _descriptions.check_attributes_name_every_class,
+    _predictions.check_repeatable,
+    _predictions.check_better_than_chance,
+    _predictions.check_candidates,
+    _predictions.check_top_k,
+    _descriptions.check_order_of_classes,
+    _descriptions.check_renamed_labels,
+    _descriptions.check_unused_class,
+    _descriptions.check_each_class_alone,
+    _descriptions.check_described_later,
+    _descriptions.check_several_views,
+    _conventions.check_predicting_changes_nothing,
+    _conventions.check_error_leaves_the_model,
+    _predictions.check_float32,
+    _predictions.check_small_blocks,
+    _predictions.check_pickling,
+    _saving.check_saving,
+    _predictions.check_n_jobs,
+    _predictions.check_torch,
+    _predictions.check_array_api_strict,
+    _grids.check_grid_equals_single_fits,
+    _grids.check_grid_with_a_generator,
+    _grids.check_grid_hands_out_separate_models,
+    _grids.check_grid_holds_one_model,
+    _grids.check_rows_embedded_once,
+    _conventions.check_refit_forgets,
+    _weights.check_sample_weight,
+    _weights.check_classes_from_threads,
+    _wrappers.check_inside_exem,
+    _wrappers.check_inside_calibrated_stacking,
+    _wrappers.check_inside_search,
+    _conventions.check_scikit_learn,
+)
+_NAMES = frozenset(check.__name__ for check in _CHECKS)
+
+
+def zero_shot_checks(
+    estimator: Any, *, expected_failed_checks: Mapping[str, str] | None = None
+) -> Iterator[Check]:
+    """All checks of an estimator.
+
+    Parameters
+    ----------
+    estimator : zero-shot estimator
+        Not fitted.
+    expected_failed_checks : mapping of str to str, optional
+        Checks that fail, with the reason. Those of scikit-learn, which one check here runs all of,
+        are left out there; those of this module are yielded all the same.
+
+    Yields
+    ------
+    callable
+        Takes the estimator; raises an AssertionError where it fails, and `unittest.SkipTest` where
+        it does not apply or a package is missing.
+
+    Examples
+    --------
+    >>> from zslearn.baselines import ESZSL
+    >>> from zslearn.base.checks import zero_shot_checks
+    >>> next(zero_shot_checks(ESZSL())).__name__
+    'check_documentation'
+    """
+    _refuse_non_estimators(estimator)
+    of_scikit_learn = {
+        name: reason
+        for name, reason in (expected_failed_checks or {}).items()
+        if name not in _NAMES
+    }
+    for check in _CHECKS:
+        if check is _conventions.check_scikit_learn and of_scikit_learn:
+            check = functools.partial(check, expected_failed_checks=of_scikit_learn)
+        yield check
+
+
+def check_zero_shot_estimator(
+    estimator: Any, *, expected_failed_checks: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """Run all checks; the first that fails ends it with an error that names the check.
+
+    Parameters
+    ----------
+    estimator : zero-shot estimator
+        Not fitted.
+    expected_failed_checks : mapping of str to str, optional
+        Checks that may fail, with the reason: of this module, or of scikit-learn.
+
+    Returns
+    -------
+    list of dict
+        For each check its "check_name", its "status" ("passed", "skipped" or "xfail") and the
+        "reason" where it did not pass.
+
+    Raises
+    ------
+    AssertionError
+        At the first check that fails.
+
+    Examples
+    --------
+    >>> from zslearn.baselines import ESZSL
+    >>> from zslearn.base.checks import check_zero_shot_estimator
+    >>> results = check_zero_shot_estimator(ESZSL())  # doctest: +SKIP
+    >>> {result["status"] for result in results}  # doctest: +SKIP
+    {'passed', 'skipped'}
+    """
+    expected = dict(expected_failed_checks or {})
+    results = []
+    for check in zero_shot_checks(estimator, expected_failed_checks=expected):
+        name = _name(check)
+        status, reason = "passed", ""
+        try:
+            check(estimator)
+        except SkipTest as skip:
+            status, reason = "skipped", str(skip)
+        except Exception as error:
+            if name not in expected:
+                said = str(error)
+                if not isinstance(error, AssertionError):
+                    said = f"{estimator!r}: {type(error).__name__}: {error}"
+                raise AssertionError(f"{name} failed: {said}") from error
+            status, reason = "xfail", expected[name]
+        results.append({"check_name": name, "status": status, "reason": reason})
+    return results
+
+
+def parametrize_with_checks(
+    estimators: Sequence[Any],
+    *,
+    expected_failed_checks: Mapping[str, str] | Callable[[Any], Mapping[str, str]] | None = None,
+) -> Any:
+    """Decorate a test with the arguments `estimator` and `check`: it runs once for each pair.
+
+    Parameters
+    ----------
+    estimators : sequence of zero-shot estimators
+        Not fitted. One may stand in a `pytest.param` with a name and marks of its own.
+    expected_failed_checks : mapping of str to str, or callable, optional
+        Checks that fail, of this module or of scikit-learn, with the reason; or a function that
+        says so for an estimator. They are marked `xfail`.
+
+    Returns
+    -------
+    decorator
+        A `pytest.mark.parametrize`.
+
+    Examples
+    --------
+    >>> from zslearn.baselines import ESZSL
+    >>> from zslearn.base.checks import parametrize_with_checks
+    >>> @parametrize_with_checks([ESZSL(), ESZSL(center=None)])
+    ... def test_my_method(estimator, check):
+    ...     check(estimator)
+    """
+    try:
+        import pytest
+    except ImportError as error:
+        raise ImportError(
+            "parametrize_with_checks needs pytest, which is not installed. Install it with: "
+            "pip install pytest; or call check_zero_shot_estimator, which needs nothing."
+        ) from error
+    parameters = []
+    for item in estimators:
+        estimator, label, marks = _unpack(item)
+        _refuse_non_estimators(estimator)
+        expected = expected_failed_checks or {}
+        if callable(expected):
+            expected = expected(estimator)
+        for check in zero_shot_checks(estimator, expected_failed_checks=expected):
+            name = _name(check)
+            xfail = [pytest.mark.xfail(reason=expected[name])] if name in expected else []
+            parameters.append(
+                pytest.param(estimator, check, id=f"{label}-{name}", marks=[*marks, *xfail])
+            )
+    return pytest.mark.parametrize(("estimator", "check"), parameters)
+
+
+def _unpack(item: Any) -> tuple[Any, str, Sequence[Any]]:
+    """An estimator with its name and marks; `pytest.param` makes an object that has them."""
+    if not (hasattr(item, "values") and hasattr(item, "marks")):
+        return item, _label(item), ()
+    (estimator,) = item.values
+    return estimator, item.id or _label(estimator), item.marks
+
+
+def _refuse_non_estimators(estimator: Any) -> None:
+    """Refuse a class in place of its instance, and what is no estimator at all."""
+    if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
+        raise TypeError(
+            f"Checks take estimators, not {estimator!r}: make an instance, such as "
+            f"{getattr(estimator, '__name__', 'MyMethod')}()."
+        )
+
+
+def _name(check: Check) -> str:
+    return getattr(check, "func", check).__name__
+
+
+def _label(estimator: Any) -> str:
+    """The estimator with what differs from its defaults, on one line."""
+    with config_context(print_changed_only=True):
+        return re.sub(r"\s+", "", repr(estimator))

@@ -1,0 +1,411 @@
+"""Image files from outside, read so that none can do harm."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+import os
+import warnings
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zslearn._utils._messages import composed, name_some, plain, refuse_equal_labels, warn_user
+from zslearn._utils._optional import import_optional
+from zslearn._utils._rows import read_rows
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+# Which images there are: a folder per class, a table of paths and labels, or paths.
+
+#: Endings of files that are taken for images.
+ENDINGS = frozenset(
+    (".bmp", ".gif", ".jp2", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+)
+#: A bounding box: left, top, width and height, in pixels.
+Box = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class ImageList:
+    """Images by their paths, with labels and boxes where there are any.
+
+    Parameters
+    ----------
+    files : tuple of Path
+        Where each image lies.
+    names : tuple of str
+        What each is called: its path within the folder, or as the table writes it.
+    labels : ndarray of str of shape (n_images,) or None
+        The class of each, where it is known.
+    boxes : tuple of (float, float, float, float) or None
+        The part of each image to look at: left, top, width, height, in pixels.
+    """
+
+    files: tuple[Path, ...]
+    names: tuple[str, ...]
+    labels: NDArray[Any] | None = None
+    boxes: tuple[Box, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def with_boxes(self, path: str | os.PathLike[str]) -> ImageList:
+        """The same images with bounding boxes from a table.
+
+        Parameters
+        ----------
+        path : path
+            A file of comma-separated values with the columns path, x, y, width and height; paths
+            are written as `names` are.
+
+        Returns
+        -------
+        ImageList
+            With `boxes`.
+
+        Raises
+        ------
+        ValueError
+            A box is no box, or an image has none.
+        """
+        found = _read_boxes(Path(path))
+        if missing := [name for name in self.names if name not in found]:
+            raise ValueError(
+                f"{plain(path)}: there is no box for {len(missing)} of {len(self)} images, such as "
+                f"{name_some(missing, 3)}; give each image one. Paths are written as "
+                f"{self.names[0]!r}."
+            )
+        return replace(self, boxes=tuple(found[name] for name in self.names))
+
+
+def list_images(images: Any, labels: Any = None) -> ImageList:
+    """List the images of a folder or a table.
+
+    Parameters
+    ----------
+    images : path or sequence of paths
+        A folder with one folder per class, or with images alone, which then have no labels; a file
+        of comma-separated values with a column "path" and, where labels are known, a column
+        "label" (paths are relative to its folder); or the paths themselves.
+    labels : sequence of str, optional
+        The class of each image, where `images` are paths.
+
+    Returns
+    -------
+    ImageList
+        Images of a folder are sorted by class and name. Whether a file can be read as an image is
+        found when it is read.
+
+    Raises
+    ------
+    ValueError
+        There are no images, an image is named twice, or some have a label and others have not.
+    OSError
+        The folder or the table cannot be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from zslearn.images import list_images
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("cat/1.png", "cat/2.png", "dog/1.png"):
+    ...         Path(folder, name).parent.mkdir(exist_ok=True)
+    ...         _ = Path(folder, name).write_bytes(b"")
+    ...     list_images(folder).labels.tolist()
+    ['cat', 'cat', 'dog']
+    """
+    if isinstance(images, ImageList):
+        return images
+    if not isinstance(images, str | os.PathLike):
+        return _from_paths(list(images), labels)
+    if labels is not None:
+        raise ValueError("labels= is for paths; a folder or a table has its own labels.")
+    path = Path(images)
+    if path.is_dir():
+        return _from_folder(path)
+    if path.suffix.lower() == ".csv":
+        return _from_table(path)
+    if path.suffix.lower() in ENDINGS:
+        return _from_paths([path], None)
+    if not path.exists():
+        raise FileNotFoundError(f"There is no folder or table {plain(path)}.")
+    raise ValueError(
+        f"{plain(path)} is no folder of images and no table (.csv) of their paths and labels."
+    )
+
+
+def _from_paths(paths: Sequence[Any], labels: Any) -> ImageList:
+    files = tuple(Path(path) for path in paths)
+    if not files:
+        raise ValueError("There are no images: the list of paths is empty.")
+    _refuse_repeated([str(file) for file in files], "The list of paths")
+    y = None if labels is None else np.asarray([composed(str(label)) for label in labels])
+    if y is not None and len(y) != len(files):
+        raise ValueError(f"There are {len(y)} labels for {len(files)} images; give one for each.")
+    return ImageList(files, tuple(str(file) for file in files), y)
+
+
+def _from_folder(folder: Path) -> ImageList:
+    """Images of a folder: those of its folders by class, or those in it without labels."""
+    direct: list[Path] = []
+    by_class: dict[Path, list[Path]] = {}
+    for entry in sorted(folder.iterdir()):
+        if entry.name.startswith("."):
+            continue
+        if entry.is_dir():
+            by_class[entry] = _images_below(entry)
+        elif entry.suffix.lower() in ENDINGS:
+            direct.append(entry)
+    if direct and any(by_class.values()):
+        raise ValueError(
+            f"{plain(folder)}: images such as {direct[0].name!r} lie beside folders such as "
+            f"{next(iter(by_class)).name!r}. Put every image into the folder of its class, or give "
+            "a table (.csv) of paths and labels."
+        )
+    if direct:
+        return _named(direct, folder, None)
+    files = [file for found in by_class.values() for file in found]
+    if not files:
+        raise ValueError(
+            f"{plain(folder)}: there are no images; give a folder with one folder of images per "
+            f"class. Images end in {', '.join(sorted(ENDINGS))}."
+        )
+    if empty := [entry.name for entry, found in by_class.items() if not found]:
+        warn_user(
+            f"{plain(folder)}: the folders {name_some(empty)} hold no images and are passed over."
+        )
+    labels = [entry.name for entry, found in by_class.items() for _ in found]
+    refuse_equal_labels(labels, f"The folder {plain(folder)}")
+    return _named(files, folder, labels)
+
+
+def _named(files: list[Path], folder: Path, labels: list[str] | None) -> ImageList:
+    names = tuple(file.relative_to(folder).as_posix() for file in files)
+    y = None if labels is None else np.asarray([composed(label) for label in labels])
+    return ImageList(tuple(files), names, y)
+
+
+def _images_below(folder: Path) -> list[Path]:
+    """Images of a folder and the folders in it, by name; links to folders are not followed."""
+    found = []
+    for where, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        found += [
+            Path(where, name)
+            for name in sorted(files)
+            if not name.startswith(".") and Path(name).suffix.lower() in ENDINGS
+        ]
+    return found
+
+
+def _from_table(path: Path) -> ImageList:
+    """Images and labels of a table."""
+    rows = read_rows(path, ["path"], optional=["label"])
+    if not rows:
+        raise ValueError(f"{plain(path)}: there are no images; the table has no rows.")
+    if nameless := [line for line, row in rows if not row["path"]]:
+        raise ValueError(f"{plain(path)}: line {nameless[0]} names no path.")
+    files = tuple(path.parent / row["path"] for _, row in rows)
+    _refuse_repeated([os.path.normpath(file) for file in files], plain(path))
+    labels = [composed(row["label"]) for _, row in rows]
+    without = [line for (line, _), label in zip(rows, labels, strict=True) if not label]
+    if without and len(without) < len(rows):
+        raise ValueError(
+            f"{plain(path)}: line {without[0]} has no label, and others have; label every image "
+            "or none."
+        )
+    y = None if without else np.asarray(labels)
+    return ImageList(files, tuple(row["path"] for _, row in rows), y)
+
+
+def _refuse_repeated(paths: Iterable[str], where: str) -> None:
+    if repeated := [path for path, count in Counter(paths).items() if count > 1]:
+        raise ValueError(
+            f"{where} names {name_some(repeated, 3)} more than once; keep each image once."
+        )
+
+
+def _read_boxes(path: Path) -> dict[str, Box]:
+    boxes: dict[str, Box] = {}
+    for line, row in read_rows(path, ["path", "x", "y", "width", "height"]):
+        name = row["path"]
+        try:
+            x, y, width, height = (float(row[side]) for side in ("x", "y", "width", "height"))
+        except ValueError:
+            x = y = width = height = math.nan
+        if not all(map(math.isfinite, (x, y, width, height))) or width <= 0 or height <= 0:
+            raise ValueError(
+                f"{plain(path)}: line {line} is no box; x, y, width and height are numbers of "
+                "pixels, and the last two are positive."
+            )
+        if name in boxes:
+            raise ValueError(f"{plain(path)}: line {line} names {name!r} a second time.")
+        boxes[name] = (x, y, width, height)
+    return boxes
+
+
+#: Formats that are decoded. Others that Pillow knows call outside programs, or are no pictures.
+_FORMATS = ("BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
+#: Larger images are refused before they are decoded, as are larger files.
+MAX_PIXELS = 100_000_000
+MAX_BYTES = 512 * 2**20
+
+
+class UnreadableImageError(ValueError):
+    """A file cannot be used as an image: its text says why."""
+
+
+class NoReadableImageError(ValueError):
+    """None of the images can be read."""
+
+
+def read_image(
+    source: str | os.PathLike[str] | bytes,
+    *,
+    box: Box | None = None,
+    max_pixels: int = MAX_PIXELS,
+) -> Image:
+    """Read an image as a person sees it: upright, in red, green and blue.
+
+    The orientation that a camera noted is honoured; transparent parts become white; grey, indexed
+    and printers' colours become red, green and blue; of an animation the first picture is taken.
+
+    Parameters
+    ----------
+    source : path or bytes
+        A file, or what it holds: BMP, GIF, JPEG, JPEG 2000, PNG, PPM, TIFF or WebP.
+    box : (float, float, float, float), optional
+        Left, top, width and height of the part to take, in pixels of the upright image. What lies
+        outside of the image is left out.
+    max_pixels : int, default=100000000
+        Images that claim more are refused before they are decoded.
+
+    Returns
+    -------
+    PIL.Image.Image
+        In mode "RGB".
+
+    Raises
+    ------
+    UnreadableImageError
+        It cannot be read, is no image of these kinds, is damaged or too large, or the box lies
+        outside of it.
+
+    Examples
+    --------
+    >>> import io
+    >>> from PIL import Image
+    >>> from zslearn.images import read_image
+    >>> file = io.BytesIO()
+    >>> Image.new("L", (8, 6), 100).save(file, "PNG")
+    >>> image = read_image(file.getvalue(), box=(2, 0, 100, 6))
+    >>> image.mode, image.size
+    ('RGB', (6, 6))
+    """
+    data = source if isinstance(source, bytes) else read_bytes(Path(source))
+    return decode(data, box, max_pixels)
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of an image file; an UnreadableImageError where there is none."""
+    try:
+        if not path.is_file():
+            raise UnreadableImageError("there is no such file" if not path.exists() else "no file")
+        with open(path, "rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise UnreadableImageError(plain(error.strerror or type(error).__name__)) from error
+    if len(data) > MAX_BYTES:
+        raise UnreadableImageError(f"larger than {MAX_BYTES >> 20} MiB")
+    return data
+
+
+def digest(data: bytes) -> str:
+    """What tells two image files apart: 32 hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
+def decode(data: bytes, box: Box | None = None, max_pixels: int = MAX_PIXELS) -> Image:
+    """The image that some bytes hold; see :func:`read_image`."""
+    import_optional("PIL", "Reading images")
+    from PIL import Image, ImageOps
+
+    if not data:
+        raise UnreadableImageError("the file is empty")
+    try:
+        image: Image.Image = Image.open(io.BytesIO(data), formats=_FORMATS)
+        width, height = image.size
+        if width * height > max_pixels:
+            raise UnreadableImageError(
+                f"{width} × {height} pixels are more than {max_pixels} (max_pixels)"
+            )
+        image.load()
+        upright = ImageOps.exif_transpose(image) or image
+        return _cropped(_as_rgb(upright), box)
+    except UnreadableImageError:
+        raise
+    except Image.DecompressionBombError:
+        raise UnreadableImageError(
+            f"it claims more than {max_pixels} pixels (max_pixels)"
+        ) from None
+    # Decoders of damaged files raise errors of every kind.
+    except Exception as error:
+        if isinstance(error, MemoryError):
+            raise
+        reason = plain(str(error).partition("\n")[0], 200) or type(error).__name__
+        if "cannot identify image file" in reason:
+            reason = "no image of a known kind"
+        raise UnreadableImageError(reason) from error
+
+
+def _as_rgb(image: Image) -> Image:
+    """An image of any mode in red, green and blue."""
+    from PIL import Image
+
+    if image.mode == "RGB":
+        return image
+    if image.mode.startswith("I"):
+        # Grey in 16 bits, which Pillow would cut at 255.
+        grey = np.asarray(image).astype(np.float64)
+        if grey.min() < 0 or grey.max() > 65535:
+            raise UnreadableImageError("its grey values are not those of 16 bits")
+        return Image.fromarray(np.rint(grey / 257).astype(np.uint8)).convert("RGB")
+    if image.mode == "F":
+        raise UnreadableImageError("its pixels are fractions, of which nobody knows the range")
+    if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
+        image = image.convert("RGBA")
+        page = Image.new("RGBA", image.size, (255, 255, 255, 255))
+        return Image.alpha_composite(page, image).convert("RGB")
+    return image.convert("RGB")
+
+
+def _cropped(image: Image, box: Box | None) -> Image:
+    if box is None:
+        return image
+    x, y, width, height = box
+    left, top = max(0, round(x)), max(0, round(y))
+    right, bottom = min(image.width, round(x + width)), min(image.height, round(y + height))
+    if right <= left or bottom <= top:
+        raise UnreadableImageError(
+            f"the box {box} lies outside of its {image.width} × {image.height} pixels"
+        )
+    return image.crop((left, top, right, bottom))
+
+
+@contextmanager
+def quiet_decoding() -> Iterator[None]:
+    """Leave out Pillow's warnings of large or odd files, which this module judges itself."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"PIL\.")
+        warnings.filterwarnings("ignore", message="Image size .* exceeds limit")
+        yield

@@ -1,0 +1,347 @@
+"""What is known of classes: a table of attributes, or words."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from zslearn._utils._messages import composed, plain, warn_user
+from zslearn._utils._rows import read_rows
+from zslearn.datasets._signature_files import read_signature_table
+from zslearn.images._backbones import Backbone, load_backbone
+from zslearn.images._extract import extract_features
+from zslearn.images._feature_files import ImageFeatures, load_features, refuse_other_features
+from zslearn.images._prompts import text_features
+from zslearn.signatures._text import ENCODER_NAMES, encoder_name, text_signatures
+
+# Features from where a person has them: a folder, a table of paths, or a file of features.
+
+#: Names by which timm and open_clip know networks themselves.
+_KNOWN_THERE = re.compile(r"timm:[\w.-]+|open_clip:[\w.-]+(/[\w-]+)?", re.ASCII)
+
+
+def refuse_foreign_network(backbone: str, where: str) -> None:
+    """Refuse a network that a file names and that would be fetched from a hub or a folder.
+
+    Files of models and features are passed on: what they name must not decide what is downloaded,
+    or which files are read.
+
+    Parameters
+    ----------
+    backbone : str
+        What the file names.
+    where : str
+        What the file is called, for the error.
+
+    Raises
+    ------
+    ValueError
+        The network is none that the packages themselves know.
+    """
+    package, separator, name = backbone.partition(":")
+    if not separator:
+        return
+    tag = name.partition("/")[2]
+    if _KNOWN_THERE.fullmatch(backbone) is None or (tag and Path(tag).exists()):
+        raise ValueError(
+            f"{where} names the network {plain(backbone, 100)}, which {plain(package, 20)} would "
+            "fetch from a hub or a folder. If you trust it, name it yourself: make features by "
+            "zslearn features extract IMAGES --backbone …, and give these; for texts name the "
+            "encoder 'backbone'."
+        )
+
+
+def encoder_for_model(named: str, encoder: str | None, where: str) -> str:
+    """The text encoder of a model file: one that the library knows, or the caller's.
+
+    Parameters
+    ----------
+    named : str
+        What the file names.
+    encoder : str, optional
+        What the caller names: needed where the file names a folder, since a file that is passed on
+        must not decide which files are read.
+    where : str
+        What the file is called, for the error.
+
+    Returns
+    -------
+    str
+        The name of the encoder.
+
+    Raises
+    ------
+    ValueError
+        The file names a folder and the caller nothing, or both name different encoders.
+    """
+    is_known = named in ("backbone", *ENCODER_NAMES)
+    if encoder is None and not is_known:
+        raise ValueError(
+            f"{where} names the text encoder {plain(named, 100)!r}, which is none that zslearn "
+            "knows by its name. A folder on the word of a file is not read: if you trust it, name "
+            "it yourself as --text-encoder st:FOLDER (encoder= in Python)."
+        )
+    if encoder is not None and is_known and encoder != named:
+        raise ValueError(
+            f"{where} was described by the text encoder {named!r}, not by {encoder!r}."
+        )
+    return named if encoder is None else encoder
+
+
+def read_features(
+    source: str | os.PathLike[str], *, backbone: str | None = None, **options: Any
+) -> ImageFeatures:
+    """Read features from a file, or compute them from images.
+
+    Parameters
+    ----------
+    source : path
+        A file ``.npz`` of features, a folder of images, or a table ``.csv`` of their paths.
+    backbone : str, optional
+        The network for images; see :func:`~zslearn.images.load_backbone`. Not for a file of
+        features.
+    **options
+        Further arguments of :func:`~zslearn.images.extract_features`.
+
+    Returns
+    -------
+    ImageFeatures
+        Features, and labels where they are known.
+    """
+    if Path(source).suffix == ".npz":
+        if backbone is not None:
+            raise ValueError(
+                f"{plain(source)} holds features already; a backbone is for images alone."
+            )
+        return load_features(source)
+    if backbone is not None:
+        options["backbone"] = backbone
+    return extract_features(source, **options)
+
+
+def backbone_for_model(
+    about: Mapping[str, Any],
+    *,
+    model_name: str = "the model",
+    weights: str | os.PathLike[str] | None = None,
+    device: str = "auto",
+) -> Backbone | None:
+    """The network that made the features of a model.
+
+    Parameters
+    ----------
+    about : mapping
+        `about` of the model file, whose "features" say how features were made.
+    model_name : str, default="the model"
+        What errors call the model.
+    weights : path, optional
+        The file of weights, for a network that needs one.
+    device : str, default="auto"
+        Where to compute; see :func:`~zslearn.images.load_backbone`.
+
+    Returns
+    -------
+    Backbone or None
+        With the same weights and preprocessing; None where the model does not say by which network
+        its features were made.
+
+    Raises
+    ------
+    ValueError
+        The network that is here has other weights.
+    """
+    expected = about.get("features")
+    if not isinstance(expected, Mapping) or not expected.get("backbone"):
+        return None
+    name = str(expected["backbone"])
+    refuse_foreign_network(name, model_name)
+    preprocessing = expected.get("preprocessing")
+    crop = preprocessing.get("crop") if isinstance(preprocessing, Mapping) else None
+    network = load_backbone(name, weights=weights, device=device, crop=crop)
+    refuse_other_features(expected, network.about, whose=model_name, where="this machine")
+    return network
+
+
+def features_for_model(
+    source: str | os.PathLike[str],
+    about: Mapping[str, Any],
+    *,
+    model_name: str = "the model",
+    weights: str | os.PathLike[str] | None = None,
+    device: str = "auto",
+    **options: Any,
+) -> ImageFeatures:
+    """Features as a model needs them: those of images are made as its training features were.
+
+    Parameters
+    ----------
+    source : path
+        A file ``.npz`` of features, a folder of images, or a table ``.csv`` of their paths.
+    about : mapping
+        `about` of the model file, whose "features" say how features were made.
+    model_name : str, default="the model"
+        What errors call the model.
+    weights : path, optional
+        The file of weights, for a network that needs one.
+    device : str, default="auto"
+        Where to compute; see :func:`~zslearn.images.load_backbone`.
+    **options
+        Further arguments of :func:`~zslearn.images.extract_features`.
+
+    Returns
+    -------
+    ImageFeatures
+        Made by the same network, weights and preprocessing.
+
+    Raises
+    ------
+    ValueError
+        The features were made by another network, or the model does not say by which.
+    """
+    expected = about.get("features")
+    expected = expected if isinstance(expected, Mapping) else {}
+    where = plain(source)
+    if Path(source).suffix == ".npz":
+        features = load_features(source)
+        refuse_other_features(expected, features.about, whose=model_name, where=where)
+    else:
+        network = backbone_for_model(about, model_name=model_name, weights=weights, device=device)
+        if network is None:
+            raise ValueError(
+                f"{model_name} does not say how its features were made, so that none can be made "
+                f"of the images in {where}; give a file of features (.npz)."
+            )
+        features = extract_features(source, network, **options)
+    had, has = (bool(record.get("boxes")) for record in (expected, features.about))
+    if expected and features.about and had != has:
+        with_or_without = "with" if had else "without"
+        warn_user(
+            f"{model_name} was fitted on images {with_or_without} bounding boxes, and those of "
+            f"{where} are {'with' if has else 'without'}: they look different to it."
+        )
+    return features
+
+
+#: Number and dot in front of the name of a class, as CUB's folders have.
+_NUMBER = re.compile(r"^\d+[._-]+")
+
+
+@dataclass(frozen=True, eq=False)
+class Description:
+    """Signatures of classes, and how they were made.
+
+    Parameters
+    ----------
+    signatures : DataFrame
+        One row per class.
+    about : dict
+        "kind": "table", or "text" with the name of the "encoder" and the "texts" of each class.
+    """
+
+    signatures: pd.DataFrame
+    about: dict[str, Any]
+
+
+def read_class_table(path: str | os.PathLike[str], label: str | None = None) -> Description:
+    """Read a table of attributes, one row per class.
+
+    Parameters
+    ----------
+    path : path
+        A file ``.csv`` or ``.parquet``: labels in the first column or in that named by `label`,
+        numbers in the others.
+    label : str, optional
+        The column of labels.
+
+    Returns
+    -------
+    Description
+        Labels are text, as those of folders are.
+    """
+    table = read_signature_table(path, label=label, text_labels=True)
+    index = [composed(name) for name in table.index]
+    return Description(table.set_axis(index, axis=0), {"kind": "table"})
+
+
+def describe_in_words(path: str | os.PathLike[str]) -> dict[str, list[str]]:
+    """Read what is said of classes.
+
+    Parameters
+    ----------
+    path : path
+        A file of comma-separated values with the columns class and text. A class may have several
+        rows. Where the text is empty, or class is the only column, the name of the class is its
+        text: without the number in front, and with spaces for underscores.
+
+    Returns
+    -------
+    dict of str to list of str
+        The texts of each class.
+
+    Raises
+    ------
+    ValueError
+        The table has no classes, a row has no name, or there are columns but none called text.
+    """
+    said: dict[str, list[str]] = {}
+    for line, row in read_rows(Path(path), ["class"], optional=["text"], instead=False):
+        name = composed(row["class"])
+        if not name:
+            raise ValueError(f"{plain(path)}: line {line} names no class.")
+        said.setdefault(name, []).append(row["text"] or _spoken(name))
+    if not said:
+        raise ValueError(f"{plain(path)}: there are no classes; the table has no rows.")
+    return said
+
+
+def _spoken(name: str) -> str:
+    """The name of a class as a person would say it."""
+    return " ".join(re.split(r"[_\s]+", _NUMBER.sub("", name))).strip() or name
+
+
+def describe_in_text(
+    texts: Mapping[str, str | Sequence[str]],
+    encoder: str | None = None,
+    *,
+    about_features: Mapping[str, Any] | None = None,
+    progress: bool = False,
+) -> Description:
+    """Signatures of classes from what is said of them.
+
+    Parameters
+    ----------
+    texts : mapping of str to str or sequence of str
+        The texts of each class.
+    encoder : str, optional
+        What turns text into vectors: an encoder of :func:`~zslearn.signatures.encode_text`, or
+        "backbone" for the text side of the network that made the image features. By default
+        "backbone" where that has one, else the default encoder.
+    about_features : mapping, optional
+        How the image features were made; "backbone" needs it.
+    progress : bool, default=False
+        Whether to show how far it is.
+
+    Returns
+    -------
+    Description
+        It names the encoder, so that further classes can be described in the same way.
+    """
+    said = {label: [text] if isinstance(text, str) else list(text) for label, text in texts.items()}
+    backbone = str((about_features or {}).get("backbone", ""))
+    if encoder is None:
+        encoder = "backbone" if backbone.startswith("open_clip:") else encoder_name()
+        refuse_foreign_network(backbone, "The record of the features")
+    if encoder == "backbone":
+        if not backbone:
+            raise ValueError("Nobody knows which network made the features; name an encoder.")
+        signatures = text_features(said, backbone=load_backbone(backbone))
+    else:
+        encoder = encoder_name(encoder)
+        signatures = text_signatures(said, encoder, progress=progress)
+    return Description(signatures, {"kind": "text", "encoder": encoder, "texts": said})

@@ -1,0 +1,367 @@
+"""Answers for images, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from zslearn._scoring._embedding import EmbeddedRows
+from zslearn._utils._array import to_numpy
+from zslearn._utils._blocks import row_blocks
+from zslearn._utils._messages import did_you_mean, name_near_misses, name_some, warn_user
+from zslearn.base._predictor import ZeroShotPredictor
+from zslearn.images._feature_files import ImageFeatures
+from zslearn.inspection._explain import Explanation, TrainingPictures, explain
+from zslearn.metrics._accuracy import harmonic_mean, per_class_accuracy
+from zslearn.persistence._model_files import ModelFile
+
+# How good a saved model is on images with labels.
+
+
+@dataclass(frozen=True)
+class RecognitionScores:
+    """What a model got right.
+
+    Parameters
+    ----------
+    n_images : dict of str to int
+        Number of images of "seen" and of "unseen" classes.
+    metrics : dict of str to float
+        "seen" and "unseen": per-class accuracies among all described classes, and their "harmonic"
+        mean; "unseen_among_unseen": that of unseen classes among these; each also with the ending
+        "_top_5". What there are no images for is not there.
+    """
+
+    n_images: dict[str, int]
+    metrics: dict[str, float]
+
+
+def evaluate_images(
+    model: Any, features: ImageFeatures, *, training_digests: Iterable[str] = ()
+) -> RecognitionScores:
+    """Measure a model on images with labels.
+
+    A model that may say "none of these" is measured by the nearest class.
+
+    Parameters
+    ----------
+    model : zero-shot estimator
+        Fitted.
+    features : ImageFeatures
+        With labels, all of which the model describes.
+    training_digests : iterable of str, default=()
+        Digests of the images that the model was trained on: a warning says if some are measured.
+
+    Returns
+    -------
+    RecognitionScores
+        Accuracies of seen and unseen classes.
+
+    Raises
+    ------
+    ValueError
+        There are no labels, or the model knows nothing of one of them.
+
+    Examples
+    --------
+    >>> from zslearn import EXEM
+    >>> from zslearn.datasets import make_zero_shot
+    >>> from zslearn.images import ImageFeatures
+    >>> from zslearn.images import evaluate_images
+    >>> data = make_zero_shot(random_state=0)
+    >>> model = EXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+    >>> names = tuple(map(str, range(len(data.y_test_unseen))))
+    >>> features = ImageFeatures(data.X_test_unseen, data.y_test_unseen, names)
+    >>> scores = evaluate_images(model, features)
+    >>> scores.metrics["unseen_among_unseen"] > 0.5
+    True
+    """
+    if features.y is None:
+        raise ValueError(
+            "The images have no labels, so that nobody knows what is right: put each into a folder "
+            "of its class, or give a table (.csv) with the columns path and label."
+        )
+    known = model.classes_.tolist()
+    present = list(dict.fromkeys(features.y.tolist()))
+    if outside := [label for label in present if label not in set(known)]:
+        near = name_near_misses(
+            outside, known, unknown_in="the list of images", known_in="the model"
+        )
+        raise ValueError(
+            f"There are images of {name_some(outside)}, which the model does not describe; "
+            f"describe these classes (add-class), or leave their images out.{near}"
+        )
+    _warn_of_training_images(features, set(training_digests))
+    is_seen = np.isin(features.y, model.seen_classes_)
+    metrics: dict[str, float] = {}
+    for part, rows in (("seen", is_seen), ("unseen", ~is_seen)):
+        if rows.any():
+            metrics |= _measure(model, features.X[rows], features.y[rows], None, part)
+    if "seen" in metrics and "unseen" in metrics:
+        metrics["harmonic"] = float(harmonic_mean(metrics["seen"], metrics["unseen"]))
+    if (~is_seen).any():
+        X, y = features.X[~is_seen], features.y[~is_seen]
+        metrics |= _measure(model, X, y, model.unseen_classes_, "unseen_among_unseen")
+    return RecognitionScores({"seen": int(is_seen.sum()), "unseen": int((~is_seen).sum())}, metrics)
+
+
+def _measure(
+    model: Any, X: NDArray[Any], y: NDArray[Any], classes: Any, name: str
+) -> dict[str, float]:
+    n_classes = len(model.classes_ if classes is None else classes)
+    top, _ = model.predict_top_k(X, min(5, n_classes), classes=classes)
+    found = {name: float(per_class_accuracy(y, top[:, 0]))}
+    if n_classes > 5:
+        # An image counts as right where its class is among the five.
+        is_hit = (top == y[:, None]).any(axis=1)
+        found[f"{name}_top_5"] = float(per_class_accuracy(y, np.where(is_hit, y, top[:, 0])))
+    return found
+
+
+def _warn_of_training_images(features: ImageFeatures, trained: set[str]) -> None:
+    again = [name for name, text in zip(features.images, features.digests) if text in trained]  # noqa: B905
+    if again:
+        warn_user(
+            f"{len(again)} of {len(features)} images were trained on, such as "
+            f"{name_some(again, 2)}: accuracies on these say nothing of new images."
+        )
+
+
+#: What stands beside a class: there were images of it, or it is known by its description alone.
+SEEN, DESCRIBED = "seen", "described only"
+
+
+def prediction_table(
+    model: Any,
+    X: NDArray[Any],
+    images: Sequence[str],
+    *,
+    classes: Sequence[Any] | None = None,
+    top: int = 2,
+) -> pd.DataFrame:
+    """Name the best classes of each image.
+
+    Parameters
+    ----------
+    model : zero-shot estimator
+        Fitted.
+    X : array of shape (n_images, n_features)
+        Image features.
+    images : sequence of str
+        What each image is called.
+    classes : sequence of labels, optional
+        The candidates; by default every described class.
+    top : int, default=2
+        How many classes per image; at least the runner-up is given, where there are two.
+
+    Returns
+    -------
+    DataFrame
+        One row per image: "image", "class", "known_by" ("seen", or "described only" for a class
+        without training images) and "probability", which is NaN where the model has none; the same
+        for the second best as "runner_up", "runner_up_known_by", "runner_up_probability"; and for
+        further ones as "class_3", "known_by_3", "probability_3", …. Where the model can tell
+        images of none of the candidates (:class:`~zslearn.calibration.NoneOfThese`), the column
+        "none_of_these" says it, and "class" is the nearest class all the same.
+
+    Examples
+    --------
+    >>> from zslearn import EXEM
+    >>> from zslearn.datasets import make_zero_shot
+    >>> from zslearn.images import prediction_table
+    >>> data = make_zero_shot(random_state=0)
+    >>> model = EXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+    >>> table = prediction_table(model, data.X_test_unseen[:2], ["a.png", "b.png"])
+    >>> table[["image", "class", "known_by"]].shape
+    (2, 3)
+    """
+    ranked = rank_classes(model, X, classes=classes, top=max(top, 2))
+    seen = set(model.seen_classes_.tolist())
+    table = _table(list(images), ranked.labels, ranked.probabilities, seen)
+    if ranked.is_none is not None:
+        table.insert(1, "none_of_these", ranked.is_none)
+    return table
+
+
+@dataclass(frozen=True, eq=False)
+class RankedClasses:
+    """The best classes of each image, best first.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_images, k)
+        Class labels.
+    scores : ndarray of shape (n_images, k)
+        Their scores, descending.
+    probabilities : ndarray of shape (n_images, k)
+        Their probabilities, NaN where the model has none.
+    is_none : ndarray of bool of shape (n_images,) or None
+        Whether an image is of none of the candidates, where the model can tell.
+    """
+
+    labels: NDArray[Any]
+    scores: NDArray[Any]
+    probabilities: NDArray[Any]
+    is_none: NDArray[np.bool_] | None
+
+
+def rank_classes(
+    model: Any, X: NDArray[Any], *, classes: Sequence[Any] | None = None, top: int = 5
+) -> RankedClasses:
+    """Rank the classes of each image.
+
+    Parameters
+    ----------
+    model : zero-shot estimator
+        Fitted.
+    X : array of shape (n_images, n_features)
+        Image features.
+    classes : sequence of labels, optional
+        The candidates; by default every described class.
+    top : int, default=5
+        How many classes per image, where there are so many.
+
+    Returns
+    -------
+    RankedClasses
+        Labels, scores and probabilities.
+    """
+    labels = candidate_classes(model, classes)
+    k = min(top, len(labels))
+    best, scores, chances, none = [], [], [], []
+    for rows in row_blocks(len(X), 8 * (len(labels) + X.shape[1])):
+        # Scores, probabilities and rejections need the same embedding of the images.
+        block = EmbeddedRows(X[rows]) if isinstance(model, ZeroShotPredictor) else X[rows]
+        found, values = model.predict_top_k(block, k, classes=labels)
+        best.append(found)
+        scores.append(to_numpy(values))
+        chances.append(_probabilities(model, block, labels, found))
+        if hasattr(model, "is_none"):
+            none.append(model.is_none(block, classes=labels))
+    return RankedClasses(
+        np.concatenate(best),
+        np.concatenate(scores),
+        np.concatenate(chances),
+        np.concatenate(none) if none else None,
+    )
+
+
+def explain_predictions(
+    file: ModelFile, X: NDArray[Any], *, classes: Sequence[Any] | None = None, k: int = 3
+) -> list[Explanation]:
+    """Say why images are predicted as they are, by a model file that knows its training images.
+
+    Parameters
+    ----------
+    file : ModelFile
+        A model with its `about` and `extras`, as :func:`save_image_model` writes them.
+    X : array of shape (n_images, n_features)
+        Image features.
+    classes : sequence of labels, optional
+        The candidates; by default every described class.
+    k : int, default=3
+        How many seen classes, attributes and pictures are named at most.
+
+    Returns
+    -------
+    list of Explanation
+        One per image; see :func:`~zslearn.inspection.explain`. The nearest training pictures are
+        named where the file knows them.
+    """
+    training = _training_pictures(file)
+    candidates = candidate_classes(file.model, classes)
+    return explain(file.model, X, classes=candidates, k=k, training=training)
+
+
+def _training_pictures(file: ModelFile) -> TrainingPictures | None:
+    """The training images that a file knows; None where its record of them is not whole."""
+    known, record = file.extras.get("training_features"), file.about.get("training")
+    if known is None or not isinstance(record, Mapping):
+        return None
+    labels, names = record.get("labels"), record.get("images")
+    if not isinstance(labels, list) or not isinstance(names, list):
+        return None
+    is_whole = (
+        len(labels) == len(names)
+        and known.shape == (len(names), file.model.n_features_in_)
+        and known.dtype.kind == "f"
+        and bool(np.isfinite(known).all())
+        and all(isinstance(text, str) for text in [*labels, *names])
+    )
+    return TrainingPictures(known, np.asarray(labels), names) if is_whole and names else None
+
+
+def candidate_classes(model: Any, classes: Sequence[Any] | None = None) -> NDArray[Any]:
+    """Classes to choose among, checked before images are looked at.
+
+    Parameters
+    ----------
+    model : zero-shot estimator
+        Fitted.
+    classes : sequence of labels, optional
+        The candidates; by default every described class.
+
+    Returns
+    -------
+    ndarray
+        Labels, each once.
+
+    Raises
+    ------
+    ValueError
+        There are no candidates, or the model does not describe one.
+    """
+    known = model.classes_
+    if classes is None:
+        return known
+    labels = list(dict.fromkeys(classes))
+    described = set(known.tolist())
+    if unknown := [label for label in labels if label not in described]:
+        raise ValueError(
+            f"The model knows no class {name_some(unknown)}."
+            f"{did_you_mean(unknown[0], described)} It describes {len(described)} classes."
+        )
+    if not labels:
+        raise ValueError("There are no candidates to choose among.")
+    return np.asarray(labels, dtype=known.dtype)
+
+
+def _probabilities(
+    model: Any, X: NDArray[Any] | EmbeddedRows, labels: NDArray[Any], best: NDArray[Any]
+) -> NDArray[Any]:
+    """Probabilities of the named classes, NaN where the model has none."""
+    if not hasattr(model, "predict_proba"):
+        return np.full(best.shape, np.nan)
+    chances = to_numpy(model.predict_proba(X, classes=labels))
+    column = {label: i for i, label in enumerate(labels.tolist())}
+    at = np.array([[column[label] for label in row] for row in best.tolist()], dtype=np.intp)
+    return np.take_along_axis(chances, at, axis=1)
+
+
+def _table(
+    images: list[str], best: NDArray[Any], chances: NDArray[Any], seen: set[Any]
+) -> pd.DataFrame:
+    columns: dict[str, Any] = {"image": images}
+    for rank in range(best.shape[1]):
+        names = best[:, rank].tolist()
+        known_by = [SEEN if name in seen else DESCRIBED for name in names]
+        for what, values in (
+            ("class", names),
+            ("known_by", known_by),
+            ("probability", chances[:, rank]),
+        ):
+            columns[_column(what, rank)] = values
+    return pd.DataFrame(columns)
+
+
+def _column(what: str, rank: int) -> str:
+    if rank == 0:
+        return what
+    if rank == 1:
+        return "runner_up" if what == "class" else f"runner_up_{what}"
+    return f"{what}_{rank + 1}"

@@ -1,0 +1,188 @@
+"""Weights of several views of a class, as hyper-parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils._param_validation import HasMethods
+
+from zslearn._utils._validation import checks_parameters
+from zslearn.base._meta import ZeroShotMetaClassifier
+from zslearn.base._pipeline import as_zero_shot, grouped_settings, prefixed_grids
+from zslearn.base._variants import with_setting
+from zslearn.base._weights import fit_weighted, weighted_samples
+from zslearn.signatures._views import MultiSignatures
+
+_INNER = "estimator__"
+
+
+class WeightedViews(ZeroShotMetaClassifier):
+    r"""Several views of each class under weights that a search can choose.
+
+    The kernel between two classes is
+
+    .. math:: k(a, a') = \sum_v w_v \exp(-\gamma \, g_v \|a_v - a'_v\|^2), \quad \sum_v w_v = 1,
+
+    the paper's convex combination of kinds of signatures (word vectors and hierarchy, say). The
+    weights :math:`w_v` and the factors :math:`g_v` belong to
+    :class:`~zslearn.signatures.MultiSignatures`; here they are hyper-parameters of an estimator.
+
+    Parameters
+    ----------
+    estimator : zero-shot estimator or Pipeline
+        The method.
+    weights : sequence of float, mapping of str to float or None, default=None
+        Non-negative weights of the views, divided by their sum; None leaves those of the
+        signatures.
+    gamma_factors : sequence of float, mapping of str to float or None, default=None
+        What the method's `gamma` is multiplied by in each view, for methods that keep views apart:
+        one γ per view. None leaves those of the signatures, usually one γ for all.
+
+    Attributes
+    ----------
+    estimator_ : zero-shot estimator
+        The fitted method.
+    <attributes of every wrapper>
+
+    See Also
+    --------
+    zslearn.signatures.MultiSignatures : Holds the views.
+
+    Examples
+    --------
+    >>> from zslearn.baselines import ESZSL
+    >>> from zslearn.datasets import make_zero_shot
+    >>> from zslearn.model_selection import ZeroShotSearchCV
+    >>> from zslearn.model_selection import WeightedViews
+    >>> from zslearn.signatures import MultiSignatures
+    >>> data = make_zero_shot(random_state=0)
+    >>> views = {"front": data.signatures.iloc[:, :8], "back": data.signatures.iloc[:, 8:]}
+    >>> grid = {"weights": [(1, 0), (1, 1), (0, 1)], "estimator__alpha_features": [1.0, 100.0]}
+    >>> search = ZeroShotSearchCV(WeightedViews(ESZSL()), grid)
+    >>> search = search.fit(data.X_train, data.y_train, signatures=MultiSignatures(views))
+    >>> search.best_params_["weights"]
+    (1, 1)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [HasMethods(["fit", "decision_function", "add_classes"]), Pipeline],
+        "weights": ["array-like", dict, None],
+        "gamma_factors": ["array-like", dict, None],
+    }
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        weights: Sequence[float] | Mapping[str, float] | None = None,
+        gamma_factors: Sequence[float] | Mapping[str, float] | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.weights = weights
+        self.gamma_factors = gamma_factors
+
+    @checks_parameters(also_of_inner=True)
+    def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the method on the views under these weights.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        signatures : MultiSignatures, DataFrame, mapping or array, optional
+            What is known of each class. What has one view only is taken as it is.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each sample counts, for an estimator whose `fit` takes it.
+
+        Returns
+        -------
+        self
+            The fitted estimator. After an error it is as it was.
+        """
+        with self._anew() as fresh:
+            X, y = fresh._check_training(X, y)
+            X, y, weights = weighted_samples(X, y, sample_weight)
+            inner = as_zero_shot(self.estimator)
+            fresh.estimator_ = fit_weighted(inner, X, y, self._weigh(signatures), weights)
+        return self
+
+    def fit_grid(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        signatures: Any = None,
+        settings: Sequence[Mapping[str, Any]],
+        sample_weight: Any = None,
+    ) -> Iterator[tuple[int, Self]]:
+        """Fit once for each setting; those with the same weights share what the method shares.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        signatures : MultiSignatures, DataFrame, mapping or array, optional
+            What is known of each class.
+        settings : sequence of mappings
+            Hyper-parameters by name, as `set_params` takes them.
+        sample_weight : array-like of shape (n_samples,), optional
+            See :meth:`fit`.
+
+        Yields
+        ------
+        index : int
+            Position in `settings`.
+        estimator : WeightedViews
+            Fitted under that setting.
+        """
+        options = {} if sample_weight is None else {"sample_weight": sample_weight}
+        for group in grouped_settings(settings, _INNER):
+            variant = clone(self).set_params(**group.shared)
+            variant._validate_params()
+            X_checked, y_checked = variant._check_training(X, y)
+            fitted = as_zero_shot(variant.estimator).fit_grid(
+                X_checked,
+                y_checked,
+                signatures=variant._weigh(signatures),
+                settings=group.of_last,
+                **options,
+            )
+            for position, method in fitted:
+                index = group.indices[position]
+                yield index, variant._around(method, settings[index])
+                del method
+
+    @property
+    def grids(self) -> dict[str, list[dict[str, Sequence[Any]]]]:
+        """Grids of the method by name, with ``estimator__`` before the hyper-parameters."""
+        return prefixed_grids(self.estimator, "estimator")
+
+    def _around(self, method: Any, setting: Mapping[str, Any]) -> Self:
+        """A fitted estimator around a fitted method."""
+        model = with_setting(self, setting)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                setattr(model, name, getattr(self, name))
+        model.estimator_ = method
+        return model
+
+    def _weigh(self, signatures: Any) -> Any:
+        """The signatures under the weights of this estimator."""
+        if isinstance(signatures, MultiSignatures):
+            if self.weights is not None:
+                signatures = signatures.with_weights(self.weights)
+            if self.gamma_factors is not None:
+                signatures = signatures.with_gamma_factors(self.gamma_factors)
+        elif signatures is not None and (self.weights, self.gamma_factors) != (None, None):
+            raise ValueError(
+                "weights and gamma_factors are for MultiSignatures; these signatures have one view "
+                "only. Leave them None, or give several views."
+            )
+        return signatures
