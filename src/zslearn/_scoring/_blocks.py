@@ -292,18 +292,7 @@ class TorchLists:
         self.marks[rows] = marks.to(torch.uint8)
 
     def settled(self, settle: Callable[[Any], Best]) -> Best:
-        """The lists; those of rows in which scores are equal are put right.
-
-        Parameters
-        ----------
-        settle : callable
-            Finds the lists of some rows, given by position, by comparing all classes.
-
-        Returns
-        -------
-        tuple of tensors
-            Indices and scores.
-        """
+        """The lists; those of rows in which scores are equal are put right."""
         marked = self.marks.nonzero()[:, 0]
         if marked.shape[0]:
             kinds = self.marks[marked]
@@ -639,41 +628,7 @@ def class_scores(
     bias: Any = None,
     embed: Callable[[Array], Array] | None = None,
 ) -> Array:
-    """Score every row against every class.
-
-    Parameters
-    ----------
-    X : array of shape (n_rows, n_features)
-        Rows; NumPy (also memory-mapped), torch, CuPy or any array of the array API standard.
-    parameters : array of shape (n_classes, n_dims), or (n_classes, n_maps, n_dims) for "max_dot"
-        One vector per class, or several.
-    score : {"dot", "euclidean", "cosine", "max_dot"}, default="dot"
-        The inner product; the negative Euclidean distance (in float32 two distances that differ by
-        less than about a thousandth of the spread of the classes may come out equal); the cosine,
-        0 for a zero vector; the largest of a class's inner products.
-    bias : array-like of shape (n_classes,), optional
-        Added to the scores of each class.
-    embed : callable, optional
-        Takes a block of rows into the space of the parameters.
-
-    Returns
-    -------
-    array of shape (n_rows, n_classes)
-        The higher, the better.
-
-    See Also
-    --------
-    top_k : The best classes of each row, without this matrix.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zslearn._scoring._blocks import class_scores
-    >>> X = np.array([[1.0, 0.0], [3.0, 4.0]])
-    >>> class_scores(X, np.array([[0.0, 0.0], [1.0, 0.0]]), score="euclidean").round(2)
-    array([[-1.  , -0.  ],
-           [-5.  , -4.47]])
-    """
+    """Score every row against every class."""
     plan = _Plan(X, parameters, score, bias, embed)
     out = None
     with moves_kept():
@@ -701,38 +656,6 @@ def top_k(
     """Find the `k` best classes of each row, best first, without a matrix of all scores.
 
     Of equal scores the class that comes first in `parameters` wins, whatever the blocks.
-
-    Parameters
-    ----------
-    X : array of shape (n_rows, n_features)
-        Rows; NumPy (also memory-mapped), torch, CuPy or any array of the array API standard.
-    parameters : array of shape (n_classes, n_dims), or (n_classes, n_maps, n_dims) for "max_dot"
-        One vector per class, or several.
-    k : int
-        How many classes; from 1 to n_classes.
-    score : {"dot", "euclidean", "cosine", "max_dot"}, default="dot"
-        See :func:`class_scores`.
-    bias : array-like of shape (n_classes,), optional
-        Added to the scores of each class.
-    embed : callable, optional
-        Takes a block of rows into the space of the parameters.
-
-    Returns
-    -------
-    indices : integer array of shape (n_rows, k)
-        Positions in `parameters`.
-    scores : array of shape (n_rows, k)
-        Their scores, descending.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zslearn._scoring._blocks import top_k
-    >>> indices, scores = top_k(np.array([[1.0, 2.0]]), np.array([[0, 1], [1, 0], [0, 1]]), k=2)
-    >>> indices
-    array([[0, 2]])
-    >>> scores
-    array([[2., 2.]])
     """
     n_classes = parameters.shape[0]
     if not 1 <= k <= n_classes:

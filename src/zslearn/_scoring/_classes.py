@@ -36,22 +36,6 @@ def score_precision(precision: Precision) -> Iterator[None]:
 
     It concerns float32 tensors of torch on a CUDA device and the product of embedded rows with the
     parameters of the classes; anything else is computed as always. Sums are float32 in any case.
-
-    Parameters
-    ----------
-    precision : {"full", "tf32", "bf16"}
-        "full" is float32. "tf32" rounds both factors to 11 significant bits, "bf16" to 8. Classes
-        whose scores differ by less than that rounding may change places.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zslearn._scoring._classes import score_precision
-    >>> from zslearn._scoring._blocks import top_k
-    >>> with score_precision("tf32"):
-    ...     indices, scores = top_k(np.eye(2), np.eye(2), k=1)
-    >>> indices[:, 0]
-    array([0, 1])
     """
     if precision not in get_args(Precision):
         raise ValueError(f"precision={precision!r} is not one of {get_args(Precision)}.")
@@ -63,20 +47,7 @@ def score_precision(precision: Precision) -> Iterator[None]:
 
 
 def product(rows: Array, parameters: Array) -> Array:
-    """Inner products of rows and vectors, in the precision that is asked for.
-
-    Parameters
-    ----------
-    rows : array of shape (n_rows, n_dims)
-        Of any library.
-    parameters : array of shape (n_vectors, n_dims)
-        Beside the rows.
-
-    Returns
-    -------
-    array of shape (n_rows, n_vectors)
-        In the dtype of the rows.
-    """
+    """Inner products of rows and vectors, in the precision that is asked for."""
     precision = _precision.get()
     if precision != "full" and compat.is_torch_array(rows) and on_device(rows):
         import torch
@@ -235,18 +206,7 @@ _lock = threading.Lock()
 
 
 def class_side(parameters: Any, score: ScoreFunction, bias: Any, like: Array) -> PreparedClasses:
-    """Classes made ready, or the very same ones from the call before where they are on a device.
-
-    Parameters
-    ----------
-    parameters, score, bias, like
-        As of :class:`PreparedClasses`. An array of parameters is not changed once it was scored with.
-
-    Returns
-    -------
-    PreparedClasses
-        Beside `like`.
-    """
+    """Classes made ready, or the very same ones from the call before where they are on a device."""
     if not on_device(like) or not isinstance(parameters, np.ndarray):
         return PreparedClasses(parameters, score, bias, like)
     biases = None if bias is None else np.asarray(bias).tobytes()

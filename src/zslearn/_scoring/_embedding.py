@@ -35,27 +35,6 @@ def refuse_extreme_features(X: Array, *, only_large: bool = False) -> None:
     """Refuse features whose squares overflow or vanish.
 
     Only features that were not brought to unit norm can be such.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-        Prepared features, of any library.
-    only_large : bool, default=False
-        Whether small ones pass: nothing can be learned from them, but they can be scored.
-
-    Raises
-    ------
-    ValueError
-        Where the largest absolute value is not zero and beyond 1e±100, in float32 1e±15.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zslearn._scoring._embedding import refuse_extreme_features
-    >>> refuse_extreme_features(np.full((2, 3), 1e-200))
-    Traceback (most recent call last):
-        ...
-    ValueError: The largest feature is 1e-200: its square cannot be computed with. ...
     """
     xp = compat.array_namespace(X)
     largest = max(abs(float(xp.max(X))), abs(float(xp.min(X))))
@@ -233,18 +212,7 @@ class EmbeddedRows:
         self._latest: tuple[tuple[Any, ...], dict[str, Any] | None, Array] | None = None
 
     def under(self, embedding: Embedding) -> Array:
-        """The rows under an embedding, computed anew where it is not the latest one.
-
-        Parameters
-        ----------
-        embedding : Embedding
-            How features meet the classes.
-
-        Returns
-        -------
-        array of shape (n_samples, n_dims)
-            Embedded rows.
-        """
+        """The rows under an embedding, computed anew where it is not the latest one."""
         function = embedding.embed
         owner = getattr(function, "__self__", None)
         source = (getattr(function, "__func__", function), type(owner), embedding.feature_norms)
@@ -435,18 +403,7 @@ class PreparedRows:
         return (largest * norm)[:, 0]
 
     def chosen(self, positions: NDArray[np.intp]) -> PreparedRows:
-        """Some of the rows, not read yet.
-
-        Parameters
-        ----------
-        positions : ndarray of int
-            Which rows.
-
-        Returns
-        -------
-        PreparedRows
-            They hold no copy.
-        """
+        """Some of the rows, not read yet."""
         if self.positions is not None:
             positions = self.positions[positions]
         rows = PreparedRows(self.source, self.norm, positions)
@@ -454,18 +411,7 @@ class PreparedRows:
         return rows
 
     def take(self, positions: NDArray[np.intp]) -> Array:
-        """Some of the rows.
-
-        Parameters
-        ----------
-        positions : ndarray of int
-            Which rows.
-
-        Returns
-        -------
-        array of shape (n_positions, n_features)
-            Prepared.
-        """
+        """Some of the rows."""
         return self._prepared(positions if self.positions is None else self.positions[positions])
 
     def check(self) -> None:

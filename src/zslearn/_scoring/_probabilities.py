@@ -22,20 +22,7 @@ _RANGE = (1e-3, 1e3)
 
 
 def softmax(scores: Array, temperature: float) -> Array:
-    """Probabilities of classes from their scores.
-
-    Parameters
-    ----------
-    scores : array of shape (n_samples, n_classes)
-        The higher, the better.
-    temperature : float
-        What scores are divided by.
-
-    Returns
-    -------
-    array of shape (n_samples, n_classes)
-        Rows sum to 1.
-    """
+    """Probabilities of classes from their scores."""
     xp = compat.array_namespace(scores)
     powers = xp.exp((scores - xp.max(scores, axis=1, keepdims=True)) / temperature)
     return powers / xp.sum(powers, axis=1, keepdims=True)
@@ -50,18 +37,6 @@ def best_temperature(scores: Floats, true: NDArray[np.intp]) -> float:
 
     where q is 1 − ε at the true class, plus ε spread over all classes, with ε = 1 / (n + 2). That
     share, which Platt takes for the same purpose, keeps T above 0 where every sample is right.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_samples, n_classes)
-        Of samples that were not trained on.
-    true : ndarray of int of shape (n_samples,)
-        The column of each sample's class.
-
-    Returns
-    -------
-    float
-        The temperature; NaN where all scores of each sample are equal and tell nothing.
     """
     from scipy.optimize import brentq  # not before it is needed: SciPy loads slowly
 
@@ -90,17 +65,6 @@ def best_temperature(scores: Floats, true: NDArray[np.intp]) -> float:
 
 
 def mean_temperature(temperatures: Sequence[float] | Floats) -> float:
-    """The temperature of all folds: the geometric mean of theirs, 1 without any.
-
-    Parameters
-    ----------
-    temperatures : sequence of float
-        The best temperature in each fold; NaN where there is none.
-
-    Returns
-    -------
-    float
-        The temperature.
-    """
+    """The temperature of all folds: the geometric mean of theirs, 1 without any."""
     known = [temperature for temperature in temperatures if np.isfinite(temperature)]
     return float(np.exp(np.mean(np.log(known)))) if known else 1.0

@@ -228,20 +228,7 @@ def is_among(labels: NDArray[Any], classes: Any) -> NDArray[np.bool_]:
 
 
 def find_classes(classes: Any, known: NDArray[Any]) -> NDArray[np.intp]:
-    """Positions among the known labels of the candidates that a user named.
-
-    Parameters
-    ----------
-    classes : array-like of labels
-        The candidates.
-    known : ndarray of shape (n_classes,)
-        Every described class.
-
-    Returns
-    -------
-    ndarray of shape (n_candidates,)
-        In the order of `classes`.
-    """
+    """Positions among the known labels of the candidates that a user named."""
     if isinstance(classes, str) or not isinstance(classes, Iterable):
         raise ValueError(f"classes must be a list of labels; got {classes!r}.")
     labels = label_array(to_numpy(classes) if is_foreign(classes) else classes, "classes")

@@ -99,18 +99,7 @@ class ClassSums:
         )
 
     def moments(self, *, center: bool) -> tuple[Floats, Floats, Floats]:
-        """XᵀX and the sum of each class, around the mean of all samples or around zero.
-
-        Parameters
-        ----------
-        center : bool
-            Whether the mean of the samples is taken from them first.
-
-        Returns
-        -------
-        gram, class_sums, mean : ndarray
-            The same as :func:`class_moments` gives on the samples.
-        """
+        """XᵀX and the sum of each class, around the mean of all samples or around zero."""
         mean = np.zeros(self.means.shape[1])
         if center:
             mean = self.sizes @ self.means / self.sizes.sum()
@@ -128,25 +117,7 @@ def merge_deviations(
     means_b: Floats,
     squares_b: Floats,
 ) -> tuple[Floats, Floats, Floats]:
-    """Merge means and squared deviations of the same classes in two sets of samples.
-
-    Parameters
-    ----------
-    sizes_a, sizes_b : ndarray of shape (n_classes,)
-        Weight of the samples of each class in either set, not both zero.
-    means_a, means_b : ndarray of shape (n_classes, n_features)
-        Means; anything for a class without samples.
-    squares_a, squares_b : ndarray of shape (n_classes, n_features)
-        Sums of squared deviations.
-
-    Returns
-    -------
-    means, squares : ndarray of shape (n_classes, n_features)
-        Of both sets together.
-    between : ndarray of shape (n_both, n_features)
-        One row for each class that has samples in both: what `between.T @ between` adds to the
-        products of deviations.
-    """
+    """Merge means and squared deviations of the same classes in two sets of samples."""
     share = sizes_b / (sizes_a + sizes_b)
     delta = means_b - means_a
     weight = sizes_a * share
@@ -179,49 +150,14 @@ class SummedRows(ABC):
 
     @abstractmethod
     def squares_along(self, components: Floats) -> Floats:
-        """Sums of squared deviations along directions, by one more pass over the samples.
-
-        Parameters
-        ----------
-        components : ndarray of shape (n_features, n_dims)
-            Directions as columns.
-
-        Returns
-        -------
-        ndarray of shape (n_classes, n_dims)
-            For each class.
-        """
+        """Sums of squared deviations along directions, by one more pass over the samples."""
 
 
 # Sums of one block of samples, to be added to those of the others.
 
 
 def sum_block(X: Array, labels: NDArray[Any], weights: Floats | None = None) -> ClassSums:
-    """Counts, means and scatter of the classes of some samples.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-        Samples, at least one, which take a copy in float64.
-    labels : ndarray of shape (n_samples,)
-        Their classes, of one kind.
-    weights : ndarray of shape (n_samples,), optional
-        How much each sample counts, positive; by default 1.
-
-    Returns
-    -------
-    ClassSums
-        Of these classes; they add up over blocks.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zslearn._solvers._class_sums import sum_block
-    >>> X, y = np.array([[0.0, 1.0], [0.0, 3.0], [3.0, 2.0]]), np.array(["a", "a", "b"])
-    >>> (sum_block(X[:1], y[:1]) + sum_block(X[1:], y[1:])).means
-    array([[0., 2.],
-           [3., 2.]])
-    """
+    """Counts, means and scatter of the classes of some samples."""
     classes, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
     # Rows of a class one after another: their sums are those of stretches of rows.
     order = np.argsort(codes, kind="stable")
@@ -273,38 +209,7 @@ def class_moments(
     center: bool,
     sample_weight: Floats | None = None,
 ) -> Moments:
-    """XᵀX and the sum of each class, around the mean of all samples or around zero.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-        Samples, of any library of the array API standard.
-    y : ndarray of shape (n_samples,)
-        Class positions, from 0 to n_classes - 1.
-    n_classes : int
-        Number of classes.
-    center : bool
-        Whether the mean of the samples is taken from them first.
-    sample_weight : ndarray of shape (n_samples,), optional
-        How much each sample counts, in the mean too; by default 1.
-
-    Returns
-    -------
-    Moments
-        In float64 on the device of `X`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zslearn._solvers._class_sums import class_moments
-    >>> X, y = np.array([[0.0, 1.0], [0.0, 3.0], [3.0, 2.0]]), np.array([0, 0, 1])
-    >>> moments = class_moments(X, y, 2, center=True)
-    >>> moments.mean
-    array([1., 2.])
-    >>> moments.class_sums
-    array([[-2.,  0.],
-           [ 2.,  0.]])
-    """
+    """XᵀX and the sum of each class, around the mean of all samples or around zero."""
     if isinstance(X, SummedRows):
         return Moments(*X.sums.moments(center=center))
     xp, device = compat.array_namespace(X), compat.device(X)
@@ -330,33 +235,7 @@ def class_moments(
 def class_means(
     X: Array, y: NDArray[np.intp], n_classes: int, *, sample_weight: Floats | None = None
 ) -> Array:
-    """Mean of the samples of each class.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-        Samples, at least one, of any library of the array API standard.
-    y : ndarray of shape (n_samples,)
-        Class positions, from 0 to n_classes - 1.
-    n_classes : int
-        Number of classes.
-    sample_weight : ndarray of shape (n_samples,), optional
-        How much each sample counts; by default 1.
-
-    Returns
-    -------
-    array of shape (n_classes, n_features)
-        In float64 on the device of `X`; NaN for a class without samples.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zslearn._solvers._class_sums import class_means
-    >>> X, y = np.array([[0.0, 1.0], [0.0, 3.0], [3.0, 2.0]]), np.array([0, 0, 1])
-    >>> class_means(X, y, 2)
-    array([[0., 2.],
-           [3., 2.]])
-    """
+    """Mean of the samples of each class."""
     if isinstance(X, SummedRows):
         return X.sums.means
     xp, device = compat.array_namespace(X), compat.device(X)
@@ -379,44 +258,7 @@ def deviation_blocks(
     *,
     sample_weight: Floats | None = None,
 ) -> Iterator[tuple[slice, Array, Array]]:
-    """Deviations of the samples from the mean of their class, a block of rows at a time.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-        Samples, of any library of the array API standard.
-    y : ndarray of shape (n_samples,)
-        Class positions, from 0 to n_classes - 1.
-    means : array of shape (n_classes, n_features)
-        Mean of each class, as of `class_means`.
-    components : array of shape (n_features, n_dims), optional
-        Directions as columns; deviations are then along these.
-    sample_weight : ndarray of shape (n_samples,), optional
-        How much each sample counts; by default 1.
-
-    Yields
-    ------
-    rows : slice
-        Which samples.
-    members : array of shape (n_classes, n_rows)
-        The weight of the sample where it is of the class, 0.0 elsewhere: `members @ values` sums
-        the values of each class.
-    deviations : array of shape (n_rows, n_features) or (n_rows, n_dims)
-        In float64 on the device of `X`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zslearn._solvers._class_sums import class_means, deviation_blocks
-    >>> X, y = np.array([[0.0, 1.0], [0.0, 3.0], [3.0, 2.0]]), np.array([0, 0, 1])
-    >>> for rows, members, deviations in deviation_blocks(X, y, class_means(X, y, 2)):
-    ...     print(rows, members.shape)
-    ...     print(deviations)
-    slice(0, 3, None) (2, 3)
-    [[ 0. -1.]
-     [ 0.  1.]
-     [ 0.  0.]]
-    """
+    """Deviations of the samples from the mean of their class, a block of rows at a time."""
     xp, device = compat.array_namespace(X), compat.device(X)
     means = _double_like(means, X)
     width = 3 * X.shape[1]
@@ -438,35 +280,7 @@ def class_squares(
     *,
     sample_weight: Floats | None = None,
 ) -> Array:
-    """Sum of squared deviations of each class from its mean.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-        Samples, of any library of the array API standard.
-    y : ndarray of shape (n_samples,)
-        Class positions, from 0 to n_classes - 1.
-    means : array of shape (n_classes, n_features)
-        Mean of each class, as of `class_means`.
-    components : array of shape (n_features, n_dims), optional
-        Directions as columns; deviations are then along these.
-    sample_weight : ndarray of shape (n_samples,), optional
-        How much each sample counts; by default 1.
-
-    Returns
-    -------
-    array of shape (n_classes, n_features) or (n_classes, n_dims)
-        In float64 on the device of `X`; 0 for a class without samples.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zslearn._solvers._class_sums import class_means, class_squares
-    >>> X, y = np.array([[0.0, 1.0], [0.0, 3.0], [3.0, 2.0]]), np.array([0, 0, 1])
-    >>> class_squares(X, y, class_means(X, y, 2))
-    array([[0., 2.],
-           [0., 0.]])
-    """
+    """Sum of squared deviations of each class from its mean."""
     if isinstance(X, SummedRows):
         return X.sums.squares if components is None else X.squares_along(to_numpy(components))
     xp = compat.array_namespace(X)
@@ -486,33 +300,7 @@ def class_sums(
     *,
     sample_weight: Floats | None = None,
 ) -> ClassSums:
-    """Counts, means and scatter of all classes, in two passes over blocks of rows.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-        Samples, of any library of the array API standard.
-    y : ndarray of shape (n_samples,)
-        Class positions, from 0 to n_classes - 1.
-    classes : ndarray of shape (n_classes,)
-        Labels, sorted.
-    sample_weight : ndarray of shape (n_samples,), optional
-        How much each sample counts, positive; by default 1.
-
-    Returns
-    -------
-    ClassSums
-        In float64 on the host.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zslearn._solvers._class_sums import class_sums
-    >>> X, y = np.array([[0.0, 1.0], [0.0, 3.0], [3.0, 2.0]]), np.array([0, 0, 1])
-    >>> class_sums(X, y, np.array(["a", "b"])).squares
-    array([[0., 2.],
-           [0., 0.]])
-    """
+    """Counts, means and scatter of all classes, in two passes over blocks of rows."""
     if isinstance(X, SummedRows):
         return X.sums
     xp, device = compat.array_namespace(X), compat.device(X)
@@ -532,25 +320,7 @@ def class_sums(
 
 
 def mean_square_distance(X: Array) -> float:
-    """Mean squared distance of the samples from their mean.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-        Samples, at least one, of any library of the array API standard.
-
-    Returns
-    -------
-    float
-        Zero where all samples are equal but for rounding; infinite where squares overflow.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zslearn._solvers._class_sums import mean_square_distance
-    >>> mean_square_distance(np.array([[0.0, 1.0], [0.0, 3.0], [3.0, 2.0]]))
-    2.6666666666666665
-    """
+    """Mean squared distance of the samples from their mean."""
     xp = compat.array_namespace(X)
     n_samples, n_features = X.shape
     mean = _mean(X, None)

@@ -44,22 +44,7 @@ class Goal:
     noise: Numbers = 0.0
 
     def gain(self, objective: Numbers, gap: Numbers, penalty: Numbers) -> Numbers:
-        """How far the minimum lies below the objective at zero, at least.
-
-        Parameters
-        ----------
-        objective : float or ndarray
-            The objective at some coefficients.
-        gap : float or ndarray
-            How far it is above its minimum, at most.
-        penalty : float or ndarray
-            The part of the objective that is the penalty.
-
-        Returns
-        -------
-        float or ndarray
-            Not negative.
-        """
+        """How far the minimum lies below the objective at zero, at least."""
         fallen = np.asarray(self.at_zero - objective)
         fallen = np.where(fallen > _ROUNDING * np.asarray(self.at_zero), fallen, 0.0)
         near = np.maximum(np.sqrt(penalty) - np.sqrt(gap), 0.0) ** 2

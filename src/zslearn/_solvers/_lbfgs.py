@@ -52,44 +52,7 @@ def lbfgs(
     tol: float,
     memory: int = 10,
 ) -> Generator[Floats, _E, None]:
-    """Descend from a point; a generator that yields points and is sent what they evaluate to.
-
-    Parameters
-    ----------
-    start : ndarray of shape (n,)
-        Where to begin.
-    after_step : callable
-        Called with the point and its evaluation after each step.
-    max_iter : int
-        Steps at most.
-    tol : float
-        The descent ends when a step lowers the objective by no more than this share of it, or of 1
-        where that is larger.
-    memory : int, default=10
-        Steps that are remembered.
-
-    Yields
-    ------
-    ndarray of shape (n,)
-        A point to evaluate.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> import numpy as np
-    >>> from zslearn._solvers._lbfgs import lbfgs
-    >>> def evaluate(x):
-    ...     return SimpleNamespace(value=float(x @ x), gradient=2 * x)
-    >>> steps = []
-    >>> descent = lbfgs(np.ones(3), lambda x, _: steps.append(x), max_iter=5, tol=1e-9)
-    >>> found = None
-    >>> try:
-    ...     while True:
-    ...         found = evaluate(descent.send(found))
-    ... except StopIteration:
-    ...     steps[-1].round(6) + 0.0
-    array([0., 0., 0.])
-    """
+    """Descend from a point; a generator that yields points and is sent what they evaluate to."""
     x, n_iter = start, 0
     found = yield x
     steps = _Steps(memory, len(start))

@@ -31,27 +31,6 @@ def pseudo_inverse(matrix: Floats, *, ridge: float = 0.0) -> Floats:
 
     With a ridge ρ, :math:`(M^\top M + \rho I)^{-1} M^\top`: what makes of W the V that minimises
     :math:`\|M V - W\|^2 + \rho \|V\|^2`.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (n_rows, n_columns)
-        Any finite matrix.
-    ridge : float, default=0.0
-        ρ; at least 1e-12 of the square of the largest singular value, or 0.
-
-    Returns
-    -------
-    ndarray of shape (n_columns, n_rows)
-        Singular values below the largest of them times the larger side times the rounding count as
-        zero.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zslearn._solvers._linalg import pseudo_inverse
-    >>> pseudo_inverse(np.array([[2.0, 0.0], [0.0, 0.0]]))
-    array([[0.5, 0. ],
-           [0. , 0. ]])
     """
     matrix = np.asarray(matrix, dtype=np.float64)
     n_rows, n_columns = matrix.shape
@@ -106,19 +85,6 @@ def heard(function: Callable[[], _Result], *, when: bool = True) -> _Result:
     """Call a function that takes long and hears no signal, so that Ctrl-C is heard at once.
 
     It runs on a thread of its own, which an interrupted caller leaves behind.
-
-    Parameters
-    ----------
-    function : callable
-        Without arguments; it must release Python's lock, as linear algebra does.
-    when : bool, default=True
-        Whether it takes long; else it is called at once. Signals reach the main thread only: on
-        another thread it is called at once, too.
-
-    Returns
-    -------
-    object
-        What the function gives.
     """
     if not when or threading.current_thread() is not threading.main_thread():
         return function()
@@ -140,30 +106,7 @@ def heard(function: Callable[[], _Result], *, when: bool = True) -> _Result:
 
 
 def eigenbasis(gram: Array) -> tuple[Array, Array, float]:
-    """Eigenvalues, eigenvectors and the mean of the eigenvalues that are not zero.
-
-    Parameters
-    ----------
-    gram : array of shape (n, n)
-        Symmetric, no negative eigenvalues but by rounding.
-
-    Returns
-    -------
-    values : array of shape (n,)
-        Those that are zero but for rounding are exactly 0.
-    vectors : array of shape (n, n)
-        Eigenvectors as columns.
-    mean : float
-        The unit of relative penalties; 1.0 where all eigenvalues are zero.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zslearn._solvers._linalg import eigenbasis
-    >>> values, vectors, mean = eigenbasis(np.diag([0.0, 2.0, 4.0]))
-    >>> values, mean
-    (array([0., 2., 4.]), 3.0)
-    """
+    """Eigenvalues, eigenvectors and the mean of the eigenvalues that are not zero."""
     xp = compat.array_namespace(gram)
     values, vectors = xp.linalg.eigh(gram)
     resolution = gram.shape[0] * xp.finfo(gram.dtype).eps * xp.max(xp.abs(values))

@@ -27,31 +27,7 @@ def platt_targets(
     *,
     counts: NDArray[np.intp] | None = None,
 ) -> Floats:
-    """Probabilities that positives and negatives shall reach: (N₊ + 1)/(N₊ + 2), 1/(N₋ + 2).
-
-    Parameters
-    ----------
-    Y : ndarray of bool of shape (n_samples, n_columns)
-        Outcomes.
-    known : ndarray of bool of the shape of Y, optional
-        Which of them are counted; by default all.
-    counts : ndarray of int of shape (n_samples,), optional
-        How many samples each row of Y stands for; by default one.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, n_columns)
-        Targets.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zslearn._solvers._platt import platt_targets
-    >>> platt_targets(np.array([[True], [True], [False]]))
-    array([[0.75      ],
-           [0.75      ],
-           [0.33333333]])
-    """
+    """Probabilities that positives and negatives shall reach: (N₊ + 1)/(N₊ + 2), 1/(N₋ + 2)."""
     known = np.ones(Y.shape, dtype=bool) if known is None else known
     counts = np.ones(len(Y), dtype=np.intp) if counts is None else counts
     positive, negative = counts @ (Y & known), counts @ (~Y & known)
@@ -61,32 +37,7 @@ def platt_targets(
 def platt_scaling(
     scores: Floats, Y: NDArray[np.bool_], known: NDArray[np.bool_] | None = None
 ) -> tuple[Floats, Floats]:
-    """Fit a sigmoid to each column of scores.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_samples, n_columns)
-        Scores of samples that the scores were not trained on.
-    Y : ndarray of bool of shape (n_samples, n_columns)
-        Outcomes.
-    known : ndarray of bool of the shape of Y, optional
-        Which entries there are; by default all.
-
-    Returns
-    -------
-    slope, offset : ndarray of shape (n_columns,)
-        The log-odds are slope · score + offset. A column without positives or negatives is left as
-        it is, slope 1 and offset 0; the slope is never negative.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zslearn._solvers._platt import platt_scaling
-    >>> scores = np.array([[-2.0], [-1.0], [1.0], [2.0]])
-    >>> slope, offset = platt_scaling(scores, scores > 0)
-    >>> slope.round(3), abs(offset).round(3)
-    (array([0.674]), array([0.]))
-    """
+    """Fit a sigmoid to each column of scores."""
     known = np.ones(Y.shape, dtype=bool) if known is None else known
     fit = ((Y & known).any(axis=0)) & ((~Y & known).any(axis=0))
     slope, offset = np.ones(Y.shape[1]), np.zeros(Y.shape[1])

@@ -88,37 +88,7 @@ def place_by_distances(
     tol: float = 1e-8,
     max_iter: int = 200,
 ) -> PlacementResult:
-    """Place points so that their distances to fixed landmarks are as given; see the module.
-
-    Parameters
-    ----------
-    landmarks : array-like of shape (n_landmarks, n_dims)
-        Fixed points.
-    distances : array-like of shape (n_points, n_landmarks)
-        What the distances should be, positive.
-    among : array-like of shape (n_points, n_points), optional
-        What the distances of the points among themselves should be, symmetric and positive but on
-        the diagonal, which is not looked at. Points are then placed together; by default each is
-        placed on its own.
-    start : array-like of shape (n_points, n_dims), optional
-        With `among`: where each point lies on its own, if that is known; else it is found first.
-    tol : float, default=1e-8
-        A point is left when its `gradient` is below this.
-    max_iter : int, default=200
-        Newton steps at most; as many more for points placed together.
-
-    Returns
-    -------
-    PlacementResult
-        The points, in the affine span of the landmarks, with their certificates.
-
-    Examples
-    --------
-    >>> from zslearn._solvers._sammon import place_by_distances
-    >>> corners = [[0.0, 0.0], [4.0, 0.0], [0.0, 3.0]]
-    >>> place_by_distances(corners, [[5.0, 3.0, 4.0]]).points.round(6)
-    array([[4., 3.]])
-    """
+    """Place points so that their distances to fixed landmarks are as given; see the module."""
     fixed: Floats = check_array(landmarks, dtype=np.float64, input_name="landmarks")
     wanted: Floats = check_array(distances, dtype=np.float64, input_name="distances")
     if wanted.shape[1] != len(fixed):

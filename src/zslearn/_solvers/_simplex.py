@@ -57,28 +57,6 @@ def project_to_simplex(rows: ArrayLike) -> Floats:
     """Find the nearest point of the probability simplex to each row.
 
     Sorting finds the threshold that is taken from the entries before negative ones become zero.
-
-    Parameters
-    ----------
-    rows : array-like of shape (n_rows, n_entries)
-        Any finite numbers.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_entries)
-        Non-negative rows that add up to one.
-
-    See Also
-    --------
-    simplex_least_squares : The nearest mixture of given points.
-
-    Examples
-    --------
-    >>> from zslearn._solvers._simplex import project_to_simplex
-    >>> project_to_simplex([[0.5, 0.5], [2.0, 0.0], [1.0, 0.8]])
-    array([[0.5, 0.5],
-           [1. , 0. ],
-           [0.6, 0.4]])
     """
     return _project(check_array(rows, dtype=np.float64, input_name="rows"))
 

@@ -46,20 +46,7 @@ def to_numpy(x: Any) -> NDArray[Any]:
 
 
 def plain_tensor(x: Array, name: str) -> Array:
-    """A dense, real array outside any graph of gradients; refuse what is not dense or not real.
-
-    Parameters
-    ----------
-    x : array
-        Of any library but NumPy.
-    name : str
-        What it is, for the error message.
-
-    Returns
-    -------
-    array
-        `x` itself, detached where its library keeps gradients.
-    """
+    """A dense, real array outside any graph of gradients; refuse what is not dense or not real."""
     if compat.is_torch_array(x):
         if str(x.layout) != "torch.strided":
             raise TypeError(

@@ -51,18 +51,7 @@ class RowsInBlocks(ABC):
 
     @abstractmethod
     def blocks(self, start: int = 0) -> Iterator[Block]:
-        """Read the rows from some row on.
-
-        Parameters
-        ----------
-        start : int, default=0
-            The first row that is wanted.
-
-        Yields
-        ------
-        Block
-            Rows in their order.
-        """
+        """Read the rows from some row on."""
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -81,27 +70,7 @@ _PATIENCE = 0.1
 
 
 def read_ahead(items: Iterable[_Item], depth: int = 1) -> Iterator[_Item]:
-    """Take items from an iterable in a thread of their own, a few ahead of who uses them.
-
-    Parameters
-    ----------
-    items : iterable
-        What is read; the thread alone touches it.
-    depth : int, default=1
-        How many items may wait. 0 reads without a thread.
-
-    Yields
-    ------
-    object
-        The items in their order. An error of the iterable is raised here, after what was read
-        before it.
-
-    Examples
-    --------
-    >>> from zslearn._utils._blocks import read_ahead
-    >>> list(read_ahead(range(3)))
-    [0, 1, 2]
-    """
+    """Take items from an iterable in a thread of their own, a few ahead of who uses them."""
     if depth < 1:
         yield from items
         return
@@ -146,51 +115,11 @@ BLOCK_BYTES = 1 << 25
 
 
 def block_length(row_bytes: int, budget: int | None = None) -> int:
-    """How many rows fit a budget of memory, at least one.
-
-    Parameters
-    ----------
-    row_bytes : int
-        What one row takes, with all that is computed from it.
-    budget : int, optional
-        Bytes of a block; by default `BLOCK_BYTES`.
-
-    Returns
-    -------
-    int
-        Number of rows.
-
-    Examples
-    --------
-    >>> from zslearn._utils._blocks import block_length
-    >>> block_length(8 * 2048)
-    2048
-    """
+    """How many rows fit a budget of memory, at least one."""
     return max(1, (BLOCK_BYTES if budget is None else budget) // max(1, row_bytes))
 
 
 def row_blocks(n_rows: int, row_bytes: int, budget: int | None = None) -> list[slice]:
-    """Slices that cover all rows, each within a budget of memory.
-
-    Parameters
-    ----------
-    n_rows : int
-        Number of rows.
-    row_bytes : int
-        What one row takes, with all that is computed from it.
-    budget : int, optional
-        Bytes of a block; by default `BLOCK_BYTES`.
-
-    Returns
-    -------
-    list of slice
-        In ascending order.
-
-    Examples
-    --------
-    >>> from zslearn._utils._blocks import row_blocks
-    >>> row_blocks(5, row_bytes=8, budget=16)
-    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
-    """
+    """Slices that cover all rows, each within a budget of memory."""
     length = block_length(row_bytes, budget)
     return [slice(start, min(start + length, n_rows)) for start in range(0, n_rows, length)]

@@ -26,36 +26,14 @@ _moves: ContextVar[dict[Any, tuple[Any, Any]] | None] = ContextVar("zslearn_move
 
 
 def on_device(x: Any) -> bool:
-    """Whether an array lies on a device that works apart from the host, such as a GPU.
-
-    Parameters
-    ----------
-    x : array
-        Of any library.
-
-    Returns
-    -------
-    bool
-        False for arrays in the memory of the host.
-    """
+    """Whether an array lies on a device that works apart from the host, such as a GPU."""
     if compat.is_torch_array(x):
         return str(x.device.type) not in ("cpu", "meta")
     return bool(compat.is_cupy_array(x))
 
 
 def block_budget(like: Any) -> int:
-    """Bytes that one block of rows may take, with all that is computed from it.
-
-    Parameters
-    ----------
-    like : array
-        The rows, of any library.
-
-    Returns
-    -------
-    int
-        The usual budget for arrays on the host; on a device a share of its free memory.
-    """
+    """Bytes that one block of rows may take, with all that is computed from it."""
     if not on_device(like):
         return _blocks.BLOCK_BYTES
     return max(_blocks.BLOCK_BYTES, min(_free_bytes(like) // _SHARE, _MOST))

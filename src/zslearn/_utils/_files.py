@@ -44,16 +44,6 @@ def saved_part(cls: _Class) -> _Class:
     Its state is its fields, where it is a dataclass or a named tuple, else its `__dict__`, or what
     its `__getstate__` returns. A class with invariants that a file made by hand could break checks
     them in `__post_init__`, or in `__setstate__`.
-
-    Parameters
-    ----------
-    cls : type
-        A class of the library.
-
-    Returns
-    -------
-    type
-        The same class.
     """
     _PARTS[part_name(cls)] = cls
     return cls
@@ -78,16 +68,6 @@ def fingerprint(*parts: Any) -> str:
     Arrays and frames count by what they hold; estimators by class and hyper-parameters; functions
     by name and code; mappings, sequences and sets item by item; what has a method
     ``fingerprint_parts()`` by what that gives; anything else by what `repr` says of it.
-
-    Parameters
-    ----------
-    *parts : object
-        What the computation depends on.
-
-    Returns
-    -------
-    str
-        64 hexadecimal digits.
     """
     digest = hashlib.sha256()
     _add(digest, parts)
@@ -152,19 +132,6 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
 
     After an error the temporary file is removed and `path` is as it was. The temporary name keeps
     the ending, which tells some writers the format.
-
-    Parameters
-    ----------
-    path : Path
-        What shall be written. Its folder is made.
-    durable : bool, default=True
-        Whether it waits until the file is on the disk, so that not even a machine that stops leaves
-        half a file. What proves to be whole when it is read, and can be made again, need not.
-
-    Yields
-    ------
-    Path
-        What to write to.
     """
     refuse_folder(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -188,18 +155,7 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
 
 
 def refuse_folder(path: Path) -> None:
-    """Refuse a folder where a file shall be written, before anything is computed for it.
-
-    Parameters
-    ----------
-    path : Path
-        What shall be written.
-
-    Raises
-    ------
-    IsADirectoryError
-        There is a folder of this name.
-    """
+    """Refuse a folder where a file shall be written, before anything is computed for it."""
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
 
@@ -234,17 +190,7 @@ class DamagedFileError(ValueError):
 def write_checked_json(
     path: Path, content: Mapping[str, Any], *, indent: int | None = None
 ) -> None:
-    """Write an object as JSON with its checksum, whole or not at all.
-
-    Parameters
-    ----------
-    path : Path
-        The file. Its folder is made.
-    content : mapping
-        What JSON can hold. A checksum that it has is replaced.
-    indent : int, optional
-        As of :func:`json.dumps`.
-    """
+    """Write an object as JSON with its checksum, whole or not at all."""
     # As a reader will see it: tuples are lists, and keys are text.
     plain = json.loads(json.dumps(dict(content)))
     plain[CHECKSUM] = _checksum(plain)
@@ -262,25 +208,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def read_checked_json(path: Path) -> dict[str, Any]:
-    """Read what :func:`write_checked_json` wrote.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    dict
-        Its content, without the checksum.
-
-    Raises
-    ------
-    DamagedFileError
-        The file is no JSON, has no checksum, was changed after it was written, or is no file.
-    OSError
-        The file cannot be read.
-    """
+    """Read what :func:`write_checked_json` wrote."""
     data = _read(path)
     try:
         content = json.loads(data)
@@ -365,20 +293,6 @@ def read_arrays(path: Path, *, max_bytes: int = MAX_BYTES_CACHE) -> dict[str, ND
 
     The size and the checksum are compared before anything in the file is looked at, and its
     arrays together are no larger than the file.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    max_bytes : int
-        A larger file is not read.
-
-    Raises
-    ------
-    FileNotFoundError
-        There is no such file.
-    DamagedCacheError
-        The file is truncated, altered, of other origin, too large, or cannot be read.
     """
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
@@ -421,22 +335,7 @@ def _check_members(file: IO[bytes], size: int) -> None:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], *, durable: bool = True) -> None:
-    """Write arrays and their checksum so that a reader meets a whole file or none.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    arrays : mapping of str to ndarray
-        By name.
-    durable : bool, default=True
-        Whether it waits until the file is on the disk.
-
-    Raises
-    ------
-    OSError
-        The folder cannot be made or written.
-    """
+    """Write arrays and their checksum so that a reader meets a whole file or none."""
     with replacing(path, durable=durable) as temporary:
         _remove_stale(path)
         np.savez(temporary, **arrays)  # type: ignore[arg-type]

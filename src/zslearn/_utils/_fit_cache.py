@@ -93,32 +93,7 @@ _active: ContextVar[KeptFits | None] = ContextVar("kept_fits", default=None)
 
 @contextlib.contextmanager
 def keeping_fits(folder: str | PathLike[str] | None) -> Iterator[KeptFits | None]:
-    """Keep fits of this thread in a folder, and read those that are there.
-
-    Parameters
-    ----------
-    folder : str, path or None
-        Where; None keeps nothing.
-
-    Yields
-    ------
-    KeptFits or None
-        Which counts the fits that were read, and their time.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from zslearn._utils._fit_cache import keeping_fits, kept_fit
-    >>> def slow():
-    ...     print("computed")
-    ...     return {"coef": np.zeros(2)}
-    >>> with tempfile.TemporaryDirectory() as folder, keeping_fits(folder) as kept:
-    ...     first, second = (kept_fit(("slow", 1.0), slow)["coef"] for _ in range(2))
-    ...     kept.n_read
-    computed
-    1
-    """
+    """Keep fits of this thread in a folder, and read those that are there."""
     kept = None if folder is None else KeptFits(Path(folder))
     token = _active.set(kept)
     try:
@@ -132,24 +107,7 @@ def kept_fit(
     compute: Callable[[], Arrays],
     suits: Callable[[Arrays], bool] = lambda arrays: True,
 ) -> Arrays:
-    """Read a fit where one of the same parts is kept; else compute it, and keep it.
-
-    Parameters
-    ----------
-    parts : tuple
-        All that the fit depends on, the name of what is fitted among it; see
-        :func:`~zslearn._utils._files.fingerprint`.
-    compute : callable
-        Gives the arrays of the fit by name.
-    suits : callable, optional
-        Takes arrays that were kept and says whether they hold all that is needed, where a fit may
-        hold more than was asked for, or less. What does not suit is computed and takes their place.
-
-    Returns
-    -------
-    dict of str to ndarray
-        The arrays; outside of :func:`keeping_fits` they are computed.
-    """
+    """Read a fit where one of the same parts is kept; else compute it, and keep it."""
     kept = _active.get()
     return compute() if kept is None else kept.get(parts, compute, suits)
 

@@ -35,18 +35,7 @@ class _DamagedError(Exception):
 
 
 def enable_cache(dispatcher: Any) -> str | None:
-    """Keep what a function is compiled to, where there is a folder that can be trusted.
-
-    Parameters
-    ----------
-    dispatcher : numba dispatcher
-        The function.
-
-    Returns
-    -------
-    str or None
-        Why nothing is kept; None where it is.
-    """
+    """Keep what a function is compiled to, where there is a folder that can be trusted."""
     bare = dispatcher._cache
     try:
         dispatcher.enable_caching()
@@ -68,18 +57,7 @@ def enable_cache(dispatcher: Any) -> str | None:
 
 
 def distrust(folder: Path) -> str | None:
-    """Say why files in a folder may be another user's; None where they cannot be.
-
-    Parameters
-    ----------
-    folder : Path
-        It exists.
-
-    Returns
-    -------
-    str or None
-        The reason.
-    """
+    """Say why files in a folder may be another user's; None where they cannot be."""
     if os.name != "posix":
         return None
     as_named, meant = folder.absolute(), folder.resolve()
@@ -205,24 +183,6 @@ def jit(
 
     What is compiled is kept in Numba's cache; where there is no folder for one that can be written,
     and by nobody else, it is compiled anew in every process.
-
-    Parameters
-    ----------
-    what : str, optional
-        The function in words, for a line at level INFO of the logger "zslearn" when it is compiled.
-        By default none is written.
-    fast : bool or set of str, default=False
-        Whether sums may be reordered and NaN need not be thought of; or LLVM's names of what may be
-        done: "contract" rounds a product and the sum that it enters once, "reassoc" reorders sums.
-
-    Returns
-    -------
-    callable
-        The decorator.
-
-    See Also
-    --------
-    jit_inner : For functions that only compiled functions call.
     """
 
     def decorate(function: _Function) -> _Function:
@@ -246,16 +206,6 @@ def jit_inner(*, fast: bool | set[str] = False) -> Callable[[_Function], _Functi
 
     It becomes part of its caller: without a cache of its own and without the code that Python would
     need to call it, it is compiled in half of the time.
-
-    Parameters
-    ----------
-    fast : bool or set of str, default=False
-        As for `jit`.
-
-    Returns
-    -------
-    callable
-        The decorator.
     """
 
     def decorate(function: _Function) -> _Function:

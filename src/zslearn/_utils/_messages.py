@@ -16,45 +16,12 @@ import numpy as np
 
 
 def composed(name: str) -> str:
-    """A name in the Unicode form in which people type: some systems name folders in another.
-
-    Parameters
-    ----------
-    name : str
-        The name of a class.
-
-    Returns
-    -------
-    str
-        In form NFC.
-    """
+    """A name in the Unicode form in which people type: some systems name folders in another."""
     return unicodedata.normalize("NFC", name)
 
 
 def refuse_equal_labels(labels: Iterable[Any], where: str) -> None:
-    r"""Refuse labels that are the same text in two Unicode forms, such as é and e + accent.
-
-    Parameters
-    ----------
-    labels : iterable of labels
-        Labels of any type; a label may occur more than once.
-    where : str
-        What holds them, for the error message.
-
-    Raises
-    ------
-    ValueError
-        Two labels have the same composed form; the message shows their code points.
-
-    Examples
-    --------
-    >>> from zslearn._utils._messages import refuse_equal_labels
-    >>> refuse_equal_labels(["caf\u00e9", "cafe\u0301"], "y")
-    Traceback (most recent call last):
-    ...
-    ValueError: y has names that look the same and differ in their code points: 'caf\xe9' and
-    'cafe\u0301'. Write each name in one form, for example unicodedata.normalize('NFC', name).
-    """
+    r"""Refuse labels that are the same text in two Unicode forms, such as é and e + accent."""
     names = dict.fromkeys(label for label in labels if isinstance(label, str))
     if all(name.isascii() for name in names):
         return
@@ -82,28 +49,7 @@ def name_some(labels: Iterable[Any], limit: int = 5) -> str:
 
 
 def plain(text: object, length: int | None = None, *, lines: bool = False) -> str:
-    r"""Write text from elsewhere so that it cannot steer the terminal that shows it.
-
-    Parameters
-    ----------
-    text : object
-        What to show: text, or what has a text, such as a path or an error.
-    length : int, optional
-        What is longer is cut.
-    lines : bool, default=False
-        Whether ends of line and tabs stay.
-
-    Returns
-    -------
-    str
-        The text; each character that is not printable is written as an escape.
-
-    Examples
-    --------
-    >>> from zslearn._utils._messages import plain
-    >>> print(plain("red: \x1b[31m"))
-    red: \x1b[31m
-    """
+    r"""Write text from elsewhere so that it cannot steer the terminal that shows it."""
     whole = str(text)
     kept = "\n\t" if lines else ""
     shown = "".join(
@@ -122,24 +68,7 @@ _ALIKE = 0.7
 
 
 def normal_form(name: Any) -> str:
-    """A form that is equal for names that look alike: case, spaces and Unicode form do not count.
-
-    Parameters
-    ----------
-    name : object
-        A name, or a label of any type.
-
-    Returns
-    -------
-    str
-        Composed letters in lower case; underscores, hyphens and runs of spaces are one space.
-
-    Examples
-    --------
-    >>> from zslearn._utils._messages import normal_form
-    >>> normal_form(" Killer_Whale") == normal_form("killer whale")
-    True
-    """
+    """A form that is equal for names that look alike: case, spaces and Unicode form do not count."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", str(name)).casefold())
     # A name of nothing but such characters stays as it is.
     return " ".join(re.sub(r"[_\-\s]+", " ", folded).split()) or folded
@@ -152,32 +81,7 @@ def suggest(
     limit: int = 3,
     key: Callable[[Any], str] = normal_form,
 ) -> list[Any]:
-    """Known names that were perhaps meant by an unknown one, the likeliest first.
-
-    Parameters
-    ----------
-    name : object
-        What is not known.
-    known : iterable
-        What is.
-    limit : int, default=3
-        How many names at most.
-    key : callable, default=normal_form
-        Takes a name into the form that is compared.
-
-    Returns
-    -------
-    list
-        The names whose form is the same; without any, those whose form is similar.
-
-    Examples
-    --------
-    >>> from zslearn._utils._messages import suggest
-    >>> suggest("demos", ["bench", "data", "demo"])
-    ['demo']
-    >>> suggest("Eight", ["eight", "eighty"])
-    ['eight']
-    """
+    """Known names that were perhaps meant by an unknown one, the likeliest first."""
     forms: dict[str, list[Any]] = {}
     for candidate in known:
         forms.setdefault(key(candidate), []).append(candidate)
@@ -189,22 +93,7 @@ def suggest(
 def did_you_mean(
     name: Any, known: Iterable[Any], *, key: Callable[[Any], str] = normal_form
 ) -> str:
-    """A question that ends an error message, with a space in front; empty without a near miss.
-
-    Parameters
-    ----------
-    name : object
-        What is not known.
-    known : iterable
-        What is.
-    key : callable, default=normal_form
-        See :func:`suggest`.
-
-    Returns
-    -------
-    str
-        Such as " Did you mean 'demo'?".
-    """
+    """A question that ends an error message, with a space in front; empty without a near miss."""
     names = suggest(name, known, key=key)
     if not names:
         return ""
@@ -214,29 +103,7 @@ def did_you_mean(
 def name_near_misses(
     unknown: Iterable[Any], known: Iterable[Any], *, unknown_in: str, known_in: str
 ) -> str:
-    """Say which unknown labels have a known one that differs in its spelling only.
-
-    Parameters
-    ----------
-    unknown : iterable of labels
-        Labels that were not found.
-    known : iterable of labels
-        Where they were looked for.
-    unknown_in, known_in : str
-        What the two are, in the words of the user.
-
-    Returns
-    -------
-    str
-        A sentence with a space in front, such as " signatures has 'eight', y has 'Eight'."; empty
-        where no label is near.
-
-    Examples
-    --------
-    >>> from zslearn._utils._messages import name_near_misses
-    >>> name_near_misses(["Eight"], ["eight", "nine"], unknown_in="y", known_in="signatures")
-    " signatures has 'eight', y has 'Eight'."
-    """
+    """Say which unknown labels have a known one that differs in its spelling only."""
     known = list(known)
     pairs = [(label, suggest(label, known)) for label in list(unknown)[:50]]
     pairs = [(label, [k for k in near if _may_be_meant(label, k)]) for label, near in pairs]
@@ -255,20 +122,7 @@ def name_near_misses(
 
 
 def look_alikes(labels: Iterable[Any], known: Iterable[Any]) -> list[tuple[Any, Any]]:
-    """Labels that differ from a known one where nobody sees it: by spaces, case or Unicode form.
-
-    Parameters
-    ----------
-    labels : iterable of labels
-        Labels, none of which is known.
-    known : iterable of labels
-        The known ones. If some of them differ by case alone, case counts.
-
-    Returns
-    -------
-    list of (label, known label)
-        The pairs.
-    """
+    """Labels that differ from a known one where nobody sees it: by spaces, case or Unicode form."""
     known = [label for label in known if isinstance(label, str)]
     composed = [_composed(label) for label in known]
     folded = [form.casefold() for form in composed]
@@ -320,16 +174,7 @@ class InputWarning(UserWarning):
 
 
 def warn_user(message: str, category: type[Warning] = InputWarning) -> None:
-    """Warn at the line of the user's code that called into the library.
-
-    Parameters
-    ----------
-    message : str
-        What is odd, where, and what to do. Control sequences, as names of files may have, are
-        written as escapes.
-    category : type
-        The kind of warning.
-    """
+    """Warn at the line of the user's code that called into the library."""
     level = 2
     frame = sys._getframe(1)
     while frame.f_back is not None and _is_inside(frame.f_globals.get("__name__", "")):
@@ -342,13 +187,6 @@ def warn_once(message: str, category: type[Warning] = InputWarning) -> None:
     """Warn as :func:`warn_user` does, but of one thing only once in a process.
 
     For what is right in one use and a mistake in another: those who know it hear it once.
-
-    Parameters
-    ----------
-    message : str
-        What is odd, where, and what to do.
-    category : type
-        The kind of warning.
     """
     if message not in _SAID:
         _SAID.add(message)

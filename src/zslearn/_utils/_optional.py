@@ -35,25 +35,7 @@ _PACKAGES = {
 
 
 def import_optional(module: str, purpose: str) -> ModuleType:
-    """Import a module that need not be there, or say which extra or package to install.
-
-    Parameters
-    ----------
-    module : str
-        Dotted name of the module.
-    purpose : str
-        What needs it, as the subject of the error message.
-
-    Returns
-    -------
-    module
-        The imported module.
-
-    Raises
-    ------
-    ImportError
-        When the module is not installed; the message names what to install.
-    """
+    """Import a module that need not be there, or say which extra or package to install."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -28,40 +28,12 @@ def one_blas_thread(when: bool = True) -> AbstractContextManager[Any]:
 
     A second thread gains little there, and where the cores are shared each product waits for the
     thread that was sent away: the same work then takes ten times as long.
-
-    Parameters
-    ----------
-    when : bool, default=True
-        Whether to; False leaves the threads as they are.
-
-    Returns
-    -------
-    context manager
-        The threads are as before when it ends.
     """
     return _threads().limit(limits=1, user_api="blas") if when else nullcontext()
 
 
 def threads_for(operations: float) -> AbstractContextManager[Any]:
-    """Give BLAS as many threads as its calls are worth.
-
-    Parameters
-    ----------
-    operations : float
-        Floating-point operations of a typical call: 2nmk for a product of n × k and k × m.
-
-    Returns
-    -------
-    context manager
-        One thread for small calls; for others the threads stay as they are.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zslearn._utils._processes import threads_for
-    >>> with threads_for(2 * 10 * 10 * 10):
-    ...     product = np.ones((10, 10)) @ np.ones((10, 10))
-    """
+    """Give BLAS as many threads as its calls are worth."""
     return one_blas_thread(operations < _WORTH_A_THREAD)
 
 
@@ -70,17 +42,6 @@ def free_threads(sample_seconds: float = 0.1) -> AbstractContextManager[Any]:
 
     Threads of BLAS wait for each other by spinning: where one of them has no core of its own, the
     others burn theirs, and the work takes longer than with one thread.
-
-    Parameters
-    ----------
-    sample_seconds : float, default=0.1
-        How long to look at what the cores do.
-
-    Returns
-    -------
-    context manager
-        The threads are as before when it ends. Where a system does not say what its cores do, they
-        stay as they are.
     """
     busy = _busy_cores(sample_seconds)
     wanted, now = max(1, round(_cores() - busy)), blas_threads()
@@ -88,25 +49,7 @@ def free_threads(sample_seconds: float = 0.1) -> AbstractContextManager[Any]:
 
 
 def shared_threads(n_processes: int) -> AbstractContextManager[Any]:
-    """Give BLAS no more threads than the share of one of several processes that compute.
-
-    Parameters
-    ----------
-    n_processes : int
-        How many share the cores.
-
-    Returns
-    -------
-    context manager
-        The threads are as before when it ends.
-
-    Examples
-    --------
-    >>> from zslearn._utils._processes import blas_threads, shared_threads
-    >>> with shared_threads(1_000_000):
-    ...     blas_threads()
-    1
-    """
+    """Give BLAS no more threads than the share of one of several processes that compute."""
     wanted, now = max(1, _cores() // n_processes), blas_threads()
     return nullcontext() if wanted >= now else _threads().limit(limits=wanted, user_api="blas")
 
@@ -152,16 +95,7 @@ def blas_threads() -> int:
 
 
 def in_threads(function: Callable[[_Item], None], items: Sequence[_Item]) -> None:
-    """Call a function on each of some items, side by side, with one thread of BLAS for each.
-
-    Parameters
-    ----------
-    function : callable
-        It must leave the interpreter's lock most of the time, as NumPy and compiled code do. It
-        returns nothing.
-    items : sequence
-        As many as there are to be threads.
-    """
+    """Call a function on each of some items, side by side, with one thread of BLAS for each."""
     if len(items) == 1:
         function(items[0])
         return
@@ -186,14 +120,6 @@ def end_with_parent(parent: int, *, child: bool = False) -> None:
 
     A worker of a killed run would otherwise compute on, for nobody. Only a child of `parent` is
     watched: a process of a cluster, or the caller itself, is not.
-
-    Parameters
-    ----------
-    parent : int
-        Number of the process that gave the work.
-    child : bool, default=False
-        Whether this process is known to be started by it, so that another parent means that it has
-        ended before this was called.
     """
     if child and os.getppid() != parent:
         os._exit(1)

@@ -16,25 +16,7 @@ _NOTEBOOK_PAUSE = 0.2
 def progress_bar(
     shown: bool, total: int, what: str, *, unit: str | None = None
 ) -> Iterator[Callable[[int], None]]:
-    """Show how much of long work is done, and the time it took and will take.
-
-    Parameters
-    ----------
-    shown : bool
-        Whether to show it at all. Then it is a line on standard error where that is a terminal, and
-        a line below the cell in a notebook; anywhere else nothing is written.
-    total : int
-        Number of steps.
-    what : str
-        What is counted, in words.
-    unit : str, optional
-        What a step is, in the plural; then a terminal also shows how many there are per second.
-
-    Yields
-    ------
-    callable
-        To be called with the number of steps that were finished.
-    """
+    """Show how much of long work is done, and the time it took and will take."""
     display = _notebook_display() if shown else None
     if display is not None:
         with _notebook_bar(display, total, what) as advance:

@@ -20,42 +20,7 @@ def read_rows(
     optional: Sequence[str] = (),
     instead: bool = True,
 ) -> list[tuple[int, dict[str, str]]]:
-    r"""Read a table of text whose first line names its columns.
-
-    Parameters
-    ----------
-    path : Path
-        A file of comma-separated values in UTF-8.
-    columns : sequence of str
-        Columns that must be there. Capitals do not matter.
-    optional : sequence of str, default=()
-        Columns that may be there; where they are not, their cells are empty.
-    instead : bool, default=True
-        Whether a table without the optional columns may have others. If not, such a table is
-        refused: what they hold would be passed over.
-
-    Returns
-    -------
-    list of (int, dict)
-        The number of a row's last line, and its cells by column, without space around them. Other
-        columns are passed over.
-
-    Raises
-    ------
-    ValueError
-        The file is no such table; the line is named.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from zslearn._utils._rows import read_rows
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "list.csv")
-    ...     _ = path.write_text("path,label\ncat.png,cat\n")
-    ...     read_rows(path, ["path"], optional=["label"])
-    [(2, {'path': 'cat.png', 'label': 'cat'})]
-    """
+    r"""Read a table of text whose first line names its columns."""
     if path.stat().st_size > _MAX_BYTES:
         raise ValueError(f"{plain(path)}: larger than {_MAX_BYTES >> 20} MiB; this is no list.")
     try:
@@ -70,26 +35,7 @@ def read_rows(
 
 
 def separator_hint(header: Sequence[str]) -> str:
-    r"""A sentence for tables whose fields something else than commas separates; else nothing.
-
-    Parameters
-    ----------
-    header : sequence of str
-        The fields of the first line, as commas separate them.
-
-    Returns
-    -------
-    str
-        With a space in front.
-
-    Examples
-    --------
-    >>> from zslearn._utils._rows import separator_hint
-    >>> separator_hint(["class;legs;wings"])
-    ' Its fields are separated by semicolons: separate them by commas, with points in numbers.'
-    >>> separator_hint(["class", "legs;wings"])
-    ''
-    """
+    r"""A sentence for tables whose fields something else than commas separates; else nothing."""
     if len(header) == 1:
         for sign, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "vertical bars")):
             if sign in header[0].strip():

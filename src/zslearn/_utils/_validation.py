@@ -22,16 +22,6 @@ def names_keywords(cls: _Class) -> _Class:
     Python says that `fit` "takes 3 positional arguments but 4 were given"; a decorated class says
     "signatures= is a keyword: fit(X, y, signatures=…)". Signatures, types and documentation of the
     methods stay.
-
-    Parameters
-    ----------
-    cls : type
-        The class; methods that it inherits are left as they are.
-
-    Returns
-    -------
-    type
-        The same class.
     """
     for name, member in list(vars(cls).items()):
         # scikit-learn's available_if keeps the method in a descriptor.
@@ -87,32 +77,10 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def checks_parameters(*, also_of_inner: bool = False) -> Callable[[_Method], _Method]:
-    """Decorate `fit`: hyper-parameters are checked against `_parameter_constraints` first.
-
-    Parameters
-    ----------
-    also_of_inner : bool, default=False
-        Whether estimators that are fitted inside check theirs, too; a meta-estimator says so.
-
-    Returns
-    -------
-    callable
-        The decorator. It keeps the type of the method, which scikit-learn's own does not.
-    """
+    """Decorate `fit`: hyper-parameters are checked against `_parameter_constraints` first."""
     return _fit_context(prefer_skip_nested_validation=not also_of_inner)
 
 
 def checks_arguments(constraints: dict[str, Any]) -> Callable[[_Method], _Method]:
-    """Decorate a function: its arguments are checked first.
-
-    Parameters
-    ----------
-    constraints : dict
-        Name of each parameter → what it may be, in scikit-learn's terms.
-
-    Returns
-    -------
-    callable
-        The decorator. It keeps the type of the function, which scikit-learn's own does not.
-    """
+    """Decorate a function: its arguments are checked first."""
     return validate_params(constraints, prefer_skip_nested_validation=True)

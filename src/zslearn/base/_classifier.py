@@ -60,18 +60,7 @@ class Describing:
         return table
 
     def describing(self, table: SignatureTable) -> Self:
-        """A copy that describes other classes; what was learned is shared, and nothing is changed.
-
-        Parameters
-        ----------
-        table : SignatureTable
-            Every class that the copy describes, with the attributes given to `fit`.
-
-        Returns
-        -------
-        estimator
-            The copy.
-        """
+        """A copy that describes other classes; what was learned is shared, and nothing is changed."""
         check_is_fitted(self, "signature_table_")
         other: Any = copy.copy(self)
         other._describe(table)
@@ -82,16 +71,6 @@ class Describing:
 
         A method that makes a class from seen ones by weights overrides it, for
         :func:`zslearn.inspection.explain`.
-
-        Parameters
-        ----------
-        signatures : ndarray of shape (n_classes, n_attributes) or SignatureViews
-            Normalised signatures.
-
-        Returns
-        -------
-        ndarray of shape (n_classes, n_seen) or None
-            Not negative, columns in the order of `seen_classes_`; here None.
         """
         return None
 
@@ -191,19 +170,6 @@ class ZeroShotClassifier(Describing, ZeroShotPredictor):
 
         A method whose settings share work defines this in place of `_fit`; fitting one is fitting
         many with one variant.
-
-        Parameters
-        ----------
-        training : Training
-            What all of them learn from.
-        variants : sequence of estimators
-            Not fitted, their hyper-parameters checked.
-
-        Yields
-        ------
-        estimator
-            Each of the variants once, in any order, when it has learned. What it learned is taken
-            from it before the next is asked for, so that memory holds one model at a time.
         """
         for variant in variants:
             variant._fit(training)

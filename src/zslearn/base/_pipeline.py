@@ -27,20 +27,7 @@ from zslearn.signatures._table import SignatureTable
 
 
 def prefixed_grids(method: Any, name: str) -> dict[str, list[dict[str, Sequence[Any]]]]:
-    """Grids of a method under the name that it has in a wrapper.
-
-    Parameters
-    ----------
-    method : zero-shot estimator
-        Whose `grids` hold mappings, or lists of mappings.
-    name : str
-        What stands before two underscores and the hyper-parameter.
-
-    Returns
-    -------
-    dict of str to list of dict
-        Grids by name, each as a list of mappings.
-    """
+    """Grids of a method under the name that it has in a wrapper."""
     grids: dict[str, list[dict[str, Sequence[Any]]]] = {}
     for grid, content in getattr(method, "grids", {}).items():
         parts = [content] if isinstance(content, Mapping) else content
@@ -71,20 +58,7 @@ class SettingGroup:
 
 
 def grouped_settings(settings: Sequence[Mapping[str, Any]], prefix: str) -> list[SettingGroup]:
-    """Put settings together that differ in the hyper-parameters of the last estimator alone.
-
-    Parameters
-    ----------
-    settings : sequence of mappings
-        Hyper-parameters by name, as `set_params` takes them.
-    prefix : str
-        What the names of those of the last estimator begin with.
-
-    Returns
-    -------
-    list of SettingGroup
-        In the order in which the first setting of each group comes.
-    """
+    """Put settings together that differ in the hyper-parameters of the last estimator alone."""
     groups: dict[str, SettingGroup] = {}
     for index, setting in enumerate(settings):
         shared = {name: value for name, value in setting.items() if not name.startswith(prefix)}
@@ -104,36 +78,7 @@ def grouped_settings(settings: Sequence[Mapping[str, Any]], prefix: str) -> list
 
 
 def transform_array(transformer: Any, rows: Array) -> Array:
-    """Transform rows of any library as a fitted transformer of scikit-learn would.
-
-    Parameters
-    ----------
-    transformer : fitted transformer
-        A pipeline of, or one of, StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler,
-        Normalizer, PCA, TruncatedSVD, or "passthrough".
-    rows : array of shape (n_samples, n_features)
-        Features, also of a graph that is being written.
-
-    Returns
-    -------
-    array of shape (n_samples, n_transformed)
-        In the namespace of the rows.
-
-    Raises
-    ------
-    TypeError
-        For any other transformer, with its name.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> from zslearn.base._pipeline import transform_array
-    >>> X = np.array([[1.0, 2.0], [3.0, 6.0]])
-    >>> transform_array(StandardScaler().fit(X), X)
-    array([[-1., -1.],
-           [ 1.,  1.]])
-    """
+    """Transform rows of any library as a fitted transformer of scikit-learn would."""
     if transformer is None or transformer == "passthrough":
         return rows
     if hasattr(transformer, "steps"):
@@ -438,18 +383,7 @@ class ZeroShotPipeline(ZeroShotPredictor, Pipeline):
 
 
 def as_zero_shot(estimator: Any) -> Any:
-    """A clone of an estimator that wrappers can use: a pipeline becomes a ZeroShotPipeline.
-
-    Parameters
-    ----------
-    estimator : zero-shot estimator or Pipeline
-        Not changed.
-
-    Returns
-    -------
-    zero-shot estimator
-        Not fitted.
-    """
+    """A clone of an estimator that wrappers can use: a pipeline becomes a ZeroShotPipeline."""
     if said := _rejects_nothing(estimator):
         warn_once(said)
     if not isinstance(estimator, Pipeline) or isinstance(estimator, ZeroShotPipeline):
@@ -473,23 +407,7 @@ def _rejects_nothing(estimator: Any) -> str:
 
 
 def fitted_as_zero_shot(model: Any) -> Any:
-    """A fitted model as a zero-shot estimator: a fitted pipeline becomes a ZeroShotPipeline.
-
-    Parameters
-    ----------
-    model : fitted zero-shot estimator or Pipeline
-        Not changed. A pipeline of scikit-learn must end in a zero-shot estimator.
-
-    Returns
-    -------
-    zero-shot estimator
-        The model itself, or a pipeline of the same fitted steps.
-
-    Raises
-    ------
-    TypeError
-        Where it is no zero-shot estimator.
-    """
+    """A fitted model as a zero-shot estimator: a fitted pipeline becomes a ZeroShotPipeline."""
     if isinstance(model, Pipeline) and not isinstance(model, ZeroShotPipeline):
         # Unlike ours, a pipeline of scikit-learn predicts what its last step does.
         if said := _rejects_nothing(model.steps[-1][1]):

@@ -94,22 +94,7 @@ labels : ndarray of shape (n_classes,), optional
 
 
 def stream_scores(scorer: ClassScorer, X: Any, classes: Any) -> Array:
-    """Scores of all rows, as `decision_function` gives them.
-
-    Parameters
-    ----------
-    scorer : ClassScorer
-        Of the estimator.
-    X : FeatureBlocks or dask array of shape (n_samples, n_features)
-        Features.
-    classes : array-like of labels or None
-        The candidates.
-
-    Returns
-    -------
-    ndarray or dask array of shape (n_samples, n_classes)
-        One number per sample where two classes are described and none is named.
-    """
+    """Scores of all rows, as `decision_function` gives them."""
     classes = _checked(classes, scorer)
     as_margin = classes is None and len(scorer.labels) == 2
     width = None if as_margin else len(scorer.labels if classes is None else classes)
@@ -124,24 +109,7 @@ def stream_probabilities(scorer: ClassScorer, X: Any, classes: Any) -> Array:
 
 
 def stream_top_k(scorer: ClassScorer, X: Any, k: int, classes: Any) -> tuple[NDArray[Any], Array]:
-    """The best classes of all rows, as `predict_top_k` gives them.
-
-    Parameters
-    ----------
-    scorer : ClassScorer
-        Of the estimator.
-    X : FeatureBlocks or dask array of shape (n_samples, n_features)
-        Features.
-    k : int
-        How many classes.
-    classes : array-like of labels or None
-        The candidates.
-
-    Returns
-    -------
-    labels, scores : ndarray or dask array of shape (n_samples, k)
-        Of a dask array both come from the same tasks: computed together, rows are scored once.
-    """
+    """The best classes of all rows, as `predict_top_k` gives them."""
     classes = _checked(classes, scorer)
     check_k(k, len(scorer.labels if classes is None else classes))
     # One record per row, so that labels and scores are made by one task.
@@ -174,28 +142,7 @@ def stream_accuracy(
 def stream_hits(
     scorer: ClassScorer, X: Any, y: Any, k: int, classes: Any = None, sample_weight: Any = None
 ) -> HitCounts:
-    """Count at which rank the labels of rows are predicted.
-
-    Parameters
-    ----------
-    scorer : ClassScorer
-        Of an estimator.
-    X : FeatureBlocks or dask array of shape (n_samples, n_features)
-        Features.
-    y : array-like or dask array of shape (n_samples,) or None
-        Labels; None for those of a FeatureBlocks.
-    k : int
-        How many ranks.
-    classes : array-like of labels, optional
-        The candidates.
-    sample_weight : array-like of shape (n_samples,), optional
-        How much each sample counts.
-
-    Returns
-    -------
-    HitCounts
-        Of all rows. No more than one block of predictions is ever in memory.
-    """
+    """Count at which rank the labels of rows are predicted."""
     classes = _checked(classes, scorer)
     check_k(k, len(scorer.labels if classes is None else classes))
     samples = stream_samples(X, y, sample_weight)
@@ -279,29 +226,7 @@ _LINE = re.compile(r"^(?P<indent> *)<(?P<name>[^<>\n]+)>$", re.M)
 
 
 def fill_docstring(doc: str, parts: Mapping[str, str]) -> str:
-    r"""Put shared parts in the place of the lines that name them.
-
-    Parameters
-    ----------
-    doc : str
-        A docstring. A line ``<name>`` stands for the part of that name.
-    parts : mapping of str to str
-        Parts by name. A line that names none of them stays.
-
-    Returns
-    -------
-    str
-        The docstring; parts are indented like the lines that they take the place of.
-
-    Examples
-    --------
-    >>> from zslearn.base._predictor import fill_docstring
-    >>> parts = {"seed": "seed : int\n    Of chance."}
-    >>> print(fill_docstring("What it takes:\n  <seed>", parts))
-    What it takes:
-      seed : int
-          Of chance.
-    """
+    r"""Put shared parts in the place of the lines that name them."""
 
     def part(match: re.Match[str]) -> str:
         text = parts.get(match["name"])

@@ -46,18 +46,7 @@ def needs_rows(estimator: object, X: object) -> TypeError:
 
 
 def read_blocks(X: Any) -> Iterator[Any]:
-    """Read the rows of a FeatureBlocks or a dask array into memory, a block at a time.
-
-    Parameters
-    ----------
-    X : FeatureBlocks or dask array of shape (n_samples, n_features)
-        Features; chunks of a dask array hold whole rows.
-
-    Yields
-    ------
-    ndarray of shape (n_rows, n_features)
-        Rows in their order; no block is empty.
-    """
+    """Read the rows of a FeatureBlocks or a dask array into memory, a block at a time."""
     if is_dask(X):
         found = (X.blocks[i].compute() for i in range(X.numblocks[0]))
     else:
@@ -81,20 +70,7 @@ class StreamedSamples(ABC):
 
     @abstractmethod
     def reduce(self, function: BlockFunction, shared: Any = None) -> Any:
-        """Compute something for every block and add it up.
-
-        Parameters
-        ----------
-        function : callable
-            Of a module, so that other processes can have it.
-        shared : object
-            Given to every call; sent to a process once.
-
-        Returns
-        -------
-        object
-            The sum; None where no block gave anything.
-        """
+        """Compute something for every block and add it up."""
 
 
 class DiskSamples(StreamedSamples):
@@ -137,22 +113,7 @@ class DiskSamples(StreamedSamples):
 
 
 def stream_samples(X: Any, y: Any, sample_weight: Any = None) -> StreamedSamples:
-    """Samples that `fit` was given, to be read a block at a time.
-
-    Parameters
-    ----------
-    X : FeatureBlocks or dask array of shape (n_samples, n_features)
-        Features.
-    y : array-like or dask array of shape (n_samples,), optional
-        Labels; a FeatureBlocks may have its own.
-    sample_weight : array-like of shape (n_samples,), optional
-        Weights, which come into memory.
-
-    Returns
-    -------
-    StreamedSamples
-        Nothing of the rows is read yet.
-    """
+    """Samples that `fit` was given, to be read a block at a time."""
     weights = _checked_weights(sample_weight)
     if isinstance(X, RowsInBlocks):
         return DiskSamples(X, y, weights)
@@ -289,26 +250,7 @@ def with_known_rows(X: Any) -> Any:
 def map_rows(
     X: Any, function: Callable[..., Any], shared: Any, *, width: int | None, dtype: Any
 ) -> Any:
-    """Apply a function to blocks of rows, lazily.
-
-    Parameters
-    ----------
-    X : dask array of shape (n_samples, n_features)
-        As of :func:`whole_rows`; sizes of chunks may be unknown.
-    function : callable
-        (rows, shared) → array with one row per row.
-    shared : object
-        Sent to every worker once.
-    width : int or None
-        Columns of the result; None for one axis alone.
-    dtype : dtype
-        Of the result.
-
-    Returns
-    -------
-    dask array of shape (n_samples, width) or (n_samples,)
-        Nothing is computed yet.
-    """
+    """Apply a function to blocks of rows, lazily."""
     dask = import_optional("dask", "A dask array")
     shape = (0,) if width is None else (0, width)
     options: dict[str, Any] = {"dtype": dtype, "meta": np.empty(shape, dtype=dtype)}

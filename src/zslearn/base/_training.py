@@ -150,20 +150,7 @@ SPREAD_SAMPLES = 1000
 
 
 def spread_positions(n_samples: int, most: int) -> NDArray[np.intp]:
-    """Numbers of samples that are evenly spaced among all; of all where there are no more.
-
-    Parameters
-    ----------
-    n_samples : int
-        Number of samples.
-    most : int
-        How many at most.
-
-    Returns
-    -------
-    ndarray of int
-        Ascending.
-    """
+    """Numbers of samples that are evenly spaced among all; of all where there are no more."""
     if n_samples <= most:
         return np.arange(n_samples)
     return np.linspace(0, n_samples - 1, most).astype(np.intp)
@@ -488,20 +475,7 @@ class SummedTraining(Training):
 
 
 def summarize(samples: StreamedSamples, feature_norm: str | None) -> Summary:
-    """Read all samples once.
-
-    Parameters
-    ----------
-    samples : StreamedSamples
-        Rows and labels.
-    feature_norm : {"l2"} or None
-        How features are prepared.
-
-    Returns
-    -------
-    Summary
-        What methods of class statistics learn from.
-    """
+    """Read all samples once."""
     there = None if samples.weights is None else np.flatnonzero(samples.weights)
     n_samples = samples.shape[0] if there is None else len(there)
     positions = spread_positions(n_samples, SPREAD_SAMPLES)

@@ -28,16 +28,6 @@ def refuse_extreme_parameters(estimator: Any) -> None:
     """Refuse hyper-parameters so large that nothing can be computed with them.
 
     Small ones pass: a penalty below rounding is none.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Its hyper-parameters are of the right kinds.
-
-    Raises
-    ------
-    ValueError
-        Where one is finite, and beyond ±1e30.
     """
     for name, value in estimator.get_params(deep=False).items():
         if isinstance(value, Real) and _LARGEST < abs(float(value)) < math.inf:
@@ -49,13 +39,7 @@ def refuse_extreme_parameters(estimator: Any) -> None:
 
 @contextmanager
 def numerical_failures_named(method: type) -> Iterator[None]:
-    """Say which method could not learn where its arithmetic fails.
-
-    Parameters
-    ----------
-    method : type
-        The class of the estimator that learns.
-    """
+    """Say which method could not learn where its arithmetic fails."""
     try:
         yield
     except (LinAlgError, ArithmeticError) as error:
@@ -77,31 +61,7 @@ def fit_variants(
     sample_weight: Any = None,
     classes: Any = None,
 ) -> Iterator[tuple[int, Any]]:
-    """Fit estimators on the same data; those of one class share what their method can share.
-
-    Parameters
-    ----------
-    variants : sequence of estimators
-        Not fitted. They are used up.
-    X : array-like of shape (n_samples, n_features)
-        Image features.
-    y : array-like of shape (n_samples,)
-        Class labels.
-    signatures : DataFrame, mapping, array or MultiSignatures, optional
-        What is known of each class; see :meth:`ZeroShotClassifier.fit`.
-    sample_weight : array-like of shape (n_samples,), optional
-        How much each sample counts, for methods whose `fit` takes it.
-    classes : array-like of labels, optional
-        Classes that need be described, by default all with a signature; a method that does not make
-        each class alone describes all.
-
-    Yields
-    ------
-    index : int
-        Position in `variants`; the order is free, every one comes once.
-    estimator : zero-shot estimator
-        Fitted. It is no longer held here once the next is asked for.
-    """
+    """Fit estimators on the same data; those of one class share what their method can share."""
     # Preparation depends on these; nothing else that is shared does.
     groups: dict[tuple[Any, ...], dict[int, ZeroShotClassifier]] = {}
     for index, variant in enumerate(variants):
@@ -160,18 +120,6 @@ def with_setting(estimator: _Variant, setting: Mapping[str, Any]) -> _Variant:
 
     Values are cloned, too, as in scikit-learn: estimators in a grid are shared by no two settings,
     and the grid stays as it was.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Not changed.
-    setting : mapping of str to object
-        Hyper-parameters by name.
-
-    Returns
-    -------
-    estimator
-        Not fitted.
     """
     values = {name: clone(value, safe=False) for name, value in setting.items()}
     variant: _Variant = clone(estimator).set_params(**values)
@@ -179,28 +127,7 @@ def with_setting(estimator: _Variant, setting: Mapping[str, Any]) -> _Variant:
 
 
 def group_by_params(variants: Sequence[_Variant], *names: str) -> list[list[_Variant]]:
-    """Group estimators that agree on some hyper-parameters.
-
-    Parameters
-    ----------
-    variants : sequence of estimators
-        Of one class.
-    *names : str
-        Hyper-parameters that must be equal within a group.
-
-    Returns
-    -------
-    list of lists
-        In the order in which groups and their members first occur.
-
-    Examples
-    --------
-    >>> from zslearn.base import group_by_params
-    >>> from zslearn.baselines import ESZSL
-    >>> variants = [ESZSL(1.0, center=None), ESZSL(1.0), ESZSL(10.0)]
-    >>> [len(group) for group in group_by_params(variants, "center")]
-    [1, 2]
-    """
+    """Group estimators that agree on some hyper-parameters."""
     groups: dict[tuple[Any, ...], list[_Variant]] = {}
     for variant in variants:
         key = tuple(_comparable(getattr(variant, name)) for name in names)
@@ -209,20 +136,7 @@ def group_by_params(variants: Sequence[_Variant], *names: str) -> list[list[_Var
 
 
 def group_by_params_except(variants: Sequence[_Variant], *names: str) -> list[list[_Variant]]:
-    """Group estimators that agree on all hyper-parameters except some.
-
-    Parameters
-    ----------
-    variants : sequence of estimators
-        Of one class.
-    *names : str
-        Hyper-parameters that may differ within a group.
-
-    Returns
-    -------
-    list of lists
-        In the order in which groups and their members first occur.
-    """
+    """Group estimators that agree on all hyper-parameters except some."""
     if not variants:
         return []
     every = variants[0].get_params(deep=False)  # type: ignore[attr-defined]

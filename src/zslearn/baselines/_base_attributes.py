@@ -239,11 +239,6 @@ class AttributeClassifier(ZeroShotClassifier):
         """Give the log-odds of each attribute, less those of its prior.
 
         <parameters of embed>
-
-        Returns
-        -------
-        array of shape (n_samples, n_attributes)
-            For the attributes in `attributes_`.
         """
         scores = linear_scores(X, self.coef_, self.intercept_)
         odds = self._log_odds(scores, self._seen_binary)
@@ -254,11 +249,6 @@ class AttributeClassifier(ZeroShotClassifier):
         """Say which attributes a class has.
 
         <parameters of synthesize>
-
-        Returns
-        -------
-        ndarray of shape (n_classes, n_attributes)
-            0 and 1 for the attributes in `attributes_`.
         """
         if labels is not None:
             for view, kind in zip(view_arrays(signatures), self._kinds, strict=True):

@@ -32,30 +32,7 @@ def seen_path(
     turned: Array | None = None,
     guides: Sequence[LogisticResult] | None = None,
 ) -> list[LogisticResult]:
-    """Fit a softmax regression of the seen classes for each penalty.
-
-    Parameters
-    ----------
-    training : Training
-        Samples of the seen classes.
-    alphas : sequence of float
-        Penalties in units of the features' spread.
-    tol : float
-        Relative gap to reach.
-    soften : bool, default=False
-        Whether a class of n samples counts as if two more were spread evenly over all C classes:
-        its samples' targets are (n + 2/C)/(n + 2) and (2/C)/(n + 2), for C = 2 those of Platt.
-    keep : bool, default=False
-        Whether the path is one that other searches need, too, for
-        :func:`~zslearn._utils._fit_cache.keeping_fits`. Signatures play no part in it.
-    spectrum, turned, guides : optional
-        See :func:`~zslearn.solvers.softmax_path`.
-
-    Returns
-    -------
-    list of LogisticResult
-        In the order of `alphas`.
-    """
+    """Fit a softmax regression of the seen classes for each penalty."""
     rows, counts = training.X_or_rows, 2.0 if soften else 0.0
 
     def path() -> list[LogisticResult]:
@@ -154,25 +131,7 @@ class SeenLogOdds(NamedTuple):
 def sigmoid_path(
     training: Training, alphas: Sequence[float], *, tol: float, random_state: Any
 ) -> list[SeenLogOdds]:
-    """Train one machine per seen class with its sigmoid, for each penalty.
-
-    Parameters
-    ----------
-    training : Training
-        Samples of the seen classes.
-    alphas : sequence of float
-        Penalties in units of the features' spread.
-    tol : float
-        Relative duality gap to reach.
-    random_state : int, RandomState instance or None
-        Which samples are held out together.
-
-    Returns
-    -------
-    list of SeenLogOdds
-        In the order of `alphas`. A class of one sample, which cannot be held out and trained on,
-        takes the middle one of the other classes' sigmoids.
-    """
+    """Train one machine per seen class with its sigmoid, for each penalty."""
     xp = compat.array_namespace(training.X)
     mean = xp.mean(training.X, axis=0)
     unit = float(np.sqrt(spread(training.X)))

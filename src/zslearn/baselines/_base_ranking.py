@@ -49,20 +49,7 @@ class Scaling(NamedTuple):
 
     @classmethod
     def of(cls, X: AnyFloats, kind: str | None) -> Scaling:
-        """Learn from rows: "center", "zscore" or None.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples, n_features)
-            Rows.
-        kind : {"center", "zscore"} or None
-            See :class:`RankingClassifier`.
-
-        Returns
-        -------
-        Scaling
-            With weights of 0 for features that "zscore" finds constant.
-        """
+        """Learn from rows: "center", "zscore" or None."""
         n_features = X.shape[1]
         if kind is None:
             return cls(np.zeros(n_features), np.ones(n_features))
@@ -141,18 +128,7 @@ class ScaledRows:
 
 
 def mean_square(X: AnyFloats | ScaledRows) -> float:
-    """Mean squared norm of rows; 1 where all are zero.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features) or ScaledRows
-        Rows.
-
-    Returns
-    -------
-    float
-        Can be divided by.
-    """
+    """Mean squared norm of rows; 1 where all are zero."""
     parts = [X] if isinstance(X, np.ndarray) else (X[rows] for rows in _blocks(X))
     total = sum(float(np.einsum("nd,nd->", part, part, dtype=np.float64)) for part in parts)
     return total / len(X) or 1.0
@@ -336,11 +312,6 @@ class RankingClassifier(ZeroShotClassifier):
         """Scale features as the training features were.
 
         <parameters of embed>
-
-        Returns
-        -------
-        array of shape (n_samples, n_features)
-            Scaled features.
         """
         return Scaling(self.mean_, self.feature_weights_)(X)
 
@@ -348,11 +319,6 @@ class RankingClassifier(ZeroShotClassifier):
         """Make the parameters of each class.
 
         <parameters of synthesize>
-
-        Returns
-        -------
-        array of shape (n_classes, n_features), or (n_classes, n_maps, n_features)
-            The classifiers of each class.
         """
         return self._of_maps(self.coef_, move_like(signatures, self.coef_))
 

@@ -552,27 +552,7 @@ def descend_together(
     tol: float,
     watch: Callable[[Network], None] | None = None,
 ) -> list[TrainedPath]:
-    """The paths of problems that differ in alpha alone, evaluated side by side.
-
-    Parameters
-    ----------
-    problems : sequence of NetworkProblem
-        What is minimised.
-    start : ndarray of shape (n_hidden, n_weights)
-        First weights.
-    stops : collection of int
-        Steps at which networks are wanted; the largest ends a path.
-    tol : float
-        A path ends, too, when a step lowers the objective by less than this share of it; later
-        stops then get the last network.
-    watch : callable, optional
-        Called with the network after every step.
-
-    Returns
-    -------
-    list of TrainedPath
-        One per problem.
-    """
+    """The paths of problems that differ in alpha alone, evaluated side by side."""
     paths = [_Path(problem, start, stops, tol, watch) for problem in problems]
     active = paths
     while active:

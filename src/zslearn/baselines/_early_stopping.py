@@ -46,21 +46,7 @@ _Variant = TypeVar("_Variant")
 
 
 def on_one_path(variants: Sequence[_Variant], *names: str) -> list[list[_Variant]]:
-    """Group estimators whose training is one path, of which each takes a state.
-
-    Parameters
-    ----------
-    variants : sequence of estimators
-        Of one class.
-    *names : str
-        Hyper-parameters that training does not depend on.
-
-    Returns
-    -------
-    list of lists
-        Those of a group have the same integer as `random_state`; one whose source of chance
-        cannot be drawn from twice is alone.
-    """
+    """Group estimators whose training is one path, of which each takes a state."""
     groups = []
     for group in group_by_params_except(variants, *_ENDS, *names):
         seeded = isinstance(group[0].random_state, Integral)  # type: ignore[attr-defined]
@@ -90,22 +76,7 @@ class HeldOutClasses:
 
     @classmethod
     def of(cls, training: Training, fraction: float, rng: np.random.RandomState) -> Self | None:
-        """Hold classes out at random.
-
-        Parameters
-        ----------
-        training : Training
-            All seen classes.
-        fraction : float
-            Share of the classes held out; two at least are held out, and two kept.
-        rng : numpy.random.RandomState
-            The source of the choice.
-
-        Returns
-        -------
-        HeldOutClasses or None
-            None, with a warning, where there are too few classes.
-        """
+        """Hold classes out at random."""
         n_seen = training.n_seen
         if n_seen < _FEWEST_CLASSES:
             warn_user(
@@ -126,19 +97,7 @@ class HeldOutClasses:
         score: ScoreFunction,
         embed: Callable[[Array], Array] | None = None,
     ) -> None:
-        """Note how well the classes held out are told apart after one more step.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            The samples held out.
-        parameters : array
-            Parameters of the classes held out.
-        score : {"dot", "euclidean", "cosine", "max_dot"}
-            How the two meet.
-        embed : callable, optional
-            Takes rows into the space of the parameters.
-        """
+        """Note how well the classes held out are told apart after one more step."""
         scores = class_scores(X, parameters, score=score, embed=embed)
         best = to_numpy(scores).argmax(axis=1)
         self.accuracies.append(float(per_class_accuracy(self.held.y, best)))

@@ -153,21 +153,6 @@ def solve_nodes(
     """Least squares classifiers of the classes under each node, for several penalties.
 
     The images of a node are reduced once for all penalties, and forgotten before the next node's.
-
-    Parameters
-    ----------
-    training : Training
-        Images of the seen classes.
-    nodes : Nodes
-        The hierarchy.
-    alphas : sequence of float
-        Penalties in units of the features' spread.
-
-    Returns
-    -------
-    list of (coefficients, intercepts)
-        For each penalty, of shapes (n_features, Σ classes of the nodes) and
-        (Σ classes of the nodes,).
     """
     # The unit of the penalty; 1 where all images are equal.
     square = mean_square_distance(training.rows) or 1.0

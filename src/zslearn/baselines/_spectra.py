@@ -71,22 +71,7 @@ class ClassRidge:
 
 
 def solve_shifted(matrix: Array, alpha: float, right: Array) -> Array:
-    """(M + αI)⁻¹ times a matrix, for M without negative eigenvalues and α beyond its rounding.
-
-    Parameters
-    ----------
-    matrix : array of shape (n, n)
-        Symmetric.
-    alpha : float
-        What is added to the diagonal.
-    right : array of shape (n, n_columns)
-        What the inverse is multiplied by.
-
-    Returns
-    -------
-    array of shape (n, n_columns)
-        The product.
-    """
+    """(M + αI)⁻¹ times a matrix, for M without negative eigenvalues and α beyond its rounding."""
     xp = compat.array_namespace(matrix)
     if isinstance(matrix, np.ndarray):
         shifted = matrix.copy()
@@ -111,24 +96,6 @@ def weighted_rows(
 
     With S the signature of each sample's class as a column, SSᵀ = Aᵀ diag(n) A for the signatures
     A and sizes n of the classes: the singular values of diag(√n) A are all that is needed.
-
-    Parameters
-    ----------
-    signatures : ndarray of shape (n_classes, n_attributes)
-        Normalised signatures.
-    sizes : ndarray of shape (n_classes,)
-        Weight of the samples of each class; their number where all count the same.
-    center : bool
-        Whether the mean over the samples is taken from the signatures first.
-
-    Returns
-    -------
-    values : ndarray of shape (rank,)
-        Eigenvalues of SSᵀ, largest first, at least one; those that are zero are left out.
-    vectors : ndarray of shape (n_attributes, rank)
-        Eigenvectors.
-    mean : ndarray of shape (n_attributes,)
-        What was taken from each signature.
     """
     mean = np.zeros(signatures.shape[1])
     if center:

@@ -221,20 +221,7 @@ def by_four(X: NDArray[Any]) -> NDArray[Any]:
 
 
 def on_lines(shape: tuple[int, int], dtype: Any) -> NDArray[Any]:
-    """A table of zeros whose rows begin at lines of the cache.
-
-    Parameters
-    ----------
-    shape : (int, int)
-        Rows and columns; there are more columns where the last line is not full.
-    dtype : dtype
-        Of the numbers.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, at least n_columns)
-        In the order of C.
-    """
+    """A table of zeros whose rows begin at lines of the cache."""
     dtype = np.dtype(dtype)
     per_line = _LINE // dtype.itemsize
     n_columns = -(-shape[1] // per_line) * per_line
@@ -384,22 +371,7 @@ _SMALL = 1024
 def intersection_responses(
     X: NDArray[Any], references: NDArray[Any], coef: NDArray[Any]
 ) -> NDArray[Any]:
-    """⟨w, min(x, v_c)⟩ of each row and class.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        Features.
-    references : ndarray of shape (n_classes, n_features)
-        The vectors v.
-    coef : ndarray of shape (n_features,)
-        The weights w.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, n_classes)
-        In the dtype of X.
-    """
+    """⟨w, min(x, v_c)⟩ of each row and class."""
     n_classes = len(references)
     rows, references = by_four(X), by_four(references.astype(X.dtype))
     out = np.empty((len(rows), len(references)), dtype=X.dtype)
@@ -464,20 +436,7 @@ class MarginObjective:
         return self._mixed(E[: len(self.y), : len(V)])
 
     def promising_scores(self, w: Floats, V: Floats, F: NDArray[Any]) -> NDArray[Any] | None:
-        """The scores, unless the samples in some rows show J to be far above that where they are F.
-
-        Parameters
-        ----------
-        w, V : ndarray
-            Weights and references.
-        F : ndarray of shape (n_samples, n_classes)
-            Scores under these weights and other references.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes) or None
-            As :meth:`scores`.
-        """
+        """The scores, unless the samples in some rows show J to be far above that where they are F."""
         few = self._few
         # A penalty on V may fall by more than the hinges rise.
         if few is None or self.reference_alpha > 0:
@@ -674,20 +633,7 @@ class Descent(NamedTuple):
 
 
 def alternate(objective: MarginObjective, tol: float) -> Iterator[Descent]:
-    """Descend in w, then in V, and so on: the state after each descent in w, without an end.
-
-    Parameters
-    ----------
-    objective : MarginObjective
-        J.
-    tol : float
-        A descent in w ends when the gradient has fallen below this share of that at w = 0.
-
-    Yields
-    ------
-    Descent
-        The first with V at the class means, each later one after one more step in V.
-    """
+    """Descend in w, then in V, and so on: the state after each descent in w, without an end."""
     point = _Point.at(objective, np.zeros(objective.means.shape[1]), objective.means)
     slope = point.slope_in_w(objective)
     goal = tol * float(np.linalg.norm(slope))

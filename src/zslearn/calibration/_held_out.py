@@ -42,26 +42,7 @@ Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
 def checked_folds(
     cv: Any, X: Any, y: NDArray[Any], *, generalized: bool, **options: Any
 ) -> list[Fold]:
-    """The folds over the seen classes by which hyper-parameters and the factor are found.
-
-    Parameters
-    ----------
-    cv : int, splitter or list of (train, test)
-        Number of folds, no more than leaves two classes to each; or a splitter; or the rows.
-    X : array of shape (n_samples, n_features)
-        Samples, for the splitter.
-    y : ndarray of shape (n_samples,)
-        Class labels.
-    generalized : bool
-        Whether images of the classes that a fold trains on are validated, too.
-    **options : dict
-        Passed to the splitter that a number stands for.
-
-    Returns
-    -------
-    list of (train, test)
-        Each fold leaves out whole classes and trains on two or more.
-    """
+    """The folds over the seen classes by which hyper-parameters and the factor are found."""
     splitter = GeneralizedClassKFold if generalized else ClassKFold
     if isinstance(cv, Integral):
         # At least two classes are left out in a fold: among one there is nothing to choose.
@@ -94,18 +75,7 @@ _MOST_SPREAD_ROWS = 500
 
 
 def mean_factor(factors: Sequence[float] | Floats) -> float:
-    """The calibration factor of all folds: the mean of theirs, 0 without any.
-
-    Parameters
-    ----------
-    factors : sequence of float
-        The factor with the best harmonic mean in each fold; NaN or infinite where there is none.
-
-    Returns
-    -------
-    float
-        The factor.
-    """
+    """The calibration factor of all folds: the mean of theirs, 0 without any."""
     finite = [factor for factor in factors if np.isfinite(factor)]
     return float(np.mean(finite)) if finite else 0.0
 
@@ -116,36 +86,12 @@ def some_rows(n_rows: int) -> NDArray[np.intp]:
 
 
 def spread(scores: Any) -> float:
-    """The standard deviation of an image's scores over the seen classes; the median over images.
-
-    Parameters
-    ----------
-    scores : array of shape (n_samples, n_seen)
-        Scores of training images.
-
-    Returns
-    -------
-    float
-        The spread: a scale of the scores that hardly depends on the number of classes.
-    """
+    """The standard deviation of an image's scores over the seen classes; the median over images."""
     return float(np.median(np.std(to_numpy(scores), axis=1)))
 
 
 def score_spread(estimator: Any, X: Any) -> float:
-    """The spread of a fitted estimator's scores.
-
-    Parameters
-    ----------
-    estimator : zero-shot estimator
-        Fitted.
-    X : array of shape (n_samples, n_features)
-        What it was fitted on.
-
-    Returns
-    -------
-    float
-        It depends on the seen classes alone, not on what else is described.
-    """
+    """The spread of a fitted estimator's scores."""
     rows = take_rows(X, some_rows(X.shape[0]))
     with warnings.catch_warnings():
         # Said already when the estimator was fitted on these images.
@@ -163,20 +109,6 @@ def rescaled(
     So a factor is kept as a multiple of the spread g of the scores,
 
     .. math:: b_k \, g / g_k.
-
-    Parameters
-    ----------
-    factors : sequence of float
-        The best factor of each fold.
-    spreads : sequence of float
-        The spread of the scores in each fold; see :func:`spread`.
-    final : float
-        That of the estimator fitted on all of the data.
-
-    Returns
-    -------
-    ndarray of shape (n_folds,)
-        The factors; as they are where a spread is 0 or not finite.
     """
     values, folds = np.asarray(factors, dtype=np.float64), np.asarray(spreads, dtype=np.float64)
     sound = np.isfinite(folds) & (folds > 0) & bool(np.isfinite(final) and final > 0)
@@ -184,20 +116,7 @@ def rescaled(
 
 
 def chosen_temperature(wanted: str | float | None, temperatures: Sequence[float] | Floats) -> Any:
-    """The temperature that a wrapper predicts with.
-
-    Parameters
-    ----------
-    wanted : "cv", float or None
-        The wrapper's hyper-parameter.
-    temperatures : sequence of float
-        The best temperature in each fold.
-
-    Returns
-    -------
-    float or None
-        None where none is wanted.
-    """
+    """The temperature that a wrapper predicts with."""
     if wanted == "cv":
         return mean_temperature(temperatures)
     return None if wanted is None else float(wanted)
@@ -274,21 +193,7 @@ def joined(parts: Sequence[HeldOut]) -> HeldOut:
 
 
 def thresholds_at(held_out: HeldOut, share: float) -> tuple[float, float]:
-    """Thresholds below which no more than a share of the images lies.
-
-    Parameters
-    ----------
-    held_out : HeldOut
-        The images.
-    share : float
-        Between 0 and 1; of the images predicted as a seen class, and as a described one.
-
-    Returns
-    -------
-    seen, described : float
-        The threshold of each kind. A kind that was never predicted has that of all images, and
-        −∞ where there is none.
-    """
+    """Thresholds below which no more than a share of the images lies."""
     weights = held_out.weights
     everything = _cut(held_out.values, weights, share)
     found = []
@@ -312,44 +217,14 @@ def _cut(values: Floats, weights: Floats, share: float) -> float:
 def below(
     values: Floats, as_described: NDArray[np.bool_], thresholds: tuple[float, float]
 ) -> NDArray[np.bool_]:
-    """Which values lie below the threshold of their kind.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        What a threshold cuts.
-    as_described : ndarray of bool of shape (n,)
-        Whether the predicted class is described only.
-    thresholds : tuple of float
-        Of seen and of described classes.
-
-    Returns
-    -------
-    ndarray of bool of shape (n,)
-        True below.
-    """
+    """Which values lie below the threshold of their kind."""
     return values < np.where(as_described, thresholds[1], thresholds[0])
 
 
 def cross_fitted(
     known: HeldOut, others: HeldOut, share: float
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which images lie below thresholds that were found without their class.
-
-    Parameters
-    ----------
-    known : HeldOut
-        What thresholds are found on.
-    others : HeldOut
-        Further images that meet the same thresholds.
-    share : float
-        See :func:`thresholds_at`.
-
-    Returns
-    -------
-    below_known, below_others : ndarray of bool
-        One for each image.
-    """
+    """Which images lie below thresholds that were found without their class."""
     n_groups = min(len(np.unique(known.classes)), _MOST_GROUPS)
     flags = [np.zeros(len(part.values), dtype=bool) for part in (known, others)]
     for group in range(n_groups):
@@ -364,16 +239,6 @@ def ranks(known: HeldOut, others: HeldOut) -> tuple[Floats, Floats]:
     """The share of known images of the same predicted kind that lie below each image.
 
     Images of an image's own class do not count. A threshold at any share is a cut of these numbers.
-
-    Parameters
-    ----------
-    known, others : HeldOut
-        See :func:`cross_fitted`.
-
-    Returns
-    -------
-    of_known, of_others : ndarray
-        Between 0 and 1.
     """
     n_groups = min(len(np.unique(known.classes)), _MOST_GROUPS)
     out = [np.zeros(len(part.values)) for part in (known, others)]
@@ -402,22 +267,6 @@ def rate_and_interval(
     is that of the classes' rates; it stands for an effective number of trials, with which the
     exact binomial interval is taken (Korn and Graubard, 1998). Classes drawn anew from where these
     came are what the interval is about.
-
-    Parameters
-    ----------
-    happened : ndarray of bool of shape (n,)
-        One for each image.
-    held_out : HeldOut
-        The images; they count as :class:`HeldOut` weighs them.
-    level : float, default=0.95
-        How often such an interval covers the rate.
-
-    Returns
-    -------
-    rate : float
-        NaN without images.
-    interval : tuple of float
-        Its ends.
     """
     if not len(happened):
         return float("nan"), (float("nan"), float("nan"))
@@ -480,30 +329,7 @@ def held_out_scores(
     n_jobs: int | None,
     **options: Any,
 ) -> list[FoldScores]:
-    """Fit an estimator in each fold and score what was left out.
-
-    Parameters
-    ----------
-    estimator : zero-shot estimator or Pipeline
-        Not fitted; clones of it are.
-    X, y : array of shape (n_samples, n_features), ndarray of shape (n_samples,)
-        Training data.
-    signatures : DataFrame, mapping, array or MultiSignatures, or None
-        What is known of the classes. Only seen classes are looked at.
-    weights : ndarray of shape (n_samples,) or None
-        Sample weights.
-    cv : int, splitter or list of (train, test)
-        See :func:`checked_folds`.
-    n_jobs : int or None
-        Folds at the same time.
-    **options : dict
-        `held_out` and `random_state`, where `cv` is a number.
-
-    Returns
-    -------
-    list of FoldScores
-        One a fold; empty where no class can be left out and still be described.
-    """
+    """Fit an estimator in each fold and score what was left out."""
     seen = np.unique(y)
     if signatures is None:
         return []
@@ -553,18 +379,7 @@ def _of_fold(
 
 
 def fold_probabilities(folds: list[FoldScores]) -> list[Floats]:
-    """Probabilities of each fold's images; a temperature comes from the other folds.
-
-    Parameters
-    ----------
-    folds : list of FoldScores
-        All folds.
-
-    Returns
-    -------
-    list of ndarray of shape (n_samples, n_classes)
-        One a fold.
-    """
+    """Probabilities of each fold's images; a temperature comes from the other folds."""
     probabilities = []
     for fold in folds:
         temperature = fold.temperature
@@ -576,18 +391,7 @@ def fold_probabilities(folds: list[FoldScores]) -> list[Floats]:
 
 
 def relative_temperature(folds: list[FoldScores]) -> float:
-    """The best temperature of all folds in units of the scores' spread.
-
-    Parameters
-    ----------
-    folds : list of FoldScores
-        The folds.
-
-    Returns
-    -------
-    float
-        The temperature over the spread; 1 without any.
-    """
+    """The best temperature of all folds in units of the scores' spread."""
     return mean_temperature([fold.best / fold.spread for fold in folds])
 
 
@@ -616,25 +420,7 @@ class HeldOutCalibration(ZeroShotMetaClassifier):
 
     @checks_parameters(also_of_inner=True)
     def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the estimator, and calibrate on classes that are left out in turn.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        signatures : DataFrame, mapping, array or MultiSignatures, optional
-            What is known of each class; see :meth:`ZeroShotClassifier.fit`. Without signatures no
-            class can be left out and still be described, and nothing is calibrated.
-        sample_weight : array-like of shape (n_samples,), optional
-            How much each sample counts in training, for an estimator whose `fit` takes it.
-
-        Returns
-        -------
-        self
-            The fitted estimator. After an error it is as it was.
-        """
+        """Fit the estimator, and calibrate on classes that are left out in turn."""
         with self._anew() as fresh:
             X, y = fresh._check_training(X, y)
             X, y, weights = weighted_samples(X, y, sample_weight)

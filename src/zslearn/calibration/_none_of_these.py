@@ -342,20 +342,6 @@ def probability_among(chances: Any, n_candidates: int, n_wanted: int) -> Any:
     """A probability among some candidates as it would be among another number of them.
 
     Each rival counts as its share of the others does: p / (p + (1 − p) (m − 1) / (n − 1)).
-
-    Parameters
-    ----------
-    chances : array
-        Probabilities, of any library.
-    n_candidates : int
-        The number n that they are among.
-    n_wanted : int
-        The number m.
-
-    Returns
-    -------
-    array
-        Of the same shape.
     """
     factor = (n_wanted - 1) / max(n_candidates - 1, 1)
     return chances / (chances + (1 - chances) * factor)

@@ -58,20 +58,7 @@ class Descent:
         return self.nodes[np.arange(len(self.nodes)), length - 1]
 
     def above(self, thresholds: Floats) -> tuple[NDArray[np.intp], Floats]:
-        """How deep each image goes where every node must be more probable than a threshold.
-
-        Parameters
-        ----------
-        thresholds : ndarray of shape (n_samples,)
-            One for each image.
-
-        Returns
-        -------
-        depths : ndarray of int of shape (n_samples,)
-            0 is the root, which needs no probability.
-        probabilities : ndarray of shape (n_samples,)
-            Of the nodes there.
-        """
+        """How deep each image goes where every node must be more probable than a threshold."""
         enough = (self.nodes >= 0) & (self.probabilities > thresholds[:, None])
         depths = np.maximum(enough.sum(axis=1) - 1, 0)
         return depths, self.probabilities[np.arange(len(depths)), depths]
@@ -113,19 +100,7 @@ class Ladder:
         self.class_of = {positions[label]: row for row, label in enumerate(labels.tolist())}
 
     def descend(self, probabilities: Floats) -> Descent:
-        """Follow the most probable child from the root to an end.
-
-        Parameters
-        ----------
-        probabilities : ndarray of shape (n_samples, n_classes)
-            Of the classes; rows sum to 1.
-
-        Returns
-        -------
-        Descent
-            A path for each row. It ends at a class: at an inner node that is a class itself, too,
-            where that is more probable than all below it.
-        """
+        """Follow the most probable child from the root to an end."""
         of_nodes = probabilities @ self.below
         n_samples = len(probabilities)
         nodes = np.full((n_samples, self.n_levels), -1, dtype=np.intp)
@@ -148,18 +123,6 @@ class Ladder:
         """The probability of the first node on each path that is wrong; 0 where none is.
 
         A threshold is right for an image just if it is not below this number.
-
-        Parameters
-        ----------
-        descent : Descent
-            Paths.
-        true : ndarray of int of shape (n_samples,)
-            The class of each image.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Between 0 and 1.
         """
         on_path = self.below[true[:, None], np.maximum(descent.nodes, 0)]
         wrong = (descent.nodes >= 0) & ~on_path

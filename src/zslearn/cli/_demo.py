@@ -65,20 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def table_text(table: pd.DataFrame, width: int) -> str:
-    """Write the table of the demo as text no wider than a screen.
-
-    Parameters
-    ----------
-    table : DataFrame
-        One row per method, with the columns of the demo's `results.csv`.
-    width : int
-        How many characters a line may have.
-
-    Returns
-    -------
-    str
-        Lines; the least important columns are left out as far as needed and named below.
-    """
+    """Write the table of the demo as text no wider than a screen."""
     first = _padded(["", "method", *map(str, table.index)], str.ljust)
     columns = {metric: _column(table[metric], title) for metric, title, _ in _COLUMNS}
     for rank in sorted({rank for _, _, rank in _COLUMNS}, reverse=True):

@@ -78,22 +78,7 @@ class Page:
 
 
 def row_groups(file: IO[bytes], budget: Budget) -> list[RowGroup]:
-    """The groups of rows, from the directory at the end of a file.
-
-    Parameters
-    ----------
-    file : file
-        The parquet file.
-    budget : Budget
-        What its directory may take.
-
-    Raises
-    ------
-    ParquetDamagedError
-        The directory is damaged, or contradicts itself.
-    FileLimitError
-        It would take too much memory.
-    """
+    """The groups of rows, from the directory at the end of a file."""
     end = file.seek(0, os.SEEK_END) - 8
     file.seek(max(0, end))
     tail = file.read(8)
@@ -137,21 +122,7 @@ def _number(fields: Fields, number: int, what: str, kind: int = _I64) -> int:
 
 
 def pages(chunk: Chunk, file: IO[bytes], file_size: int) -> Iterator[Page]:
-    """The pages of one column in one group of rows.
-
-    Parameters
-    ----------
-    chunk : Chunk
-        The column.
-    file : file
-        The parquet file.
-    file_size : int
-        Its size in bytes.
-
-    Yields
-    ------
-    Page
-    """
+    """The pages of one column in one group of rows."""
     if not 0 < chunk.start <= chunk.end <= file_size:
         raise ParquetDamagedError("a column lies outside the file")
     at = chunk.start
@@ -270,27 +241,7 @@ _FIXED_MULTIPLE = 4
 
 
 def read_parquet(path: Path) -> pd.DataFrame:
-    """Read a flat table from a parquet file.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    DataFrame
-        The table, with the index that pandas saved with it.
-
-    Raises
-    ------
-    ValueError
-        The file is damaged, its columns are nested, or it would take too much memory.
-    OSError
-        The file cannot be opened.
-    ImportError
-        If pyarrow is not installed.
-    """
+    """Read a flat table from a parquet file."""
     with open(path, "rb") as file:
         parquet = import_optional("pyarrow.parquet", f"Reading {path.name}")
         try:
@@ -310,22 +261,7 @@ def read_parquet(path: Path) -> pd.DataFrame:
 
 
 def reserve_table(metadata: Any, file: IO[bytes], budget: Budget) -> list[str]:
-    """Refuse a file that takes too much memory; return the names of the columns of text.
-
-    Parameters
-    ----------
-    metadata : FileMetaData
-        What pyarrow says of the file.
-    file : binary file
-        The same file.
-    budget : Budget
-        What reading it may take.
-
-    Returns
-    -------
-    list of str
-        Names.
-    """
+    """Refuse a file that takes too much memory; return the names of the columns of text."""
     columns = [metadata.schema.column(number) for number in range(metadata.num_columns)]
     n_rows = metadata.num_rows
     for column in columns:
@@ -401,24 +337,7 @@ _WIDENED, _EXTRA = 8, 2**16
 
 
 def check_array(array: Any, folder: Path, compressors: list[str]) -> None:
-    """Refuse an array that takes too much memory for the size of its files.
-
-    Parameters
-    ----------
-    array : zarr.Array
-        The array, of which nothing was read yet.
-    folder : Path
-        Where its files lie.
-    compressors : list of str
-        Those of its codecs that compress.
-
-    Raises
-    ------
-    FileLimitError
-        It declares too much.
-    ValueError
-        A chunk unpacks to more than the array declares, or is compressed more than once.
-    """
+    """Refuse an array that takes too much memory for the size of its files."""
     files = [file for file in folder.rglob("*") if file.is_file()]
     budget = Budget(folder, file_size=sum(file.stat().st_size for file in files))
     if len(compressors) > 1:
@@ -490,25 +409,7 @@ class _UnreadableError(ValueError):
 
 
 def read_array(path: Path) -> NDArray[Any]:
-    """Read an array from a NumPy file; Python objects are never loaded.
-
-    Parameters
-    ----------
-    path : Path
-        A file ``.npy``, or ``.npz`` with one array or one that is named "X" or "features".
-
-    Returns
-    -------
-    ndarray
-        The array; that of a file ``.npy`` is a memory map.
-
-    Raises
-    ------
-    ValueError
-        The file is damaged, of another kind, or would take too much memory.
-    OSError
-        The file cannot be opened.
-    """
+    """Read an array from a NumPy file; Python objects are never loaded."""
     if path.suffix not in (".npy", ".npz"):
         raise ValueError(f"{path}: images are given as a .npy file.")
     with open(path, "rb") as file:
@@ -522,23 +423,7 @@ def read_array(path: Path) -> NDArray[Any]:
 
 
 def read_archive_labels(path: Path) -> NDArray[Any] | None:
-    """The labels that stand beside the features in a file ``.npz``, or None.
-
-    Parameters
-    ----------
-    path : Path
-        A file with an array named "y" or "labels".
-
-    Returns
-    -------
-    ndarray or None
-        The array.
-
-    Raises
-    ------
-    ValueError
-        The file is damaged or would take too much memory.
-    """
+    """The labels that stand beside the features in a file ``.npz``, or None."""
     with open(path, "rb") as file:
         try:
             with zipfile.ZipFile(file) as archive:
@@ -592,20 +477,7 @@ def _read(file: IO[bytes], size: int) -> NDArray[Any]:
 
 
 def read_header(file: IO[bytes], size: int) -> tuple[tuple[int, ...], Any, np.dtype[Any]]:
-    """Shape, order and dtype of an array that fills a file of this size; stops behind them.
-
-    Parameters
-    ----------
-    file : binary file
-        At its beginning.
-    size : int
-        Its length in bytes.
-
-    Returns
-    -------
-    shape, order, dtype
-        Of the array.
-    """
+    """Shape, order and dtype of an array that fills a file of this size; stops behind them."""
     version = npy.read_magic(file)
     read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}.get(version)
     if read is None:
@@ -652,20 +524,7 @@ class RowFile(ABC):
 
     @abstractmethod
     def read(self, start: int, length: int) -> Iterator[RowsAndLabels]:
-        """Read rows from `start` to the end, at most `length` at a time.
-
-        Parameters
-        ----------
-        start, length : int
-            In rows.
-
-        Yields
-        ------
-        rows : ndarray of shape (n_rows, n_features)
-            In the dtype of the file.
-        labels : ndarray of shape (n_rows,) or None
-            Their labels.
-        """
+        """Read rows from `start` to the end, at most `length` at a time."""
 
     def identity(self) -> list[Any]:
         """What tells this file from another, or from itself after a change."""
@@ -880,23 +739,7 @@ def _read_json(file: Path) -> dict[str, Any]:
 
 
 def open_array(path: Path) -> Any:
-    """Open an array whose codecs are known to be harmless, and whose chunks are not too large.
-
-    Parameters
-    ----------
-    path : Path
-        The folder of the array.
-
-    Returns
-    -------
-    zarr.Array
-        Of numbers or text.
-
-    Raises
-    ------
-    ValueError
-        It is damaged, asks for a codec that is not known, or takes too much memory.
-    """
+    """Open an array whose codecs are known to be harmless, and whose chunks are not too large."""
     files = [path / name for name in _METADATA if (path / name).is_file()]
     # Which of two the library would use is its own affair.
     if len(files) != 1:

@@ -261,19 +261,7 @@ class ParquetStore:
 
 
 def find_layout(path: Path) -> Layout:
-    """How the shards in a folder, or in a store, are kept.
-
-    Parameters
-    ----------
-    path : Path
-        A folder of files ``.npy`` or ``.h5``; a Zarr group; a parquet file; or a folder that holds
-        one Zarr group (a folder ending in .zarr) or one parquet file.
-
-    Returns
-    -------
-    Layout
-        Reads it.
-    """
+    """How the shards in a folder, or in a store, are kept."""
     if not path.exists():
         raise FileNotFoundError(f"There is no folder or store {path}.")
     if path.is_file():

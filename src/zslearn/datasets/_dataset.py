@@ -108,21 +108,7 @@ def check_split(
     described: set[Hashable],
     where: str,
 ) -> None:
-    """Refuse a split that leaks or does not fit the data.
-
-    Parameters
-    ----------
-    split : ClassSplit
-        The split.
-    codes : ndarray of shape (n_samples,)
-        Positions in `labels` of the classes of all samples.
-    labels : list
-        The classes that have samples.
-    described : set
-        The classes that have a signature.
-    where : str
-        What the split is called in an error.
-    """
+    """Refuse a split that leaks or does not fit the data."""
     for part in PARTS:
         indices = getattr(split, part)
         if part != "test_seen" or indices.size:

@@ -263,23 +263,7 @@ def _finish(unpacked: Path, package: NpmPackage, name: str, record: Provenance) 
 
 
 def find_emoji(folder: str | os.PathLike[str] | None = None) -> Path:
-    """The folder of the packages, if none is missing.
-
-    Parameters
-    ----------
-    folder : path, optional
-        The folder ``emoji``, or the one it lies in; by default as in :func:`fetch_emoji`.
-
-    Returns
-    -------
-    Path
-        The folder ``emoji``.
-
-    Raises
-    ------
-    FileNotFoundError
-        A package is missing; the message names it, and says how to get it.
-    """
+    """The folder of the packages, if none is missing."""
     home = data_home(folder)
     place = home if (home / WORDS_FOLDER).is_dir() else home / FOLDER
     missing = [name for name in sources() if not (place / name / main_file(name)).is_file()]
@@ -404,23 +388,7 @@ class Icons:
 
 
 def read_json(path: Path) -> Any:
-    """Read a file of JSON from outside, within limits.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    object
-        What is in it.
-
-    Raises
-    ------
-    ValueError
-        It is too large, or no JSON.
-    """
+    """Read a file of JSON from outside, within limits."""
     size = path.stat().st_size
     if size > _MAX_JSON:
         raise ValueError(f"{path} has {size} bytes; at most {_MAX_JSON} are read.")
@@ -451,26 +419,7 @@ def _records(folder: Path, language: str) -> list[dict[str, Any]]:
 
 
 def emoji_classes(folder: Path, icons: dict[str, Icons]) -> list[Emoji]:
-    """The emoji that every style draws, each as a picture of its own.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder of the packages.
-    icons : dict of str to Icons
-        The drawings of each style.
-
-    Returns
-    -------
-    list of Emoji
-        In Unicode's order.
-
-    Notes
-    -----
-    A class is an emoji (1) of the groups in `GROUPS`, (2) whose English name leads to a drawing in
-    every style, (3) that is no digit on a key, and (4) whose drawing is that of no other emoji of
-    (1) to (3) in any style: some packages lead "cricket", the insect, to the game.
-    """
+    """The emoji that every style draws, each as a picture of its own."""
     named = _named(folder)
     drawn = [e for e in named if all(of.resolve(e.icon) is not None for of in icons.values())]
     shared = set()
@@ -493,20 +442,7 @@ def _named(folder: Path) -> list[Emoji]:
 
 
 def other_emoji(folder: Path, icons: dict[str, Icons]) -> dict[Emoji, list[str]]:
-    """Emoji of the same groups that are no classes, and the styles that draw them by their name.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder of the packages.
-    icons : dict of str to Icons
-        The drawings of each style.
-
-    Returns
-    -------
-    dict of Emoji to list of str
-        In Unicode's order.
-    """
+    """Emoji of the same groups that are no classes, and the styles that draw them by their name."""
     classes = set(emoji_classes(folder, icons))
     found = {}
     for emoji in _named(folder):
@@ -529,22 +465,7 @@ def languages(folder: Path) -> list[str]:
 def emoji_texts(
     folder: Path, classes: list[Emoji], language: str = "en"
 ) -> dict[str, tuple[str, list[str]]]:
-    """What a language calls each class.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder of the packages.
-    classes : list of Emoji
-        The classes.
-    language : str, default="en"
-        One of :func:`languages`.
-
-    Returns
-    -------
-    dict of str to (str, list of str)
-        Label → its name and its keywords in that language.
-    """
+    """What a language calls each class."""
     known = languages(folder)
     if language not in known:
         raise ValueError(
@@ -602,24 +523,7 @@ class DrawingError(ValueError):
 
 
 def checked_svg(drawing: Drawing) -> str:
-    """A drawing as a document that refers to nothing outside of it.
-
-    Parameters
-    ----------
-    drawing : Drawing
-        What a package holds.
-
-    Returns
-    -------
-    str
-        The document.
-
-    Raises
-    ------
-    DrawingError
-        It is no XML, or holds other elements than shapes, refers to a file or an address, or
-        is too large or too deep.
-    """
+    """A drawing as a document that refers to nothing outside of it."""
     body = drawing.body
     if len(body) > _MAX_BODY:
         raise DrawingError(f"it has {len(body)} characters; at most {_MAX_BODY} are read")
@@ -781,20 +685,7 @@ class Catalogue:
 
 
 def read_catalogue(folder: Path, cache: Path) -> Catalogue:
-    """Find the classes, or read which they are from the cache.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder of the packages.
-    cache : Path
-        Where things are kept.
-
-    Returns
-    -------
-    Catalogue
-        The classes.
-    """
+    """Find the classes, or read which they are from the cache."""
     digests = {name: _digest(folder / name / main_file(name)) for name in sources()}
     fields = ("label", "character", "hexcode", "group", "icon")
 
@@ -855,20 +746,7 @@ def _picture_key(catalogue: Catalogue, style: str) -> str:
 
 
 def load_pictures(catalogue: Catalogue, *, progress: bool = False) -> NDArray[np.uint8]:
-    """All pictures, rendered style by style where they are not kept yet.
-
-    Parameters
-    ----------
-    catalogue : Catalogue
-        The classes.
-    progress : bool, default=False
-        Whether to show how far it is.
-
-    Returns
-    -------
-    ndarray of uint8 of shape (n_classes, n_styles, 128, 128, 3)
-        Red, green and blue.
-    """
+    """All pictures, rendered style by style where they are not kept yet."""
     n_classes = len(catalogue.classes)
     shape = (n_classes, SIDE, SIDE, 3)
     pictures = np.empty((n_classes, len(STYLES), SIDE, SIDE, 3), dtype=np.uint8)
@@ -916,24 +794,7 @@ def load_picture_features(
     *,
     progress: bool = False,
 ) -> NDArray[np.float32]:
-    """Features of all pictures, computed style by style where they are not kept yet.
-
-    Parameters
-    ----------
-    catalogue : Catalogue
-        The classes.
-    pictures : ndarray of uint8 of shape (n_classes, n_styles, 128, 128, 3)
-        What :func:`load_pictures` gave.
-    backbone : Backbone
-        The network.
-    progress : bool, default=False
-        Whether to show how far it is.
-
-    Returns
-    -------
-    ndarray of float32 of shape (n_classes, n_styles, n_features)
-        One row per picture.
-    """
+    """Features of all pictures, computed style by style where they are not kept yet."""
     image = import_optional("PIL.Image", "Computing features")
     n_classes = len(catalogue.classes)
     shape = (n_classes, backbone.n_features)

@@ -76,29 +76,7 @@ else:
 
 @contextlib.contextmanager
 def locked(path: Path, *, limit: float, waiting: Callable[[], None]) -> Iterator[bool]:
-    """Hold the lock of a file, which exists only meanwhile.
-
-    Parameters
-    ----------
-    path : Path
-        The lock file.
-    limit : float
-        How many seconds to wait for another holder.
-    waiting : callable
-        Called once if there is another holder.
-
-    Yields
-    ------
-    bool
-        Whether the lock is held: False where the file system has no locks.
-
-    Raises
-    ------
-    TimeoutError
-        Another process still held the lock at the end.
-    OSError
-        The lock file cannot be made.
-    """
+    """Hold the lock of a file, which exists only meanwhile."""
     descriptor, is_held = _open_locked(path, limit, waiting)
     try:
         yield is_held
@@ -187,19 +165,7 @@ class Provenance:
 
 
 def provenance_of(folder: Path) -> Provenance | None:
-    """Find out where the files of a data set came from.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder of a data set, or of an archive.
-
-    Returns
-    -------
-    Provenance or None
-        None if there is no record: the files are the user's own. Where there are several, one
-        that is verified counts least.
-    """
+    """Find out where the files of a data set came from."""
     found: list[Provenance] = []
     for place in [folder, *folder.absolute().parents][:_LEVELS]:
         path = place / RECORD
@@ -212,32 +178,13 @@ def provenance_of(folder: Path) -> Provenance | None:
 
 
 def unproved(*folders: Path) -> str:
-    """What the version of a data set says of folders whose archives nobody could check.
-
-    Parameters
-    ----------
-    *folders : Path
-        Every folder that the data set was read from.
-
-    Returns
-    -------
-    str
-        Each mark once; nothing where all is verified, or the user's own.
-    """
+    """What the version of a data set says of folders whose archives nobody could check."""
     known = [provenance_of(folder) for folder in folders]
     return "".join(dict.fromkeys(item.mark for item in known if item is not None))
 
 
 def read_record(path: Path) -> Provenance:
-    """Read what `write_record` wrote.
-
-    Raises
-    ------
-    FileNotFoundError
-        There is no record.
-    DamagedFileError
-        It is not as it was written.
-    """
+    """Read what `write_record` wrote."""
     if path.stat().st_size > _MAX_BYTES:
         raise DamagedFileError("too large to be a record")
     content = read_checked_json(path)
@@ -550,28 +497,6 @@ def unpack(
 
     A single folder that holds everything in the archive becomes `target` itself. An archive is
     read to its end, so that its checksums count; only a tar file without compression has none.
-
-    Parameters
-    ----------
-    path : Path
-        The archive.
-    target : Path
-        The folder to make. It must not exist.
-    max_bytes : int
-        Refuse archives that hold more.
-    finish : callable, optional
-        Called with the folder before it gets its name, to add to it.
-
-    Raises
-    ------
-    ArchiveError
-        The archive is damaged, empty or too large, or a member has an absolute or overlong name,
-        leads out of the target, is a link, a device or encrypted, or has the name of the record
-        of where files came from.
-    FileExistsError
-        There is a `target` already.
-    OSError
-        It cannot be written.
     """
     if target.exists() or target.is_symlink():
         raise FileExistsError(f"{target} exists already; nothing was unpacked.")
@@ -702,24 +627,6 @@ def download(wanted: Wanted, part: Path, *, progress: bool, deadline: float) -> 
     """Bring a file, and return its address.
 
     The addresses are tried in their order, each several times as long as it can be continued.
-
-    Parameters
-    ----------
-    wanted : Wanted
-        The file.
-    part : Path
-        Where to put it. What is there is continued.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-    deadline : float
-        How many seconds it may take in all.
-
-    Raises
-    ------
-    FetchError
-        It did not come, or cannot be written; what has come is kept.
-    ArchiveError
-        It cannot be the expected file.
     """
     end = time.monotonic() + deadline
     failures: list[str] = []

@@ -48,17 +48,7 @@ class FileLimitError(ValueError):
 
 @contextmanager
 def limit_reading(max_bytes: int | None) -> Iterator[None]:
-    """Set the most memory that reading a file may take, for every file read within.
-
-    Parameters
-    ----------
-    max_bytes : int or None
-        The limit per file in bytes; None leaves it as it is.
-
-    Yields
-    ------
-    None
-    """
+    """Set the most memory that reading a file may take, for every file read within."""
     if max_bytes is None:
         yield
         return
@@ -171,26 +161,7 @@ class _Scan:
 
 
 def read_csv(path: Path, options: Callable[[list[str]], dict[str, Any]]) -> pd.DataFrame:
-    """Read a table from a text file.
-
-    Parameters
-    ----------
-    path : Path
-        The file, in UTF-8.
-    options : callable
-        Takes the cells of the first row into arguments of :func:`pandas.read_csv`.
-
-    Returns
-    -------
-    DataFrame
-        Empty cells are missing values; all others are what they are, "NA" and "nan" too.
-
-    Raises
-    ------
-    ValueError
-        The file is no table of rows of one length; the line is named. Or it would take too much
-        memory.
-    """
+    """Read a table from a text file."""
     budget = Budget(path)
     scan = _scan(path)
     arguments = options(scan.first)
@@ -302,18 +273,7 @@ def _refuse_repeated(header: list[str], path: Path) -> None:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a text file that are not blank, without space around them.
-
-    Parameters
-    ----------
-    path : Path
-        A file of text in UTF-8.
-
-    Returns
-    -------
-    list of str
-        The lines.
-    """
+    """The lines of a text file that are not blank, without space around them."""
     _refuse_other_encodings(path)
     Budget(path).take(32 * path.stat().st_size)
     try:

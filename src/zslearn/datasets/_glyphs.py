@@ -49,18 +49,7 @@ _PIXEL_BYTES = 4 * 4 + 4 * 8
 
 
 def gradient_histogram(images: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Describe images by histograms of their gradients.
-
-    Parameters
-    ----------
-    images : ndarray of uint8 of shape (n_images, height, width)
-        The sides must be multiples of 4 and at least 8.
-
-    Returns
-    -------
-    ndarray of float32 of shape (n_images, n_features)
-        ``n_features = (height / 4 - 1) * (width / 4 - 1) * 36``: 1764 for 32 × 32 pixels.
-    """
+    """Describe images by histograms of their gradients."""
     n_images, height, width = images.shape
     if height % CELL or width % CELL or min(height, width) < 2 * CELL:
         raise ValueError(

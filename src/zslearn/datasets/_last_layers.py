@@ -74,32 +74,7 @@ def find_package(
     fetch: bool = False,
     timeout: float = 1800,
 ) -> Path:
-    """Find the archive of a package, and fetch it where that is asked for.
-
-    Parameters
-    ----------
-    package : NpmPackage
-        Which.
-    folder : path, optional
-        Where it lies; by default ``packages`` in the folder named by ``ZSLEARN_DATA``, or in the
-        user's data folder.
-    fetch : bool, default=False
-        Whether to fetch it through npm where it is missing.
-    timeout : float, default=1800
-        Seconds that npm may take.
-
-    Returns
-    -------
-    Path
-        The archive, whose content was checked.
-
-    Raises
-    ------
-    FileNotFoundError
-        It is not there; the message says how to get it.
-    ValueError
-        It is not what it should be.
-    """
+    """Find the archive of a package, and fetch it where that is asked for."""
     place = Path(folder).expanduser() if folder is not None else data_home() / "packages"
     path = place / package.file_name
     if not path.is_file():

@@ -144,22 +144,7 @@ class _Variables:
 
 
 def reserve_data_set(item: Any, name: str, budget: Budget) -> None:
-    """Refuse data kept elsewhere, foreign filters, and more data than may be read.
-
-    Parameters
-    ----------
-    item : Dataset
-        An array of an open file.
-    name : str
-        What errors call it.
-    budget : Budget
-        What reading the file may take.
-
-    Raises
-    ------
-    MatFileError
-        It is not to be read.
-    """
+    """Refuse data kept elsewhere, foreign filters, and more data than may be read."""
     if item.external is not None or item.is_virtual:
         raise MatFileError(f"variable {name!r} is kept in another file, which is not read.")
     creation = item.id.get_create_plist()
@@ -427,49 +412,7 @@ _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 def read_mat(
     path: str | os.PathLike[str], names: Collection[str], *, max_bytes: int | None = None
 ) -> dict[str, Value]:
-    """Read some variables of a MATLAB file of version 5, 7 or 7.3.
-
-    Parameters
-    ----------
-    path : str or path
-        The file.
-    names : collection of str
-        The variables to read. The others are skipped, whatever they are.
-    max_bytes : int or None, default=None
-        The most memory that reading may take, in bytes. None: what ``limit_reading`` or the
-        environment variable ``ZSLEARN_MAX_BYTES`` says, else 64 times the size of the file and
-        64 MiB.
-
-    Returns
-    -------
-    dict
-        Those of `names` that the file holds. Arrays have MATLAB's shape; they may be read-only.
-
-    Raises
-    ------
-    MatFileError
-        The file is foreign, truncated or damaged, or a variable is not an array of real numbers,
-        a string, or a cell array of those.
-    FileLimitError
-        The file would take more memory than `max_bytes`.
-    OSError
-        The file cannot be opened.
-    ImportError
-        The file is of version 7.3 and h5py is not installed.
-
-    Examples
-    --------
-    >>> import tempfile, numpy as np
-    >>> from pathlib import Path
-    >>> from scipy.io import savemat
-    >>> from zslearn.datasets._mat import read_mat
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "small.mat"
-    ...     savemat(path, {"a": np.eye(2), "names": np.array(["x", "yz"], dtype=object)})
-    ...     read_mat(path, {"a", "names", "absent"})
-    {'a': array([[1., 0.],
-           [0., 1.]]), 'names': ['x', 'yz']}
-    """
+    """Read some variables of a MATLAB file of version 5, 7 or 7.3."""
     path = Path(path)
     with open(path, "rb") as file:
         budget = Budget(path, max_bytes)

@@ -57,20 +57,6 @@ def random_class_splits(
     """Deal all classes to the class splits at random; each class is unseen in exactly one.
 
     So did the paper: 4 disjoint subsets of 50 classes of CUB, 10 of 72 or 71 classes of SUN.
-
-    Parameters
-    ----------
-    n_splits : int
-        Number of class splits.
-    n_classes : int
-        Number of classes.
-    random_state : int, RandomState or None
-        Decides which class goes where.
-
-    Returns
-    -------
-    dict of str to ndarray of int
-        Numbers of the unseen classes, from 1 and ascending, of "ss-1", "ss-2", …
     """
     if n_classes < n_splits:
         raise ValueError(
@@ -93,25 +79,7 @@ def random_version(random_state: Any) -> str:
 def read_unseen_classes(
     class_splits: Any, home: Path, split: str, names: list[Any]
 ) -> NDArray[np.intp]:
-    """Numbers of the unseen classes of a class split.
-
-    Parameters
-    ----------
-    class_splits : mapping, path or None
-        Unseen classes of each class split, or the JSON file with them; by default the file in the
-        data set's folder.
-    home : Path
-        The data set's folder.
-    split : str
-        Name of the class split.
-    names : list
-        Names of all classes in the order of their numbers.
-
-    Returns
-    -------
-    ndarray of int
-        From 1, in the order in which the split lists them.
-    """
+    """Numbers of the unseen classes of a class split."""
     if class_splits is None:
         class_splits = class_splits_file(home)
         if not class_splits.is_file():
@@ -235,26 +203,7 @@ class HoldOut:
         *,
         made: str = "",
     ) -> ClassSplit:
-        """Take some of the training samples of each class as test samples of seen classes.
-
-        Parameters
-        ----------
-        split : str
-            Name of the split.
-        parts : dict
-            Its parts "train" and "test_unseen".
-        numbers : ndarray of int
-            Class numbers of all samples, from 1.
-        labels : ndarray
-            Labels of all classes.
-        made : str, default=""
-            What the version says of how the classes were chosen.
-
-        Returns
-        -------
-        ClassSplit
-            Its version names the hold-out.
-        """
+        """Take some of the training samples of each class as test samples of seen classes."""
         version = f"xlsa17/{split}{made}"
         train = parts["train"]
         if self.amount is not None:
@@ -538,20 +487,7 @@ class SplitReader:
     random_state: Any = 0
 
     def read(self, split: str, version: str | None = None) -> ClassSplit:
-        """Read or make one split.
-
-        Parameters
-        ----------
-        split : str
-            Its name.
-        version : str or None, default=None
-            The version of the proposed split, if it is known.
-
-        Returns
-        -------
-        ClassSplit
-            The split.
-        """
+        """Read or make one split."""
         labels = np.asarray(self.class_names)
         if split == "ns":
             return proposed_split(self.home, self.numbers, labels, version)

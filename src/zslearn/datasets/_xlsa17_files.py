@@ -280,22 +280,7 @@ def parts_checksum(parts: Mapping[str, NDArray[np.intp]]) -> str:
 
 
 def found_version(path: Path, parts: Mapping[str, NDArray[np.intp]]) -> tuple[str, str]:
-    """The publication of the proposed split, where the file tells it.
-
-    Parameters
-    ----------
-    path : Path
-        The file of splits.
-    parts : mapping
-        Its parts "train", "test_seen" and "test_unseen".
-
-    Returns
-    -------
-    version : {"PS1", "PS2", "unknown"}
-        The version.
-    reason : str
-        How it is known.
-    """
+    """The publication of the proposed split, where the file tells it."""
     # Without test images of seen classes it is neither: they are what the two differ in.
     tuning = _tuning_samples(path) if len(parts["test_seen"]) else None
     if tuning is not None and np.isin(parts["test_seen"], tuning).all():
@@ -309,22 +294,7 @@ def found_version(path: Path, parts: Mapping[str, NDArray[np.intp]]) -> tuple[st
 
 
 def checked_version(path: Path, parts: Mapping[str, NDArray[np.intp]], version: str | None) -> str:
-    """The publication that a file tells, or else `version`; ValueError where they contradict.
-
-    Parameters
-    ----------
-    path : Path
-        The file of splits.
-    parts : mapping
-        Its parts "train", "test_seen" and "test_unseen".
-    version : {"PS1", "PS2"} or None
-        What somebody says it is.
-
-    Returns
-    -------
-    {"PS1", "PS2", "unknown"}
-        The version.
-    """
+    """The publication that a file tells, or else `version`; ValueError where they contradict."""
     found, reason = found_version(path, parts)
     if version is not None and found not in (version, "unknown"):
         raise ValueError(
@@ -366,24 +336,7 @@ _RELEASED_IN = {"class_info": "class_info", "GZSL_inform": "GZSL_info"}
 def authors_file(
     name: str, split: str, kind: str, folders: Sequence[str | os.PathLike[str] | None]
 ) -> Path:
-    """Find one of the authors' files.
-
-    Parameters
-    ----------
-    name : str
-        The data set.
-    split : str
-        Name of the split.
-    kind : {"class_info", "GZSL_inform"}
-        Which file.
-    folders : sequence of str, path or None
-        Where to look, in turn; None means the folder ``authors`` among the data.
-
-    Returns
-    -------
-    Path
-        The file.
-    """
+    """Find one of the authors' files."""
     series = "_PS" if split == "ns" else "" if split.startswith("ss-") else "_SS"
     file = f"{name}{series}_{kind}.mat"
     roots = [data_home() / AUTHORS if folder is None else Path(folder) for folder in folders]
@@ -442,20 +395,7 @@ def _a_fifth_of_each(codes: NDArray[np.intp], positions: NDArray[np.intp]) -> bo
 
 
 def read_hold_outs(path: Path, split: str) -> HoldOuts:
-    """Read a file of hold-outs.
-
-    Parameters
-    ----------
-    path : Path
-        ``NAME_PS_GZSL_inform.mat`` or its like.
-    split : str
-        Name of the split; some files hold one entry per class split.
-
-    Returns
-    -------
-    HoldOuts
-        Its positions.
-    """
+    """Read a file of hold-outs."""
     names = ("tr_hold_ind", "CV_hold_ind", "CV_hold_loc")
     found = read_mat(path, set(names))
     if not found:

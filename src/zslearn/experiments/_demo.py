@@ -35,24 +35,7 @@ _UNCALIBRATED = ("seen", "unseen", "harmonic")
 def write_evaluation(
     evaluation: Evaluation, data: ZeroShotDataset, folder: Path, *, command: str
 ) -> list[Path]:
-    """Write what an evaluation found as two records, one of each setting.
-
-    Parameters
-    ----------
-    evaluation : Evaluation
-        Of one method.
-    data : ZeroShotDataset
-        What it was evaluated on.
-    folder : Path
-        Where to write.
-    command : str
-        What a person would type to have it again.
-
-    Returns
-    -------
-    list of Path
-        The records.
-    """
+    """Write what an evaluation found as two records, one of each setting."""
     found = {"zsl": _conventional(evaluation, data), "gzsl": _generalized(evaluation, data)}
     paths = []
     for setting, results in found.items():
@@ -126,13 +109,7 @@ class Demo:
     n_unseen: int
 
     def summary(self) -> str:
-        """What to see in the table, in words.
-
-        Returns
-        -------
-        str
-            Three sentences about the best method.
-        """
+        """What to see in the table, in words."""
         row = self.table.loc[self.best]
         n_letters = self.n_seen + self.n_unseen
         return (

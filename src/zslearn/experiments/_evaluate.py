@@ -67,18 +67,7 @@ class Predictions(NamedTuple):
     classes: NDArray[Any]
 
     def labels(self, rows: Any = slice(None)) -> NDArray[Any]:
-        """Labels of some rows, by default of all.
-
-        Parameters
-        ----------
-        rows : slice or array of int
-            Which.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, k)
-            Best first.
-        """
+        """Labels of some rows, by default of all."""
         return self.classes[self.indices[rows]]
 
 
@@ -578,20 +567,7 @@ class GeneralizedScores:
         return cls(y_true, scores, model.classes_, model.seen_classes_)
 
     def measure(self, bias: float) -> dict[str, float]:
-        """Measure the generalized setting, without calibration and at a factor.
-
-        Parameters
-        ----------
-        bias : float
-            Calibration factor, found on the training data.
-
-        Returns
-        -------
-        dict of str to float
-            Accuracies "seen" and "unseen" and their "harmonic" mean; the same with the prefix
-            ``"calibrated_"``; "ausuc"; and "harmonic_best", the curve's maximum, which no honest
-            choice of the factor promises.
-        """
+        """Measure the generalized setting, without calibration and at a factor."""
         problem = vars(self)
         seen, unseen = generalized_accuracy(**problem)
         held_seen, held_unseen = generalized_accuracy(**problem, bias=bias)
@@ -607,21 +583,7 @@ class GeneralizedScores:
         }
 
     def calibration_errors(self, bias: float, temperature: float) -> dict[str, float]:
-        """Measure how honest the probabilities at a factor and a temperature are.
-
-        Parameters
-        ----------
-        bias : float
-            Calibration factor, found on the training data.
-        temperature : float
-            What scores are divided by, found on the training data.
-
-        Returns
-        -------
-        dict of str to float
-            "expected_calibration_error" of all test images among all classes, and
-            "unseen_expected_calibration_error" of those of unseen classes among these.
-        """
+        """Measure how honest the probabilities at a factor and a temperature are."""
         is_seen = np.isin(self.classes, self.seen_classes)
         of_unseen = ~np.isin(self.y_true, self.seen_classes)
         chances = softmax(self.scores - bias * is_seen, temperature)

@@ -28,18 +28,7 @@ _GREY, _COLOR = 0, 2
 
 
 def data_uri(image: NDArray[np.uint8]) -> str:
-    """A picture as an address that holds it whole.
-
-    Parameters
-    ----------
-    image : ndarray of shape (height, width) or (height, width, 3)
-        Grey or red, green and blue.
-
-    Returns
-    -------
-    str
-        ``data:image/png;base64,…``.
-    """
+    """A picture as an address that holds it whole."""
     return "data:image/png;base64," + base64.b64encode(png_bytes(image)).decode("ascii")
 
 
@@ -61,23 +50,7 @@ def _chunk(name: bytes, content: bytes) -> bytes:
 
 
 def thumbnail(image: Any, side: int, *, inverted: bool = False) -> NDArray[np.uint8]:
-    """An image in eight bits and no larger than a square, each point the mean of what it covers.
-
-    Parameters
-    ----------
-    image : array of shape (height, width), (height, width, 1) or (height, width, 3 or more)
-        Whole numbers from 0 to 255, or fractions from 0 to 1. Of more than three channels the first
-        three are taken.
-    side : int
-        Longest height and width.
-    inverted : bool, default=False
-        Whether dark and light change places.
-
-    Returns
-    -------
-    ndarray of shape (height, width) or (height, width, 3)
-        The small image.
-    """
+    """An image in eight bits and no larger than a square, each point the mean of what it covers."""
     values = np.asarray(image)
     values = values.astype(np.float64) * (255 if values.dtype.kind in "fb" else 1)
     if values.ndim == 3:
@@ -114,26 +87,6 @@ def save_examples(
     """Keep a few small images of each class beside records, for the report.
 
     :func:`run_benchmark` does it for data sets that have images.
-
-    Parameters
-    ----------
-    data : ZeroShotDataset
-        The data set; where it has no images, nothing is written.
-    folder : str or path
-        Where the records are.
-    random_state : int, default=0
-        Chooses the images, by chance and not by how well they show.
-
-    Returns
-    -------
-    Path or None
-        The file; None where there are no images.
-
-    Notes
-    -----
-    Images become PNG files of at most 48 × 48 points: four of a class, fewer and smaller ones where
-    there are many classes; where even that would not fit a report, unseen classes come first. Grey
-    images that are nearly black for the most part are ink on nothing, and are kept dark on white.
     """
     if data.images is None:
         return None
@@ -178,19 +131,7 @@ def _is_ink(images: Any, rows: list[int]) -> bool:
 
 
 def read_examples(folder: Path) -> Images:
-    """Read all example images in a folder of records.
-
-    Parameters
-    ----------
-    folder : Path
-        Searched as for records.
-
-    Returns
-    -------
-    dict of str to dict of str to list of str
-        Data set → class → addresses that hold the images. A file that is damaged is passed over:
-        the report is whole without pictures.
-    """
+    """Read all example images in a folder of records."""
     found: Images = {}
     for path in sorted(folder.rglob(f"*{ENDING}")):
         try:

@@ -71,23 +71,7 @@ def save_predictions(
     rows: int = 5,
     random_state: int = 0,
 ) -> None:
-    """Draw test images of unseen classes with what the model said, right or wrong.
-
-    Parameters
-    ----------
-    data : ZeroShotDataset
-        A data set with images.
-    predicted : ndarray of shape (n_test_unseen,)
-        A label for each image of the unseen test part.
-    path : Path
-        The picture; its ending tells the format.
-    title : str
-        What stands above.
-    columns, rows : int
-        How many images; classes take turns, as many as there is room for.
-    random_state : int
-        Chooses the images, by chance and not by how well they show.
-    """
+    """Draw test images of unseen classes with what the model said, right or wrong."""
     rng = np.random.RandomState(random_state)
     y_true = data.y_test_unseen
     images = data.images_test_unseen

@@ -103,13 +103,7 @@ class SetMeasure:
         self._waiting, self._n_waiting = [], 0
 
     def metrics(self) -> dict[str, float]:
-        """The measures of all rows that were counted.
-
-        Returns
-        -------
-        dict
-            By the names that records have.
-        """
+        """The measures of all rows that were counted."""
         if not self.n_rows:
             return {}
         self._flush()
@@ -142,24 +136,7 @@ def measure_sets(
     sets: Mapping[str, Sequence[str]],
     hierarchy: pd.DataFrame | None,
 ) -> dict[str, SetMeasure]:
-    """Measure a method on several test sets in one pass over their rows.
-
-    Parameters
-    ----------
-    scorer : ClassScorer
-        Of the fitted method.
-    blocks : iterable of (X, y)
-        Rows of unseen classes.
-    sets : mapping of str to sequence of str
-        Classes of each test set.
-    hierarchy : DataFrame or None
-        Child–parent pairs for hierarchical precision.
-
-    Returns
-    -------
-    dict
-        Set → its measures.
-    """
+    """Measure a method on several test sets in one pass over their rows."""
     measures = {name: SetMeasure(classes, hierarchy) for name, classes in sets.items()}
     for X, y in blocks:
         for measure in measures.values():
@@ -196,18 +173,7 @@ Say = Callable[[str], None]
 
 
 def read_image_counts(path: str | os.PathLike[str]) -> pd.Series:
-    """Read a table of classes and their numbers of images.
-
-    Parameters
-    ----------
-    path : path
-        A table with the wnids in its first column and the counts in its second.
-
-    Returns
-    -------
-    Series
-        Images of each class.
-    """
+    """Read a table of classes and their numbers of images."""
     table = read_signature_table(path)
     if table.shape[1] != 1:
         raise ValueError(
@@ -226,25 +192,7 @@ def imagenet_test_sets(
     counts: Mapping[str, int] | pd.Series,
     lists: str | os.PathLike[str] | None = None,
 ) -> dict[str, list[str]]:
-    """The paper's test sets, of the unseen classes that there are.
-
-    Parameters
-    ----------
-    unseen : sequence of str
-        Unseen classes with features and signatures.
-    wordnet : WordNet
-        The hierarchy, for the hop sets.
-    counts : mapping or Series
-        Images of each class, for the populated sets.
-    lists : path, optional
-        Where ImageNet's lists of classes are.
-
-    Returns
-    -------
-    dict
-        ``"2-hop"``, ``"3-hop"``, ``"most-500"`` … ``"least-5K"`` and ``"all"``; sets that need more
-        classes than there are, and hop sets with fewer than two, are left out.
-    """
+    """The paper's test sets, of the unseen classes that there are."""
     there = set(unseen)
     sets: dict[str, list[str]] = {}
     for hops in (2, 3):

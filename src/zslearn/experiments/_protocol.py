@@ -195,22 +195,7 @@ def authors_protocol(
 
 
 def named_grid(estimator: Any, name: str) -> list[dict[str, Sequence[Any]]]:
-    """The parts of one of a method's grids, by its name.
-
-    Parameters
-    ----------
-    estimator : zero-shot estimator
-        Its `grids` has the named ones.
-    name : str
-        Such as "fast" or "paper". "paper-googlenet" is what the paper searched on GoogLeNet's
-        features; methods for which it does not say so have their grid "paper" there. "quick" is
-        "fast" with at most three values of each hyper-parameter, for a first look.
-
-    Returns
-    -------
-    list of dict
-        Hyper-parameters with their values; most methods have one such part.
-    """
+    """The parts of one of a method's grids, by its name."""
     grids = getattr(estimator, "grids", {})
     if name in grids:
         return _parts(grids[name])

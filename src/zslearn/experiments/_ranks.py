@@ -166,19 +166,7 @@ def alike_places(ranks: np.ndarray, difference: float) -> list[tuple[int, int]]:
 def save_critical_difference(
     ranks: pd.Series, difference: float, path: Path, *, title: str = ""
 ) -> None:
-    """Draw mean ranks on a line, with bars that join methods which do not differ.
-
-    Parameters
-    ----------
-    ranks : Series
-        Mean rank of each method.
-    difference : float
-        The critical difference.
-    path : Path
-        The picture; its ending tells the format.
-    title : str
-        What stands above.
-    """
+    """Draw mean ranks on a line, with bars that join methods which do not differ."""
     size = picture_size(ranks, difference)
     figure = new_figure(figsize=size)
     axes = figure.subplots()
@@ -203,17 +191,7 @@ def _finite_ranks(ranks: pd.Series, difference: float) -> np.ndarray:
 
 
 def draw_critical_difference(axes: Any, ranks: pd.Series, difference: float) -> None:
-    """Draw mean ranks on a line into axes; see :func:`save_critical_difference`.
-
-    Parameters
-    ----------
-    axes : matplotlib Axes
-        Where to draw.
-    ranks : Series
-        Mean rank of each method.
-    difference : float
-        The critical difference.
-    """
+    """Draw mean ranks on a line into axes; see :func:`save_critical_difference`."""
     ranks = ranks.sort_values(kind="stable")
     values = _finite_ranks(ranks, difference)
     runs = alike_places(values, difference)
@@ -256,17 +234,7 @@ def draw_critical_difference(axes: Any, ranks: pd.Series, difference: float) -> 
 
 
 def save_rank_counts(ranking: Ranking, path: Path, *, title: str = "") -> None:
-    """Draw how often each method is at each place, as below the paper's main table.
-
-    Parameters
-    ----------
-    ranking : Ranking
-        The ranked methods.
-    path : Path
-        The picture; its ending tells the format.
-    title : str
-        What stands above.
-    """
+    """Draw how often each method is at each place, as below the paper's main table."""
     counts = ranking.counts.to_numpy()
     size = 0.26 * len(counts) + 1.2
     figure = new_figure(figsize=(size + 2.2, size))

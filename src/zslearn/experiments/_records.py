@@ -32,18 +32,7 @@ DEFAULT_PROTOCOL = "default"
 
 
 def check_record(record: Any) -> None:
-    """Refuse what is no record, whole and in range.
-
-    Parameters
-    ----------
-    record : object
-        The content of a file.
-
-    Raises
-    ------
-    ValueError
-        What is wrong.
-    """
+    """Refuse what is no record, whole and in range."""
     checked_origin(record)
     checked_metrics(record)
     checked_failure(record)
@@ -315,25 +304,7 @@ def write_record(record: Mapping[str, Any], path: Path | str) -> None:
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """Read one record, whole and checked.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    dict
-        Its content, without the checksum.
-
-    Raises
-    ------
-    ValueError
-        It is damaged, was changed after it was written, or is no record.
-    OSError
-        It cannot be read.
-    """
+    """Read one record, whole and checked."""
     try:
         record = read_checked_json(path)
         check_record(record)
@@ -347,46 +318,12 @@ def failed_runs(records: Path | str | Iterable[Path | str]) -> pd.DataFrame:
 
     Running :func:`run_benchmark` again with `resume` tries them again; a record of success takes
     the place of the failed one.
-
-    Parameters
-    ----------
-    records : path or iterable of paths
-        A folder, which is searched as by :func:`read_records`; or the files of records, as
-        :func:`run_benchmark` returns them. A file that is no record is skipped with a warning.
-
-    Returns
-    -------
-    DataFrame
-        One row per failed run, with the columns `dataset`, `split`, `features`, `method`,
-        `setting`, `protocol`, `seed`, `type` (of the error), `reason` (one line), `traceback`,
-        `file`.
-
-    See Also
-    --------
-    read_records : The numbers of the runs that did not fail.
     """
     return pd.DataFrame(_read(_files(records), _failed_rows), columns=list(_FAILED_COLUMNS))
 
 
 def grid_edges(records: Path | str | Iterable[Path | str]) -> pd.DataFrame:
-    """List the hyper-parameters whose chosen value is at the edge of its grid.
-
-    Parameters
-    ----------
-    records : path or iterable of paths
-        A folder, or the files of records; see :func:`failed_runs`.
-
-    Returns
-    -------
-    DataFrame
-        One row per hyper-parameter of a run, with the columns `dataset`, `split`, `features`,
-        `method`, `setting`, `protocol`, `seed`, `hyper_parameter`, `value`, `edge` ("smallest" or
-        "largest") and `file`.
-
-    See Also
-    --------
-    zslearn.model_selection.GridEdgeWarning : The same, said by a search.
-    """
+    """List the hyper-parameters whose chosen value is at the edge of its grid."""
     return pd.DataFrame(_read(_files(records), _edge_rows), columns=list(_EDGE_COLUMNS))
 
 

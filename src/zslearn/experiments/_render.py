@@ -312,17 +312,7 @@ def _rst(table: ResultTable) -> str:
 
 
 def save_table_plot(table: ResultTable, path: Path, *, most_columns: int = 4) -> None:
-    """Draw a table: a line for each row, a dot for our number and a ring for the published one.
-
-    Parameters
-    ----------
-    table : ResultTable
-        What is drawn. Rows are in the order of our numbers in the first column.
-    path : Path
-        The picture; its ending tells the format.
-    most_columns : int
-        So many columns with numbers of ours are drawn, from the left.
-    """
+    """Draw a table: a line for each row, a dot for our number and a ring for the published one."""
     columns = [c for c in table.columns if table.ours[c.name].notna().any()][:most_columns]
     if not columns:
         raise ValueError("There is nothing to draw: no column has a number of ours.")

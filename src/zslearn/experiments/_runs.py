@@ -290,20 +290,7 @@ class Outcome:
 
 
 def n_lanes(n_runs: int, n_jobs: int | None) -> int:
-    """How many runs to compute at a time.
-
-    Parameters
-    ----------
-    n_runs : int
-        How many there are.
-    n_jobs : int or None
-        Processes, as joblib counts them.
-
-    Returns
-    -------
-    int
-        All processes, or 1 where there are too few runs for them, or workers of a cluster.
-    """
+    """How many runs to compute at a time."""
     if n_jobs in (None, 1) or type(get_active_backend()[0]).__name__ != "LokyBackend":
         return 1
     lanes: int = joblib.effective_n_jobs(n_jobs)
@@ -317,24 +304,6 @@ def side_by_side(
 
     A run that can read what another one has fitted waits for the first such run to end, as long as
     there are others to compute.
-
-    Parameters
-    ----------
-    runs : sequence of Run
-        In the order in which they begin where nothing waits.
-    compute : callable
-        What is done in a process.
-    lanes : int
-        Number of processes.
-    begin : callable
-        Called with a run when it begins.
-
-    Yields
-    ------
-    run : Run
-        One that has ended.
-    reason : str or None
-        Why it failed. What it warned of and logged has been said.
     """
     queue = _Queue(runs)
 

@@ -120,19 +120,7 @@ class Spread:
 
 
 def do_not_differ(first: Measured, second: Measured) -> bool | None:
-    """Whether the paired differences of two methods leave open which is better.
-
-    Parameters
-    ----------
-    first, second : Measured
-        What each of the methods gave.
-
-    Returns
-    -------
-    bool or None
-        None where it cannot be judged: fewer than two pairs, or the same difference in each of
-        them. Methods that give the same numbers do not differ.
-    """
+    """Whether the paired differences of two methods leave open which is better."""
     differences = _differences(first, second)
     n = len(differences)
     if n < 2:
@@ -168,18 +156,7 @@ def _are_by_class(first: Measured, second: Measured, common: Sequence[Run]) -> b
 
 
 def on_common_runs(cells: Iterable[Measured]) -> list[Measured]:
-    """What several methods gave in the runs that all of them have.
-
-    Parameters
-    ----------
-    cells : iterable of Measured
-        One of each method; one without runs is a method without the number.
-
-    Returns
-    -------
-    list of Measured
-        In the order of the methods; as they were where no run is common to all.
-    """
+    """What several methods gave in the runs that all of them have."""
     cells = list(cells)
     present = [set(cell.runs) for cell in cells if cell.runs]
     common = set.intersection(*present) if present else set()
@@ -190,16 +167,6 @@ def verdicts(cells: Iterable[Measured]) -> list[Verdict]:
     """Whether each of several methods differs from the best.
 
     The best has the largest mean over the runs that all have.
-
-    Parameters
-    ----------
-    cells : iterable of Measured
-        One of each method; one without runs is a method without the number.
-
-    Returns
-    -------
-    list of {"alike", "differs", "not judged", ""}
-        In the order of the methods; nothing for the best itself and for methods without the number.
     """
     cells = list(cells)
     means = [Spread.of(cell.runs).mean for cell in on_common_runs(cells)]
@@ -218,20 +185,7 @@ def verdicts(cells: Iterable[Measured]) -> list[Verdict]:
 
 
 def not_judged_text(table: pd.DataFrame, *, several_seeds: bool) -> str:
-    """What a table says of numbers that could not be compared with the best.
-
-    Parameters
-    ----------
-    table : DataFrame of str
-        What :func:`verdicts` says, by method and column.
-    several_seeds : bool
-        Whether some number is a mean over several seeds.
-
-    Returns
-    -------
-    str
-        A note. Empty where all was judged; and where nothing was and no spread suggests it.
-    """
+    """What a table says of numbers that could not be compared with the best."""
     is_open, is_judged = table == "not judged", table.isin(["alike", "differs"])
     if not is_open.any(axis=None) or not (several_seeds or is_judged.any(axis=None)):
         return ""

@@ -319,22 +319,7 @@ class Comparison:
 
 
 def best_marks(layout: Layout, rows: Iterable[Key], values: pd.DataFrame) -> pd.DataFrame:
-    """Mark the best and second best, by row or by column.
-
-    Parameters
-    ----------
-    layout : Layout
-        Which says what is compared.
-    rows : iterable of keys
-        Those of the rows.
-    values : DataFrame
-        The numbers.
-
-    Returns
-    -------
-    DataFrame
-        "best", "second" or nothing.
-    """
+    """Mark the best and second best, by row or by column."""
     if layout.best == "row":
         return _best(values.T, [""] * values.shape[1]).T
     block = layout.block
@@ -449,13 +434,6 @@ def place_records(
     """Find the places of records; new columns are added to `columns`.
 
     With `any_split` a record of a split that the paper's table lacks gets a new column.
-
-    Returns
-    -------
-    own_numbers : list of OwnNumber
-        The records that have a place.
-    left_out : set of str
-        Kinds of signatures of records that would have a place but for these.
     """
     own_numbers: list[OwnNumber] = []
     left_out: set[str] = set()

@@ -94,40 +94,14 @@ class TuningOptions:
 
 
 def tune_at_once(estimator: Any, data: ZeroShotDataset, options: TuningOptions) -> ZeroShotSearchCV:
-    """Search the method's own grid.
-
-    Parameters
-    ----------
-    estimator : zero-shot estimator
-        The method.
-    data : ZeroShotDataset
-        Of which the training part is used.
-    options : TuningOptions
-        Setting, grid and folds.
-
-    Returns
-    -------
-    ZeroShotSearchCV
-        Fitted on the training part.
-    """
+    """Search the method's own grid."""
     return _fit(options.search(estimator, options.grid_of(estimator)), data)
 
 
 def tune_without(
     *names: str,
 ) -> Callable[[Any, ZeroShotDataset, TuningOptions], ZeroShotSearchCV]:
-    """Search a method's own grid, but leave some hyper-parameters as they are.
-
-    Parameters
-    ----------
-    *names : str
-        Hyper-parameters.
-
-    Returns
-    -------
-    callable
-        For `tune` of :class:`Method`.
-    """
+    """Search a method's own grid, but leave some hyper-parameters as they are."""
 
     def tune(estimator: Any, data: ZeroShotDataset, options: TuningOptions) -> ZeroShotSearchCV:
         return _fit(options.search(estimator, options.grid_of(estimator, without=names)), data)
@@ -143,20 +117,6 @@ def tune_on_exemplars(
     First the regressors, by the distance between predicted and real exemplars of classes left out;
     then the other method on the exemplars that they predict. The first step is the same for every
     other method and setting: it is computed once where `options.shared` keeps it.
-
-    Parameters
-    ----------
-    estimator : EXEM
-        With another method as its `estimator`.
-    data : ZeroShotDataset
-        Of which the training part is used.
-    options : TuningOptions
-        Setting, grid and folds.
-
-    Returns
-    -------
-    ZeroShotSearchCV
-        The second search, fitted on the training part.
     """
     inner = estimator.estimator
     grid = options.grid_of(estimator, without=["n_components"])
@@ -186,25 +146,7 @@ def tune_whitened(
     data: ZeroShotDataset,
     options: TuningOptions,
 ) -> ZeroShotSearchCV:
-    """Tune EXEM on whitened features: under each shrinkage, of which the best is kept.
-
-    Parameters
-    ----------
-    tune : callable
-        How EXEM is tuned.
-    estimator : EXEM
-        Its `whiten` is set.
-    data : ZeroShotDataset
-        Of which the training part is used.
-    options : TuningOptions
-        Setting, grid and folds.
-
-    Returns
-    -------
-    ZeroShotSearchCV
-        Of the best shrinkage, which stands in its `best_params_` as "whiten"; of equal ones the
-        first.
-    """
+    """Tune EXEM on whitened features: under each shrinkage, of which the best is kept."""
 
     def searches() -> Iterator[ZeroShotSearchCV]:
         for shrinkage in WHITENING:
@@ -223,20 +165,6 @@ def tune_on_means(
 
     First the generator, by the nearest mean of what it generates, for which a few features do; then
     the classifier that learns from these.
-
-    Parameters
-    ----------
-    estimator : GeneratedFeatures
-        Whose generator has grids.
-    data : ZeroShotDataset
-        Of which the training part is used.
-    options : TuningOptions
-        Setting, grid and folds.
-
-    Returns
-    -------
-    ZeroShotSearchCV
-        The second search, fitted on the training part.
     """
     grid = _generator_grid(estimator, options)
     means = clone(estimator).set_params(estimator="mean")
@@ -253,20 +181,6 @@ def tune_generator(
 
     Generators that are trained have their number of epochs as grid, which one run per fold serves:
     early stopping by classes that are left out. The number chosen is trained for on all classes.
-
-    Parameters
-    ----------
-    estimator : GeneratedFeatures
-        Whose generator has grids.
-    data : ZeroShotDataset
-        Of which the training part is used.
-    options : TuningOptions
-        Setting, grid and folds.
-
-    Returns
-    -------
-    ZeroShotSearchCV
-        Fitted on the training part.
     """
     return _fit(options.search(estimator, _generator_grid(estimator, options)), data)
 
@@ -286,21 +200,6 @@ def tune_in_two_steps(
 
     First λ and σ (`alpha`, `gamma`) with the phantoms fixed; then the weights η and γ of learning
     the phantoms (`eta`, `norm_penalty`), at the λ and σ that were found.
-
-    Parameters
-    ----------
-    estimator : SynC
-        With ``learn_phantoms=True``. Its grid "phantoms" is that of the second step.
-    data : ZeroShotDataset
-        Of which the training part is used.
-    options : TuningOptions
-        Setting, grid and folds.
-
-    Returns
-    -------
-    ZeroShotSearchCV
-        The second search, fitted on the training part; its `best_params_` and `edges_` are those of
-        both.
     """
     fixed = clone(estimator).set_params(learn_phantoms=False)
     # A ridge has no place where phantoms are learned.
@@ -319,22 +218,6 @@ def tune_with_views(
 
     The method is tuned under each combination of weights; the one whose best setting has the best
     score in the folds is kept, of equal ones the first.
-
-    Parameters
-    ----------
-    tune : callable
-        How the method is tuned.
-    estimator : zero-shot estimator
-        The method.
-    data : ZeroShotDataset
-        Whose signatures are MultiSignatures; where they are not, the method is tuned as it is.
-    options : TuningOptions
-        Setting, grid and folds.
-
-    Returns
-    -------
-    ZeroShotSearchCV
-        Of the best weights, which stand in its `best_params_` as "weights".
     """
     if not isinstance(data.signatures, MultiSignatures):
         return tune(estimator, data, options)
@@ -352,24 +235,7 @@ def tune_with_views(
 
 
 def simplex_lattice(n_views: int) -> list[tuple[float, ...]]:
-    """Convex weights of views on a regular lattice, equal ones first, each view alone last.
-
-    Parameters
-    ----------
-    n_views : int
-        How many weights.
-
-    Returns
-    -------
-    list of tuple of float
-        Multiples of 1/4 for two views, of 1/3 for three, of 1/2 for more.
-
-    Examples
-    --------
-    >>> from zslearn.experiments._tuning import simplex_lattice
-    >>> simplex_lattice(2)
-    [(0.5, 0.5), (0.25, 0.75), (0.75, 0.25), (0.0, 1.0), (1.0, 0.0)]
-    """
+    """Convex weights of views on a regular lattice, equal ones first, each view alone last."""
     steps = {1: 1, 2: 4, 3: 3}.get(n_views, 2)
     parts = [p for p in product(range(steps + 1), repeat=n_views) if sum(p) == steps]
     parts.sort(key=lambda p: (max(p), p))
@@ -381,18 +247,7 @@ def _fit(search: ZeroShotSearchCV, data: ZeroShotDataset) -> ZeroShotSearchCV:
 
 
 def best_of(searches: Iterable[ZeroShotSearchCV]) -> ZeroShotSearchCV:
-    """Keep the search with the best score, of equal ones the first.
-
-    Parameters
-    ----------
-    searches : iterable of ZeroShotSearchCV
-        Fitted, at least one.
-
-    Returns
-    -------
-    ZeroShotSearchCV
-        The best, with what all of them reused.
-    """
+    """Keep the search with the best score, of equal ones the first."""
     best: ZeroShotSearchCV | None = None
     n_read, seconds = 0, 0.0
     for search in searches:

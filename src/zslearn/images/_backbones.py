@@ -66,18 +66,7 @@ class Network(NamedTuple):
 
 
 def build_network(name: str) -> Network:
-    """A network without trained weights.
-
-    Parameters
-    ----------
-    name : {"resnet50", "resnet101", "googlenet"}
-        Which one.
-
-    Returns
-    -------
-    Network
-        In evaluation mode.
-    """
+    """A network without trained weights."""
     nn = import_optional("torch", f"The network {name}").nn
     if name == "googlenet":
         return Network(_googlenet(nn).eval(), _googlenet_features, 1024)
@@ -319,27 +308,7 @@ _COUNTER = "num_batches_tracked"
 
 
 def read_weights(path: Path) -> tuple[dict[str, Any], str]:
-    """Tensors by name from a file, and the SHA-256 of the file.
-
-    Parameters
-    ----------
-    path : Path
-        A file of torch (.pth, .pt, .bin), of which only tensors are read, or of safetensors.
-
-    Returns
-    -------
-    tensors : dict
-        By name.
-    digest : str
-        64 hexadecimal digits.
-
-    Raises
-    ------
-    ValueError
-        The file holds no such tensors.
-    OSError
-        The file cannot be read.
-    """
+    """Tensors by name from a file, and the SHA-256 of the file."""
     torch = import_optional("torch", "Reading weights")
     digest = file_digest(path)
     try:
@@ -385,19 +354,7 @@ def tensors_digest(module: Any) -> str:
 def put_weights(
     module: Any, tensors: Mapping[str, Any], name: str, path: str | os.PathLike[str]
 ) -> None:
-    """Put tensors into a network; all that the features need must be there, and nothing else.
-
-    Parameters
-    ----------
-    module : torch.nn.Module
-        The network.
-    tensors : mapping
-        Tensors by name; a common prefix such as "module." is taken away.
-    name : str
-        What the network is called, for errors.
-    path : path
-        Where the tensors come from, for errors.
-    """
+    """Put tensors into a network; all that the features need must be there, and nothing else."""
     for prefix in _PREFIXES:
         if all(key.startswith(prefix) for key in tensors):
             tensors = {key.removeprefix(prefix): value for key, value in tensors.items()}
@@ -441,22 +398,7 @@ def _package(module: str, package: str, name: str) -> ModuleType:
 
 
 def timm_backbone(name: str, path: Path | None, device: str) -> dict[str, Any]:
-    """Fields of a backbone by a network of timm, without its last layer.
-
-    Parameters
-    ----------
-    name : str
-        "timm:NAME".
-    path : Path or None
-        A file of weights; by default those that timm has under the name.
-    device : str
-        Where to compute.
-
-    Returns
-    -------
-    dict
-        Fields of :class:`Backbone`.
-    """
+    """Fields of a backbone by a network of timm, without its last layer."""
     timm = _package("timm", "timm", name)
     module = timm.create_model(name.partition(":")[2], pretrained=path is None, num_classes=0)
     digest = _put_or_digest(module, path, name)
@@ -478,22 +420,7 @@ def timm_backbone(name: str, path: Path | None, device: str) -> dict[str, Any]:
 
 
 def open_clip_backbone(name: str, path: Path | None, device: str) -> dict[str, Any]:
-    """Fields of a backbone by a model of open_clip: its side for pictures, and that for text.
-
-    Parameters
-    ----------
-    name : str
-        "open_clip:NAME" or "open_clip:NAME/WEIGHTS", both as open_clip names them.
-    path : Path or None
-        A file of weights, which takes the place of WEIGHTS.
-    device : str
-        Where to compute.
-
-    Returns
-    -------
-    dict
-        Fields of :class:`Backbone`.
-    """
+    """Fields of a backbone by a model of open_clip: its side for pictures, and that for text."""
     open_clip = _package("open_clip", "open_clip_torch", name)
     model_name, _, tag = name.partition(":")[2].partition("/")
     if model_name.startswith("hf-hub:"):

@@ -31,18 +31,6 @@ def refuse_foreign_network(backbone: str, where: str) -> None:
 
     Files of models and features are passed on: what they name must not decide what is downloaded,
     or which files are read.
-
-    Parameters
-    ----------
-    backbone : str
-        What the file names.
-    where : str
-        What the file is called, for the error.
-
-    Raises
-    ------
-    ValueError
-        The network is none that the packages themselves know.
     """
     package, separator, name = backbone.partition(":")
     if not separator:

@@ -259,23 +259,7 @@ def checked_name(path: str | os.PathLike[str]) -> Path:
 def refuse_other_features(
     expected: Mapping[str, Any], found: Mapping[str, Any], *, whose: str, where: str
 ) -> None:
-    """Refuse features that were made otherwise than those a model knows.
-
-    Parameters
-    ----------
-    expected : mapping
-        How the features of the model were made: `about` of :class:`ImageFeatures`, or of
-        :class:`Backbone`. Empty where nobody knows; then nothing is refused.
-    found : mapping
-        The same of the features at hand.
-    whose, where : str
-        What the model and the features are called, for the error.
-
-    Raises
-    ------
-    ValueError
-        The backbone, its weights or the preprocessing differ; both are named.
-    """
+    """Refuse features that were made otherwise than those a model knows."""
     if not expected or not found:
         return
     for key, what in _DECISIVE.items():

@@ -205,22 +205,7 @@ class Change:
 
 
 def attribute_changes(method: Any, rows: Array, label: Any, other: Any) -> Change:
-    """Give a class the attributes of another, one at a time, and score it again.
-
-    Parameters
-    ----------
-    method : ZeroShotClassifier
-        Fitted.
-    rows : array of shape (n_samples, n_features)
-        Features of the images that are scored, as the method takes them.
-    label, other : label
-        The class, and the one that it takes attributes from.
-
-    Returns
-    -------
-    Change
-        One entry for each attribute in which they differ.
-    """
+    """Give a class the attributes of another, one at a time, and score it again."""
     table: SignatureTable = method.signature_table_
     row, other_row = table.positions(np.asarray([label, other], dtype=table.labels.dtype))
     places = [

@@ -107,26 +107,7 @@ def grow(
     ks: NDArray[np.intp],
     names: Sequence[Hashable],
 ) -> Neighbourhoods:
-    """Grow a radius around each of some nodes until it holds the largest K of the labels.
-
-    Parameters
-    ----------
-    graph : HierarchyGraph
-        The hierarchy.
-    starts : ndarray of shape (n_starts,)
-        The nodes in the middle.
-    label_nodes : ndarray of shape (n_labels,)
-        The nodes of the label space.
-    ks : ndarray of shape (n_k,)
-        How many labels must be inside.
-    names : sequence of shape (n_starts,)
-        What the starts are called, for errors.
-
-    Returns
-    -------
-    Neighbourhoods
-        Distances and radii.
-    """
+    """Grow a radius around each of some nodes until it holds the largest K of the labels."""
     n_starts, n_nodes = len(starts), len(graph.node_of)
     is_label = np.zeros(n_nodes, dtype=np.float32)
     is_label[label_nodes] = 1.0

@@ -38,17 +38,6 @@ def signature_rows(signatures: Any, classes: NDArray[Any]) -> Floats:
 
     Several views of a class stand side by side, each of unit length times the square root of its
     weight, so that squared distances are the weighted sum of the views'.
-
-    Parameters
-    ----------
-    signatures : DataFrame, mapping or MultiSignatures
-        What `fit` takes: one row or vector per class, with its label.
-    classes : ndarray of shape (n_classes,)
-        Labels of the wanted rows.
-
-    Returns
-    -------
-    ndarray of shape (n_classes, n_attributes)
     """
     views = getattr(signatures, "views", None)
     if views is None:

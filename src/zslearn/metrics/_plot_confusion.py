@@ -54,20 +54,7 @@ class ConfusedPair(NamedTuple):
 def count_confusions(
     rows: NDArray[np.intp], columns: NDArray[np.intp], n_classes: int
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Number of samples by true and predicted class, and of those taken for any other class.
-
-    Parameters
-    ----------
-    rows, columns : ndarray of shape (n_samples,)
-        Positions of the true and the predicted class; −1 for a predicted class that has none.
-    n_classes : int
-        Number of classes.
-
-    Returns
-    -------
-    counts : ndarray of shape (n_classes, n_classes)
-    n_other : ndarray of shape (n_classes,)
-    """
+    """Number of samples by true and predicted class, and of those taken for any other class."""
     # Position −1 becomes the last column.
     cells = rows * (n_classes + 1) + np.where(columns < 0, n_classes, columns)
     counts = np.bincount(cells, minlength=n_classes * (n_classes + 1))

@@ -116,16 +116,7 @@ def unique(labels: NDArray[Any]) -> NDArray[Any]:
 def check_top(
     y_top: Any, k: int | Sequence[int] | ArrayLike
 ) -> tuple[NDArray[np.intp], pd.Index, NDArray[np.intp]]:
-    """Check ranked labels: `y_top` of shape (n_samples, at least the largest K).
-
-    Returns
-    -------
-    ks : ndarray of int
-    distinct : pandas.Index
-        The distinct labels in the first max(ks) columns.
-    codes : ndarray of shape (n_samples, max(ks))
-        Positions in `distinct`.
-    """
+    """Check ranked labels: `y_top` of shape (n_samples, at least the largest K)."""
     ranked = check_labels(y_top, "y_top", ndim=2)
     ks = check_k(k, upper=ranked.shape[1])
     # Column by column: strings become Python objects here, and n × K of them are many.

@@ -66,26 +66,7 @@ def on_cluster(cluster: Any) -> Iterator[Any]:
 def start_folds(
     tasks: Sequence[FoldTask], X: Any, n_jobs: int | None, advance: Advance
 ) -> tuple[Iterator[FoldResult], bool]:
-    """Compute folds: on a cluster inside :func:`on_cluster`, else in processes of this machine.
-
-    Parameters
-    ----------
-    tasks : sequence of FoldTask
-        The folds.
-    X : array of shape (n_samples, n_features)
-        Rows of all folds.
-    n_jobs : int or None
-        Folds at the same time.
-    advance : callable
-        Moves the bar, where folds are computed one after another in this process.
-
-    Returns
-    -------
-    results : iterator of FoldResult
-        In the order of the tasks.
-    together : bool
-        Whether folds are computed elsewhere, where nothing moves the bar.
-    """
+    """Compute folds: on a cluster inside :func:`on_cluster`, else in processes of this machine."""
     client = None if n_jobs == 1 else active_client()
     if client is not None:
         return run_on_cluster(client, tasks, X), True
@@ -102,22 +83,7 @@ def active_client() -> Any:
 
 
 def run_on_cluster(client: Any, tasks: Sequence[FoldTask], X: Any) -> Iterator[FoldResult]:
-    """Compute folds on a cluster.
-
-    Parameters
-    ----------
-    client : Client
-        Of dask.distributed.
-    tasks : sequence of FoldTask
-        The folds; their `X` is not sent with each of them.
-    X : array of shape (n_samples, n_features)
-        Rows of all folds.
-
-    Yields
-    ------
-    FoldResult
-        In the order of the tasks.
-    """
+    """Compute folds on a cluster."""
     lost = import_optional("distributed", "A dask cluster").CancelledError
     for task in tasks:
         if task.checkpoint.path is not None:

@@ -234,18 +234,7 @@ class FoldTask:
     memory: Path | None = None
 
     def run(self, advance: Advance | None = None) -> FoldResult:
-        """Score every setting; what is finished already is not computed again.
-
-        Parameters
-        ----------
-        advance : callable, optional
-            Called with the number of settings that were finished.
-
-        Returns
-        -------
-        FoldResult
-            Scores, and what failed.
-        """
+        """Score every setting; what is finished already is not computed again."""
         end_with_parent(self.caller)
         advance = advance or (lambda amount: None)
         validation = self._validation()

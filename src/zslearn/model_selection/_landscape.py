@@ -32,22 +32,6 @@ def find_edges(
 
     Where a value further inside is as good, or where the estimator takes no value beyond (a share
     of 1, say), the choice is no reason to search further and is left out.
-
-    Parameters
-    ----------
-    estimator : zero-shot estimator
-        What was searched; its `_parameter_constraints` tell the values that there can be.
-    settings : sequence of mappings
-        Hyper-parameters.
-    best : int
-        Position of the chosen setting.
-    mean : ndarray of shape (n_settings,)
-        The score that decided.
-
-    Returns
-    -------
-    dict of str to {"smallest", "largest"}
-        By hyper-parameter.
     """
     edges: dict[str, Edge] = {}
     for name, chosen in settings[best].items():
@@ -69,15 +53,7 @@ def find_edges(
 
 
 def warn_of_edges(chosen: Mapping[str, Any], edges: Mapping[str, Edge]) -> None:
-    """Say once which choices sit on an edge, and where to look further.
-
-    Parameters
-    ----------
-    chosen : mapping
-        The chosen setting.
-    edges : mapping of str to {"smallest", "largest"}
-        What `find_edges` gave.
-    """
+    """Say once which choices sit on an edge, and where to look further."""
     if not edges:
         return
     further = {"smallest": "smaller", "largest": "larger"}

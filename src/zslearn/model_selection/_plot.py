@@ -19,19 +19,7 @@ AxisKind = Literal["log", "linear", "category"]
 
 
 def axis_kind(values: Sequence[Any]) -> AxisKind:
-    """How values of a hyper-parameter are laid out on an axis.
-
-    Parameters
-    ----------
-    values : sequence
-        Distinct; numbers in ascending order.
-
-    Returns
-    -------
-    {"log", "linear", "category"}
-        "log" where numbers grow by about the same factor, and more evenly so than by equal steps;
-        "linear" where their steps do not differ by more than a factor of 5; else "category".
-    """
+    """How values of a hyper-parameter are laid out on an axis."""
     if not all(is_number(value) for value in values):
         return "category"
     numbers = np.array([float(value) for value in values])

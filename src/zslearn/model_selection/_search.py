@@ -62,21 +62,7 @@ def say_fold(
     name: str,
     verbose: int,
 ) -> None:
-    """Say what each setting scored in a fold, and how long it took.
-
-    Parameters
-    ----------
-    number, n_folds : int
-        Which fold, from 0, of how many.
-    result : FoldResult
-        What the fold gave.
-    settings : sequence of mappings
-        Hyper-parameters.
-    name : str
-        The score that is maximised.
-    verbose : int
-        Lines are printed from 2 on.
-    """
+    """Say what each setting scored in a fold, and how long it took."""
     if verbose < 2 and not _logger.isEnabledFor(logging.DEBUG):
         return
     for index, setting in enumerate(settings):
@@ -90,15 +76,7 @@ def say_fold(
 
 
 def say_choice(search: Any, seconds: float) -> None:
-    """Say what a search chose, and what took how long.
-
-    Parameters
-    ----------
-    search : ZeroShotSearchCV
-        Fitted. The line is printed where its `verbose` is 1 or more.
-    seconds : float
-        How long it searched.
-    """
+    """Say what a search chose, and what took how long."""
     method = type(search.estimator).__name__
     words = ", ".join(f"{k}={v}" for k, v in search.best_params_.items()) or "its defaults"
     score = f"score {search.best_score_:.3f} in {search.n_splits_} folds"
@@ -113,19 +91,7 @@ def warn_of_failures(
     settings: Sequence[Mapping[str, Any]],
     error_score: str | float,
 ) -> None:
-    """Warn once for each setting that failed, with the folds and the reason.
-
-    Parameters
-    ----------
-    method : str
-        Name of the method.
-    results : sequence of FoldResult
-        One per fold.
-    settings : sequence of mappings
-        Hyper-parameters.
-    error_score : float
-        What a failure scores.
-    """
+    """Warn once for each setting that failed, with the folds and the reason."""
     for index, setting in enumerate(settings):
         reasons = {
             fold: result.failures[index]
@@ -178,18 +144,7 @@ _NO_SCORES = ("bias", "spread", "temperature")
 
 
 def parameter_columns(settings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Settings by hyper-parameter: "param_<name>", masked where a setting does not name it.
-
-    Parameters
-    ----------
-    settings : sequence of mappings
-        Hyper-parameters.
-
-    Returns
-    -------
-    dict of str to MaskedArray of shape (n_settings,)
-        Of objects: joblib cannot hash masked arrays of numbers.
-    """
+    """Settings by hyper-parameter: "param_<name>", masked where a setting does not name it."""
     columns: dict[str, Any] = {}
     for name in dict.fromkeys(name for setting in settings for name in setting):
         column = np.empty(len(settings), dtype=object)
@@ -207,24 +162,7 @@ def collect(
     names: Sequence[str],
     error_score: float,
 ) -> dict[str, Any]:
-    """The table of settings and what each gave in each fold.
-
-    Parameters
-    ----------
-    results : sequence of FoldResult
-        One per fold.
-    settings : list of dict
-        Hyper-parameters.
-    names : sequence of str
-        What was measured.
-    error_score : float
-        The score of a setting in a fold where it failed.
-
-    Returns
-    -------
-    dict
-        See `cv_results_` of :class:`ZeroShotSearchCV`.
-    """
+    """The table of settings and what each gave in each fold."""
     table: dict[str, Any] = {}
     for name in TIMES:
         times = np.stack([result.scores[name] for result in results])
@@ -246,17 +184,7 @@ def collect(
 def warn_of_equal_scores(
     results: Sequence[FoldResult], settings: Sequence[Mapping[str, Any]], name: str
 ) -> None:
-    """Say where a fold tells nothing: all classes score alike, or all settings do.
-
-    Parameters
-    ----------
-    results : sequence of FoldResult
-        One per fold.
-    settings : sequence of mappings
-        Hyper-parameters.
-    name : str
-        The score that is maximised.
-    """
+    """Say where a fold tells nothing: all classes score alike, or all settings do."""
     tied = np.stack([result.scores[TIED] == 1 for result in results])
     if tied.any():
         which = [dict(settings[i]) for i in np.flatnonzero(tied.any(axis=0)).tolist()]
@@ -297,20 +225,7 @@ Grid = str | Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 
 
 def expand(estimator: Any, grid: Grid) -> list[dict[str, Any]]:
-    """List the settings of a grid; of equally good ones the first is taken.
-
-    Parameters
-    ----------
-    estimator : zero-shot estimator
-        Its `grids` has the named ones.
-    grid : str, mapping or sequence of mappings
-        "paper", "fast", or hyper-parameters with their values; the last one changes fastest.
-
-    Returns
-    -------
-    list of dict
-        One setting each.
-    """
+    """List the settings of a grid; of equally good ones the first is taken."""
     if isinstance(grid, str):
         named = getattr(estimator, "grids", {})
         if grid not in named:

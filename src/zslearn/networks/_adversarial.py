@@ -129,26 +129,7 @@ def critic_loss(
     signatures: Tensor,
     gradient_penalty: float,
 ) -> Tensor:
-    """What a critic minimises.
-
-    Parameters
-    ----------
-    weights : list of tensors
-        As of :func:`critic_weights`.
-    real, fake : tensor of shape (n, n_features)
-        Scaled features, and generated ones.
-    share : tensor of shape (n, 1)
-        Where on the line between the two the gradient is taken: 1 is at the real one.
-    signatures : tensor of shape (n, n_attributes)
-        Of both.
-    gradient_penalty : float
-        λ.
-
-    Returns
-    -------
-    tensor
-        A number.
-    """
+    """What a critic minimises."""
     import torch
 
     of_features, of_signature, intercept, last = weights
@@ -230,22 +211,7 @@ class AdversarialGenerator(BaseEstimator):
 
     @checks_parameters()
     def fit(self, X: Array, y: NDArray[np.intp], signatures: Floats) -> Self:
-        """Learn from features of the seen classes.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Features, of any library of the array API standard.
-        y : ndarray of int of shape (n_samples,)
-            Position of each sample's class in `signatures`.
-        signatures : ndarray of shape (n_seen, n_attributes)
-            One row per class; they are brought to unit norm.
-
-        Returns
-        -------
-        self
-            The fitted generator.
-        """
+        """Learn from features of the seen classes."""
         self._stages(X, y, signatures, [self])
         return self
 
@@ -253,20 +219,7 @@ class AdversarialGenerator(BaseEstimator):
     def fit_stages(
         self, X: Array, y: NDArray[np.intp], signatures: Floats, n_epochs: Sequence[int]
     ) -> list[Self]:
-        """Learn as :meth:`fit` does, for several numbers of epochs, in one run.
-
-        Parameters
-        ----------
-        X, y, signatures : arrays
-            See :meth:`fit`.
-        n_epochs : sequence of int
-            Numbers of epochs.
-
-        Returns
-        -------
-        list of generators
-            One for each number, the same as if it had been fitted alone with it.
-        """
+        """Learn as :meth:`fit` does, for several numbers of epochs, in one run."""
         copies = [clone(self).set_params(n_epochs=n) for n in n_epochs]
         return self._stages(X, y, signatures, copies)
 
@@ -341,23 +294,7 @@ class AdversarialGenerator(BaseEstimator):
                 yield weights
 
     def sample(self, signatures: Floats, n_samples: int, random_state: Any = None) -> Array:
-        """Draw features of classes; torch is not needed.
-
-        Parameters
-        ----------
-        signatures : ndarray of shape (n_classes, n_attributes)
-            One row per class; they are brought to unit norm.
-        n_samples : int
-            How many per class.
-        random_state : int, RandomState or None, default=None
-            Decides the noise. All classes share it, so that the features of a class do not depend
-            on which others are asked for.
-
-        Returns
-        -------
-        ndarray of float32, of shape (n_classes, n_samples, n_features)
-            Features.
-        """
+        """Draw features of classes; torch is not needed."""
         check_is_fitted(self)
         first, intercept, last, last_intercept = self.weights_
         described = np.asarray(unit_rows(signatures), dtype=np.float32)

@@ -84,22 +84,7 @@ def warm_up(progress: float, start: float, end: float) -> float:
 
 
 def scheduled(full: LossWeights, progress: float, n_features: int) -> LossWeights:
-    """The weights of the terms in the course of training.
-
-    Parameters
-    ----------
-    full : LossWeights
-        Those that are reached, beside 2,048 features.
-    progress : float
-        Share of the epochs that are over.
-    n_features : int
-        How many features there are.
-
-    Returns
-    -------
-    LossWeights
-        Those of the moment.
-    """
+    """The weights of the terms in the course of training."""
     share = n_features / _USUAL_FEATURES
     return LossWeights(
         full.divergence * share * warm_up(progress, *_DIVERGENCE_TIME),
@@ -142,21 +127,7 @@ def decode(weights: Sequence[Array], latents: Array) -> Array:
 
 
 def draw(gaussians: Gaussians, noise: Array) -> Array:
-    """Latents of Gaussians.
-
-    Parameters
-    ----------
-    gaussians : Gaussians
-        One row per latent, or one row for all.
-    noise : array of shape (n_latents, latent_size) or (n_latents, 1)
-        Standard normal numbers. One for each dimension is multiplied by σ. A single one for all
-        dimensions is multiplied by σ², as the authors' program has it.
-
-    Returns
-    -------
-    array of shape (n_latents, latent_size)
-        One row per latent.
-    """
+    """Latents of Gaussians."""
     xp = compat.array_namespace(gaussians.mean)
     power = 1.0 if noise.shape[1] == 1 else 0.5
     return gaussians.mean + xp.exp(power * gaussians.log_variance) * noise
@@ -182,26 +153,7 @@ def loss(
     noise: tuple[Tensor, Tensor],
     weights: LossWeights,
 ) -> Tensor:
-    """Mean loss of a batch.
-
-    Parameters
-    ----------
-    networks : Autoencoders
-        Their weights.
-    features : tensor of shape (n_samples, n_features)
-        Scaled features.
-    signatures : tensor of shape (n_samples, n_attributes)
-        The signature of each sample's class.
-    noise : pair of tensors of shape (n_samples, latent_size) or (n_samples, 1)
-        For the latents of features and of signatures; see :func:`draw`.
-    weights : LossWeights
-        β, γ and δ.
-
-    Returns
-    -------
-    tensor
-        A number.
-    """
+    """Mean loss of a batch."""
     of_features = encode(networks.encode_features, features)
     of_signatures = encode(networks.encode_signatures, signatures)
     z, z_signature = draw(of_features, noise[0]), draw(of_signatures, noise[1])

@@ -58,26 +58,7 @@ def prototypes(
     rectify: bool,
     running: Sequence[Moments] | None = None,
 ) -> tuple[Array, list[Moments]]:
-    """Prototypes of classes.
-
-    Parameters
-    ----------
-    weights : sequence of six arrays
-        Weights and intercepts of three layers.
-    signatures : array of shape (n_classes, n_attributes)
-        Signatures of norm √n_attributes.
-    rectify : bool
-        Whether the prototypes, too, pass through a ReLU.
-    running : sequence of two Moments, optional
-        What is known of the units; by default it is computed over these classes.
-
-    Returns
-    -------
-    prototypes : array of shape (n_classes, n_features)
-        One row per class.
-    used : list of two Moments
-        What the units were standardised by.
-    """
+    """Prototypes of classes."""
     hidden = relu(linear(signatures, weights[0], weights[1]))
     hidden = linear(hidden, weights[2], weights[3])
     first = moments(hidden) if running is None else running[0]
@@ -95,30 +76,7 @@ def loss(
     scale: float,
     rectify: bool,
 ) -> tuple[Tensor, list[Moments]]:
-    """Mean cross-entropy of a batch over the seen classes.
-
-    Parameters
-    ----------
-    weights : sequence of six tensors
-        Weights and intercepts of three layers.
-    signatures : tensor of shape (n_seen, n_attributes)
-        Signatures of the seen classes, of norm √n_attributes.
-    X : tensor of shape (n_samples, n_features)
-        Rows of unit norm.
-    y : tensor of shape (n_samples,)
-        Positions in the seen classes.
-    scale : float
-        What the cosines are multiplied by.
-    rectify : bool
-        Whether prototypes pass through a ReLU.
-
-    Returns
-    -------
-    loss : tensor
-        A number.
-    used : list of two Moments
-        Of the seen classes, for the running statistics.
-    """
+    """Mean cross-entropy of a batch over the seen classes."""
     from torch.nn.functional import cross_entropy, normalize
 
     made, used = prototypes(weights, signatures, rectify)

@@ -20,18 +20,7 @@ from zslearn._utils._array import Array, Floats, move_like, to_numpy
 
 
 def with_intercept(X: Array) -> Array:
-    """Rows with a 1 behind them.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-        Features.
-
-    Returns
-    -------
-    array of shape (n_samples, n_features + 1)
-        In the library and on the device of `X`.
-    """
+    """Rows with a 1 behind them."""
     xp = compat.array_namespace(X)
     ones = xp.ones((X.shape[0], 1), dtype=X.dtype, device=compat.device(X))
     return xp.concat([X, ones], axis=1)
@@ -40,28 +29,7 @@ def with_intercept(X: Array) -> Array:
 def softmax_rows(
     X: Array, y: NDArray[np.intp], n_classes: int, *, alpha: float, tol: float, balanced: bool
 ) -> Array:
-    """Softmax regression; see :func:`zslearn.solvers.softmax_path`.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-        Features.
-    y : ndarray of shape (n_samples,)
-        Class positions, from 0 to n_classes − 1; every class has a row.
-    n_classes : int
-        Number of classes.
-    alpha : float
-        Weight of the penalty, in units of the mean squared distance of the rows from their mean.
-    tol : float
-        Gap to the minimum, as a share of it.
-    balanced : bool
-        Whether each class counts the same, whatever the number of its rows.
-
-    Returns
-    -------
-    array of shape (n_classes, n_features + 1)
-        Coefficients, then the intercept.
-    """
+    """Softmax regression; see :func:`zslearn.solvers.softmax_path`."""
     unit = mean_square_distance(X) or 1.0
     weights = (1.0 / np.bincount(y))[y] if balanced else None
     (result,) = softmax_path(X, y, n_classes, alphas=[alpha * unit], tol=tol, sample_weight=weights)
@@ -69,46 +37,14 @@ def softmax_rows(
 
 
 def mean_rows(X: Array, y: NDArray[np.intp], n_classes: int) -> Array:
-    """Nearest class mean, as a linear classifier: −½‖x − m‖² = mᵀx − ½‖m‖² − ½‖x‖².
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-        Features.
-    y : ndarray of shape (n_samples,)
-        Class positions, from 0 to n_classes − 1; every class has a row.
-    n_classes : int
-        Number of classes.
-
-    Returns
-    -------
-    array of shape (n_classes, n_features + 1)
-        Coefficients, then the intercept.
-    """
+    """Nearest class mean, as a linear classifier: −½‖x − m‖² = mᵀx − ½‖m‖² − ½‖x‖²."""
     means = class_means(X, y, n_classes)
     xp = compat.array_namespace(means)
     return _joined(means, -0.5 * xp.sum(means * means, axis=1))
 
 
 def linear_rows(estimator: Any, X: Array, y: NDArray[np.intp], n_classes: int) -> Floats:
-    """Coefficients of a linear classifier in scikit-learn's manners.
-
-    Parameters
-    ----------
-    estimator : classifier
-        Not fitted; a copy of it is. Fitted, it has `coef_` and `intercept_`.
-    X : array of shape (n_samples, n_features)
-        Features; they go to it as NumPy's.
-    y : ndarray of shape (n_samples,)
-        Class positions, from 0 to n_classes − 1; every class has a row.
-    n_classes : int
-        Number of classes.
-
-    Returns
-    -------
-    ndarray of shape (n_classes, n_features + 1)
-        Coefficients, then the intercept.
-    """
+    """Coefficients of a linear classifier in scikit-learn's manners."""
     fitted = clone(estimator).fit(to_numpy(X), y)
     if not hasattr(fitted, "coef_"):
         raise TypeError(

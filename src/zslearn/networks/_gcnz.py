@@ -16,20 +16,7 @@ from zslearn.signatures._class_graph import ClassGraph
 
 
 def xavier(rng: np.random.Generator, n_in: int, n_out: int) -> np.ndarray:
-    """First weights of a layer, uniform in ± √(6 / (n_in + n_out)).
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        Draws them.
-    n_in, n_out : int
-        Widths.
-
-    Returns
-    -------
-    ndarray of shape (n_in, n_out)
-        Θ.
-    """
+    """First weights of a layer, uniform in ± √(6 / (n_in + n_out))."""
     limit = np.sqrt(6 / (n_in + n_out))
     return rng.uniform(-limit, limit, (n_in, n_out))
 

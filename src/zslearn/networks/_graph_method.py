@@ -48,19 +48,7 @@ Parents = Mapping[Hashable, Sequence[Hashable]]
 
 
 def read_hierarchy(hierarchy: Any) -> Parents:
-    """Parents by name, of any form of hierarchy.
-
-    Parameters
-    ----------
-    hierarchy : ClassGraph, ClassTree, mapping, DataFrame or list of pairs
-        A class graph, whose nodes may have several parents; or what
-        :class:`~zslearn.signatures._class_graph.ClassTree` takes.
-
-    Returns
-    -------
-    mapping
-        Parents of each node that has any, and an empty sequence for those that have none.
-    """
+    """Parents by name, of any form of hierarchy."""
     parents: dict[Hashable, list[Hashable]] = {}
     if isinstance(hierarchy, ClassGraph):
         parents = {name: [] for name in hierarchy.nodes}
@@ -75,20 +63,7 @@ def read_hierarchy(hierarchy: Any) -> Parents:
 
 
 def clustered_hierarchy(labels: Iterable[Hashable], signatures: Floats) -> Parents:
-    """A hierarchy of three levels over classes, by clustering their signatures.
-
-    Parameters
-    ----------
-    labels : iterable
-        Names of the classes.
-    signatures : ndarray of shape (n_classes, n_attributes)
-        Their signatures.
-
-    Returns
-    -------
-    mapping
-        Parents by name; inner nodes have names that no class has.
-    """
+    """A hierarchy of three levels over classes, by clustering their signatures."""
     levels = cluster_levels(signatures, 3)
     parents: dict[Hashable, list[Hashable]] = {("cluster", 0, 0): []}
     for depth in range(1, len(levels)):
@@ -115,22 +90,7 @@ def described_graph(
     parents: Parents,
     beside: Mapping[Hashable, Hashable] | None = None,
 ) -> ClassGraph:
-    """Described classes and all that lies above them.
-
-    Parameters
-    ----------
-    names : sequence
-        Names of the described classes, each once.
-    parents : mapping
-        Parents of each node, by name.
-    beside : mapping, optional
-        For classes that the hierarchy does not have: a class that it has, whose parents they get.
-
-    Returns
-    -------
-    ClassGraph
-        The first nodes are the described classes, in their order.
-    """
+    """Described classes and all that lies above them."""
     beside = beside or {}
     position = {name: i for i, name in enumerate(names)}
     edges: list[tuple[int, int]] = []
@@ -146,21 +106,7 @@ def described_graph(
 
 
 def node_inputs(graph: ClassGraph, signatures: Floats) -> Floats:
-    """What the network is given of each node.
-
-    Parameters
-    ----------
-    graph : ClassGraph
-        Its first nodes are the described classes.
-    signatures : ndarray of shape (n_described, n_attributes)
-        Signatures of the described classes.
-
-    Returns
-    -------
-    ndarray of shape (n_nodes, n_attributes)
-        The signature of a described class; of another node the mean over the described classes
-        below it.
-    """
+    """What the network is given of each node."""
     n_described = len(signatures)
     node, ancestor, _ = ancestor_pairs(graph).T
     below = (node < n_described) & ((ancestor >= n_described) | (node == ancestor))
@@ -188,20 +134,7 @@ def neighbour_matrix(graph: ClassGraph) -> sp.csr_array:
 
 
 def ancestor_groups(graph: ClassGraph, n_groups: int) -> list[sp.csr_array]:
-    """Which nodes lie above which, by distance.
-
-    Parameters
-    ----------
-    graph : ClassGraph
-        Classes and what lies above them.
-    n_groups : int
-        Distances 0, 1, …; the last group holds all that are at least as far.
-
-    Returns
-    -------
-    list of csr_array of shape (n_nodes, n_nodes)
-        1 where the column lies above the row, at the distance of the group.
-    """
+    """Which nodes lie above which, by distance."""
     node, ancestor, distance = ancestor_pairs(graph).T
     group = np.minimum(distance, n_groups - 1)
     matrices = []
@@ -225,22 +158,7 @@ _TOLERANCE = 1e-3
 
 
 def target_rows(training: Training, targets: Any, alpha: float) -> Floats:
-    """Rows of unit norm, one per seen class.
-
-    Parameters
-    ----------
-    training : Training
-        What is known of the seen classes.
-    targets : {"ovo", "cs", "struct", "mean"}, DataFrame, mapping or array
-        As the hyper-parameter of graph methods.
-    alpha : float
-        Penalty of classifiers that are trained here.
-
-    Returns
-    -------
-    ndarray of shape (n_seen, n_features) or (n_seen, n_features + 1)
-        The wider form has intercepts in its last column.
-    """
+    """Rows of unit norm, one per seen class."""
     if isinstance(targets, str):
         rows = _learned_rows(training, targets, alpha)
     else:
@@ -475,20 +393,7 @@ class FieldOfView(NamedTuple):
 
 
 def field_of_view(layers: Sequence[Sequence[sp.csr_array]], nodes: NDArray[np.intp]) -> FieldOfView:
-    """Cut the matrices of each layer down to what the rows of some nodes depend on.
-
-    Parameters
-    ----------
-    layers : sequence of sequences of csr_array of shape (n_nodes, n_nodes)
-        Matrices of each layer, first to last.
-    nodes : ndarray of int
-        Nodes whose rows of the last layer are wanted, in this order.
-
-    Returns
-    -------
-    FieldOfView
-        The last layer gives one row for each of `nodes`.
-    """
+    """Cut the matrices of each layer down to what the rows of some nodes depend on."""
     cut: list[Propagation] = []
     for matrices in reversed(layers):
         rows = [sp.csr_array(matrix[nodes]) for matrix in matrices]
@@ -504,24 +409,7 @@ def forward(
     inputs: Array,
     dropout: Callable[[Array], Array] | None = None,
 ) -> Array:
-    """Rows of unit norm, one per node.
-
-    Parameters
-    ----------
-    layers : sequence of Layer
-        What was learned, in the library of `inputs`.
-    propagations : sequence of Propagation
-        One per layer.
-    inputs : array of shape (n_nodes, n_attributes)
-        What is known of the nodes that the first layer reads.
-    dropout : callable, optional
-        Applied to what each layer is given.
-
-    Returns
-    -------
-    array of shape (n_rows, n_out)
-        One row for each row of the last propagation.
-    """
+    """Rows of unit norm, one per node."""
     rows = inputs
     for number, (layer, propagate) in enumerate(zip(layers, propagations, strict=True)):
         rows = rows if dropout is None else dropout(rows)
@@ -779,11 +667,6 @@ class GraphMethod(ZeroShotClassifier):
         """Features, with a 1 behind each row where the targets have intercepts.
 
         <parameters of embed>
-
-        Returns
-        -------
-        array of shape (n_samples, n_features) or (n_samples, n_features + 1)
-            One row per sample.
         """
         return with_intercept(X) if self._intercepts_given else X
 
@@ -793,11 +676,6 @@ class GraphMethod(ZeroShotClassifier):
         A class stands where the hierarchy has its name; without one, beside its nearest seen class.
 
         <parameters of synthesize>
-
-        Returns
-        -------
-        ndarray of shape (n_classes, n_features) or (n_classes, n_features + 1)
-            Rows of unit norm.
         """
         names: list[Hashable] = [("unnamed", row) for row in range(len(signatures))]
         if labels is not None:

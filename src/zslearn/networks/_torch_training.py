@@ -59,36 +59,12 @@ random_state : int, RandomState instance or None, default=0
 
 
 def need_torch(name: str) -> ModuleType:
-    """Torch, or an error that names the extra which brings it.
-
-    Parameters
-    ----------
-    name : str
-        The method that needs it.
-
-    Returns
-    -------
-    module
-        `torch`.
-    """
+    """Torch, or an error that names the extra which brings it."""
     return import_optional("torch", name)
 
 
 def training_device(X: Array, device: str | None) -> Any:
-    """Where a network is trained: beside the rows where they are a tensor, else as was said.
-
-    Parameters
-    ----------
-    X : array
-        The training rows.
-    device : {"cpu", "cuda"} or None
-        None: a GPU where there is one.
-
-    Returns
-    -------
-    torch.device
-        The device.
-    """
+    """Where a network is trained: beside the rows where they are a tensor, else as was said."""
     import torch
 
     if compat.is_torch_array(X):
@@ -152,24 +128,7 @@ class DeviceRows:
     def batches(
         self, size: int, rng: np.random.Generator, *, drop_last: bool = False
     ) -> Iterator[tuple[Tensor, Tensor]]:
-        """One epoch: every row once, in random order.
-
-        Parameters
-        ----------
-        size : int
-            Rows of a batch.
-        rng : numpy.random.Generator
-            Decides the order.
-        drop_last : bool, default=False
-            Whether a last batch that is not full is left out, where there are others.
-
-        Yields
-        ------
-        X : tensor of shape (size, n_features)
-            Rows.
-        y : tensor of shape (size,)
-            Their classes.
-        """
+        """One epoch: every row once, in random order."""
         order = rng.permutation(self.n_samples)
         for start in range(0, self.n_samples, size):
             rows = order[start : start + size]
@@ -179,22 +138,7 @@ class DeviceRows:
 
 
 def epochs(n_epochs: int, verbose: int, what: str) -> Iterator[int]:
-    """Count epochs, with a bar where one is asked for. Ctrl-C ends training between two batches.
-
-    Parameters
-    ----------
-    n_epochs : int
-        How many.
-    verbose : int
-        Above 0: with a bar.
-    what : str
-        Name of the method, for the bar.
-
-    Yields
-    ------
-    int
-        0 … n_epochs − 1.
-    """
+    """Count epochs, with a bar where one is asked for. Ctrl-C ends training between two batches."""
     with progress_bar(verbose > 0, n_epochs, f"{what}: epochs") as advance:
         for epoch in range(n_epochs):
             yield epoch
@@ -207,20 +151,7 @@ def last_epoch(model: Any) -> int:
 
 
 def shared_runs(variants: Sequence[_Variant], *names: str) -> Iterator[list[_Variant]]:
-    """Group estimators that one training run serves.
-
-    Parameters
-    ----------
-    variants : sequence of estimators
-        Of one class.
-    *names : str
-        Hyper-parameters that training does not depend on, but for where it stops.
-
-    Yields
-    ------
-    list of estimators
-        One alone where its `random_state` is not a number: such a one cannot be drawn from twice.
-    """
+    """Group estimators that one training run serves."""
     for group in group_by_params_except(variants, *names):
         if isinstance(group[0].random_state, Integral):  # type: ignore[attr-defined]
             yield group
@@ -229,20 +160,7 @@ def shared_runs(variants: Sequence[_Variant], *names: str) -> Iterator[list[_Var
 
 
 def generator(random_state: Any) -> tuple[np.random.Generator, int]:
-    """A source of all random numbers of a fit, and a seed that can be kept for later.
-
-    Parameters
-    ----------
-    random_state : int, RandomState instance or None
-        The hyper-parameter; one that can be drawn from is drawn from twice.
-
-    Returns
-    -------
-    rng : numpy.random.Generator
-        For training.
-    seed : int
-        For what is drawn again whenever classes are described.
-    """
+    """A source of all random numbers of a fit, and a seed that can be kept for later."""
     first, second = check_random_state(random_state).randint(2**31 - 1, size=2).tolist()
     return np.random.default_rng(first), second
 
@@ -250,23 +168,7 @@ def generator(random_state: Any) -> tuple[np.random.Generator, int]:
 def uniform_layer(
     rng: np.random.Generator, n_in: int, n_out: int, limit: float | None = None
 ) -> list[NDArray[Any]]:
-    """First weights and intercepts of a layer.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        Draws them.
-    n_in, n_out : int
-        Widths.
-    limit : float, optional
-        The weights are uniform in ± this, the intercepts zero. By default both are uniform in
-        ± 1/√n_in, as torch's linear layers begin.
-
-    Returns
-    -------
-    list of two ndarrays
-        Of shapes (n_in, n_out) and (n_out,).
-    """
+    """First weights and intercepts of a layer."""
     if limit is not None:
         return [rng.uniform(-limit, limit, (n_in, n_out)), np.zeros(n_out)]
     usual = 1 / np.sqrt(n_in)
@@ -300,13 +202,7 @@ def relu(x: Array, slope: float = 0.0) -> Array:
 
 @contextmanager
 def training_threads(work: int) -> Iterator[None]:
-    """One thread of torch where a step is so small that a second costs more than it saves.
-
-    Parameters
-    ----------
-    work : int
-        Multiplications of a forward pass.
-    """
+    """One thread of torch where a step is so small that a second costs more than it saves."""
     import torch
 
     before = torch.get_num_threads()

@@ -191,26 +191,7 @@ def vaegan_loss(
     noise: Tensor,
     adversarial: float,
 ) -> Tensor:
-    """What generator and encoder minimise.
-
-    Parameters
-    ----------
-    weights, encoder, critic : list of tensors
-        Of the generator, of the encoder and of the critic.
-    batch : Batch
-        Of which features and signatures are used.
-    deviation : tensor of shape (n, n_noise)
-        Standard normal: where in the encoder's Gaussian the noise is taken.
-    noise : tensor of shape (n, n_noise)
-        Standard normal: what the features are made of that the critic sees.
-    adversarial : float
-        γ.
-
-    Returns
-    -------
-    tensor
-        A number.
-    """
+    """What generator and encoder minimise."""
     import torch
 
     mean, log_variance = encoded(encoder, batch.X, batch.signatures)

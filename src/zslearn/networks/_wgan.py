@@ -154,26 +154,7 @@ def wgan_loss(
     noise: Tensor,
     classification: float,
 ) -> Tensor:
-    """What the generator minimises.
-
-    Parameters
-    ----------
-    weights, critic : list of tensors
-        Of the generator and of the critic.
-    judge : tuple of two tensors
-        Coefficients, of shape (n_features, n_seen), and intercepts of a softmax regression.
-    batch : Batch
-        Of which classes and signatures are used.
-    noise : tensor of shape (n, n_noise)
-        What features are made of.
-    classification : float
-        β.
-
-    Returns
-    -------
-    tensor
-        A number.
-    """
+    """What the generator minimises."""
     import torch
 
     fake = generated(weights, noise, batch.signatures).clip(min=0)

@@ -43,26 +43,7 @@ def write_json(value: Any) -> str:
 
 
 def read_json(text: str, what: str) -> Any:
-    """Read JSON strictly.
-
-    Parameters
-    ----------
-    text : str
-        The text.
-    what : str
-        What it is, for the error message.
-
-    Returns
-    -------
-    object
-        Its content.
-
-    Raises
-    ------
-    BadContentError
-        It is no JSON; a key comes twice in an object; it has NaN, infinity or numbers that are too
-        large; it is nested too deep, or has too many values.
-    """
+    """Read JSON strictly."""
     if sum(text.count(mark) for mark in ",[{") > MOST_VALUES:
         raise BadContentError(f"{what} has more than {MOST_VALUES:,} values")
     try:
@@ -175,17 +156,7 @@ class Container(NamedTuple):
 
 
 def write_container(path: Path, text: str, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write a file, whole or not at all.
-
-    Parameters
-    ----------
-    path : Path
-        The file. Its folder is made.
-    text : str
-        What is said of the arrays.
-    arrays : mapping of str to ndarray
-        C-contiguous, of the types of safetensors.
-    """
+    """Write a file, whole or not at all."""
     # The widest first, so that each begins at a multiple of its width.
     order = sorted(arrays, key=lambda name: -arrays[name].dtype.itemsize)
     table: dict[str, Any] = {
@@ -219,23 +190,7 @@ def write_container(path: Path, text: str, arrays: Mapping[str, NDArray[Any]]) -
 
 @contextmanager
 def open_container(path: Path) -> Iterator[Container]:
-    """Open a file and check its header; arrays are read on demand.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Yields
-    ------
-    Container
-        What the header says.
-
-    Raises
-    ------
-    BadContentError
-        It is no such file, or damaged.
-    """
+    """Open a file and check its header; arrays are read on demand."""
     # Nobody waits for the other end of a pipe.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags)

@@ -31,18 +31,7 @@ _CLASSES_MADE = 3
 
 
 def check_model(model: Any) -> None:
-    """Refuse a model whose parts do not fit, or that cannot score an image.
-
-    Parameters
-    ----------
-    model : object
-        Of a file.
-
-    Raises
-    ------
-    BadContentError
-        What does not fit.
-    """
+    """Refuse a model whose parts do not fit, or that cannot score an image."""
     if not isinstance(model, ZeroShotPredictor):
         raise BadContentError(f"it holds a {type(model).__name__}, which is no zero-shot estimator")
     try:
@@ -65,18 +54,7 @@ def check_model(model: Any) -> None:
 
 
 def check_part(value: Any) -> None:
-    """Refuse signatures that do not fit their classes, and classes that do not fit theirs.
-
-    Parameters
-    ----------
-    value : object
-        An object of a file, complete.
-
-    Raises
-    ------
-    BadContentError
-        What does not fit.
-    """
+    """Refuse signatures that do not fit their classes, and classes that do not fit theirs."""
     if isinstance(value, SignatureTable):
         _check_table(value)
     elif isinstance(value, SignatureViews):
@@ -287,20 +265,7 @@ class Decoder:
         return set(self._arrays) - set(self._made)
 
     def decode(self, node: Any, *, finite: bool = False) -> Any:
-        """Make what a node says.
-
-        Parameters
-        ----------
-        node : object
-            Of JSON.
-        finite : bool
-            Whether NaN and infinity are refused.
-
-        Returns
-        -------
-        object
-            What was saved.
-        """
+        """Make what a node says."""
         if isinstance(node, float) and not math.isfinite(node):
             raise BadContentError("it has a number that is too large")
         if node is None or isinstance(node, (bool, int, float, str)):

@@ -63,20 +63,7 @@ def state_of(value: Any) -> dict[str, Any]:
 
 
 def make(cls: type, state: dict[str, Any]) -> Any:
-    """An object of a class, with a state from a file.
-
-    Parameters
-    ----------
-    cls : type
-        A class that files may hold.
-    state : dict
-        What :func:`state_of` gave when it was saved.
-
-    Returns
-    -------
-    object
-        Of the class; hyper-parameters are checked as `fit` checks them.
-    """
+    """An object of a class, with a state from a file."""
     try:
         return _make(cls, state)
     except BadContentError:
@@ -268,23 +255,7 @@ def name_of(item: Any) -> str | None:
 
 
 def find(name: Any) -> Any:
-    """The class or function that a file names.
-
-    Parameters
-    ----------
-    name : object
-        What the file says.
-
-    Returns
-    -------
-    class or function
-        Of the closed list.
-
-    Raises
-    ------
-    BadContentError
-        It is not on the list.
-    """
+    """The class or function that a file names."""
     found = None
     if isinstance(name, str):
         found = _registered.get(name)
@@ -351,20 +322,7 @@ class Encoder:
         self._open: set[int] = set()
 
     def encode(self, value: Any, where: str) -> Any:
-        """Write a value.
-
-        Parameters
-        ----------
-        value : object
-            What is saved.
-        where : str
-            How to reach it from the model, for names of arrays and messages.
-
-        Returns
-        -------
-        object
-            What JSON can hold.
-        """
+        """Write a value."""
         kind = type(value)
         if value is None or kind is bool or kind is str or kind is int:
             return value

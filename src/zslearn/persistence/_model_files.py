@@ -38,18 +38,7 @@ from zslearn.signatures._table import SignatureTable
 
 
 def summary(model: Any) -> dict[str, Any]:
-    """Classes, seen classes, features and views of the signatures.
-
-    Parameters
-    ----------
-    model : zero-shot estimator
-        Fitted.
-
-    Returns
-    -------
-    dict
-        What JSON can hold.
-    """
+    """Classes, seen classes, features and views of the signatures."""
     return {
         "classes": model.classes_.tolist(),
         "seen_classes": model.seen_classes_.tolist(),
@@ -111,23 +100,7 @@ _STEPS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 
 
 def checked_versions(content: Any) -> dict[str, Any]:
-    """The description of a file in the format of this version.
-
-    Parameters
-    ----------
-    content : object
-        What the file says.
-
-    Returns
-    -------
-    dict
-        The same, or brought up step by step.
-
-    Raises
-    ------
-    BadContentError
-        It is of a newer format, or of none.
-    """
+    """The description of a file in the format of this version."""
     if not isinstance(content, dict):
         raise BadContentError("its description is no object of JSON")
     number, library = content.get("format_version"), content.get("library_version")
@@ -152,19 +125,7 @@ def checked_versions(content: Any) -> dict[str, Any]:
 
 @contextmanager
 def say_of_versions(content: dict[str, Any], path: str | os.PathLike[str]) -> Iterator[None]:
-    """Warn of a file of a newer library, or of parts of another scikit-learn; blame it for errors.
-
-    Parameters
-    ----------
-    content : dict
-        What the file says.
-    path : path
-        Its name.
-
-    Yields
-    ------
-    None
-    """
+    """Warn of a file of a newer library, or of parts of another scikit-learn; blame it for errors."""
     remarks = _remarks(content)
     try:
         yield

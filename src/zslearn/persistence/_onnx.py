@@ -87,20 +87,7 @@ class Graph:
         self._nodes.append(self.onnx.helper.make_node("Identity", [value], [name]))
 
     def model(self, outputs: Mapping[str, tuple[Any, Sequence[Any]]], metadata: Any) -> Any:
-        """The model: what the outputs need, and no more.
-
-        Parameters
-        ----------
-        outputs : mapping of str to (dtype, shape)
-            Outputs by name. A shape may name an axis.
-        metadata : mapping of str to str
-            What the file says of itself.
-
-        Returns
-        -------
-        onnx.ModelProto
-            Checked.
-        """
+        """The model: what the outputs need, and no more."""
         onnx, helper = self.onnx, self.onnx.helper
         nodes, constants = self._needed(set(outputs))
         size = sum(value.nbytes for value in constants.values() if value.dtype.kind != "O")
@@ -352,22 +339,7 @@ class Traced:
 
 
 def take_part(xp: Namespace, x: Traced, key: tuple[Any, ...]) -> Traced:
-    """What `x[key]` gives, of slices, integers, new axes and an ellipsis.
-
-    Parameters
-    ----------
-    xp : Namespace
-        Functions over arrays of the graph.
-    x : Traced
-        The array.
-    key : tuple
-        One entry an axis.
-
-    Returns
-    -------
-    Traced
-        The part.
-    """
+    """What `x[key]` gives, of slices, integers, new axes and an ellipsis."""
     if x.value is not None:
         return xp.asarray(x.value[key])
     entries = _of_every_axis(key, x.ndim)

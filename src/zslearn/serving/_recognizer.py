@@ -74,13 +74,7 @@ class AddedFile:
         self._last: bytes | None = None
 
     def read(self) -> list[AddedClass]:
-        """The classes of the file; none where there is no file.
-
-        Raises
-        ------
-        AddedFileError
-            It is damaged, or belongs to another model.
-        """
+        """The classes of the file; none where there is no file."""
         if not self.path.exists():
             return []
         try:
@@ -95,15 +89,7 @@ class AddedFile:
             ) from error
 
     def write(self, classes: Iterable[AddedClass]) -> None:
-        """Replace what the file holds.
-
-        Raises
-        ------
-        AddedFileError
-            Another process has written the file since.
-        OSError
-            It cannot be written.
-        """
+        """Replace what the file holds."""
         if self._bytes() != self._last:
             raise AddedFileError(
                 f"{self.path.name} was changed by another process; start this one again."
@@ -206,29 +192,7 @@ def answers(
     top: int,
     why: bool,
 ) -> list[Answer]:
-    """Rank the classes of images.
-
-    Parameters
-    ----------
-    file : ModelFile
-        The model, with what is known of its training images.
-    X : ndarray of shape (n_images, n_features)
-        Image features, finite.
-    added : frozenset of str
-        Names of classes that were added.
-    candidates : list of labels or None
-        The classes to choose among; None takes all.
-    top : int
-        How many classes per image.
-    why : bool
-        Whether predictions are explained.
-
-    Returns
-    -------
-    list of dict
-        "ranked": the classes, best first; "none_of_these" and "surely" where the model knows;
-        "explanation" where it was asked for.
-    """
+    """Rank the classes of images."""
     model = file.model
     ranked = rank_classes(model, X, classes=candidates, top=top)
     seen = set(model.seen_classes_.tolist())
@@ -321,15 +285,7 @@ class Attributes:
         return cls(tuple(names), values.min(axis=0), values.max(axis=0))
 
     def values(self, given: Mapping[str, float] | Sequence[float], start: Floats | None) -> Floats:
-        """One vector of what a request says.
-
-        Parameters
-        ----------
-        given : mapping of str to float, or sequence of float
-            Values by name, or all of them in order.
-        start : ndarray or None
-            What attributes that are not named have; None asks for all.
-        """
+        """One vector of what a request says."""
         if isinstance(given, Mapping):
             values = np.full(len(self.names), np.nan) if start is None else start.copy()
             places = {name: place for place, name in enumerate(self.names)}
@@ -365,13 +321,7 @@ def row_of(table: SignatureTable, label: Any) -> Floats:
 
 
 def with_rows(table: SignatureTable, rows: Mapping[Any, Sequence[float]]) -> SignatureTable:
-    """A table with further classes.
-
-    Raises
-    ------
-    ValueError
-        A class is there already, or cannot be told from another.
-    """
+    """A table with further classes."""
     if not rows:
         return table
     whole = np.asarray(list(rows.values()), dtype=np.float64)

@@ -120,21 +120,7 @@ def _binarized_polars(signatures: Any, **given: Any) -> Any:
 
 
 def binary_rows(rows: NDArray[np.float64], kind: BinaryKind) -> NDArray[np.bool_]:
-    """Which rows are binary, whatever positive number each was divided by.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n_classes, n_attributes)
-        Signatures.
-    kind : {"zero-one", "signs"}
-        Whether absence was written as 0, which leaves rows of 0 and one positive number, or as −1,
-        which leaves rows of one absolute value.
-
-    Returns
-    -------
-    ndarray of bool of shape (n_classes,)
-        True for binary rows: the attributes of such a class are its positive numbers.
-    """
+    """Which rows are binary, whatever positive number each was divided by."""
     size = np.abs(rows)
     top = size.max(axis=1, keepdims=True)
     full = np.abs(size - top) <= _SAME * top
@@ -168,17 +154,6 @@ def refuse_mixed_signatures(
     """Refuse classes that are not binary where the seen classes are.
 
     Beside binary classes any strength above 0 would count as having the attribute.
-
-    Parameters
-    ----------
-    signatures : ndarray of shape (n_classes, n_attributes)
-        Signatures of classes, one view of them.
-    kind : {"zero-one", "signs"} or None
-        How the seen classes are binary, as of :func:`binary_kind`; None refuses nothing.
-    labels : ndarray of shape (n_classes,)
-        Labels of the classes.
-    method : str
-        Name of the method, for the error message.
     """
     if kind is None:
         return

@@ -87,18 +87,7 @@ class ClassTree:
         return node in self._nodes
 
     def ancestors(self, node: Hashable) -> list[Hashable]:
-        """The parent of a node, the parent's parent, and so on up to a root.
-
-        Parameters
-        ----------
-        node : hashable
-            A class label or the name of an inner node.
-
-        Returns
-        -------
-        list
-            Nearest first; empty for a root.
-        """
+        """The parent of a node, the parent's parent, and so on up to a root."""
         path = []
         while node in self.parents:
             node = self.parents[node]
@@ -169,20 +158,7 @@ def cluster_hierarchy(
 
 
 def cluster_levels(rows: NDArray[np.float64], n_levels: int) -> list[NDArray[np.intp]]:
-    """Nested clusters of classes, from the root down.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n_classes, n_attributes)
-        Signatures.
-    n_levels : int
-        Levels, the root among them.
-
-    Returns
-    -------
-    list of ndarray of shape (n_classes,)
-        Cluster of each class, one array a level. Clusters are numbered by their first class.
-    """
+    """Nested clusters of classes, from the root down."""
     from scipy.cluster.hierarchy import cut_tree, linkage
 
     n_classes = len(rows)

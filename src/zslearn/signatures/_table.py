@@ -31,20 +31,7 @@ LABEL_COLUMN = "class"
 
 
 def label_array(values: Iterable[Any], where: str) -> NDArray[Any]:
-    """Class labels as an array of one kind: str, bool, or numbers.
-
-    Parameters
-    ----------
-    values : iterable
-        The labels.
-    where : str
-        What they belong to, for the error message.
-
-    Returns
-    -------
-    ndarray of shape (n_labels,)
-        The labels; integers stay integers.
-    """
+    """Class labels as an array of one kind: str, bool, or numbers."""
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "biufU":
         return values
     items = [v.item() if isinstance(v, np.generic) else v for v in values]

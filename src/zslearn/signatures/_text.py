@@ -190,18 +190,7 @@ def _model_folder(folder: Path) -> Path:
 
 
 def find_encoder(encoder: Encoder | None) -> _Source:
-    """Find an encoder by its name, its folder, or as a function.
-
-    Parameters
-    ----------
-    encoder : str, path, callable or None
-        As of :func:`~zslearn.signatures.encode_text`.
-
-    Returns
-    -------
-    _Source
-        Its `identity` is None for a function: nothing says when it has changed.
-    """
+    """Find an encoder by its name, its folder, or as a function."""
     if callable(encoder):
         return _Source(lambda: encoder, None)
     name = encoder_name(encoder)

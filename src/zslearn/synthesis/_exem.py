@@ -213,21 +213,7 @@ class LearnsFromChunks(ZeroShotClassifier):
 
     @available_if(_keeps_no_samples)
     def fit_statistics(self, statistics: ClassStatistics, *, signatures: Any = None) -> Self:
-        """Learn from the statistics of samples instead of the samples.
-
-        Parameters
-        ----------
-        statistics : ClassStatistics
-            Of features prepared by this model's `feature_norm`. For distance="standardized" with a
-            projection they must have been taken with `factors=True`.
-        signatures : DataFrame, mapping, array or MultiSignatures, optional
-            See :meth:`fit`.
-
-        Returns
-        -------
-        self
-            The fitted method; the same as `fit` gives on the samples.
-        """
+        """Learn from the statistics of samples instead of the samples."""
         self._validate_params()
         with self._anew() as fresh:
             fresh._learn_from(statistics, signatures, None)
@@ -248,26 +234,6 @@ class LearnsFromChunks(ZeroShotClassifier):
         The model is made anew from all chunks at every call. For many chunks it is cheaper to add
         up :class:`ClassStatistics` and to call :meth:`fit_statistics` once. What `fit` learned is
         not gone on with, as it keeps no statistics; a warning says so.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features; also a :class:`~zslearn.datasets.FeatureBlocks` or a dask array.
-        y : array-like of shape (n_samples,)
-            Class labels, of one class or more. There is a model once two classes have been seen.
-        signatures : DataFrame, mapping, array or MultiSignatures, optional
-            What is known of each class; needed at the first call, later only for classes that have
-            not been described yet.
-        classes : array-like of labels, optional
-            In place of `signatures` at the first call: every class there will be, each described by
-            its own indicator.
-        sample_weight : array-like of shape (n_samples,), optional
-            How much each sample counts; see :meth:`fit`.
-
-        Returns
-        -------
-        self
-            The method. After an error it is as it was.
         """
         self._validate_params()
         known = getattr(self, "statistics_", None)

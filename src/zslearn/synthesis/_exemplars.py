@@ -67,28 +67,7 @@ def shared_nu_svr_paths(
     tol: float,
     **options: Any,
 ) -> Iterator[tuple[int, NuSVRResult]]:
-    """:func:`~zslearn._solvers.nu_svr._path.nu_svr_paths`, whose results other searches may read.
-
-    Parameters
-    ----------
-    kernels : iterable of arrays of shape (n_seen, n_seen)
-        Kernels of the seen classes.
-    targets : array of shape (n_seen, n_dims)
-        Their exemplars.
-    C, nu : sequence of float
-        The settings; every pair is solved.
-    tol : float
-        Largest violation of the optimality conditions.
-    **options : object
-        As :func:`~zslearn._solvers.nu_svr._path.nu_svr_paths` takes them.
-
-    Yields
-    ------
-    number : int
-        Position of the kernel, ascending.
-    result : NuSVRResult
-        C ascending and, within, ν ascending.
-    """
+    """:func:`~zslearn._solvers.nu_svr._path.nu_svr_paths`, whose results other searches may read."""
     n_problems = len(set(C)) * len(set(nu))
     n_seen, n_dims = targets.shape
     is_large = n_problems * n_seen**2 * n_dims >= _WORTH_KEEPING
@@ -303,20 +282,7 @@ class Exemplars:
         return to_numpy(self.regressor.predict(self.regressor.kernel.seen))
 
     def predict(self, signatures: Signatures, labels: NDArray[Any] | None) -> Array:
-        """Predict exemplars; those held out go by the names of classes.
-
-        Parameters
-        ----------
-        signatures : ndarray of shape (n_classes, n_attributes) or SignatureViews
-            Normalised signatures.
-        labels : ndarray of shape (n_classes,), optional
-            Names of the classes.
-
-        Returns
-        -------
-        array of shape (n_classes, n_dims)
-            One row per class, where the regressor computes.
-        """
+        """Predict exemplars; those held out go by the names of classes."""
         exemplars = self.regressor.predict(signatures)
         if self.held_out is not None and labels is not None:
             rows = {label: row for row, label in enumerate(self.held_out[0].tolist())}
@@ -329,22 +295,7 @@ class Exemplars:
 def learn_exemplars(
     spaces: ExemplarSpaces, models: Sequence[EXEM]
 ) -> Iterator[tuple[Exemplars, list[EXEM]]]:
-    """Learn the exemplars of estimators that differ in hyper-parameters.
-
-    Parameters
-    ----------
-    spaces : ExemplarSpaces
-        Of the training data.
-    models : sequence of EXEM
-        The estimators.
-
-    Yields
-    ------
-    exemplars : Exemplars
-        Learned once for all estimators that agree on what they depend on.
-    models : list of EXEM
-        These estimators.
-    """
+    """Learn the exemplars of estimators that differ in hyper-parameters."""
     training = spaces.training
     for group in group_by_params(models, "regressor", "nested", "tol", "max_iter", "n_jobs"):
         first = group[0]

@@ -74,27 +74,7 @@ def unseen_odds_of(
     weights: Floats,
     positions: Floats,
 ) -> float:
-    """The odds under which seen classes and those taken for unseen are recognised alike.
-
-    Parameters
-    ----------
-    as_seen : ndarray of shape (n_samples, n_seen)
-        Log densities of training samples, that of a sample's own class without the sample.
-    as_unseen : ndarray of shape (n_samples, n_seen)
-        Log densities where the class has no samples.
-    y : ndarray of shape (n_samples,)
-        The column of each sample's class.
-    weights : ndarray of shape (n_samples,)
-        How much each sample counts.
-    positions : ndarray of shape (n_seen,)
-        A number that tells each class apart, such as its mean along the first axis: classes next to
-        each other go to different fifths, whatever they are called.
-
-    Returns
-    -------
-    float
-        The odds.
-    """
+    """The odds under which seen classes and those taken for unseen are recognised alike."""
     n_seen = as_seen.shape[1]
     if n_seen < _FEWEST_CLASSES:
         return USUAL_ODDS
@@ -172,20 +152,6 @@ def natural_parameters(
     .. math:: \log \mathcal N(z; m, 1 + v) - \log \mathcal N(z; 0, 1) = \sum_j
               \tfrac12 \left(1 - \tfrac{1}{1 + v_j}\right) z_j^2 + \tfrac{m_j}{1 + v_j} z_j
               - \tfrac12 \left(\tfrac{m_j^2}{1 + v_j} + \log(1 + v_j)\right)
-
-    Parameters
-    ----------
-    classes : ClassGaussians
-        What is known of the class means.
-    predictive : bool
-        Whether their variances count; without them the first term is zero and left out.
-    axis_weights : ndarray of shape (n_dims,) or float
-        Where variances do not count: the inverse of the variance of samples in each dimension.
-
-    Returns
-    -------
-    tuple of ndarray
-        Factors of z², unless all are zero, of z, and of 1; one row per class.
     """
     means = classes.means
     if not predictive:
@@ -200,24 +166,7 @@ def natural_parameters(
 def log_densities(
     z: Floats, classes: ClassGaussians, *, predictive: bool, axis_weights: Floats | float = 1.0
 ) -> Floats:
-    """Log densities of samples under each class, over those of the standard normal distribution.
-
-    Parameters
-    ----------
-    z : ndarray of shape (n_samples, n_dims)
-        Whitened samples.
-    classes : ClassGaussians
-        What is known of the class means.
-    predictive : bool
-        Whether their variances count.
-    axis_weights : ndarray of shape (n_dims,) or float
-        See :func:`natural_parameters`.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, n_classes)
-        Log densities.
-    """
+    """Log densities of samples under each class, over those of the standard normal distribution."""
     *square, linear, constant = natural_parameters(
         classes, predictive=predictive, axis_weights=axis_weights
     )
@@ -244,30 +193,6 @@ def held_out_scores(
     With :math:`m, v` what the other classes tell of a class mean, a sample z of weight w leaves
 
     .. math:: m' = \frac{m / v + n y - w z}{1 / v + n - w}, \qquad v' = \frac{1}{1 / v + n - w}.
-
-    Parameters
-    ----------
-    z : ndarray of shape (n_samples, n_dims)
-        Whitened samples.
-    y : ndarray of shape (n_samples,)
-        Positions of their classes.
-    weights : ndarray of shape (n_samples,)
-        How much of the weight of its class goes with each sample.
-    prior : ClassGaussians
-        Of the class means, each without the samples of the class.
-    sizes, means : ndarray
-        Weight and mean of the samples of each class.
-    seen : ClassGaussians
-        Of the class means, with all samples.
-    predictive : bool
-        Whether variances count.
-    axis_weights : ndarray of shape (n_dims,) or float
-        See :func:`natural_parameters`.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, n_seen)
-        The scores.
     """
     scores = log_densities(z, seen, predictive=predictive, axis_weights=axis_weights)
     removed = weights[:, None]
@@ -379,20 +304,6 @@ def likeliest_temperature(scores: Floats, y: NDArray[np.intp], weights: Floats) 
     With β = 1/T, the derivative of :math:`\sum_i w_i (\beta \sum_c q_{ic} f_{ic} - \log \sum_c
     \exp \beta f_{ic})` is brought to zero. q is 1 − ε at the true class, plus ε spread over all,
     with ε = 1 / (n + 2), so that T stays above 0 where every sample is right.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_samples, n_classes)
-        Log densities.
-    y : ndarray of shape (n_samples,)
-        The column of each sample's class.
-    weights : ndarray of shape (n_samples,)
-        How much each sample counts.
-
-    Returns
-    -------
-    float
-        The temperature.
     """
     shares = weights / weights.sum()
     scores = scores - scores.max(axis=1, keepdims=True)

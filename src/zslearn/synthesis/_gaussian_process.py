@@ -91,22 +91,7 @@ class WhitenedSpace:
     def of(
         cls, matrix: Floats, offset: Floats, means: Floats, sizes: Floats, within: float
     ) -> Self:
-        """Bring samples to a common norm, that of an average sample.
-
-        Parameters
-        ----------
-        matrix, offset, means : ndarray
-            The space before.
-        sizes : ndarray of shape (n_seen,)
-            Weight of the samples of each class.
-        within : float
-            t: variance within classes, summed over the dimensions.
-
-        Returns
-        -------
-        WhitenedSpace
-            The space after.
-        """
+        """Bring samples to a common norm, that of an average sample."""
         squares = (means**2).sum(axis=1) + within
         norm = float(np.sqrt(sizes @ squares / sizes.sum()))
         scaled = means * (norm / np.sqrt(np.where(squares > 0, squares, 1.0)))[:, None]
@@ -117,20 +102,7 @@ class WhitenedSpace:
 def into_space(
     X: Array, matrix: Floats, offset: Floats, norm: float | None, center: Floats
 ) -> Array:
-    """Take features of any library into a space.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-        Prepared features.
-    matrix, offset, norm, center : ndarray, ndarray, float or None, ndarray
-        Of a :class:`WhitenedSpace`.
-
-    Returns
-    -------
-    array of shape (n_samples, n_dims)
-        Whitened samples.
-    """
+    """Take features of any library into a space."""
     z = X @ move_like(matrix, X) - move_like(offset, X)[None, :]
     return z if norm is None else unit_rows(z) * norm - move_like(center, X)[None, :]
 
@@ -389,20 +361,6 @@ def posterior(prior: ClassGaussians, sizes: Floats, means: Floats) -> ClassGauss
 
     Precisions add up: :math:`1 / v + n`; so do means, weighted by them,
     :math:`(m / v + n y) / (1 / v + n)`.
-
-    Parameters
-    ----------
-    prior : ClassGaussians
-        Before the samples.
-    sizes : ndarray of shape (n_classes,)
-        Number of samples.
-    means : ndarray of shape (n_classes, n_dims)
-        Their means.
-
-    Returns
-    -------
-    ClassGaussians
-        After them.
     """
     counts = sizes[:, None]
     # Both sides times the prior's variance, which may be next to nothing.
@@ -420,20 +378,6 @@ def signal_variances(squares: Floats, prior: Floats, noise: float) -> Floats:
     :math:`s^2 p_i + \nu`. The derivative of the log density by :math:`\log s^2`,
     :math:`\frac12 \sum_i \frac{s^2 p_i}{s^2 p_i + \nu} (\frac{y_i^2}{s^2 p_i + \nu} - 1)`, is
     brought to zero by halving an interval, for all dimensions at once.
-
-    Parameters
-    ----------
-    squares : ndarray of shape (n_seen, n_dims)
-        Squared class means along the eigenvectors.
-    prior : ndarray of shape (n_seen, 1)
-        p: eigenvalues of the kernel, plus α.
-    noise : float
-        ν, the variance of a class mean given the class.
-
-    Returns
-    -------
-    ndarray of shape (n_dims,)
-        Variances; next to zero where the class means scatter less than their samples make them.
     """
     least = _LEAST_SIGNAL * noise / float(prior.mean())
     low = np.full(squares.shape[1], np.log(least))
@@ -455,24 +399,7 @@ def best_process(
     alphas: Sequence[float],
     criterion: str,
 ) -> ClassProcess:
-    """The process that seen classes alone speak for, without folds.
-
-    Parameters
-    ----------
-    kernels : sequence of SignatureKernel
-        Of several widths.
-    means, sizes : ndarray
-        See :class:`ClassProcess`.
-    alphas : sequence of float
-        Values to choose from.
-    criterion : {"loo", "evidence"}
-        The least error of leaving out one class, or the largest evidence; the first of equals.
-
-    Returns
-    -------
-    ClassProcess
-        The best one.
-    """
+    """The process that seen classes alone speak for, without folds."""
 
     def value(process: ClassProcess) -> float:
         if criterion == "evidence":

@@ -39,20 +39,7 @@ _SPAN_TOLERANCE = 1e-6
 
 
 def phantom_count(n_phantoms: float | None, n_seen: int) -> int:
-    """How many phantoms there are.
-
-    Parameters
-    ----------
-    n_phantoms : int, float or None
-        A number, a share of the seen classes, or None for one phantom for each of them.
-    n_seen : int
-        Number of seen classes.
-
-    Returns
-    -------
-    int
-        At least one.
-    """
+    """How many phantoms there are."""
     if n_phantoms is None:
         return n_seen
     if isinstance(n_phantoms, Integral):
@@ -68,25 +55,7 @@ def is_given(init: Any) -> bool:
 def given_phantoms(
     init: Any, n_phantoms: float | None, table: SignatureTable, scales: tuple[float, ...]
 ) -> Signatures:
-    """Signatures of phantoms that the user gives, normalised as those of the classes.
-
-    Parameters
-    ----------
-    init : array-like, DataFrame or mapping
-        One row per phantom, in the units of the signatures given to `fit`; with several views a
-        mapping of each view's name to its rows.
-    n_phantoms : int, float or None
-        If not None, it must be the number of rows.
-    table : SignatureTable
-        What `fit` was given.
-    scales : tuple of float
-        What the signatures of each view are divided by.
-
-    Returns
-    -------
-    ndarray or SignatureViews
-        Normalised signatures, in the order given.
-    """
+    """Signatures of phantoms that the user gives, normalised as those of the classes."""
     several = table.names != ("",)
     if isinstance(init, Mapping) != several:
         raise ValueError(
@@ -123,20 +92,7 @@ def _numbered(rows: Any) -> pd.DataFrame:
 
 
 def combinations_of(phantoms: Signatures, signatures: Signatures) -> Views:
-    """Coefficients β of given phantoms in the seen classes' signatures.
-
-    Parameters
-    ----------
-    phantoms : ndarray of shape (n_phantoms, n_attributes) or SignatureViews
-        Normalised signatures of the phantoms.
-    signatures : ndarray of shape (n_seen, n_attributes) or SignatureViews
-        Normalised signatures of the seen classes.
-
-    Returns
-    -------
-    tuple of ndarray of shape (n_phantoms, n_seen)
-        The smallest coefficients, one table per view.
-    """
+    """Coefficients β of given phantoms in the seen classes' signatures."""
     tables: list[Floats] = []
     for rows, array in zip(view_arrays(phantoms), view_arrays(signatures), strict=True):
         beta: Floats = np.linalg.lstsq(array.T, rows.T, rcond=None)[0].T.astype(np.float64)
@@ -157,27 +113,7 @@ def initial_combinations(
     init: str,
     rng: np.random.RandomState,
 ) -> Views:
-    """Coefficients β of the first phantoms, scaled so that each b has the norm of the signatures.
-
-    Parameters
-    ----------
-    signatures : ndarray of shape (n_seen, n_attributes) or SignatureViews
-        Normalised signatures of the seen classes.
-    n_phantoms : int
-        How many phantoms, R.
-    init : {"auto", "seen", "kmeans", "random"}
-        "seen" are the seen classes, or R of them chosen at random; "kmeans" the centroids of R
-        clusters of them; "random" convex combinations of two classes each, and where R > S the
-        seen classes come first. "auto" is the paper's choice: "seen" for R = S, "kmeans" for
-        R < S, "random" for R > S.
-    rng : numpy.random.RandomState
-        Source of the choice.
-
-    Returns
-    -------
-    tuple of ndarray of shape (n_phantoms, n_seen)
-        One table per view.
-    """
+    """Coefficients β of the first phantoms, scaled so that each b has the norm of the signatures."""
     n_seen = len(signatures)
     if init == "auto":
         init = {-1: "kmeans", 0: "seen", 1: "random"}[int(np.sign(n_phantoms - n_seen))]
@@ -299,20 +235,7 @@ class PhantomObjective:
         return np.sum(shares, axis=0), shares
 
     def gradients(self, betas: Views, slope: Floats) -> Views:
-        """Gradient with respect to each β of the part without the ℓ1 norm.
-
-        Parameters
-        ----------
-        betas : tuple of ndarray of shape (n_phantoms, n_seen)
-            Where.
-        slope : ndarray of shape (n_seen, n_phantoms)
-            Gradient of g with respect to S there.
-
-        Returns
-        -------
-        tuple of ndarray of shape (n_phantoms, n_seen)
-            One per view.
-        """
+        """Gradient with respect to each β of the part without the ℓ1 norm."""
         similarities, shares = self.similarities(betas)
         # ∂S_cr / ∂(−d_cr) through the normalised exponentials, without the view's own share.
         slope = slope - np.sum(similarities * slope, axis=1, keepdims=True)
@@ -353,24 +276,7 @@ class PhantomObjective:
 def similarities_to(
     phantoms: Signatures, signatures: Signatures, factors: Views, gamma: float
 ) -> Floats:
-    """Weights of the bipartite graph between classes and phantoms (eSynCSimForm).
-
-    Parameters
-    ----------
-    phantoms : ndarray of shape (n_phantoms, n_attributes) or SignatureViews
-        Signatures b.
-    signatures : ndarray of shape (n_classes, n_attributes) or SignatureViews
-        Signatures a.
-    factors : tuple of ndarray
-        One factor L of the metric per view, Σ⁻¹ = L Lᵀ; none for the identity.
-    gamma : float
-        1/σ².
-
-    Returns
-    -------
-    ndarray of shape (n_classes, n_phantoms)
-        Each row sums to one.
-    """
+    """Weights of the bipartite graph between classes and phantoms (eSynCSimForm)."""
 
     def stretched(rows: Signatures) -> Signatures:
         """Signatures in coordinates where the metric is the identity."""
@@ -383,20 +289,7 @@ def similarities_to(
 
 
 def metric_factors(metric: Any, signatures: Signatures) -> Views:
-    """One factor of the metric per view.
-
-    Parameters
-    ----------
-    metric : {"diag"}, array-like or None
-        Σ⁻¹; see :class:`SynC`.
-    signatures : ndarray or SignatureViews
-        Normalised signatures of the seen classes.
-
-    Returns
-    -------
-    tuple of ndarray
-        L with Σ⁻¹ = L Lᵀ.
-    """
+    """One factor of the metric per view."""
     arrays = view_arrays(signatures)
     if len(arrays) > 1 and not (metric is None or isinstance(metric, str)):
         raise ValueError(
@@ -407,21 +300,7 @@ def metric_factors(metric: Any, signatures: Signatures) -> Views:
 
 
 def metric_factor(metric: Any, array: Floats) -> Floats:
-    r"""L with :math:`\Sigma^{-1} = L L^\top`, the metric of the signatures of one view (eSynCDist).
-
-    Parameters
-    ----------
-    metric : None, "diag" or array-like of shape (n_attributes, n_attributes)
-        The identity; inverse variances over the seen classes, in units that keep their mean squared
-        distance; or a symmetric positive semi-definite matrix.
-    array : ndarray of shape (n_seen, n_attributes)
-        Normalised signatures of the seen classes.
-
-    Returns
-    -------
-    ndarray of shape (n_attributes, rank)
-        The factor.
-    """
+    r"""L with :math:`\Sigma^{-1} = L L^\top`, the metric of the signatures of one view (eSynCDist)."""
     n_attributes = array.shape[1]
     if metric is None:
         return np.eye(n_attributes)
@@ -525,28 +404,6 @@ def descend(
     A step of length t goes to :math:`\beta' = \mathrm{soft}(\beta - t \nabla, t \eta)` and is
     taken if the objective falls by at least a part of :math:`\|\beta' - \beta\|^2 / 2t`; else t
     is halved. The next length follows the curvature along the step (Barzilai and Borwein).
-
-    Parameters
-    ----------
-    start : Point
-        Where to start.
-    evaluate : callable
-        Coefficients, and the extra of the point before → their point; None where they are no
-        solution, whatever their objective.
-    eta : float
-        Weight of the ℓ1 norm.
-    steps : int
-        Largest number of steps.
-    fall : float
-        A step that lowers the objective by less than this share of its whole fall so far is small;
-        the descent ends after several small ones in a row.
-    highest : float, optional
-        The objective that the whole fall is measured from; by default that of `start`.
-
-    Returns
-    -------
-    Descent
-        The last point.
     """
     highest = start.value if highest is None else highest
     point, values, n_small = start, list[float](), 0
@@ -665,26 +522,7 @@ class ScoreLoss:
     def __call__(
         self, scores: Floats, *, smoothing: float = 0.0, dual: Floats | None = None
     ) -> tuple[float, Floats]:
-        """The loss, and its slope with respect to the scores.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_samples, n_classes)
-            Scores of all samples.
-        smoothing : float
-            For Crammer–Singer: the slope is that of the smoothed loss μ log Σ exp(· / μ), so that
-            near a kink it points to neither side alone. The value is that of the loss itself.
-        dual : ndarray of shape (n_samples, n_classes), optional
-            For Crammer–Singer: dual points, whose slope is taken. At an optimum of the classifiers
-            this is the one subgradient that is stationary there.
-
-        Returns
-        -------
-        value : float
-            The mean loss.
-        slope : ndarray of shape (n_samples, n_classes)
-            Its derivative.
-        """
+        """The loss, and its slope with respect to the scores."""
         every, shares = np.arange(len(self.y)), self.shares()[:, None]
         if self.loss == "squared_hinge":
             # −s·max(0, 1 − s·score): negative where the true class should score higher.

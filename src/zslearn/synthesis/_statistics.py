@@ -36,24 +36,7 @@ from zslearn.signatures._table import label_array, label_kind
 
 
 def largest_eigenpairs(matrix: Floats, n: int, like: Array = None) -> tuple[Floats, Floats]:
-    """The largest eigenvalues of a symmetric matrix with their vectors.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (n_features, n_features)
-        Symmetric.
-    n : int
-        How many.
-    like : array, optional
-        Where it lies on a device, it is computed there.
-
-    Returns
-    -------
-    values : ndarray of shape (n,)
-        Descending.
-    vectors : ndarray of shape (n, n_features)
-        One row per value.
-    """
+    """The largest eigenvalues of a symmetric matrix with their vectors."""
     last = len(matrix) - 1
     if like is not None and on_device(like):
         # All of them: a device is faster at that than the host is at some.
@@ -441,20 +424,7 @@ _ROUNDING = 1e-12
 def within_spectrum(
     statistics: ClassStatistics, components: Floats | None = None
 ) -> tuple[Floats, Floats]:
-    """Eigenvalues and eigenvectors of the pooled covariance within classes.
-
-    Parameters
-    ----------
-    statistics : ClassStatistics
-        Of prepared features.
-    components : ndarray of shape (n_components, n_features), optional
-        Directions along which the covariance is taken; by default those of the features.
-
-    Returns
-    -------
-    values, vectors : ndarray
-        Ascending; none is negative.
-    """
+    """Eigenvalues and eigenvectors of the pooled covariance within classes."""
     scatter = statistics.scatter
     if components is not None:
         scatter = components @ scatter @ components.T
@@ -481,20 +451,7 @@ class Whitening:
 
     @classmethod
     def of(cls, statistics: ClassStatistics, shrinkage: float) -> Whitening:
-        """The map that statistics of the seen classes tell.
-
-        Parameters
-        ----------
-        statistics : ClassStatistics
-            Of prepared features.
-        shrinkage : float
-            ρ, share of the mean variance, in (0, 1].
-
-        Returns
-        -------
-        Whitening
-            The map.
-        """
+        """The map that statistics of the seen classes tell."""
         values, vectors = within_spectrum(statistics)
         # Without any deviation all directions count alike.
         mean = float(values.mean()) or 1.0

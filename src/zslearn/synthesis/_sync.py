@@ -170,22 +170,7 @@ class SynCProblem:
         return ScoreLoss(self.rows.y, self.loss, self.margins, self.weights)
 
     def learn(self, alpha: float, gamma: float, start: SVMResult | None) -> Learned:
-        """Learn the base classifiers, and the phantoms where they are to be learned.
-
-        Parameters
-        ----------
-        alpha : float
-            Weight of the penalty.
-        gamma : float
-            1/σ² of the similarities.
-        start : SVMResult or None
-            A solution of another setting to begin with.
-
-        Returns
-        -------
-        Learned
-            The solution and its value.
-        """
+        """Learn the base classifiers, and the phantoms where they are to be learned."""
         if self.learn_phantoms:
             # Where phantoms end depends on the order of samples, too: each setting has the same.
             self.rng = np.random.RandomState()
@@ -207,19 +192,7 @@ class SynCProblem:
         )
 
     def kept_path(self, alphas: Collection[float]) -> dict[float, SVMResult]:
-        """Solutions that other searches need, too: those that no signature plays a part in.
-
-        Parameters
-        ----------
-        alphas : collection of float
-            Weights of the penalty.
-
-        Returns
-        -------
-        dict of float to SVMResult
-            By alpha; nothing where signatures matter, or outside of
-            :func:`~zslearn._utils._fit_cache.keeping_fits`.
-        """
+        """Solutions that other searches need, too: those that no signature plays a part in."""
         rows = self.training.X_or_rows
         if not (self.direct and self.margins is None and keeps_fits(rows)):
             return {}
@@ -271,26 +244,7 @@ class SynCProblem:
         base: Array = None,
         tol: float | None = None,
     ) -> SVMResult:
-        """Train W, from a solution of another problem or from other coefficients U.
-
-        Parameters
-        ----------
-        alpha : float
-            Weight of the penalty.
-        synthesis : Synthesis
-            How W is made.
-        start : SVMResult or None
-            A solution to begin with.
-        base : array, optional
-            U to begin with instead of that of `start`.
-        tol : float, optional
-            Gap to reach; by default that of the model.
-
-        Returns
-        -------
-        SVMResult
-            The solution.
-        """
+        """Train W, from a solution of another problem or from other coefficients U."""
         if start is not None and base is not None:
             start = replace(start, base=base)
         return train_multiclass_svm(
@@ -453,22 +407,7 @@ class _Round:
 
 
 def learn_phantoms(problem: SynCProblem, alpha: float, gamma: float) -> Learned:
-    """Learn phantoms and base classifiers; see the module.
-
-    Parameters
-    ----------
-    problem : SynCProblem
-        Samples, signatures and hyper-parameters.
-    alpha : float
-        Weight of the penalty.
-    gamma : float
-        1/σ² of the similarities.
-
-    Returns
-    -------
-    Learned
-        The base classifiers are exact for the phantoms, whatever the way.
-    """
+    """Learn phantoms and base classifiers; see the module."""
     learner = _Learner(problem, alpha, gamma)
     descent = learner.exact() if problem.phantom_training == "exact" else learner.truncated()
     learner.warn(descent)

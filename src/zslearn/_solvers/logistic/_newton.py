@@ -65,24 +65,7 @@ class NewtonEquation:
     n_flat: int = 0
 
     def solve(self, forcing: Array, close: Array) -> tuple[Array, Array, Array]:
-        """Solve inexactly, each problem until it is accurate enough.
-
-        Parameters
-        ----------
-        forcing : array of shape (1, n_problems)
-            Share to which the squared preconditioned norm of the residual is reduced.
-        close : array of shape (1, n_problems)
-            A squared norm of the residual that is small enough in any case.
-
-        Returns
-        -------
-        step : array of shape (width, n_columns)
-            The direction.
-        moved : array of shape (n_samples, n_columns)
-            What it does to the scores.
-        shift : array of shape (1, n_columns)
-            What it does to the intercepts.
-        """
+        """Solve inexactly, each problem until it is accurate enough."""
         if self.n_flat:
             return self._solve_apart(forcing, close)
         xp, total = self.loss.xp, self.loss.over_samples
@@ -301,22 +284,6 @@ def best_on_plane(loss: SoftmaxLoss, alpha: float, place: Place, steps: Sequence
     """The best place that some steps lead to, by Newton's method in their lengths.
 
     Tables of rows by classes are all that it takes, no product with the rows.
-
-    Parameters
-    ----------
-    loss : SoftmaxLoss
-        Without the penalty.
-    alpha : float
-        Weight of the penalty.
-    place : (coef, intercept, scores)
-        Where it begins.
-    steps : sequence of (coef, intercept, scores)
-        Changes of these.
-
-    Returns
-    -------
-    (coef, intercept, scores)
-        With an objective that is no higher than where it begins.
     """
     xp = loss.xp
     vectors = xp.stack([xp.reshape(x[0], (-1,)) for x in (place, *steps)])
@@ -349,28 +316,7 @@ def best_on_plane(loss: SoftmaxLoss, alpha: float, place: Place, steps: Sequence
 def _plane(
     loss: SoftmaxLoss, scores: Array, moves: Sequence[Array], lengths: Floats
 ) -> tuple[float, Floats, Floats]:
-    """The loss where scores have changed along several moves, by so much of each.
-
-    Parameters
-    ----------
-    loss : SoftmaxLoss
-        Which it is.
-    scores : array of shape (n_samples, n_classes)
-        Before.
-    moves : sequence of k arrays of shape (n_samples, n_classes)
-        Changes.
-    lengths : ndarray of shape (k,)
-        What is taken of each.
-
-    Returns
-    -------
-    value : float
-        The loss.
-    first : ndarray of shape (k,)
-        Its derivatives in the lengths.
-    second : ndarray of shape (k, k)
-        Their derivatives: covariances of the changes under p.
-    """
+    """The loss where scores have changed along several moves, by so much of each."""
     xp, k = loss.xp, len(moves)
     value, first, second = 0.0, np.zeros(k), np.zeros((k, k))
     for rows in loss.blocks():

@@ -21,23 +21,7 @@ _TURNED_BYTES = 1 << 28
 
 
 def softmax_spectrum(X: Any, y: Any, n_classes: int | None = None) -> tuple[Array, Array] | None:
-    """What several softmax regressions of the same rows, or of many of them, can share.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-        Rows; see :func:`softmax_path`.
-    y : array-like of int of shape (n_samples,)
-        Class of each row.
-    n_classes : int, optional
-        By default the largest label plus one.
-
-    Returns
-    -------
-    (values, vectors) or None
-        Eigenvalues and eigenvectors of the rows' covariance, most of it within classes; None where
-        regressions of these rows make no use of them.
-    """
+    """What several softmax regressions of the same rows, or of many of them, can share."""
     rows = TrainingRows(X, np.asarray(to_numpy(y)), n_classes)
     if rows.basis is not None or too_large(rows):
         return None
@@ -45,21 +29,7 @@ def softmax_spectrum(X: Any, y: Any, n_classes: int | None = None) -> tuple[Arra
 
 
 def turned_rows(X: Any, spectrum: tuple[Array, Array] | None) -> Array | None:
-    """Rows in the vectors of a spectrum, which regressions of them, or of some of them, can share.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-        Rows; see :func:`softmax_path`.
-    spectrum : (values, vectors) or None
-        What :func:`softmax_spectrum` gave.
-
-    Returns
-    -------
-    array of shape (n_samples, n_features) or None
-        In single precision, less their mean; None where there is no spectrum, or where regressions
-        would make no use of them or so many rows had better not be held.
-    """
+    """Rows in the vectors of a spectrum, which regressions of them, or of some of them, can share."""
     if spectrum is None:
         return None
     # Labels play no part in it.

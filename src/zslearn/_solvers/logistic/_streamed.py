@@ -474,22 +474,7 @@ class StreamedBinary:
         return np.maximum(values, 0).astype(np.float64), vectors
 
     def solve(self, alpha: float, coef: Floats, intercept: Floats) -> Solution:
-        """Minimise from a start.
-
-        Parameters
-        ----------
-        alpha : float
-            Weight of the penalty.
-        coef : ndarray of shape (n_problems, width)
-            Coefficients to start with.
-        intercept : ndarray of shape (1, n_problems)
-            Their intercepts.
-
-        Returns
-        -------
-        Solution
-            With its certificate.
-        """
+        """Minimise from a start."""
         every = np.arange(self.n_problems)
         dtype = self._dtype(alpha)
         point = self._settled(alpha, every, coef, intercept[0], dtype)

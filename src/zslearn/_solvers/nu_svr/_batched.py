@@ -79,18 +79,7 @@ class Kernel:
         self.ones = xp.sum(self.vectors, axis=0)
 
     def interpolant(self, Y: Array) -> Array | None:
-        """Coefficients that reproduce targets up to a constant; None for a singular kernel.
-
-        Parameters
-        ----------
-        Y : array of shape (n_targets, n_points)
-            Targets.
-
-        Returns
-        -------
-        array of shape (n_targets, n_points) or None
-            Their sums are zero.
-        """
+        """Coefficients that reproduce targets up to a constant; None for a singular kernel."""
         xp = compat.array_namespace(Y)
         if not float(self.values[0]) > 1e-13 * float(self.values[-1]):
             return None
@@ -290,20 +279,7 @@ class Certificate:
 
 
 def certify(state: Problems, z: Array | None = None) -> Certificate:
-    """Measure the optimality conditions, at the nearest feasible points unless others are given.
-
-    Parameters
-    ----------
-    state : Problems
-        The problems.
-    z : array of shape (n_rows, n_points), optional
-        Feasible points.
-
-    Returns
-    -------
-    Certificate
-        One entry per problem.
-    """
+    """Measure the optimality conditions, at the nearest feasible points unless others are given."""
     xp = compat.array_namespace(state.Y)
     C, half = state.C, state.budget / 2
     if z is None:
@@ -523,31 +499,7 @@ def solve_kernels(
     max_iter: int,
     n_threads: int,
 ) -> Iterator[tuple[int, Setting]]:
-    """Solve every pair of settings for every target, over each of several kernels.
-
-    Parameters
-    ----------
-    kernels : sequence of arrays of shape (n_points, n_points)
-        Kernels of the same points.
-    Y : array of shape (n_points, n_targets)
-        Targets, of the same library and on the same device.
-    penalties, shares : list of float
-        Values of C and of ν.
-    tol : float
-        Largest violation of the optimality conditions.
-    max_iter : int
-        Largest number of steps per problem, on the device and again on the host.
-    n_threads : int
-        Threads of the host.
-
-    Yields
-    ------
-    number : int
-        Position of the kernel.
-    tuple
-        C, nu, coef, intercept, epsilon, violation, n_iter, as in `NuSVRResult`; one pair
-        at a time, C slowest.
-    """
+    """Solve every pair of settings for every target, over each of several kernels."""
     xp = compat.array_namespace(*kernels, Y)
     for K in kernels:
         if len(K.shape) != 2 or K.shape[0] != K.shape[1] or K.shape[0] != Y.shape[0]:

@@ -392,41 +392,6 @@ def nu_svr_paths(
 
     On the processor one kernel is solved after another, each when it is asked for; arrays on a
     device are solved together, as few problems at a time would leave it idle.
-
-    Parameters
-    ----------
-    kernels : iterable of arrays of shape (n_points, n_points)
-        Positive semi-definite kernels of the same points; see :func:`nu_svr`.
-    Y : array of shape (n_points, n_targets)
-        Targets.
-    C, nu : sequence of float
-        The settings; every pair is solved.
-    tol : float, default=1e-3
-        Largest violation of the optimality conditions, in units of the target.
-    max_iter : int, default=1_000_000
-        Largest number of steps per target and setting.
-    n_jobs : int, optional
-        Threads. By default as many as there are cores.
-
-    Yields
-    ------
-    number : int
-        Position of the kernel, ascending.
-    result : NuSVRResult
-        In the order of :func:`nu_svr_path`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zslearn._solvers.nu_svr._path import nu_svr_paths
-    >>> points = np.linspace(0, 1, 20)[:, None]
-    >>> kernels = [np.exp(-gamma * (points - points.T) ** 2) for gamma in (10, 100)]
-    >>> for number, fit in nu_svr_paths(kernels, np.sin(4 * points), C=[1.0], nu=[0.1, 0.5]):
-    ...     print(number, fit.nu, fit.epsilon.round(2))
-    0 0.1 [0.13]
-    0 0.5 [0.]
-    1 0.1 [0.24]
-    1 0.5 [0.]
     """
     options: dict[str, Any] = {"tol": tol, "max_iter": max_iter}
     if not is_foreign(Y):

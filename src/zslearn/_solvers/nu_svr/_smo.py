@@ -142,40 +142,7 @@ def pair_steps(
     gain_bits: Ints,
     stop: Ints,
 ) -> tuple[float, int, float]:
-    """Move pairs until the violation is at most `tol`.
-
-    Parameters
-    ----------
-    K, inverse_curvature : ndarray of shape (n_points, n_points)
-        The kernel, and 1 / (K_ii + K_jj − 2K_ij).
-    beta, r : ndarray of shape (n_points,)
-        Coefficients and their residual, changed in place.
-    bits : ndarray of shape (n_points,)
-        The memory of `r`, as integers.
-    slack : float
-        Half of the budget that is left.
-    C : float
-        Bound of the coefficients.
-    tol : float
-        Largest violation.
-    max_iter : int
-        Steps at most.
-    low : int
-        Bits of a key that hold the index.
-    masks, gain, gain_bits : ndarray of shape (4, n_points), (n_points,) and (n_points,)
-        Memory to work in; the last is that of `gain`, as integers.
-    stop : ndarray of shape (1,)
-        Not 0 where the result is no longer wanted.
-
-    Returns
-    -------
-    slack : float
-        Half of the budget that is left now.
-    n_iter : int
-        Steps taken.
-    violation : float
-        Largest violation.
-    """
+    """Move pairs until the violation is at most `tol`."""
     n = beta.size
     for k in range(n):
         _mark(beta[k], C, k, masks)
@@ -300,28 +267,6 @@ def face_step(
 
     Within the budget the free ones are all that are not at ±C and share one sum; with the budget
     used up they are those that are neither 0 nor ±C, and either side of zero keeps its own sum.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n_points, n_points)
-        The kernel.
-    beta, r : ndarray of shape (n_points,)
-        Coefficients and their residual, changed in place.
-    slack : float
-        Half of the budget that is left; 0 where it is used up.
-    C : float
-        Bound of the coefficients.
-    ridge : float
-        What is added to the diagonal of the kernel.
-    L, free, work : ndarray of shape (n_points, n_points), (n_points,) and (4, n_points)
-        Memory to work in.
-    stop : ndarray of shape (1,)
-        Not 0 where the result is no longer wanted.
-
-    Returns
-    -------
-    float
-        Half of the budget that is left now.
     """
     n = beta.size
     tight = slack <= 0.0
@@ -564,30 +509,7 @@ class PairSolver:
         tol: float,
         max_iter: int,
     ) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
-        """Solve one setting, from the best of several starts for each target.
-
-        Parameters
-        ----------
-        targets : ndarray of shape (n_targets, n_points)
-            One target per row.
-        C, nu : float
-            The setting.
-        beta, r : ndarray of shape (n_slots, n_targets, n_points)
-            Coefficients and the residuals that belong to them.
-        starts : list of int
-            Slots to begin at.
-        out : int
-            Slot that receives the solution.
-        tol : float
-            Largest violation.
-        max_iter : int
-            Largest number of steps per target.
-
-        Returns
-        -------
-        intercept, epsilon, violation, n_iter : ndarray of shape (n_targets,)
-            What belongs to the solution.
-        """
+        """Solve one setting, from the best of several starts for each target."""
         n_targets = len(targets)
         n_iter = np.zeros(n_targets, dtype=np.int64)
         numbers = np.empty((3, n_targets))
@@ -617,30 +539,7 @@ class PairSolver:
         tol: float,
         max_iter: int,
     ) -> tuple[NDArray[np.int64], Floats, list[Future[None]]]:
-        """Begin to solve targets that have settings of their own, each from the first slot.
-
-        Parameters
-        ----------
-        targets : ndarray of shape (n_targets, n_points)
-            One target per row.
-        C, budget : ndarray of shape (n_targets,)
-            Bound of a coefficient, and of the sum of their sizes.
-        beta, r : ndarray of shape (2, n_targets, n_points)
-            Coefficients and residuals: the start, and what receives the solution.
-        tol : float
-            Largest violation.
-        max_iter : int
-            Largest number of steps per target.
-
-        Returns
-        -------
-        n_iter : ndarray of shape (n_targets,)
-            Steps, there when the tasks are done.
-        numbers : ndarray of shape (3, n_targets)
-            Intercepts, half-widths and violations, likewise.
-        tasks : list of Future
-            What is under way.
-        """
+        """Begin to solve targets that have settings of their own, each from the first slot."""
         n_iter = np.zeros(len(targets), dtype=np.int64)
         numbers = np.empty((3, len(targets)))
         tasks = [

@@ -638,32 +638,7 @@ def crammer_singer(
     start: Floats | None = None,
     rng: np.random.RandomState,
 ) -> AscentResult:
-    """Maximise the dual; see the module.
-
-    Parameters
-    ----------
-    rows : TrainingRows
-        Features and labels; the features are brought to the host.
-    margins : ndarray of shape (n_classes, n_classes)
-        Δ, by the true class, then the other.
-    alpha : float
-        Weight of the penalty.
-    mixing : ndarray of shape (n_classes, n_base), optional
-        The matrix M; by default the identity.
-    tol : float
-        Duality gap to reach, as a share of the objective and of the gain.
-    max_iter : int
-        Largest number of passes over the rows, all attempts together.
-    start : ndarray of shape (n_samples, n_classes), optional
-        Dual points to start from, of any alpha; by default U is zero at the start.
-    rng : numpy.random.RandomState
-        The order in which rows are visited.
-
-    Returns
-    -------
-    AscentResult
-        U in the rotated space, with its certificate.
-    """
+    """Maximise the dual; see the module."""
     ascend = partial(_ascend, rows, margins=margins, mixing=mixing, rng=rng)
     easy = _EASY * rows.mean_square
     hard = start is None and alpha < easy

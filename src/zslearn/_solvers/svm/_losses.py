@@ -20,39 +20,7 @@ def loss_and_slope(
     *,
     sample_weight: Floats | None = None,
 ) -> tuple[float, Floats]:
-    """The loss part of the objective, and its (sub)gradient with respect to the scores.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_samples, n_classes)
-        Scores of all rows.
-    y : ndarray of int of shape (n_samples,)
-        Class of each row.
-    loss : {"squared_hinge", "crammer_singer"}
-        The loss.
-    margins : array-like of shape (n_classes, n_classes), optional
-        Margins of Crammer–Singer.
-    sample_weight : ndarray of shape (n_samples,), optional
-        How much each row counts; by default once.
-
-    Returns
-    -------
-    value : float
-        The mean loss.
-    slope : ndarray of shape (n_samples, n_classes)
-        Its derivative.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zslearn._solvers.svm._losses import loss_and_slope
-    >>> value, slope = loss_and_slope(np.zeros((2, 2)), np.array([0, 1]), "crammer_singer")
-    >>> value
-    1.0
-    >>> slope
-    array([[-0.5,  0.5],
-           [ 0.5, -0.5]])
-    """
+    """The loss part of the objective, and its (sub)gradient with respect to the scores."""
     n_samples, n_classes = scores.shape
     every = np.arange(n_samples)
     weights = np.ones(n_samples) if sample_weight is None else sample_weight
@@ -72,20 +40,7 @@ def loss_and_slope(
 
 
 def checked_margins(margins: Any, n_classes: int) -> Floats:
-    """Margins as a table of floats, 1 by default; refuse those that no loss can have.
-
-    Parameters
-    ----------
-    margins : array-like of shape (n_classes, n_classes) or None
-        Margins of Crammer–Singer, by the true class, then the other.
-    n_classes : int
-        Number of classes.
-
-    Returns
-    -------
-    ndarray of shape (n_classes, n_classes)
-        Non-negative, with a diagonal of zeros.
-    """
+    """Margins as a table of floats, 1 by default; refuse those that no loss can have."""
     if margins is None:
         return 1.0 - np.eye(n_classes)
     margins = np.asarray(to_numpy(margins), dtype=np.float64)

@@ -267,37 +267,7 @@ def multiclass_svm_objective(
     margins: Any = None,
     sample_weight: Any = None,
 ) -> float:
-    """Value of the objective that :func:`multiclass_svm` minimises, without mixing.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-        Rows.
-    y : array-like of int of shape (n_samples,)
-        Class of each row, from 0 to n_classes − 1.
-    coef : array of shape (n_classes, n_features)
-        Classifiers.
-    alpha : float
-        Weight of the penalty.
-    loss : {"squared_hinge", "crammer_singer"}, default="squared_hinge"
-        The loss.
-    margins : array-like of shape (n_classes, n_classes), optional
-        Margins of Crammer–Singer.
-    sample_weight : array-like of shape (n_samples,), optional
-        How much each row counts.
-
-    Returns
-    -------
-    float
-        The objective.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zslearn._solvers.svm._multiclass import multiclass_svm_objective
-    >>> multiclass_svm_objective(np.eye(2), [0, 1], np.zeros((2, 2)), alpha=0.1)
-    1.0
-    """
+    """Value of the objective that :func:`multiclass_svm` minimises, without mixing."""
     rows = TrainingRows(X, y, coef.shape[0], sample_weight=sample_weight)
     coef = rows.asarray(coef)
     penalty = 0.5 * alpha * float(rows.xp.sum(coef * coef))
@@ -318,29 +288,7 @@ def train_multiclass_svm(
     warm_start: SVMResult | None = None,
     random_state: RandomState = None,
 ) -> SVMResult:
-    """Train linear classifiers as :func:`multiclass_svm` does, on rows that were made ready once.
-
-    Parameters
-    ----------
-    rows : TrainingRows
-        Features, labels and how much each row counts.
-    alpha, loss, margins, mixing, tol, max_iter, warm_start, random_state : object
-        See :func:`multiclass_svm`.
-
-    Returns
-    -------
-    SVMResult
-        Coefficients, objective and duality gap.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zslearn._solvers.svm._rows import TrainingRows
-    >>> from zslearn._solvers.svm._multiclass import train_multiclass_svm
-    >>> rows = TrainingRows(np.array([[1.0, 0.0], [0.8, 0.2], [0.0, 1.0]]), [0, 0, 1])
-    >>> round(train_multiclass_svm(rows, alpha=0.1, loss="crammer_singer").objective, 3)
-    0.081
-    """
+    """Train linear classifiers as :func:`multiclass_svm` does, on rows that were made ready once."""
     if not (np.isfinite(alpha) and alpha > 0):
         raise ValueError(f"alpha must be a positive number; got {alpha!r}.")
     if loss not in get_args(SVMLoss):

@@ -173,103 +173,36 @@ class TrainingRows:
         return total / self.shape[0]
 
     def weigh(self, table: Array, rows: slice = slice(None)) -> Array:
-        """Multiply what belongs to rows by how much they count.
-
-        Parameters
-        ----------
-        table : array of shape (n_rows, n_columns)
-            In float64, beside the rows.
-        rows : slice, optional
-            Which rows; by default all.
-
-        Returns
-        -------
-        array of shape (n_rows, n_columns)
-            The table itself where all rows count alike.
-        """
+        """Multiply what belongs to rows by how much they count."""
         if self.sample_weight is None:
             return table
         return table * self.asarray(self.sample_weight[rows])[:, None]
 
     def full(self, coefficients: Array) -> Array:
-        """Take coefficients back to the original features.
-
-        Parameters
-        ----------
-        coefficients : array of shape (n_vectors, width)
-            Rotated, one vector per row.
-
-        Returns
-        -------
-        array of shape (n_vectors, n_features)
-            In the original features.
-        """
+        """Take coefficients back to the original features."""
         if self.basis is None:
             return coefficients
         return coefficients @ self.xp.matrix_transpose(self.basis)
 
     def rotated(self, coefficients: Any) -> Array:
-        """Take coefficients to the smaller space.
-
-        Parameters
-        ----------
-        coefficients : array of shape (n_vectors, n_features)
-            In the original features, one vector per row, of any library.
-
-        Returns
-        -------
-        array of shape (n_vectors, width)
-            Rotated, in float64, beside the rows.
-        """
+        """Take coefficients to the smaller space."""
         coefficients = self.asarray(coefficients)
         return coefficients if self.basis is None else coefficients @ self.basis
 
     def asarray(self, x: Any, dtype: Any = None) -> Array:
-        """Bring an array beside the rows.
-
-        Parameters
-        ----------
-        x : array-like
-            Of any library.
-        dtype : dtype, optional
-            Of the namespace of the rows; by default float64.
-
-        Returns
-        -------
-        array
-            In the namespace and on the device of the rows.
-        """
+        """Bring an array beside the rows."""
         if compat.is_array_api_obj(x) and compat.array_namespace(x) is not self.xp:
             x = to_numpy(x)
         dtype = self.xp.float64 if dtype is None else dtype
         return self.xp.asarray(x, dtype=dtype, device=self.device)
 
     def take(self, positions: NDArray[np.intp]) -> Array:
-        """Some rows in float64.
-
-        Parameters
-        ----------
-        positions : ndarray of int
-            Which rows.
-
-        Returns
-        -------
-        array of shape (n_positions, width)
-            The rows.
-        """
+        """Some rows in float64."""
         chosen = self.X.take(positions) if self.lazy else take_rows(self.X, positions)
         return self.xp.astype(chosen, self.xp.float64, copy=False)
 
     def blocks(self) -> Iterator[tuple[slice, Array]]:
-        """Rows in float64, a block at a time.
-
-        Yields
-        ------
-        rows : slice
-            Which rows.
-        block : array of shape (n_rows, width)
-            The rows.
-        """
+        """Rows in float64, a block at a time."""
         if self.X.dtype == self.xp.float64 and not self.lazy:
             yield slice(0, self.shape[0]), self.X
             return
@@ -294,18 +227,7 @@ class TrainingRows:
             yield rows, block
 
     def scores(self, coefficients: Array) -> Array:
-        """Inner products of all rows with coefficients.
-
-        Parameters
-        ----------
-        coefficients : array of shape (n_vectors, width)
-            Rotated, in float64.
-
-        Returns
-        -------
-        array of shape (n_samples, n_vectors)
-            Scores in float64.
-        """
+        """Inner products of all rows with coefficients."""
         turned = self.xp.matrix_transpose(coefficients)
         if self.X.dtype == self.xp.float64 and not self.lazy:
             return self.X @ turned
@@ -316,18 +238,7 @@ class TrainingRows:
         return out
 
     def combine(self, weights: Array) -> Array:
-        """Sums of rows under weights, weightsᵀ X.
-
-        Parameters
-        ----------
-        weights : array of shape (n_samples, n_vectors)
-            In float64.
-
-        Returns
-        -------
-        array of shape (n_vectors, width)
-            Sums in float64.
-        """
+        """Sums of rows under weights, weightsᵀ X."""
         total: Array = 0.0
         for rows, block in self._multiplied_blocks():
             # Few vectors beside many features: this order is the faster one.
@@ -376,20 +287,7 @@ class TrainingRows:
 
 
 def checked_weights(sample_weight: Any, n_samples: int) -> Floats | None:
-    """Weights of rows with a mean of one; None where all rows count alike.
-
-    Parameters
-    ----------
-    sample_weight : array-like of shape (n_samples,) or None
-        How much each row counts.
-    n_samples : int
-        Number of rows.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,) or None
-        The weights.
-    """
+    """Weights of rows with a mean of one; None where all rows count alike."""
     if sample_weight is None:
         return None
     weights = np.asarray(to_numpy(sample_weight), dtype=np.float64)

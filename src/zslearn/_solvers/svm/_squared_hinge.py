@@ -98,28 +98,7 @@ def squared_hinge(
     max_iter: int,
     start: Array = None,
 ) -> NewtonResult:
-    """Minimise the squared hinge; see the module.
-
-    Parameters
-    ----------
-    rows : TrainingRows
-        Features and labels.
-    alpha : float
-        Weight of the penalty.
-    mixing : array of shape (n_classes, n_base), optional
-        The matrix M, beside the rows, in float64; by default the identity.
-    tol : float
-        Duality gap to reach, as a share of the objective and of the gain.
-    max_iter : int
-        Largest number of Newton steps.
-    start : array of shape (n_base, width of the rows), optional
-        Where to start; by default at zero.
-
-    Returns
-    -------
-    NewtonResult
-        U in the rotated space, with its certificate.
-    """
+    """Minimise the squared hinge; see the module."""
     if mixing is not None:
         return _solve(_Problem(rows, alpha, mixing, tol), max_iter, start)
     parts = []

@@ -63,20 +63,7 @@ MOST_NUMBERS = 120_000
 
 
 def classes_of(records: Iterable[Record_classes]) -> tuple[list[str], int]:
-    """The classes that records of one group have accuracies of.
-
-    Parameters
-    ----------
-    records : iterable of mappings
-        Of one group.
-
-    Returns
-    -------
-    classes : list of str
-        Names as records write them, the unseen ones first.
-    n_unseen : int
-        How many are unseen.
-    """
+    """The classes that records of one group have accuracies of."""
     unseen: dict[str, None] = {}
     others: dict[str, None] = {}
     for record in records:
@@ -92,24 +79,7 @@ def classes_of(records: Iterable[Record_classes]) -> tuple[list[str], int]:
 def by_class_of(
     group: int, method: int, setting: str, records: Sequence[Record_classes], classes: Sequence[str]
 ) -> ByClass | None:
-    """Accuracies of the classes by one method, as means over its records.
-
-    Parameters
-    ----------
-    group, method : int
-        Positions in the report.
-    setting : str
-        "zsl" or "gzsl".
-    records : sequence of mappings
-        The records of this group, method and setting.
-    classes : sequence of str
-        The classes of the group.
-
-    Returns
-    -------
-    ByClass or None
-        None where no record has accuracies of classes.
-    """
+    """Accuracies of the classes by one method, as means over its records."""
     places = {name: place for place, name in enumerate(classes)}
     found: dict[str, list[float]] = {}
     confused: dict[str, dict[str, float]] = {}
@@ -169,20 +139,7 @@ _TABLES = ("zsl", "gzsl", "harmonic", "main")
 
 
 def main_table(records: pd.DataFrame, methods: list[str]) -> Table:
-    """Put the main numbers of records beside the published ones.
-
-    Parameters
-    ----------
-    records : DataFrame
-        As :func:`read_records` gives it, not empty.
-    methods : list of str
-        The methods of the report.
-
-    Returns
-    -------
-    Table
-        A row per method, data set and so on; a column per metric.
-    """
+    """Put the main numbers of records beside the published ones."""
     summary = compare_runs(records)
     frame = summary.mean.index.to_frame(index=False)
     where = [str(name) for name in frame.columns if name != "method"]
@@ -298,19 +255,7 @@ _MOST_VALUES = 40
 
 
 def curve_of(record: Mapping[str, Any]) -> Curve | None:
-    """The curve of a record, thinned out to what a screen can show.
-
-    Parameters
-    ----------
-    record : mapping
-        Checked.
-
-    Returns
-    -------
-    Curve or None
-        Points at about the same distances, and always those of the factor 0 and of the
-        calibration factor; None where the record has no curve.
-    """
+    """The curve of a record, thinned out to what a screen can show."""
     curve = record.get("curve", {})
     unseen, seen = (np.asarray(curve.get(name, [])) for name in ("acc_unseen", "acc_seen"))
     if unseen.size < 2:
@@ -344,18 +289,7 @@ def _spaced(unseen: Floats, seen: Floats) -> list[int]:
 
 
 def landscape_of(record: Mapping[str, Any]) -> Landscape | None:
-    """The search of a record over the two hyper-parameters with most values.
-
-    Parameters
-    ----------
-    record : mapping
-        Checked.
-
-    Returns
-    -------
-    Landscape or None
-        None where the record has no search over several settings, or one that cannot be shown.
-    """
+    """The search of a record over the two hyper-parameters with most values."""
     table = record.get("cross_validation", {})
     settings = table.get("params", [])
     scores = [name for name in table if name.startswith("mean_test_")]
@@ -415,18 +349,6 @@ def ranks_of(records: pd.DataFrame, methods: list[str]) -> list[Ranks]:
 
     Columns are data sets, splits and so on, each the mean over its seeds; where there is only one
     of these, its seeds.
-
-    Parameters
-    ----------
-    records : DataFrame
-        As :func:`read_records` gives it.
-    methods : list of str
-        The methods of the report.
-
-    Returns
-    -------
-    list of Ranks
-        One per metric; none where fewer than two methods have two columns in common.
     """
     found = []
     for metric in _RANKED:
@@ -498,18 +420,7 @@ def versions_of(records: Sequence[Record_reproduce]) -> list[list[str]]:
 
 
 def commands_of(records: Sequence[Record_reproduce]) -> list[str]:
-    """The commands that make the records again.
-
-    Parameters
-    ----------
-    records : sequence of mappings
-        Checked. One that does not keep its command gets one that follows from what it says.
-
-    Returns
-    -------
-    list of str
-        Each once.
-    """
+    """The commands that make the records again."""
     kept = dict.fromkeys(record["command"] for record in records if record.get("command"))
     others: dict[tuple[str, ...], list[Record_reproduce]] = {}
     for record in records:
@@ -574,24 +485,7 @@ _FACTS = {
 def build_report(
     records: Sequence[Record], numbers: pd.DataFrame, images: Images, *, title: str | None = None
 ) -> Report:
-    """Gather what a page shows.
-
-    Parameters
-    ----------
-    records : sequence of mappings
-        Whole and checked; those of failed runs too.
-    numbers : DataFrame
-        The same as :func:`read_records` gives it.
-    images : dict
-        Example images by data set and class.
-    title : str, optional
-        What stands above; by default the data sets.
-
-    Returns
-    -------
-    Report
-        Plain data.
-    """
+    """Gather what a page shows."""
     methods = _in_order({record["method"] for record in records})
     keys = {_key(record): None for record in records}
     members = {key: [r for r in records if _key(r) == key] for key in keys}

@@ -33,18 +33,7 @@ _PROGRAM = ("dom.js", "table.js", "curves.js", "ranks.js", "search.js", "classes
 
 
 def render_page(report: Report) -> str:
-    """Write a report as one page.
-
-    Parameters
-    ----------
-    report : Report
-        What it says.
-
-    Returns
-    -------
-    str
-        HTML that needs no other file.
-    """
+    """Write a report as one page."""
     style = _asset("page.css")
     program = _program()
     return Template(_asset("page.html")).substitute(

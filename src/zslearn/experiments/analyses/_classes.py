@@ -50,20 +50,7 @@ def class_distances(rows: ArrayLike) -> Floats:
 def signature_distances(
     signatures: Any, classes: Sequence[Any], others: Sequence[Any] | None = None
 ) -> Floats:
-    """Distances between signatures of unit norm.
-
-    Parameters
-    ----------
-    signatures : DataFrame or MultiSignatures
-        One row per class. Of several kinds the distance is the root of the weighted mean of
-        squares.
-    classes, others : sequence
-        Labels of rows and columns; without `others` those of `classes` twice.
-
-    Returns
-    -------
-    ndarray of shape (n_classes, n_others)
-    """
+    """Distances between signatures of unit norm."""
     others = classes if others is None else others
     views = getattr(signatures, "views", None)
     if views is None:
@@ -80,18 +67,7 @@ def signature_distances(
 
 
 def nearest_seen(data: ZeroShotDataset) -> pd.DataFrame:
-    """Of each unseen class the nearest seen one by signatures, and its distance.
-
-    Parameters
-    ----------
-    data : ZeroShotDataset
-        With its active split.
-
-    Returns
-    -------
-    DataFrame
-        Index: the unseen classes; columns `distance` and `nearest`.
-    """
+    """Of each unseen class the nearest seen one by signatures, and its distance."""
     unseen, seen = data.unseen_classes.tolist(), data.seen_classes.tolist()
     distances = signature_distances(data.signatures, unseen, seen)
     nearest = distances.argmin(axis=1)
@@ -122,30 +98,7 @@ def analyze_per_class(
     n_attributes: int = 3,
     **options: Unpack[RunOptions],
 ) -> pd.DataFrame:
-    """Look at each unseen class: its accuracy, its worst confusion, its distance.
-
-    Parameters
-    ----------
-    data : ZeroShotDataset
-        With its active split.
-    out : path
-        Folder of the records, which hold the whole confusion.
-    methods : str or sequence of str
-        Names of methods; each is tuned by leaving out seen classes.
-    seeds : int or sequence of int
-        Each decides folds.
-    n_attributes : int, default=3
-        How many attributes are named.
-    **options
-        How it runs; see :class:`PieceRunner`.
-
-    Returns
-    -------
-    DataFrame
-        One row per method, seed and class: `method`, `seed`, `class`, `accuracy`, `distance` to
-        the `nearest` seen class, `taken_for`, the `share` of its images that are, and
-        `differ_in`: attributes; `confusion` maps each answer to a number of images.
-    """
+    """Look at each unseen class: its accuracy, its worst confusion, its distance."""
     runner = PieceRunner("per-class", data, out, **options)
     classes = [str(label) for label in data.unseen_classes.tolist()]
 
@@ -207,23 +160,7 @@ def _counts(answers: pd.DataFrame, label: str) -> dict[str, int]:
 def differing_attributes(
     data: ZeroShotDataset, first: str, second: str | None, number: int = 3
 ) -> str:
-    """Name the attributes in which two classes differ most.
-
-    Parameters
-    ----------
-    data : ZeroShotDataset
-        Whose signatures are compared; those of several kinds have no attributes in common.
-    first, second : str
-        Labels, as text.
-    number : int, default=3
-        How many.
-
-    Returns
-    -------
-    str
-        Such as "mark caron −, letter z +": plus where the first class has more. Empty where there
-        is no second class, or the signatures are of several kinds or equal.
-    """
+    """Name the attributes in which two classes differ most."""
     if second is None or not isinstance(data.signatures, pd.DataFrame):
         return ""
     labels = [str(label) for label in data.signatures.index]
@@ -271,19 +208,7 @@ class PerClassDisplay(AnalysisDisplay):
     def plot_pairs(
         self, data: ZeroShotDataset, *, n_pairs: int = 4, n_examples: int = 5
     ) -> UnseenConfusionDisplay:
-        """Draw the confusion with images of the worst pairs, in a figure of its own.
-
-        Parameters
-        ----------
-        data : ZeroShotDataset
-            What was analysed; it has images.
-        n_pairs, n_examples : int
-            How many pairs, and images of each.
-
-        Returns
-        -------
-        UnseenConfusionDisplay
-        """
+        """Draw the confusion with images of the worst pairs, in a figure of its own."""
         method = str(self.frame["method"].iloc[0])
         if data.images is None:
             raise ValueError(f"{data.name} has no images to show.")
@@ -326,28 +251,7 @@ THIRDS = ("near third", "middle third", "far third")
 def distance_groups(
     distances: Mapping[Any, float], *, edges: Sequence[float] | None = None
 ) -> dict[Any, str]:
-    """Put classes into groups by their distance.
-
-    Parameters
-    ----------
-    distances : mapping of class to float
-        Of each class its distance from the seen ones.
-    edges : sequence of float, optional
-        Largest distance of each group but the last; by default thirds of the classes, the nearest
-        first; those at the same distance stay together. For hops ``[2, 3]`` gives the paper's
-        groups.
-
-    Returns
-    -------
-    dict of class to str
-        Names of groups.
-
-    Examples
-    --------
-    >>> from zslearn.experiments.analyses._classes import distance_groups
-    >>> distance_groups({"ox": 2, "owl": 3, "whale": 5}, edges=[2, 3])
-    {'ox': 'up to 2', 'owl': 'above 2, up to 3', 'whale': 'above 3'}
-    """
+    """Put classes into groups by their distance."""
     values = np.array([float(value) for value in distances.values()])
     if not len(values) or not np.isfinite(values).all():
         raise ValueError("Distances are finite numbers, one for each unseen class.")
@@ -376,31 +280,7 @@ def analyze_distance(
     edges: Sequence[float] | None = None,
     **options: Unpack[RunOptions],
 ) -> pd.DataFrame:
-    """Measure methods on groups of unseen classes, by their distance from the seen ones.
-
-    Parameters
-    ----------
-    data : ZeroShotDataset
-        With its active split.
-    out : path
-        Folder of the records.
-    methods : str or sequence of str
-        Names of methods; each is tuned by leaving out seen classes.
-    seeds : int or sequence of int
-        Each decides folds.
-    distances : mapping of class to float, optional
-        Such as hops in a hierarchy; by default from a signature to the nearest of a seen class.
-    edges : sequence of float, optional
-        See :func:`distance_groups`.
-    **options
-        How it runs; see :class:`PieceRunner`.
-
-    Returns
-    -------
-    DataFrame
-        One row per number, with the column `group`. "per_class_accuracy" is the mean over the
-        classes of the group, "contribution" what the group adds to the mean over all classes.
-    """
+    """Measure methods on groups of unseen classes, by their distance from the seen ones."""
     runner = PieceRunner("distance", data, out, **options)
     if distances is None:
         distances = nearest_seen(data)["distance"].to_dict()
@@ -463,23 +343,7 @@ _FEWEST = 4
 
 
 def with_fewer_seen(data: ZeroShotDataset, n_seen: int, seed: int) -> ZeroShotDataset:
-    """The same data set with some of its seen classes only.
-
-    Parameters
-    ----------
-    data : ZeroShotDataset
-        With its active split.
-    n_seen : int
-        How many stay.
-    seed : int
-        Which: a larger number of the same seed adds classes and takes none away.
-
-    Returns
-    -------
-    ZeroShotDataset
-        With one split. Images and signatures are those of the seen classes that stay and of the
-        unseen ones.
-    """
+    """The same data set with some of its seen classes only."""
     split = data.active_split
     seen = np.sort(split.seen_classes)
     if not _FEWEST <= n_seen <= len(seen):
@@ -527,41 +391,7 @@ def analyze_seen_classes(
     retune: bool = False,
     **options: Unpack[RunOptions],
 ) -> pd.DataFrame:
-    """Measure methods that learn from fewer and fewer of the seen classes.
-
-    Parameters
-    ----------
-    data : ZeroShotDataset
-        With its active split.
-    out : path
-        Folder of the records.
-    methods : str or sequence of str
-        Names of methods.
-    seeds : int or sequence of int
-        Each draws subsets and folds.
-    shares : sequence of float
-        Shares of the seen classes; at least four classes stay.
-    retune : bool, default=False
-        Whether a method is tuned anew on each subset, by leaving out classes of the subset, as in
-        the paper; else once, by leaving out classes among all seen ones.
-    **options
-        How it runs; see :class:`PieceRunner`.
-
-    Returns
-    -------
-    DataFrame
-        One row per number, with the column `n_seen`.
-
-    Examples
-    --------
-    >>> from tempfile import mkdtemp
-    >>> from zslearn.datasets import make_zero_shot
-    >>> from zslearn.experiments.analyses._classes import analyze_seen_classes
-    >>> data = make_zero_shot(random_state=0)
-    >>> frame = analyze_seen_classes(data, mkdtemp(), methods="ESZSL", shares=[0.5, 1.0])
-    >>> sorted(set(frame.n_seen))
-    [10, 20]
-    """
+    """Measure methods that learn from fewer and fewer of the seen classes."""
     if not shares or not all(0 < share <= 1 for share in shares):
         raise ValueError(f"shares of the seen classes lie in (0, 1]; got {list(shares)}.")
     runner = PieceRunner("seen-classes", data, out, **options)

@@ -132,20 +132,7 @@ class AnalysisDisplay:
 
 
 def mean_and_spread(frame: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
-    """Mean and standard deviation of `value` over what `by` does not name, such as seeds.
-
-    Parameters
-    ----------
-    frame : DataFrame
-        With the column `value`.
-    by : sequence of str
-        Columns that are kept apart.
-
-    Returns
-    -------
-    DataFrame
-        The columns of `by`, `mean`, `spread` (NaN of one number) and `n`.
-    """
+    """Mean and standard deviation of `value` over what `by` does not name, such as seeds."""
     groups = frame.groupby(list(by), sort=False, dropna=False)["value"]
     found = groups.agg(["mean", "std", "count"]).reset_index()
     return found.rename(columns={"std": "spread", "count": "n"})

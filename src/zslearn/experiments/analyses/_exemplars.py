@@ -71,27 +71,6 @@ def analyze_regressors(
     Its records fill the paper's tables "regressor" and "pca". Each is tuned for itself by leaving
     out seen classes: the ν-SVR (C, ν, σ), the perceptron (λ; needs the `torch` extra), kernel ridge
     (C, σ) and the Gaussian process (the σ it begins with).
-
-    Parameters
-    ----------
-    data : ZeroShotDataset
-        With its active split.
-    out : path
-        Folder of the records.
-    methods : str or sequence of {"svr", "krr", "gp", "mlp"}
-        The regressors.
-    seeds : int or sequence of int
-        Each decides folds, and where the perceptron begins.
-    dimensions : sequence of int or None
-        Numbers of components; None is without a projection. More than there are features or
-        training samples are left out: they are no further components.
-    **options
-        How it runs; see :class:`PieceRunner`.
-
-    Returns
-    -------
-    DataFrame
-        One row per number, with the columns `n_components` and `regressor`.
     """
     names = [methods] if isinstance(methods, str) else list(methods)
     unknown = [name for name in names if name not in REGRESSORS]
@@ -188,23 +167,6 @@ def distance_correlation(first: ArrayLike, second: ArrayLike) -> float:
 
     For each class the Pearson correlation of its distances to all classes, itself among them, as in
     the paper; then the mean over the classes.
-
-    Parameters
-    ----------
-    first, second : array-like of shape (n_classes, n_classes)
-        Distances.
-
-    Returns
-    -------
-    float
-        Between −1 and 1.
-
-    Examples
-    --------
-    >>> from zslearn.experiments.analyses._exemplars import distance_correlation
-    >>> distances = [[0.0, 1.0, 2.0], [1.0, 0.0, 4.0], [2.0, 4.0, 0.0]]
-    >>> round(distance_correlation(distances, distances), 6)
-    1.0
     """
     a, b = _square(first), _square(second)
     _check_alike(a, b)
@@ -216,28 +178,7 @@ def distance_correlation(first: ArrayLike, second: ArrayLike) -> float:
 
 
 def knn_overlap(first: ArrayLike, second: ArrayLike, k: int) -> float:
-    """Share of the k nearest classes that two matrices of distances have in common.
-
-    Parameters
-    ----------
-    first, second : array-like of shape (n_classes, n_classes)
-        Distances. A class is not its own neighbour; of equal distances the first counts.
-    k : int
-        How many neighbours, from 1 to n_classes − 1.
-
-    Returns
-    -------
-    float
-        Mean over the classes, between 0 and 1.
-
-    Examples
-    --------
-    >>> from zslearn.experiments.analyses._exemplars import knn_overlap
-    >>> first = [[0.0, 1.0, 2.0], [1.0, 0.0, 4.0], [2.0, 4.0, 0.0]]
-    >>> second = [[0.0, 2.0, 1.0], [2.0, 0.0, 3.0], [1.0, 3.0, 0.0]]
-    >>> round(knn_overlap(first, second, 1), 3)
-    0.667
-    """
+    """Share of the k nearest classes that two matrices of distances have in common."""
     overlaps = _overlaps(_square(first), _square(second))
     if not 1 <= k <= len(overlaps):
         raise ValueError(f"k lies between 1 and {len(overlaps)}, one less than classes; got {k}.")
@@ -308,29 +249,6 @@ def analyze_exemplars(
     """Measure how well signatures and predicted exemplars order the unseen classes.
 
     Its records fill the paper's tables "correlation" and "knn_overlap".
-
-    Parameters
-    ----------
-    data : ZeroShotDataset
-        With its active split.
-    out : path
-        Folder of the records.
-    methods : str or sequence of str
-        "EXEM (1NN)", whose exemplars are predicted; it is tuned by leaving out seen classes.
-    seeds : int or sequence of int
-        Each decides folds.
-    others : mapping of str to DataFrame, optional
-        Further kinds of signatures by name, which are measured beside those of the data set.
-    **options
-        How it runs; see :class:`PieceRunner`.
-
-    Returns
-    -------
-    DataFrame
-        One row per number, with the column `k`: "knn_overlap" is at 40 % of the unseen classes, and
-        "knn_overlap_at_k" for every k. "distance_correlation" goes by rows of the matrices, see
-        :func:`distance_correlation`; "pearson_of_pairs" and "spearman_of_pairs" go by pairs of
-        different classes.
     """
     if [methods] != ["EXEM (1NN)"] and list(methods) != ["EXEM (1NN)"]:
         raise ValueError("Exemplars are those of EXEM (1NN); other methods predict none.")
@@ -379,20 +297,7 @@ def _overlap_rows(paths: Sequence[Path]) -> pd.DataFrame:
 
 
 def unseen_exemplars(model: Any, data: ZeroShotDataset) -> tuple[Floats, Floats]:
-    """Predicted and real exemplars of the unseen classes, in the space of a fitted EXEM.
-
-    Parameters
-    ----------
-    model : EXEM
-        Fitted, without an inner method.
-    data : ZeroShotDataset
-        The real ones are means of its test images, which are used to measure only.
-
-    Returns
-    -------
-    predicted, real : ndarray of shape (n_unseen, n_dims)
-        Rows follow `data.unseen_classes`.
-    """
+    """Predicted and real exemplars of the unseen classes, in the space of a fitted EXEM."""
     classes = data.unseen_classes
     predicted = model.predict_exemplars(of_classes(data.signatures, classes.tolist()))
     points = to_numpy(model.class_scorer_.embedding(data.X_test_unseen))
@@ -474,28 +379,7 @@ def analyze_exemplar_map(
     n_images: int = 30,
     **options: Unpack[RunOptions],
 ) -> pd.DataFrame:
-    """Place images, predicted and real exemplars of unseen classes in a plane by t-SNE.
-
-    Parameters
-    ----------
-    data : ZeroShotDataset
-        With its active split.
-    out : path
-        Folder of the records.
-    methods : str or sequence of str
-        "EXEM (1NN)", which is tuned by leaving out seen classes.
-    seeds : int or sequence of int
-        Each draws classes and images and begins t-SNE; a picture shows the first.
-    n_classes, n_images : int
-        How many unseen classes, and how many images of each, are drawn at random.
-    **options
-        How it runs; see :class:`PieceRunner`.
-
-    Returns
-    -------
-    DataFrame
-        One row per point: `seed`, `class`, `kind` ("image", "predicted" or "real"), `x`, `y`.
-    """
+    """Place images, predicted and real exemplars of unseen classes in a plane by t-SNE."""
     if [methods] != ["EXEM (1NN)"] and list(methods) != ["EXEM (1NN)"]:
         raise ValueError("Exemplars are those of EXEM (1NN); other methods predict none.")
     if n_classes < 2 or n_images < 1:

@@ -33,22 +33,7 @@ IDEAL = "ideal"
 
 
 def with_ideal_half(data: ZeroShotDataset, seed: int) -> tuple[ZeroShotDataset, pd.DataFrame]:
-    """Halve the test images of unseen classes: one half describes, the other one tests.
-
-    Parameters
-    ----------
-    data : ZeroShotDataset
-        With its active split; each unseen class has two test images or more.
-    seed : int
-        Decides the halves.
-
-    Returns
-    -------
-    data : ZeroShotDataset
-        With the half that tests, and the signatures that it had.
-    ideal : DataFrame
-        Ideal signatures of all classes: of seen ones from their training images.
-    """
+    """Halve the test images of unseen classes: one half describes, the other one tests."""
     split = data.active_split
     rng = np.random.RandomState(seed)
     labels = data.y[split.test_unseen]
@@ -99,26 +84,7 @@ def analyze_ideal(
     seeds: int | Sequence[int] = (0,),
     **options: Unpack[RunOptions],
 ) -> pd.DataFrame:
-    """Compare the signatures of a data set with ideal ones, on the same half of the test images.
-
-    Parameters
-    ----------
-    data : ZeroShotDataset
-        With its active split.
-    out : path
-        Folder of the records.
-    methods : str or sequence of str
-        Names of methods; each is tuned for both kinds by leaving out seen classes.
-    seeds : int or sequence of int
-        Each decides halves and folds.
-    **options
-        How it runs; see :class:`PieceRunner`.
-
-    Returns
-    -------
-    DataFrame
-        One row per number; `semantic` is the name of the data set's signatures, or "ideal".
-    """
+    """Compare the signatures of a data set with ideal ones, on the same half of the test images."""
     runner = PieceRunner("ideal", data, out, **options)
     own = data.semantic or "attributes"
 

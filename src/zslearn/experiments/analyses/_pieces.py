@@ -66,19 +66,7 @@ def _read_value(text: str) -> Any:
 
 
 def pieces_frame(paths: Iterable[Path | str]) -> pd.DataFrame:
-    """Numbers of the records of an analysis.
-
-    Parameters
-    ----------
-    paths : iterable of path
-        The records; those of failed pieces have no row.
-
-    Returns
-    -------
-    DataFrame
-        One row per number: `dataset`, `split`, `semantic`, `method`, a column for each name in the
-        settings, `seed`, `metric`, `value`.
-    """
+    """Numbers of the records of an analysis."""
     rows = []
     for path in paths:
         record = read_record(Path(path))
@@ -212,24 +200,7 @@ class PieceRunner:
         data: ZeroShotDataset | None = None,
         fixed: Mapping[str, Any] | None = None,
     ) -> ZeroShotSearchCV:
-        """Tune a method on seen classes that are left out; once, however often it is asked for.
-
-        Parameters
-        ----------
-        method : str or Method
-            Which.
-        seed : int
-            Of the folds and the method.
-        data : ZeroShotDataset, optional
-            By default that of the analysis.
-        fixed : mapping, optional
-            Hyper-parameters that are set before and not searched.
-
-        Returns
-        -------
-        ZeroShotSearchCV
-            Fitted on all of the training part.
-        """
+        """Tune a method on seen classes that are left out; once, however often it is asked for."""
         found = find_method(method) if isinstance(method, str) else method
         data = self.data if data is None else data
         fixed = dict(fixed or {})
@@ -268,23 +239,7 @@ class PieceRunner:
         return self.out / f".parts-{self.analysis}"
 
     def run(self, pieces: Iterable[Piece]) -> pd.DataFrame:
-        """Compute what is not finished.
-
-        Parameters
-        ----------
-        pieces : iterable of Piece
-            In the order in which they are computed.
-
-        Returns
-        -------
-        DataFrame
-            One row per number; see :func:`pieces_frame`.
-
-        Raises
-        ------
-        ValueError
-            Every piece failed.
-        """
+        """Compute what is not finished."""
         pieces = list(pieces)
         if not pieces:
             raise ValueError(f"Nothing to compute for {self.analysis}: no methods or no settings.")

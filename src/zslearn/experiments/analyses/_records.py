@@ -54,32 +54,7 @@ def benchmark_records(
     settings_of: Mapping[str, Sequence[str]] | None = None,
     **options: Unpack[RecordOptions],
 ) -> list[dict[str, Any]]:
-    """Whole records of methods, read from `runs` or run into `out`.
-
-    Parameters
-    ----------
-    data : ZeroShotDataset or None
-        What methods are run on; with `runs` only records of it are kept.
-    out : path
-        Where records are written.
-    methods : str or sequence of str or None
-        Names of methods; None: all that `runs` has.
-    seeds : int or sequence of int or None
-        Which seeds; None: 0, or all that `runs` has.
-    settings : sequence of {"zsl", "gzsl"}
-        Which settings.
-    protocols : sequence of str or Protocol
-        Under which each method is run.
-    settings_of : mapping of str to sequence of str, optional
-        Of a protocol, by its name, the settings to run where these are fewer.
-    **options
-        See :class:`RecordOptions`.
-
-    Returns
-    -------
-    list of dict
-        Without those of failed runs.
-    """
+    """Whole records of methods, read from `runs` or run into `out`."""
     names = None if methods is None else chosen_methods(methods)
     numbers = None if seeds is None else chosen_seeds(seeds)
     runs = options.get("runs")
@@ -157,30 +132,7 @@ def analyze_curves(
     seeds: int | Sequence[int] | None = None,
     **options: Unpack[RecordOptions],
 ) -> pd.DataFrame:
-    """Collect the curves of methods in the generalized setting.
-
-    Parameters
-    ----------
-    data : ZeroShotDataset or None
-        What methods are run on, as by :func:`~zslearn.experiments.run_benchmark`, where `out` does
-        not have their records. None: only the records that `runs` has.
-    out : path
-        Folder of the records.
-    methods : str or sequence of str, optional
-        Names of methods; by default two that are quick, or all that `runs` has.
-    seeds : int or sequence of int, optional
-        Which seeds; by default 0, or all that `runs` has.
-    **options
-        `runs`: folder of records that are only read; and how it runs, see :class:`RecordOptions`.
-
-    Returns
-    -------
-    DataFrame
-        One row per point: `run`, `dataset`, `split`, `method`, `seed`, `acc_unseen`, `acc_seen`,
-        `bias` (NaN stands for −∞, or where a record lacks it), `harmonic`, `ausuc`, and `mark`:
-        "without" at the factor 0, "calibrated" at the calibration factor, both where they are one
-        point, else nothing.
-    """
+    """Collect the curves of methods in the generalized setting."""
     records = benchmark_records(
         data,
         out,
@@ -277,28 +229,7 @@ BASE = "default"
 
 
 def protocol_choices(n_seen: int | None = None, *, paper_grid: bool = False) -> list[Protocol]:
-    """Protocols that differ from the default one in a single part.
-
-    Parameters
-    ----------
-    n_seen : int, optional
-        Number of seen classes: where five folds leave no class over, what is done with such
-        classes is no choice.
-    paper_grid : bool, default=False
-        Whether the paper's grids are among them, which take long.
-
-    Returns
-    -------
-    list of Protocol
-        Three and ten folds, remaining classes never validated, the median distance of signatures
-        over all classes, a tenth of the images held aside, factors as the folds give them.
-
-    Examples
-    --------
-    >>> from zslearn.experiments.analyses._records import protocol_choices
-    >>> [protocol.name for protocol in protocol_choices(150)][:3]
-    ['three folds', 'ten folds', 'scale of all classes']
-    """
+    """Protocols that differ from the default one in a single part."""
     dropped = [Protocol("remainder dropped", remainder="drop")]
     return [
         Protocol("three folds", 3),
@@ -321,36 +252,7 @@ def analyze_protocol(
     versions: Mapping[str, ZeroShotDataset] | None = None,
     **options: Unpack[RecordOptions],
 ) -> pd.DataFrame:
-    """Measure methods under protocols that differ from the default in one part each.
-
-    Parameters
-    ----------
-    data : ZeroShotDataset or None
-        What methods are run on where `out` does not have their records; None with `runs`.
-    out : path
-        Folder of the records.
-    methods : str or sequence of str, optional
-        Names of methods; by default "ESZSL", or all that `runs` has.
-    seeds : int or sequence of int, optional
-        Seeds of the folds; by default 0 and 1, or all that `runs` has.
-    protocols : sequence of Protocol, optional
-        What is compared with the default protocol; by default :func:`protocol_choices`.
-    versions : mapping of str to ZeroShotDataset, optional
-        The same data with another version of the split, by name.
-    **options
-        `runs`, and how it runs; see :class:`RecordOptions`.
-
-    Returns
-    -------
-    DataFrame
-        One row per method, choice and metric: the mean `difference` to the default protocol over
-        the seeds that both have, its `spread` (standard deviation), `n_seeds`, the means
-        `default` and `changed`.
-
-    See Also
-    --------
-    compare_protocols : The same from records that are read already.
-    """
+    """Measure methods under protocols that differ from the default in one part each."""
     reading = options.get("runs") is not None
     n_seen = None if data is None else len(data.seen_classes)
     chosen = protocol_choices(n_seen) if protocols is None else list(protocols)
@@ -379,21 +281,7 @@ def analyze_protocol(
 
 
 def compare_protocols(records: pd.DataFrame, *, base: str = BASE) -> pd.DataFrame:
-    """Compare protocols seed by seed.
-
-    Parameters
-    ----------
-    records : DataFrame
-        As :func:`~zslearn.experiments.read_records` gives it. Of the base protocol those with the
-        grid "fast" count where there are several.
-    base : str, default="default"
-        What the others are compared with.
-
-    Returns
-    -------
-    DataFrame
-        See :func:`analyze_protocol`.
-    """
+    """Compare protocols seed by seed."""
     if base not in set(records["protocol"]):
         raise ValueError(f"There are no records of the protocol {base!r} to compare with.")
     kept = records[
@@ -485,30 +373,6 @@ def analyze_ranks(
 
     Seeds of one split share its images and classes. They say how stable an order is on that split;
     they are no further data sets, so that with one split the test speaks of folds alone.
-
-    Parameters
-    ----------
-    data : ZeroShotDataset or None
-        What methods are run on where `out` does not have their records; None with `runs`.
-    out : path
-        Folder of the records.
-    methods : str or sequence of str, optional
-        Names of methods; by default three that are quick, or all that `runs` has. A method without
-        a number in every column is left out.
-    seeds : int or sequence of int, optional
-        Which seeds; by default 0 to 2, or all that `runs` has.
-    metric : {"per_class_accuracy", "ausuc", "calibrated_harmonic"}
-        What is ranked.
-    alpha : float, default=0.05
-        Level of the critical difference.
-    **options
-        `runs`, and how it runs; see :class:`RecordOptions`.
-
-    Returns
-    -------
-    DataFrame
-        One row per method, the best first: `method`, `mean_rank`, `mean`, `n_columns`,
-        `statistic`, `pvalue` (Friedman), `critical_difference` (Nemenyi), `alpha`, `metric`.
     """
     if metric not in RANKED:
         raise ValueError(f"Methods are ranked by {', '.join(RANKED)}, not by {metric!r}.")
@@ -527,20 +391,7 @@ def analyze_ranks(
 
 
 def rankable(records: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Numbers of records as a row per method and a column per data set, split and seed.
-
-    Parameters
-    ----------
-    records : DataFrame
-        As :func:`~zslearn.experiments.read_records` gives it, of one protocol and grid for each.
-    metric : str
-        Which numbers.
-
-    Returns
-    -------
-    DataFrame
-        NaN where a method lacks a number.
-    """
+    """Numbers of records as a row per method and a column per data set, split and seed."""
     kept = records[records["metric"] == metric]
     twice = kept.duplicated(["method", *_COLUMN], keep=False)
     if twice.any():

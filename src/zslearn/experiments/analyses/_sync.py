@@ -69,30 +69,6 @@ def analyze_penalties(
     """Compare forms of SynC, each tuned for itself.
 
     Its records fill the paper's tables "regularization" and "learned_phantoms".
-
-    Parameters
-    ----------
-    data : ZeroShotDataset
-        With its active split.
-    out : path
-        Folder of the records.
-    methods : str or sequence of str
-        Losses of SynC, such as "SynC o-vs-o".
-    seeds : int or sequence of int
-        Each decides folds.
-    forms : sequence of str
-        What is compared: "penalize=w" and "penalize=v", "learn_phantoms=False" and
-        "learn_phantoms=True". With the latter phantoms and base classifiers are learned in turn
-        (``phantom_training="truncated"``); "learn_phantoms=True;training=exact" solves for the base
-        classifiers at each step. With as many phantoms as seen classes and the penalty on w this
-        leaves phantoms to the two terms of their penalty; see :doc:`/sync`.
-    **options
-        How it runs; see :class:`PieceRunner`.
-
-    Returns
-    -------
-    DataFrame
-        One row per number, with the column `form`.
     """
     unknown = [form for form in forms if form not in SYNC_FORMS]
     if unknown or not forms:
@@ -162,31 +138,7 @@ def analyze_phantoms(
     retune: bool = False,
     **options: Unpack[RunOptions],
 ) -> pd.DataFrame:
-    """Measure SynC with fewer and more phantom classes than seen ones.
-
-    Parameters
-    ----------
-    data : ZeroShotDataset
-        With its active split.
-    out : path
-        Folder of the records.
-    methods : str or sequence of str
-        Forms of SynC.
-    seeds : int or sequence of int
-        Each decides folds, k-means and random phantoms.
-    shares : sequence of float
-        Numbers of phantoms as shares of the seen classes, up to 10; 1 is always among them.
-    retune : bool, default=False
-        Whether λ and σ are chosen for each share; else those for as many phantoms as seen classes.
-    **options
-        How it runs; see :class:`PieceRunner`.
-
-    Returns
-    -------
-    DataFrame
-        One row per number, with the columns `n_phantoms` (the share) and, for accuracies,
-        `relative`: the accuracy as a share of that with as many phantoms as seen classes.
-    """
+    """Measure SynC with fewer and more phantom classes than seen ones."""
     if not shares or not all(0 < share <= 10 for share in shares):
         raise ValueError(f"shares of phantoms lie in (0, 10]; got {list(shares)}.")
     runner = PieceRunner("phantoms", data, out, **options)
@@ -240,26 +192,7 @@ class PhantomsDisplay(AnalysisDisplay):
 
 
 def components_for_variance(classifiers: ArrayLike, share: float = 0.95) -> int:
-    """Smallest number of principal components that hold a share of the variance.
-
-    Parameters
-    ----------
-    classifiers : array-like of shape (n_classes, n_features)
-        One row per class.
-    share : float, default=0.95
-        Of the variance, between 0 and 1.
-
-    Returns
-    -------
-    int
-        Number of components, 0 where all rows are equal.
-
-    Examples
-    --------
-    >>> from zslearn.experiments.analyses._sync import components_for_variance
-    >>> components_for_variance([[1.0, 0.0], [2.0, 0.0], [3.0, 0.01]])
-    1
-    """
+    """Smallest number of principal components that hold a share of the variance."""
     if not 0 < share <= 1:
         raise ValueError(f"A share of the variance lies in (0, 1], not {share}.")
     rows = np.asarray(classifiers, dtype=np.float64)
@@ -284,30 +217,6 @@ def analyze_components(
     """Count the principal components that hold most of the variance of the classifiers.
 
     The classifiers are those of the seen classes; nothing is tuned.
-
-    Parameters
-    ----------
-    data : ZeroShotDataset
-        With its active split.
-    out : path
-        Folder of the records.
-    methods : str or sequence of str
-        Forms of SynC; with as many phantoms as seen classes "SynC o-vs-o" trains one-versus-others
-        classifiers.
-    seeds : int or sequence of int
-        What the method leaves to chance.
-    alphas : sequence of float
-        Weights of the penalty, λ.
-    share : float, default=0.95
-        Of the variance.
-    **options
-        How it runs; see :class:`PieceRunner`.
-
-    Returns
-    -------
-    DataFrame
-        One row per number, with the column `alpha`. The metrics are "components", their number, and
-        "components_share", as a share of the seen classes.
     """
     runner = PieceRunner("components", data, out, **options)
     names = chosen_methods(methods)
