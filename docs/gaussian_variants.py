@@ -168,7 +168,7 @@ class Fold:
 
 
 class TableKernel:
-    """A kernel as numbers, in the manners of those of the library."""
+    """A kernel as numbers, with the interface of those of the library."""
 
     def __init__(self, fold: Fold, table: Any, gamma: float) -> None:
         self.table, self.gamma, self._n_seen = table, gamma, fold.n_seen
