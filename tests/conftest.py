@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -55,3 +56,12 @@ def problem():
     return make_zero_shot(
         n_seen=12, n_unseen=4, n_features=20, n_attributes=8, samples_per_class=15, random_state=3
     )
+
+
+@pytest.fixture
+def tensors_on_device(monkeypatch):
+    """Tensors of the host count as tensors of a device that works apart from it."""
+    torch = pytest.importorskip("torch")
+    for name, module in list(sys.modules.items()):
+        if name.startswith("zslearn.") and hasattr(module, "on_device"):
+            monkeypatch.setattr(module, "on_device", lambda x: isinstance(x, torch.Tensor))

@@ -17,22 +17,8 @@ from zslearn._utils._messages import InputWarning
 
 torch = pytest.importorskip("torch")
 
-MODULES = ("_blocks", "_class_side", "_embedding", "_precision", "_prepared", "_scorer")
 
-
-@pytest.fixture
-def apart(monkeypatch):
-    """Tensors of the host count as tensors of a device."""
-
-    def on_device(x):
-        return isinstance(x, torch.Tensor)
-
-    for module in MODULES:
-        monkeypatch.setattr(f"zslearn._scoring.{module}.on_device", on_device)
-    monkeypatch.setattr("zslearn._utils._device.on_device", on_device)
-
-
-@pytest.mark.usefixtures("apart")
+@pytest.mark.usefixtures("tensors_on_device")
 @pytest.mark.parametrize("score", ["dot", "euclidean", "cosine", "max_dot"])
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("k", [1, 5, 40, 600])
@@ -82,7 +68,7 @@ def test_scores_that_only_rounding_makes_equal():
         assert (np.diff(indices, axis=1)[equal] > 0).all()
 
 
-@pytest.mark.usefixtures("apart")
+@pytest.mark.usefixtures("tensors_on_device")
 def test_nan_is_named():
     X = torch.ones((4, 3), dtype=torch.float64)
     X[2, 1] = torch.nan
@@ -91,7 +77,7 @@ def test_nan_is_named():
             top_k(X, np.eye(3), k)
 
 
-@pytest.mark.usefixtures("apart")
+@pytest.mark.usefixtures("tensors_on_device")
 def test_preparation_asks_the_device_once():
     X = torch.asarray(np.random.default_rng(0).standard_normal((20, 4)))
     X[3, 1], X[7, 0] = torch.nan, torch.inf
@@ -104,7 +90,7 @@ def test_preparation_asks_the_device_once():
     np.testing.assert_allclose(torch.cat(blocks).numpy(), on_host, rtol=1e-12)
 
 
-@pytest.mark.usefixtures("apart")
+@pytest.mark.usefixtures("tensors_on_device")
 @pytest.mark.parametrize(
     ("value", "message"), [(torch.nan, "contains NaN"), (1e120, "its square cannot be computed")]
 )
@@ -117,7 +103,7 @@ def test_the_reason_is_found_in_the_rows(value, message):
         scorer.top_k(X, 2)
 
 
-@pytest.mark.usefixtures("apart")
+@pytest.mark.usefixtures("tensors_on_device")
 def test_classes_travel_once(monkeypatch):
     moved = []
     original = torch.asarray
@@ -162,7 +148,7 @@ def test_precision_is_one_of_three():
         np.testing.assert_array_equal(top_k(X, P, 1)[0][:, 0].numpy(), [0, 1, 2])
 
 
-@pytest.mark.usefixtures("apart")
+@pytest.mark.usefixtures("tensors_on_device")
 @pytest.mark.parametrize("precision", ["tf32", "bf16"])
 def test_less_exact_products(precision):
     """On the host the switch does nothing, so that only the rounding of bfloat16 shows."""

@@ -103,7 +103,7 @@ def test_what_is_compiled_is_kept_and_announced(cache, caplog):
     again = jit("doubling")(_function())
     assert again(2.0) == 4.0
     assert len(caplog.records) == 1
-    assert sum(again.stats.cache_hits.values()) == 1
+    assert sum(again.dispatcher.stats.cache_hits.values()) == 1
 
 
 def test_without_a_folder_for_the_cache(cache, monkeypatch, caplog):
@@ -173,7 +173,7 @@ def test_where_no_folder_can_be_written(unwritable, cache_dir):
         "from zslearn._solvers.svm._crammer_singer import project_dual\n"
         "dual = np.array([0.5, 0.5])\n"
         "project_dual(np.array([1.0, 0.0]), dual, 1e-3, np.empty(2))\n"
-        "print(zslearn.__file__, project_dual.stats.cache_path, *dual)"
+        "print(zslearn.__file__, project_dual.dispatcher.stats.cache_path, *dual)"
     )
     *_, file, cache_path, first, second = _python(code, before=before, **environment)
     assert file.startswith(environment["PYTHONPATH"])

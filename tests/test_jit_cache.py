@@ -19,7 +19,7 @@ import logging, sys
 logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
 import compiled
 print(compiled.double(21.0))
-print("hits", sum(compiled.double.stats.cache_hits.values()))
+print("hits", sum(compiled.double.dispatcher.stats.cache_hits.values()))
 """
 
 MODULE = """

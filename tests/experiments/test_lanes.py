@@ -200,7 +200,10 @@ def test_shares_name_nothing_alone():
 
 def test_a_process_whose_caller_has_ended_computes_nothing():
     """Not even one that was still being started then."""
-    program = "from zslearn._utils import end_with_parent; end_with_parent({}); print('computes')"
+    program = (
+        "from zslearn._utils._processes import end_with_parent\n"
+        "end_with_parent({}); print('computes')"
+    )
     for arguments, said in (("-1, child=True", ""), ("-1", "computes")):
         command = [sys.executable, "-c", program.format(arguments)]
         done = subprocess.run(command, capture_output=True, text=True)

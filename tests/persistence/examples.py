@@ -23,6 +23,7 @@ if __name__ == "__main__":
     from zslearn.baselines import ESZSL
     from zslearn.datasets import make_zero_shot
     from zslearn.model_selection import ZeroShotPipeline
+    from zslearn.persistence._model_files import FORMAT_VERSION
 
     warnings.simplefilter("ignore")
     data = make_zero_shot(
@@ -35,7 +36,7 @@ if __name__ == "__main__":
         models.setdefault(type(estimator).__name__, clone(estimator))
     assert set(models) == set(all_estimators())
     models["ZeroShotPipeline"] = ZeroShotPipeline([("a", StandardScaler()), ("b", ESZSL())])
-    folder = FOLDER / f"format_{persistence.FORMAT_VERSION}"
+    folder = FOLDER / f"format_{FORMAT_VERSION}"
     for name, model in models.items():
         if (folder / f"{name}.zsl").exists():
             continue

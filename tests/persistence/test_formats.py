@@ -10,6 +10,7 @@ import pytest
 
 from estimators import all_estimators
 from zslearn import persistence
+from zslearn.persistence._model_files import FORMAT_VERSION
 
 FILES = sorted(Path(__file__).parent.glob("format_*/*.zsl"))
 
@@ -29,7 +30,7 @@ def test_a_file_of_then(path):
 
 
 def test_every_estimator_has_a_file_of_the_present_format():
-    folder = f"format_{persistence.FORMAT_VERSION}"
+    folder = f"format_{FORMAT_VERSION}"
     names = {path.stem for path in FILES if path.parent.name == folder}
     missing = {*all_estimators(), "ZeroShotPipeline"} - names
     assert not missing, f"{missing}: run python tests/persistence/examples.py"

@@ -15,28 +15,12 @@ from zslearn.synthesis import _exemplars as exemplars
 
 torch = pytest.importorskip("torch")
 
-MODULES = (
-    *(f"scoring.{name}" for name in ("_blocks", "_class_side", "_embedding", "_prepared")),
-    "scoring._precision",
-    "scoring._scorer",
-    "synthesis._eigenvectors",
-    "synthesis._exemplars",
-    "model_selection._fold",
-    "utils._device",
-)
 GRID = {
     "n_components": [6, 12],
     "gamma": [0.25, 1.0, 4.0],
     "nu": [0.125, 0.5, 1.0],
     "C": [0.125, 1.0, 8.0],
 }
-
-
-@pytest.fixture
-def apart(monkeypatch):
-    """Tensors of the host count as tensors of a device."""
-    for module in MODULES:
-        monkeypatch.setattr(f"zslearn.{module}.on_device", lambda x: isinstance(x, torch.Tensor))
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +58,7 @@ def _grid(model, X, data):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("apart")
+@pytest.mark.usefixtures("tensors_on_device")
 @pytest.mark.parametrize("distance", ["euclidean", "standardized"])
 def test_a_grid_is_solved_beside_the_samples(data, paths, distance):
     model = EXEM(tol=1e-4, distance=distance)
@@ -102,7 +86,7 @@ def test_a_grid_is_solved_beside_the_samples(data, paths, distance):
         np.testing.assert_allclose(again, scores.numpy(), atol=1e-5)
 
 
-@pytest.mark.usefixtures("apart")
+@pytest.mark.usefixtures("tensors_on_device")
 def test_few_settings_and_small_tolerances_stay_on_the_host(data, paths):
     X = torch.asarray(data.X_train)
     EXEM(tol=1e-3).fit(X, data.y_train, signatures=data.signatures)
@@ -115,7 +99,7 @@ def test_few_settings_and_small_tolerances_stay_on_the_host(data, paths):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("apart")
+@pytest.mark.usefixtures("tensors_on_device")
 def test_search_chooses_the_same(data, paths):
     searches = {}
     for name, X in (("host", data.X_train), ("device", torch.asarray(data.X_train))):
@@ -131,7 +115,7 @@ def test_search_chooses_the_same(data, paths):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("apart")
+@pytest.mark.usefixtures("tensors_on_device")
 def test_models_of_a_device_are_saved(data, tmp_path):
     model = _grid(EXEM(tol=1e-3), torch.asarray(data.X_train), data)[0]
     expected = model.predict(data.X_test_unseen, classes=data.unseen_classes)
@@ -142,7 +126,7 @@ def test_models_of_a_device_are_saved(data, tmp_path):
         np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.usefixtures("apart")
+@pytest.mark.usefixtures("tensors_on_device")
 def test_principal_components_beside_the_samples(data):
     statistics = ClassStatistics.from_samples(data.X_train, data.y_train)
     host, variances = statistics.principal_components(7)

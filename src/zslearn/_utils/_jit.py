@@ -1,7 +1,7 @@
 """Compiled functions: Numba, with a cache where one can be written.
 
-Numba takes a third of a second to import. So functions for it live in modules of their own, which
-decorate them with `jit` or `jit_inner` and are imported where they are first called.
+Numba takes a third of a second to import: it is imported when a function that `jit` decorates is
+first called.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import os
 import pickle
 import stat
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property, update_wrapper
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 # Numba's cache of compiled functions, trusted no further than its folder.
 #
@@ -167,8 +167,6 @@ class _ForgivingCache:
         return getattr(self._cache, name)
 
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
 _logger = logging.getLogger("zslearn")
 # What is logged when a function is compiled.
 _lines: dict[Any, str] = {}
@@ -176,16 +174,41 @@ _lines: dict[Any, str] = {}
 _FAST = {"nnan", "nsz", "contract", "reassoc", "arcp"}
 
 
-def jit(
-    what: str | None = None, *, fast: bool | set[str] = False
-) -> Callable[[_Function], _Function]:
+class Compiled:
+    """A function that Numba compiles at its first call, and that loads Numba only then."""
+
+    def __init__(self, function: Callable[..., Any], make: Callable[[Any], Any]) -> None:
+        update_wrapper(self, function)
+        self._make = make
+
+    @cached_property
+    def dispatcher(self) -> Any:
+        """Numba's own function."""
+        _let_numba_know()
+        return self._make(self.__wrapped__)  # type: ignore[attr-defined]
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.dispatcher(*arguments)
+
+
+@cache
+def _let_numba_know() -> None:
+    """Compiled functions may call one another: to Numba a `Compiled` is its dispatcher."""
+    from numba.extending import typeof_impl
+
+    @typeof_impl.register(Compiled)
+    def dispatcher_type(value: Any, context: Any) -> Any:
+        return typeof_impl(value.dispatcher, context)
+
+
+def jit(what: str | None = None, *, fast: bool | set[str] = False) -> Callable[[Any], Any]:
     """Decorate a function that Python calls, to be compiled at its first call.
 
     What is compiled is kept in Numba's cache; where there is no folder for one that can be written,
     and by nobody else, it is compiled anew in every process.
     """
 
-    def decorate(function: _Function) -> _Function:
+    def make(function: Any) -> Any:
         import numba
 
         dispatcher = numba.njit(**_options(fast))(function)
@@ -198,23 +221,23 @@ def jit(
             _announce(dispatcher, f"Compiling {what}: some seconds, {how_often}.")
         return dispatcher
 
-    return decorate
+    return lambda function: Compiled(function, make)
 
 
-def jit_inner(*, fast: bool | set[str] = False) -> Callable[[_Function], _Function]:
+def jit_inner(*, fast: bool | set[str] = False) -> Callable[[Any], Any]:
     """Decorate a function that only compiled functions call.
 
     It becomes part of its caller: without a cache of its own and without the code that Python would
     need to call it, it is compiled in half of the time.
     """
 
-    def decorate(function: _Function) -> _Function:
+    def make(function: Any) -> Any:
         import numba
 
         options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **_options(fast)}
         return numba.njit(**options)(function)
 
-    return decorate
+    return lambda function: Compiled(function, make)
 
 
 def _options(fast: bool | set[str]) -> dict[str, Any]:

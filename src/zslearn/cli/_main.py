@@ -58,30 +58,7 @@ def _did_you_mean(word: str, known: Iterable[str]) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     # Imported here so that `zslearn --version` does not wait for the whole library.
-    from zslearn.cli import (
-        _bench,
-        _data,
-        _demo,
-        _fit,
-        _imagenet,
-        _serve,
-        _signatures,
-    )
-    from zslearn.cli import (
-        _bench as _analyze,
-    )
-    from zslearn.cli import (
-        _bench as _report,
-    )
-    from zslearn.cli import (
-        _fit as _features,
-    )
-    from zslearn.cli import (
-        _fit as _predict,
-    )
-    from zslearn.cli import (
-        _serve as _export,
-    )
+    from zslearn.cli import _bench, _data, _demo, _fit, _imagenet, _serve, _signatures
 
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument(
@@ -97,21 +74,21 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"zslearn {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (
-        _demo,
-        _data,
-        _features,
-        _fit,
-        _predict,
-        _bench,
-        _imagenet,
-        _signatures,
-        _export,
-        _report,
-        _serve,
-        _analyze,
+    for add_parsers in (
+        _demo.add_parsers,
+        _data.add_parsers,
+        _fit.add_parsers_features,
+        _fit.add_parsers,
+        _fit.add_parsers_predict,
+        _bench.add_parsers,
+        _imagenet.add_parsers,
+        _signatures.add_parsers,
+        _serve.add_parsers_export,
+        _bench.add_parsers_report,
+        _serve.add_parsers,
+        _bench.add_parsers_analyze,
     ):
-        module.add_parsers(commands, common)
+        add_parsers(commands, common)
     return parser
 
 

@@ -146,12 +146,11 @@ _OF_ESTIMATORS = (
     "calibration",
     "model_selection",
     "networks",
-    "pipeline",
     "signatures",
     "synthesis",
 )
 #: Rooms whose marked parts may be.
-_OF_PARTS = (*_OF_ESTIMATORS, "base", "solvers", "utils")
+_OF_PARTS = (*_OF_ESTIMATORS, "base", "_solvers", "_utils")
 #: Rooms whose public functions may be: what a search maximises.
 _OF_FUNCTIONS = ("metrics", "model_selection", "synthesis")
 
@@ -188,7 +187,7 @@ _SKLEARN = {
 #: cache that a file points to would be read, and read by pickle, when the model is fitted again.
 LEFT_OUT = {
     "sklearn.pipeline.Pipeline": ("memory",),
-    "zslearn.model_selection.ZeroShotPipeline": ("memory",),
+    "zslearn.base.ZeroShotPipeline": ("memory",),
     "zslearn.model_selection.ZeroShotSearchCV": ("checkpoint", "memory"),
 }
 
@@ -278,7 +277,7 @@ def _of_room(room: str) -> dict[str, Any]:
         return {}
     module = importlib.import_module(f"zslearn.{room}")
     found: dict[str, Any] = {}
-    for item in (getattr(module, name) for name in module.__all__):
+    for item in (getattr(module, name) for name in getattr(module, "__all__", ())):
         is_class = inspect.isclass(item) and not issubclass(item, BaseException)
         if (is_class and room in _OF_ESTIMATORS) or (
             inspect.isfunction(item) and room in _OF_FUNCTIONS

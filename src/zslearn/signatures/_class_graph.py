@@ -15,6 +15,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_array
 
 from zslearn._utils._array import unit_rows
+from zslearn._utils._files import saved_part
 from zslearn._utils._messages import name_some
 from zslearn.signatures._wordnet import WordNet
 
@@ -26,6 +27,7 @@ _FORMS = (
 )
 
 
+@saved_part
 class ClassTree:
     """A forest of classes: every node has one parent, or none.
 
