@@ -8,9 +8,8 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 from zslearn._utils._messages import InputWarning
-from zslearn.baselines import CMT, CMTStar
-from zslearn.baselines import _cmt as _cmt_path
-from zslearn.baselines._cmt import NetworkProblem
+from zslearn.baselines import CMT, CMTStar, _cmt
+from zslearn.baselines._cmt import NetworkObjective
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.signatures import normalize_signatures
@@ -39,41 +38,32 @@ def _objective(theta1, theta2, X, y, A, alpha, b1=0.0, b2=0.0):
 
 
 def _best_second(problem, theta):
-    _, gram, sums = problem.hidden(theta)
-    return problem.second_layer(gram, sums).T
+    return problem._second_layer(*problem._hidden_products(theta))[0].T
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_what_is_held_of_the_hidden_layer_changes_nothing(dtype, monkeypatch):
-    """All of it; what enters it; nothing, so that it is computed again."""
-    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 1000)
+def test_hidden_units_that_are_held_change_nothing(monkeypatch):
     X, y, A = _small()
-    problem = NetworkProblem(X.astype(dtype), y, A, alpha=0.03)
+    problem = NetworkObjective(X, y, A, alpha=0.03)
     theta = np.random.default_rng(1).standard_normal(18)
-    found = []
-    for blocks, share, held in ((10, 1, 8 * 3), (0, 1, X.astype(dtype).itemsize * 3), (0, 0, 0)):
-        monkeypatch.setattr("zslearn.baselines._cmt._HELD_BLOCKS", blocks)
-        monkeypatch.setattr("zslearn.baselines._cmt._HELD_SHARE", share)
-        layer = problem.hidden(theta.reshape(3, 6))[0]
-        assert sum(block.nbytes for block in layer._held.values()) == held * len(X)
-        found.append(problem.value_and_gradient(theta))
-    for value, gradient in found[1:]:
-        assert value == found[0][0]
-        np.testing.assert_array_equal(gradient, found[0][1])
+    value, gradient = problem.evaluate(theta)[:2]
+    monkeypatch.setattr("zslearn.baselines._cmt._HELD_BLOCKS", 0)
+    again, slope = problem.evaluate(theta)[:2]
+    assert again == value
+    np.testing.assert_array_equal(slope, gradient)
 
 
 @pytest.mark.parametrize(("budget", "n_blocks"), [(1 << 20, 1), (1000, 4)])
 def test_value_and_gradient_are_those_of_the_stated_objective(budget, n_blocks, monkeypatch):
     monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", budget)
     X, y, A = _small()
-    problem = NetworkProblem(X, y, A, alpha=0.03)
+    problem = NetworkObjective(X, y, A, alpha=0.03)
     assert len(problem._blocks) == n_blocks
     theta = np.random.default_rng(1).standard_normal((3, 6))
 
     def reduced(theta):
         return _objective(theta, _best_second(problem, theta), X, y, A, 0.03)
 
-    value, gradient = problem.value_and_gradient(theta.ravel())
+    value, gradient = problem.evaluate(theta.ravel())[:2]
     assert value == pytest.approx(reduced(theta), rel=1e-12)
     step = 1e-6
     for i in np.ndindex(theta.shape):
@@ -87,16 +77,14 @@ def test_value_and_gradient_are_those_of_the_stated_objective(budget, n_blocks, 
 def test_value_and_gradient_with_intercepts():
     """b₁ is the last column, b₂ the best one; neither is penalised."""
     X, y, A = _small()
-    problem = NetworkProblem(X, y, A, alpha=0.03, fit_intercept=True)
+    problem = NetworkObjective(X, y, A, alpha=0.03, fit_intercept=True)
     theta = np.random.default_rng(1).standard_normal((3, 7))
 
     def reduced(theta):
-        _, gram, sums = problem.hidden(theta)
-        second = problem.second_layer(gram, sums)
-        b2 = problem.second_intercept(sums, second)
+        second, b2 = problem._second_layer(*problem._hidden_products(theta))
         return _objective(theta[:, :6], second.T, X, y, A, 0.03, theta[:, 6], b2)
 
-    value, gradient = problem.value_and_gradient(theta.ravel())
+    value, gradient = problem.evaluate(theta.ravel())[:2]
     assert value == pytest.approx(reduced(theta), rel=1e-12)
     step = 1e-6
     for i in np.ndindex(theta.shape):
@@ -109,14 +97,13 @@ def test_value_and_gradient_with_intercepts():
 
 def test_the_second_layer_with_its_intercept_is_ridge_regression():
     X, y, A = _small()
-    problem = NetworkProblem(X, y, A, alpha=0.05, fit_intercept=True)
+    problem = NetworkObjective(X, y, A, alpha=0.05, fit_intercept=True)
     theta = np.random.default_rng(1).standard_normal((3, 7))
-    _, gram, sums = problem.hidden(theta)
-    second = problem.second_layer(gram, sums)
+    second, intercept = problem._second_layer(*problem._hidden_products(theta))
     hidden = np.tanh(_units(X) @ theta[:, :6].T + theta[:, 6])
     ridge = Ridge(alpha=0.05 * len(X)).fit(hidden, _units(A)[y])
     np.testing.assert_allclose(second, ridge.coef_.T, atol=1e-10)
-    np.testing.assert_allclose(problem.second_intercept(sums, second), ridge.intercept_, atol=1e-10)
+    np.testing.assert_allclose(intercept, ridge.intercept_, atol=1e-10)
 
 
 def test_training_with_intercepts_ends_lower(problem):
@@ -135,10 +122,10 @@ def test_training_with_intercepts_ends_lower(problem):
     A = normalize_signatures(problem.signatures.loc[seen])
     values = []
     for model in models:
-        inner = NetworkProblem(unit, y, A, 0.01, fit_intercept=True)
+        inner = NetworkObjective(unit, y, A, 0.01, fit_intercept=True)
         weights = model.coefs_[0].T * inner.scale
         offset = model.intercepts_[0] + model.coefs_[0].T @ inner.mean
-        value, gradient = inner.value_and_gradient(np.column_stack([weights, offset]).ravel())
+        value, gradient = inner.evaluate(np.column_stack([weights, offset]).ravel())[:2]
         values.append(value)
     assert values[1] < values[0]
     assert np.abs(gradient).max() < 1e-4 * values[1]
@@ -149,7 +136,7 @@ def test_training_with_intercepts_ends_lower(problem):
 @settings(max_examples=20, deadline=None)
 def test_the_second_layer_is_the_best_one(seed, alpha):
     X, y, A = _small(seed)
-    problem = NetworkProblem(X, y, A, alpha)
+    problem = NetworkObjective(X, y, A, alpha)
     rng = np.random.default_rng(seed)
     theta = rng.standard_normal((3, 6))
     second = _best_second(problem, theta)
@@ -163,10 +150,10 @@ def test_products_are_in_the_dtype_of_the_features():
     """In float32 the objective and its gradient are those of float64 to seven digits."""
     X, y, A = _small()
     X = (X + 3).astype(np.float32)
-    wide, narrow = (NetworkProblem(rows, y, A, 0.03) for rows in (X.astype(float), X))
+    wide, narrow = (NetworkObjective(rows, y, A, 0.03) for rows in (X.astype(float), X))
     theta = np.random.default_rng(1).standard_normal((3, 6))
-    value, gradient = wide.value_and_gradient(theta.ravel())
-    again, slope = narrow.value_and_gradient(theta.ravel())
+    value, gradient = wide.evaluate(theta.ravel())[:2]
+    again, slope = narrow.evaluate(theta.ravel())[:2]
     assert again != value
     assert again == pytest.approx(value, rel=1e-6)
     np.testing.assert_allclose(slope, gradient, atol=2e-6 * np.abs(gradient).max())
@@ -175,10 +162,10 @@ def test_products_are_in_the_dtype_of_the_features():
 def test_features_far_from_zero_are_multiplied_in_float64():
     X, y, A = _small()
     X = (X + 3000).astype(np.float32)
-    wide, narrow = (NetworkProblem(rows, y, A, 0.03) for rows in (X.astype(float), X))
+    wide, narrow = (NetworkObjective(rows, y, A, 0.03) for rows in (X.astype(float), X))
     theta = np.random.default_rng(1).standard_normal((3, 6)).ravel()
-    value, gradient = wide.value_and_gradient(theta)
-    again, slope = narrow.value_and_gradient(theta)
+    value, gradient = wide.evaluate(theta)[:2]
+    again, slope = narrow.evaluate(theta)[:2]
     assert again == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(slope, gradient, rtol=1e-9)
 
@@ -189,9 +176,9 @@ def test_training_ends_where_the_gradient_vanishes(problem):
     X = problem.X_train / np.linalg.norm(problem.X_train, axis=1, keepdims=True)
     seen, y = np.unique(problem.y_train, return_inverse=True)
     A = normalize_signatures(problem.signatures.loc[seen])
-    inner = NetworkProblem(X, y, A, 0.01)
+    inner = NetworkObjective(X, y, A, 0.01)
     theta = model.coefs_[0].T * inner.scale
-    value, gradient = inner.value_and_gradient(theta.ravel())
+    value, gradient = inner.evaluate(theta.ravel())[:2]
     assert np.abs(gradient).max() < 1e-5 * value
 
 
@@ -212,15 +199,15 @@ def test_embedding_is_the_network(problem):
 
 @pytest.fixture
 def descents(monkeypatch):
-    """The stops of each path that was trained, those trained side by side together."""
+    """The stops of each path that was trained."""
     found = []
-    descend = _cmt_path.descend_together
+    train = _cmt.train
 
-    def counted(problems, start, stops, *args):
-        found.append([sorted(stops)] * len(problems))
-        return descend(problems, start, stops, *args)
+    def counted(objective, start, stops, *args):
+        found.append(sorted(set(stops)))
+        return train(objective, start, stops, *args)
 
-    monkeypatch.setattr(_cmt_path, "descend_together", counted)
+    monkeypatch.setattr(_cmt, "train", counted)
     return found
 
 
@@ -228,31 +215,9 @@ def test_a_search_trains_once_for_all_numbers_of_steps(problem, descents):
     grid = {"alpha": [1e-3, 1e-2], "max_iter": [2, 4, 8]}
     search = ZeroShotSearchCV(CMT(hidden_size=10), grid, cv=3)
     search.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
-    # Both alphas side by side, and the chosen one.
-    assert [len(stops) for stops in descents] == [2, 2, 2, 1]
-    assert descents[0] == [[2, 4, 8], [2, 4, 8]]
-
-
-@pytest.mark.parametrize("fit_intercept", [False, True])
-def test_alphas_trained_side_by_side_are_those_trained_alone(
-    problem, descents, monkeypatch, fit_intercept
-):
-    settings = [{"alpha": alpha, "max_iter": n} for alpha in (1e-3, 1e-1, 1.0) for n in (4, 12)]
-    base = CMT(7, fit_intercept=fit_intercept, tol=1e-4)
-    data = {"y": problem.y_train, "signatures": problem.signatures}
-    models = dict(base.fit_grid(problem.X_train, settings=settings, **data))
-    assert descents == [[[4, 12]] * 3]
-    # Where hidden units of two first layers at most are held, two at a time.
-    n_bytes = 2 * 8 * len(problem.y_train) * 7
-    monkeypatch.setattr("zslearn.baselines._cmt.held_bytes", lambda like: n_bytes)
-    by_two = dict(base.fit_grid(problem.X_train, settings=settings, **data))
-    assert descents[1:] == [[[4, 12]] * 2, [[4, 12]]]
-    for i, setting in enumerate(settings):
-        alone = clone(base).set_params(**setting).fit(problem.X_train, **data)
-        for model in (models[i], by_two[i]):
-            assert model.n_iter_ == alone.n_iter_
-            np.testing.assert_allclose(model.coefs_[0], alone.coefs_[0], rtol=1e-5, atol=1e-7)
-            np.testing.assert_allclose(model.coefs_[1], alone.coefs_[1], rtol=1e-5, atol=1e-7)
+    # Both alphas in each fold, and the chosen one.
+    assert descents[:-1] == [[2, 4, 8]] * 6
+    assert len(descents) == 7
 
 
 def test_one_path_serves_all_that_leave_it_at_some_step(problem, descents):
@@ -276,7 +241,7 @@ def test_one_path_serves_all_that_leave_it_at_some_step(problem, descents):
         )
     )
     # One path without the classes held out, one with all.
-    assert descents == [[[7]], [sorted({2, 90, 95, alone[3].n_iter_})]]
+    assert descents == [[7], sorted({2, 90, 95, alone[3].n_iter_})]
     for i, expected in enumerate(alone):
         assert models[i].n_iter_ == expected.n_iter_
         np.testing.assert_array_equal(models[i].coefs_[0], expected.coefs_[0])
@@ -293,7 +258,7 @@ def test_chance_that_cannot_be_repeated_is_not_shared(problem, descents, random_
         settings=[{"max_iter": 2}, {"max_iter": 3}],
     )  # fmt: skip
     assert len(list(grid)) == 2
-    assert descents == [[[2]], [[3]]]
+    assert descents == [[2], [3]]
 
 
 def test_early_stopping_takes_the_best_step_of_the_held_out_classes(problem):
