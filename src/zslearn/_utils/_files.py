@@ -14,7 +14,7 @@ import secrets
 import stat
 import time
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import CodeType
 from typing import IO, Any, TypeVar
@@ -25,6 +25,7 @@ import platformdirs
 from numpy.typing import NDArray
 
 from zslearn._utils._array import is_foreign, to_numpy
+from zslearn._utils._messages import warn_once, warn_user
 
 # Classes whose instances a model file may hold, marked where they are defined.
 #
@@ -181,6 +182,8 @@ def _sync_folder(folder: Path) -> None:
 CHECKSUM = "checksum"
 #: What is larger is nothing that the library wrote.
 MAX_BYTES = 64 * 2**20
+# Between two writes of a checkpoint.
+_CHECKPOINT_SECONDS = 5.0
 
 
 class DamagedFileError(ValueError):
@@ -252,6 +255,52 @@ def _checksum(content: Mapping[str, Any]) -> str:
     rest = {name: value for name, value in content.items() if name != CHECKSUM}
     text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+class Checkpoint:
+    """What a long computation has finished, in a file that only the same computation reads.
+
+    `key` is a fingerprint of the computation; `path` may be None, which keeps nothing. What was
+    done is any JSON value.
+    """
+
+    def __init__(self, path: Path | None, key: str) -> None:
+        self.path, self.key = path, key
+        self._written = time.monotonic()
+
+    def read(self, check: Callable[[Any], Any] = lambda done: done) -> Any:
+        """What `check` makes of what was done; None where there is no such file, or a damaged one."""
+        if self.path is None:
+            return None
+        try:
+            content = read_checked_json(self.path)
+            if content.get("key") == self.key:
+                return check(content.get("done"))
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except (OSError, DamagedFileError) as error:
+            warn_user(
+                f"Passed over the checkpoint {self.path}: {error}. What it held is computed again."
+            )
+        return None
+
+    def is_due(self) -> bool:
+        """Whether enough time has passed since the last write for another one."""
+        return self.path is not None and time.monotonic() - self._written > _CHECKPOINT_SECONDS
+
+    def write(self, done: Any) -> None:
+        """Keep what is done; the computation goes on without a checkpoint if it cannot be written."""
+        if self.path is None:
+            return
+        try:
+            write_checked_json(self.path, {"key": self.key, "done": done})
+        except OSError as error:
+            warn_once(
+                f"Could not write checkpoints to {self.path.parent} "
+                f"({error.strerror or type(error).__name__}). The computation goes on; if it is "
+                "stopped, it starts anew."
+            )
+        self._written = time.monotonic()
 
 
 # Files that hold generated data between runs, and that prove to be whole before they are read.
