@@ -25,6 +25,7 @@ _NEEDS = {
     "load_backbone": "torch",
     "extract_features": "torch",
     "on_cluster": "distributed",
+    "read_word_vectors": "gensim",
     "dask": "dask",
 }
 # Modules that are made of an extra's classes, and a program that draws: not looked through for

@@ -26,6 +26,8 @@ import numpy as np
 from zslearn.datasets import imagenet_classes, imagenet_hop_set
 from zslearn.metrics import hierarchical_precision_at_k
 from zslearn.signatures import *
+from zslearn.signatures._class_graph import ancestor_pairs
+from zslearn.signatures._kernels import squared_distances
 lists = {lists!r}
 wordnet = WordNet()
 every, unseen = (imagenet_classes(which, lists) for which in ("21k", "unseen"))

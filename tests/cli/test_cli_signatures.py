@@ -12,14 +12,12 @@ import pytest
 from zslearn.cli import main
 from zslearn.datasets import load_table, read_descriptions, read_signature_table
 from zslearn.signatures import (
-    WordVectors,
+    _text as _encoders,
+)
+from zslearn.signatures import (
     combine_signatures,
     hierarchy_signatures,
     read_word_vectors,
-    save_word_vectors,
-)
-from zslearn.signatures import (
-    _text as _encoders,
 )
 
 NOUNS = (
@@ -38,8 +36,10 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "wordnet").mkdir()
     (tmp_path / "wordnet" / "data.noun").write_text(NOUNS)
     (tmp_path / "wnids.txt").write_text("n02084071\nn02121808\n")
-    words = ["dog", "cat", "house"]
-    save_word_vectors(WordVectors(words, np.array([[1, 0], [0, 1], [1, 2]])), tmp_path / "v.bin")
+    vectors = np.array([[1, 0], [0, 1], [1, 2]], dtype="<f4")
+    words = zip((b"dog", b"cat", b"house"), vectors, strict=True)
+    lines = b"".join(word + b" " + row.tobytes() + b"\n" for word, row in words)
+    (tmp_path / "v.bin").write_bytes(b"3 2\n" + lines)
     monkeypatch.setattr(_encoders, "_version", lambda package: "1")
     monkeypatch.setattr(
         _encoders, "_load_use", lambda: lambda texts: [[len(t), t.count("a")] for t in texts]
@@ -63,6 +63,7 @@ def test_text_from_wordnet(folder):
     assert read_signature_table("s.csv").loc["n02084071"].iloc[0] == (3 + 9) / 2
 
 
+@pytest.mark.skipif(importlib.util.find_spec("gensim") is None, reason="needs gensim")
 def test_words(folder, capsys):
     (folder / "names.csv").write_text("label,a,b\nx,dog,house dog\ny,Cat,\nz,unknown,\n")
     assert main(["signatures", "words", "names.csv", "--vectors", "v.bin", "-o", "s.csv"]) == 0
@@ -114,7 +115,7 @@ def test_train_words(folder, capsys):
     words = ["signatures", "train-words", "corpus.txt", "--dimensions", "3", "-o", "new.txt"]
     assert main(words) == 0
     assert "new.txt: 4 words, 3 dimensions" in capsys.readouterr().out
-    assert set(read_word_vectors("new.txt")) == {"the", "cat", "sees", "dog"}
+    assert set(read_word_vectors("new.txt").index_to_key) == {"the", "cat", "sees", "dog"}
     (folder / "small.txt").write_text("the cat\n")
     assert main([*words[:2], "small.txt", "-o", "small.bin"]) == 1
     assert "too small for its vocabulary" in capsys.readouterr().err

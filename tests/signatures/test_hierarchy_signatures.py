@@ -15,8 +15,8 @@ from zslearn.signatures import (
     WordNet,
     hierarchy_distances,
     hierarchy_signatures,
-    squared_distances,
 )
+from zslearn.signatures._kernels import squared_distances
 
 
 def random_graph(n_nodes, seed, n_more=0):

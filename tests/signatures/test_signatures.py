@@ -14,11 +14,8 @@ from zslearn.signatures import (
     normalize_signatures,
     normalized_similarity,
     rbf_similarity,
-    squared_distances,
 )
-from zslearn.signatures import (
-    _kernels as _normalize,
-)
+from zslearn.signatures._kernels import squared_distances
 
 NORMS = {
     "L2": "l2",
@@ -102,13 +99,13 @@ def test_median_of_blocks_is_the_median(rows, block):
     distances = pdist(rows)
     distances = distances[distances > 1e-12 * np.linalg.norm(rows, axis=1).max()]
     expected = np.median(distances) if distances.size else 1.0
-    assert _normalize._median_of_blocks(rows, block) == pytest.approx(expected, rel=1e-12)
+    assert _kernels._median_of_blocks(rows, block) == pytest.approx(expected, rel=1e-12)
 
 
 def test_many_classes_take_the_blocked_median(monkeypatch):
     rows = np.random.default_rng(0).standard_normal((500, 4))
     expected = median_distance(rows)
-    monkeypatch.setattr(_normalize, "_DENSE_CLASSES", 10)
+    monkeypatch.setattr(_kernels, "_DENSE_CLASSES", 10)
     assert median_distance(rows) == pytest.approx(expected, rel=1e-13)
     assert median_distance(np.ones((20, 3))) == 1.0
 

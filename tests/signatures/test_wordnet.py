@@ -11,12 +11,11 @@ import pytest
 from zslearn.signatures import (
     ClassGraph,
     WordNet,
-    ancestor_pairs,
     class_graph,
     cluster_hierarchy,
     imagenet_graph,
 )
-from zslearn.signatures._class_graph import ClassTree
+from zslearn.signatures._class_graph import ClassTree, ancestor_pairs
 
 DEBIAN = Path("/usr/share/wordnet/data.noun")
 

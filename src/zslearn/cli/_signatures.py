@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from zslearn._utils._files import replacing
 from zslearn._utils._messages import plain
 from zslearn.cli._output import warnings_as_lines
 from zslearn.datasets._imagenet_classes import named_wnids
@@ -26,7 +27,7 @@ from zslearn.signatures._hierarchy import hierarchy_signatures
 from zslearn.signatures._kernels import combine_signatures
 from zslearn.signatures._text import text_signatures
 from zslearn.signatures._wordnet import WordNet
-from zslearn.signatures._words import save_word_vectors, train_word_vectors, word_signatures
+from zslearn.signatures._words import train_word_vectors, word_signatures
 
 _WNIDS = "1k, 21k, unseen, 2-hop or 3-hop of ImageNet, or a text file with one wnid per line"
 _DESCRIPTIONS = (
@@ -246,15 +247,12 @@ def run_words(arguments: argparse.Namespace) -> int:
         wordnet, wnids = _nouns(arguments)
         names = {wnid: wordnet.names(wnid) for wnid in wnids}
     found = word_signatures(
-        names,
-        arguments.vectors,
-        phrases=arguments.phrases,
-        trusted=arguments.trusted,
-        progress=True,
+        names, arguments.vectors, phrases=arguments.phrases, trusted=arguments.trusted
     )
-    _write(found.table, out)
-    for label in found.missing:
-        print(f"without a vector: {plain(label)}")
+    _write(found, out)
+    for label in names:
+        if label not in found.index:
+            print(f"without a vector: {plain(label)}")
     return 0
 
 
@@ -315,8 +313,9 @@ def run_train(arguments: argparse.Namespace) -> int:
         n_jobs=arguments.jobs,
         progress=True,
     )
-    save_word_vectors(vectors, arguments.out)
-    print(f"{plain(arguments.out)}: {len(vectors)} words, {vectors.vectors.shape[1]} dimensions")
+    with replacing(Path(arguments.out)) as temporary:
+        vectors.save_word2vec_format(str(temporary), binary=Path(arguments.out).suffix == ".bin")
+    print(f"{plain(arguments.out)}: {len(vectors)} words, {vectors.vector_size} dimensions")
     return 0
 
 

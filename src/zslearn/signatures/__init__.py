@@ -1,10 +1,9 @@
 """What is known of a class: signatures, their normalisation and their kernels."""
 
-from zslearn.signatures._attributes import AttributeReport, attribute_report, attribute_signatures
+from zslearn.signatures._attributes import attribute_report, attribute_signatures
 from zslearn.signatures._binary import binarize_signatures
 from zslearn.signatures._class_graph import (
     ClassGraph,
-    ancestor_pairs,
     class_graph,
     cluster_hierarchy,
     imagenet_graph,
@@ -16,31 +15,23 @@ from zslearn.signatures._kernels import (
     normalize_signatures,
     normalized_similarity,
     rbf_similarity,
-    squared_distances,
 )
 from zslearn.signatures._table import SignatureTable
-from zslearn.signatures._text import encode_text, encoder_name, text_signatures
+from zslearn.signatures._text import encode_text, text_signatures
 from zslearn.signatures._views import MultiSignatures, SignatureViews
 from zslearn.signatures._wordnet import WordNet
 from zslearn.signatures._words import (
-    WordSignatures,
-    WordVectors,
     read_word_vectors,
-    save_word_vectors,
     train_word_vectors,
     word_signatures,
 )
 
 __all__ = [
-    "AttributeReport",
     "ClassGraph",
     "MultiSignatures",
     "SignatureTable",
     "SignatureViews",
     "WordNet",
-    "WordSignatures",
-    "WordVectors",
-    "ancestor_pairs",
     "attribute_report",
     "attribute_signatures",
     "binarize_signatures",
@@ -48,7 +39,6 @@ __all__ = [
     "cluster_hierarchy",
     "combine_signatures",
     "encode_text",
-    "encoder_name",
     "hierarchy_distances",
     "hierarchy_signatures",
     "imagenet_graph",
@@ -57,8 +47,6 @@ __all__ = [
     "normalized_similarity",
     "rbf_similarity",
     "read_word_vectors",
-    "save_word_vectors",
-    "squared_distances",
     "text_signatures",
     "train_word_vectors",
     "word_signatures",

@@ -485,28 +485,9 @@ def _induced(wordnet: WordNet, first: list[str], inside: set[str], instances: bo
 
 
 def ancestor_pairs(graph: ClassGraph, max_distance: int | None = None) -> NDArray[np.intp]:
-    """All pairs of a node and one of its ancestors, with the links between them.
+    """Position of a node, of an ancestor, and the least number of links between them.
 
-    Parameters
-    ----------
-    graph : ClassGraph
-        The hierarchy.
-    max_distance : int or None, default=None
-        Ancestors farther than this are left out; None takes all.
-
-    Returns
-    -------
-    ndarray of shape (n_pairs, 3)
-        Position of the node, position of the ancestor, and the least number of links from one up
-        to the other. A node is an ancestor of itself at distance 0. Sorted by distance, then by
-        node and ancestor.
-
-    Examples
-    --------
-    >>> from zslearn.signatures import ClassGraph, ancestor_pairs
-    >>> graph = ClassGraph.from_tree([("cat", "mammal"), ("mammal", "animal")])
-    >>> ancestor_pairs(graph).tolist()
-    [[0, 0, 0], [1, 1, 0], [2, 2, 0], [0, 1, 1], [1, 2, 1], [0, 2, 2]]
+    A node is an ancestor of itself at distance 0. Sorted by distance, then by node and ancestor.
     """
     links = graph.adjacency()
     n_nodes = len(graph)

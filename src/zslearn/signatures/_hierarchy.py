@@ -162,13 +162,14 @@ def hierarchy_signatures(
 
     Examples
     --------
-    >>> from zslearn.signatures import hierarchy_signatures, squared_distances
+    >>> from scipy.spatial.distance import cdist
+    >>> from zslearn.signatures import hierarchy_signatures
     >>> tree = {"cat": "mammal", "dog": "mammal", "owl": "bird", "mammal": "animal",
     ...         "bird": "animal"}
     >>> signatures = hierarchy_signatures(tree, ["cat", "dog", "owl"])
     >>> signatures.shape
     (3, 2)
-    >>> squared_distances(signatures.to_numpy()).round(6) ** 0.5
+    >>> cdist(signatures, signatures).round(6)
     array([[0., 2., 4.],
            [2., 0., 4.],
            [4., 4., 0.]])

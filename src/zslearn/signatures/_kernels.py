@@ -232,27 +232,9 @@ _EXACT_WORK = 2e9
 
 
 def squared_distances(a: Any, b: Any = None) -> Array:
-    """Squared Euclidean distances between the rows of two arrays.
+    """Squared Euclidean distances between the rows of two arrays, or of one with itself.
 
-    Parameters
-    ----------
-    a : array of shape (n, n_attributes)
-        NumPy, torch, CuPy or any array of the array API standard.
-    b : array of shape (m, n_attributes), optional
-        By default `a` itself, with a diagonal of exact zeros.
-
-    Returns
-    -------
-    array of shape (n, m)
-        In the namespace and on the device of `a`; float64 for NumPy, else of the dtype of `a`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zslearn.signatures import squared_distances
-    >>> squared_distances(np.array([[0.0, 0.0], [3.0, 4.0]]))
-    array([[ 0., 25.],
-           [25.,  0.]])
+    In the namespace and on the device of `a`; float64 for NumPy, else of the dtype of `a`.
     """
     same = b is None or b is a
     b = a if b is None else b

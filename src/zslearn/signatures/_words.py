@@ -1,122 +1,54 @@
-"""Signatures from word vectors: the mean over the names of a class."""
+"""Signatures from word vectors: files that gensim reads, training on a corpus, look-up of names."""
 
 from __future__ import annotations
 
-import gzip
 import os
 import re
-import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from zslearn._utils._files import replacing
 from zslearn._utils._messages import name_some, plain, warn_user
 from zslearn._utils._optional import import_optional
 from zslearn._utils._progress import progress_bar
 from zslearn.signatures._text import _texts_of, column_names
 
-# Word vectors in files: word2vec's text and binary format, GloVe's text, gensim's own.
-#
-# A file is read once from its start to its end, and only the words that are wanted are kept.
-
-_MAX_WIDTH = 100_000
-#: A line of text, or a word in a binary file, that is longer is none.
-_MAX_LINE, _MAX_WORD = 1 << 24, 1 << 16
-_PICKLE, _GZIP = b"\x80", b"\x1f\x8b"
 _KINDS = ("word2vec", "word2vec-binary", "glove", "gensim")
-_MEBIBYTE = 1 << 20
-#: What a compressed file may unpack to: a multiple of its size, and this much beside.
-_MULTIPLE, _BESIDE = 64, 64 * _MEBIBYTE
-
-
-@dataclass(frozen=True, eq=False)
-class WordVectors(Mapping[str, NDArray[np.float32]]):
-    """Vectors of words, by word.
-
-    Parameters
-    ----------
-    words : list of str
-        The words, each once.
-    vectors : ndarray of shape (n_words, n_dimensions)
-        One row per word.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zslearn.signatures import WordVectors
-    >>> found = WordVectors(["cat", "dog"], np.array([[1.0, 0.0], [0.9, 0.1]]))
-    >>> found["dog"]
-    array([0.9, 0.1], dtype=float32)
-    """
-
-    words: list[str]
-    vectors: NDArray[np.float32]
-
-    def __post_init__(self) -> None:
-        vectors = np.asarray(self.vectors, dtype=np.float32)
-        if vectors.ndim != 2 or len(vectors) != len(self.words):
-            raise ValueError(
-                f"vectors has shape {vectors.shape} for {len(self.words)} words; give one row per "
-                "word."
-            )
-        place: dict[str, int] = {}
-        for i, word in enumerate(self.words):
-            place.setdefault(word, i)
-        object.__setattr__(self, "vectors", vectors)
-        object.__setattr__(self, "_place", place)
-
-    def __getitem__(self, word: str) -> NDArray[np.float32]:
-        return self.vectors[self._place[word]]  # type: ignore[attr-defined]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._place)  # type: ignore[attr-defined]
-
-    def __len__(self) -> int:
-        return len(self._place)  # type: ignore[attr-defined]
+#: A compressed file may unpack to this multiple of its size.
+_LARGEST_MULTIPLE = 64
 
 
 def read_word_vectors(
-    path: str | os.PathLike[str],
-    needed: Collection[str] | None = None,
-    *,
-    kind: str | None = None,
-    trusted: bool = False,
-    progress: bool = False,
-) -> WordVectors:
-    r"""Read word vectors from a file.
+    path: str | os.PathLike[str], *, kind: str | None = None, trusted: bool = False
+) -> Any:
+    r"""Read word vectors from a file, with gensim.
 
     Parameters
     ----------
     path : path
         A file in word2vec's text or binary format, in GloVe's text format, or of gensim's
-        KeyedVectors; the first three may be compressed with gzip.
-    needed : collection of str or None, default=None
-        The words to keep; None keeps all.
+        KeyedVectors; the first three may be compressed with gzip, under a name that ends in .gz.
     kind : {"word2vec", "word2vec-binary", "glove", "gensim"} or None, default=None
         The format; None finds it out from the first bytes.
     trusted : bool, default=False
-        Whether gensim may read its own file. Such a file is a pickle, which can run any code: say
+        Whether gensim may read its own format. Such a file is a pickle, which can run any code: say
         so only of a file that you have written yourself. Files of the other formats cannot.
-    progress : bool, default=False
-        Whether to show how far it is.
 
     Returns
     -------
-    WordVectors
-        Words in the order of the file. Of a word that is there twice the first vector is kept.
+    gensim.models.KeyedVectors
+        Vectors by word. Of a word that is there twice the first vector is kept.
 
     Raises
     ------
     ValueError
-        The file is of none of these formats, damaged, or has vectors of different widths; the line
-        is named.
+        The file is of none of these formats, damaged, or has vectors of different widths.
+    ImportError
+        gensim, of the extra `words`, is not installed.
 
     Examples
     --------
@@ -126,142 +58,54 @@ def read_word_vectors(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "vectors.txt"
     ...     _ = path.write_text("cat 1 0 0.5\ndog 0.9 0.1 0.5\n")
-    ...     found = read_word_vectors(path, ["dog"])
-    >>> list(found), found.vectors.shape
-    (['dog'], (1, 3))
+    ...     found = read_word_vectors(path)
+    >>> found.index_to_key, found.vectors.shape
+    (['cat', 'dog'], (2, 3))
     """
     path = Path(path)
     if kind is not None and kind not in _KINDS:
         raise ValueError(f"kind={kind!r}; there are {', '.join(map(repr, _KINDS))}.")
-    kind = kind or _guess(path)
-    wanted = None if needed is None else set(needed)
-    if kind == "gensim":
-        return _read_gensim(path, wanted, trusted)
-    read = {"word2vec": _read_text, "glove": _read_text, "word2vec-binary": _read_binary}[kind]
-    with _opened(path) as (file, raw), _progress(path, raw, progress) as advance:
-        try:
-            words, rows = read(file, path, wanted, advance, kind == "word2vec")
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise ValueError(f"{plain(path)}: the compressed file is damaged ({error}).") from error
-    vectors = np.stack(rows) if rows else np.empty((0, 0), dtype=np.float32)
-    if not np.isfinite(vectors).all():
-        bad = int(np.flatnonzero(~np.isfinite(vectors).all(axis=1))[0])
-        raise ValueError(f"{plain(path)}: the vector of {words[bad]!r} has NaN or infinity.")
-    return WordVectors(words, vectors)
+    gensim = import_optional("gensim", "Reading word vectors")
+    try:
+        kind = kind or _guess_kind(path, gensim)
+        if kind == "gensim":
+            _refuse_pickle(path, trusted)
+            return gensim.models.KeyedVectors.load(str(path), mmap="r")
+        if kind != "glove":
+            _check_size(path, gensim)
+        found = gensim.models.KeyedVectors.load_word2vec_format(
+            str(path),
+            binary=kind == "word2vec-binary",
+            no_header=kind == "glove",
+            unicode_errors="replace",
+        )
+    except (EOFError, OSError, TypeError, ValueError, AssertionError) as error:
+        if isinstance(error, FileNotFoundError) or str(error).startswith(plain(path)):
+            raise
+        raise ValueError(
+            f"{plain(path)}: gensim cannot read it as word vectors of kind {kind!r}: "
+            f"{plain(str(error), 200)}."
+        ) from error
+    bad = np.flatnonzero(~np.isfinite(found.vectors).all(axis=1))
+    if bad.size:
+        word = found.index_to_key[bad[0]]
+        raise ValueError(f"{plain(path)}: the vector of {plain(word)!r} has NaN or infinity.")
+    return found
 
 
-def save_word_vectors(vectors: WordVectors, path: str | os.PathLike[str]) -> None:
-    """Write word vectors in word2vec's format, whole or not at all.
-
-    Parameters
-    ----------
-    vectors : WordVectors
-        What to write.
-    path : path
-        The file; binary where it ends in ``.bin``, else text.
-
-    Raises
-    ------
-    ValueError
-        A word has spaces in it that would be read as something else.
-    """
-    path = Path(path)
-    for word in vectors.words:
-        if not _can_be_written(word, is_binary=path.suffix == ".bin"):
-            raise ValueError(
-                f"{plain(path)}: the word {plain(word, 60)!r} would not be read as it is, because "
-                "of the spaces in it or around it. Write underscores in their place."
-            )
-    with replacing(path) as temporary, open(temporary, "wb") as file:
-        file.write(f"{len(vectors.words)} {vectors.vectors.shape[1]}\n".encode())
-        for word, row in zip(vectors.words, vectors.vectors, strict=True):
-            if path.suffix == ".bin":
-                file.write(word.encode() + b" " + row.astype("<f4").tobytes() + b"\n")
-            else:
-                file.write(f"{word} {' '.join(str(value) for value in row)}\n".encode())
-
-
-def _can_be_written(word: str, *, is_binary: bool) -> bool:
-    """Whether a word can be told from what stands beside it in a file."""
-    parts = word.split(" ")
-    has_other_space = any(part != "".join(part.split()) or not part for part in parts)
-    is_number = len(parts) > 1 and _numbers([parts[1].encode()]) is not None
-    return not (has_other_space or is_number or (is_binary and len(parts) > 1))
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """The file as it reads, and the one on disk below, which knows how far it is."""
-    with open(path, "rb") as raw:
-        start = raw.read(2)
-        raw.seek(0)
-        if start == _GZIP:
-            with gzip.open(raw) as unpacked:
-                yield _Unpacked(unpacked, path), raw  # type: ignore[misc]
-        else:
-            yield raw, raw
-
-
-class _Unpacked:
-    """A compressed file as it reads, up to a multiple of its size: zeros can go on for long."""
-
-    def __init__(self, file: gzip.GzipFile, path: Path) -> None:
-        self._file, self._path = file, path
-        self._left = _MULTIPLE * path.stat().st_size + _BESIDE
-
-    def readline(self, size: int) -> bytes:
-        return self._counted(self._file.readline(size))
-
-    def read(self, size: int) -> bytes:
-        return self._counted(self._file.read(size))
-
-    def _counted(self, data: bytes) -> bytes:
-        self._left -= len(data)
-        if self._left < 0:
-            raise ValueError(
-                f"{plain(self._path)} unpacks to more than {_MULTIPLE} times its size, as no word "
-                "vectors do. If you trust it, unpack it first."
-            )
-        return data
-
-
-@contextmanager
-def _progress(path: Path, raw: IO[bytes], shown: bool) -> Iterator[Callable[[], None]]:
-    done = 0
-    total = max(1, path.stat().st_size // _MEBIBYTE)
-    with progress_bar(shown, total, "MiB of word vectors") as advance:
-
-        def to_here() -> None:
-            nonlocal done
-            now = min(total, raw.tell() // _MEBIBYTE)
-            advance(now - done)
-            done = now
-
-        yield to_here
-
-
-def _guess(path: Path) -> str:
-    """The format of a file, by its first bytes."""
-    with _opened(path) as (file, _):
-        try:
-            first = file.readline(_MAX_LINE)
-            rest = file.read(1 << 16)
-        except (EOFError, OSError, zlib.error) as error:
-            raise ValueError(f"{plain(path)}: the file cannot be read ({error}).") from error
-    if first[:1] == _PICKLE:
-        return "gensim"
+def _guess_kind(path: Path, gensim: Any) -> str:
+    """The format of a file, by its first two lines."""
+    with gensim.utils.open(str(path), "rb") as file:
+        first, second = file.readline(1 << 24), file.readline(1 << 24).split()
     if not first:
         raise ValueError(f"{plain(path)} is empty.")
-    if re.fullmatch(rb"\s*\d{1,18}\s+\d{1,18}\s*", first):
-        width = int(first.split()[1])
-        line = rest.partition(b"\n")[0].split()
-        return (
-            "word2vec"
-            if len(line) > width and _numbers(line[-width:]) is not None
-            else ("word2vec-binary")
-        )
+    if first[:1] == b"\x80":
+        return "gensim"
     fields = first.split()
-    if len(fields) > 2 and _numbers(fields[-2:]) is not None:
+    if re.fullmatch(rb"\s*\d{1,18}\s+\d{1,18}\s*", first):
+        is_text = len(second) == int(fields[1]) + 1 and _are_numbers(second[1:])
+        return "word2vec" if is_text else "word2vec-binary"
+    if len(fields) > 2 and _are_numbers(fields[-2:]):
         return "glove"
     raise ValueError(
         f"{plain(path)} is no file of word vectors that is known: word2vec's text and binary "
@@ -269,130 +113,37 @@ def _guess(path: Path) -> str:
     )
 
 
-def _numbers(fields: list[bytes]) -> NDArray[np.float32] | None:
+def _are_numbers(fields: list[bytes]) -> bool:
     try:
-        return np.array([float(field) for field in fields], dtype=np.float32)
+        return bool(np.isfinite([float(field) for field in fields]).any())
     except ValueError:
-        return None
+        return False
 
 
-def _read_header(file: IO[bytes], path: Path) -> tuple[int, int]:
-    fields = file.readline(200).split()
-    try:
-        n_words, width = (int(field) for field in fields)
-    except ValueError:
+def _check_size(path: Path, gensim: Any) -> None:
+    """Refuse a header that announces more than the file can hold, before memory is taken for it."""
+    with gensim.utils.open(str(path), "rb") as file:
+        header = file.readline(200)
+    n_words, width = (int(field) for field in header.split())
+    largest = path.stat().st_size * (_LARGEST_MULTIPLE if path.suffix == ".gz" else 1)
+    # A number takes two bytes at least, in either format.
+    if not (n_words >= 1 and width >= 1 and 2 * n_words * width <= largest):
         raise ValueError(
-            f"{plain(path)}: the first line must give the number of words and the width."
-        ) from None
-    if not (n_words >= 1 and 1 <= width <= _MAX_WIDTH):
-        raise ValueError(f"{plain(path)} announces {n_words} words of {width} numbers.")
-    return n_words, width
-
-
-def _read_text(
-    file: IO[bytes],
-    path: Path,
-    wanted: set[str] | None,
-    advance: Callable[[], None],
-    has_header: bool,
-) -> tuple[list[str], list[NDArray[np.float32]]]:
-    n_words, width = _read_header(file, path) if has_header else (0, 0)
-    found: dict[str, NDArray[np.float32]] = {}
-    number = int(has_header)
-    n_lines = 0
-    while line := file.readline(_MAX_LINE):
-        number += 1
-        if not number % 10_000:
-            advance()
-        line = line.strip(b" \r\n\t")
-        if not line:
-            continue
-        n_lines += 1
-        fields = line.split(b" ") if b"\t" not in line else line.split()
-        width = width or len(fields) - 1
-        if not width:
-            raise ValueError(f"{plain(path)}: line {number} has a word and no numbers.")
-        word = fields[0]
-        # A few words of GloVe's have spaces in them.
-        if len(fields) > width + 1 and _numbers(fields[1:2]) is None:
-            word = b" ".join(fields[:-width])
-        elif len(fields) != width + 1:
-            raise ValueError(
-                f"{plain(path)}: line {number} has {len(fields) - 1} numbers and the others "
-                f"{width}; vectors must be of one width."
-            )
-        name = word.decode("utf-8", "replace")
-        if name in found or (wanted is not None and name not in wanted):
-            continue
-        row = _numbers(fields[-width:])
-        if row is None:
-            raise ValueError(f"{plain(path)}: line {number} has something that is no number.")
-        found[name] = row
-    if has_header and n_lines != n_words:
-        raise ValueError(
-            f"{plain(path)} announces {n_words} words and has {n_lines}: it is not whole."
+            f"{plain(path)} announces {n_words} words of {width} numbers, which it cannot hold: it "
+            "is not whole."
         )
-    return list(found), list(found.values())
 
 
-def _read_binary(
-    file: IO[bytes],
-    path: Path,
-    wanted: set[str] | None,
-    advance: Callable[[], None],
-    has_header: bool,
-) -> tuple[list[str], list[NDArray[np.float32]]]:
-    n_words, width = _read_header(file, path)
-    found: dict[str, NDArray[np.float32]] = {}
-    # What was read and not yet used begins at `at`.
-    data, at, size = b"", 0, 4 * width
-    for number in range(n_words):
-        if not number % 10_000:
-            advance()
-        while (end := data.find(b" ", at)) < 0 or len(data) < end + 1 + size:
-            more = file.read(max(_MEBIBYTE, size))
-            data, at = data[at:] + more, 0
-            if not more or (b" " not in data[:_MAX_WORD]):
-                raise ValueError(
-                    f"{plain(path)} announces {n_words} words of {width} numbers and ends, or "
-                    f"makes no sense, after {number}: it is not whole."
-                )
-        name = data[at:end].lstrip(b"\n").decode("utf-8", "replace")
-        if name not in found and (wanted is None or name in wanted):
-            found[name] = np.frombuffer(data, "<f4", width, end + 1).astype(np.float32)
-        at = end + 1 + size
-    if (data[at:] + file.read(_MEBIBYTE)).strip(b"\n"):
-        raise ValueError(
-            f"{plain(path)} announces {n_words} words of {width} numbers and goes on behind them: "
-            "it is damaged."
-        )
-    return list(found), list(found.values())
-
-
-def _read_gensim(path: Path, wanted: set[str] | None, trusted: bool) -> WordVectors:
+def _refuse_pickle(path: Path, trusted: bool) -> None:
     if not trusted:
         raise ValueError(
             f"{plain(path)} is a pickle, as gensim saves its KeyedVectors; reading one can run any "
             "code. If you have written it yourself, say trusted=True; else ask for the vectors in "
             "word2vec's format (KeyedVectors.save_word2vec_format)."
         )
-    models = import_optional("gensim.models", "Reading gensim's KeyedVectors")
-    return from_gensim(models.KeyedVectors.load(str(path), mmap="r"), wanted)
 
 
-def from_gensim(vectors: Any, wanted: Collection[str] | None = None) -> WordVectors:
-    """The words of a gensim KeyedVectors, all or those that are wanted."""
-    vectors = getattr(vectors, "wv", vectors)
-    words = [word for word in vectors.index_to_key if wanted is None or word in wanted]
-    rows = [vectors.key_to_index[word] for word in words]
-    return WordVectors(words, np.array(vectors.vectors[rows], dtype=np.float32))
-
-
-# Word vectors trained on a person's corpus, by the paper's recipe.
-#
-# Skip-gram with hierarchical softmax over phrases: terms of several words that often stand
-# together
-# are joined by "_" before training, so that they get vectors of their own.
+# Training on a corpus, by the paper's recipe: skip-gram with hierarchical softmax over phrases.
 
 #: Mean occurrences of a word below which there is nothing to learn from.
 _LEAST_OCCURRENCES = 5
@@ -416,7 +167,7 @@ def train_word_vectors(
     random_state: int = 0,
     n_jobs: int = 1,
     progress: bool = False,
-) -> WordVectors:
+) -> Any:
     """Train word vectors on a corpus: skip-gram with hierarchical softmax.
 
     By default this is the paper's recipe: phrases are joined first, 500 dimensions, a window of
@@ -448,8 +199,8 @@ def train_word_vectors(
 
     Returns
     -------
-    WordVectors
-        The commonest word first.
+    gensim.models.KeyedVectors
+        The commonest word first; its method `save_word2vec_format` writes a file.
 
     Raises
     ------
@@ -496,9 +247,9 @@ def train_word_vectors(
             workers=n_jobs,
         )
         model.build_vocab(terms)
-        _check_size(model, n_words, n_kinds, min_count, n_dimensions)
+        _check_corpus(model, n_words, n_kinds, min_count, n_dimensions)
         model.train(terms, total_examples=model.corpus_count, epochs=n_epochs)
-    return from_gensim(model.wv)
+    return model.wv
 
 
 def _phrase_score(
@@ -517,7 +268,7 @@ def _phrase_score(
     return (bigram_count - min_count) / worda_count / wordb_count * corpus_word_count
 
 
-def _check_size(model: Any, n_words: int, n_kinds: int, min_count: int, width: int) -> None:
+def _check_corpus(model: Any, n_words: int, n_kinds: int, min_count: int, width: int) -> None:
     """Refuse a corpus in which words do not occur often enough to be learned."""
     kept = len(model.wv)
     n_kept = sum(model.wv.get_vecattr(word, "count") for word in model.wv.index_to_key)
@@ -608,29 +359,13 @@ class _Joined:
 Phrases = Literal["joined", "averaged", "both"]
 
 
-class WordSignatures(NamedTuple):
-    """Signatures from word vectors, and the classes that have none.
-
-    Parameters
-    ----------
-    table : DataFrame
-        One row per class that has a vector; the index holds the labels.
-    missing : list
-        The other classes.
-    """
-
-    table: pd.DataFrame
-    missing: list[Any]
-
-
 def word_signatures(
     names: Mapping[Any, str | Iterable[str]] | pd.Series,
     vectors: Mapping[str, Any] | str | os.PathLike[str] | Any,
     *,
     phrases: Phrases = "both",
     trusted: bool = False,
-    progress: bool = False,
-) -> WordSignatures:
+) -> pd.DataFrame:
     """Make signatures of classes from word vectors of their names.
 
     The vector of a class is the mean over those of its names (synonyms) that are known. A name of
@@ -641,22 +376,18 @@ def word_signatures(
     ----------
     names : mapping or Series
         Label → one name or several, as :meth:`zslearn.signatures.WordNet.names` gives them.
-    vectors : path, mapping, WordVectors or gensim KeyedVectors
-        A file as of :func:`read_word_vectors`, of which only the words of the names are kept; or
-        vectors by word.
+    vectors : path, mapping or gensim KeyedVectors
+        A file as of :func:`read_word_vectors`, or vectors by word.
     phrases : {"both", "joined", "averaged"}, default="both"
         How names of several words are looked up: as one term, else the mean of their words; only
         as one term; or only as the mean of their words.
     trusted : bool, default=False
         Whether a file of gensim's own format may be read, as of :func:`read_word_vectors`.
-    progress : bool, default=False
-        Whether to show how far it is.
 
     Returns
     -------
-    WordSignatures
-        The `table`, one row per class with a vector, and the classes `missing` in it, of which a
-        warning tells, too.
+    DataFrame
+        One row per class with a vector; a warning names the other classes.
 
     Raises
     ------
@@ -672,7 +403,7 @@ def word_signatures(
     >>> from zslearn.signatures import word_signatures
     >>> vectors = {"dog": [1, 0], "sea_lion": [0, 1], "polar": [0, 0.4], "bear": [0.8, 0]}
     >>> names = {"n1": ["dog", "domestic dog"], "n2": "sea lion", "n3": "polar bear"}
-    >>> word_signatures(names, vectors, phrases="both").table
+    >>> word_signatures(names, vectors, phrases="both")
            word 0  word 1
     class
     n1        1.0     0.0
@@ -686,101 +417,70 @@ def word_signatures(
     if not isinstance(names, Mapping) or not names:
         raise ValueError("names must map each label to a name or to several; got none.")
     of_class = {label: _texts_of(label, of_label) for label, of_label in names.items()}
-    known = _vectors(vectors, of_class, phrases, trusted, progress)
+    if isinstance(vectors, (str, os.PathLike)):
+        vectors = read_word_vectors(vectors, trusted=trusted)
+    vectors = getattr(vectors, "wv", vectors)
+    if not (isinstance(vectors, Mapping) or hasattr(vectors, "key_to_index")):
+        raise ValueError(
+            "vectors must be a file, vectors by word, or gensim's KeyedVectors; got "
+            f"{type(vectors).__name__}."
+        )
     found: dict[Any, NDArray[np.float64]] = {}
     for label, synonyms in of_class.items():
-        of_names = [_look_up(name, known, phrases) for name in synonyms]
+        of_names = [_look_up(name, vectors, phrases) for name in synonyms]
         have = [vector for vector in of_names if vector is not None]
         if have:
+            _refuse_widths(have)
             found[label] = np.mean(have, axis=0)
-    missing = [label for label in of_class if label not in found]
     if not found:
         raise ValueError(
             f"None of the {len(of_class)} classes has a name in the word vectors, such as "
             f"{name_some(next(iter(of_class.values())))}: the vectors are of another language, "
             "or the names are no words."
         )
+    missing = [label for label in of_class if label not in found]
     if missing:
         warn_user(
             f"{len(missing)} of {len(of_class)} classes have no word vector and are left out: "
             f"{name_some(missing)}."
         )
+    _refuse_widths(found.values())
     rows = np.stack(list(found.values()))
     index = pd.Index(list(found), name="class", tupleize_cols=False)
-    table = pd.DataFrame(rows, index=index, columns=column_names("word", rows.shape[1]))
-    return WordSignatures(table, missing)
+    return pd.DataFrame(rows, index=index, columns=column_names("word", rows.shape[1]))
 
 
-def _vectors(
-    vectors: Any, of_class: Mapping[Any, list[str]], phrases: str, trusted: bool, progress: bool
-) -> dict[str, NDArray[np.float64]]:
-    """Vectors of the words that may be looked up, all of one width."""
-    needed = {
-        word
-        for synonyms in of_class.values()
-        for name in synonyms
-        for forms in [*_joined(name), *_parts(name)]
-        for word in forms
-    }
-    if isinstance(vectors, (str, os.PathLike)):
-        vectors = read_word_vectors(vectors, needed, trusted=trusted, progress=progress)
-    elif not isinstance(vectors, Mapping):
-        if not hasattr(getattr(vectors, "wv", vectors), "key_to_index"):
-            raise ValueError(
-                "vectors must be a file, vectors by word, or gensim's KeyedVectors; got "
-                f"{type(vectors).__name__}."
-            )
-        vectors = from_gensim(vectors, needed)
-    known = {
-        word: np.asarray(vectors[word], dtype=np.float64)
-        for word in sorted(needed)
-        if word in vectors
-    }
-    widths: dict[tuple[int, ...], str] = {}
-    for word, vector in known.items():
-        widths.setdefault(vector.shape, word)
-    if len(widths) > 1 or any(len(shape) != 1 for shape in widths):
-        listed = ", ".join(f"{word!r} of shape {shape}" for shape, word in widths.items())
-        raise ValueError(f"Word vectors must be of one width; there are {listed}.")
-    return known
+def _refuse_widths(vectors: Iterable[NDArray[np.float64]]) -> None:
+    shapes = sorted({vector.shape for vector in vectors})
+    if len(shapes) > 1:
+        raise ValueError(f"Word vectors must be of one width; there are {name_some(shapes)}.")
 
 
-def _forms(word: str) -> tuple[str, ...]:
-    """A word as it is written, in lower case, and with a capital at each part."""
-    capital = "_".join(part[:1].upper() + part[1:] for part in word.split("_"))
-    return tuple(dict.fromkeys((word, word.lower(), capital)))
-
-
-def _joined(name: str) -> list[tuple[str, ...]]:
-    """Forms of a whole name, its words joined: as written, and without hyphens."""
-    whole = "_".join(name.replace("_", " ").split())
-    return [_forms(form) for form in dict.fromkeys((whole, whole.replace("-", "_")))]
-
-
-def _parts(name: str) -> list[tuple[str, ...]]:
-    """Forms of each word of a name."""
-    return [_forms(word) for word in name.replace("_", " ").replace("-", " ").split()]
-
-
-def _look_up(
-    name: str, known: Mapping[str, NDArray[np.float64]], phrases: str
-) -> NDArray[np.float64] | None:
-    """The vector of a name; None where nothing of it is known."""
-    is_phrase = len(_parts(name)) > 1
+def _look_up(name: str, vectors: Any, phrases: str) -> NDArray[np.float64] | None:
+    """The vector of a name; None where it is not known."""
+    words = name.replace("_", " ").replace("-", " ").split()
+    is_phrase = len(words) > 1
     if phrases != "averaged" or not is_phrase:
-        for forms in _joined(name):
-            for form in forms:
-                if form in known:
-                    return known[form]
+        whole = "_".join(name.replace("_", " ").split())
+        for form in (whole, whole.replace("-", "_")):
+            found = _look_up_form(form, vectors)
+            if found is not None:
+                return found
     if phrases == "joined" or not is_phrase:
         return None
-    words = [_first(forms, known) for forms in _parts(name)]
-    have = [vector for vector in words if vector is not None]
+    found_words = [_look_up_form(word, vectors) for word in words]
+    have = [vector for vector in found_words if vector is not None]
     # Half of a name may mean something else: "polar" alone is no bear.
-    return np.mean(have, axis=0) if len(have) == len(words) else None
+    if len(have) < len(words):
+        return None
+    _refuse_widths(have)
+    return np.mean(have, axis=0)
 
 
-def _first(
-    forms: Sequence[str], known: Mapping[str, NDArray[np.float64]]
-) -> NDArray[np.float64] | None:
-    return next((known[form] for form in forms if form in known), None)
+def _look_up_form(word: str, vectors: Any) -> NDArray[np.float64] | None:
+    """The vector of a word as it is written, in lower case, or with a capital at each part."""
+    capital = "_".join(part[:1].upper() + part[1:] for part in word.split("_"))
+    for form in (word, word.lower(), capital):
+        if form in vectors:
+            return np.asarray(vectors[form], dtype=np.float64)
+    return None
