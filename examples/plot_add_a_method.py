@@ -25,9 +25,10 @@ from sklearn.utils._param_validation import Interval
 
 from zslearn._solvers._class_sums import class_moments
 from zslearn._utils._array import move_like, to_numpy
-from zslearn.base import ZeroShotClassifier, group_by_params
+from zslearn.base import ZeroShotClassifier, group_by_params, inherit_docs
 
 
+@inherit_docs
 class PredictedLDA(ZeroShotClassifier):
     """Linear discriminant analysis with class means that signatures predict.
 
@@ -37,7 +38,6 @@ class PredictedLDA(ZeroShotClassifier):
         Added to the spread within classes, in every direction.
     alpha_signatures : float, default=0.1
         Penalty of the regression from signatures to class means.
-    <parameters of every method>
 
     Attributes
     ----------
@@ -47,7 +47,6 @@ class PredictedLDA(ZeroShotClassifier):
         Makes the spread within classes a sphere.
     coef_ : ndarray of shape (n_attributes, n_features)
         Takes signatures to class means.
-    <attributes of every method>
     """
 
     score_function = "euclidean"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import unicodedata
 import warnings
 
@@ -21,7 +20,6 @@ from zslearn._utils._messages import (
     normal_form,
     suggest,
 )
-from zslearn._utils._validation import names_keywords
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import make_zero_shot
@@ -267,49 +265,6 @@ def test_labels_that_are_not_in_the_index(words):
     frame = pl.DataFrame({"Class": NUMBERS, "round": signatures["round"].tolist()})
     with pytest.raises(ValueError, match="has a column 'Class': rename it"):
         ESZSL().fit(X, y, signatures=frame)
-
-
-# Keywords
-
-
-@pytest.mark.parametrize("estimator", WRAPPERS, ids=lambda e: type(e).__name__)
-def test_arguments_that_are_keywords_are_named(words, estimator):
-    X, y, signatures = words
-    with pytest.raises(TypeError, match=r"^signatures= is a keyword: fit\(X, y, signatures=…\)"):
-        clone(estimator).fit(X, y, signatures)
-    fitted = clone(estimator).fit(X, y, signatures=signatures)
-    for name in ("predict", "decision_function"):
-        with pytest.raises(TypeError, match=rf"^classes= is a keyword: {name}\(X, classes=…\)"):
-            getattr(fitted, name)(X, ["seven"])
-    with pytest.raises(TypeError, match="classes= is a keyword: predict_top_k"):
-        fitted.predict_top_k(X, 2, ["seven"])
-    # What Python itself refuses is refused in its words.
-    with pytest.raises(TypeError, match="unexpected keyword argument 'signature'"):
-        clone(estimator).fit(X, y, signature=signatures)
-    shown = list(inspect.signature(type(estimator).fit).parameters)
-    assert shown[:4] == ["self", "X", "y", "signatures"]
-
-
-def test_only_methods_with_keywords_are_changed():
-    class Thing:
-        def plain(self, first):
-            return first
-
-        def free(self, *rest, option=None):
-            return rest
-
-        def strict(self, first, *, option=None):
-            """Say what it got."""
-            return first, option
-
-    before = dict(vars(Thing))
-    assert names_keywords(Thing) is Thing
-    assert Thing.plain is before["plain"]
-    assert Thing.free is before["free"]
-    assert Thing.strict.__doc__ == "Say what it got."
-    assert Thing().strict(1, option=2) == (1, 2)
-    with pytest.raises(TypeError, match=r"option= is a keyword: strict\(first, option=…\)"):
-        Thing().strict(1, 2)
 
 
 # Names of methods

@@ -15,6 +15,7 @@ scorer from that of the estimator inside.
 
 from zslearn._scoring._embedding import Embedding
 from zslearn._scoring._scorer import ClassScorer
+from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import InputWarning
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._meta import ZeroShotMetaClassifier
@@ -36,5 +37,6 @@ __all__ = [
     "fit_weighted",
     "group_by_params",
     "group_by_params_except",
+    "inherit_docs",
     "weighted_samples",
 ]

@@ -21,6 +21,7 @@ from zslearn._scoring._classes import ScoreFunction
 from zslearn._scoring._embedding import Embedding, PreparedRows
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Array, Floats, to_numpy
+from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
 from zslearn._utils._messages import name_some, warn_once
 from zslearn._utils._validation import checks_parameters
@@ -88,6 +89,7 @@ def lock_of(estimator: Any) -> threading.Lock:
         return _locks.setdefault(estimator, threading.Lock())
 
 
+@inherit_docs
 class ZeroShotClassifier(Describing, ZeroShotPredictor):
     """Base of all methods.
 
@@ -107,9 +109,19 @@ class ZeroShotClassifier(Describing, ZeroShotPredictor):
     Prepared features have unit rows (with `feature_norm="l2"`) and may be arrays of any library of
     the array API standard. Signatures are NumPy arrays.
 
+    Parameters
+    ----------
+    feature_norm : {"l2"} or None, default="l2"
+        Whether each sample is brought to unit norm. "l2" also replaces NaN and infinity by 0.
+    signature_scale : {"seen", "all"} or float, default="seen"
+        What the median distance, in units of which signatures are measured, is taken over.
+
     Attributes
     ----------
-    <attributes of every method>
+    signature_scale_ : tuple of float
+        The number that the signatures of each view are divided by.
+    signature_table_ : SignatureTable
+        Signatures of every described class, as given.
 
     See Also
     --------

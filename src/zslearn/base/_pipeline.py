@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from zslearn._scoring._embedding import Embedding
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Array, is_foreign, is_symbolic, move_like, to_numpy, unit_rows
+from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import fingerprint, saved_part
 from zslearn._utils._messages import warn_once
 from zslearn.base._predictor import ZeroShotPredictor
@@ -161,6 +162,7 @@ _WRITTEN: dict[str, Callable[[Any, Array], Array]] = {
 }
 
 
+@inherit_docs
 @saved_part
 class ZeroShotPipeline(ZeroShotPredictor, Pipeline):
     """A pipeline whose last step is a zero-shot estimator, and which is one itself.
@@ -187,7 +189,6 @@ class ZeroShotPipeline(ZeroShotPredictor, Pipeline):
         The fitted steps before the last; None where there are none.
     named_steps : Bunch
         Steps by name.
-    <attributes of every wrapper>
 
     Examples
     --------

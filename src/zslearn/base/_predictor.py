@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import copy
-import re
-import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from types import FunctionType
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +24,6 @@ from zslearn._scoring._embedding import EmbeddedRows
 from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._utils._array import Array, is_foreign, plain_tensor, to_numpy
 from zslearn._utils._messages import name_near_misses, name_some, warn_once
-from zslearn._utils._validation import names_keywords
 from zslearn.base._streams import (
     is_dask,
     is_streamed,
@@ -41,54 +37,6 @@ from zslearn.base._variants import with_setting
 from zslearn.metrics._accuracy import per_class_accuracy
 from zslearn.metrics._counts import HitCounts
 from zslearn.signatures._table import label_array
-
-# Parts of docstrings that every estimator shares; a line ``<name>`` stands for one of them.
-
-_DESCRIBED = """
-classes_ : ndarray of shape (n_classes,)
-    Every described class, sorted.
-seen_classes_ : ndarray of shape (n_seen,)
-    The classes of the training data, sorted.
-unseen_classes_ : ndarray of shape (n_unseen,)
-    The classes known by their signature alone, sorted.
-n_features_in_ : int
-    Width of `X`.
-feature_names_in_ : ndarray of shape (`n_features_in_`,)
-    Names of the features, where `X` had string names.
-class_scorer_ : ClassScorer
-    What predictions work on; replaced as a whole when classes are described.
-"""
-
-DOC_PARTS: dict[str, str] = {
-    "parameters of every method": """
-feature_norm : {"l2"} or None, default="l2"
-    Whether each sample is brought to unit norm. "l2" also replaces NaN and infinity by 0.
-signature_scale : {"seen", "all"} or float, default="seen"
-    What the median distance, in units of which signatures are measured, is taken over.
-""",
-    "attributes of every method": _DESCRIBED.strip("\n")
-    + """
-signature_scale_ : tuple of float
-    The number that the signatures of each view are divided by.
-signature_table_ : SignatureTable
-    Signatures of every described class, as given.
-""",
-    "attributes of every wrapper": _DESCRIBED,
-    "parameters of embed": """
-Parameters
-----------
-X : array of shape (n_samples, n_features)
-    Prepared features.
-""",
-    "parameters of synthesize": """
-Parameters
-----------
-signatures : ndarray of shape (n_classes, n_attributes)
-    Normalised signatures; SignatureViews where the method keeps views apart.
-labels : ndarray of shape (n_classes,), optional
-    Names of the classes, for a method to which a name says more than a signature.
-""",
-}
 
 # Scores of rows that do not lie in memory: collected from files, lazy for dask arrays.
 
@@ -220,23 +168,6 @@ def _top_k(rows: Any, shared: Any) -> Any:
     return out
 
 
-# Parts of docstrings that many classes share, written once.
-
-_LINE = re.compile(r"^(?P<indent> *)<(?P<name>[^<>\n]+)>$", re.M)
-
-
-def fill_docstring(doc: str, parts: Mapping[str, str]) -> str:
-    r"""Put shared parts in the place of the lines that name them."""
-
-    def part(match: re.Match[str]) -> str:
-        text = parts.get(match["name"])
-        if text is None:
-            return match[0]
-        return textwrap.indent(textwrap.dedent(text).strip("\n"), match["indent"])
-
-    return _LINE.sub(part, doc)
-
-
 def _knows_temperature(estimator: ZeroShotPredictor) -> bool:
     """Whether an estimator has probabilities; the reason where it has not."""
     if estimator._has_temperature():
@@ -249,28 +180,31 @@ def _knows_temperature(estimator: ZeroShotPredictor) -> bool:
     )
 
 
-@names_keywords
 class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
     """Base of all estimators: predictions by their scorer.
 
-    A fitted estimator has `class_scorer_`, a :class:`~zslearn._scoring._scorer.ClassScorer`, and
-    `seen_classes_`. Everything below reads the scorer once.
+    A fitted estimator has `class_scorer_` and `seen_classes_`. Everything below reads the scorer
+    once.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Every described class, sorted.
+    seen_classes_ : ndarray of shape (n_seen,)
+        The classes of the training data, sorted.
+    unseen_classes_ : ndarray of shape (n_unseen,)
+        The classes known by their signature alone, sorted.
+    n_features_in_ : int
+        Width of `X`.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the features, where `X` had string names.
+    class_scorer_ : ClassScorer
+        What predictions work on; replaced as a whole when classes are described.
     """
 
     seen_classes_: NDArray[Any]
     n_features_in_: int
     feature_names_in_: NDArray[Any]
-
-    #: Parts of docstrings that subclasses name by a line ``<name>``.
-    _doc_parts: ClassVar[Mapping[str, str]] = DOC_PARTS
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Fill shared parts into docstrings; positional arguments are told their keyword."""
-        super().__init_subclass__(**options)
-        for documented in (cls, *vars(cls).values()):
-            if isinstance(documented, (type, FunctionType)) and documented.__doc__:
-                documented.__doc__ = fill_docstring(documented.__doc__, cls._doc_parts)
-        names_keywords(cls)
 
     @property
     def class_scorer_(self) -> ClassScorer:

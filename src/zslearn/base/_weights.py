@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_consistent_length, has_fit_parameter
 
 from zslearn._utils._array import Floats, is_foreign, take_rows, to_numpy
-from zslearn._utils._validation import checks_parameters, names_keywords
+from zslearn._utils._validation import checks_parameters
 
 if TYPE_CHECKING:
     from zslearn.base._classifier import ZeroShotClassifier
@@ -19,7 +19,6 @@ else:
     _Method = object
 
 
-@names_keywords
 class AcceptsSampleWeight(_Method):
     """Mixin of methods whose `fit` takes `sample_weight`.
 

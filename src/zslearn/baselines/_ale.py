@@ -16,10 +16,12 @@ from collections.abc import Sequence
 from functools import partial
 
 from zslearn._solvers._ranking import BilinearDescent, rank_weights, slopes_of_all
+from zslearn._utils._docstrings import inherit_docs
 from zslearn.base._training import Training
 from zslearn.baselines._base_ranking import OneMapRanking, Seed
 
 
+@inherit_docs
 class ALE(OneMapRanking):
     """Bilinear ranking that weights violators by the rank of the true class.
 
@@ -31,13 +33,6 @@ class ALE(OneMapRanking):
         S − 1 violators.
     max_iter : int, default=16
         Number of epochs.
-    <parameters of ranking methods>
-    <parameters of every method>
-
-    Attributes
-    ----------
-    <attributes of ranking by one map>
-    <attributes of every method>
 
     See Also
     --------
@@ -51,7 +46,10 @@ class ALE(OneMapRanking):
     counted and all violators take part. The weight β/k jumps where k does, and is taken as given in
     the slope. W starts at random in the original and at 0 here; features are centred unless
     `scaling=None`.
-    <notes of ranking by one map>
+    There is no other penalty than the end of training: search `max_iter` together with
+    `learning_rate`. The margin is 1 and W starts at 0: another margin would only scale W, as the
+    step is in units of it. Signatures count by their differences alone: nothing changes when a
+    vector is added to all.
 
     References
     ----------

@@ -16,7 +16,7 @@ product of hundreds of probabilities, which would underflow, is ever formed.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -29,6 +29,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from zslearn._solvers._platt import platt_scaling
 from zslearn._solvers.logistic._path import LogisticResult
 from zslearn._utils._array import Array, Floats, move_like, to_numpy
+from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._folds import class_folds
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
@@ -47,38 +48,37 @@ from zslearn.signatures._views import Signatures, view_arrays
 _FOLDS = 3
 
 
+@inherit_docs
 class AttributeClassifier(ZeroShotClassifier):
     """Base of methods that predict binary attributes.
 
     A subclass defines `_path`, linear models for several penalties, and, where their scores are not
     the log-odds of the attributes, `_log_odds`.
+
+    Parameters
+    ----------
+    tol : float, default=1e-4
+        Relative optimality gap of the linear models.
+    random_state : int, RandomState instance or None, default=0
+        Which classes are held out together for `calibration="classes"`; whatever else is random in
+        a method comes from it, too.
+
+    Attributes
+    ----------
+    slope_, offset_ : ndarray of shape (n_kept,)
+        The sigmoid of each attribute: calibrated log-odds are slope · log-odds + offset.
+    prior_ : ndarray of shape (n_kept,)
+        Share of the seen classes that have the attribute.
+    thresholds_ : ndarray of shape (n_attributes,)
+        Above these normalised values an attribute is present; learned from the seen classes, 0
+        where their signatures are binary.
+    attributes_ : ndarray of shape (n_kept,)
+        Positions of the attributes that are used: those that vary among the seen classes.
     """
 
     keep_views: ClassVar[bool] = True
     #: Hyper-parameters on which variants must agree for one path of penalties to serve them.
     _one_path: ClassVar[tuple[str, ...]] = ("calibration", "tol", "random_state")
-
-    _doc_parts: ClassVar[Mapping[str, str]] = {
-        **ZeroShotClassifier._doc_parts,
-        "parameters of attribute methods": """
-            tol : float, default=1e-4
-                Relative optimality gap of the linear models.
-            random_state : int, RandomState instance or None, default=0
-                Which classes are held out together for `calibration="classes"`; whatever else is
-                random in a method comes from it, too.
-            """,
-        "attributes of attribute methods": """
-            slope_, offset_ : ndarray of shape (n_kept,)
-                The sigmoid of each attribute: calibrated log-odds are slope · log-odds + offset.
-            prior_ : ndarray of shape (n_kept,)
-                Share of the seen classes that have the attribute.
-            thresholds_ : ndarray of shape (n_attributes,)
-                Above these normalised values an attribute is present; learned from the seen
-                classes, 0 where their signatures are binary.
-            attributes_ : ndarray of shape (n_kept,)
-                Positions of the attributes that are used: those that vary among the seen classes.
-            """,
-    }
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,
@@ -236,20 +236,14 @@ class AttributeClassifier(ZeroShotClassifier):
         return [platt_scaling(table.astype(np.float64), has, known) for table in odds]
 
     def embed(self, X: Array) -> Array:
-        """Give the log-odds of each attribute, less those of its prior.
-
-        <parameters of embed>
-        """
+        """Give the log-odds of each attribute, less those of its prior."""
         scores = linear_scores(X, self.coef_, self.intercept_)
         odds = self._log_odds(scores, self._seen_binary)
         offset = self.offset_ - _logit(self.prior_)
         return odds * move_like(self.slope_, odds) + move_like(offset, odds)
 
     def synthesize(self, signatures: Signatures, labels: NDArray[Any] | None = None) -> Floats:
-        """Say which attributes a class has.
-
-        <parameters of synthesize>
-        """
+        """Say which attributes a class has."""
         if labels is not None:
             for view, kind in zip(view_arrays(signatures), self._kinds, strict=True):
                 refuse_mixed_signatures(view, kind, labels, type(self).__name__)

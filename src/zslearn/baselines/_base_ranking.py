@@ -6,7 +6,7 @@ states of one and the same descent, which is run once for all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
@@ -21,10 +21,10 @@ from zslearn._scoring._embedding import PreparedRows
 from zslearn._solvers._ranking import AnyFloats, BilinearDescent
 from zslearn._utils._array import Array, Floats, move_like, to_numpy
 from zslearn._utils._blocks import row_blocks
+from zslearn._utils._docstrings import inherit_docs
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params
-from zslearn.baselines import _early_stopping
 from zslearn.baselines._early_stopping import HeldOutClasses, on_one_path
 
 # Features of the ranking methods: the mean is taken off, and the rest multiplied.
@@ -134,51 +134,11 @@ def mean_square(X: AnyFloats | ScaledRows) -> float:
     return total / len(X) or 1.0
 
 
-_PARAMETERS = f"""
-batch_size : int, default=64
-    Samples that share a step. An epoch achieves about the same for any size.
-power_t : float, default=0.0
-    Epoch t takes steps of ``learning_rate / t**power_t``; 0 keeps the step constant.
-scaling : {{"center", "zscore"}} or None, default="center"
-    What is done to the prepared features: the mean is taken off; that, and each feature is
-    brought to unit variance and all are divided by the largest value; nothing. An offset that all
-    images share slows training down.
-{_early_stopping.PARAMETERS.strip()}
-n_iter_no_change : int, default=10
-    Epochs with a lower accuracy than the best after which `early_stopping` looks no further.
-random_state : int, RandomState instance or None, default=0
-    Shuffles the samples and chooses the classes held out; whatever else is random in a method
-    comes from it, too.
-"""
-
-_ATTRIBUTES = f"""
-mean_ : ndarray of shape (n_features,)
-    What is taken from the prepared features.
-feature_weights_ : ndarray of shape (n_features,)
-    What the centred features are multiplied by; 0 for a constant one under "zscore".
-{_early_stopping.ATTRIBUTES.strip()}
-n_iter_ : int
-    Number of epochs run on all seen classes.
-"""
-
-_ONE_MAP_ATTRIBUTES = f"""
-coef_ : array of shape (n_features, n_attributes)
-    The bilinear map W.
-{_ATTRIBUTES.strip()}
-"""
-
-_ONE_MAP_NOTES = """
-There is no other penalty than the end of training: search `max_iter` together with
-`learning_rate`. The margin is 1 and W starts at 0: another margin would only scale W, as the step
-is in units of it. Signatures count by their differences alone: nothing changes when a vector is
-added to all.
-"""
-
-
 #: What `random_state` may be.
 Seed = int | np.random.RandomState | None
 
 
+@inherit_docs
 class RankingClassifier(ZeroShotClassifier):
     """Base of methods that learn bilinear maps by stochastic descent on a ranking loss.
 
@@ -191,15 +151,40 @@ class RankingClassifier(ZeroShotClassifier):
         Length of the steps, in units in which the data's scale does not matter.
     max_iter : int
         Number of epochs.
-    <parameters of ranking methods>
-    <parameters of every method>
+    batch_size : int, default=64
+        Samples that share a step. An epoch achieves about the same for any size.
+    power_t : float, default=0.0
+        Epoch t takes steps of ``learning_rate / t**power_t``; 0 keeps the step constant.
+    scaling : {"center", "zscore"} or None, default="center"
+        What is done to the prepared features: the mean is taken off; that, and each feature is
+        brought to unit variance and all are divided by the largest value; nothing. An offset that
+        all images share slows training down.
+    early_stopping : bool, default=False
+        Whether training ends, within `max_iter`, where seen classes that are held out are told
+        apart best; the method is then trained on all seen classes for that long. Of equally good
+        ends the last is taken. It needs five seen classes, and signatures that say something of the
+        classes held out.
+    validation_fraction : float, default=0.2
+        Share of the seen classes held out by `early_stopping`, two at least.
+    n_iter_no_change : int, default=10
+        Epochs with a lower accuracy than the best after which `early_stopping` looks no further.
+    random_state : int, RandomState instance or None, default=0
+        Shuffles the samples and chooses the classes held out; whatever else is random in a method
+        comes from it, too.
 
     Attributes
     ----------
     coef_ : array
         The map or maps.
-    <attributes of ranking methods>
-    <attributes of every method>
+    mean_ : ndarray of shape (n_features,)
+        What is taken from the prepared features.
+    feature_weights_ : ndarray of shape (n_features,)
+        What the centred features are multiplied by; 0 for a constant one under "zscore".
+    validation_scores_ : list of float
+        Per-class accuracy among the classes held out after each epoch, or step, with
+        `early_stopping`; else empty.
+    n_iter_ : int
+        Number of epochs run on all seen classes.
     """
 
     learning_rate: float
@@ -211,14 +196,6 @@ class RankingClassifier(ZeroShotClassifier):
     validation_fraction: float
     n_iter_no_change: int
     random_state: Seed
-
-    _doc_parts: ClassVar[Mapping[str, str]] = {
-        **ZeroShotClassifier._doc_parts,
-        "parameters of ranking methods": _PARAMETERS,
-        "attributes of ranking methods": _ATTRIBUTES,
-        "attributes of ranking by one map": _ONE_MAP_ATTRIBUTES,
-        "notes of ranking by one map": _ONE_MAP_NOTES,
-    }
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,
@@ -309,17 +286,11 @@ class RankingClassifier(ZeroShotClassifier):
         return classes.best
 
     def embed(self, X: Array) -> Array:
-        """Scale features as the training features were.
-
-        <parameters of embed>
-        """
+        """Scale features as the training features were."""
         return Scaling(self.mean_, self.feature_weights_)(X)
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
-        """Make the parameters of each class.
-
-        <parameters of synthesize>
-        """
+        """Make the parameters of each class."""
         return self._of_maps(self.coef_, move_like(signatures, self.coef_))
 
 
@@ -338,10 +309,16 @@ def _along_descent(
         yield int(i), descent.coef_of(paths[i])
 
 
+@inherit_docs
 class OneMapRanking(RankingClassifier):
     """Base of ranking methods that learn one bilinear map W.
 
     A method writes `_descent`, and calls `_begin_descent` there.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features, n_attributes)
+        The bilinear map W.
     """
 
     _side_by_side = ("learning_rate",)

@@ -38,6 +38,7 @@ from zslearn._solvers._class_sums import mean_square_distance
 from zslearn._solvers._sammon import place_by_distances
 from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
 from zslearn._utils._blocks import row_blocks
+from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import InputWarning, warn_user
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
@@ -164,6 +165,7 @@ def leading(total: Floats, local: Floats, alpha: float, n: int) -> tuple[Floats,
 _SAME = 1e-9
 
 
+@inherit_docs
 class BiDiLEL(ZeroShotClassifier):
     """Bidirectional latent embedding: projected samples meet landmarks placed by the signatures.
 
@@ -188,7 +190,6 @@ class BiDiLEL(ZeroShotClassifier):
     tol : float, default=1e-8
         A placement ends when the gradient of Sammon's error, relative to the sum of its weights
         and to the size of the configuration, is below this.
-    <parameters of every method>
 
     Attributes
     ----------
@@ -202,7 +203,6 @@ class BiDiLEL(ZeroShotClassifier):
         Landmarks of the seen classes.
     distance_scale_ : float
         κ, the ratio of the mean distance of two landmarks to that of two seen signatures.
-    <attributes of every method>
 
     Notes
     -----
@@ -326,8 +326,6 @@ class BiDiLEL(ZeroShotClassifier):
     def embed(self, X: Array) -> Array:
         """Project each row into the latent space.
 
-        <parameters of embed>
-
         Returns
         -------
         array of shape (n_samples, n_dims)
@@ -337,8 +335,6 @@ class BiDiLEL(ZeroShotClassifier):
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Floats:
         """Place the landmark of each class.
-
-        <parameters of synthesize>
 
         Returns
         -------

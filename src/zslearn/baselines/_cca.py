@@ -28,6 +28,7 @@ from sklearn.utils._param_validation import Interval
 
 from zslearn._scoring._classes import ScoreFunction
 from zslearn._utils._array import Array, Floats, move_like, to_numpy
+from zslearn._utils._docstrings import inherit_docs
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params
@@ -35,6 +36,7 @@ from zslearn.base._weights import AcceptsSampleWeight
 from zslearn.baselines._spectra import weighted_rows
 
 
+@inherit_docs
 class CCA(AcceptsSampleWeight, ZeroShotClassifier):
     """Regularised canonical correlation analysis between features and signatures.
 
@@ -52,7 +54,6 @@ class CCA(AcceptsSampleWeight, ZeroShotClassifier):
         The canonical correlations to this power weigh the directions on both sides. With 0.5 the
         projections meet by the product of what is expected of a sample given its class,
         E[u | v] = ρv, with the sample; 0 weighs all directions alike, as in the textbook.
-    <parameters of every method>
 
     Attributes
     ----------
@@ -66,7 +67,6 @@ class CCA(AcceptsSampleWeight, ZeroShotClassifier):
         Mean of the prepared features.
     signature_mean_ : ndarray of shape (n_attributes,)
         Mean over the samples of their normalised signatures.
-    <attributes of every method>
 
     See Also
     --------
@@ -162,8 +162,6 @@ class CCA(AcceptsSampleWeight, ZeroShotClassifier):
     def embed(self, X: Array) -> Array:
         """Project centred features onto the canonical directions, weighted by ρᵖ.
 
-        <parameters of embed>
-
         Returns
         -------
         array of shape (n_samples, n_components)
@@ -174,8 +172,6 @@ class CCA(AcceptsSampleWeight, ZeroShotClassifier):
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
         """Project centred signatures onto the canonical directions, weighted by ρᵖ.
-
-        <parameters of synthesize>
 
         Returns
         -------

@@ -39,9 +39,9 @@ from zslearn._solvers._class_sums import mean_square_distance
 from zslearn._utils._array import Array, Floats, move_like, to_numpy
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._device import block_budget
+from zslearn._utils._docstrings import inherit_docs
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
-from zslearn.baselines import _early_stopping
 from zslearn.baselines._early_stopping import HeldOutClasses, on_one_path
 
 # The hidden units of all samples are held between the two passes of an evaluation, up to so many
@@ -272,46 +272,44 @@ def train(
     return {stop: networks[min(stop, n_iter)] for stop in stops}
 
 
-_PARAMETERS = f"""
-hidden_size : int, default=100
-    Hidden units.
-alpha : float, default=1e-4
-    Weight decay, in units of features and signatures of unit root mean square norm.
-fit_intercept : bool, default=False
-    Whether each layer has an intercept of its own. Without, it has what centring of features and
-    of signatures comes to.
-max_iter : int, default=40
-    Steps of L-BFGS at most. Stopping early regularises; a search trains once for all values.
-{_early_stopping.PARAMETERS.strip()}
-tol : float, default=1e-6
-    Training ends when a step lowers the objective by less than this share of it.
-random_state : int, RandomState instance or None, default=0
-    Decides the first weights, and what is held out.
-"""
-
-_ATTRIBUTES = f"""
-coefs_ : tuple of ndarray
-    θ₁ᵀ of shape (n_features, hidden_size), θ₂ᵀ of shape (hidden_size, n_attributes).
-intercepts_ : tuple of ndarray
-    Of each layer: what centring comes to, and with `fit_intercept` what was learned besides.
-n_iter_ : int
-    Steps of L-BFGS.
-{_early_stopping.ATTRIBUTES.strip()}
-"""
-
-
+@inherit_docs
 class CMT(ZeroShotClassifier):
     """Cross-modal transfer: a two-layer network from features to signatures, nearest signature.
 
     Parameters
     ----------
-    <parameters of CMT>
-    <parameters of every method>
+    hidden_size : int, default=100
+        Hidden units.
+    alpha : float, default=1e-4
+        Weight decay, in units of features and signatures of unit root mean square norm.
+    fit_intercept : bool, default=False
+        Whether each layer has an intercept of its own. Without, it has what centring of features
+        and of signatures comes to.
+    max_iter : int, default=40
+        Steps of L-BFGS at most. Stopping early regularises; a search trains once for all values.
+    early_stopping : bool, default=False
+        Whether training ends, within `max_iter`, where seen classes that are held out are told
+        apart best; the method is then trained on all seen classes for that long. Of equally good
+        ends the last is taken. It needs five seen classes, and signatures that say something of the
+        classes held out.
+    validation_fraction : float, default=0.2
+        Share of the seen classes held out by `early_stopping`, two at least.
+    tol : float, default=1e-6
+        Training ends when a step lowers the objective by less than this share of it.
+    random_state : int, RandomState instance or None, default=0
+        Decides the first weights, and what is held out.
 
     Attributes
     ----------
-    <attributes of CMT>
-    <attributes of every method>
+    coefs_ : tuple of ndarray
+        θ₁ᵀ of shape (n_features, hidden_size), θ₂ᵀ of shape (hidden_size, n_attributes).
+    intercepts_ : tuple of ndarray
+        Of each layer: what centring comes to, and with `fit_intercept` what was learned besides.
+    n_iter_ : int
+        Steps of L-BFGS.
+    validation_scores_ : list of float
+        Per-class accuracy among the classes held out after each epoch, or step, with
+        `early_stopping`; else empty.
 
     See Also
     --------
@@ -341,12 +339,6 @@ class CMT(ZeroShotClassifier):
     """
 
     score_function: ScoreFunction = "euclidean"
-
-    _doc_parts: ClassVar[Mapping[str, str]] = {
-        **ZeroShotClassifier._doc_parts,
-        "parameters of CMT": _PARAMETERS,
-        "attributes of CMT": _ATTRIBUTES,
-    }
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,
@@ -466,8 +458,6 @@ class CMT(ZeroShotClassifier):
     def embed(self, X: Array) -> Array:
         """Map features into the space of signatures.
 
-        <parameters of embed>
-
         Returns
         -------
         array of shape (n_samples, n_attributes)
@@ -477,8 +467,6 @@ class CMT(ZeroShotClassifier):
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
         """Signatures are the parameters as they are.
-
-        <parameters of synthesize>
 
         Returns
         -------

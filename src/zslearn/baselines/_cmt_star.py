@@ -40,6 +40,7 @@ from zslearn._scoring._classes import ScoreFunction
 from zslearn._scoring._embedding import FeaturePreparation
 from zslearn._utils._array import Array, Floats, move_like, to_numpy
 from zslearn._utils._blocks import row_blocks
+from zslearn._utils._docstrings import inherit_docs
 from zslearn.base._training import Training
 from zslearn.baselines._cmt import CMT, Network
 from zslearn.signatures._kernels import squared_distances
@@ -50,19 +51,18 @@ _SAME = 1e-6
 _LEAST_VARIANCE = 1e-6
 
 
+@inherit_docs
 class CMTStar(CMT):
     """CMT*, cross-modal transfer with novelty detection, for the generalized setting.
 
     Parameters
     ----------
-    <parameters of CMT>
     seen_share : float, default=0.8
         Share of the training images of each seen class that its threshold lets pass, or of all
         that the common one does. The smaller, the more images are novel.
     threshold : {"class", "common"}, default="class"
         Whether each seen class has a threshold of its own, as in the paper, or one cutoff holds for
         the density of all of them together, as in the authors' program.
-    <parameters of every method>
 
     Attributes
     ----------
@@ -77,8 +77,6 @@ class CMTStar(CMT):
         With `threshold="common"`: t, the log-density below which an image is novel.
     gate_ : float
         G, what scores are divided by.
-    <attributes of CMT>
-    <attributes of every method>
 
     See Also
     --------
@@ -248,8 +246,6 @@ class CMTStar(CMT):
     def embed(self, X: Array) -> Array:
         """Map features beside the signatures, with the gate.
 
-        <parameters of embed>
-
         Returns
         -------
         array of shape (n_samples, n_attributes + 2)
@@ -263,8 +259,6 @@ class CMTStar(CMT):
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
         """Signatures, with their squared norm and whether they are those of seen classes.
-
-        <parameters of synthesize>
 
         Returns
         -------

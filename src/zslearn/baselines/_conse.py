@@ -25,12 +25,14 @@ from sklearn.utils._param_validation import Interval
 
 from zslearn._scoring._classes import ScoreFunction
 from zslearn._utils._array import Array, Floats, move_like
+from zslearn._utils._docstrings import inherit_docs
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params
 from zslearn.baselines._base_probabilities import linear_scores, seen_path
 
 
+@inherit_docs
 class ConSE(ZeroShotClassifier):
     """Average the signatures of the most probable seen classes; compare by the cosine.
 
@@ -43,7 +45,6 @@ class ConSE(ZeroShotClassifier):
         Penalty of the seen classes' softmax regression, in units of the features' spread.
     tol : float, default=1e-4
         Optimality gap of the regression, as a share of its objective and of what training gains.
-    <parameters of every method>
 
     Attributes
     ----------
@@ -53,7 +54,6 @@ class ConSE(ZeroShotClassifier):
         Their intercepts.
     seen_signatures_ : ndarray of shape (n_seen, n_attributes)
         Normalised signatures of the seen classes.
-    <attributes of every method>
 
     Notes
     -----
@@ -128,8 +128,6 @@ class ConSE(ZeroShotClassifier):
     def embed(self, X: Array) -> Array:
         """Average the signatures of the most probable seen classes.
 
-        <parameters of embed>
-
         Returns
         -------
         array of shape (n_samples, n_attributes)
@@ -146,8 +144,6 @@ class ConSE(ZeroShotClassifier):
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Floats:
         """Give the signature itself.
-
-        <parameters of synthesize>
 
         Returns
         -------

@@ -26,6 +26,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn._solvers._class_sums import class_moments
 from zslearn._utils._array import Array, Floats, move_like, unit_rows
+from zslearn._utils._docstrings import inherit_docs
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import RowSpectrum, Training
 from zslearn.base._variants import group_by_params
@@ -33,6 +34,7 @@ from zslearn.base._weights import AcceptsSampleWeight
 from zslearn.signatures._kernels import normalized_similarity
 
 
+@inherit_docs
 class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
     """Classifiers of the seen classes, summed by the similarity of signatures.
 
@@ -47,7 +49,6 @@ class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
         distance of signatures. Similarities to the seen classes are divided by their sum.
     sharpness : float, default=1.0
         The larger, the fewer seen classes count.
-    <parameters of every method>
 
     Attributes
     ----------
@@ -57,7 +58,6 @@ class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
         Mean of the class means of the prepared features.
     signatures_ : ndarray of shape (n_seen, n_attributes)
         Normalised signatures of the seen classes.
-    <attributes of every method>
 
     See Also
     --------
@@ -136,8 +136,6 @@ class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
     def embed(self, X: Array) -> Array:
         """Take the mean of the class means from each row.
 
-        <parameters of embed>
-
         Returns
         -------
         array of shape (n_samples, n_features)
@@ -147,8 +145,6 @@ class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
         """Sum the seen classes' classifiers by similarity.
-
-        <parameters of synthesize>
 
         Returns
         -------

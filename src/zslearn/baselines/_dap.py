@@ -21,11 +21,13 @@ from typing import Any, ClassVar
 
 from zslearn._solvers._platt import platt_targets
 from zslearn._solvers.logistic._path import LogisticResult, logistic_path
+from zslearn._utils._docstrings import inherit_docs
 from zslearn.base._training import Training
 from zslearn.baselines._base_attributes import AttributeClassifier
 from zslearn.baselines._base_probabilities import spread
 
 
+@inherit_docs
 class DAP(AttributeClassifier):
     """Direct attribute prediction: attributes first, then the class that has them.
 
@@ -40,8 +42,6 @@ class DAP(AttributeClassifier):
         out in turn, a third of them at a time, so that an attribute that does not carry over to
         other classes loses its weight; this takes three times as long, and of few seen classes the
         sigmoids learn too little to help. None: neither.
-    <parameters of attribute methods>
-    <parameters of every method>
 
     Attributes
     ----------
@@ -49,8 +49,6 @@ class DAP(AttributeClassifier):
         Coefficients of the attributes' regressions.
     intercept_ : array of shape (n_kept,)
         Their intercepts.
-    <attributes of attribute methods>
-    <attributes of every method>
 
     See Also
     --------

@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zslearn._solvers._ranking import BilinearDescent, slopes_of_all
+from zslearn._utils._docstrings import inherit_docs
 from zslearn.base._training import Training
 from zslearn.baselines._base_ranking import OneMapRanking, Seed
 
 
+@inherit_docs
 class DeViSE(OneMapRanking):
     """Bilinear ranking in which every class that violates the margin counts.
 
@@ -25,13 +27,6 @@ class DeViSE(OneMapRanking):
         differences by about the margin: units of 1 / ((S − 1) · mean ‖x‖² · mean ‖a − a′‖²).
     max_iter : int, default=32
         Number of epochs.
-    <parameters of ranking methods>
-    <parameters of every method>
-
-    Attributes
-    ----------
-    <attributes of ranking by one map>
-    <attributes of every method>
 
     See Also
     --------
@@ -44,7 +39,10 @@ class DeViSE(OneMapRanking):
     at random until the first is found, has a margin of 0.1, and takes adaptive steps. Here the
     features are given and centred, all violators count, as in later comparisons, and steps are
     constant; the margin only scales W.
-    <notes of ranking by one map>
+    There is no other penalty than the end of training: search `max_iter` together with
+    `learning_rate`. The margin is 1 and W starts at 0: another margin would only scale W, as the
+    step is in units of it. Signatures count by their differences alone: nothing changes when a
+    vector is added to all.
 
     References
     ----------

@@ -26,22 +26,6 @@ _FEWEST_CLASSES = 5
 # Hyper-parameters that say where a path ends, and nothing else.
 _ENDS = ("max_iter", "early_stopping", "validation_fraction", "n_iter_no_change")
 
-#: Documentation of what methods with early stopping have in common.
-PARAMETERS = """
-early_stopping : bool, default=False
-    Whether training ends, within `max_iter`, where seen classes that are held out are told apart
-    best; the method is then trained on all seen classes for that long. Of equally good ends the
-    last is taken. It needs five seen classes, and signatures that say something of the classes
-    held out.
-validation_fraction : float, default=0.2
-    Share of the seen classes held out by `early_stopping`, two at least.
-"""
-ATTRIBUTES = """
-validation_scores_ : list of float
-    Per-class accuracy among the classes held out after each epoch, or step, with
-    `early_stopping`; else empty.
-"""
-
 _Variant = TypeVar("_Variant")
 
 

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn._utils._array import Array, Floats, move_like
+from zslearn._utils._docstrings import inherit_docs
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params
@@ -35,6 +36,7 @@ from zslearn.base._weights import AcceptsSampleWeight
 from zslearn.baselines._spectra import ClassRidge, resolution
 
 
+@inherit_docs
 class ESZSL(AcceptsSampleWeight, ZeroShotClassifier):
     """Bilinear least squares between features and signatures, in closed form.
 
@@ -48,7 +50,6 @@ class ESZSL(AcceptsSampleWeight, ZeroShotClassifier):
     center : {"both", "features", "signatures"} or None, default="both"
         What has its mean taken from it: the features that over the training samples, the signatures
         that over the seen classes. None is the original method.
-    <parameters of every method>
 
     Attributes
     ----------
@@ -58,7 +59,6 @@ class ESZSL(AcceptsSampleWeight, ZeroShotClassifier):
         What is taken from the prepared features; zeros where they are not centred.
     signature_mean_ : ndarray of shape (n_attributes,)
         What is taken from the normalised signatures; zeros where they are not centred.
-    <attributes of every method>
 
     Notes
     -----
@@ -142,8 +142,6 @@ class ESZSL(AcceptsSampleWeight, ZeroShotClassifier):
     def embed(self, X: Array) -> Array:
         """Take the mean of the training features from each row.
 
-        <parameters of embed>
-
         Returns
         -------
         array of shape (n_samples, n_features)
@@ -153,8 +151,6 @@ class ESZSL(AcceptsSampleWeight, ZeroShotClassifier):
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
         """Make the classifier W a of each class.
-
-        <parameters of synthesize>
 
         Returns
         -------

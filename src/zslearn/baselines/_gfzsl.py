@@ -28,6 +28,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from zslearn._solvers._class_sums import class_means, class_squares
 from zslearn._solvers._linalg import eigenbasis
 from zslearn._utils._array import Array, Floats, move_like, to_numpy
+from zslearn._utils._docstrings import inherit_docs
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params
@@ -46,6 +47,7 @@ _POOLED_FLOOR = (1e-3, 1e-8)
 _ROUNDING = 1e-12
 
 
+@inherit_docs
 class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
     """Gaussian class densities whose means and variances are regressed from signatures.
 
@@ -70,7 +72,6 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
     n_components : int or None, default=None
         Principal components that are taken for features; fewer where the samples have a lower rank.
         None takes the features as they are.
-    <parameters of every method>
 
     Attributes
     ----------
@@ -92,7 +93,6 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         Dual coefficients of the log variances.
     signatures_ : ndarray of shape (n_seen, n_attributes)
         Normalised signatures of the seen classes.
-    <attributes of every method>
 
     See Also
     --------
@@ -231,8 +231,6 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
     def embed(self, X: Array) -> Array:
         """Sufficient statistics (z², z, 1) of each row, z in units of the pooled deviation.
 
-        <parameters of embed>
-
         Returns
         -------
         array of shape (n_samples, 2 * n_dims + 1)
@@ -248,8 +246,6 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
         """Natural parameters of each class's Gaussian, less those of the standard normal.
-
-        <parameters of synthesize>
 
         Returns
         -------

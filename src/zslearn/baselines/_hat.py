@@ -31,6 +31,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn._solvers._class_sums import mean_square_distance
 from zslearn._utils._array import Array, Floats, move_like
+from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
 from zslearn._utils._messages import InputWarning, name_some, warn_user
 from zslearn.base._classifier import ZeroShotClassifier
@@ -191,6 +192,7 @@ class _FewRows:
         return xp.matrix_transpose(self._centered) @ solved
 
 
+@inherit_docs
 class HAT(ZeroShotClassifier):
     """Attribute classifiers at the nodes of a class hierarchy, transferred down its paths.
 
@@ -213,7 +215,6 @@ class HAT(ZeroShotClassifier):
     n_levels : int or None, default=3
         Levels of the hierarchy that have classifiers, from the root down. None: all that there are;
         for a hierarchy that is built, three.
-    <parameters of every method>
 
     Attributes
     ----------
@@ -230,7 +231,6 @@ class HAT(ZeroShotClassifier):
     thresholds_ : ndarray of shape (n_attributes,)
         A class has the attributes whose normalised value is above: 0 for signatures of 0 and 1, or
         −1 and 1; else the mean over the seen classes.
-    <attributes of every method>
 
     See Also
     --------
@@ -344,8 +344,6 @@ class HAT(ZeroShotClassifier):
     def embed(self, X: Array) -> Array:
         """Score the classes under each node.
 
-        <parameters of embed>
-
         Returns
         -------
         array of shape (n_samples, n_scores)
@@ -357,8 +355,6 @@ class HAT(ZeroShotClassifier):
         """Make the hierarchical signatures of classes.
 
         A class stands where the hierarchy has its name; without one, beside its nearest seen class.
-
-        <parameters of synthesize>
 
         Returns
         -------

@@ -30,11 +30,13 @@ from sklearn.utils._param_validation import StrOptions
 from zslearn._solvers.logistic._path import LogisticResult
 from zslearn._solvers.logistic._sharing import softmax_spectrum, turned_rows
 from zslearn._utils._array import Array, move_like, take_rows
+from zslearn._utils._docstrings import inherit_docs
 from zslearn.base._training import Training
 from zslearn.baselines._base_attributes import AttributeClassifier
 from zslearn.baselines._base_probabilities import SeenLogOdds, seen_path, sigmoid_path
 
 
+@inherit_docs
 class IAP(AttributeClassifier):
     """Indirect attribute prediction: seen classes first, then attributes, then the class.
 
@@ -52,8 +54,6 @@ class IAP(AttributeClassifier):
         (Platt's targets where there are two); the sigmoids of "platt" are fitted to Platt's targets
         in any case. "classes": Platt's sigmoid is fitted to the attributes' log-odds of seen
         classes that were held out in turn; see :class:`DAP`. None: neither.
-    <parameters of attribute methods>
-    <parameters of every method>
 
     Attributes
     ----------
@@ -61,8 +61,6 @@ class IAP(AttributeClassifier):
         Coefficients of the seen classes' logits, or of their log-odds under the sigmoids.
     intercept_ : array of shape (n_seen,)
         Their intercepts.
-    <attributes of attribute methods>
-    <attributes of every method>
 
     See Also
     --------

@@ -10,7 +10,7 @@ and the maps that won, for y and for c, take a step. With K = 1 the score is bil
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -21,10 +21,12 @@ from sklearn.utils._param_validation import Interval
 from zslearn._scoring._classes import ScoreFunction
 from zslearn._solvers._ranking import LatentDescent
 from zslearn._utils._array import Array
+from zslearn._utils._docstrings import inherit_docs
 from zslearn.base._training import Training
 from zslearn.baselines._base_ranking import RankingClassifier, Seed, mean_square
 
 
+@inherit_docs
 class LatEm(RankingClassifier):
     """The best of several bilinear maps, learned by ranking against random negatives.
 
@@ -40,15 +42,13 @@ class LatEm(RankingClassifier):
     init_scale : float, default=0.1
         Standard deviation of the scores under the first maps, which are random, in units of the
         margin.
-    <parameters of ranking methods>
-    <parameters of every method>
+    scaling : {"center", "zscore"} or None, default="zscore"
+        What is done to the prepared features; see :class:`ALE`.
 
     Attributes
     ----------
     coef_ : array of shape (n_maps, n_features, n_attributes)
         The bilinear maps.
-    <attributes of ranking methods>
-    <attributes of every method>
 
     See Also
     --------
@@ -84,13 +84,6 @@ class LatEm(RankingClassifier):
     """
 
     score_function: ScoreFunction = "max_dot"
-
-    _doc_parts: ClassVar[Mapping[str, str]] = {
-        **RankingClassifier._doc_parts,
-        "parameters of ranking methods": RankingClassifier._doc_parts[
-            "parameters of ranking methods"
-        ].replace('default="center"', 'default="zscore"'),
-    }
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **RankingClassifier._parameter_constraints,

@@ -33,6 +33,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from zslearn._scoring._classes import ScoreFunction
 from zslearn._solvers._class_sums import Moments
 from zslearn._utils._array import Array, Floats, move_like
+from zslearn._utils._docstrings import inherit_docs
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import RowSpectrum, Training
 from zslearn.base._variants import group_by_params
@@ -40,6 +41,7 @@ from zslearn.base._weights import AcceptsSampleWeight
 from zslearn.baselines._spectra import ClassRidge, weighted_rows
 
 
+@inherit_docs
 class SAE(AcceptsSampleWeight, ZeroShotClassifier):
     """A linear autoencoder whose code is the signature, in closed form.
 
@@ -58,7 +60,6 @@ class SAE(AcceptsSampleWeight, ZeroShotClassifier):
         Penalty ρ, in units of XXᵀ, of a ridge regression of the seen classes' indicators, whose
         scores then take the place of the features; 50 in the authors' program for CUB, for features
         that are not normalised. None leaves the features as they are.
-    <parameters of every method>
 
     Attributes
     ----------
@@ -73,7 +74,6 @@ class SAE(AcceptsSampleWeight, ZeroShotClassifier):
         they are not centred.
     signature_mean_ : ndarray of shape (n_attributes,)
         What is taken from the normalised signatures; zeros where they are not centred.
-    <attributes of every method>
 
     See Also
     --------
@@ -165,8 +165,6 @@ class SAE(AcceptsSampleWeight, ZeroShotClassifier):
 
         With `alpha_reduction` rows are first reduced to the scores of the seen classes.
 
-        <parameters of embed>
-
         Returns
         -------
         array of shape (n_samples, n_dims)
@@ -182,8 +180,6 @@ class SAE(AcceptsSampleWeight, ZeroShotClassifier):
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
         """Decode each class, Wᵀa; with "feature_to_semantic" only take the mean from a.
-
-        <parameters of synthesize>
 
         Returns
         -------

@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zslearn._solvers._ranking import BilinearDescent, slopes_of_worst
+from zslearn._utils._docstrings import inherit_docs
 from zslearn.base._training import Training
 from zslearn.baselines._base_ranking import OneMapRanking, Seed
 
 
+@inherit_docs
 class SJE(OneMapRanking):
     """Bilinear ranking against the worst violator alone.
 
@@ -27,13 +29,6 @@ class SJE(OneMapRanking):
         the margin: units of 1 / (mean ‖x‖² · mean ‖a − a′‖²).
     max_iter : int, default=16
         Number of epochs.
-    <parameters of ranking methods>
-    <parameters of every method>
-
-    Attributes
-    ----------
-    <attributes of ranking by one map>
-    <attributes of every method>
 
     See Also
     --------
@@ -46,7 +41,10 @@ class SJE(OneMapRanking):
     weights α_k, which it searches on validation classes. Here several views are put side by side
     under one map, and the weights of :class:`~zslearn.signatures.MultiSignatures` take the place of
     α_k; `with_weights` gives others to try. The original takes a step after each sample.
-    <notes of ranking by one map>
+    There is no other penalty than the end of training: search `max_iter` together with
+    `learning_rate`. The margin is 1 and W starts at 0: another margin would only scale W, as the
+    step is in units of it. Signatures count by their differences alone: nothing changes when a
+    vector is added to all.
 
     References
     ----------

@@ -47,6 +47,7 @@ from zslearn._solvers._simplex import simplex_least_squares
 from zslearn._utils._array import Array, Floats, is_foreign, move_like, take_rows, to_numpy
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._device import block_budget
+from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._jit import jit
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
@@ -756,6 +757,7 @@ def _step_in_v(
     return None
 
 
+@inherit_docs
 class SSE(ZeroShotClassifier):
     """Semantic similarity embedding: classes and images as mixtures of the seen classes.
 
@@ -783,7 +785,6 @@ class SSE(ZeroShotClassifier):
         A descent in w ends when the gradient is below this share of that at w = 0.
     n_jobs : int, optional
         Threads. By default all cores, unlike scikit-learn's one: threads change no digit.
-    <parameters of every method>
 
     Attributes
     ----------
@@ -801,7 +802,6 @@ class SSE(ZeroShotClassifier):
         The root mean square norm of the training samples.
     n_iter_ : int
         Steps in w and V together.
-    <attributes of every method>
 
     See Also
     --------
@@ -927,8 +927,6 @@ class SSE(ZeroShotClassifier):
     def embed(self, X: Array) -> Array:
         """Compare each row with the reference of every seen class: ⟨w, φ(x, v_c)⟩.
 
-        <parameters of embed>
-
         Returns
         -------
         array of shape (n_samples, n_seen)
@@ -953,8 +951,6 @@ class SSE(ZeroShotClassifier):
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Floats:
         """Write each class as a mixture of the seen classes.
-
-        <parameters of synthesize>
 
         Returns
         -------

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Floats, to_numpy
+from zslearn._utils._docstrings import inherit_docs
 from zslearn.calibration._held_out import (
     FoldScores,
     HeldOut,
@@ -27,6 +28,7 @@ from zslearn.calibration._held_out import (
 from zslearn.signatures._table import SignatureTable, label_kind
 
 
+@inherit_docs
 class NoneOfThese(HeldOutCalibration):
     r"""Predict "none of these" where no described class fits well enough.
 
@@ -93,7 +95,6 @@ class NoneOfThese(HeldOutCalibration):
     temperature_ : float
         What scores are divided by to become logarithms of probabilities: the estimator's own, or
         found in the folds.
-    <attributes of every wrapper>
 
     See Also
     --------

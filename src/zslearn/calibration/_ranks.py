@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn._scoring._scorer import find_classes
 from zslearn._utils._array import Floats, to_numpy
+from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_some
 from zslearn.calibration._held_out import (
     FoldScores,
@@ -147,6 +148,7 @@ class RankPrediction(NamedTuple):
     probabilities: Floats
 
 
+@inherit_docs
 class RankPredictor(HeldOutCalibration):
     r"""Name the deepest node of a class hierarchy that is sure enough.
 
@@ -201,7 +203,6 @@ class RankPredictor(HeldOutCalibration):
     temperature_ : float
         What scores are divided by to become logarithms of probabilities: the estimator's own, or
         found in the folds.
-    <attributes of every wrapper>
 
     See Also
     --------

@@ -17,6 +17,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from zslearn._scoring._probabilities import best_temperature
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Floats, take_rows, to_numpy
+from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import InputWarning, warn_user
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._meta import ZeroShotMetaClassifier
@@ -35,6 +36,7 @@ from zslearn.metrics._curve import best_harmonic_mean
 from zslearn.signatures._table import SignatureTable
 
 
+@inherit_docs
 class CalibratedStacking(ZeroShotMetaClassifier):
     r"""Lower the scores of the seen classes by a factor (the paper's eGZSLPredictCalib).
 
@@ -90,7 +92,6 @@ class CalibratedStacking(ZeroShotMetaClassifier):
         The temperature of each fold; empty when none was searched.
     refit_time_ : float
         Seconds to fit `estimator_`.
-    <attributes of every wrapper>
 
     See Also
     --------

@@ -8,10 +8,12 @@ from numpy.typing import NDArray
 
 from zslearn._scoring._classes import ScoreFunction
 from zslearn._utils._array import Array, Floats
+from zslearn._utils._docstrings import inherit_docs
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 
 
+@inherit_docs
 class PromptsOnly(ZeroShotClassifier):
     """Name the class whose signature has the largest cosine with the features.
 
@@ -20,13 +22,6 @@ class PromptsOnly(ZeroShotClassifier):
     model of open_clip: what the model knows of classes before any image is learned from. On the
     command line it is the method ``zslearn.experiments:PromptsOnly`` of ``zslearn bench``.
 
-    Parameters
-    ----------
-    <parameters of every method>
-
-    Attributes
-    ----------
-    <attributes of every method>
 
     See Also
     --------
@@ -71,8 +66,6 @@ class PromptsOnly(ZeroShotClassifier):
     def embed(self, X: Array) -> Array:
         """Give the features themselves.
 
-        <parameters of embed>
-
         Returns
         -------
         array of shape (n_samples, n_features)
@@ -82,8 +75,6 @@ class PromptsOnly(ZeroShotClassifier):
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Floats:
         """Give the signature itself.
-
-        <parameters of synthesize>
 
         Returns
         -------

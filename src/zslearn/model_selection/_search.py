@@ -24,6 +24,7 @@ from sklearn.utils.validation import _is_arraylike
 
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Floats, to_numpy
+from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import fingerprint
 from zslearn._utils._fit_cache import keeping_fits
 from zslearn._utils._messages import InputWarning, name_some, warn_user
@@ -259,6 +260,7 @@ def expand(estimator: Any, grid: Grid) -> list[dict[str, Any]]:
 Setting = Literal["zsl", "gzsl"]
 
 
+@inherit_docs
 class ZeroShotSearchCV(ZeroShotMetaClassifier):
     """Choose hyper-parameters on classes that were left out of training, then fit on all.
 
@@ -363,7 +365,6 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         Fits that were read from `memory`, and whose time is in no other time given here.
     reused_time_ : float
         Seconds that these had taken when they were computed.
-    <attributes of every wrapper>
 
     See Also
     --------

@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import HasMethods
 
+from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._meta import ZeroShotMetaClassifier
 from zslearn.base._pipeline import as_zero_shot, grouped_settings, prefixed_grids
@@ -19,6 +20,7 @@ from zslearn.signatures._views import MultiSignatures
 _INNER = "estimator__"
 
 
+@inherit_docs
 class WeightedViews(ZeroShotMetaClassifier):
     r"""Several views of each class under weights that a search can choose.
 
@@ -45,7 +47,6 @@ class WeightedViews(ZeroShotMetaClassifier):
     ----------
     estimator_ : zero-shot estimator
         The fitted method.
-    <attributes of every wrapper>
 
     See Also
     --------

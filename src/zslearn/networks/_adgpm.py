@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval
 
 from zslearn._utils._array import Floats
+from zslearn._utils._docstrings import inherit_docs
 from zslearn.networks._gcnz import xavier
 from zslearn.networks._graph_method import (
     GraphMethod,
@@ -20,27 +21,24 @@ from zslearn.networks._graph_method import (
 )
 from zslearn.signatures._class_graph import ClassGraph
 
-_PARAMETERS = """
-hidden_size : int, default=2048
-    Width of the first layer.
-dropout : float, default=0.5
-    Share of the numbers that each layer is given which training puts to zero.
-alpha : float, default=5e-4
-    Weight decay, as Adam's `weight_decay` in torch.
-learning_rate : float, default=1e-3
-    Step of Adam.
-max_iter : int, default=3000
-    Epochs; all seen classes are in every step.
-"""
 
-
+@inherit_docs
 class _TwoLayers(GraphMethod):
-    """Base of SGCN and DGP: two layers with intercepts and dropout."""
+    """Base of SGCN and DGP: two layers with intercepts and dropout.
 
-    _doc_parts: ClassVar[dict[str, str]] = {
-        **GraphMethod._doc_parts,
-        "parameters of two layers": _PARAMETERS,
-    }
+    Parameters
+    ----------
+    hidden_size : int, default=2048
+        Width of the first layer.
+    dropout : float, default=0.5
+        Share of the numbers that each layer is given which training puts to zero.
+    alpha : float, default=5e-4
+        Weight decay, as Adam's `weight_decay` in torch.
+    learning_rate : float, default=1e-3
+        Step of Adam.
+    max_iter : int, default=3000
+        Epochs; all seen classes are in every step.
+    """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **GraphMethod._parameter_constraints,
@@ -94,25 +92,17 @@ class _TwoLayers(GraphMethod):
         self.intercepts_ = [layer.intercept for layer in layers]
 
 
+@inherit_docs
 class SGCN(_TwoLayers):
     """Simple graph convolutional network: two layers over children and parents.
 
     Each layer takes the mean over a node, its children and its parents. Fitting needs the `torch`
     extra; a fitted method does not.
 
-    Parameters
-    ----------
-    <parameters of graph methods>
-    <parameters of two layers>
-    <parameters of networks>
-    <parameters of every method>
-
     Attributes
     ----------
     intercepts_ : list of two ndarrays
         b of each layer.
-    <attributes of graph methods>
-    <attributes of every method>
 
     See Also
     --------
@@ -152,6 +142,7 @@ class SGCN(_TwoLayers):
         return [[row_normalized(neighbour_matrix(graph))]] * 2
 
 
+@inherit_docs
 class DGP(_TwoLayers):
     r"""Dense graph propagation: links to all ancestors and descendants, weighted by distance.
 
@@ -165,21 +156,12 @@ class DGP(_TwoLayers):
     :math:`A_k^d` that over the descendants, and the weights of each direction are the softmax of
     five learned numbers. Fitting needs the `torch` extra; a fitted method does not.
 
-    Parameters
-    ----------
-    <parameters of graph methods>
-    <parameters of two layers>
-    <parameters of networks>
-    <parameters of every method>
-
     Attributes
     ----------
     intercepts_ : list of two ndarrays
         b of each layer.
     distance_weights_ : ndarray of shape (2, 5)
         Learned weights of the distances, to descendants and to ancestors.
-    <attributes of graph methods>
-    <attributes of every method>
 
     See Also
     --------

@@ -18,6 +18,7 @@ from zslearn._scoring._classes import ScoreFunction
 from zslearn._solvers.logistic._path import softmax_path
 from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
 from zslearn._utils._blocks import row_blocks
+from zslearn._utils._docstrings import inherit_docs
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.networks import _torch_training as networks
@@ -215,6 +216,7 @@ class _Encoded(NamedTuple):
     seed: int
 
 
+@inherit_docs
 class CADAVAE(ZeroShotClassifier):
     """Aligned variational autoencoders of features and signatures, and a softmax on latents.
 
@@ -258,8 +260,13 @@ class CADAVAE(ZeroShotClassifier):
     noise : {"shared", "independent"}, default="shared"
         How latents are drawn: "independent" has a number for each dimension, times σ, as the paper
         says; "shared" has one for all dimensions, times σ², as the authors' program does it.
-    <parameters of networks>
-    <parameters of every method>
+    device : {"cpu", "cuda"} or None, default=None
+        Where the network is trained. None is a GPU where torch finds one, else the CPU. A tensor of
+        torch is trained with where it lies, whatever this says. A fitted method is on no device.
+    verbose : int, default=0
+        Above 0, a bar shows how many epochs are done.
+    random_state : int, RandomState instance or None, default=0
+        Decides the first weights, the batches and the noise.
 
     Attributes
     ----------
@@ -278,7 +285,6 @@ class CADAVAE(ZeroShotClassifier):
         Mean loss of each epoch.
     n_iter_ : int
         Epochs.
-    <attributes of every method>
 
     See Also
     --------
@@ -312,11 +318,6 @@ class CADAVAE(ZeroShotClassifier):
     """
 
     score_function: ScoreFunction = "dot"
-
-    _doc_parts: ClassVar[dict[str, str]] = {
-        **ZeroShotClassifier._doc_parts,
-        "parameters of networks": networks.PARAMETERS,
-    }
 
     _describing_trains: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -506,8 +507,6 @@ class CADAVAE(ZeroShotClassifier):
     def embed(self, X: Array) -> Array:
         """Means of the images' Gaussians, with a one behind for the intercept.
 
-        <parameters of embed>
-
         Returns
         -------
         array of shape (n_samples, latent_size + 1)
@@ -520,8 +519,6 @@ class CADAVAE(ZeroShotClassifier):
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
         """Fit a softmax to latents of all classes: seen ones by images, others by signatures.
-
-        <parameters of synthesize>
 
         Returns
         -------

@@ -21,6 +21,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn._scoring._classes import ScoreFunction
 from zslearn._utils._array import Array, Floats, unit_rows
+from zslearn._utils._docstrings import inherit_docs
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.networks import _torch_training as networks
@@ -92,6 +93,7 @@ class _State(NamedTuple):
     rectify: bool
 
 
+@inherit_docs
 class ClassNorm(ZeroShotClassifier):
     """Class normalisation: a three-layer network makes prototypes of signatures; cosine.
 
@@ -121,8 +123,13 @@ class ClassNorm(ZeroShotClassifier):
         What the scores of seen classes are multiplied by. The authors take 1 for CUB and 0.95
         elsewhere, which favours the unseen classes in the generalized setting.
         :class:`~zslearn.calibration.CalibratedStacking` finds such a bias by cross-validation.
-    <parameters of networks>
-    <parameters of every method>
+    device : {"cpu", "cuda"} or None, default=None
+        Where the network is trained. None is a GPU where torch finds one, else the CPU. A tensor of
+        torch is trained with where it lies, whatever this says. A fitted method is on no device.
+    verbose : int, default=0
+        Above 0, a bar shows how many epochs are done.
+    random_state : int, RandomState instance or None, default=0
+        Decides the first weights, the batches and the noise.
 
     Attributes
     ----------
@@ -136,7 +143,6 @@ class ClassNorm(ZeroShotClassifier):
         Mean loss of each epoch.
     n_iter_ : int
         Epochs.
-    <attributes of every method>
 
     See Also
     --------
@@ -169,11 +175,6 @@ class ClassNorm(ZeroShotClassifier):
     """
 
     score_function: ScoreFunction = "dot"
-
-    _doc_parts: ClassVar[dict[str, str]] = {
-        **ZeroShotClassifier._doc_parts,
-        "parameters of networks": networks.PARAMETERS,
-    }
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,
@@ -315,8 +316,6 @@ class ClassNorm(ZeroShotClassifier):
     def embed(self, X: Array) -> Array:
         """Features of unit norm.
 
-        <parameters of embed>
-
         Returns
         -------
         array of shape (n_samples, n_features)
@@ -326,8 +325,6 @@ class ClassNorm(ZeroShotClassifier):
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
         """Make prototypes of unit norm, those of seen classes times `seen_factor`.
-
-        <parameters of synthesize>
 
         Returns
         -------

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval
 
+from zslearn._utils._docstrings import inherit_docs
 from zslearn.networks._graph_method import GraphMethod, Layer, neighbour_matrix
 from zslearn.signatures._class_graph import ClassGraph
 
@@ -21,6 +22,7 @@ def xavier(rng: np.random.Generator, n_in: int, n_out: int) -> np.ndarray:
     return rng.uniform(-limit, limit, (n_in, n_out))
 
 
+@inherit_docs
 class GCNZ(GraphMethod):
     r"""Graph convolutional network for zero-shot learning: deep, over children and parents.
 
@@ -30,7 +32,6 @@ class GCNZ(GraphMethod):
 
     Parameters
     ----------
-    <parameters of graph methods>
     hidden_sizes : sequence of int, default=(2048, 2048, 1024, 1024, 512)
         Widths of the layers but the last. Each layer spreads what is known of a node by one link;
         over a small tree fewer do.
@@ -40,13 +41,6 @@ class GCNZ(GraphMethod):
         Step of Adam.
     max_iter : int, default=300
         Epochs; all seen classes are in every step.
-    <parameters of networks>
-    <parameters of every method>
-
-    Attributes
-    ----------
-    <attributes of graph methods>
-    <attributes of every method>
 
     See Also
     --------

@@ -25,6 +25,7 @@ from zslearn._scoring._classes import ScoreFunction
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._solvers._class_sums import class_means, deviation_blocks
 from zslearn._utils._array import Array, Floats, move_like, take_rows, to_numpy, unit_rows
+from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import fingerprint, saved_part
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._classifier import ZeroShotClassifier
@@ -203,6 +204,7 @@ def _root(covariance: Floats, shrinkage: float) -> Floats:
     return root
 
 
+@inherit_docs
 class GeneratedFeatures(ZeroShotClassifier):
     """Generate features for the unseen classes, then train a classifier on all classes.
 
@@ -231,7 +233,6 @@ class GeneratedFeatures(ZeroShotClassifier):
         Gap at which the softmax regression stops, as a share of its objective.
     random_state : int, RandomState or None, default=0
         Decides the noise, and the training of a generator whose own `random_state` is None.
-    <parameters of every method>
 
     Attributes
     ----------
@@ -245,7 +246,6 @@ class GeneratedFeatures(ZeroShotClassifier):
         What the noise is drawn from.
     estimator_ : zero-shot method
         With a zero-shot method only: fitted on the features of all described classes.
-    <attributes of every method>
 
     Notes
     -----
@@ -369,8 +369,6 @@ class GeneratedFeatures(ZeroShotClassifier):
 
     def embed(self, X: Array) -> Array:
         """Put a 1 behind each row, for the intercepts; a zero-shot method embeds by itself.
-
-        <parameters of embed>
 
         Returns
         -------

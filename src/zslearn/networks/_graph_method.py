@@ -30,6 +30,7 @@ from zslearn._solvers.svm._losses import SVMLoss
 from zslearn._solvers.svm._multiclass import train_multiclass_svm
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._utils._array import Array, Floats, to_numpy, unit_rows
+from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
 from zslearn._utils._messages import InputWarning, name_some, warn_user
 from zslearn.base._classifier import ZeroShotClassifier
@@ -452,53 +453,56 @@ def _normalized(rows: Array) -> Array:
     return unit_rows(rows)
 
 
-PARAMETERS = """
-hierarchy : ClassGraph, ClassTree, mapping, DataFrame, list, "cluster" or None, default=None
-    What the graph is made of: a :class:`~zslearn.signatures.ClassGraph`, whose nodes may have
-    several parents, or child–parent pairs over class labels and inner nodes as
-    :class:`~zslearn.baselines.HAT` takes them. Every seen class must be in it; a class that is
-    described and is not in it is placed beside the seen class of the nearest signature. Only
-    described classes and what lies above them become nodes. "cluster": built by clustering the
-    seen classes' signatures, see :func:`~zslearn.signatures.cluster_hierarchy`. None: the same,
-    with a warning.
-targets : {"ovo", "cs", "struct", "mean"}, DataFrame, mapping or array, default="ovo"
-    The classifier rows of the seen classes: what :class:`~zslearn.synthesis.SynC` learns with the
-    loss of that name (its W); "mean", the mean image of each class; or rows of any classifier, such
-    as the last layer of a network: a DataFrame or mapping by class label, or an array whose rows
-    follow `np.unique(y)`. One column more than there are features holds intercepts.
-target_alpha : float, default=2**-12
-    Penalty of "ovo", "cs" and "struct", as SynC's `alpha`.
-graph : {"seen", "all"}, default="seen"
-    Whose nodes the network is trained with: "seen", the seen classes and what lies above them, so
-    that describing another class never changes what was learned; "all", every class described at
-    `fit`, as the released programs do. Rows are made on the graph of all described classes.
-"""
-
-ATTRIBUTES = """
-weights_ : list of ndarray
-    Θ of each layer, one row per input.
-loss_curve_ : ndarray of shape (max_iter,)
-    The loss of each epoch.
-n_iter_ : int
-    Epochs.
-n_nodes_ : int
-    Nodes of the graph that the network was trained with.
-hierarchy_built_ : bool
-    Whether the hierarchy comes from the signatures.
-"""
-
-
+@inherit_docs
 class GraphMethod(ZeroShotClassifier):
-    """Base of GCNZ, SGCN and DGP, which say what their layers are."""
+    """Base of GCNZ, SGCN and DGP, which say what their layers are.
+
+    Parameters
+    ----------
+    hierarchy : ClassGraph, ClassTree, mapping, DataFrame, list, "cluster" or None, default=None
+        What the graph is made of: a :class:`~zslearn.signatures.ClassGraph`, whose nodes may have
+        several parents, or child–parent pairs over class labels and inner nodes as
+        :class:`~zslearn.baselines.HAT` takes them. Every seen class must be in it; a class that is
+        described and is not in it is placed beside the seen class of the nearest signature. Only
+        described classes and what lies above them become nodes. "cluster": built by clustering the
+        seen classes' signatures, see :func:`~zslearn.signatures.cluster_hierarchy`. None: the same,
+        with a warning.
+    targets : {"ovo", "cs", "struct", "mean"}, DataFrame, mapping or array, default="ovo"
+        The classifier rows of the seen classes: what :class:`~zslearn.synthesis.SynC` learns with
+        the loss of that name (its W); "mean", the mean image of each class; or rows of any
+        classifier, such as the last layer of a network: a DataFrame or mapping by class label, or
+        an array whose rows follow `np.unique(y)`. One column more than there are features holds
+        intercepts.
+    target_alpha : float, default=2**-12
+        Penalty of "ovo", "cs" and "struct", as SynC's `alpha`.
+    graph : {"seen", "all"}, default="seen"
+        Whose nodes the network is trained with: "seen", the seen classes and what lies above them,
+        so that describing another class never changes what was learned; "all", every class
+        described at `fit`, as the released programs do. Rows are made on the graph of all described
+        classes.
+    device : {"cpu", "cuda"} or None, default=None
+        Where the network is trained. None is a GPU where torch finds one, else the CPU. A tensor of
+        torch is trained with where it lies, whatever this says. A fitted method is on no device.
+    verbose : int, default=0
+        Above 0, a bar shows how many epochs are done.
+    random_state : int, RandomState instance or None, default=0
+        Decides the first weights, the batches and the noise.
+
+    Attributes
+    ----------
+    weights_ : list of ndarray
+        Θ of each layer, one row per input.
+    loss_curve_ : ndarray of shape (max_iter,)
+        The loss of each epoch.
+    n_iter_ : int
+        Epochs.
+    n_nodes_ : int
+        Nodes of the graph that the network was trained with.
+    hierarchy_built_ : bool
+        Whether the hierarchy comes from the signatures.
+    """
 
     score_function: ScoreFunction = "dot"
-
-    _doc_parts: ClassVar[dict[str, str]] = {
-        **ZeroShotClassifier._doc_parts,
-        "parameters of networks": networks.PARAMETERS,
-        "parameters of graph methods": PARAMETERS,
-        "attributes of graph methods": ATTRIBUTES,
-    }
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,
@@ -664,10 +668,7 @@ class GraphMethod(ZeroShotClassifier):
     # The three verbs.
 
     def embed(self, X: Array) -> Array:
-        """Features, with a 1 behind each row where the targets have intercepts.
-
-        <parameters of embed>
-        """
+        """Features, with a 1 behind each row where the targets have intercepts."""
         return with_intercept(X) if self._intercepts_given else X
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
@@ -675,7 +676,6 @@ class GraphMethod(ZeroShotClassifier):
 
         A class stands where the hierarchy has its name; without one, beside its nearest seen class.
 
-        <parameters of synthesize>
         """
         names: list[Hashable] = [("unnamed", row) for row in range(len(signatures))]
         if labels is not None:

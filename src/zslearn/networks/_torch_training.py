@@ -46,16 +46,6 @@ CONSTRAINTS: dict[str, list[Any]] = {
 STOP_CONSTRAINT: dict[str, list[Any]] = {
     "stop_after": [Interval(Integral, 1, None, closed="left"), None]
 }
-#: Documentation of these.
-PARAMETERS = """
-device : {"cpu", "cuda"} or None, default=None
-    Where the network is trained. None is a GPU where torch finds one, else the CPU. A tensor of
-    torch is trained with where it lies, whatever this says. A fitted method is on no device.
-verbose : int, default=0
-    Above 0, a bar shows how many epochs are done.
-random_state : int, RandomState instance or None, default=0
-    Decides the first weights, the batches and the noise.
-"""
 
 
 def need_torch(name: str) -> ModuleType:

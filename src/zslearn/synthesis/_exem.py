@@ -32,6 +32,7 @@ from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._solvers._class_sums import class_means
 from zslearn._solvers.nu_svr._path import NuSVRResult
 from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
+from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_some, warn_user
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._streams import is_streamed, stream_samples
@@ -345,6 +346,7 @@ def _joined(known: SignatureTable, new: SignatureTable) -> SignatureTable:
     return known.union(new.subset(np.flatnonzero(~again)))
 
 
+@inherit_docs
 class EXEM(AcceptsSampleWeight, LearnsFromChunks):
     """Predict the exemplar of each class from its signature; compare samples with it.
 
@@ -391,7 +393,6 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
         digit.
     random_state : int, RandomState or None, default=0
         Decides the folds of `nested`, and the first weights of "mlp".
-    <parameters of every method>
 
     Attributes
     ----------
@@ -419,7 +420,6 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
         With `estimator` only: that method, fitted on features and predicted exemplars.
     statistics_ : ClassStatistics
         After `partial_fit` or `fit_statistics`: what is known of the samples so far.
-    <attributes of every method>
 
     See Also
     --------
@@ -617,8 +617,6 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
     def embed(self, X: Array) -> Array:
         """Project samples; with the standardised distance also divide by the deviations.
 
-        <parameters of embed>
-
         Returns
         -------
         array of shape (n_samples, n_dims)
@@ -628,8 +626,6 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
 
     def synthesize(self, signatures: Signatures, labels: NDArray[Any] | None = None) -> Array:
         """Predict exemplars; with an inner method, make its parameters from them.
-
-        <parameters of synthesize>
 
         Returns
         -------

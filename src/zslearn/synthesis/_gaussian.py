@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Array, Floats, to_numpy
+from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import warn_once
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
@@ -333,6 +334,7 @@ _ALPHAS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 _AFTER_THE_PROCESS = ("variance", "doubt", "trust", "unseen_odds", "temperature")
 
 
+@inherit_docs
 class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
     r"""Gaussian exemplars: predict the mean of each class, and how sure that prediction is.
 
@@ -391,7 +393,6 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
         What log densities are divided by. "samples" takes the temperature under which the labels of
         a thousand training samples at most are likeliest, each scored without itself. Statistics
         alone do not tell it: with :meth:`fit_statistics` and :meth:`partial_fit` it is then 1.
-    <parameters of every method>
 
     Attributes
     ----------
@@ -423,7 +424,6 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
         The odds used; None where they depend on what is described.
     statistics_ : ClassStatistics
         After `partial_fit` or `fit_statistics`: what is known of the samples so far.
-    <attributes of every method>
 
     See Also
     --------
@@ -611,8 +611,6 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
     def embed(self, X: Array) -> Array:
         """Whitened samples z as (z, 1), or as (z², z, 1) with variance="predictive".
 
-        <parameters of embed>
-
         Returns
         -------
         array of shape (n_samples, n_dims + 1) or (n_samples, 2 * n_dims + 1)
@@ -626,8 +624,6 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
 
     def synthesize(self, signatures: Signatures, labels: NDArray[Any] | None = None) -> Array:
         """Natural parameters of each class's Gaussian, over the temperature, with its log prior.
-
-        <parameters of synthesize>
 
         Returns
         -------

@@ -37,6 +37,7 @@ from zslearn._solvers.svm._losses import SVMLoss
 from zslearn._solvers.svm._multiclass import SVMResult, train_multiclass_svm
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._utils._array import Array, Floats, move_like, to_numpy
+from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._fit_cache import keeps_fits, kept_fit
 from zslearn._utils._messages import warn_user
 from zslearn._version import __version__
@@ -748,6 +749,7 @@ def _powers(lowest: int, highest: int, step: int = 1) -> list[float]:
     return [2.0**k for k in range(lowest, highest + 1, step)]
 
 
+@inherit_docs
 class SynC(AcceptsSampleWeight, ZeroShotClassifier):
     """Synthesized classifiers: convex combinations of the base classifiers of phantom classes.
 
@@ -807,7 +809,6 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
         solve, and of steps or rounds with `learn_phantoms`.
     random_state : int, RandomState instance or None, default=0
         Seed of random phantoms, of k-means and of the order in which samples are visited.
-    <parameters of every method>
 
     Attributes
     ----------
@@ -829,7 +830,6 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
     combinations_ : tuple of ndarray of shape (n_phantoms, n_seen) or None
         Coefficients β of the phantoms in the seen classes' signatures, one table per view; None
         where `phantom_init` gives the signatures and they are not learned.
-    <attributes of every method>
 
     See Also
     --------
@@ -1026,8 +1026,6 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
 
     def synthesize(self, signatures: Signatures, labels: NDArray[Any] | None = None) -> Array:
         """Make the classifier of each class, Σ_r s_cr v_r (eSynCCombine).
-
-        <parameters of synthesize>
 
         Returns
         -------

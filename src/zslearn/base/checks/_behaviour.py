@@ -509,21 +509,11 @@ def check_scikit_learn(
 
 
 def check_documentation(estimator: Any) -> None:
-    """The docstring names every hyper-parameter, and no shared part is left to fill in.
+    """The docstring names every hyper-parameter.
 
-    A line ``<name>`` stands for a part that a base class has; a misspelt one stays as it is.
+    `zslearn.base.inherit_docs` adds those that base classes document.
     """
     cls = type(estimator)
-    functions = [value for value in vars(cls).values() if inspect.isfunction(value)]
-    documented: list[Any] = [cls, *functions]
-    for thing in documented:
-        left = re.findall(r"^ *(<[^<>\n]+>)$", thing.__doc__ or "", re.M)
-        require(
-            not left,
-            estimator,
-            f"the docstring of {thing.__qualname__} has {', '.join(left)} in it",
-            f"Parts that can be filled in: {', '.join(getattr(cls, '_doc_parts', {}))}.",
-        )
     doc = inspect.getdoc(cls) or ""
     for name in estimator.get_params(deep=False):
         require(
