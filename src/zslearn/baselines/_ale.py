@@ -12,13 +12,17 @@ is DeViSE's loss.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
-from zslearn._solvers._ranking import BilinearDescent, rank_weights, slopes_of_all
 from zslearn._utils._docstrings import inherit_docs
 from zslearn.base._training import Training
-from zslearn.baselines._base_ranking import OneMapRanking, Seed
+from zslearn.baselines._base_ranking import (
+    BilinearDescent,
+    OneMapRanking,
+    Seed,
+    rank_weights,
+    slopes_of_all,
+)
 
 
 @inherit_docs
@@ -97,10 +101,8 @@ class ALE(OneMapRanking):
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
-    def _descent(self, training: Training, rates: Sequence[float]) -> BilinearDescent:
+    def _descent(self, training: Training) -> BilinearDescent:
         weights = rank_weights(training.n_seen)
         # β of S − 1 violators
         steepest = weights[-1] * (training.n_seen - 1)
-        return self._begin_descent(
-            training, rates, partial(slopes_of_all, weights=weights), steepest
-        )
+        return self._begin_descent(training, partial(slopes_of_all, weights=weights), steepest)

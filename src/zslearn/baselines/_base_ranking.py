@@ -1,4 +1,8 @@
-"""Base of the ranking methods: scaled features, a descent by epochs, early stopping by classes.
+r"""Base of the ranking methods: scaled features, a descent by epochs, early stopping by classes.
+
+A sample of class y with the scores :math:`F_c` violates its ranking by
+:math:`h_c = 1 + F_c - F_y` in every other class c where that is positive. The losses differ in
+what they make of the violators; the slopes of a sample add up to zero over the classes.
 
 A method says how it descends; here the descent is run. Estimators that differ in when it ends are
 states of one and the same descent, which is run once for all of them.
@@ -6,6 +10,7 @@ states of one and the same descent, which is run once for all of them.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
@@ -18,31 +23,24 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn._scoring._embedding import PreparedRows
-from zslearn._solvers._ranking import AnyFloats, BilinearDescent
 from zslearn._utils._array import Array, Floats, move_like, to_numpy
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
+from zslearn._utils._processes import one_blas_thread
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params
 from zslearn.baselines._early_stopping import HeldOutClasses, on_one_path
 
-# Features of the ranking methods: the mean is taken off, and the rest multiplied.
+#: An array of NumPy in any floating dtype: descents run in that of their rows.
+AnyFloats = NDArray[np.floating[Any]]
 
 # A feature that deviates by fewer rounding errors of its size than this is constant.
 _CONSTANT = 10
 
 
 class Scaling(NamedTuple):
-    """What is done to features: the mean is taken off, and the rest multiplied.
-
-    Parameters
-    ----------
-    mean : ndarray of shape (n_features,)
-        What is taken off.
-    weights : ndarray of shape (n_features,)
-        What the rest is multiplied by.
-    """
+    """What is done to features: the mean is taken off, and what is left multiplied by weights."""
 
     mean: Floats
     weights: Floats
@@ -97,15 +95,7 @@ def _extent(X: Any) -> tuple[Floats, Floats, Floats]:
 
 
 class ScaledRows:
-    """Rows that are prepared and scaled as they are read, so that no copy of them is held.
-
-    Parameters
-    ----------
-    rows : PreparedRows
-        Rows of NumPy.
-    scaling : Scaling
-        What is done to them.
-    """
+    """Rows that are prepared and scaled as they are read, so that no copy of them is held."""
 
     def __init__(self, rows: Any, scaling: Scaling) -> None:
         self.rows, self.scaling = rows, scaling
@@ -132,6 +122,128 @@ def mean_square(X: AnyFloats | ScaledRows) -> float:
     parts = [X] if isinstance(X, np.ndarray) else (X[rows] for rows in _blocks(X))
     total = sum(float(np.einsum("nd,nd->", part, part, dtype=np.float64)) for part in parts)
     return total / len(X) or 1.0
+
+
+def rank_weights(n_classes: int) -> Floats:
+    """What each of k violators weighs in the rank-weighted loss: β_k / k, from k = 0 on."""
+    k = np.arange(1, n_classes)
+    return np.concatenate([[0.0], np.cumsum(1 / k) / k])
+
+
+def slopes_of_all(
+    scores: AnyFloats, y: NDArray[np.intp], weights: Floats | None = None
+) -> AnyFloats:
+    """Slopes of w_k Σ_c max(0, 1 + F_c − F_y), where k classes violate.
+
+    The number of violators changes by jumps, so that the slope takes it as given.
+    """
+    rows = np.arange(len(y))
+    violates = scores > (scores[rows, y] - 1)[:, None]
+    violates[rows, y] = False
+    slope = violates.astype(scores.dtype)
+    n_violators = slope.sum(axis=1)
+    if weights is not None:
+        weight = weights.astype(scores.dtype)[n_violators.astype(np.intp)]
+        slope *= weight[:, None]
+        n_violators *= weight
+    slope[rows, y] = -n_violators
+    return slope
+
+
+def slopes_of_worst(scores: AnyFloats, y: NDArray[np.intp]) -> AnyFloats:
+    """Slopes of max(0, max_c 1 + F_c − F_y), the hinge of the worst violator."""
+    rows = np.arange(len(y))
+    excess = 1 + scores - scores[rows, y][:, None]
+    excess[rows, y] = 0
+    worst = excess.argmax(axis=1)
+    violated = rows[excess[rows, worst] > 0]
+    slope = np.zeros_like(scores)
+    slope[violated, worst[violated]] = 1
+    slope[violated, y[violated]] = -1
+    return slope
+
+
+class Descent(ABC):
+    """Epochs of stochastic descent over shuffled batches of rows X of classes y.
+
+    A step is taken down the sum of a batch's slopes, not their mean: what an epoch achieves then
+    hardly depends on the size of the batches. Epoch t takes steps of `step` / t^power_t.
+    """
+
+    def __init__(
+        self,
+        X: AnyFloats | ScaledRows,
+        y: NDArray[np.intp],
+        step: float,
+        power_t: float,
+        batch_size: int,
+        rng: np.random.RandomState,
+    ) -> None:
+        self.X, self.y, self.step = X, y, step
+        self.power_t, self.batch_size, self.rng = power_t, batch_size, rng
+        self.n_epochs = 0
+
+    def epoch(self) -> None:
+        """Visit every row once."""
+        self.n_epochs += 1
+        order = self.rng.permutation(len(self.y))
+        step = self.step / self.n_epochs**self.power_t
+        with one_blas_thread():
+            for start in range(0, len(order), self.batch_size):
+                rows = order[start : start + self.batch_size]
+                self._descend(self.X[rows], self.y[rows], step)
+
+    @property
+    @abstractmethod
+    def coef(self) -> AnyFloats:
+        """What was learned."""
+
+    @abstractmethod
+    def _descend(self, X: AnyFloats, y: NDArray[np.intp], step: float) -> None:
+        """Take one step down the loss of a batch."""
+
+
+class BilinearDescent(Descent):
+    r"""Descent on a loss of the scores :math:`X W A^\top`, from W = 0.
+
+    Slopes add up to zero over the classes, and so W is the same whatever is added to all
+    signatures: they are centred, for the sake of rounding. Each step adds to W columns in the span
+    of the signatures. So :math:`W = U^\top Q^\top` with an orthonormal basis Q of that span, in
+    which the signatures have the coordinates :math:`B = A Q`.
+    """
+
+    def __init__(
+        self,
+        X: AnyFloats | ScaledRows,
+        y: NDArray[np.intp],
+        signatures: Floats,
+        slopes: Callable[[AnyFloats, NDArray[np.intp]], AnyFloats],
+        step: float,
+        **options: Any,
+    ) -> None:
+        super().__init__(X, y, step, **options)
+        self.slopes = slopes
+        centered = signatures - signatures.mean(axis=0)
+        left, sizes, _ = np.linalg.svd(centered, full_matrices=False)
+        rounding = max(centered.shape) * np.finfo(np.float64).eps * sizes[0]
+        rank = max(1, int(np.sum(sizes > rounding)))
+        left, sizes = left[:, :rank], sizes[:rank]
+        # As combinations of the signatures: where all of these are equal, the basis is zero.
+        basis = (left / np.where(sizes > 0, sizes, 1.0)).T @ centered
+        self.coordinates, self.basis = (left * sizes).astype(X.dtype), basis.astype(X.dtype)
+        self.U = np.zeros((rank, X.shape[1]), dtype=X.dtype)
+
+    @property
+    def coef(self) -> AnyFloats:
+        """W, of shape (n_features, n_attributes)."""
+        return self.U.T @ self.basis
+
+    def _descend(self, X: AnyFloats, y: NDArray[np.intp], step: float) -> None:
+        slope = self.slopes(X @ self.U.T @ self.coordinates.T, y)
+        change = slope @ self.coordinates * X.dtype.type(step)
+        # Rows that violate nothing would add zeros.
+        active = change.any(axis=1)
+        self.U -= change[active].T @ X[active]
 
 
 #: What `random_state` may be.
@@ -210,18 +322,11 @@ class RankingClassifier(ZeroShotClassifier):
         "random_state": ["random_state"],
     }
 
-    # Hyper-parameters whose values one descent follows side by side: none, or learning rates.
-    _side_by_side: ClassVar[tuple[str, ...]] = ()
-
     # What a method writes.
 
-    def _descent(self, training: Training, rates: Sequence[float]) -> Any:
-        """Begin a descent on scaled rows at one or, side by side, several learning rates.
-
-        It has `epoch()` and `n_epochs`, `coef_of(i)` gives the maps at the i-th rate, and
-        `follow([i, …])` goes on with some rates only.
-        """
-        raise TypeError(f"{type(self).__name__} must define _descent(training, rates).")
+    def _descent(self, training: Training) -> Descent:
+        """Begin a descent on scaled rows."""
+        raise TypeError(f"{type(self).__name__} must define _descent(training).")
 
     @staticmethod
     def _of_maps(coef: Array, signatures: Array) -> Array:
@@ -240,7 +345,7 @@ class RankingClassifier(ZeroShotClassifier):
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        """Rows are scaled once per kind; variants along one descent, or side by side, share it."""
+        """Rows are scaled once per kind; variants along one descent share it."""
         for same_scaling in group_by_params(variants, "scaling"):
             yield from cls._fit_scaled(training, same_scaling)
 
@@ -252,13 +357,16 @@ class RankingClassifier(ZeroShotClassifier):
         host = training if lazy else replace(training, rows=to_numpy(rows))
         scaling = Scaling.of(host.rows, variants[0].scaling)
         scaled = replace(host, rows=ScaledRows(rows, scaling) if lazy else scaling(host.rows))
-        for group in on_one_path(variants, *cls._side_by_side):
+        for group in on_one_path(variants):
             ends = [variant._n_epochs(host) for variant in group]
-            for i, coef in _along_descent(group, ends, scaled):
+            descent = group[0]._descent(scaled)
+            for i in np.argsort(ends, kind="stable"):
+                while descent.n_epochs < ends[i]:
+                    descent.epoch()
                 variant = group[i]
-                # The very same arrays: a search sees by them that variants embed alike.
+                # The very same arrays: a search sees by them that variants embed equally.
                 variant.mean_, variant.feature_weights_ = scaling
-                variant.coef_ = move_like(coef, training.rows[0:1, :])
+                variant.coef_ = move_like(descent.coef, training.rows[0:1, :])
                 variant.n_iter_ = ends[i]
                 yield variant
 
@@ -275,13 +383,13 @@ class RankingClassifier(ZeroShotClassifier):
         scaling = Scaling.of(kept.X, self.scaling)
         rows = scaling(held.X)
         signatures = held.signatures.astype(rows.dtype)
-        descent = self._descent(replace(kept, rows=scaling(kept.X)), [self.learning_rate])
+        descent = self._descent(replace(kept, rows=scaling(kept.X)))
         while (
             descent.n_epochs < self.max_iter
             and descent.n_epochs - classes.best < self.n_iter_no_change
         ):
             descent.epoch()
-            classes.judge(rows, self._of_maps(descent.coef_of(0), signatures), self.score_function)
+            classes.judge(rows, self._of_maps(descent.coef, signatures), self.score_function)
         self.validation_scores_ = classes.accuracies
         return classes.best
 
@@ -292,21 +400,6 @@ class RankingClassifier(ZeroShotClassifier):
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
         """Make the parameters of each class."""
         return self._of_maps(self.coef_, move_like(signatures, self.coef_))
-
-
-def _along_descent(
-    variants: Sequence[RankingClassifier], ends: Sequence[int], training: Training
-) -> Iterator[tuple[int, AnyFloats]]:
-    """Positions of variants along one descent with their maps, those with fewer epochs first."""
-    rates = list(dict.fromkeys(variant.learning_rate for variant in variants))
-    paths = [rates.index(variant.learning_rate) for variant in variants]
-    descent = variants[0]._descent(training, rates)
-    for i in np.argsort(ends, kind="stable"):
-        while descent.n_epochs < ends[i]:
-            left = {path for path, end in zip(paths, ends, strict=True) if end > descent.n_epochs}
-            descent.follow(sorted(left))
-            descent.epoch()
-        yield int(i), descent.coef_of(paths[i])
 
 
 @inherit_docs
@@ -321,14 +414,8 @@ class OneMapRanking(RankingClassifier):
         The bilinear map W.
     """
 
-    _side_by_side = ("learning_rate",)
-
     def _begin_descent(
-        self,
-        training: Training,
-        rates: Sequence[float],
-        slopes: Callable[..., AnyFloats],
-        steepest: float,
+        self, training: Training, slopes: Callable[..., AnyFloats], steepest: float
     ) -> BilinearDescent:
         """Begin a descent whose steps are in units of the margin at the steepest slope.
 
@@ -336,12 +423,11 @@ class OneMapRanking(RankingClassifier):
         scores changes by step · slope · ‖x‖² ‖a − a′‖², so that a step of 1 / (steepest · mean ‖x‖²
         · mean ‖a − a′‖²), over samples and over pairs of classes, changes it by about one.
         """
-        X, y, signatures = training.X, training.y, training.signatures
+        X, signatures = training.X, training.signatures
         centered = signatures - signatures.mean(axis=0)
         distance = float(2 * np.sum(centered**2) / (len(signatures) - 1)) or 1.0
-        unit = steepest * mean_square(X) * distance
-        steps = [rate / unit for rate in rates]
-        return BilinearDescent(X, y, signatures, slopes, steps, **self._options())
+        step = self.learning_rate / (steepest * mean_square(X) * distance)
+        return BilinearDescent(X, training.y, signatures, slopes, step, **self._options())
 
     @staticmethod
     def _of_maps(coef: Array, signatures: Array) -> Array:

@@ -244,11 +244,11 @@ def train(
             evaluated = flat.copy(), objective.evaluate(flat)
         return evaluated[1].value, evaluated[1].gradient
 
-    def after_step(flat: Floats) -> None:
+    def after_step(intermediate_result: scipy.optimize.OptimizeResult) -> None:
         nonlocal n_iter
         n_iter += 1
         if n_iter in stops or watch is not None:
-            value_and_gradient(flat)
+            value_and_gradient(intermediate_result.x)
             networks[n_iter] = objective.network(n_iter, *evaluated)
             if watch is not None:
                 watch(networks[n_iter])

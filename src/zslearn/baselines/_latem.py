@@ -10,20 +10,102 @@ and the maps that won, for y and for c, take a step. With K = 1 the score is bil
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import array_api_compat as compat
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from zslearn._scoring._classes import ScoreFunction
-from zslearn._solvers._ranking import LatentDescent
-from zslearn._utils._array import Array
+from zslearn._utils._array import Array, Floats
 from zslearn._utils._docstrings import inherit_docs
+from zslearn._utils._jit import jit, jit_inner
 from zslearn.base._training import Training
-from zslearn.baselines._base_ranking import RankingClassifier, Seed, mean_square
+from zslearn.baselines._base_ranking import (
+    AnyFloats,
+    Descent,
+    RankingClassifier,
+    Seed,
+    mean_square,
+)
+
+
+@jit("the descent of several maps")
+def take_steps(
+    X: Any, y: Any, negatives: Any, P: Any, step: Any, change: Any, is_changed: Any
+) -> None:
+    """Step down the loss of each row that its negative violates, by what V is to change.
+
+    `P` holds the classifiers under each map, (n_maps, n_classes, n_features), as do `change` what
+    rows add for each map and class, and `is_changed` whether any does.
+    """
+    for n in range(len(X)):
+        own, own_map = _best(P, y[n], X[n])
+        other, other_map = _best(P, negatives[n], X[n])
+        if 1 + other - own > 0:
+            up, down = change[own_map, y[n]], change[other_map, negatives[n]]
+            is_changed[own_map, y[n]] = is_changed[other_map, negatives[n]] = True
+            for d in range(X.shape[1]):
+                up[d] += step * X[n, d]
+                down[d] -= step * X[n, d]
+
+
+@jit_inner(fast={"contract", "reassoc"})
+def _best(P: Any, of_class: int, row: Any) -> Any:
+    """The largest score of a class under any map, and the first map that gives it."""
+    best, which = 0.0, 0
+    for k in range(P.shape[0]):
+        classifier, score = P[k, of_class], row[0] - row[0]
+        for d in range(len(row)):
+            score += classifier[d] * row[d]
+        if k == 0 or score > best:
+            best, which = score, k
+    return best, which
+
+
+class LatentDescent(Descent):
+    r"""Descent on the ranking loss of :math:`\max_k x^\top W_k a`, K maps at once.
+
+    Steps add to each map combinations of the signatures: :math:`W_k = W_{k0} + V_k^\top A`, with
+    one row of :math:`V_k` for each class. The classifiers :math:`P_k = A W_k^\top` of all classes
+    are kept up to date beside it.
+    """
+
+    def __init__(
+        self,
+        X: AnyFloats,
+        y: NDArray[np.intp],
+        signatures: Floats,
+        start: AnyFloats,
+        step: float,
+        **options: Any,
+    ) -> None:
+        super().__init__(X, y, step, **options)
+        self.signatures = signatures.astype(X.dtype)
+        self.gram = self.signatures @ self.signatures.T
+        self.start = start.astype(X.dtype)
+        self.P = self.signatures @ np.swapaxes(self.start, 1, 2)
+        self.V, self._change = np.zeros_like(self.P), np.zeros_like(self.P)
+
+    @property
+    def coef(self) -> AnyFloats:
+        """The maps, of shape (n_maps, n_features, n_attributes)."""
+        return self.start + np.swapaxes(self.V, 1, 2) @ self.signatures
+
+    def _descend(self, X: AnyFloats, y: NDArray[np.intp], step: float) -> None:
+        n_classes = len(self.signatures)
+        # Another class for each row, drawn evenly.
+        negatives = (y + self.rng.randint(1, n_classes, size=len(y))) % n_classes
+        is_changed = np.zeros(self.P.shape[:2], dtype=bool)
+        take_steps(X, y, negatives, self.P, X.dtype.type(step), self._change, is_changed)
+        for V, P, change, changed in zip(self.V, self.P, self._change, is_changed, strict=True):
+            if changed.any():
+                classes = np.flatnonzero(changed)
+                V[classes] += change[classes]
+                P += self.gram[:, classes] @ change[classes]
+                change[classes] = 0
 
 
 @inherit_docs
@@ -139,14 +221,14 @@ class LatEm(RankingClassifier):
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
-    def _descent(self, training: Training, rates: Sequence[float]) -> LatentDescent:
-        X, y, signatures = training.X, training.y, training.signatures
+    def _descent(self, training: Training) -> LatentDescent:
+        X, signatures = training.X, training.signatures
         options = self._options()
-        size, length = mean_square(X), mean_square(signatures)
+        unit = mean_square(X) * mean_square(signatures)
         shape = (self.n_maps, X.shape[1], signatures.shape[1])
-        start = options["rng"].standard_normal(shape) * (self.init_scale / np.sqrt(size * length))
-        step = rates[0] / (size * length)
-        return LatentDescent(X, y, signatures, start, step=step, **options)
+        start = options["rng"].standard_normal(shape) * (self.init_scale / np.sqrt(unit))
+        step = self.learning_rate / unit
+        return LatentDescent(X, training.y, signatures, start, step, **options)
 
     @staticmethod
     def _of_maps(coef: Array, signatures: Array) -> Array:

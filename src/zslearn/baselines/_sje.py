@@ -10,12 +10,9 @@ by stochastic descent that is ended early.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from zslearn._solvers._ranking import BilinearDescent, slopes_of_worst
 from zslearn._utils._docstrings import inherit_docs
 from zslearn.base._training import Training
-from zslearn.baselines._base_ranking import OneMapRanking, Seed
+from zslearn.baselines._base_ranking import BilinearDescent, OneMapRanking, Seed, slopes_of_worst
 
 
 @inherit_docs
@@ -92,5 +89,5 @@ class SJE(OneMapRanking):
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
-    def _descent(self, training: Training, rates: Sequence[float]) -> BilinearDescent:
-        return self._begin_descent(training, rates, slopes_of_worst, steepest=1)
+    def _descent(self, training: Training) -> BilinearDescent:
+        return self._begin_descent(training, slopes_of_worst, steepest=1)
