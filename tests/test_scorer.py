@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 
 import numpy as np
@@ -90,76 +89,52 @@ def test_preparation_warns_once_for_all_blocks(monkeypatch):
     assert len(caught) == 1
 
 
-class Counted(ZeroShotClassifier):
-    """Embeds by an array and a number, and counts how often."""
+class Weighted(ZeroShotClassifier):
+    """Embeds by an array and a number."""
 
-    calls = 0
+    embedding_attributes = ("weights_", "power")
 
     def __init__(self, power=1, *, feature_norm="l2", signature_scale="seen"):
         self.power = power
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
-    @property
-    def sign(self):
-        return self.sign_
-
     def embed(self, X):
-        type(self).calls += 1
-        return self.sign * X**self.power * self.weights_
+        return X**self.power * self.weights_
 
 
-def _counted(weights, **changes):
-    model = Counted(**{k: v for k, v in changes.items() if k in ("power", "feature_norm")})
-    model.weights_, model.sign_ = weights, changes.get("sign", 1.0)
-    model.coef_ = object()  # not read by embed
+class SharesNothing(Weighted):
+    embedding_attributes = None
+
+
+def _weighted(weights, cls=Weighted, **settings):
+    model = cls(**settings)
+    model.weights_ = weights
     return model
 
 
-def _embedding(model):
-    return Embedding(model.embed, (model.feature_norm,))
-
-
-def test_rows_are_embedded_once_while_embed_reads_the_same_objects():
+def test_rows_are_embedded_once_while_embed_is_decided_by_the_same_objects():
     X, weights = np.random.default_rng(0).standard_normal((4, 3)), np.arange(1.0, 4.0)
     rows = EmbeddedRows(X)
-    first = rows.under(_embedding(_counted(weights)))
-    assert rows.under(_embedding(_counted(weights))) is first
+    first = rows.under(_weighted(weights)._embedding())
+    assert rows.under(_weighted(weights)._embedding()) is first
     assert rows.n_embeddings == 1
-    np.testing.assert_array_equal(first, _embedding(_counted(weights))(X))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"power": 2}, {"sign": -1.0}, {"feature_norm": None}, {"weights": np.arange(1.0, 4.0)}],
-    ids=str,
-)
-def test_whatever_embed_reads_counts(change):
-    X, weights = np.random.default_rng(0).standard_normal((4, 3)), np.arange(1.0, 4.0)
-    rows = EmbeddedRows(X)
-    rows.under(_embedding(_counted(weights)))
-    other = _counted(change.pop("weights", weights), **change)
-    np.testing.assert_array_equal(rows.under(_embedding(other)), _embedding(other)(X))
-    assert rows.n_embeddings == 2
-
-
-def test_who_reads_the_whole_dictionary_shares_nothing():
-    class Greedy(Counted):
-        def embed(self, X):
-            return X * vars(self)["weights_"]
-
-    model, other = Greedy(), Greedy()
-    model.weights_, other.weights_ = np.ones(3), 2 * np.ones(3)
-    rows = EmbeddedRows(np.eye(3))
-    np.testing.assert_array_equal(rows.under(_embedding(model)), np.eye(3))
-    np.testing.assert_array_equal(rows.under(_embedding(other)), 2 * np.eye(3))
-
-
-def test_plain_functions_are_embeddings_too():
-    rows = EmbeddedRows(np.eye(2))
-    first = rows.under(Embedding(_identity))
-    assert rows.under(Embedding(_identity)) is first
-    np.testing.assert_array_equal(rows.under(Embedding(lambda X: 2 * X)), 2 * np.eye(2))
+    for n, other in enumerate(
+        (
+            _weighted(weights, power=2),
+            _weighted(weights, feature_norm=None),
+            _weighted(weights.copy()),
+            _weighted(weights, SharesNothing),
+            _weighted(weights, SharesNothing),
+        )
+    ):
+        embedding = other._embedding()
+        np.testing.assert_array_equal(rows.under(embedding), embedding(X))
+        assert rows.n_embeddings == n + 2
+    # Functions of which nothing is known are called anew.
+    for function in (np.asarray, (2 * np.eye(3)).__matmul__, (3 * np.eye(3)).__matmul__):
+        square = EmbeddedRows(np.eye(3))
+        np.testing.assert_array_equal(square.under(Embedding(function)), function(np.eye(3)))
 
 
 @pytest.mark.parametrize(
@@ -203,84 +178,3 @@ def test_a_wrapper_makes_its_scorer_from_the_inner_one(problem):
     # Classes that are described to the inner estimator are known outside.
     model.estimator_.add_classes({"zz": problem.signatures.iloc[0]})
     assert "zz" in model.unseen_classes_
-
-
-# What embed may look like
-
-
-class _Base(ZeroShotClassifier):
-    def __init__(self, feature_norm=None, signature_scale="seen"):
-        self.feature_norm = feature_norm
-        self.signature_scale = signature_scale
-
-
-class _Default(_Base):
-    extra_ = None
-
-    def embed(self, X):
-        return X if self.extra_ is None else -X
-
-
-class _Missing(_Base):
-    def embed(self, X):
-        return -X if getattr(self, "extra_", False) else X
-
-
-def _undecorated(function):
-    def wrapper(self, X):
-        return function(self, X)
-
-    return wrapper
-
-
-class _Decorated(_Base):
-    @_undecorated
-    def embed(self, X):
-        return -X if hasattr(self, "extra_") else X
-
-
-class _Copied(_Base):
-    def embed(self, X):
-        return -X if "extra_" in vars(copy.copy(self)) else X
-
-
-class _Registered(_Base):
-    def __init_subclass__(cls, *, needed, **options):
-        super().__init_subclass__(**options)
-
-
-class _Needy(_Registered, needed=1):
-    def embed(self, X):
-        return -X if hasattr(self, "extra_") else X
-
-
-class _Aliased(_Base):
-    def _project(self, X):
-        return -X if hasattr(self, "extra_") else X
-
-    embed = _project
-
-
-class _Overridden(_Aliased):
-    def _project(self, X):
-        raise AssertionError("embed is the function that was there when it was named")
-
-
-@pytest.mark.parametrize(
-    "cls", [_Default, _Missing, _Decorated, _Copied, _Needy, _Aliased, _Overridden]
-)
-def test_an_attribute_that_only_some_have_counts(cls):
-    rows, X = EmbeddedRows(np.eye(3)), np.eye(3)
-    for has_it in (False, False, True, False):
-        model = cls()
-        if has_it:
-            model.extra_ = 1
-        np.testing.assert_array_equal(rows.under(_embedding(model)), -X if has_it else X)
-
-
-def test_what_cannot_be_traced_is_embedded_anew():
-    W = 2 * np.eye(3)
-    rows = EmbeddedRows(np.eye(3))
-    for function in (np.asarray, W.__matmul__, (3 * np.eye(3)).__matmul__):
-        np.testing.assert_array_equal(rows.under(Embedding(function)), function(np.eye(3)))
-    assert rows.n_embeddings == 3

@@ -1,17 +1,14 @@
 """From features to the space of the class parameters, and rows that are embedded once for many.
 
-Estimators of one grid often embed images alike. Whether two of them do is not theirs to say: an
-embedding is the function `embed` of a class together with the objects that it reads of its
-estimator. Where `embed` reads the very same objects of another estimator, it is the same embedding.
+Estimators of one grid often embed images in the same way: a method says by which of its attributes
+`embed` is decided (`embedding_attributes`), and rows are embedded once for all that share them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache
-from types import MethodType
+from dataclasses import dataclass, replace
 from typing import Any
 
 import array_api_compat as compat
@@ -146,10 +143,13 @@ class Embedding:
         Takes prepared rows into the space of the parameters; usually a method of an estimator.
     feature_norms : tuple of ("l2" or None)
         How features are prepared, one step after another.
+    depends_on : tuple, optional
+        All that decides what `embed` does, besides its code; None where that is not known.
     """
 
     embed: Callable[[Array], Array]
     feature_norms: tuple[str | None, ...] = ()
+    depends_on: tuple[Any, ...] | None = None
 
     def after(self, feature_norm: str | None) -> Embedding:
         """The same embedding of features that another estimator has prepared before.
@@ -164,7 +164,7 @@ class Embedding:
         Embedding
             With one more step in front.
         """
-        return Embedding(self.embed, (feature_norm, *self.feature_norms))
+        return replace(self, feature_norms=(feature_norm, *self.feature_norms))
 
     @contextmanager
     def over_blocks(self) -> Iterator[Callable[[Array], Array]]:
@@ -209,91 +209,27 @@ class EmbeddedRows:
     def __init__(self, X: Array) -> None:
         self.X = X
         self.n_embeddings = 0
-        self._latest: tuple[tuple[Any, ...], dict[str, Any] | None, Array] | None = None
+        # What the latest embedding was decided by, and what it made of the rows.
+        self._latest: tuple[tuple[Any, ...], tuple[Any, ...], Array] | None = None
 
     def under(self, embedding: Embedding) -> Array:
         """The rows under an embedding, computed anew where it is not the latest one."""
-        function = embedding.embed
-        owner = getattr(function, "__self__", None)
-        source = (getattr(function, "__func__", function), type(owner), embedding.feature_norms)
-        if self._latest is not None:
-            latest_source, reads, embedded = self._latest
-            if latest_source == source and _reads_alike(reads, owner):
-                return embedded
-        reads = {} if owner is None else None
-        if isinstance(function, MethodType) and not isinstance(owner, type):
-            recorder = _recorder(owner)
-            if recorder is not None:
-                reads = object.__getattribute__(recorder, "__dict__")[_READS]
-                # The function itself: its name may lead elsewhere.
-                traced = MethodType(function.__func__, recorder)
-                embedding = Embedding(traced, embedding.feature_norms)
-        embedded = embedding(self.X)
-        self.n_embeddings += 1
-        self._latest = source, None if reads is None or _ANY in reads else reads, embedded
-        return embedded
+        embed, decided_by = embedding.embed, embedding.depends_on
+        if decided_by is None:
+            self.n_embeddings += 1
+            return embedding(self.X)
+        # The function and its class, not the model, which would stay in memory.
+        owner = type(getattr(embed, "__self__", None))
+        function = getattr(embed, "__func__", embed), owner, embedding.feature_norms
+        known = self._latest
+        if not (known and known[0] == function and all(map(_is_same, known[1], decided_by))):
+            self.n_embeddings += 1
+            known = self._latest = function, decided_by, embedding(self.X)
+        return known[2]
 
 
-_PLAIN = (str, int, float, bool, type(None))
-_READS = "_zslearn_reads"
-# Stands for an attribute that was asked for and not there, or not the instance's own.
-_ABSENT = object()
-# Whoever reads the dictionary itself, or asks what class this is, may have read anything.
-_ANY = "__dict__"
-
-
-def _reads_alike(reads: dict[str, Any] | None, owner: object) -> bool:
-    """Whether all that was read of one object is the same in another."""
-    if reads is None:
-        return False
-    state = vars(owner) if owner is not None else {}
-    return all(_same(value, state.get(name, _ABSENT)) for name, value in reads.items())
-
-
-def _same(a: object, b: object) -> bool:
-    return a is b or (isinstance(a, _PLAIN) and type(a) is type(b) and a == b)
-
-
-def _recorder(owner: Any) -> Any:
-    """A stand-in for an object that writes down which of its attributes are read.
-
-    None where there can be none: then nothing is known of what is read.
-    """
-    cls: Any = type(owner)
-    try:
-        recording = _recording_class(cls)
-        stand_in: object = object.__new__(recording)
-        # Past the recording: nothing has been read yet.
-        state = object.__getattribute__(stand_in, "__dict__")
-        state.update(vars(owner))
-    except (TypeError, AttributeError):
-        return None
-    state[_READS] = {}
-    return stand_in
-
-
-@cache
-def _recording_class(cls: Any) -> Any:
-    """A subclass whose attributes are written down as they are read."""
-
-    def record(self: Any, name: str) -> Any:
-        state = object.__getattribute__(self, "__dict__")
-        if name == "__class__":
-            return cls
-        if _READS in state and (name == _ANY or not name.startswith("__")):
-            state[_READS][name] = state.get(name, _ABSENT)
-        return cls.__getattribute__(self, name)
-
-    body = {"__getattribute__": record, "__module__": cls.__module__, "__doc__": cls.__doc__}
-    # Past `__init_subclass__`, for which this is no class of its own.
-    return type(cls)("Recording" + cls.__name__, (_Quiet, cls), body)
-
-
-class _Quiet:
-    """Ends the chain of `__init_subclass__`."""
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        pass
+def _is_same(a: object, b: object) -> bool:
+    return a is b or (type(a) is type(b) and isinstance(a, (str, int, float)) and a == b)
 
 
 # Features that are prepared when they are read, so that no prepared copy of them is held.

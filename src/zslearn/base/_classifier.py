@@ -133,6 +133,9 @@ class ZeroShotClassifier(Describing, ZeroShotPredictor):
     #: Whether `_fit` asks no more of `training.X` than class_moments, class_means and class_squares
     #: of :mod:`zslearn.solvers` give: then `fit` also takes features on disk, and dask arrays.
     learns_from_sums: bool = False
+    #: Attributes that decide what `embed` does: estimators of a search whose values are the very same
+    #: objects share rows that are embedded once. None: nothing is shared.
+    embedding_attributes: tuple[str, ...] | None = None
     #: Whether `synthesize` makes each class of its own signature alone, whatever others there are.
     describes_each_alone: bool = False
     #: Grids by name, "paper" and "fast": hyper-parameter → values, or a list of such mappings, one
@@ -190,8 +193,7 @@ class ZeroShotClassifier(Describing, ZeroShotPredictor):
     def embed(self, X: Array) -> Array:
         """Take prepared features into the space of the class parameters.
 
-        It depends on nothing but `X` and the estimator's attributes, and changes neither. (A search
-        calls it on a stand-in of a subclass: `isinstance` tells the class, `type` does not.)
+        It depends on nothing but `X` and the estimator's attributes, and changes neither.
 
         Parameters
         ----------
@@ -447,5 +449,10 @@ class ZeroShotClassifier(Describing, ZeroShotPredictor):
 
     def _scorer(self, labels: NDArray[Any], parameters: Array) -> ClassScorer:
         """The scorer of described classes."""
-        embedding = Embedding(self.embed, (self.feature_norm,))
-        return ClassScorer(labels, parameters, embedding, self.score_function)
+        return ClassScorer(labels, parameters, self._embedding(), self.score_function)
+
+    def _embedding(self) -> Embedding:
+        """Preparation of the features, then `embed`."""
+        names = self.embedding_attributes
+        read = None if names is None else tuple(getattr(self, name, None) for name in names)
+        return Embedding(self.embed, (self.feature_norm,), read)

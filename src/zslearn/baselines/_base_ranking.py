@@ -299,6 +299,8 @@ class RankingClassifier(ZeroShotClassifier):
         Number of epochs run on all seen classes.
     """
 
+    embedding_attributes = ("mean_", "feature_weights_")
+
     learning_rate: float
     max_iter: int
     batch_size: int

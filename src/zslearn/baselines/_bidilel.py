@@ -236,6 +236,7 @@ class BiDiLEL(ZeroShotClassifier):
     True
     """
 
+    embedding_attributes = ("mean_", "components_", "latent_norm")
     score_function: ScoreFunction = "euclidean"
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -101,6 +101,7 @@ class CCA(AcceptsSampleWeight, ZeroShotClassifier):
     score_function: ScoreFunction = "cosine"
 
     learns_from_sums = True
+    embedding_attributes = ("mean_", "feature_weights_", "correlations_", "power")
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,

@@ -87,6 +87,8 @@ class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
     True
     """
 
+    embedding_attributes = ("mean_",)
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="neither")],

@@ -82,6 +82,7 @@ class ESZSL(AcceptsSampleWeight, ZeroShotClassifier):
     True
     """
 
+    embedding_attributes = ("mean_",)
     learns_from_sums = True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -127,6 +127,7 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
     True
     """
 
+    embedding_attributes = ("mean_", "components_", "std_")
     learns_from_sums = True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

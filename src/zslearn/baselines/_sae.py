@@ -160,6 +160,12 @@ class SAE(AcceptsSampleWeight, ZeroShotClassifier):
                 variant.reduction_ = equation.reduction
                 yield variant
 
+    @property
+    def embedding_attributes(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What decides `embed`: the encoder only where features are encoded."""
+        encoder = () if self.direction == "semantic_to_feature" else ("coef_",)
+        return ("reduction_", "mean_", "direction", *encoder)
+
     def embed(self, X: Array) -> Array:
         """Take the mean from each row; with "feature_to_semantic" encode the rest, W(x − mean).
 

@@ -838,6 +838,8 @@ class SSE(ZeroShotClassifier):
     True
     """
 
+    embedding_attributes = ("feature_scale_", "references_", "coef_", "kernel")
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,
         "gamma": [Interval(Real, 0, None, closed="neither")],

@@ -174,6 +174,7 @@ class ClassNorm(ZeroShotClassifier):
     True
     """
 
+    embedding_attributes = ()
     score_function: ScoreFunction = "dot"
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

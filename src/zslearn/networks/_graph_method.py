@@ -502,6 +502,7 @@ class GraphMethod(ZeroShotClassifier):
         Whether the hierarchy comes from the signatures.
     """
 
+    embedding_attributes = ("_intercepts_given",)
     score_function: ScoreFunction = "dot"
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

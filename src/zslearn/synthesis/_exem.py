@@ -27,7 +27,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from zslearn._scoring._classes import ScoreFunction
-from zslearn._scoring._embedding import Embedding, FeaturePreparation
+from zslearn._scoring._embedding import FeaturePreparation
 from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._solvers._class_sums import class_means
 from zslearn._solvers.nu_svr._path import NuSVRResult
@@ -96,7 +96,7 @@ class NearestExemplar:
 
     def scorer(self, labels: NDArray[Any], parameters: Array) -> ClassScorer:
         """The score is the negative distance."""
-        embedding = Embedding(self.model.embed, (self.model.feature_norm,))
+        embedding = self.model._embedding()
         return ClassScorer(labels, parameters, embedding, "euclidean")
 
 
@@ -152,7 +152,7 @@ class InnerMethod:
         if self.model._whitening is None:
             embedding = inner.embedding.after(self.model.feature_norm)
         else:
-            embedding = Embedding(self.model.embed, (self.model.feature_norm,))
+            embedding = self.model._embedding()
         return replace(inner, labels=labels, parameters=parameters, embedding=embedding)
 
 
@@ -442,6 +442,7 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
     True
     """
 
+    embedding_attributes = ("mean_", "components_", "distance", "within_std_", "_whitening", "estimator_")
     keep_views: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -448,6 +448,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
     True
     """
 
+    embedding_attributes = ("matrix_", "offset_", "norm_", "center_", "variance")
     keep_views: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -862,6 +862,7 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
     True
     """
 
+    embedding_attributes = ()
     keep_views: ClassVar[bool] = True
     #: Grids by name; those of alpha depend on the loss and on what is penalised. "phantoms" is for
     #: the second step of the paper's tuning, with `learn_phantoms`.
