@@ -24,8 +24,8 @@ test: $(call stamp,$(TEST_EXTRAS))
 test-lowest:
 	$(PYTHON) -m venv $(VENV)-lowest
 	$(VENV)-lowest/bin/python -m pip install --quiet uv
-	$(VENV)-lowest/bin/uv pip compile --quiet --resolution lowest-direct --extra dev,plot,matlab,dask,serve,words,onnx,zarr,emoji \
-		--only-binary resvg-py pyproject.toml --output-file $(VENV)-lowest/lowest.txt
+	$(VENV)-lowest/bin/uv pip compile --quiet --resolution lowest-direct --extra dev,plot,matlab,dask,serve,words,onnx,zarr \
+		pyproject.toml --output-file $(VENV)-lowest/lowest.txt
 	$(VENV)-lowest/bin/uv pip install --quiet --python $(VENV)-lowest/bin/python \
 		--requirement $(VENV)-lowest/lowest.txt --editable .
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(VENV)-lowest/bin/python -m pytest -q -n 2 \

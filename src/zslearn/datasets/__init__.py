@@ -4,7 +4,6 @@ from zslearn.datasets._authors import AuthorsProtocol, load_authors_protocol
 from zslearn.datasets._check import FolderReport, check_data
 from zslearn.datasets._class_shards import ClassShards, load_imagenet
 from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
-from zslearn.datasets._emoji import fetch_emoji, load_emoji, save_emoji_images
 from zslearn.datasets._feature_blocks import FeatureBlocks
 from zslearn.datasets._fetch import fetch_archive
 from zslearn.datasets._glyphs import load_glyphs
@@ -37,12 +36,10 @@ __all__ = [
     "ZeroShotDataset",
     "check_data",
     "fetch_archive",
-    "fetch_emoji",
     "imagenet_classes",
     "imagenet_hop_set",
     "imagenet_tree",
     "load_authors_protocol",
-    "load_emoji",
     "load_glove",
     "load_glyphs",
     "load_imagenet",
@@ -56,6 +53,5 @@ __all__ = [
     "read_child_parent_pairs",
     "read_descriptions",
     "read_signature_table",
-    "save_emoji_images",
     "save_signature_table",
 ]

@@ -402,7 +402,7 @@ def _ranks(records: pd.DataFrame, metric: str, methods: list[str]) -> Ranks | No
 
 Record_reproduce = Mapping[str, Any]
 #: Data sets whose files and splits are fixed.
-_FIXED = ("glyphs", "emoji")
+_FIXED = ("glyphs",)
 #: Data sets that the command line knows, by their names in records.
 _NAMED = {name.casefold(): name for name in (*_FIXED, *XLSA17)}
 _DEFAULT_FEATURES = "res101"
