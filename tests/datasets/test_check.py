@@ -79,7 +79,7 @@ def column(*values):
         ({"test_seen_loc": None}, "there is no test_seen_loc"),
         ({"original_att": np.full((3, 4), np.nan)}, "12 values that are not finite"),
         ({"features": np.zeros((5, 3))}, "features has 3 columns and labels 40 entries"),
-        ({"trainval_loc": {"a": 1}}, "'trainval_loc' is a structure"),
+        ({"trainval_loc": {"a": 1}}, "'trainval_loc' is or holds a struct"),
     ],
 )
 def test_problems(tmp_path, changes, message):
@@ -150,7 +150,7 @@ def test_damaged_files_are_problems(tmp_path):
     path.write_bytes(path.read_bytes()[:300])
     report = check_data(tmp_path)
     assert report.problems
-    assert "truncated" in report.problems[0]
+    assert "damaged" in report.problems[0]
     assert "NaN" in report.table
     other = write_data_set(tmp_path / "b")
     (other / "res101.mat").write_bytes(b"not found")

@@ -8,7 +8,6 @@ import signal
 import stat
 import subprocess
 import sys
-import tarfile
 import threading
 import time
 import unicodedata
@@ -18,7 +17,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from loopback import CERTIFICATE, NOISE, PAYLOAD, Server, assert_whole, zipped
+from loopback import CERTIFICATE, NOISE, PAYLOAD, Server, assert_whole, left, zipped
 from zslearn._utils._messages import InputWarning
 from zslearn.datasets import _fetch as _download
 from zslearn.datasets import fetch_archive
@@ -98,23 +97,12 @@ def test_a_file_that_changed_meanwhile_starts_anew(server, tmp_path):
         bring(server.archive(sha256=None, size=None), tmp_path)
     server.payload = zipped([("other.txt", NOISE)])
     server.etag = '"two"'
-    server.answered.clear()
+    # The parts of two files are no archive, and are removed.
+    with pytest.raises(ArchiveError, match=r"The download was removed"):
+        bring(server.archive(sha256=None, size=None), tmp_path)
     with pytest.warns(InputWarning, match="it is unverified"):
         bring(server.archive(sha256=None, size=None), tmp_path)
-    assert server.answered == [200]
     assert (tmp_path / "xlsa17" / "other.txt").read_bytes() == NOISE
-
-
-def test_without_a_mark_only_a_known_checksum_lets_it_continue(server, tmp_path):
-    server.etag = None
-    server.cuts = [100_000]
-    bring(server.archive(), tmp_path / "a")
-    assert server.answered == [200, 206]
-    server.answered.clear()
-    server.cuts = [100_000]
-    with pytest.warns(InputWarning):
-        bring(server.archive(sha256=None), tmp_path / "b")
-    assert server.answered == [200, 200]
 
 
 def test_everything_was_there_already(server, tmp_path):
@@ -168,7 +156,7 @@ def test_redirects_that_lead_nowhere(server, tmp_path, where):
     server.redirects = {"/loop": where}
     with pytest.raises(FetchError, match="Could not download"):
         bring(server.archive(urls=(server.url("/loop"),)), tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    assert left(tmp_path) == []
 
 
 @pytest.fixture
@@ -183,7 +171,7 @@ def test_no_plain_address_is_asked(plain_server, tmp_path, monkeypatch):
     with pytest.raises(FetchError, match=r"is not encrypted \(https\)"):
         bring(plain_server.archive(), tmp_path)
     assert plain_server.asked == []
-    assert list(tmp_path.iterdir()) == []
+    assert left(tmp_path) == []
 
 
 def test_no_redirect_from_encrypted_to_plain(server, plain_server, tmp_path):
@@ -226,7 +214,7 @@ def test_what_a_server_says_is_written_plainly(server, tmp_path, manners, capfd)
     for text in (str(caught.value), *said, printed.out, printed.err):
         assert not any(unicodedata.category(letter) == "Cc" for letter in text)
     assert len(str(caught.value)) < 1000
-    assert list(tmp_path.iterdir()) == []
+    assert left(tmp_path) == []
 
 
 @pytest.mark.parametrize("manners", [{"piece": 1, "pause": 0.05}, {"header_pause": 0.05}])
@@ -246,7 +234,7 @@ def test_not_found(server, tmp_path):
     with pytest.raises(FetchError, match=r"the server answers 404 Not Found"):
         bring(server.archive(), tmp_path)
     assert len(server.asked) == 1
-    assert list(tmp_path.iterdir()) == []
+    assert left(tmp_path) == []
 
 
 def test_a_server_in_trouble_is_asked_again(server, tmp_path):
@@ -276,20 +264,20 @@ def test_wrong_checksum(server, tmp_path):
     with pytest.raises(ValueError, match=r"sha256 [0-9a-f]{64} instead of 0000"):
         bring(server.archive(sha256="0" * 64), tmp_path)
     # Nothing that could be taken for it is left.
-    assert list(tmp_path.iterdir()) == []
+    assert left(tmp_path) == []
 
 
 def test_wrong_size(server, tmp_path):
     with pytest.raises(ValueError, match=rf"has {len(PAYLOAD)} bytes instead of 7"):
         bring(server.archive(size=7), tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    assert left(tmp_path) == []
 
 
 def test_more_than_announced(server, tmp_path):
     server.length = False
     with pytest.raises(ValueError, match=r"longer than the 1000 bytes"):
         bring(server.archive(size=1000), tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    assert left(tmp_path) == []
 
 
 def test_unknown_checksum_is_computed_and_told(server, tmp_path):
@@ -317,7 +305,7 @@ def test_first_use_is_remembered(server, tmp_path):
         bring(server.archive(sha256=None, size=None), tmp_path)
     assert "The download was removed." in str(caught.value)
     memory = tmp_path / "xlsa17.fetched.json"
-    assert list(tmp_path.iterdir()) == [memory]
+    assert left(tmp_path) == [memory.name]
     # An archive brought by other means must be the same, too.
     (tmp_path / "xlsa17.zip").write_bytes(server.payload)
     with pytest.raises(ArchiveError, match=r"when it was first fetched"):
@@ -351,7 +339,7 @@ def test_what_an_archive_says_of_itself_does_not_count(server, tmp_path):
         server.payload = zipped([("a.mat", b"a"), (name, text)])
         with pytest.raises(ArchiveError, match=r"holds zslearn-fetched\.json, which only zslearn"):
             bring(server.archive(sha256=None), tmp_path / str(number))
-        assert list((tmp_path / str(number)).iterdir()) == []
+        assert left(tmp_path / str(number)) == []
 
 
 @pytest.mark.parametrize("content", ["", "[" * 200_000, "{}", '{"trust": "verified"}', "x" * 10**6])
@@ -370,9 +358,9 @@ def test_known_checksum_gives_no_warning(server, tmp_path):
 def test_a_page_instead_of_an_archive(server, tmp_path):
     """It is removed, so that the next fetch can succeed."""
     server.payload = b"<html>please log in</html>"
-    with pytest.raises(ArchiveError, match=r"neither a zip nor a tar .*download was removed"):
+    with pytest.raises(ArchiveError, match=r"no zip archive.*download was removed"):
         bring(server.archive(size=None, sha256=None), tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    assert left(tmp_path) == []
     server.payload = PAYLOAD
     with pytest.warns(InputWarning):
         bring(server.archive(size=None, sha256=None), tmp_path)
@@ -468,18 +456,11 @@ def test_a_lock_is_held_by_one_at_a_time(tmp_path):
     for thread in threads:
         thread.join()
     assert overlaps == []
-    assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
 def test_leftovers_are_removed(server, tmp_path):
-    """Also folders so deep that a recursive removal fails."""
-    deep = tmp_path / ".xlsa17.123-abcd.tmp"
-    deep.mkdir()
-    path = os.fspath(deep)
-    for _ in range(1050):
-        path += "/a"
-        os.mkdir(path)
+    folder = tmp_path / ".xlsa17.123-abcd.tmp"
+    (folder / "data").mkdir(parents=True)
     (tmp_path / ".xlsa17.fetched.12-ab.tmp.json").write_text("half")
     (tmp_path / ".xlsa17.lock").write_text("")
     other = tmp_path / ".standard_split.123-abcd.tmp"
@@ -487,9 +468,8 @@ def test_leftovers_are_removed(server, tmp_path):
     bring(server.archive(), tmp_path)
     assert_whole(tmp_path, other.name)
     # What is left by one that was killed in its last step.
-    deep.mkdir()
+    folder.mkdir()
     (tmp_path / "xlsa17.zip.part").write_bytes(PAYLOAD)
-    (tmp_path / "xlsa17.zip.part.json").write_bytes(b"{}")
     bring(server.archive(), tmp_path)
     assert_whole(tmp_path, other.name)
 
@@ -510,19 +490,6 @@ def zip_with(name, content=b"x", mode=None):
     return file.getvalue()
 
 
-def tar_with(name, kind=tarfile.REGTYPE, link="", content=b"x", mode="w:gz"):
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode=mode) as archive:
-        good = tarfile.TarInfo("good.txt")
-        good.size = 4
-        archive.addfile(good, io.BytesIO(b"good"))
-        info = tarfile.TarInfo(name)
-        info.type, info.linkname = kind, link
-        info.size = len(content) if kind == tarfile.REGTYPE else 0
-        archive.addfile(info, io.BytesIO(content))
-    return file.getvalue()
-
-
 @pytest.mark.parametrize(
     ("payload", "message"),
     [
@@ -536,12 +503,6 @@ def tar_with(name, kind=tarfile.REGTYPE, link="", content=b"x", mode="w:gz"):
         (zip_with("device", b"", stat.S_IFCHR | 0o666), "a link or a device"),
         (zip_with("good.txt"), "occurs twice"),
         (zip_with("good.txt/below"), "occurs twice"),
-        (tar_with("../evil"), "leads out of the folder"),
-        (tar_with("/tmp/evil"), "absolute or foreign name"),
-        (tar_with("link", tarfile.SYMTYPE, "/etc/passwd"), "a link or a device"),
-        (tar_with("link", tarfile.LNKTYPE, "good.txt"), "a link or a device"),
-        (tar_with("device", tarfile.CHRTYPE), "a link or a device"),
-        (tar_with("pipe", tarfile.FIFOTYPE), "a link or a device"),
     ],
 )
 def test_hostile_archives(server, tmp_path, payload, message):
@@ -550,15 +511,7 @@ def test_hostile_archives(server, tmp_path, payload, message):
         bring(server.archive(), tmp_path / "in")
     # Nothing of it is left, inside or outside.
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
-    assert list((tmp_path / "in").iterdir()) == []
-
-
-def test_honest_tar(server, tmp_path):
-    for mode in ("w", "w:gz", "w:xz"):
-        path = tmp_path / "x.tar"
-        path.write_bytes(tar_with("a/b.txt", mode=mode))
-        unpack(path, tmp_path / mode)
-        assert (tmp_path / mode / "a" / "b.txt").read_bytes() == b"x"
+    assert left(tmp_path / "in") == []
 
 
 def test_bombs(tmp_path):
@@ -576,32 +529,29 @@ def test_bombs(tmp_path):
     path.write_bytes(lie)
     with pytest.raises(ArchiveError, match=r"Nothing was unpacked"):
         unpack(path, tmp_path / "out", max_bytes=1_000_000)
-    path.write_bytes(tar_with("zeros", content=bytes(2_000_000)))
-    with pytest.raises(ArchiveError, match=r"more than the 1000000 expected"):
-        unpack(path, tmp_path / "out", max_bytes=1_000_000)
     assert [one.name for one in tmp_path.iterdir()] == ["bomb.zip"]
 
 
 def test_damaged_archives(tmp_path):
     path = tmp_path / "x.zip"
     rng = np.random.default_rng(1)
-    for whole in (zipped([("a.txt", NOISE[:3000])]), tar_with("a.txt", content=NOISE[:3000])):
-        for round_ in range(60):
-            data = bytearray(whole)
-            if round_ % 2:
-                data = data[: rng.integers(len(data))]
-            else:
-                for at in rng.integers(0, len(data), 4):
-                    data[at] = rng.integers(256)
-            path.write_bytes(bytes(data))
-            target = tmp_path / "out"
-            try:
-                unpack(path, target)
-            except (ArchiveError, OSError):
-                assert not target.exists()
-            else:
-                shutil.rmtree(target)
-            assert [one.name for one in tmp_path.iterdir()] == ["x.zip"]
+    whole = zipped([("a.txt", NOISE[:3000])])
+    for round_ in range(60):
+        data = bytearray(whole)
+        if round_ % 2:
+            data = data[: rng.integers(len(data))]
+        else:
+            for at in rng.integers(0, len(data), 4):
+                data[at] = rng.integers(256)
+        path.write_bytes(bytes(data))
+        target = tmp_path / "out"
+        try:
+            unpack(path, target)
+        except (ArchiveError, OSError):
+            assert not target.exists()
+        else:
+            shutil.rmtree(target)
+        assert [one.name for one in tmp_path.iterdir()] == ["x.zip"]
 
 
 def test_what_systems_leave_is_skipped(tmp_path):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import signal
 import sys
 import time
@@ -18,37 +19,18 @@ import numpy as np
 
 from zslearn._utils._files import write_arrays
 from zslearn.datasets import _fetch
-from zslearn.datasets import _fetch as _download
-from zslearn.datasets import _fetch as _unpack
-
-
-class SlowFile:
-    """A file on a slow disk."""
-
-    def __init__(self, file, pause):
-        self.file, self.pause = file, pause
-
-    def write(self, data):
-        time.sleep(self.pause)
-        return self.file.write(data)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.file.close()
 
 
 def fetch(url, folder, sha256, pause):
     """Fetch an archive; its members are written slowly, so that a kill can meet that part, too."""
 
-    def slow_open(path, mode):
-        file = open(path, mode)  # noqa: SIM115
-        return SlowFile(file, pause) if mode == "xb" else file
+    def slow_copy(source, target, length=0):
+        while data := source.read(4096):
+            time.sleep(pause)
+            target.write(data)
 
-    _unpack._CHUNK = 4096
-    _unpack.open = slow_open
-    _download._WAIT = 0.01
+    shutil.copyfileobj = slow_copy
+    _fetch._WAIT = 0.01
     archive = _fetch.Archive("xlsa17", "xlsa17.zip", (url,), None, sha256, ())
     _fetch.fetch(archive, Path(folder), progress=False, say=lambda text: None)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from loopback import PAYLOAD, assert_whole
+from loopback import PAYLOAD, assert_whole, left
 from zslearn._utils._files import read_arrays, write_arrays
 from zslearn.datasets._fetch import FetchError, fetch
 
@@ -42,7 +42,7 @@ def test_kills_at_random_moments(start, server, tmp_path, digest):
     """After each there is a whole target or none; one fetch later all is clean."""
     rng = np.random.default_rng(5)
     server.pause = 0.01
-    for _ in range(20):
+    for _ in range(8):
         job = start("fetch", server.url(), tmp_path, digest, 0.004)
         time.sleep(rng.uniform(0, 0.9))
         job.kill()
@@ -57,7 +57,7 @@ def test_kills_at_random_moments(start, server, tmp_path, digest):
 
 
 def test_kills_while_unpacking_leave_nothing(start, server, tmp_path):
-    for _ in range(6):
+    for _ in range(3):
         job = start("fetch", server.url(), tmp_path, DIGEST, 0.1)
         # What the former left is removed first.
         wait_for(lambda job=job: list(tmp_path.glob(f".xlsa17.{job.pid}-*.tmp/*")))
@@ -129,8 +129,7 @@ def test_no_room(start, server, tmp_path, size):
     assert text.startswith("FetchError: Could not ")
     assert "File too large" in text
     assert not (tmp_path / "xlsa17").exists()
-    kept = {"xlsa17.zip.part", "xlsa17.zip.part.json"}
-    assert {path.name for path in tmp_path.iterdir()} <= kept
+    assert left(tmp_path) in ([], ["xlsa17.zip.part"])
     assert start("fetch", server.url(), tmp_path, DIGEST, 0).result() == "done"
     assert_whole(tmp_path)
 
@@ -145,10 +144,7 @@ def test_no_room_to_unpack(start, server, tmp_path):
     assert text.startswith("FetchError: Could not fetch xlsa17 into")
     assert "File too large" in text
     assert "Nothing was unpacked" in text
-    assert {path.name for path in tmp_path.iterdir()} == {
-        "xlsa17.zip.part",
-        "xlsa17.zip.part.json",
-    }
+    assert left(tmp_path) == ["xlsa17.zip.part"]
     assert start("fetch", server.url(), tmp_path, None, 0).result() == "done"
     assert (tmp_path / "xlsa17" / "zeros").stat().st_size == 1_000_000
 

@@ -7,9 +7,7 @@ next fetch from an honest server succeeds.
 
 from __future__ import annotations
 
-import gzip
 import io
-import lzma
 import os
 import shutil
 import stat
@@ -19,16 +17,15 @@ import tracemalloc
 import unicodedata
 import warnings
 import zipfile
-import zlib
 
 import numpy as np
 import pytest
 
-from loopback import CERTIFICATE, PAYLOAD, Server
+from loopback import CERTIFICATE, PAYLOAD, Server, left
 from zslearn.datasets import _fetch as _download
 from zslearn.datasets._fetch import ArchiveError, FetchError, fetch, unpack
 
-FORMATS = ("tar.gz", "tar.xz", "tar.bz2", "zip", "zip-stored")
+FORMATS = ("zip", "zip-stored")
 
 
 def random_tree(rng):
@@ -44,24 +41,12 @@ def random_tree(rng):
 
 def pack(tree, kind, folders=()):
     file = io.BytesIO()
-    if kind.startswith("zip"):
-        method = zipfile.ZIP_STORED if kind == "zip-stored" else zipfile.ZIP_DEFLATED
-        with zipfile.ZipFile(file, "w", method) as archive:
-            for name in folders:
-                archive.writestr(f"{name}/", b"")
-            for name, content in tree.items():
-                archive.writestr(name, content)
-        return file.getvalue()
-    mode = {"tar": "w", "tar.gz": "w:gz", "tar.xz": "w:xz", "tar.bz2": "w:bz2"}[kind]
-    with tarfile.open(fileobj=file, mode=mode) as archive:
+    method = zipfile.ZIP_STORED if kind == "zip-stored" else zipfile.ZIP_DEFLATED
+    with zipfile.ZipFile(file, "w", method) as archive:
         for name in folders:
-            info = tarfile.TarInfo(name)
-            info.type = tarfile.DIRTYPE
-            archive.addfile(info)
+            archive.writestr(f"{name}/", b"")
         for name, content in tree.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
+            archive.writestr(name, content)
     return file.getvalue()
 
 
@@ -167,29 +152,6 @@ def test_flipped(cases, tmp_path):
         check_flipped(seed, tmp_path)
 
 
-def check_plain_tar(seed, folder):
-    """Without compression there is no checksum of the content; but no file may be lost."""
-    rng = np.random.default_rng(seed)
-    tree = random_tree(rng)
-    data = bytearray(pack(tree, "tar"))
-    expected = unpacked(bytes(data), folder)
-    if rng.random() < 0.3:
-        data = data[: 512 * rng.integers(len(data) // 512)]
-    else:
-        starts = [at for at in range(0, len(data), 512) if data[at + 257 : at + 262] == b"ustar"]
-        data[int(rng.choice(starts)) + rng.integers(512)] ^= 1 << rng.integers(8)
-    result = unpacked(bytes(data), folder)
-    if result is not None:
-        assert {k: v and len(v) for k, v in result.items()} == {
-            k: v and len(v) for k, v in expected.items()
-        }
-
-
-def test_plain_tar(cases, tmp_path):
-    for seed in cases(60):
-        check_plain_tar(seed, tmp_path)
-
-
 PIECES = [
     *("a", "b", "..", ".", "", "/", "//", "~", "C:", "\\", "...", " ", "con", "nul.txt", "-rf"),
     *("\0", "\n", "\x1b[2J", "\x9b", "\u202e", "\udc80", "é", "e\u0301", "a" * 256, "*", "$HOME"),
@@ -202,27 +164,14 @@ def check_names(seed, folder):
     names = ["/".join(rng.choice(PIECES, rng.integers(1, 5))) for _ in range(rng.integers(1, 4))]
     if rng.random() < 0.05:
         names.append("/".join("d" * rng.integers(1, 1900)))
-    kinds = [tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE]
-    chances = [0.6, 0.25, 0.05, 0.05, 0.05]
-    if seed % 2:
-        tar_format = int(rng.choice([tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]))
-        with tarfile.open(fileobj=file, mode="w:gz", format=tar_format) as archive:
-            for name in names:
-                info = tarfile.TarInfo(name)
-                info.type = kinds[rng.choice(len(kinds), p=chances)]
-                info.linkname = str(rng.choice(["../../x", "/etc/passwd", "a"]))
-                info.size = 3 if info.isreg() else 0
-                archive.addfile(info, io.BytesIO(b"abc"))
-    else:
-        modes = [stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK, stat.S_IFIFO, 0]
-        with warnings.catch_warnings(), zipfile.ZipFile(file, "w") as archive:
-            warnings.simplefilter("ignore")
-            for name in names:
-                info = zipfile.ZipInfo("x")
-                name = name.encode("utf-8", "replace").decode()
-                info.filename = info.orig_filename = name
-                info.external_attr = int(rng.choice(modes)) << 16
-                archive.writestr(info, b"abc")
+    modes = [stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK, stat.S_IFIFO, 0]
+    with warnings.catch_warnings(), zipfile.ZipFile(file, "w") as archive:
+        warnings.simplefilter("ignore")
+        for name in names:
+            info = zipfile.ZipInfo("x")
+            info.filename = info.orig_filename = name.encode("utf-8", "replace").decode()
+            info.external_attr = int(rng.choice(modes)) << 16
+            archive.writestr(info, b"abc")
     result = unpacked(file.getvalue(), folder)
     for name in result or ():
         assert name.isprintable()
@@ -235,18 +184,6 @@ def test_names(cases, tmp_path):
 
 
 # ---------------------------------------------------------------------------------- the corpus
-
-
-def tar_header(name, size, kind):
-    info = tarfile.TarInfo(name)
-    info.size, info.type = size, kind
-    return info.tobuf(tarfile.GNU_FORMAT)
-
-
-def gz_of_zeros(head, gigabytes):
-    """A small file that unfolds to gigabytes: members of a gzip file may follow one another."""
-    zeros = gzip.compress(bytes(1 << 26), 9)
-    return gzip.compress(head) + zeros * (16 * gigabytes)
 
 
 def overlapping_zip():
@@ -268,72 +205,25 @@ def zip_with_one_swallowed():
     return bytes(data)
 
 
-def xz_with_huge_dictionary():
-    """It asks for 3 GiB of memory to read a few bytes."""
-    filters = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 1 << 20}]
-    data = bytearray(lzma.compress(pack({"a": b"abc"}, "tar"), filters=filters))
-    # The block header: its size, flags, the filter's id, the size of its properties, the
-    # dictionary's size in a code, padding, and a CRC-32.
-    at = 12
-    length = (data[at] + 1) * 4
-    assert data[at + 2 : at + 4] == b"\x21\x01"
-    data[at + 4] = 39  # 3 GiB
-    struct.pack_into("<I", data, at + length - 4, zlib.crc32(data[at : at + length - 4]))
-    return bytes(data)
-
-
-def deep_tar(levels):
-    """Each level is a member of its own, so that they are made one by one."""
+def tar():
+    """What is no zip archive is refused, whatever is in it."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w:gz") as archive:
-        for level in range(1, levels + 1):
-            info = tarfile.TarInfo("/".join("d" * level))
-            info.type = tarfile.DIRTYPE
-            archive.addfile(info)
         archive.addfile(tarfile.TarInfo("../evil"))
     return file.getvalue()
 
 
-def sparse_tar():
-    """A file of 1 TiB that is one hole."""
-    header = bytearray(tar_header("hole", 0, tarfile.GNUTYPE_SPARSE))
-    real = (1 << 40).to_bytes(12, "big")
-    header[483:495] = bytes([0x80]) + real[1:]
-    header[148:156] = b" " * 8
-    header[148:156] = b"%06o\0 " % sum(header)
-    return gzip.compress(bytes(header) + bytes(1024))
-
-
-GIB = 1 << 30
 CORPUS = {
-    "a name of 3 GiB": lambda: gz_of_zeros(tar_header("x", 3 * GIB, tarfile.GNUTYPE_LONGNAME), 1),
-    "a link of 3 GiB": lambda: gz_of_zeros(tar_header("x", 3 * GIB, tarfile.GNUTYPE_LONGLINK), 1),
-    "a pax header of 3 GiB": lambda: gz_of_zeros(tar_header("x", 3 * GIB, tarfile.XHDTYPE), 1),
-    "a file of 8 EiB": lambda: gzip.compress(tar_header("x", 1 << 63, tarfile.REGTYPE)),
-    "a file of 3 GiB that ends": lambda: gzip.compress(
-        tar_header("x", 3 * GIB, tarfile.REGTYPE) + bytes(1000)
-    ),
-    "a hole": sparse_tar,
-    "1,899 levels": lambda: deep_tar(1899),
-    "300 levels": lambda: deep_tar(300),
-    "members that overlap": overlapping_zip,
+    "a tar": tar,
     "a member swallowed": zip_with_one_swallowed,
-    "a huge dictionary": xz_with_huge_dictionary,
+    "members that overlap": overlapping_zip,
     "zip by lzma": lambda: by_method(zipfile.ZIP_LZMA),
     "zip by bzip2": lambda: by_method(zipfile.ZIP_BZIP2),
     "empty zip": lambda: pack({}, "zip"),
-    "empty tar": lambda: pack({}, "tar"),
-    "empty tar.gz": lambda: pack({}, "tar.gz"),
-    "folders only": lambda: pack({}, "tar.gz", ["a", "b"]),
     "folders only, zip": lambda: pack({}, "zip", ["a", "b"]),
     "rubbish only": lambda: pack({"__MACOSX/a": b"x", "a/.DS_Store": b"x"}, "zip"),
     "nothing": lambda: b"",
     "one byte": lambda: b"P",
-    "gzip of nothing": lambda: gzip.compress(b""),
-    "a gzip header": lambda: gzip.compress(b"")[:10],
-    "xz of noise": lambda: lzma.compress(PAYLOAD[:5000]),
-    "a tar without end": lambda: pack({"a": b"x"}, "tar")[:1024],
-    "two tars": lambda: gzip.compress(2 * pack({"a": b"x"}, "tar")),
 }
 
 
@@ -356,7 +246,7 @@ def test_corpus(tmp_path, name):
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("kind", [*FORMATS, "tar"])
+@pytest.mark.parametrize("kind", FORMATS)
 def test_members_of_the_folder_itself(tmp_path, kind):
     """As `tar czf a.tar.gz -C folder .` makes them."""
     tree = {"./a.txt": b"a", "./sub/b.txt": b"b"}
@@ -426,7 +316,7 @@ def check_download(seed, folder):
     tree = read_tree(folder / "xlsa17")
     tree.pop("zslearn-fetched.json", None)
     assert tree == {"data": None, "data/CUB": None, **EXPECTED}
-    assert set(os.listdir(folder)) - {"xlsa17.fetched.json"} == {"xlsa17"}
+    assert set(left(folder)) - {"xlsa17.fetched.json"} == {"xlsa17"}
     shutil.rmtree(folder)
 
 

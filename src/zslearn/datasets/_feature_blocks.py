@@ -23,8 +23,9 @@ from zslearn.datasets._array_files import (
     RowsAndLabels,
     ZarrRows,
     is_zarr,
+    open_parquet,
 )
-from zslearn.datasets._files import BESIDE, Budget, FileLimitError, reason
+from zslearn.datasets._files import Budget, FileLimitError, reason
 
 # Rows of tables in Parquet and Arrow files: a column of vectors, or one column per feature.
 
@@ -135,26 +136,19 @@ class _ParquetFile:
     """Batches of a Parquet file; groups of rows before the first that is wanted are passed over."""
 
     def __init__(self, path: Path) -> None:
-        parquet = _pyarrow("pyarrow.parquet", path)
-        self._budget = Budget(path)
-        try:
-            self._file = parquet.ParquetFile(path, pre_buffer=False)
-            self.schema = self._file.schema_arrow
-        except Exception as error:
-            raise ValueError(f"{path}: the table cannot be read ({reason(error)}).") from error
-        metadata = self._file.metadata
-        self.n_rows = metadata.num_rows
-        self._groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-        for group in self._groups:
-            self._budget.check(max(0, group.total_byte_size - BESIDE))
+        self._file = open_parquet(path, Budget(path))
+        self.schema = self._file.schema_arrow
+        self.n_rows = self._file.metadata.num_rows
 
     def batches(self, start: int, length: int, columns: list[str]) -> Iterator[Any]:
-        first, before = 0, 0
-        while first < len(self._groups) and before + self._groups[first].num_rows <= start:
-            before += self._groups[first].num_rows
+        sizes = [
+            self._file.metadata.row_group(i).num_rows for i in range(self._file.num_row_groups)
+        ]
+        first, skip = 0, start
+        while first < len(sizes) and sizes[first] <= skip:
+            skip -= sizes[first]
             first += 1
-        skip = start - before
-        wanted = list(range(first, len(self._groups)))
+        wanted = list(range(first, len(sizes)))
         for batch in self._file.iter_batches(length, row_groups=wanted, columns=columns):
             if skip < len(batch):
                 yield batch.slice(skip)

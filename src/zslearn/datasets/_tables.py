@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from zslearn._utils._folds import hold_out_per_class
 from zslearn._utils._messages import did_you_mean, name_some, refuse_equal_labels
 from zslearn._utils._rows import separator_hint
-from zslearn.datasets._array_files import read_archive_labels, read_array, read_parquet
+from zslearn.datasets._array_files import LABELS, read_array, read_member, read_parquet
 from zslearn.datasets._dataset import PARTS, ClassSplit, ZeroShotDataset
 from zslearn.datasets._files import limit_reading, read_csv, read_lines
 
@@ -124,7 +124,7 @@ def read_samples(
 def _labels_of_archive(features: Any, where: str) -> NDArray[Any]:
     """Labels that stand beside an array of features in its file."""
     is_archive = is_file(features) and Path(features).suffix == ".npz"
-    if is_archive and (labels := read_archive_labels(Path(features))) is not None:
+    if is_archive and (labels := read_member(Path(features), LABELS)) is not None:
         return plain_labels(labels, where)
     raise ValueError(f"{where}: an array has no column of labels; give labels=, or a table.")
 
