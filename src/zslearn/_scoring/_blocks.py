@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zslearn._scoring._classes import PreparedClasses, ScoreFunction, class_side
-from zslearn._utils._array import Array, floating
+from zslearn._utils._array import Array, floating, is_symbolic
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._device import block_budget, moves_kept, on_device
 from zslearn._utils._jit import jit, jit_inner
@@ -629,6 +629,11 @@ def class_scores(
     embed: Callable[[Array], Array] | None = None,
 ) -> Array:
     """Score every row against every class."""
+    if is_symbolic(X):
+        embedded = floating(X) if embed is None else embed(X)
+        side = class_side(parameters, score, bias, like=embedded)
+        row_side = side.rows(embedded)
+        return side.scores(row_side, side.squares(row_side), slice(0, side.n_classes))
     plan = _Plan(X, parameters, score, bias, embed)
     out = None
     with moves_kept():

@@ -95,8 +95,9 @@ class PreparedClasses:
     """
 
     def __init__(self, parameters: Any, score: ScoreFunction, bias: Any, like: Array) -> None:
-        axes = 3 if score == "max_dot" else 2
-        if len(parameters.shape) != axes or parameters.shape[-1] != like.shape[1]:
+        axes, width = 3 if score == "max_dot" else 2, parameters.shape[-1]
+        # A graph that is being exported does not know every width.
+        if len(parameters.shape) != axes or like.shape[1] not in (None, width):
             raise ValueError(
                 f"score={score!r} needs parameters of {axes} axes, the last of length "
                 f"{like.shape[1]} like the embedded rows; got shape {tuple(parameters.shape)}."

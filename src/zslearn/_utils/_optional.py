@@ -13,7 +13,7 @@ _EXTRAS = {
     "distributed": "dask",
     "h5py": "matlab",
     "gensim": "words",
-    "onnx": "onnx",
+    "ndonnx": "onnx",
     "onnxruntime": "onnx",
     "zarr": "zarr",
     "fastapi": "serve",

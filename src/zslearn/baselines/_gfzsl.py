@@ -242,8 +242,7 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         if self.components_ is not None:
             z = z @ move_like(self.components_, X)
         z = z / move_like(self.std_, X)[None, :]
-        one = xp.ones((z.shape[0], 1), dtype=z.dtype, device=compat.device(z))
-        return xp.concat([z * z, z, one], axis=1)
+        return xp.concat([z * z, z, xp.ones_like(z[:, :1])], axis=1)
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
         """Natural parameters of each class's Gaussian, less those of the standard normal.

@@ -514,7 +514,7 @@ class CADAVAE(ZeroShotClassifier):
         """
         xp = compat.array_namespace(X)
         mean = encode(self.encoder_, scale(X, self.feature_min_, self.feature_range_)).mean
-        ones = xp.ones((X.shape[0], 1), dtype=mean.dtype, device=compat.device(X))
+        ones = xp.ones_like(mean[:, :1])
         return xp.concat([mean, ones], axis=1)
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:

@@ -619,9 +619,8 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
         """
         z = into_space(X, self.matrix_, self.offset_, self.norm_, self.center_)
         xp = compat.array_namespace(z)
-        one = xp.ones((z.shape[0], 1), dtype=z.dtype, device=compat.device(z))
         squares = [z * z] if self.variance == "predictive" else []
-        return xp.concat([*squares, z, one], axis=1)
+        return xp.concat([*squares, z, xp.ones_like(z[:, :1])], axis=1)
 
     def synthesize(self, signatures: Signatures, labels: NDArray[Any] | None = None) -> Array:
         """Natural parameters of each class's Gaussian, over the temperature, with its log prior.
