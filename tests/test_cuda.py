@@ -133,7 +133,7 @@ def test_a_grid_of_exem(to_gpu):
     X = to_gpu(data.X_train)
     expected = dict(EXEM(tol=1e-4).fit_grid(data.X_train, **options, settings=settings))
     for index, model in EXEM(tol=1e-4).fit_grid(X, **options, settings=settings):
-        assert type(model.regressor_.result.coef) is type(X)
+        assert type(model.regressor_.coef) is type(X)
         np.testing.assert_allclose(
             model.predicted_exemplars_, expected[index].predicted_exemplars_, atol=5e-3
         )

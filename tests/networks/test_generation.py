@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 
-from zslearn._solvers._class_sums import mean_square_distance
+from zslearn.base._class_statistics import mean_square_distance
 from zslearn.baselines import ESZSL
 from zslearn.networks import GaussianGenerator, GeneratedFeatures
 from zslearn.networks._feature_classifier import linear_rows, mean_rows, with_intercept

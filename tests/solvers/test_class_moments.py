@@ -5,17 +5,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zslearn._solvers._class_sums import (
+from zslearn._solvers._linalg import eigenbasis
+from zslearn._utils._array import to_numpy
+from zslearn.base._class_statistics import (
+    ClassStatistics,
     class_means,
     class_moments,
     class_squares,
-    class_sums,
     deviation_blocks,
     mean_square_distance,
-    sum_block,
 )
-from zslearn._solvers._linalg import eigenbasis
-from zslearn._utils._array import to_numpy
 
 N_CLASSES = 4
 
@@ -152,19 +151,16 @@ def test_halves_merge(seed, share, offset):
     """Sums of two halves give those of the whole (Chan, Golub and LeVeque)."""
     X, y = _samples(offset=offset, n_samples=40, seed=seed)
     cut = int(share * len(y))
-    means, squares = class_means(X, y, N_CLASSES), 0.0
-    merged, weight = np.zeros_like(means), np.zeros((N_CLASSES, 1))
-    for half in (slice(None, cut), slice(cut, None)):
-        part = class_means(X[half], y[half], N_CLASSES)
-        counts = np.bincount(y[half], minlength=N_CLASSES)[:, None]
-        shift = np.where(counts > 0, part - merged, 0.0)
-        squares = squares + class_squares(X[half], y[half], part)
-        squares = squares + shift**2 * weight * counts / np.maximum(weight + counts, 1)
-        merged = merged + shift * counts / np.maximum(weight + counts, 1)
-        weight = weight + counts
-    np.testing.assert_allclose(merged, means, rtol=1e-13, atol=1e-13)
+    halves = [
+        ClassStatistics.from_samples(X[half], y[half], feature_norm=None)
+        for half in (slice(None, cut), slice(cut, None))
+    ]
+    merged, whole = sum(halves), ClassStatistics.from_samples(X, y, feature_norm=None)
+    np.testing.assert_array_equal(merged.counts, whole.counts)
+    np.testing.assert_allclose(merged.means, whole.means, rtol=1e-13, atol=1e-13)
     scale = max(1.0, offset)
-    np.testing.assert_allclose(squares, class_squares(X, y, means), rtol=1e-9, atol=1e-12 * scale)
+    np.testing.assert_allclose(merged.squares, whole.squares, rtol=1e-9, atol=1e-12 * scale)
+    np.testing.assert_allclose(merged.scatter, whole.scatter, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e5])
@@ -190,8 +186,8 @@ def test_sums_of_rows(budget, weighted):
     X, y = _samples(offset=1e5)
     weights = np.random.default_rng(1).uniform(0.5, 2.0, len(y)) if weighted else None
     labels = np.array(["a", "b", "c", "d"])
-    found = class_sums(X, y, labels, sample_weight=weights)
-    expected = sum_block(X, labels[y], weights)
+    found = ClassStatistics.of_rows(X, y, labels, weights=weights)
+    expected = ClassStatistics.of_block(X, labels[y], weights)
     for name in ("classes", "counts"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
     for name in ("sizes", "means", "squares", "scatter"):

@@ -180,7 +180,7 @@ def test_settings_that_do_not_bind_need_no_solver(monkeypatch, constant):
     found = list(nu_svr_path(K, Y, **grid))
     assert 0 < len(solved) < len(found)
     assert (4.0, 1.0) not in solved
-    monkeypatch.setattr("zslearn._solvers.nu_svr._interpolation.StepFree.solves", lambda *_: False)
+    monkeypatch.setattr("zslearn._solvers.nu_svr._path._StepFree.solves", lambda *_: False)
     for fit, other in zip(found, nu_svr_path(K, Y, **grid), strict=True):
         _check(K, Y, fit, 1e-10)
         for field in ("coef", "epsilon", "violation", "n_iter"):
@@ -192,13 +192,13 @@ def test_settings_that_do_not_bind_need_no_solver(monkeypatch, constant):
 @pytest.mark.parametrize("C", [0.9, 1.2, 1.5])
 def test_few_coefficients_at_their_bounds_need_no_solver(monkeypatch, C):
     """Targets that hold some at ±C are solved without a step; the others as ever."""
-    monkeypatch.setattr("zslearn._solvers.nu_svr._interpolation._FEW_POINTS", 10)
+    monkeypatch.setattr("zslearn._solvers.nu_svr._path._FEW_POINTS", 10)
     K, Y = _problem(n=80, n_targets=40, gamma=20.0)
     fit = nu_svr(K, Y, C=C, nu=1.0, tol=1e-9)
     _check(K, Y, fit, 1e-9)
     at_bound = (np.abs(fit.coef) == C).any(axis=0)
     assert (at_bound & (fit.n_iter == 0)).any()
-    monkeypatch.setattr("zslearn._solvers.nu_svr._interpolation._FEW_POINTS", 10**9)
+    monkeypatch.setattr("zslearn._solvers.nu_svr._path._FEW_POINTS", 10**9)
     other = nu_svr(K, Y, C=C, nu=1.0, tol=1e-9)
     assert other.n_iter[at_bound].all()
     np.testing.assert_allclose(fit.coef, other.coef, rtol=0, atol=1e-6)
@@ -206,7 +206,7 @@ def test_few_coefficients_at_their_bounds_need_no_solver(monkeypatch, C):
 
 
 def test_held_coefficients_of_an_ill_conditioned_kernel(monkeypatch):
-    monkeypatch.setattr("zslearn._solvers.nu_svr._interpolation._FEW_POINTS", 10)
+    monkeypatch.setattr("zslearn._solvers.nu_svr._path._FEW_POINTS", 10)
     K, Y = _problem(n=60, gamma=0.3)
     for fit in nu_svr_path(K, Y, C=[1e-3, 1.0, 1e3, 1e9], nu=[0.01, 0.3, 1.0], tol=1e-7):
         _check(K, Y, fit, 1e-7)

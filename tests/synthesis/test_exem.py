@@ -484,12 +484,12 @@ def test_statistics_add_up(seed, n, pieces, offset):
     for total in (sum(parts), sum(reversed(parts))):
         np.testing.assert_array_equal(total.classes, np.unique(y))
         np.testing.assert_array_equal(total.counts, whole.counts)
-        for name in ("means", "squares", "scatter", "total_scatter"):
+        for name in ("means", "squares", "scatter"):
             np.testing.assert_allclose(
                 getattr(total, name), getattr(whole, name), rtol=1e-8, atol=1e-7
             )
     centered = X - X.mean(axis=0)
-    np.testing.assert_allclose(whole.total_scatter, centered.T @ centered, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(whole.moments(center=True).gram, centered.T @ centered, rtol=1e-7, atol=1e-7)
     directions = np.linalg.qr(rng.normal(size=(4, 4)))[0][:2]
     found = sum(parts).standard_deviations(directions)
     for row, label in zip(found, whole.classes, strict=True):
@@ -882,15 +882,15 @@ class _Watching(ESZSL):
 
 @pytest.mark.parametrize("whiten", [None, 0.5])
 def test_no_scatter_is_held_while_an_inner_method_learns(whiten, monkeypatch):
-    original = ClassStatistics.of_sums.__func__
+    original = ClassStatistics.of_rows.__func__
     monkeypatch.setattr(_Watching, "scatters", [])
 
-    def of_sums(cls, sums):
-        statistics = original(cls, sums)
+    def of_rows(cls, *args, **options):
+        statistics = original(cls, *args, **options)
         _Watching.scatters.append(weakref.ref(statistics.scatter))
         return statistics
 
-    monkeypatch.setattr(ClassStatistics, "of_sums", classmethod(of_sums))
+    monkeypatch.setattr(ClassStatistics, "of_rows", classmethod(of_rows))
     data = make_zero_shot(random_state=0)
     model = EXEM(estimator=_Watching(), whiten=whiten)
     model.fit(data.X_train, data.y_train, signatures=data.signatures)

@@ -32,13 +32,13 @@ def data():
 def paths(monkeypatch):
     """Types of the targets that ν-SVRs were asked for."""
     asked = []
-    solve = exemplars.shared_nu_svr_paths
+    solve = exemplars._solve_paths
 
     def watched(kernels, Y, **options):
         asked.append(type(Y))
         return solve(kernels, Y, **options)
 
-    monkeypatch.setattr(exemplars, "shared_nu_svr_paths", watched)
+    monkeypatch.setattr(exemplars, "_solve_paths", watched)
     return asked
 
 
@@ -76,7 +76,7 @@ def test_a_grid_is_solved_beside_the_samples(data, paths, distance):
         assert found.violation_.max() <= 1e-4
         assert found.support_.shape == expected.support_.shape
         assert found.n_iter_ >= 1
-        assert found.seen_shares(np.asarray(found._exemplars.regressor.kernel.seen)).shape[1] == 24
+        assert found.seen_shares(np.asarray(found.regressor_.signatures)).shape[1] == 24
         X = data.X_test_unseen
         scores = found.decision_function(torch.asarray(X), classes=data.unseen_classes)
         wanted = expected.decision_function(X, classes=data.unseen_classes)
@@ -121,7 +121,7 @@ def test_models_of_a_device_are_saved(data, tmp_path):
     expected = model.predict(data.X_test_unseen, classes=data.unseen_classes)
     save(model, tmp_path / "model.zsl")
     for other in (load(tmp_path / "model.zsl"), pickle.loads(pickle.dumps(model))):
-        assert isinstance(other.regressor_.result.coef, np.ndarray)
+        assert isinstance(other.regressor_.coef, np.ndarray)
         found = other.predict(data.X_test_unseen, classes=data.unseen_classes)
         np.testing.assert_array_equal(found, expected)
 

@@ -424,11 +424,11 @@ class ZeroShotClassifier(Describing, ZeroShotPredictor):
 
         All classes are made together, so that the order in which they were described, at fit or
         later, cannot show in the last digit. Whoever has the normalised signatures already, and has
-        warned of twins among them, gives them as `described`.
+        warned of equal ones, gives them as `described`.
         """
         if described is None:
             described = table.normalized(self.signature_scale_, keep_views=self.keep_views)
-            table.warn_of_twins(described)
+            table.warn_equal_signatures(described)
         parameters = self.synthesize(described, table.labels)
         xp = compat.array_namespace(parameters)
         flat = xp.reshape(parameters, (parameters.shape[0], -1))

@@ -14,23 +14,21 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
 from zslearn._scoring._embedding import FeaturePreparation, PreparedRows, refuse_extreme_features
-from zslearn._solvers._class_sums import (
-    ClassSums,
-    Moments,
-    SummedRows,
-    class_moments,
-    class_squares,
-    class_sums,
-    sum_block,
-)
 from zslearn._solvers._linalg import eigenbasis
 from zslearn._utils._array import Array, Floats, take_rows, to_numpy
 from zslearn._utils._device import block_budget
 from zslearn._utils._files import fingerprint
 from zslearn._utils._fit_cache import keeps_fits, kept_fit
 from zslearn._version import __version__
+from zslearn.base._class_statistics import (
+    ClassStatistics,
+    Moments,
+    SummedRows,
+    class_moments,
+    class_squares,
+)
 from zslearn.base._streams import StreamedSamples
-from zslearn.signatures._table import SignatureTable, label_array, label_kind
+from zslearn.signatures._table import SignatureTable, label_array
 from zslearn.signatures._views import Signatures
 
 # What many methods begin with: sums over the training rows, and the eigenvectors of their
@@ -104,12 +102,12 @@ def digest_of(training: Training) -> str:
     return fingerprint(rows, training.y, training.n_seen, training.weights)
 
 
-def sums_of(training: Training) -> ClassSums:
+def sums_of(training: Training) -> ClassStatistics:
     """See :attr:`Training.sums`."""
 
-    def compute() -> ClassSums:
-        return class_sums(
-            training.rows, training.y, training.classes, sample_weight=training.weights
+    def compute() -> ClassStatistics:
+        return ClassStatistics.of_rows(
+            training.rows, training.y, training.classes, weights=training.weights
         )
 
     if not training.keeps_sums:
@@ -120,13 +118,13 @@ def sums_of(training: Training) -> ClassSums:
         lambda: {name: getattr(sums, name) for sums in [compute()] for name in names},
     )
     counts = training.counts.astype(np.int64)
-    return ClassSums(training.classes, counts, training.sizes, **arrays)
+    return ClassStatistics(training.classes, counts, training.sizes, **arrays)
 
 
 def moments_of(training: Training, *, center: bool) -> Moments:
     """See :meth:`Training.moments`."""
     if training.keeps_sums:
-        return Moments(*training.sums.moments(center=center))
+        return training.sums.moments(center=center)
     return class_moments(
         training.rows, training.y, training.n_seen, center=center, sample_weight=training.weights
     )
@@ -279,7 +277,7 @@ class Training:
         return digest_of(self)
 
     @cached_property
-    def sums(self) -> ClassSums:
+    def sums(self) -> ClassStatistics:
         """Counts, means and scatter of the classes."""
         return sums_of(self)
 
@@ -385,7 +383,7 @@ class Summary:
 
     Parameters
     ----------
-    sums : ClassSums
+    sums : ClassStatistics
         Counts, means and scatter of the classes.
     n_replaced : int
         Numbers that were not finite and count as 0.
@@ -395,18 +393,12 @@ class Summary:
         Samples that are kept, with their numbers among all.
     """
 
-    sums: ClassSums
+    sums: ClassStatistics
     n_replaced: int
     largest: float
     kept: list[tuple[NDArray[np.intp], Floats, NDArray[Any]]]
 
     def __add__(self, other: Summary) -> Summary:
-        kinds = label_kind(self.sums.classes), label_kind(other.sums.classes)
-        if kinds[0] != kinds[1]:
-            raise ValueError(
-                f"Labels of some blocks are {kinds[0]}s, of others {kinds[1]}s: use labels of one "
-                "type."
-            )
         return Summary(
             self.sums + other.sums,
             self.n_replaced + other.n_replaced,
@@ -422,13 +414,15 @@ class StreamedRows(SummedRows):
     ----------
     samples : StreamedSamples
         Read once more where sums do not tell what is asked.
-    sums : ClassSums
+    sums : ClassStatistics
         Of them.
     feature_norm : {"l2"} or None
         How their features are prepared.
     """
 
-    def __init__(self, samples: StreamedSamples, sums: ClassSums, feature_norm: str | None) -> None:
+    def __init__(
+        self, samples: StreamedSamples, sums: ClassStatistics, feature_norm: str | None
+    ) -> None:
         super().__init__(sums)
         self._samples, self._feature_norm = samples, feature_norm
 
@@ -445,7 +439,7 @@ class SummedTraining(Training):
     kept: tuple[Array, NDArray[np.intp], Floats] | None = None
 
     @property
-    def sums(self) -> ClassSums:
+    def sums(self) -> ClassStatistics:
         """Counts, means and scatter of the classes."""
         return self.X.sums
 
@@ -516,7 +510,7 @@ def _summarize(start: int, rows: Any, labels: Any, weights: Any, shared: Any) ->
         return None
     prepare = FeaturePreparation(feature_norm)
     prepared = prepare(rows)
-    sums = sum_block(prepared, labels, weights)
+    sums = ClassStatistics.of_block(prepared, labels, weights)
     largest = 1.0 if feature_norm else float(np.abs(prepared).max())
     kept = np.asarray(to_numpy(prepared)[inside_rows], dtype=np.float64)
     return Summary(sums, prepare.replaced, largest, [(inside, kept, labels[inside_rows])])

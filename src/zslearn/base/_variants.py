@@ -87,7 +87,7 @@ def _fit_group(
         variant._begin_with(training)
     # The same for all of them.
     table, described = training.table, training.every_signature()
-    table.warn_of_twins(described)
+    table.warn_equal_signatures(described)
     if classes is not None and all(v.describes_each_alone for v in group.values()):
         rows = np.sort(table.positions(np.asarray(classes)))
         table, described = table.subset(rows), described[rows]

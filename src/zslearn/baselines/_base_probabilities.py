@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from zslearn._solvers._class_sums import mean_square_distance
 from zslearn._solvers._platt import platt_scaling
 from zslearn._solvers.logistic._path import LogisticResult, softmax_path
 from zslearn._solvers.svm._multiclass import SVMResult, multiclass_svm_path
 from zslearn._utils._array import Array, Floats, move_like, take_rows, to_numpy
 from zslearn._utils._fit_cache import keeps_fits, kept_fit
 from zslearn._version import __version__
+from zslearn.base._class_statistics import mean_square_distance
 from zslearn.base._training import Training
 
 

@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn._solvers._class_sums import class_moments
 from zslearn._utils._array import Array, Floats, move_like, unit_rows
 from zslearn._utils._docstrings import inherit_docs
+from zslearn.base._class_statistics import class_moments
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import RowSpectrum, Training
 from zslearn.base._variants import group_by_params

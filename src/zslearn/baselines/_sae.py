@@ -31,9 +31,9 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn._scoring._classes import ScoreFunction
-from zslearn._solvers._class_sums import Moments
 from zslearn._utils._array import Array, Floats, move_like
 from zslearn._utils._docstrings import inherit_docs
+from zslearn.base._class_statistics import Moments
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import RowSpectrum, Training
 from zslearn.base._variants import group_by_params

@@ -8,8 +8,8 @@ import array_api_compat as compat
 import numpy as np
 import scipy.linalg
 
-from zslearn._solvers._class_sums import Moments
 from zslearn._utils._array import Array, Floats
+from zslearn.base._class_statistics import Moments
 from zslearn.base._training import RowSpectrum, Training
 
 

@@ -303,7 +303,7 @@ class FoldTask:
         fitted = self.estimator.fit_grid(
             take_rows(self.X, train),
             self.y[train],
-            signatures=self.table.as_user(),
+            signatures=self.table,
             settings=[self.settings[i] for i in left],
             **self._options(train, validation),
         )

@@ -15,6 +15,7 @@ from zslearn.base._meta import ZeroShotMetaClassifier
 from zslearn.base._pipeline import as_zero_shot, grouped_settings, prefixed_grids
 from zslearn.base._variants import with_setting
 from zslearn.base._weights import fit_weighted, weighted_samples
+from zslearn.signatures._table import SignatureTable
 from zslearn.signatures._views import MultiSignatures
 
 _INNER = "estimator__"
@@ -176,6 +177,8 @@ class WeightedViews(ZeroShotMetaClassifier):
 
     def _weigh(self, signatures: Any) -> Any:
         """The signatures under the weights of this estimator."""
+        if isinstance(signatures, SignatureTable):
+            signatures = signatures.as_user()
         if isinstance(signatures, MultiSignatures):
             if self.weights is not None:
                 signatures = signatures.with_weights(self.weights)

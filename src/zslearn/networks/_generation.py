@@ -23,11 +23,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from zslearn._scoring._classes import ScoreFunction
 from zslearn._scoring._scorer import ClassScorer
-from zslearn._solvers._class_sums import class_means, deviation_blocks
 from zslearn._utils._array import Array, Floats, move_like, take_rows, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import fingerprint, saved_part
 from zslearn._utils._validation import checks_parameters
+from zslearn.base._class_statistics import class_means, deviation_blocks
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params
@@ -436,7 +436,7 @@ class GeneratedFeatures(ZeroShotClassifier):
             return
         if described is None:
             described = table.normalized(self.signature_scale_, keep_views=self.keep_views)
-            table.warn_of_twins(described)
+            table.warn_equal_signatures(described)
         fitted: list[Any] = []
         self.synthesize(described, table.labels, fitted=fitted)
         self._described = _DescribedByMethod(table, fitted[0])

@@ -25,7 +25,6 @@ from scipy.spatial.distance import cdist
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn._scoring._classes import ScoreFunction
-from zslearn._solvers._class_sums import class_means
 from zslearn._solvers.svm._losses import SVMLoss
 from zslearn._solvers.svm._multiclass import train_multiclass_svm
 from zslearn._solvers.svm._rows import TrainingRows
@@ -33,6 +32,7 @@ from zslearn._utils._array import Array, Floats, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
 from zslearn._utils._messages import InputWarning, name_some, warn_user
+from zslearn.base._class_statistics import class_means
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params

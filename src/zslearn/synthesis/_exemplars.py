@@ -1,8 +1,10 @@
 r"""Exemplars of the seen classes, and regressors that predict those of any class (eEXEMlearn).
 
 The exemplar of a class is the mean of its projected samples; one regressor per dimension learns
-:math:`\psi(a_c) \approx z_c`. Settings of a grid share the samples' statistics, the widest
-projection, of which narrower ones are the first dimensions, and for each kernel one path of ν-SVRs.
+:math:`\psi(a_c) \approx z_c`. Regressors over the RBF kernel take signatures of several views and
+combine their kernels; the others see the views side by side. Settings of a grid share the samples'
+statistics, the widest projection, of which narrower ones are the first dimensions, and for each
+kernel one path of ν-SVRs.
 """
 
 from __future__ import annotations
@@ -12,14 +14,15 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import array_api_compat as compat
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from zslearn._solvers._class_sums import class_squares
 from zslearn._solvers.nu_svr._path import NuSVRResult, nu_svr_path, nu_svr_paths
 from zslearn._utils._array import Array, Floats, move_like, to_numpy
 from zslearn._utils._device import on_device
@@ -28,79 +31,15 @@ from zslearn._utils._fit_cache import keeps_fits, kept_fit
 from zslearn._utils._folds import class_folds
 from zslearn._utils._messages import InputWarning, warn_user
 from zslearn._version import __version__
-from zslearn.base._training import RowSpectrum, Training
+from zslearn.base._class_statistics import ClassStatistics, class_squares
+from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params
 from zslearn.signatures._kernels import rbf_similarity
-from zslearn.signatures._views import Signatures
-from zslearn.synthesis._regressors import (
-    ExemplarMLP,
-    KernelNuSVR,
-    KernelRidge,
-    SharedKernel,
-    SignatureRegressor,
-    gaussian_process,
-)
-from zslearn.synthesis._statistics import ClassStatistics
+from zslearn.signatures._views import Signatures, side_by_side
+from zslearn.synthesis._exemplar_mlp import ExemplarMLP
 
 if TYPE_CHECKING:
     from zslearn.synthesis._exem import EXEM
-
-# ν-SVRs that several searches have in common.
-#
-# EXEM (1NN), EXEM (1NNs) and the first step of EXEM under another method solve the same problems
-# in
-# the same folds: exemplars and signatures are the same, and only what becomes of them differs.
-
-# A path is kept if it has so many problems times squared classes times dimensions, which takes
-# longer than to read it, and if its coefficients take no more bytes: they would push others out.
-_WORTH_KEEPING = 2e7
-_MAX_BYTES = 1 << 26
-_FIELDS = tuple(field.name for field in fields(NuSVRResult))
-
-
-def shared_nu_svr_paths(
-    kernels: Iterable[Array],
-    targets: Array,
-    *,
-    C: Sequence[float],
-    nu: Sequence[float],
-    tol: float,
-    **options: Any,
-) -> Iterator[tuple[int, NuSVRResult]]:
-    """:func:`~zslearn._solvers.nu_svr._path.nu_svr_paths`, whose results other searches may read."""
-    n_problems = len(set(C)) * len(set(nu))
-    n_seen, n_dims = targets.shape
-    is_large = n_problems * n_seen**2 * n_dims >= _WORTH_KEEPING
-    if not (keeps_fits(targets) and is_large and 8 * n_problems * targets.size <= _MAX_BYTES):
-        yield from nu_svr_paths(kernels, targets, C=C, nu=nu, tol=tol, **options)
-        return
-    for number, K in enumerate(kernels):
-        for result in _kept_path(
-            K, targets, C=sorted(set(C)), nu=sorted(set(nu)), tol=tol, **options
-        ):
-            yield number, result
-
-
-def _kept_path(
-    K: Floats, targets: Floats, *, n_jobs: int | None = None, **settings: Any
-) -> Iterator[NuSVRResult]:
-    arrays = kept_fit(
-        ("nu_svr_path", __version__, K, targets, settings),
-        lambda: _as_arrays(list(nu_svr_path(K, targets, n_jobs=n_jobs, **settings))),
-        # Solving once more says what did not reach the tolerance.
-        lambda arrays: bool((arrays["violation"] <= settings["tol"]).all()),
-    )
-    for values in zip(*(arrays[name] for name in _FIELDS), strict=True):
-        yield NuSVRResult(*(value.item() if value.ndim == 0 else value for value in values))
-
-
-def _as_arrays(results: list[NuSVRResult]) -> dict[str, NDArray[Any]]:
-    """Results as arrays, one of each field."""
-    return {
-        name: np.stack([np.asarray(getattr(result, name)) for result in results])
-        for name in _FIELDS
-    }
-
 
 #: More components than the samples have are clipped without a word only for this number.
 DEFAULT_COMPONENTS = 500
@@ -109,19 +48,16 @@ _NESTED_FOLDS = 5
 # fewer leave the device idle, and its method takes long to come nearer to the optimum.
 _DEVICE_SETTINGS = 16
 _DEVICE_TOLERANCE = 1e-4
+# Other searches may read a path if it has so many problems times squared classes times dimensions,
+# which takes longer than to read it, and if its coefficients take no more bytes: they would push
+# others out.
+_WORTH_KEEPING = 2e7
+_MAX_BYTES = 1 << 26
 # What predicted exemplars depend on.
 _OF_EXEMPLARS = (
-    "n_components",
-    "C",
-    "nu",
-    "gamma",
-    "regressor",
-    "nested",
-    "tol",
-    "max_iter",
-    "n_jobs",
+    "n_components", "C", "nu", "gamma", "regressor", "nested", "tol", "max_iter", "n_jobs",
     "random_state",
-)
+)  # fmt: skip
 
 
 @saved_part
@@ -142,29 +78,6 @@ class Projection:
     mean: Floats
     components: Floats | None
     exemplars: Floats
-
-    @classmethod
-    def of(
-        cls,
-        statistics: ClassStatistics,
-        n_components: int | None,
-        like: Array = None,
-        spectrum: RowSpectrum | None = None,
-    ) -> Projection:
-        """Learn from statistics of the samples; beside `like` where it lies on a device."""
-        if n_components is None:
-            return cls(np.zeros(statistics.n_features), None, statistics.means)
-        components, _ = statistics.principal_components(n_components, like=like, spectrum=spectrum)
-        mean = statistics.mean
-        return cls(mean, components, (statistics.means - mean) @ components.T)
-
-    def first(self, n_components: int | None) -> Projection:
-        """The first dimensions alone."""
-        if self.components is None or n_components is None:
-            return self
-        return Projection(
-            self.mean, self.components[:n_components], self.exemplars[:, :n_components]
-        )
 
     def __call__(self, X: Array) -> Array:
         """Project rows of any library."""
@@ -188,20 +101,22 @@ class ExemplarSpaces:
     """
 
     def __init__(
-        self,
-        training: Training,
-        statistics: ClassStatistics,
-        widths: Sequence[int | None],
+        self, training: Training, statistics: ClassStatistics, widths: Sequence[int | None]
     ) -> None:
         self.training = training
+        whole = Projection(np.zeros(statistics.n_features), None, statistics.means)
+        self._widest = {True: whole, False: whole}
         numbers = [width for width in widths if width is not None]
-        # The first components of a wider projection are the narrower one: the widest serves all.
-        rows = getattr(training.rows, "source", None)
-        self._widest = None
         if numbers:
-            spectrum = training.spectrum(center=True) if training.keeps_sums else None
-            self._widest = Projection.of(statistics, max(numbers), rows, spectrum)
-        self._whole = Projection.of(statistics, None)
+            # The first components of a wider projection are the narrower one.
+            components, _ = statistics.principal_components(
+                max(numbers),
+                like=getattr(training.rows, "source", None),
+                spectrum=training.spectrum(center=True) if training.keeps_sums else None,
+            )
+            mean = statistics.mean
+            exemplars = (statistics.means - mean) @ components.T
+            self._widest[False] = Projection(mean, components, exemplars)
         #: Without the scatter, which projections alone are made of.
         self.statistics = replace(statistics, scatter=np.empty((0, 0)))
         # Methods that are called with few arguments; the same object comes for the same width.
@@ -209,22 +124,34 @@ class ExemplarSpaces:
         self.within_std = cache(self._within_std)
 
     def widest(self, width: int | None) -> Projection:
-        """The projection that the one of this width is a part of."""
-        return self._whole if width is None or self._widest is None else self._widest
+        """The projection that has the one of this width as its first dimensions."""
+        return self._widest[width is None]
 
     def _projection(self, width: int | None) -> Projection:
-        projection = self.widest(width).first(width)
-        if width is not None and projection.exemplars.shape[1] < width != DEFAULT_COMPONENTS:
+        found = self.widest(width)
+        if width is None or found.components is None:
+            return found
+        found = Projection(found.mean, found.components[:width], found.exemplars[:, :width])
+        n_dims = found.exemplars.shape[1]
+        if n_dims < width != DEFAULT_COMPONENTS:
             warn_user(
                 f"n_components={width} is more than the rank of the training samples; "
-                f"{projection.exemplars.shape[1]} are used.",
+                f"{n_dims} are used.",
                 InputWarning,
             )
-        return projection
+        return found
 
     def _within_std(self, width: int | None) -> Floats:
         """Deviations within classes, averaged over those with at least two samples."""
-        by_class = self._deviations(self.projection(width).components)
+        components, training = self.projection(width).components, self.training
+        if components is None or not training.rows.shape[0]:
+            by_class = self.statistics.standard_deviations(components)
+        else:
+            means, sizes = self.statistics.means, self.statistics.sizes
+            squares = class_squares(
+                training.rows, training.y, means, components.T, sample_weight=training.weights
+            )
+            by_class = np.sqrt(to_numpy(squares) / np.where(sizes > 1, sizes - 1, np.nan)[:, None])
         counted = by_class[~np.isnan(by_class).any(axis=1)]
         if not len(counted):
             warn_user(
@@ -237,19 +164,164 @@ class ExemplarSpaces:
         # Rounding leaves a little where there is nothing.
         return np.where(std > 1e-12 * max(std.max(), 1e-300), std, 1.0)
 
-    def _deviations(self, components: Floats | None) -> Floats:
-        """Standard deviations (ddof=1) of each class; NaN for a class of one sample."""
-        if components is None or not self.training.rows.shape[0]:
-            return self.statistics.standard_deviations(components)
-        squares = class_squares(
-            self.training.rows,
-            self.training.y,
-            self.statistics.means,
-            components.T,
-            sample_weight=self.training.weights,
-        )
-        sizes = self.statistics.sizes
-        return np.sqrt(to_numpy(squares) / np.where(sizes > 1, sizes - 1, np.nan)[:, None])
+
+# Regressors from signatures to exemplars.
+
+
+@saved_part
+class SharedKernel:
+    """RBF kernel between any classes and the seen ones; the last two that were made are kept.
+
+    Settings of a grid that share it ask in turns for the seen classes and for all described ones.
+    """
+
+    def __init__(self, seen: Signatures, gamma: float) -> None:
+        self.seen = seen
+        self.gamma = gamma
+        self._latest: tuple[tuple[Signatures, Floats], ...] = ()
+
+    def __call__(self, signatures: Signatures) -> Floats:
+        """Kernel of shape (n_classes, n_seen), on the host."""
+        latest = self._latest  # read once: another thread may replace it
+        for known, kernel in latest:
+            if known is signatures:
+                return kernel
+        kernel = rbf_similarity(signatures, self.seen, gamma=self.gamma)
+        self._latest = (*latest[-1:], (signatures, kernel))
+        return kernel
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_latest": ()}
+
+
+@saved_part
+class KernelRegressor:
+    """A kernel expansion per dimension, k(a)ᵀβ + b: ν-SVRs, or kernel ridge regression.
+
+    Parameters
+    ----------
+    kernel : SharedKernel
+        Between any classes and the seen ones.
+    coef : array of shape (n_seen, n_dims)
+        Coefficients β, of the library and on the device that they were solved with.
+    intercept : array of shape (n_dims,)
+        Constant terms b.
+    violation, n_iter : array of shape (n_dims,), optional
+        Certificate of the ν-SVRs.
+    """
+
+    def __init__(
+        self,
+        kernel: SharedKernel,
+        coef: Array,
+        intercept: Array,
+        violation: Array | None = None,
+        n_iter: Array | None = None,
+    ) -> None:
+        self.kernel, self.coef, self.intercept = kernel, coef, intercept
+        self.violation, self.n_iter = violation, n_iter
+
+    @classmethod
+    def of_nu_svr(cls, kernel: SharedKernel, found: NuSVRResult, n_dims: int) -> Self:
+        """Take over the first dimensions of a solution."""
+        numbers = (found.intercept, found.violation, found.n_iter)
+        return cls(kernel, found.coef[:, :n_dims], *(values[:n_dims] for values in numbers))
+
+    @classmethod
+    def of_ridge(cls, signatures: Signatures, exemplars: Floats, gamma: float, C: float) -> Self:
+        r"""Kernel ridge regression around the mean exemplar, :math:`\alpha = 1/(2C)`."""
+        mean = exemplars.mean(axis=0)
+        K = rbf_similarity(signatures, gamma=gamma)
+        K[np.diag_indices_from(K)] += 1 / (2 * C)
+        coef = scipy.linalg.solve(K, exemplars - mean, assume_a="pos")
+        return cls(SharedKernel(signatures, gamma), coef, mean)
+
+    @property
+    def signatures(self) -> Signatures:
+        """Signatures of the seen classes."""
+        return self.kernel.seen
+
+    def predict(self, signatures: Signatures) -> Array:
+        """Predict exemplars, where the coefficients are."""
+        return move_like(self.kernel(signatures), self.coef) @ self.coef + self.intercept
+
+    def seen_weights(self, signatures: Signatures) -> Floats:
+        """How much each seen class counts: k(a, a_c) ‖β_c‖."""
+        return self.kernel(signatures) * np.linalg.norm(to_numpy(self.coef), axis=1)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A file or another process knows nothing of this one's device.
+        arrays = {name: value for name, value in vars(self).items() if name != "kernel"}
+        moved = {name: None if x is None else to_numpy(x) for name, x in arrays.items()}
+        return {"kernel": self.kernel, **moved}
+
+
+@saved_part
+class SignatureRegressor:
+    """Any regressor with scikit-learn's methods, over signatures or over their kernel.
+
+    Parameters
+    ----------
+    estimator : regressor
+        With several outputs. One whose parameter `kernel` is "precomputed" gets the RBF kernel.
+    gamma : float
+        1/σ² of that kernel.
+    """
+
+    def __init__(self, estimator: Any, gamma: float) -> None:
+        self.estimator = clone(estimator)
+        params = self.estimator.get_params() if hasattr(self.estimator, "get_params") else {}
+        self.gamma = gamma if params.get("kernel") == "precomputed" else None
+
+    def fit(self, signatures: Signatures, exemplars: Floats) -> Self:
+        """Learn from the seen classes."""
+        self.signatures = signatures
+        self.estimator.fit(self._rows(signatures), exemplars)
+        self.n_dims = exemplars.shape[1]
+        return self
+
+    def predict(self, signatures: Signatures) -> Floats:
+        """Predict exemplars."""
+        rows = self._rows(signatures)
+        # A single output may come back without its axis.
+        return np.asarray(self.estimator.predict(rows), float).reshape(len(rows), self.n_dims)
+
+    def _rows(self, signatures: Signatures) -> Floats:
+        if self.gamma is None:
+            return side_by_side(signatures)
+        return rbf_similarity(signatures, self.signatures, gamma=self.gamma)
+
+
+def fit_regressor(model: EXEM, signatures: Signatures, exemplars: Floats) -> Any:
+    """Fit the regressor that an estimator names."""
+    named = model.regressor
+    if named == "svr":
+        found = next(
+            nu_svr_path(
+                rbf_similarity(signatures, gamma=model.gamma), exemplars, C=[model.C],
+                nu=[model.nu], tol=model.tol, max_iter=model.max_iter, n_jobs=model.n_jobs,
+            )
+        )  # fmt: skip
+        kernel = SharedKernel(signatures, model.gamma)
+        return KernelRegressor.of_nu_svr(kernel, found, exemplars.shape[1])
+    if named == "krr":
+        return KernelRegressor.of_ridge(signatures, exemplars, model.gamma, model.C)
+    if named == "gp":
+        named = _gaussian_process(model.gamma, model.random_state)
+    elif named == "mlp":
+        named = ExemplarMLP(random_state=model.random_state)
+    return SignatureRegressor(named, model.gamma).fit(signatures, exemplars)
+
+
+def _gaussian_process(gamma: float, random_state: Any) -> Any:
+    """Gaussian process whose amplitude, width and noise are found by marginal likelihood."""
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+    width = 1 / np.sqrt(2 * gamma)
+    kernel = ConstantKernel(1.0, (1e-3, 1e3)) * RBF(width, (0.05 * width, 20 * width))
+    kernel = kernel + WhiteKernel(0.1, (1e-5, 1e2))
+    return GaussianProcessRegressor(kernel, normalize_y=True, random_state=random_state)
 
 
 @saved_part
@@ -265,21 +337,17 @@ class Exemplars:
         Fitted, with `predict`.
     held_out : tuple or None
         Labels of the seen classes, and exemplars by regressors that did not see each of them.
-    predicted : ndarray of shape (n_seen, n_dims), optional
-        Predicted exemplars of the seen classes; None where nobody has asked for them: most models
-        of a search are never asked.
     """
 
     projection: Projection
     regressor: Any
-    held_out: tuple[NDArray[Any], Floats] | None
-    predicted: Floats | None = None
+    held_out: tuple[NDArray[Any], Floats] | None = None
 
     def of_seen(self) -> Floats:
         """Predicted exemplars of the seen classes."""
-        if self.predicted is not None:
-            return self.predicted
-        return to_numpy(self.regressor.predict(self.regressor.kernel.seen))
+        if self.held_out is not None:
+            return self.held_out[1]
+        return to_numpy(self.regressor.predict(self.regressor.signatures))
 
     def predict(self, signatures: Signatures, labels: NDArray[Any] | None) -> Array:
         """Predict exemplars; those held out go by the names of classes."""
@@ -296,93 +364,19 @@ def learn_exemplars(
     spaces: ExemplarSpaces, models: Sequence[EXEM]
 ) -> Iterator[tuple[Exemplars, list[EXEM]]]:
     """Learn the exemplars of estimators that differ in hyper-parameters."""
-    training = spaces.training
+    signatures = spaces.training.signatures
     for group in group_by_params(models, "regressor", "nested", "tol", "max_iter", "n_jobs"):
-        first = group[0]
-        if isinstance(first.regressor, str) and first.regressor == "svr" and not first.nested:
-            yield from _paths(spaces, group)
+        if group[0].regressor == "svr" and not group[0].nested:
+            yield from _learn_by_paths(spaces, group)
             continue
         for same in group_by_params(group, *_OF_EXEMPLARS):
             projection = spaces.projection(same[0].n_components)
-            regressor = new_regressor(same[0]).fit(training.signatures, projection.exemplars)
+            regressor = fit_regressor(same[0], signatures, projection.exemplars)
             held_out = None
-            predicted = regressor.predict(training.signatures)
             if same[0].nested:
-                predicted = _predict_out_of_fold(same[0], training.signatures, projection.exemplars)
-                held_out = training.classes, predicted
-            yield Exemplars(projection, regressor, held_out, predicted), same
-
-
-def _paths(
-    spaces: ExemplarSpaces, models: Sequence[EXEM]
-) -> Iterator[tuple[Exemplars, list[EXEM]]]:
-    """Models that are solved together: in one space, for the same settings, over some kernels."""
-    together: dict[Any, list[list[EXEM]]] = {}
-    for of_kernel in group_by_params(models, "gamma"):
-        projected = [model for model in of_kernel if model.n_components is not None]
-        whole = [model for model in of_kernel if model.n_components is None]
-        for part in filter(None, (whole, projected)):
-            settings = frozenset(m.C for m in part), frozenset(m.nu for m in part)
-            together.setdefault((part is whole, settings), []).append(part)
-    for groups in together.values():
-        yield from _path(spaces, groups)
-
-
-def _path(
-    spaces: ExemplarSpaces, groups: Sequence[list[EXEM]]
-) -> Iterator[tuple[Exemplars, list[EXEM]]]:
-    """Settings of each kernel: one path of ν-SVRs, then a width and a distance at a time.
-
-    Embeddings, which depend on these, change as seldom as possible.
-    """
-    signatures = spaces.training.signatures
-    first = groups[0][0]
-    settings = {"C": [model.C for model in groups[0]], "nu": [model.nu for model in groups[0]]}
-    n_problems = sum(len(group_by_params(group, "C", "nu")) for group in groups)
-    targets = spaces.widest(first.n_components).exemplars
-    if first.tol >= _DEVICE_TOLERANCE and n_problems >= _DEVICE_SETTINGS:
-        targets = _beside(spaces.training.rows, targets)
-    kernels = (rbf_similarity(signatures, gamma=group[0].gamma) for group in groups)
-    solved = shared_nu_svr_paths(
-        (_beside(targets, K) for K in kernels),
-        targets,
-        **settings,
-        tol=first.tol,
-        max_iter=first.max_iter,
-        n_jobs=first.n_jobs,
-    )
-    for number, found in groupby(solved, key=itemgetter(0)):
-        results = {(result.C, result.nu): result for _, result in found}
-        group = groups[number]
-        kernel = SharedKernel(signatures, group[0].gamma)
-        group.sort(key=lambda model: (model.n_components or 0, model.distance))
-        for same in group_by_params(group, "n_components", "distance", "C", "nu"):
-            projection = spaces.projection(same[0].n_components)
-            regressor = new_regressor(same[0])
-            n_dims = projection.exemplars.shape[1]
-            regressor.take(kernel, results[same[0].C, same[0].nu], n_dims)
-            yield Exemplars(projection, regressor, None), same
-
-
-def _beside(rows: Any, array: Floats) -> Array:
-    """An array of the host where rows are, if that is a device."""
-    rows = getattr(rows, "source", rows)
-    if not on_device(rows):
-        return array
-    return compat.array_namespace(rows).asarray(array, device=compat.device(rows))
-
-
-def new_regressor(model: EXEM) -> Any:
-    """The regressor that an estimator names, not fitted."""
-    if not isinstance(model.regressor, str):
-        return SignatureRegressor(model.regressor, model.gamma)
-    if model.regressor == "svr":
-        return KernelNuSVR(model.C, model.nu, model.gamma, model.tol, model.max_iter, model.n_jobs)
-    if model.regressor == "krr":
-        return KernelRidge(model.C, model.gamma)
-    if model.regressor == "gp":
-        return SignatureRegressor(gaussian_process(model.gamma, model.random_state), model.gamma)
-    return SignatureRegressor(ExemplarMLP(random_state=model.random_state), model.gamma)
+                predicted = _predict_out_of_fold(same[0], signatures, projection.exemplars)
+                held_out = spaces.training.classes, predicted
+            yield Exemplars(projection, regressor, held_out), same
 
 
 def _predict_out_of_fold(model: EXEM, signatures: Signatures, exemplars: Floats) -> Floats:
@@ -391,7 +385,98 @@ def _predict_out_of_fold(model: EXEM, signatures: Signatures, exemplars: Floats)
     rng = check_random_state(model.random_state)
     out = np.empty_like(exemplars)
     for fold in class_folds(rng.permutation(n_seen), min(_NESTED_FOLDS, n_seen)):
-        rest = np.setdiff1d(np.arange(n_seen), fold)
-        regressor = new_regressor(model).fit(signatures[rest], exemplars[rest])
+        others = np.setdiff1d(np.arange(n_seen), fold)
+        regressor = fit_regressor(model, signatures[others], exemplars[others])
         out[fold] = regressor.predict(signatures[fold])
     return out
+
+
+def _learn_by_paths(
+    spaces: ExemplarSpaces, models: Sequence[EXEM]
+) -> Iterator[tuple[Exemplars, list[EXEM]]]:
+    """One path of ν-SVRs per kernel, then a width and a distance at a time.
+
+    Embeddings, which depend on these, change as seldom as possible.
+    """
+    signatures = spaces.training.signatures
+    # Models with and without a projection have other targets; kernels with the same grid of C and ν
+    # are solved together.
+    together: dict[Any, list[list[EXEM]]] = {}
+    for of_kernel in group_by_params(models, "gamma"):
+        for is_whole in (True, False):
+            group = [model for model in of_kernel if (model.n_components is None) == is_whole]
+            if group:
+                grid = frozenset(m.C for m in group), frozenset(m.nu for m in group)
+                together.setdefault((is_whole, grid), []).append(group)
+    for (is_whole, (C, nu)), groups in together.items():
+        first = groups[0][0]
+        targets = spaces.widest(None if is_whole else first.n_components).exemplars
+        n_problems = sum(len(group_by_params(group, "C", "nu")) for group in groups)
+        if first.tol >= _DEVICE_TOLERANCE and n_problems >= _DEVICE_SETTINGS:
+            targets = _beside(spaces.training.rows, targets)
+        kernels = (
+            _beside(targets, rbf_similarity(signatures, gamma=group[0].gamma)) for group in groups
+        )
+        solved = _solve_paths(
+            kernels, targets, C=sorted(C), nu=sorted(nu),
+            tol=first.tol, max_iter=first.max_iter, n_jobs=first.n_jobs,
+        )  # fmt: skip
+        for number, found in groupby(solved, key=itemgetter(0)):
+            results = {(result.C, result.nu): result for _, result in found}
+            group = groups[number]
+            kernel = SharedKernel(signatures, group[0].gamma)
+            group.sort(key=lambda model: (model.n_components or 0, model.distance))
+            for same in group_by_params(group, "n_components", "distance", "C", "nu"):
+                projection = spaces.projection(same[0].n_components)
+                n_dims = projection.exemplars.shape[1]
+                result = results[same[0].C, same[0].nu]
+                yield Exemplars(projection, KernelRegressor.of_nu_svr(kernel, result, n_dims)), same
+
+
+def _solve_paths(
+    kernels: Iterable[Array],
+    targets: Array,
+    *,
+    C: Sequence[float],
+    nu: Sequence[float],
+    n_jobs: int | None,
+    **options: Any,
+) -> Iterator[tuple[int, NuSVRResult]]:
+    """Paths of ν-SVRs, which several searches have in common and may read from each other.
+
+    EXEM (1NN), EXEM (1NNs) and the first step of EXEM under another method solve the same problems
+    in the same folds.
+    """
+    n_problems, (n_seen, n_dims) = len(C) * len(nu), targets.shape
+    is_large = n_problems * n_seen**2 * n_dims >= _WORTH_KEEPING
+    if not (keeps_fits(targets) and is_large and 8 * n_problems * targets.size <= _MAX_BYTES):
+        return nu_svr_paths(kernels, targets, C=C, nu=nu, n_jobs=n_jobs, **options)
+    return _solve_or_read(kernels, targets, n_jobs, {"C": C, "nu": nu, **options})
+
+
+def _solve_or_read(
+    kernels: Iterable[Floats], targets: Floats, n_jobs: int | None, settings: dict[str, Any]
+) -> Iterator[tuple[int, NuSVRResult]]:
+    names = [field.name for field in fields(NuSVRResult)]
+    for number, K in enumerate(kernels):
+
+        def solve(K: Floats = K) -> dict[str, NDArray[Any]]:
+            results = list(nu_svr_path(K, targets, n_jobs=n_jobs, **settings))
+            return {name: np.stack([getattr(result, name) for result in results]) for name in names}
+
+        arrays = kept_fit(
+            ("nu_svr_path", __version__, K, targets, settings),
+            solve,
+            # Solving once more warns of what did not reach the tolerance.
+            lambda arrays: bool((arrays["violation"] <= settings["tol"]).all()),
+        )
+        for C, nu, *values in zip(*(arrays[name] for name in names), strict=True):
+            yield number, NuSVRResult(float(C), float(nu), *values)
+
+
+def _beside(rows: Any, array: Floats) -> Array:
+    """An array of the host where rows are, if that is a device."""
+    rows = getattr(rows, "source", rows)
+    if not on_device(rows):
+        return array
+    return compat.array_namespace(rows).asarray(array, device=compat.device(rows))

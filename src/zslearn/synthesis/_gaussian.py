@@ -27,12 +27,13 @@ from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Array, Floats, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import warn_once
+from zslearn.base._class_statistics import ClassStatistics
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params_except
 from zslearn.base._weights import AcceptsSampleWeight
 from zslearn.signatures._views import Signatures
-from zslearn.synthesis._exem import LearnsFromChunks
+from zslearn.synthesis._exem import LearnsFromStatistics
 from zslearn.synthesis._gaussian_process import (
     ClassGaussians,
     ClassProcess,
@@ -44,7 +45,6 @@ from zslearn.synthesis._gaussian_process import (
     into_space,
     posterior,
 )
-from zslearn.synthesis._statistics import ClassStatistics
 
 # How much likelier a class without samples is than one with samples, from the seen classes.
 #
@@ -335,7 +335,7 @@ _AFTER_THE_PROCESS = ("variance", "doubt", "trust", "unseen_odds", "temperature"
 
 
 @inherit_docs
-class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
+class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
     r"""Gaussian exemplars: predict the mean of each class, and how sure that prediction is.
 
     Features are whitened by the covariance within the seen classes. There the mean of a class
@@ -542,8 +542,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromChunks):
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Statistics, whitening and eigenvectors of kernels are shared."""
-        statistics = ClassStatistics.of_sums(training.sums)
-        yield from cls._learn(training, statistics, variants)
+        return cls._learn(training, training.sums, variants)
 
     @classmethod
     def _learn(

@@ -31,11 +31,11 @@ import scipy.linalg
 from zslearn._utils._array import Array, Floats, move_like, unit_rows
 from zslearn._utils._files import saved_part
 from zslearn._utils._messages import InputWarning, warn_user
+from zslearn.base._class_statistics import ClassStatistics
 from zslearn.base._training import Training
 from zslearn.signatures._kernels import median_distance, rbf_similarity
 from zslearn.signatures._views import Signatures
 from zslearn.synthesis._exemplars import ExemplarSpaces
-from zslearn.synthesis._statistics import ClassStatistics, within_spectrum
 
 # The space of Gaussian exemplars: unit covariance within classes, axes along the class means.
 #
@@ -131,7 +131,7 @@ class WhitenedSpaces:
 
     def _decomposed(self, width: int | None) -> tuple[Floats, Floats]:
         """The spectrum within classes along the components."""
-        return within_spectrum(self.statistics, self._projections.projection(width).components)
+        return self.statistics.within_spectrum(self._projections.projection(width).components)
 
     def _space(self, width: int | None, shrinkage: float, common_norm: bool) -> WhitenedSpace:
         projection = self._projections.projection(width)

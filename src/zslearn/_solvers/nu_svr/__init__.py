@@ -1,1 +1,1 @@
-"""ν-SVR: one problem, paths over (C, ν), and batches on a GPU."""
+"""ν-SVR: paths over (C, ν) and interpolation, steps of pairs, and batches on a GPU."""

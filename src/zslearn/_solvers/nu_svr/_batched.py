@@ -1,14 +1,29 @@
-"""ν-SVR of all targets, all settings and several kernels at once, on the device of the arrays.
+r"""ν-SVR of all targets, all settings and several kernels at once, on the device of the arrays.
 
-Problems are rows of one table. Those that interpolation or the solution of another setting solves
-are filled in; the others pass through a batch of bounded size, whose steps are those of
-:mod:`zslearn._solvers.nu_svr._batched`. Rows that reached the tolerance leave it and others take their
-place, so that the device is never left with the few that take long. Rows that have taken too many
-steps are finished by pairs on the host, while the device goes on.
+The alternating direction method of multipliers on the dual in β, with the constraint on the sum on
+one side and those on the size on the other,
 
-Of the settings, those with the largest ν for each C and with the largest C for each ν come first. A
-solution that does not use up its budget Cνn stays one as long as a smaller budget holds it, and one
-that touches no box ±C stays one under a smaller C that holds it, if the budget is the same.
+.. math:: x \leftarrow \arg\min_{\mathbf{1}^\top x = 0} \tfrac12 x^\top K x - y^\top x
+          + \tfrac\rho2 \|x - z + u\|^2, \quad
+          z \leftarrow \Pi_S(x + u), \quad u \leftarrow u + x - z,
+          \quad S = \{|z_i| \le C, \; \textstyle\sum_i |z_i| \le C \nu n\}.
+
+Every problem is a row and has its own ρ: in the eigenvectors of K, of which one decomposition
+serves all, x is a division and the multiplier of its sum one number. The projection shrinks towards
+zero by one threshold, which Newton's method follows from step to step.
+
+A solution must meet all constraints at once, with exact zeros and bounds. So what is certified now
+and then is the projection on all of them: with the budget used up the positive and the negative
+part are shrunk, each by its own threshold; if the thresholds cross, the budget is not used up, and
+there is one.
+
+Problems that interpolation or the solution of another setting solves are filled in: a solution that
+does not use up its budget Cνn stays one as long as a smaller budget holds it, and one that touches
+no box ±C stays one under a smaller C that holds it, if the budget is the same. So settings with the
+largest ν for each C and with the largest C for each ν come first. The others pass through a batch
+of bounded size; rows that reached the tolerance leave it and others take their place, so that the
+device is never left with the few that take long. Rows that have taken too many steps are finished
+by pairs on the host, while the device goes on. Only the array API standard is used, in float64.
 """
 
 from __future__ import annotations
@@ -28,28 +43,18 @@ from zslearn._utils._array import Array, Floats, to_numpy
 from zslearn._utils._blocks import block_length, row_blocks
 from zslearn._utils._device import block_budget, on_device
 
-# Steps of the alternating direction method of multipliers for many ν-SVRs at once.
-#
-# The dual in β, with the constraint on the sum on one side and those on the size on the other,
-#
-# .. math:: x \leftarrow \arg\min_{\mathbf{1}^\top x = 0} \tfrac12 x^\top K x - y^\top x
-#           + \tfrac\rho2 \|x - z + u\|^2, \quad
-#           z \leftarrow \Pi_S(x + u), \quad u \leftarrow u + x - z,
-#           \quad S = \{|z_i| \le C, \; \textstyle\sum_i |z_i| \le C \nu n\}.
-#
-# Every problem is a row and has its own ρ: in the eigenvectors of K, of which one decomposition
-# serves all, x is a division and the multiplier of its sum one number. The projection shrinks
-# towards
-# zero by one threshold, which Newton's method follows from step to step.
-#
-# A solution must meet all constraints at once, with exact zeros and bounds. So the point that is
-# looked at now and then is the projection on all of them: with the budget used up the positive
-# and
-# the negative part are shrunk, each by its own threshold; if the thresholds cross, the budget is
-# not
-# used up, and there is one. The optimality conditions are measured there.
-#
-# Only the array API standard is used, in float64; torch clips in one pass.
+# What one array of the batch may take, about fifteen of which live at a time, and what solutions
+# may take that are there at a time; a device with little free memory has less.
+_BATCH_BYTES = 1 << 29
+_RESULT_BYTES = 1 << 32
+# Steps between checks, and steps before a problem goes to the host.
+_CHECK = 10
+_STEPS = 200
+# A bound that is kept by less than this share is taken to be touched.
+_CLEAR = 1e-10
+
+Setting = tuple[float, float, Array, Array, Array, Array, Array]
+Ints = NDArray[np.intp]
 
 _RELAXATION = 1.6
 _FIRST_RHO = 0.3
@@ -62,13 +67,7 @@ _SNAP = 1e-11
 
 
 class Kernel:
-    """A kernel with what all steps need of it.
-
-    Parameters
-    ----------
-    K : array of shape (n_points, n_points)
-        In float64.
-    """
+    """A kernel in float64 with its eigenvectors, which all steps need."""
 
     def __init__(self, K: Array) -> None:
         self.K = K
@@ -91,44 +90,20 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Problems:
-    """Problems that are being solved, one row each; those of one kernel are neighbours.
+    """Problems that are being solved, one row each; those of one kernel are neighbours."""
 
-    Parameters
-    ----------
-    row : array of shape (n_rows,)
-        Where the solution is to be written.
-    age : array of shape (n_rows,)
-        Steps taken.
-    Y : array of shape (n_rows, n_points)
-        Targets.
-    C, budget : array of shape (n_rows, 1)
-        Bound of a coefficient, and of the sum of their sizes.
-    rho : array of shape (n_rows, 1)
-        Weights ρ.
-    z, u : array of shape (n_rows, n_points)
-        Coefficients and scaled multipliers.
-    inverse : array of shape (n_rows, n_points)
-        1 / (λ + ρ) for the eigenvalues λ.
-    mass : array of shape (n_rows, 1)
-        1ᵀ(K + ρ)⁻¹1.
-    shrink : array of shape (n_rows, 1)
-        Threshold of the latest projection.
-    kernels : tuple of (Kernel, int)
-        The kernels in the order of the rows, and how many rows each has.
-    """
-
-    row: Array
-    age: Array
-    Y: Array
-    C: Array
-    budget: Array
+    row: Array  # where the solution is to be written
+    age: Array  # steps taken
+    Y: Array  # targets
+    C: Array  # bound of a coefficient
+    budget: Array  # bound of the sum of their sizes
     rho: Array
-    z: Array
-    u: Array
-    inverse: Array
-    mass: Array
-    shrink: Array
-    kernels: tuple[tuple[Kernel, int], ...]
+    z: Array  # coefficients
+    u: Array  # scaled multipliers
+    inverse: Array  # 1 / (λ + ρ) for the eigenvalues λ
+    mass: Array  # 1ᵀ(K + ρ)⁻¹1
+    shrink: Array  # threshold of the latest projection
+    kernels: tuple[tuple[Kernel, int], ...]  # in the order of the rows, with their numbers of rows
 
     @classmethod
     def new(
@@ -160,41 +135,37 @@ class Problems:
 
     def by_kernel(self, function: Callable[[Kernel, slice], Array]) -> Array:
         """What a function makes of the rows of each kernel, one below another."""
-        parts, first = [], 0
+        found, first = [], 0
         for kernel, number in self.kernels:
-            parts.append(function(kernel, slice(first, first + number)))
+            found.append(function(kernel, slice(first, first + number)))
             first += number
-        return parts[0] if len(parts) == 1 else compat.array_namespace(self.Y).concat(parts, axis=0)
+        return found[0] if len(found) == 1 else compat.array_namespace(self.Y).concat(found, axis=0)
+
+    def each_array(self, function: Callable[[str, Array], Array]) -> dict[str, Any]:
+        """What a function makes of each array, by name."""
+        names = [field.name for field in fields(self) if field.name != "kernels"]
+        return {name: function(name, getattr(self, name)) for name in names}
 
     def take(self, positions: Array, numbers: Sequence[int]) -> Problems:
         """The rows at ascending positions; `numbers` says how many of them each kernel has."""
         xp = compat.array_namespace(positions)
-        kernels = tuple(
-            (kernel, number)
-            for (kernel, _), number in zip(self.kernels, numbers, strict=True)
-            if number
-        )
-        parts = {
-            field.name: xp.take(getattr(self, field.name), positions, axis=0)
-            for field in fields(self)
-            if field.name != "kernels"
-        }
-        return Problems(**parts, kernels=kernels)
+        pairs = zip(self.kernels, numbers, strict=True)
+        kernels = tuple((kernel, number) for (kernel, _), number in pairs if number)
+        arrays = self.each_array(lambda _, array: xp.take(array, positions, axis=0))
+        return Problems(**arrays, kernels=kernels)
 
     def followed_by(self, others: Problems) -> Problems:
         """These problems, then others."""
         xp = compat.array_namespace(self.Y)
-        parts = {
-            field.name: xp.concat([getattr(self, field.name), getattr(others, field.name)], axis=0)
-            for field in fields(self)
-            if field.name != "kernels"
-        }
         kernels = list(self.kernels)
         for kernel, number in others.kernels:
             if kernels and kernels[-1][0] is kernel:
                 number += kernels.pop()[1]
             kernels.append((kernel, number))
-        return Problems(**parts, kernels=tuple(kernels))
+        arrays = self.each_array(
+            lambda name, array: xp.concat([array, getattr(others, name)], axis=0)
+        )
+        return Problems(**arrays, kernels=tuple(kernels))
 
 
 def step(state: Problems, *, balance: bool = False) -> Problems:
@@ -257,25 +228,14 @@ def _balanced(state: Problems, x: Array, before: Array) -> Problems:
     return state.weighted(xp.where(due, state.rho * ratio, state.rho))
 
 
-@dataclass(frozen=True)
-class Certificate:
-    """Feasible points, and how far each is from the optimum.
-
-    Parameters
-    ----------
-    z : array of shape (n_rows, n_points)
-        Coefficients within all constraints.
-    intercept, epsilon, violation : array of shape (n_rows,)
-        What belongs to them.
-    feasible : array of bool of shape (n_rows,)
-        Whether the constraints hold but for rounding.
-    """
+class Certificate(NamedTuple):
+    """Points within all constraints, and how far each is from the optimum."""
 
     z: Array
     intercept: Array
     epsilon: Array
     violation: Array
-    feasible: Array
+    feasible: Array  # whether the constraints hold but for rounding
 
 
 def certify(state: Problems, z: Array | None = None) -> Certificate:
@@ -392,26 +352,14 @@ def _clip(x: Array, low: Array, high: Array) -> Array:
     return xp.minimum(xp.maximum(x, low), high)
 
 
-# What a batch on a device leaves: problems that pairs of coefficients finish on the host.
-
-
 class CpuFallback:
-    """Finishes rows by pairs of coefficients, from where they stand, on threads of the host.
-
-    Parameters
-    ----------
-    grid : Grid
-        Where solutions are written.
-    max_iter : int
-        Steps at most.
-    n_threads : int
-        Number of threads.
-    """
+    """Finishes rows by pairs of coefficients, from where they stand, on threads of the host."""
 
     def __init__(self, grid: Grid, max_iter: int, n_threads: int) -> None:
         self._grid, self._max_iter, self._n_threads = grid, max_iter, n_threads
         self._solvers: dict[int, PairSolver] = {}
-        self._running: list[_Running] = []
+        # Rows, steps before, coefficients, steps, numbers of a certificate, and the tasks at work.
+        self._running: list[tuple[Ints, int, Floats, Ints, Floats, list[Future[None]]]] = []
         self._stack = ExitStack()
         self._targets: Floats | None = None
 
@@ -439,46 +387,25 @@ class CpuFallback:
             beta[0] = starts[chosen]
             r = np.zeros_like(beta)
             r[0] = targets - beta[0] @ solver.K
-            n_iter, found, tasks = solver.begin_each(
-                targets, grid.C[at], grid.budget[at], beta, r,
-                tol=grid.tol, max_iter=self._max_iter,
-            )  # fmt: skip
-            self._running.append(_Running(own, steps, beta[1], n_iter, found, tasks))
+            n_iter, found = np.zeros(len(own), dtype=np.int64), np.empty((3, len(own)))
+            tasks = [
+                solver.begin(
+                    range(j, j + 1), targets, float(grid.C[unit]), float(grid.budget[unit]),
+                    beta, r, [0], 1, n_iter, found, grid.tol, self._max_iter,
+                )
+                for j, unit in enumerate(at)
+            ]  # fmt: skip
+            self._running.append((own, steps, beta[1], n_iter, found, tasks))
 
     def finish(self) -> None:
         """Wait for all rows and write them."""
         grid = self._grid
-        for part in self._running:
-            for task in part.tasks:
+        for rows, steps, beta, n_iter, found, tasks in self._running:
+            for task in tasks:
                 task.result()
-            numbers = np.column_stack([*part.numbers, part.n_iter + part.steps])
-            grid.write(*(grid.put(array) for array in (part.rows, part.beta, numbers)))
+            numbers = np.column_stack([*found, n_iter + steps])
+            grid.write(*(grid.put(array) for array in (rows, beta, numbers)))
         self._running = []
-
-
-class _Running(NamedTuple):
-    """Rows that threads of the host are solving."""
-
-    rows: NDArray[np.intp]
-    steps: int
-    beta: Floats
-    n_iter: NDArray[np.int64]
-    numbers: Floats
-    tasks: list[Future[None]]
-
-
-# What one array of the batch may take, about fifteen of which live at a time, and what solutions
-# may take that are there at a time; a device with little free memory has less.
-_BATCH_BYTES = 1 << 29
-_RESULT_BYTES = 1 << 32
-# Steps between checks, and steps before a problem goes to the host.
-_CHECK = 10
-_STEPS = 200
-# A bound that is kept by less than this share is taken to be touched.
-_CLEAR = 1e-10
-
-Setting = tuple[float, float, Array, Array, Array, Array, Array]
-Ints = NDArray[np.intp]
 
 
 class _Unit(NamedTuple):
@@ -516,32 +443,18 @@ def solve_kernels(
     known: dict[int, Kernel] = {}
     share = block_budget(Y) if on_device(Y) else _RESULT_BYTES
     for block in row_blocks(len(units), 8 * Y.shape[0] * Y.shape[1], min(_RESULT_BYTES, share)):
-        part = units[block]
-        wanted = {unit.kernel for unit in part}
+        some = units[block]
+        wanted = {unit.kernel for unit in some}
         known = {k: known.get(k) or Kernel(xp.astype(kernels[k], xp.float64)) for k in wanted}
-        grid = Grid(known, targets, part, tol, min(_BATCH_BYTES, share // 4))
+        grid = Grid(known, targets, some, tol, min(_BATCH_BYTES, share // 4))
         with CpuFallback(grid, max_iter, n_threads) as host:
             grid.solve(min(_STEPS, max_iter), host)
-        for number, unit in enumerate(part):
+        for number, unit in enumerate(some):
             yield unit.kernel, grid.setting(number)
 
 
 class Grid:
-    """Units times targets: what is to be solved, and what was found.
-
-    Parameters
-    ----------
-    kernels : dict of int to Kernel
-        By number.
-    targets : array of shape (n_targets, n_points)
-        One target per row.
-    units : sequence of _Unit
-        Those of one kernel are neighbours.
-    tol : float
-        Largest violation.
-    batch_bytes : int
-        What one array of the batch may take.
-    """
+    """Units times targets, which are rows: what is to be solved, and what was found."""
 
     def __init__(
         self,
@@ -679,10 +592,10 @@ class Grid:
         capacity = block_length(8 * self.n_points, self.batch_bytes)
         state: Problems | None = None
         while state is not None or rows.size:
-            room = capacity - (0 if state is None else state.Y.shape[0])
+            n_free = capacity - (0 if state is None else state.Y.shape[0])
             # Few that enter are not worth copying many for.
-            if rows.size and (state is None or room > capacity // 8):
-                entering, rows = rows[:room], rows[room:]
+            if rows.size and (state is None or n_free > capacity // 8):
+                entering, rows = rows[:n_free], rows[n_free:]
                 state = self._enter(state, entering)
             assert state is not None
             for number in range(_CHECK):

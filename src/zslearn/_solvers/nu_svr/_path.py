@@ -6,35 +6,53 @@ For a target y over n points with the kernel K (the paper's eEXEMlearn, with LIB
           + C \left(\nu n \epsilon + \textstyle\sum_i \xi_i\right) \quad \text{subject to} \quad
           |q^\top \theta(a_i) + b - y_i| \le \epsilon + \xi_i,
 
-is solved through its dual, by pairs of coefficients on the processor
-(:mod:`zslearn._solvers.nu_svr._smo`) or, for arrays of torch, CuPy and the like, for all targets and
-all settings at once on their device (:mod:`zslearn._solvers.nu_svr._batched`). Every solution comes
-with its largest violation of the optimality conditions, in units of the target.
+is solved through its dual: by interpolation where that needs no step (here), by pairs of
+coefficients on the processor (`_smo`), or, for arrays of torch, CuPy and the like, for all targets
+and settings at once on their device (`_batched`). Every solution comes with its largest violation
+of the optimality conditions, in units of the target.
+
+While the budget :math:`C \nu n` is not used up the tube has no width, and the conditions of the
+optimum are :math:`K\beta + b + \lambda = y` with :math:`\sum_i \beta_i = 0`, where λ is 0 for
+coefficients inside ±C and has the sign of those that are held there. With
+:math:`G = K^{-1} - K^{-1} 1 1^\top K^{-1} / (1^\top K^{-1} 1)` and a set A of coefficients held at
+:math:`c`,
+
+.. math:: G_{AA} \lambda_A = (G y)_A - c, \qquad \beta = G (y - \lambda).
+
+One Cholesky factor of K serves all targets; what a target adds is a system as large as its A, which
+few points enter as long as C is not small. A is found in rounds: coefficients beyond ±C enter,
+those whose λ has the wrong sign leave.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import joblib
 import numpy as np
+import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
 
 from zslearn._solvers.nu_svr._batched import solve_kernels
-from zslearn._solvers.nu_svr._interpolation import Interpolation, StepFree
-from zslearn._solvers.nu_svr._smo import PairSolver
+from zslearn._solvers.nu_svr._smo import RESOLUTION, PairSolver
 from zslearn._utils._array import Array, Floats, is_foreign, to_numpy
 from zslearn._utils._files import saved_part
 from zslearn._utils._processes import one_blas_thread
 
-# Up to so many points linear algebra takes one thread: to wait for a second costs more than it
-# saves.
-_SMALL = 1000
+# Up to so many points linear algebra takes one thread, as waiting for a second costs more than it
+# saves, and steps of pairs are faster than sets of held coefficients.
+_FEW_POINTS = 1000
+# Numbers whose difference is below this share of them are equal but for rounding.
+_ROUNDING = 1e-9
+# A target that would hold more than this share of the points at ±C is left to steps of pairs.
+_MOST_HELD = 0.125
+_ROUNDS = 20
 
 
 @saved_part
@@ -151,14 +169,7 @@ def nu_svr(
     """
     return next(
         nu_svr_path(
-            K,
-            Y,
-            C=[C],
-            nu=[nu],
-            tol=tol,
-            max_iter=max_iter,
-            warm_start=warm_start,
-            n_jobs=n_jobs,
+            K, Y, C=[C], nu=[nu], tol=tol, max_iter=max_iter, warm_start=warm_start, n_jobs=n_jobs
         )
     )
 
@@ -215,121 +226,128 @@ def nu_svr_path(
     100.0 0.1 [0.] True
     100.0 0.5 [0.] True
     """
-    penalties, shares = checked_grid(C, nu, tol, max_iter)
-    if is_foreign(K) or is_foreign(Y):
-        results: Iterator[NuSVRResult] = (
-            NuSVRResult(*fields)
-            for _, fields in solve_kernels(
-                [K],
-                Y,
-                penalties,
-                shares,
-                tol=tol,
-                max_iter=max_iter,
-                n_threads=n_threads_of(n_jobs),
-            )
-        )
-    else:
-        kernel, targets = _checked(K, Y)
-        results = _path(
-            kernel, targets, penalties, shares, tol, max_iter, warm_start, n_threads_of(n_jobs)
-        )
-    return warned(results, tol, max_iter)
+    paths = nu_svr_paths(
+        [K], Y, C=C, nu=nu, tol=tol, max_iter=max_iter, warm_start=warm_start, n_jobs=n_jobs
+    )
+    return (result for _, result in paths)
 
 
-def checked_grid(
-    C: Sequence[float], nu: Sequence[float], tol: float, max_iter: int
-) -> tuple[list[float], list[float]]:
-    """Values of C and of ν in ascending order; refuse what cannot be solved."""
-    penalties = sorted({_positive("C", value) for value in C})
-    shares = sorted({_share(value) for value in nu})
+def nu_svr_paths(
+    kernels: Iterable[ArrayLike | Array],
+    Y: ArrayLike | Array,
+    *,
+    C: Sequence[float],
+    nu: Sequence[float],
+    tol: float = 1e-3,
+    max_iter: int = 1_000_000,
+    warm_start: NuSVRResult | None = None,
+    n_jobs: int | None = None,
+) -> Iterator[tuple[int, NuSVRResult]]:
+    """The path of :func:`nu_svr_path` over each of several kernels, with the kernel's number.
+
+    On the processor one kernel is solved after another, each when it is asked for; arrays on a
+    device are solved together, as few problems at a time would leave it idle.
+    """
+    for value in C:
+        if not (np.isfinite(value) and value > 0):
+            raise ValueError(f"C must be a positive number; got {value!r}.")
+    for value in nu:
+        if not 0 < value <= 1:
+            raise ValueError(f"nu must be in (0, 1]; got {value!r}.")
+    penalties, shares = sorted({float(value) for value in C}), sorted({float(v) for v in nu})
     if not penalties or not shares:
         raise ValueError("C and nu must each name at least one value.")
     if not tol > 0:
         raise ValueError(f"tol must be positive; got {tol!r}.")
     if max_iter < 1:
         raise ValueError(f"max_iter must be at least 1; got {max_iter!r}.")
-    return penalties, shares
+    n_threads = joblib.effective_n_jobs(-1 if n_jobs is None else n_jobs)
+    if is_foreign(Y) or (isinstance(kernels, list) and any(map(is_foreign, kernels))):
+        options: dict[str, Any] = {"tol": tol, "max_iter": max_iter, "n_threads": n_threads}
+        return _solve_on_device(list(kernels), Y, penalties, shares, **options)
+    return _solve_by_pairs(kernels, Y, penalties, shares, tol, max_iter, warm_start, n_threads)
 
 
-def warned(results: Iterator[NuSVRResult], tol: float, max_iter: int) -> Iterator[NuSVRResult]:
-    """Pass results on; say so where one did not reach the tolerance."""
-    for result in results:
-        violation = to_numpy(result.violation)
-        missed = int((violation > tol).sum())
-        if missed:
-            warnings.warn(
-                f"ν-SVR with C={result.C:g}, nu={result.nu:g}: {missed} of "
-                f"{len(violation)} targets miss tol={tol:g} after {max_iter} steps; the "
-                f"largest violation is {violation.max():.2g}. Raise max_iter or tol, "
-                "or lower C.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        yield result
+def _solve_on_device(
+    kernels: list[Array], Y: Array, penalties: list[float], shares: list[float], **options: Any
+) -> Iterator[tuple[int, NuSVRResult]]:
+    for number, fields in solve_kernels(kernels, Y, penalties, shares, **options):
+        result = NuSVRResult(*fields)
+        _warn_missed(result, options["tol"], options["max_iter"])
+        yield number, result
 
 
-def _path(
-    K: Floats,
-    Y: Floats,
+def _solve_by_pairs(
+    kernels: Iterable[ArrayLike],
+    Y: ArrayLike,
     penalties: list[float],
     shares: list[float],
     tol: float,
     max_iter: int,
     warm_start: NuSVRResult | None,
     n_threads: int,
-) -> Iterator[NuSVRResult]:
-    """Solve the grid, C ascending; two rows of it are kept as starts."""
+) -> Iterator[tuple[int, NuSVRResult]]:
+    """Solve the grid over each kernel, C ascending; two rows of it are kept as starts."""
+    Y = check_array(Y, dtype=np.float64, input_name="Y")
     n_points, n_targets = Y.shape
     targets = np.ascontiguousarray(Y.T)
-    # Slots: two rows of the grid, the interpolant, the user's start.
+    # Coefficients and residuals: two rows of the grid, the interpolant, the user's start.
     n_columns = len(shares)
+    interpolated, given = 2 * n_columns, 2 * n_columns + 1
     beta = np.empty((2 * n_columns + 2, n_targets, n_points))
     r = np.empty_like(beta)
-    always = []
-    with one_blas_thread(when=n_points <= _SMALL):
-        exact = Interpolation.of(K, Y)
-        if exact is not None:
-            always.append(2 * n_columns)
-        if warm_start is not None:
-            start = _start_of(warm_start, Y)
-            beta[2 * n_columns + 1], r[2 * n_columns + 1] = start.T, (Y - K @ start).T
-            always.append(2 * n_columns + 1)
-    with PairSolver(K, n_threads) as solver:
-        for row, C in enumerate(penalties):
-            here, before = (row % 2) * n_columns, (1 - row % 2) * n_columns
-            step_free = None if exact is None else exact.within(C)
-            if step_free is not None:
-                beta[2 * n_columns], r[2 * n_columns] = step_free.coef.T, step_free.residual.T
-            for column, nu in enumerate(shares):
-                starts = list(always)
-                if column > 0:
-                    starts.append(here + column - 1)
-                if row > 0:
-                    starts.extend(before + at for at in (column, column + 1) if at < n_columns)
-                out = here + column
-                if step_free is not None and step_free.solves(nu, tol):
-                    beta[out], r[out] = beta[2 * n_columns], r[2 * n_columns]
-                    yield _without_steps(step_free, nu)
-                    continue
-                intercept, epsilon, violation, n_iter = solver.solve(
-                    targets, C, nu, beta, r, starts, out, tol=tol, max_iter=max_iter
-                )
-                coef = beta[out].T.copy()
-                yield NuSVRResult(C, nu, coef, intercept, epsilon, violation, n_iter)
+    for number, unchecked in enumerate(kernels):
+        K = _check_kernel(unchecked, n_points)
+        always = []
+        with one_blas_thread(when=n_points <= _FEW_POINTS):
+            exact = _interpolate(K, Y)
+            if exact is not None:
+                always.append(interpolated)
+            if warm_start is not None:
+                start = _start_of(warm_start, Y)
+                beta[given], r[given] = start.T, (Y - K @ start).T
+                always.append(given)
+        with ExitStack() as stack:
+            solver: PairSolver | None = None
+            for row, C in enumerate(penalties):
+                here, before = (row % 2) * n_columns, (1 - row % 2) * n_columns
+                solution = None if exact is None else exact.within(C)
+                if solution is not None:
+                    beta[interpolated], r[interpolated] = solution.coef.T, solution.residual.T
+                for column, nu in enumerate(shares):
+                    out = here + column
+                    if solution is not None and solution.solves(nu, tol):
+                        beta[out], r[out] = beta[interpolated], r[interpolated]
+                        yield number, solution.result(nu)
+                        continue
+                    starts = list(always)
+                    if column > 0:
+                        starts.append(out - 1)
+                    if row > 0:
+                        starts.extend(before + at for at in (column, column + 1) if at < n_columns)
+                    if solver is None:
+                        solver = stack.enter_context(PairSolver(K, n_threads))
+                    found = solver.solve(
+                        targets, C, nu, beta, r, starts, out, tol=tol, max_iter=max_iter
+                    )
+                    result = NuSVRResult(C, nu, beta[out].T.copy(), *found)
+                    _warn_missed(result, tol, max_iter)
+                    yield number, result
 
 
-def _without_steps(solution: StepFree, nu: float) -> NuSVRResult:
-    n_targets = solution.coef.shape[1]
-    return NuSVRResult(
-        solution.C,
-        nu,
-        solution.coef.copy(),
-        solution.intercept,
-        np.zeros(n_targets),
-        solution.violation,
-        np.zeros(n_targets, dtype=np.int64),
-    )
+def _check_kernel(K: ArrayLike, n_points: int) -> Floats:
+    """A kernel as a finite, symmetric float64 array of as many points as there are targets for."""
+    kernel = check_array(K, dtype=np.float64, order="C", input_name="K")
+    if kernel.shape[0] != kernel.shape[1]:
+        raise ValueError(f"K must be square; got shape {kernel.shape}.")
+    if len(kernel) != n_points:
+        raise ValueError(
+            f"K is a kernel of {len(kernel)} points, but Y has {n_points} rows: "
+            "one row per point is needed."
+        )
+    if float(np.abs(kernel - kernel.T).max()) > 1e-8 * float(np.abs(kernel).max()):
+        raise ValueError("K is not symmetric: a kernel of the training points is.")
+    return kernel
 
 
 def _start_of(warm_start: NuSVRResult, Y: Floats) -> Floats:
@@ -341,68 +359,174 @@ def _start_of(warm_start: NuSVRResult, Y: Floats) -> Floats:
     return np.asarray(warm_start.coef, dtype=np.float64)
 
 
-def _checked(K: ArrayLike, Y: ArrayLike) -> tuple[Floats, Floats]:
-    """Kernel and targets as finite float64 arrays that fit together."""
-    kernel = check_array(K, dtype=np.float64, order="C", input_name="K")
-    targets = check_array(Y, dtype=np.float64, input_name="Y")
-    if kernel.shape[0] != kernel.shape[1]:
-        raise ValueError(f"K must be square; got shape {kernel.shape}.")
-    if len(kernel) != len(targets):
-        raise ValueError(
-            f"K is a kernel of {len(kernel)} points, but Y has {len(targets)} rows: "
-            "one row per point is needed."
+def _warn_missed(result: NuSVRResult, tol: float, max_iter: int) -> None:
+    """Warn where a solution did not reach the tolerance."""
+    violation = to_numpy(result.violation)
+    missed = int((violation > tol).sum())
+    if missed:
+        warnings.warn(
+            f"ν-SVR with C={result.C:g}, nu={result.nu:g}: {missed} of {len(violation)} targets "
+            f"miss tol={tol:g} after {max_iter} steps; the largest violation is "
+            f"{violation.max():.2g}. Raise max_iter or tol, or lower C.",
+            ConvergenceWarning,
+            stacklevel=4,
         )
-    scale = float(np.abs(kernel).max())
-    if float(np.abs(kernel - kernel.T).max()) > 1e-8 * scale:
-        raise ValueError("K is not symmetric: a kernel of the training points is.")
-    return kernel, targets
 
 
-def _positive(name: str, value: float) -> float:
-    if not (np.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be a positive number; got {value!r}.")
-    return float(value)
+@dataclass(frozen=True)
+class _StepFree:
+    """Coefficients β of all targets within ±C, and their residuals y − Kβ.
 
-
-def _share(nu: float) -> float:
-    if not 0 < nu <= 1:
-        raise ValueError(f"nu must be in (0, 1]; got {nu!r}.")
-    return float(nu)
-
-
-def n_threads_of(n_jobs: int | None) -> int:
-    """Threads to solve with; by default as many as there are cores."""
-    return joblib.effective_n_jobs(-1 if n_jobs is None else n_jobs)
-
-
-# ν-SVR over several kernels of the same points.
-
-
-def nu_svr_paths(
-    kernels: Iterable[ArrayLike | Array],
-    Y: ArrayLike | Array,
-    *,
-    C: Sequence[float],
-    nu: Sequence[float],
-    tol: float = 1e-3,
-    max_iter: int = 1_000_000,
-    n_jobs: int | None = None,
-) -> Iterator[tuple[int, NuSVRResult]]:
-    """Fit ν-SVRs for every pair of settings over each of several kernels.
-
-    On the processor one kernel is solved after another, each when it is asked for; arrays on a
-    device are solved together, as few problems at a time would leave it idle.
+    `trusted` is False where the kernel is too ill-conditioned to trust the coefficients.
     """
-    options: dict[str, Any] = {"tol": tol, "max_iter": max_iter}
-    if not is_foreign(Y):
-        for number, K in enumerate(kernels):
-            for result in nu_svr_path(K, Y, C=C, nu=nu, n_jobs=n_jobs, **options):
-                yield number, result
-        return
-    penalties, shares = checked_grid(C, nu, tol, max_iter)
-    found = solve_kernels(
-        list(kernels), Y, penalties, shares, n_threads=n_threads_of(n_jobs), **options
-    )
-    for number, fields in found:
-        (result,) = warned(iter([NuSVRResult(*fields)]), tol, max_iter)
-        yield number, result
+
+    C: float
+    coef: Floats
+    residual: Floats
+    trusted: bool
+
+    @property
+    def violation(self) -> Floats:
+        """Largest residual that may rise less the smallest that may fall, as without a tube."""
+        up = np.where(self.coef < self.C, self.residual, -np.inf).max(axis=0)
+        down = np.where(self.coef > -self.C, self.residual, np.inf).min(axis=0)
+        return np.maximum(up - down, 0.0)
+
+    def solves(self, nu: float, tol: float) -> bool:
+        """Whether they solve the setting for every target, with a tube of no width."""
+        budget = self.C * nu * len(self.coef)
+        size = np.abs(self.coef)
+        return (
+            self.trusted
+            and float(size.max()) <= self.C
+            and 0.5 * (budget - float(size.sum(axis=0).max())) > RESOLUTION * budget
+            and float(self.violation.max()) <= tol
+        )
+
+    def result(self, nu: float) -> NuSVRResult:
+        """The solution; the intercept is the mean residual of the coefficients inside ±C."""
+        inside = np.abs(self.coef) < self.C
+        total: Floats = np.where(inside, self.residual, 0.0).sum(axis=0)
+        intercept = total / np.maximum(inside.sum(axis=0), 1)
+        zeros = np.zeros(self.coef.shape[1])
+        n_iter = zeros.astype(np.int64)
+        return NuSVRResult(self.C, nu, self.coef.copy(), intercept, zeros, self.violation, n_iter)
+
+
+def _interpolate(K: Floats, Y: Floats) -> _Interpolation | None:
+    """Coefficients that reproduce all targets up to a constant; None for a singular kernel."""
+    try:
+        factor = scipy.linalg.cho_factor(K, lower=True)
+    except scipy.linalg.LinAlgError:
+        return None
+    solved = scipy.linalg.cho_solve(factor, np.column_stack([Y, np.ones(len(K))]))
+    coef, ones = solved[:, :-1], solved[:, -1]
+    coef = coef - ones[:, None] * (coef.sum(axis=0) / ones.sum())
+    coef -= coef.mean(axis=0)
+    if not np.isfinite(coef).all():
+        return None
+    # A target that is constant needs none; what was computed is rounding.
+    coef = np.where(np.ptp(Y, axis=0) == 0, 0.0, coef)
+    residual = Y - K @ coef
+    # Where yᵀβ and βᵀKβ, which are equal for the exact β, differ, the kernel is too
+    # ill-conditioned to trust the coefficients.
+    linear = np.einsum("nt,nt->t", Y, coef)
+    quadratic = np.einsum("nt,nt->t", Y - residual, coef)
+    exact = bool(np.all(np.abs(linear - quadratic) <= _ROUNDING * quadratic))
+    return _Interpolation(K, Y, factor, ones, coef, residual, exact)
+
+
+class _Interpolation:
+    """Coefficients that reproduce all targets up to a constant, with sum zero.
+
+    Inside the constraints of a setting they are its solution, with a tube of no width: no step is
+    needed, and nothing that is compiled. So it is for the usual settings of well-separated points.
+    """
+
+    def __init__(
+        self,
+        K: Floats,
+        Y: Floats,
+        factor: Any,
+        ones: Floats,
+        coef: Floats,
+        residual: Floats,
+        exact: bool,
+    ) -> None:
+        self.K, self.Y, self._factor, self._ones = K, Y, factor, ones
+        self.coef, self.residual, self._exact = coef, residual, exact
+        # Rows of G, computed as they are needed, and where the row of each point is; -1: nowhere.
+        self._rows = np.empty((0, len(K)))
+        self._row_of = np.full(len(K), -1, dtype=np.intp)
+
+    def within(self, C: float) -> _StepFree:
+        """The coefficients with those beyond ±C held there, for every target for which few are.
+
+        For the other targets they are the interpolation's, some of them beyond ±C.
+        """
+        held = self._held_at(C) if self._exact and len(self.K) > _FEW_POINTS else {}
+        if not held:
+            return _StepFree(C, self.coef, self.residual, self._exact)
+        coef, residual = self.coef.copy(), self.residual.copy()
+        targets = np.fromiter(held, dtype=np.intp)
+        coef[:, targets] = np.column_stack(list(held.values()))
+        residual[:, targets] = self.Y[:, targets] - self.K @ coef[:, targets]
+        return _StepFree(C, coef, residual, self._exact)
+
+    def _held_at(self, C: float) -> dict[int, Floats]:
+        """By target, coefficients of which some are at ±C and the others interpolate."""
+        open_sets = {}
+        for target in np.flatnonzero((np.abs(self.coef) > C).any(axis=0)).tolist():
+            open_sets[target] = np.flatnonzero(np.abs(self.coef[:, target]) > C)
+        found: dict[int, Floats] = {}
+        for _ in range(_ROUNDS):
+            few = {t: A for t, A in open_sets.items() if len(A) <= _MOST_HELD * len(self.K)}
+            if not few:
+                break
+            self._need(np.concatenate(list(few.values())))
+            open_sets = {}
+            for target, held in few.items():
+                beta, after = self._hold(self.coef[:, target], held, C)
+                if after is None:
+                    found[target] = beta
+                elif len(after):
+                    open_sets[target] = after
+        return found
+
+    def _hold(
+        self, free: Floats, held: NDArray[np.intp], C: float
+    ) -> tuple[Floats, NDArray[np.intp] | None]:
+        """Coefficients with a set held at ±C, and the next set; None where it is the right one."""
+        rows = self._rows[self._row_of[held]]
+        side = np.sign(free[held])
+        try:
+            factor = scipy.linalg.cho_factor(rows[:, held], lower=True)
+        except scipy.linalg.LinAlgError:
+            return free, held[:0]
+        pull = scipy.linalg.cho_solve(factor, free[held] - C * side)
+        beta = free - pull @ rows
+        inside = np.ones(len(beta), dtype=bool)
+        inside[held] = False
+        beta[held] = C * side
+        beta[inside] -= beta.sum() / max(int(inside.sum()), 1)
+        beyond = inside & (np.abs(beta) > C)
+        stays = pull * side >= 0
+        if stays.all() and not beyond.any():
+            return beta, None
+        # A coefficient that went beyond on the other side than it began on is rare; no set holds
+        # it then, and pairs do.
+        if (np.sign(beta[beyond]) != np.sign(free[beyond])).any():
+            return free, held[:0]
+        return beta, np.union1d(held[stays], np.flatnonzero(beyond))
+
+    def _need(self, points: NDArray[np.intp]) -> None:
+        """Compute the rows of G that are missing."""
+        missing = np.unique(points[self._row_of[points] < 0])
+        if not missing.size:
+            return
+        unit = np.zeros((len(self.K), len(missing)))
+        unit[missing, np.arange(len(missing))] = 1.0
+        columns = scipy.linalg.cho_solve(self._factor, unit, overwrite_b=True)
+        columns -= self._ones[:, None] * (self._ones[missing] / self._ones.sum())
+        self._row_of[missing] = len(self._rows) + np.arange(len(missing))
+        self._rows = np.vstack([self._rows, columns.T])

@@ -11,9 +11,15 @@ as much, and gains where :math:`r_i > r_j`. While the budget :math:`C \nu n` is 
 such pair is allowed; once it is, a step must not use more of it, and pairs come from one side of
 zero (as in LIBSVM) or move both coefficients towards zero.
 
-Steps of pairs (:mod:`zslearn._solvers.nu_svr._smo`) alternate with steps on a whole face
-(:mod:`zslearn._solvers.nu_svr._smo`), target after target
-(:mod:`zslearn._solvers.nu_svr._smo`); these three modules are compiled.
+Steps of pairs alternate with Newton steps on a whole face, of all coefficients that are free to
+move: pairs alone take long to finish where the kernel is ill-conditioned. :class:`PairSolver` has
+threads solve targets, each from the best of several starts.
+
+Choosing the pair is most of the work. The largest and smallest residuals are found as integers: the
+bits of a float, their sign folded in, order as the float does, and the low bits give way to the
+index. Compilers turn integer maxima into vector instructions and leave those of floats alone, and
+value and index come out together. What is lost is below 1e-10 of a residual and touches only the
+choice of the pair.
 """
 
 from __future__ import annotations
@@ -29,19 +35,10 @@ from numpy.typing import NDArray
 from zslearn._utils._array import Floats
 from zslearn._utils._jit import jit, jit_inner
 
-# Steps of pairs for ν-SVR: one coefficient rises, another falls by as much.
-#
-# Choosing the pair is most of the work. The largest and smallest residuals are found as
-# integers: the
-# bits of a float, their sign folded in, order as the float does, and the low bits give way to the
-# index. Compilers turn integer maxima into vector instructions and leave those of floats alone,
-# and
-# value and index come out together. What is lost is below 1e-10 of a residual and touches only
-# the
-# choice of the pair.
-
 Ints = NDArray[np.int64]
 
+#: Below this share of the budget, what is left of it is rounding.
+RESOLUTION = 1e-11
 #: Nearer than this to zero or to a bound, in units of C, is there but for rounding.
 NEGLIGIBLE = 1e-12
 
@@ -209,12 +206,6 @@ def pair_steps(
         _mark(new_j, C, j, masks)
         _update(r, K[i], K[j], t)
     return slack, n_iter, violation
-
-
-# Newton steps on a face for ν-SVR: all coefficients that are free to move, at once.
-#
-# Pairs alone take long to finish where the kernel is ill-conditioned. Once they have found which
-# coefficients are at zero or at ±C, the others solve one linear system.
 
 
 @jit_inner(fast=True)
@@ -452,168 +443,6 @@ def _move(
             beta[k] = C if p[blocking] > 0.0 else -C
 
 
-#: Below this share of the budget, what is left of it is rounding.
-RESOLUTION = 1e-11
-# Targets that a thread takes at a time: few enough to share the work evenly.
-_TARGETS_PER_TASK = 16
-
-
-class PairSolver:
-    """Solves targets over one kernel, on several threads; a context manager that ends them.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n_points, n_points)
-        The kernel.
-    n_threads : int
-        Number of threads.
-    """
-
-    def __init__(self, K: Floats, n_threads: int) -> None:
-        self.K = K
-        # Compiled code hears no signal: even one thread is not the one that waits for Ctrl-C.
-        self._pool = ThreadPoolExecutor(n_threads)
-        self._n_threads = n_threads
-        self._stop = np.zeros(1, dtype=np.int64)
-
-    @cached_property
-    def inverse_curvature(self) -> Floats:
-        """1 / (K_ii + K_jj − 2K_ij), which every step needs; equal points are kept apart."""
-        diagonal = np.diag(self.K)
-        floor = 1e-12 * (float(diagonal.max()) or 1.0)
-        curvature = diagonal[:, None] + diagonal[None, :] - 2 * self.K
-        return 1 / np.maximum(curvature, floor)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stop[0] = kind is not None
-        self._pool.shutdown(cancel_futures=True)
-
-    def solve(
-        self,
-        targets: Floats,
-        C: float,
-        nu: float,
-        beta: Floats,
-        r: Floats,
-        starts: list[int],
-        out: int,
-        *,
-        tol: float,
-        max_iter: int,
-    ) -> tuple[Floats, Floats, Floats, NDArray[np.int64]]:
-        """Solve one setting, from the best of several starts for each target."""
-        n_targets = len(targets)
-        n_iter = np.zeros(n_targets, dtype=np.int64)
-        numbers = np.empty((3, n_targets))
-        budget = C * nu * targets.shape[1]
-        together = max(n_targets, 1) if self._n_threads == 1 else _TARGETS_PER_TASK
-        tasks = []
-        for first in range(0, n_targets, together):
-            part = range(first, min(first + together, n_targets))
-            tasks.append(
-                self._begin(
-                    part, targets, C, budget, beta, r, starts, out, n_iter, numbers, tol, max_iter
-                )
-            )
-        for task in tasks:
-            task.result()
-        intercept, epsilon, violation = numbers
-        return intercept, epsilon, violation, n_iter
-
-    def begin_each(
-        self,
-        targets: Floats,
-        C: Floats,
-        budget: Floats,
-        beta: Floats,
-        r: Floats,
-        *,
-        tol: float,
-        max_iter: int,
-    ) -> tuple[NDArray[np.int64], Floats, list[Future[None]]]:
-        """Begin to solve targets that have settings of their own, each from the first slot."""
-        n_iter = np.zeros(len(targets), dtype=np.int64)
-        numbers = np.empty((3, len(targets)))
-        tasks = [
-            self._begin(
-                range(j, j + 1), targets, float(C[j]), float(budget[j]), beta, r, [0], 1,
-                n_iter, numbers, tol, max_iter,
-            )
-            for j in range(len(targets))
-        ]  # fmt: skip
-        return n_iter, numbers, tasks
-
-    def _begin(
-        self,
-        part: range,
-        targets: Floats,
-        C: float,
-        budget: float,
-        beta: Floats,
-        r: Floats,
-        starts: list[int],
-        out: int,
-        n_iter: NDArray[np.int64],
-        numbers: Floats,
-        tol: float,
-        max_iter: int,
-    ) -> Future[None]:
-        """Have a thread solve neighbouring targets."""
-        # Compiled code is imported, and compiled, by those who need it.
-
-        n_points = targets.shape[1]
-        slots = np.asarray(starts, dtype=np.int64)
-        inverse_curvature = self.inverse_curvature
-
-        def solve() -> None:
-            gain = np.empty(n_points)
-            solve_targets(
-                self.K,
-                inverse_curvature,
-                targets,
-                C,
-                budget,
-                beta,
-                r,
-                slots,
-                tol,
-                max_iter,
-                part.start,
-                part.stop,
-                beta[out],
-                r[out],
-                r[out].view(np.int64),
-                n_iter,
-                numbers,
-                np.empty((4, n_points), dtype=np.int64),
-                gain,
-                gain.view(np.int64),
-                np.empty(n_points, dtype=np.int64),
-                np.empty((4, n_points)),
-                np.empty((n_points, n_points)),
-                self._stop,
-            )
-
-        return self._pool.submit(solve)
-
-
-# The compiled part of ν-SVR on the processor: targets one after another, each from its best
-# start.
-#
-# This module is imported where it is first needed, as Numba and compiling take seconds. Numba's
-# cache
-# of what is compiled here asks for the date of this file alone: after a change of the functions
-# imported from the other two it must be emptied, or this file touched.
-
-
 @jit_inner()
 def _residual(K: Floats, y: Floats, beta: Floats, r: Floats) -> None:
     """The residual afresh: steps leave rounding behind."""
@@ -734,7 +563,7 @@ def solve_targets(
         low *= 2
     low -= 1
     # A factorisation costs as much as about this many pairs.
-    chunk = n * n // 10 + 4 * n + 50
+    pairs_at_once = n * n // 10 + 4 * n + 50
     largest = 0.0
     for k in range(n):
         largest = max(largest, K[k, k])
@@ -743,7 +572,7 @@ def solve_targets(
         slack, fresh = _start(Y[j], starts_beta, starts_r, slots, j, C, budget, beta[j], r[j])
         total = 0
         while True:
-            steps = min(chunk, max_iter - total)
+            steps = min(pairs_at_once, max_iter - total)
             slack, done, reached = pair_steps(
                 K,
                 inverse_curvature,
@@ -845,3 +674,120 @@ def _between(a: float, b: float) -> float:
     if not np.isfinite(b):
         return a
     return 0.5 * (a + b)
+
+
+# Targets that a thread takes at a time: few enough to share the work evenly.
+_TARGETS_PER_TASK = 16
+
+
+class PairSolver:
+    """Solves targets over one kernel, on several threads; a context manager that ends them."""
+
+    def __init__(self, K: Floats, n_threads: int) -> None:
+        self.K = K
+        # Compiled code hears no signal: even one thread is not the one that waits for Ctrl-C.
+        self._pool = ThreadPoolExecutor(n_threads)
+        self._n_threads = n_threads
+        self._stop = np.zeros(1, dtype=np.int64)
+
+    @cached_property
+    def inverse_curvature(self) -> Floats:
+        """1 / (K_ii + K_jj − 2K_ij), which every step needs; equal points are kept apart."""
+        diagonal = np.diag(self.K)
+        floor = 1e-12 * (float(diagonal.max()) or 1.0)
+        curvature = diagonal[:, None] + diagonal[None, :] - 2 * self.K
+        return 1 / np.maximum(curvature, floor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop[0] = kind is not None
+        self._pool.shutdown(cancel_futures=True)
+
+    def solve(
+        self,
+        targets: Floats,
+        C: float,
+        nu: float,
+        beta: Floats,
+        r: Floats,
+        starts: list[int],
+        out: int,
+        *,
+        tol: float,
+        max_iter: int,
+    ) -> tuple[Floats, Floats, Floats, Ints]:
+        """Solve one setting; `starts` and `out` are positions in the tables of β and residuals.
+
+        Returns intercepts, half-widths, violations and numbers of steps.
+        """
+        n_targets = len(targets)
+        n_iter, numbers = np.zeros(n_targets, dtype=np.int64), np.empty((3, n_targets))
+        budget = C * nu * targets.shape[1]
+        together = max(n_targets, 1) if self._n_threads == 1 else _TARGETS_PER_TASK
+        tasks = [
+            self.begin(
+                range(first, min(first + together, n_targets)),
+                targets, C, budget, beta, r, starts, out, n_iter, numbers, tol, max_iter,
+            )
+            for first in range(0, n_targets, together)
+        ]  # fmt: skip
+        for task in tasks:
+            task.result()
+        return *numbers, n_iter
+
+    def begin(
+        self,
+        wanted: range,
+        targets: Floats,
+        C: float,
+        budget: float,
+        beta: Floats,
+        r: Floats,
+        starts: list[int],
+        out: int,
+        n_iter: Ints,
+        numbers: Floats,
+        tol: float,
+        max_iter: int,
+    ) -> Future[None]:
+        """Have a thread solve neighbouring targets into `n_iter` and the rows of `numbers`."""
+        n_points = targets.shape[1]
+        inverse_curvature = self.inverse_curvature
+
+        def solve() -> None:
+            gain = np.empty(n_points)
+            solve_targets(
+                self.K,
+                inverse_curvature,
+                targets,
+                C,
+                budget,
+                beta,
+                r,
+                np.asarray(starts, dtype=np.int64),
+                tol,
+                max_iter,
+                wanted.start,
+                wanted.stop,
+                beta[out],
+                r[out],
+                r[out].view(np.int64),
+                n_iter,
+                numbers,
+                np.empty((4, n_points), dtype=np.int64),
+                gain,
+                gain.view(np.int64),
+                np.empty(n_points, dtype=np.int64),
+                np.empty((4, n_points)),
+                np.empty((n_points, n_points)),
+                self._stop,
+            )
+
+        return self._pool.submit(solve)

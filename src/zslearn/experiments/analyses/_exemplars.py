@@ -32,8 +32,8 @@ from zslearn.experiments.analyses._classes import class_distances, of_classes, s
 from zslearn.experiments.analyses._display import AnalysisDisplay, mean_and_spread, plain_legend
 from zslearn.experiments.analyses._pieces import Piece, PieceRunner, RunOptions, chosen_seeds
 from zslearn.model_selection._search import ZeroShotSearchCV
-from zslearn.synthesis._regressors import ExemplarMLP
-from zslearn.synthesis._statistics import ideal_signatures
+from zslearn.synthesis._exem import ideal_signatures
+from zslearn.synthesis._exemplar_mlp import ExemplarMLP
 
 # What predicts exemplars, and in how many dimensions (appendix E).
 

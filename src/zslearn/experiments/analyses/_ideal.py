@@ -26,7 +26,7 @@ from zslearn.experiments.analyses._pieces import (
     chosen_methods,
     chosen_seeds,
 )
-from zslearn.synthesis._statistics import ideal_signatures
+from zslearn.synthesis._exem import ideal_signatures
 
 METHODS = ("ESZSL", "EXEM (1NN)")
 IDEAL = "ideal"
