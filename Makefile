@@ -1,6 +1,7 @@
 # Two commands do everything on a fresh machine with Python 3.11 and make:
 #   make demo   set up, then recognise letters that the model never saw
-#   make test   set up, then run the tests (EXTRAS=torch,plot,… adds the optional parts)
+#   make test   set up, then run the tests that take four minutes together
+#               (EXTRAS=torch,plot,… adds the optional parts); make test-all runs the slow ones
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV ?= .venv
@@ -12,13 +13,18 @@ comma := ,
 stamp = $(VENV)/.installed-$(subst $(comma),-,$(1))
 TEST_EXTRAS := dev$(if $(EXTRAS),$(comma)$(EXTRAS))
 
-.PHONY: demo test test-lowest fuzz lint docs docs-shots bench clean
+.PHONY: demo test test-all test-lowest fuzz lint docs docs-shots bench clean
 
 demo: $(call stamp,plot)
 	$(BIN)/zslearn demo
 
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
+
 test: $(call stamp,$(TEST_EXTRAS))
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
+	$(PYTEST) -m "not slow"
+
+test-all: $(call stamp,$(TEST_EXTRAS))
+	$(PYTEST) -m slow
 
 # The oldest versions of everything that pyproject.toml allows.
 test-lowest:
@@ -35,7 +41,7 @@ test-lowest:
 # First the seeds of `make test`, then new ones; a test whose share ends early tries fewer.
 MINUTES ?= 5
 fuzz: $(call stamp,$(TEST_EXTRAS))
-	ZSLEARN_FUZZ_MINUTES=$(MINUTES) OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal tests/fuzz
+	ZSLEARN_FUZZ_MINUTES=$(MINUTES) $(PYTEST) tests/fuzz
 
 lint: $(call stamp,dev)
 	$(BIN)/ruff check .

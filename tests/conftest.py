@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,6 +10,25 @@ import pytest
 
 from estimators import is_slow
 from zslearn.datasets import make_zero_shot
+
+# What both workers would compile at the same time, and wait for.
+COMPILED = (
+    "import numpy as np; from zslearn._scoring import _blocks as b; b.WORTH_COMPILED = 0\n"
+    "for t in ('float32', 'float64'):\n"
+    "    b.top_k(np.ones((9, 4), t), np.ones((7, 4), t), 3)",
+    "from zslearn import SynC; from zslearn.baselines import SSE, LatEm\n"
+    "from zslearn.datasets import make_zero_shot\n"
+    "d = make_zero_shot(n_seen=6, n_unseen=2, random_state=0)\n"
+    "for m in (SynC(loss='cs'), SynC(), SSE(max_iter=1), LatEm(max_iter=1)):\n"
+    "    m.fit(d.X_train, d.y_train, signatures=d.signatures)",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile, once, what tests need, before workers start."""
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        for process in [subprocess.Popen([sys.executable, "-c", code]) for code in COMPILED]:
+            process.wait()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,16 +9,7 @@ from typing import Any
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from zslearn import (
-    baselines,
-    calibration,
-    model_selection,
-    networks,
-    synthesis,
-)
-from zslearn import (
-    model_selection as pipeline,
-)
+from zslearn import baselines, calibration, model_selection, networks, synthesis
 from zslearn.baselines import ESZSL
 from zslearn.networks import VAEGANGenerator, WGANGenerator
 from zslearn.synthesis import ExemplarMLP, SynC
@@ -50,7 +41,7 @@ _GRAPH = {"learning_rate": 1e-2, "max_iter": 60}
 _GCNZ = {**_GRAPH, "hidden_sizes": (16, 16)}
 _TWO_LAYERS = {**_GRAPH, "hidden_size": 32, "dropout": 0.1}
 
-# Settings besides the default that take another way through the code; all but the first are slow.
+# Settings that take another way through the code; the first is the default one.
 # An estimator that is not here is checked with its defaults; one that needs another estimator gets
 # ESZSL.
 SETTINGS: dict[str, list[dict[str, Any]]] = {
@@ -210,11 +201,11 @@ NEED_TORCH = {"CADAVAE", "ClassNorm", "DGP", "GCNZ", "SGCN"}
 def all_estimators() -> dict[str, type[Any]]:
     """Every public method and meta-estimator: what exports itself and has `add_classes`."""
     return {
-        name: getattr(room, name)
-        for room in (baselines, networks, synthesis, calibration, model_selection, pipeline)
-        for name in room.__all__
-        if inspect.isclass(getattr(room, name))
-        and hasattr(getattr(room, name), "add_classes")
+        name: getattr(package, name)
+        for package in (baselines, networks, synthesis, calibration, model_selection)
+        for name in package.__all__
+        if inspect.isclass(getattr(package, name))
+        and hasattr(getattr(package, name), "add_classes")
         # Made of steps, which the settings here do not know.
         and name != "ZeroShotPipeline"
     }
@@ -236,14 +227,16 @@ def missing_package(name: str, setting: dict[str, Any]) -> str | None:
     return next((p for p in sorted(needed) if importlib.util.find_spec(p) is None), None)
 
 
-def instances() -> list[Any]:
-    """Pytest parameters: one estimator per setting."""
+def instances(*, defaults: bool = True, others: bool = True) -> list[Any]:
+    """Pytest parameters: each estimator under its default setting, and under each other one."""
     params = []
     for name, cls in all_estimators().items():
         for number, setting in enumerate(_settings(name, cls)):
+            if not (others if number else defaults):
+                continue
             missing = missing_package(name, setting)
             marks = [] if missing is None else [pytest.mark.skip(reason=f"needs {missing}")]
-            if number > 0:
+            if number:
                 marks.append(pytest.mark.slow)
             label = ",".join(f"{k}={v}" for k, v in setting.items())
             params.append(pytest.param(cls(**setting), id=f"{name}({label})", marks=marks))
