@@ -11,10 +11,8 @@ from sklearn.base import clone
 
 from zslearn._solvers._simplex import project_to_simplex
 from zslearn._utils._messages import InputWarning
-from zslearn.baselines import SSE
-from zslearn.baselines import _sse as _sse_descent
-from zslearn.baselines import _sse as _sse_training
-from zslearn.baselines._sse import MarginObjective, alternate, intersection_responses
+from zslearn.baselines import SSE, _sse
+from zslearn.baselines._sse import MarginObjective, alternate, responses
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.signatures import normalize_signatures
@@ -26,15 +24,13 @@ def _fit(model, problem, **changes):
     return model.fit(**(data | changes))
 
 
-def _objective(
-    dtype=np.float64, n_samples=23, n_classes=4, n_features=6, alpha=0.02, n_jobs=1, **weights
-):
+def _objective(dtype=np.float64, n_samples=23, n_classes=4, n_features=6, alpha=0.02, **weights):
     """A small problem of any kind, with unequal classes in no order."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n_samples, n_features)).astype(dtype)
     y = np.concatenate([np.arange(n_classes), rng.integers(n_classes, size=n_samples - n_classes)])
     y = rng.permutation(y)
-    objective = MarginObjective(X, y, n_jobs)
+    objective = MarginObjective(X, y, dtype=dtype)
     patterns = project_to_simplex(rng.normal(size=(n_classes, n_classes)))
     margins = cdist(*[rng.normal(size=(n_classes, 3))] * 2)
     objective.describe(patterns, margins, alpha, **weights)
@@ -63,16 +59,16 @@ def _by_loops(X, y, patterns, margins, alpha, w, V, alignment=1.0, reference_alp
     return total / (n_classes * (n_classes - 1)) + penalty
 
 
-@pytest.mark.parametrize("n_samples", [1, 3, 4, 9])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_responses_by_a_loop(n_samples, dtype):
-    rng = np.random.default_rng(n_samples)
-    X, V = rng.normal(size=(n_samples, 5)).astype(dtype), rng.normal(size=(3, 5))
-    w = rng.normal(size=5)
-    found = intersection_responses(X, V, w)
-    assert found.dtype == dtype
-    expected = [[sum(w * np.minimum(x, v)) for v in V] for x in X]
-    np.testing.assert_allclose(found, expected, atol=1e-5 if dtype == np.float32 else 1e-12)
+def test_responses_by_a_loop(dtype):
+    rng = np.random.default_rng(0)
+    V, w = rng.normal(size=(3, 5)).astype(dtype), rng.normal(size=5).astype(dtype)
+    for n_samples in (1, 3, 4, 9):
+        X = rng.normal(size=(n_samples, 5)).astype(dtype)
+        found = np.empty((n_samples, 3), dtype=dtype)
+        responses(X, V, w, found)
+        expected = [[sum(w * np.minimum(x, v)) for v in V] for x in X]
+        np.testing.assert_allclose(found, expected, atol=1e-5 if dtype == np.float32 else 1e-12)
 
 
 WEIGHTS = [{}, {"alignment": 0.0}, {"alignment": 3.0, "reference_alpha": 0.4}]
@@ -82,156 +78,84 @@ WEIGHTS = [{}, {"alignment": 0.0}, {"alignment": 3.0, "reference_alpha": 0.4}]
 def test_objective_by_loops(weights):
     objective, X, y, patterns, margins, w, V = _objective(**weights)
     expected = _by_loops(X, y, patterns, margins, 0.02, w, V, **weights)
-    assert objective.value(w, V)[0] == pytest.approx(expected, rel=1e-12)
+    assert objective.at(w, V).value == pytest.approx(expected, rel=1e-12)
     narrow = _objective(np.float32, **weights)[0]
-    assert narrow.value(w, V)[0] == pytest.approx(expected, rel=1e-5)
+    assert narrow.at(w, V).value == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("weights", WEIGHTS)
-def test_gradients_by_finite_differences(weights):
-    objective, *_, w, V = _objective(**weights)
-    _, G = objective.value(w, V)
-    numeric = approx_fprime(w, lambda w: objective.value(w, V)[0], 1e-7)
-    np.testing.assert_allclose(objective.slope_in_w(w, V, G), numeric, atol=1e-5)
-    numeric = approx_fprime(V.ravel(), lambda v: objective.value(w, v.reshape(V.shape))[0], 1e-7)
-    np.testing.assert_allclose(objective.slope_in_v(w, V, G).ravel(), numeric, atol=1e-5)
+def _check_slopes(objective, w, V):
+    point = objective.at(w, V)
+    numeric = approx_fprime(w, lambda w: objective.at(w, V).value, 1e-7)
+    np.testing.assert_allclose(objective.slope_in_w(point), numeric, atol=1e-5)
+    numeric = approx_fprime(V.ravel(), lambda v: objective.at(w, v.reshape(V.shape)).value, 1e-7)
+    np.testing.assert_allclose(objective.slope_in_v(point).ravel(), numeric, atol=1e-5)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 5, 7])
-@pytest.mark.parametrize("n_samples", [8, 21])
-def test_any_number_of_classes_and_samples(n_classes, n_samples):
-    """The kernels take four at a time of either."""
-    objective, X, y, patterns, margins, w, V = _objective(
-        n_samples=n_samples, n_classes=n_classes, n_features=5
-    )
-    expected = _by_loops(X, y, patterns, margins, 0.02, w, V)
-    value, G = objective.value(w, V)
-    assert value == pytest.approx(expected, rel=1e-12)
-    numeric = approx_fprime(w, lambda w: objective.value(w, V)[0], 1e-7)
-    np.testing.assert_allclose(objective.slope_in_w(w, V, G), numeric, atol=1e-5)
-    numeric = approx_fprime(V.ravel(), lambda v: objective.value(w, v.reshape(V.shape))[0], 1e-7)
-    np.testing.assert_allclose(objective.slope_in_v(w, V, G).ravel(), numeric, atol=1e-5)
+def test_slopes_by_finite_differences():
+    """The kernels take four rows at a time."""
+    for weights in WEIGHTS:
+        objective, *_, w, V = _objective(**weights)
+        _check_slopes(objective, w, V)
+    for n_classes in (2, 3, 5):
+        for n_samples in (8, 21):
+            objective, X, y, patterns, margins, w, V = _objective(
+                n_samples=n_samples, n_classes=n_classes, n_features=5
+            )
+            expected = _by_loops(X, y, patterns, margins, 0.02, w, V)
+            assert objective.at(w, V).value == pytest.approx(expected, rel=1e-12)
+            _check_slopes(objective, w, V)
 
 
-def test_trials_along_w_take_one_pass_and_no_slope_is_computed_in_vain(problem, monkeypatch):
-    calls = {"scores": 0, "value_of": 0, "slope_in_w": 0, "slope_in_v": 0}
-    for name in calls:
-        method = getattr(MarginObjective, name)
-
-        def count(self, *args, name=name, method=method):
-            calls[name] += 1
-            return method(self, *args)
-
-        monkeypatch.setattr(MarginObjective, name, count)
-    searches, steps = [], []
-    search, step = _sse_descent._search_along, _sse_descent._step_in_v
+def test_trials_along_w_take_one_pass(problem, monkeypatch):
+    passes = []
+    scores, search = MarginObjective.scores, _sse._search_along
     monkeypatch.setattr(
-        _sse_descent, "_search_along", lambda *a, **k: searches.append(a) or search(*a, **k)
+        MarginObjective, "scores", lambda *args: passes.append("pass") or scores(*args)
     )
     monkeypatch.setattr(
-        _sse_descent, "_step_in_v", lambda *args: steps.append(before()) or step(*args)
+        _sse, "_search_along", lambda *a, **k: passes.append("search") or search(*a, **k)
     )
-
-    def before():
-        return calls["scores"]
-
-    _fit(SSE(max_iter=3, n_jobs=1, tol=1e-9), problem)
-    assert len(steps) == 3 == calls["slope_in_v"]
-    # One pass for w = 0, one for each direction, and those of the steps in V.
-    first = steps[0]
-    assert first == 1 + sum(1 for _ in searches[:8])
-    assert calls["value_of"] >= calls["scores"]
-    # One before each descent, and one between its steps: none after its last.
-    assert calls["slope_in_w"] == 4 + 7 + 3 * 1
+    _fit(SSE(max_iter=0, n_jobs=1, tol=1e-9), problem)
+    assert passes == ["pass"] + ["search", "pass"] * 8
 
 
-def _clustered(n_classes, n_each, n_features=24):
-    """An objective of classes that differ, and where its descent begins."""
-    rng = np.random.default_rng(1)
-    y = np.repeat(np.arange(n_classes), n_each)
-    centers = rng.random((n_classes, n_features))
-    X = (centers[y] + 0.3 * rng.random((len(y), n_features))).astype(np.float32)
-    objective = MarginObjective(X, y)
-    patterns = project_to_simplex(4 * np.eye(n_classes) + rng.random((n_classes, n_classes)))
-    objective.describe(patterns, cdist(centers, centers, "sqeuclidean"), 1e-5)
-    return objective, next(alternate(objective, 1e-3))
-
-
-def test_some_samples_tell_that_a_step_is_far_too_long():
-    objective, state = _clustered(n_classes=10, n_each=420)
-    F = objective.scores(state.w, state.V)
-    near = state.V + 1e-4
-    np.testing.assert_array_equal(
-        objective.promising_scores(state.w, near, F), objective.scores(state.w, near)
-    )
-    far = np.random.default_rng(0).permutation(state.V)
-    assert objective.value(state.w, far)[0] > 2 * state.value
-    assert objective.promising_scores(state.w, far, F) is None
-
-
-@pytest.mark.parametrize(("n_classes", "n_each"), [(5, 40), (256, 16)])
-def test_with_few_samples_all_are_asked(n_classes, n_each):
-    objective, state = _clustered(n_classes, n_each)
-    F = objective.scores(state.w, state.V)
-    far = np.random.default_rng(0).permutation(state.V)
-    np.testing.assert_array_equal(
-        objective.promising_scores(state.w, far, F), objective.scores(state.w, far)
-    )
-
-
-def test_steps_that_are_not_tried_on_all_samples_would_not_have_been_taken(monkeypatch):
-    def values():
-        objective, _ = _clustered(n_classes=10, n_each=420)
-        states = alternate(objective, 1e-3)
-        return [next(states).value for _ in range(8)]
-
-    asked, loss_of_few = [], MarginObjective._loss_of_few
-    monkeypatch.setattr(
-        MarginObjective, "_loss_of_few", lambda *args: asked.append(1) or loss_of_few(*args)
-    )
-    found = values()
-    assert asked
-    monkeypatch.setattr(_sse_training, "_OF_EACH", np.inf)
-    asked.clear()
-    expected = values()
-    assert not asked
-    assert found == expected
-
-
-def test_parts_blocks_and_threads_change_nothing(monkeypatch):
+def test_blocks_and_threads_change_nothing(monkeypatch):
     objective, *_, w, V = _objective(n_samples=50)
-    value, G = objective.value(w, V)
-    slopes = objective.slope_in_w(w, V, G), objective.slope_in_v(w, V, G)
-    monkeypatch.setattr(_sse_training, "_SMALL", 0)
-    threaded = _objective(n_samples=50, n_jobs=2)[0]
-    again, G_again = threaded.value(w, V)
-    assert again == value
-    np.testing.assert_array_equal(threaded.slope_in_w(w, V, G_again), slopes[0])
-    np.testing.assert_array_equal(threaded.slope_in_v(w, V, G_again), slopes[1])
-    monkeypatch.setattr(_sse_training, "_PARTS", 3)
-    monkeypatch.setattr(_sse_training, "_SUMMED_NARROWLY", 16)
-    np.testing.assert_allclose(objective.slope_in_w(w, V, G), slopes[0], atol=1e-12)
-    np.testing.assert_allclose(objective.slope_in_v(w, V, G), slopes[1], atol=1e-12)
+    point = objective.at(w, V)
+    slopes = objective.slope_in_w(point), objective.slope_in_v(point)
+    monkeypatch.setattr(_sse, "_BLOCK", 16)
+    found = []
+    for held in (2, 0):
+        monkeypatch.setattr(_sse, "_HELD_BLOCKS", held)
+        for n_jobs in (1, 2):
+            other = _objective(n_samples=50)[0]
+            other.n_jobs = n_jobs
+            again = other.at(w, V)
+            found.append((again.value, other.slope_in_w(again), other.slope_in_v(again)))
+            assert found[-1][0] == pytest.approx(point.value, rel=1e-12)
+            np.testing.assert_allclose(found[-1][1], slopes[0], atol=1e-12)
+            np.testing.assert_allclose(found[-1][2], slopes[1], atol=1e-12)
+            np.testing.assert_array_equal(found[-1][2], found[0][2])
 
 
 def test_the_descent_in_w_reaches_the_minimum(monkeypatch):
-    monkeypatch.setattr(_sse_descent, "_FIRST_STEPS", 500)
+    monkeypatch.setattr(_sse, "_FIRST_STEPS", 500)
     objective, *_ = _objective()
-    state = next(alternate(objective, 1e-9))
-    np.testing.assert_array_equal(state.V, objective.means)
+    reached = next(alternate(objective, 1e-9)).point
+    np.testing.assert_array_equal(reached.V, objective.means)
 
     def value_and_slope(w):
-        value, G = objective.value(w, state.V)
-        return value, objective.slope_in_w(w, state.V, G)
+        point = objective.at(w, reached.V)
+        return point.value, objective.slope_in_w(point)
 
     best = minimize(value_and_slope, np.zeros(6), jac=True, tol=1e-12)
-    assert state.value == pytest.approx(best.fun, rel=1e-9)
-    np.testing.assert_allclose(state.w, best.x, atol=1e-5)
+    assert reached.value == pytest.approx(best.fun, rel=1e-9)
+    np.testing.assert_allclose(reached.w, best.x, atol=1e-5)
 
 
 def test_the_objective_never_rises(problem):
     objective, *_ = _objective()
-    values = [state.value for state in islice(alternate(objective, 1e-6), 30)]
+    values = [state.point.value for state in islice(alternate(objective, 1e-6), 30)]
     assert (np.diff(values) <= 0).all()
     assert values[-1] < 0.95 * values[0]
     model = _fit(SSE(max_iter=10), problem)
@@ -246,9 +170,9 @@ def test_references_stay_within_the_features(problem):
     objective, X, *_ = _objective()
     *_, last = islice(alternate(objective, 1e-6), 60)
     low, high = X.min(axis=0), X.max(axis=0)
-    assert ((low <= last.V) & (high >= last.V)).all()
+    assert ((low <= last.point.V) & (high >= last.point.V)).all()
     # Some would have left.
-    assert ((low == last.V) | (high == last.V)).any()
+    assert ((low == last.point.V) | (high == last.point.V)).any()
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)
@@ -418,16 +342,3 @@ def test_recovers_mixtures():
     model = _fit(search, data)
     accuracy = model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
     assert accuracy >= 0.9 * best
-
-
-def test_rows_below_are_no_samples(monkeypatch):
-    """Blocks of zeros alone, which fill the last step of the kernels, count for nothing."""
-    X = np.random.default_rng(0).random((17, 3)) + 1.0
-    monkeypatch.setattr("zslearn.baselines._sse.row_blocks", _blocks_of_four)
-    low, high = MarginObjective(X, np.arange(17) % 4).rows.extent()
-    np.testing.assert_array_equal(low, X.min(axis=0))
-    np.testing.assert_array_equal(high, X.max(axis=0))
-
-
-def _blocks_of_four(n_rows, *_):
-    return [slice(at, min(at + 4, n_rows)) for at in range(0, n_rows, 4)]
