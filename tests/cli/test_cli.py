@@ -9,12 +9,11 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
 import zslearn
-from zslearn.cli import _demo, main
+from zslearn.cli import main
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments._methods import METHODS
 
@@ -157,25 +156,6 @@ def test_demo_writes_a_table_and_pictures(tmp_path, capsys, monkeypatch):
     assert row["calibrated_harmonic"] > row["harmonic"]
     assert f"{row['per_class_accuracy']:.3f}" in printed.out
     assert f"What to see: ESZSL names {row['per_class_accuracy']:.0%} of the images" in printed.out
-    assert max(map(len, printed.out.splitlines())) <= 80
-
-
-@pytest.mark.parametrize("width", [100, 80, 60, 40])
-def test_the_table_of_the_demo_fits_a_screen(width):
-    metrics = [metric for metric, _, _ in _demo._COLUMNS]
-    values = np.random.RandomState(0).rand(3, len(metrics))
-    table = pd.DataFrame(values, ["ESZSL", "SynC o-vs-o", "EXEM (ESZSL)"], metrics)
-    table["seconds"] = [1.0, 12.5, 123.456]
-    lines = _demo.table_text(table, width).splitlines()
-    assert max(map(len, lines)) <= width
-    written = {number for line in lines for number in line.split()}
-    # No number is cut: each is there as a whole or its column is not.
-    shown = [m for m in metrics[:-1] if {f"{v:.3f}" for v in table[m]} <= written]
-    numbers = {number for number in written if number.replace(".", "").isdigit()}
-    rest = {"1.00", "12.50", "123.46"} if width >= 80 else set()
-    assert numbers == {f"{v:.3f}" for m in shown for v in table[m]} | rest
-    assert ("results.csv" in lines[-1]) == (width < 80)
-    assert len(shown) == {100: 8, 80: 8, 60: 6, 40: 3}[width]
 
 
 def test_demo_into_a_place_that_is_no_folder(tmp_path, capsys):

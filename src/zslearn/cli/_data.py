@@ -1,19 +1,16 @@
-"""`zslearn data`."""
+"""`zslearn data`: what data sets there are; and the words that other commands name one by."""
 
 from __future__ import annotations
 
 import argparse
-import re
-import sys
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from zslearn._utils._messages import InputWarning, plain
-from zslearn.cli._output import print_table, say
+from zslearn._utils._messages import plain
+from zslearn.cli._output import add_options, print_table, say, warnings_as_lines
 from zslearn.datasets._check import check_data
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.datasets._fetch import fetch_archive, fetchable_names
@@ -26,149 +23,66 @@ _GLYPHS = "225 Latin letters in 16 faces, drawn on this machine; no download"
 #: Data sets whose files and splits are fixed.
 _FIXED: dict[str, Callable[..., ZeroShotDataset]] = {"glyphs": load_glyphs}
 _NAMES = (*_FIXED, *XLSA17)
-#: Options for a person's own data.
-_OWN = (
-    "features_file",
-    "labels_file",
-    "signatures_file",
-    "label_column",
-    "unseen",
-    "drop",
-)
-#: Options for a data set with a name, and the options as they are written.
-_NAMED = {
-    "split": "--split",
-    "features": "--features",
-    "signatures": "--signatures",
-    "proposed_version": "--version",
-    "class_splits": "--class-splits",
-}
-
-#: What errors call arguments of `load_xlsa17`, and the options as they are written.
-_OPTIONS = {
-    r"pass class_splits=(\{.*?\}) or put this as JSON into (.*?class_splits)(\.json)\.": (
-        r"give --class-splits FILE, a JSON file such as \1, or put it at \2\3."
-    ),
-    r"class_splits='random'": "--class-splits random",
-    r"\bclass_splits has no": "--class-splits has no",
-    r"pass version='(PS\d)' or None": r"give --version \1 or leave it out",
-    r"\bversion='(PS\d)'": r"--version \1",
-    r"\bhold_out=(['\"]?)(.*?)\1([;:])": r"--hold-out \2\3",
-    r"\bhold_out is for": "--hold-out is for",
-    r"Leave it None\.": "Leave it out.",
-}
+#: Options for a person's own data, and those for a data set with a name.
+_OWN = ("features_file", "labels_file", "signatures_file", "label_column", "unseen", "drop")
+_NAMED = ("split", "features", "signatures", "version", "class_splits")
 
 
-def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Add the command and its verbs to the parser."""
-    parser = commands.add_parser(
-        "data",
-        parents=[common],
-        help="what data sets there are, and what is in them",
-        description="What data sets there are, and what is in them.",
-    )
+def add_data(parser: argparse.ArgumentParser) -> None:
+    """Add the words of `zslearn data`."""
+    parser.description = "What data sets there are, and what is in them."
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="list|show|fetch|check")
-    listed = verbs.add_parser("list", parents=[common], help="name the data sets")
-    listed.set_defaults(run=run_list)
-    shown = verbs.add_parser("show", parents=[common], help="describe one data set")
+    verbs.add_parser("list", help="name the data sets").set_defaults(run=_run_list)
+    shown = verbs.add_parser("show", help="describe one data set")
     add_data_options(shown)
-    shown.set_defaults(run=run_show)
-    _add_fetch(verbs, common)
+    shown.set_defaults(run=_run_show)
+    _add_fetch(verbs)
     checked = verbs.add_parser(
         "check",
-        parents=[common],
         help="say what a folder holds, and what is wrong with it",
         description="Say which data sets a folder holds, with which version of the split, and "
         "what is wrong with them. Exits with 1 if something is.",
     )
-    checked.add_argument(
-        "folder",
-        type=Path,
-        nargs="?",
-        default=None,
-        metavar="FOLDER",
-        help="the folder (default: that named by ZSLEARN_DATA)",
-    )
-    checked.set_defaults(run=run_check)
+    folder = "the folder (default: that named by ZSLEARN_DATA)"
+    checked.add_argument("folder", type=Path, nargs="?", metavar="FOLDER", help=folder)
+    checked.set_defaults(run=_run_check)
 
 
 def add_data_options(parser: argparse.ArgumentParser) -> None:
     """Add the words that say which data set; `load_named` reads them."""
-    parser.add_argument(
-        "name",
-        type=_data_set,
-        nargs="?",
-        metavar="DATA",
-        help=f"the data set: {', '.join(_NAMES)}; or your own: a folder with files features, "
-        "labels, signatures and unseen.txt, or one table (.csv, .parquet) of features and labels",
+    name = (
+        f"the data set: {', '.join(_NAMES)}; or your own: a folder with files features, labels, "
+        "signatures and unseen.txt, or one table (.csv, .parquet) of features and labels"
     )
-    parser.add_argument(
-        "--split",
-        nargs="+",
-        default=None,
-        metavar="SPLIT",
-        help="the splits of a named data set; ss means all of ss-1, ss-2, … (default: ns)",
+    signatures = (
+        "the variable with the signatures of a named data set, or FILE:VARIABLE; several are "
+        "combined, with weights that are tuned (default: original_att)"
     )
-    parser.add_argument(
-        "--features",
-        default=None,
-        metavar="FILE",
-        help="the file of features of a named data set, except for glyphs (default: res101.mat)",
-    )
-    parser.add_argument(
-        "--signatures",
-        nargs="+",
-        default=None,
-        metavar="NAME",
-        help="the variable with the signatures of a named data set, except for glyphs, "
-        "or FILE:VARIABLE; several are combined, with weights that are tuned (default: "
-        "original_att)",
-    )
-    parser.add_argument(
-        "--version",
-        dest="proposed_version",
-        choices=["PS1", "PS2"],
-        default=None,
-        help="which publication of the split ns the file holds, where you know it",
-    )
-    parser.add_argument(
-        "--class-splits",
-        default=None,
-        metavar="FILE|random",
-        help="the unseen classes of ss-1, ss-2, … of CUB and SUN: a JSON file, or drawn at random, "
-        "which the records then say (default: class_splits.json beside the data)",
-    )
-    parser.add_argument(
-        "--hold-out",
-        type=_hold_out,
-        default=None,
-        metavar="SHARE|FILE",
-        help="test images of seen classes, where a split has none: the share of each class, the "
+    splits = "unseen classes of ss-1, ss-2, … of CUB and SUN: a JSON file, or drawn at random"
+    held_out = (
+        "test images of seen classes, where a split has none: the share of each class, the "
         "authors' file, or 'authors' for the one among the data (default: none; for your own "
-        "data 0.2)",
+        "data 0.2)"
     )
-    own = parser.add_argument_group("your own data")
-    for word, what in (
-        ("features", "a table or array of features"),
-        ("labels", "a table or array of labels, if they are no column of the features"),
-        ("signatures", "a table of signatures, one row per class"),
-    ):
-        own.add_argument(f"--{word}-file", type=Path, default=None, metavar="FILE", help=what)
-    own.add_argument(
-        "--label-column",
-        default=None,
-        metavar="COLUMN",
-        help="the column of labels (default: label)",
+    parser.add_argument("name", type=_data_set, nargs="?", metavar="DATA", help=name)
+    parser.add_argument("--hold-out", type=_hold_out, metavar="SHARE|FILE", help=held_out)
+    add_options(
+        parser,
+        ("--split", "SPLIT…", None, "splits of a named data set; ss: all of ss-1, … (default: ns)"),
+        ("--features", "FILE", None, "features of a named data set (default: res101.mat)"),
+        ("--signatures", "NAME…", None, signatures),
+        ("--version", ["PS1", "PS2"], None, "which publication of the split ns the file holds"),
+        ("--class-splits", "FILE|random", None, f"{splits} (default: class_splits.json)"),
     )
-    own.add_argument(
-        "--unseen",
-        nargs="+",
-        default=None,
-        metavar="CLASS",
-        help="the unseen classes, or a text file with one per line",
-    )
-    own.add_argument(
-        "--drop", nargs="+", default=None, metavar="COLUMN", help="columns that are no features"
+    labels = "a table or array of labels, if they are no column of the features"
+    add_options(
+        parser.add_argument_group("your own data"),
+        ("--features-file", "FILE", None, "a table or array of features"),
+        ("--labels-file", "FILE", None, labels),
+        ("--signatures-file", "FILE", None, "a table of signatures, one row per class"),
+        ("--label-column", "COLUMN", None, "the column of labels (default: label)"),
+        ("--unseen", "CLASS…", None, "the unseen classes, or a text file with one per line"),
+        ("--drop", "COLUMN…", None, "columns that are no features"),
     )
 
 
@@ -192,54 +106,6 @@ def _hold_out(word: str) -> float | str:
         return word
 
 
-def _add_fetch(verbs: Any, common: argparse.ArgumentParser) -> None:
-    fetched = verbs.add_parser(
-        "fetch",
-        parents=[common],
-        help="download an archive of data sets",
-        description="Download an archive of data sets and unpack it, unless it is there. A "
-        "download that was interrupted is continued.",
-    )
-    names = fetchable_names()
-    fetched.add_argument("name", type=_fetchable, metavar="NAME", help=", ".join(names))
-    fetched.add_argument(
-        "--to",
-        type=Path,
-        default=None,
-        metavar="FOLDER",
-        help="where to put it (default: the folder named by ZSLEARN_DATA)",
-    )
-    fetched.set_defaults(run=run_fetch)
-
-
-def _fetchable(word: str) -> str:
-    """An archive or one of its data sets by name, in capitals or not."""
-    names = fetchable_names()
-    for name in names:
-        if word.casefold() == name.casefold():
-            return name
-    raise argparse.ArgumentTypeError(unknown_data_set(word, names))
-
-
-def run_list(arguments: argparse.Namespace) -> int:
-    """Print the names of the data sets, and whether they are here."""
-    rows = {"glyphs": (_GLYPHS, "yes")}
-    for name, about in XLSA17.items():
-        rows[name] = (about, _is_here(name))
-    table = pd.DataFrame.from_dict(rows, orient="index", columns=["what it is", "here"])
-    table.index.name = "name"
-    print_table(table, title="Data sets")
-    return 0
-
-
-def _is_here(name: str) -> str:
-    try:
-        home = find_data_set(None, name)
-    except OSError:
-        return "no"
-    return "yes" if feature_files(home) else "without features"
-
-
 def load_named(arguments: argparse.Namespace) -> ZeroShotDataset:
     """Load the data set that the words of `add_data_options` name, with the splits that they name.
 
@@ -250,45 +116,35 @@ def load_named(arguments: argparse.Namespace) -> ZeroShotDataset:
         name = arguments.split[-1]
         raise ValueError(f"{name} was read as a split; write it before --split.")
     is_named = arguments.name in _NAMES
-    options = {name: f"--{name.replace('_', '-')}" for name in _OWN} if is_named else _NAMED
-    for name, option in options.items():
+    for name in _OWN if is_named else _NAMED:
         if getattr(arguments, name) is not None:
             which = "your own data" if is_named else "a data set with a name"
             whose = arguments.name or "your own data"
-            raise ValueError(f"{option} is for {which}, not for {whose}.")
+            raise ValueError(f"--{name.replace('_', '-')} is for {which}, not for {whose}.")
     if not is_named:
         return _load_own(arguments)
     if arguments.name in _FIXED:
         return _load_fixed(arguments)
-    try:
-        return load_xlsa17(
-            arguments.name,
-            features=arguments.features or "res101.mat",
-            split=arguments.split or "ns",
-            signatures=_one_or_several(arguments.signatures) or "original_att",
-            version=arguments.proposed_version,
-            class_splits=arguments.class_splits,
-            hold_out=arguments.hold_out,
-        )
-    except (ValueError, FileNotFoundError) as error:
-        raise ValueError(_as_options(str(error))) from error
+    return load_xlsa17(
+        arguments.name,
+        features=arguments.features or "res101.mat",
+        split=arguments.split or "ns",
+        signatures=_one_or_several(arguments.signatures) or "original_att",
+        version=arguments.version,
+        class_splits=arguments.class_splits,
+        hold_out=arguments.hold_out,
+    )
 
 
 def _one_or_several(words: list[str] | None) -> str | list[str] | None:
     return words[0] if words and len(words) == 1 else words
 
 
-def _as_options(message: str) -> str:
-    """An error of the library in the words of the command line."""
-    for words, option in _OPTIONS.items():
-        message = re.sub(words, option, message)
-    return message
-
-
 def _load_fixed(arguments: argparse.Namespace) -> ZeroShotDataset:
     """Load the glyphs with the splits that are asked for."""
-    for name, option in {**_NAMED, "hold_out": "--hold-out"}.items():
-        if name != "split" and getattr(arguments, name) is not None:
+    for name in (*_NAMED[1:], "hold_out"):
+        if getattr(arguments, name) is not None:
+            option = f"--{name.replace('_', '-')}"
             raise ValueError(
                 f"{option} is not for {arguments.name}, whose files and splits are fixed."
             )
@@ -315,20 +171,37 @@ def _load_own(arguments: argparse.Namespace) -> ZeroShotDataset:
         raise ValueError(
             f"--hold-out {hold_out}: for your own data this is a share between 0 and 1, as 0.2."
         )
-    unseen = arguments.unseen
     return load_table(
         source,
         arguments.labels_file,
         arguments.signatures_file,
         label=arguments.label_column,
         # One word may be a file.
-        unseen_classes=unseen[0] if unseen and len(unseen) == 1 else unseen,
+        unseen_classes=_one_or_several(arguments.unseen),
         hold_out=hold_out,
         drop=arguments.drop or (),
     )
 
 
-def run_show(arguments: argparse.Namespace) -> int:
+def _run_list(arguments: argparse.Namespace) -> int:
+    """Print the names of the data sets, and whether they are here."""
+    rows = {"glyphs": (_GLYPHS, "yes")}
+    rows |= {name: (about, _is_here(name)) for name, about in XLSA17.items()}
+    table = pd.DataFrame.from_dict(rows, orient="index", columns=["what it is", "here"])
+    table.index.name = "name"
+    print_table(table, title="Data sets")
+    return 0
+
+
+def _is_here(name: str) -> str:
+    try:
+        home = find_data_set(None, name)
+    except OSError:
+        return "no"
+    return "yes" if feature_files(home) else "without features"
+
+
+def _run_show(arguments: argparse.Namespace) -> int:
     """Print the summary of a data set and its classes."""
     data = load_named(arguments)
     for split in data.splits:
@@ -339,18 +212,38 @@ def run_show(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def run_fetch(arguments: argparse.Namespace) -> int:
+def _add_fetch(verbs: Any) -> None:
+    fetched = verbs.add_parser(
+        "fetch",
+        help="download an archive of data sets",
+        description="Download an archive of data sets and unpack it, unless it is there. A "
+        "download that was interrupted is continued.",
+    )
+    names = ", ".join(fetchable_names())
+    fetched.add_argument("name", type=_fetchable, metavar="NAME", help=names)
+    where = "where to put it (default: the folder named by ZSLEARN_DATA)"
+    add_options(fetched, ("--to", "FOLDER", None, where))
+    fetched.set_defaults(run=_run_fetch)
+
+
+def _fetchable(word: str) -> str:
+    """An archive or one of its data sets by name, in capitals or not."""
+    names = fetchable_names()
+    for name in names:
+        if word.casefold() == name.casefold():
+            return name
+    raise argparse.ArgumentTypeError(unknown_data_set(word, names))
+
+
+def _run_fetch(arguments: argparse.Namespace) -> int:
     """Download an archive, and say where it is."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", InputWarning)
+    with warnings_as_lines():
         folder = fetch_archive(arguments.name, arguments.to, progress=True, say=say)
-    for warning in caught:
-        print(f"zslearn: warning: {plain(warning.message)}", file=sys.stderr)
     print(folder)
     return 0
 
 
-def run_check(arguments: argparse.Namespace) -> int:
+def _run_check(arguments: argparse.Namespace) -> int:
     """Print what a folder holds; fail if something is wrong with it."""
     report = check_data(arguments.folder)
     print_table(report.table, title="Data sets")

@@ -1,4 +1,4 @@
-"""`zslearn fit` and `zslearn tune`."""
+"""`zslearn features`, `fit`, `tune`, `predict`, `evaluate` and `add-class`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ import pandas as pd
 
 from zslearn._utils._files import refuse_folder, replacing
 from zslearn._utils._messages import composed, name_some, plain
-from zslearn.cli._output import add_jobs, counted, print_table, say, warnings_as_lines
+from zslearn.cli._output import (
+    add_jobs,
+    add_options,
+    counted,
+    print_table,
+    say,
+    warnings_as_lines,
+)
 from zslearn.datasets._files import read_lines
 from zslearn.experiments._methods import find_method
 from zslearn.experiments._protocol import GRIDS
@@ -41,121 +48,88 @@ from zslearn.images._predicting import (
 )
 from zslearn.persistence._model_files import ModelFile, describe, read_model
 
-# `zslearn features`.
-
-#: So many images that were left out are named.
+#: So many images that were left out are named, and so many settings of a search printed.
 _NAMED = 10
+#: Rows of a table that a terminal shows; files have all.
+_ROWS = 40
+_MEASURES = {
+    "seen": "seen classes, among all",
+    "unseen": "unseen classes, among all",
+    "harmonic": "harmonic mean of both",
+    "unseen_among_unseen": "unseen classes, among these",
+}
+#: Options that say how images become features.
+_NETWORK = ("weights", "boxes", "device", "batch_size", "workers", "backbone", "crop")
 
 
-def add_parsers_features(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Add the command and its verbs to the parser."""
-    parser = commands.add_parser(
-        "features",
-        parents=[common],
-        help="turn images into features",
-        description="Turn images into features by a trained network, and say how features were "
-        "made.",
+def add_features(parser: argparse.ArgumentParser) -> None:
+    """Add the words of `zslearn features`."""
+    parser.description = (
+        "Turn images into features by a trained network, and say how features were made."
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="extract|show")
     extract = verbs.add_parser(
         "extract",
-        parents=[common],
         help="compute the features of images",
         description="Compute the features of images by a trained network and write them, with "
         "labels and the record of how they were made, to one file. After an interruption the same "
         "command goes on where it was. Images that cannot be read are left out and named.",
     )
-    extract.add_argument(
-        "images",
-        type=Path,
-        metavar="IMAGES",
-        help="a folder with one folder of images per class, or a table .csv with the columns path "
-        "and label",
+    images = "a folder with one folder of images per class, or a table .csv of path and label"
+    extract.add_argument("images", type=Path, metavar="IMAGES", help=images)
+    add_options(
+        extract,
+        ("--out", "FILE", Path("features.npz"), "where to write"),
+        ("--resume", bool, True, "keep what is finished (default), or begin anew"),
     )
-    extract.add_argument(
-        "--out",
-        type=Path,
-        default=Path("features.npz"),
-        metavar="FILE",
-        help="where to write (default: %(default)s)",
-    )
-    add_network_options(extract)
-    extract.add_argument(
-        "--resume",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="keep what is finished (default), or begin anew",
-    )
-    extract.set_defaults(run=run_extract)
-    shown = verbs.add_parser("show", parents=[common], help="say how features were made")
+    _add_network(extract)
+    extract.set_defaults(run=_run_extract)
+    shown = verbs.add_parser("show", help="say how features were made")
     shown.add_argument("file", type=Path, metavar="FILE", help="a file .npz of features")
-    shown.set_defaults(run=run_show)
+    shown.set_defaults(run=_run_show)
 
 
-def add_network_options(parser: argparse.ArgumentParser, *, backbone: bool = True) -> None:
-    """Add the words that say how images become features; `network_options` reads them."""
+def _add_network(parser: argparse.ArgumentParser, *, backbone: bool = True) -> None:
+    """Add the words that say how images become features; `_network` reads them."""
     group = parser.add_argument_group("how images become features")
+    weights = "the network's weights, .pth or .safetensors; resnet and googlenet need them"
+    boxes = "a table .csv with path, x, y, width, height: the part of each image to look at"
     if backbone:
-        group.add_argument(
-            "--backbone",
-            default=None,
-            metavar="NAME",
-            help=f"the network: {', '.join(BACKBONES)}, timm:NAME or open_clip:NAME/WEIGHTS "
-            "(default: efficientnet-lite0)",
+        networks = f"the network: {', '.join(BACKBONES)}, timm:NAME or open_clip:NAME/WEIGHTS"
+        crop = "take the middle of each image, or all of it (default: as the network was trained)"
+        add_options(
+            group,
+            ("--backbone", "NAME", None, f"{networks} (default: efficientnet-lite0)"),
+            ("--crop", ["center", "squash"], None, crop),
         )
-        group.add_argument(
-            "--crop",
-            choices=["center", "squash"],
-            default=None,
-            help="take the middle of each image, or all of it (default: as the network was "
-            "trained)",
-        )
-    group.add_argument(
-        "--weights",
-        type=Path,
-        default=None,
-        metavar="FILE",
-        help="the network's weights, .pth or .safetensors; needed by resnet50, resnet101 and "
-        "googlenet",
-    )
-    group.add_argument(
-        "--boxes",
-        type=Path,
-        default=None,
-        metavar="FILE",
-        help="a table .csv with the columns path, x, y, width and height: the part of each image "
-        "to look at",
-    )
-    group.add_argument(
-        "--device", default="auto", metavar="DEVICE", help="cpu, cuda, … (default: a GPU if any)"
-    )
-    group.add_argument(
-        "--batch-size",
-        type=int,
-        default=None,
-        metavar="N",
-        help="images at once (default: 8 on a CPU, 64 elsewhere)",
-    )
-    group.add_argument(
-        "--workers",
-        type=int,
-        default=None,
-        metavar="N",
-        help="threads that read images (default: one per core)",
+    add_options(
+        group,
+        ("--weights", "FILE", None, weights),
+        ("--boxes", "FILE", None, boxes),
+        ("--device", "DEVICE", "auto", "cpu, cuda, …; auto is a GPU if any"),
+        ("--batch-size", int, None, "images at once (default: 8 on a CPU, 64 elsewhere)"),
+        ("--workers", int, None, "threads that read images (default: one per core)"),
     )
 
 
-def network_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What the words of `add_network_options` say, as arguments of the library."""
-    names = ("weights", "boxes", "device", "batch_size", "workers")
-    options = {name: getattr(arguments, name) for name in names}
-    for name in ("backbone", "crop"):
+def _network(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What the words of `_add_network` say, as arguments of the library."""
+    options = {name: getattr(arguments, name, None) for name in _NETWORK}
+    return {
+        name: value
+        for name, value in options.items()
+        if value is not None or name not in ("backbone", "crop")
+    }
+
+
+def _refuse_network(arguments: argparse.Namespace) -> None:
+    """Refuse words on networks where the source holds features."""
+    for name in ("backbone", "weights", "boxes", "crop"):
         if getattr(arguments, name, None) is not None:
-            options[name] = getattr(arguments, name)
-    return options
+            raise ValueError(f"--{name} is for images; {plain(arguments.source)} holds features.")
 
 
-def run_extract(arguments: argparse.Namespace) -> int:
+def _run_extract(arguments: argparse.Namespace) -> int:
     """Compute features and say what was done."""
     with warnings_as_lines():
         features = extract_features(
@@ -164,15 +138,15 @@ def run_extract(arguments: argparse.Namespace) -> int:
             resume=arguments.resume,
             progress=True,
             say=say,
-            **network_options(arguments),
+            **_network(arguments),
         )
-    say_how_it_went(features)
-    print(summary(features))
+    _name_left_out(features)
+    print(_summary(features))
     print(f"wrote {plain(arguments.out)}")
     return 0
 
 
-def say_how_it_went(features: ImageFeatures) -> None:
+def _name_left_out(features: ImageFeatures) -> None:
     """Say how fast images were read, and name those that could not be, on standard error."""
     if features.rate is not None:
         print(f"zslearn: {features.rate:.3g} images per second", file=sys.stderr)
@@ -182,12 +156,12 @@ def say_how_it_went(features: ImageFeatures) -> None:
         print(f"zslearn: left out: {more} more", file=sys.stderr)
 
 
-def summary(features: ImageFeatures) -> str:
+def _summary(features: ImageFeatures) -> str:
     """What features there are, in one line."""
     backbone = plain(features.about.get("backbone", "an unknown network"))
-    classes = (
-        "no labels" if features.y is None else counted(len(set(features.y.tolist())), "class", "es")
-    )
+    classes = "no labels"
+    if features.y is not None:
+        classes = counted(len(set(features.y.tolist())), "class", "es")
     skipped = f", {len(features.skipped)} left out" if features.skipped else ""
     return (
         f"{counted(len(features), 'image')}{skipped}, {classes}, {features.X.shape[1]} features "
@@ -195,126 +169,203 @@ def summary(features: ImageFeatures) -> str:
     )
 
 
-def run_show(arguments: argparse.Namespace) -> int:
+def _run_show(arguments: argparse.Namespace) -> int:
     """Print what a file of features holds and how they were made."""
     features = load_features(arguments.file)
-    print(summary(features))
+    print(_summary(features))
     about = {key: value for key, value in features.about.items() if key != "skipped"}
     print(plain(json.dumps(about, indent=2), lines=True))
-    say_how_it_went(features)
+    _name_left_out(features)
     return 0
 
 
-# `zslearn predict`, `zslearn evaluate` and `zslearn add-class`.
+def add_fit(parser: argparse.ArgumentParser) -> None:
+    """Add the words of `zslearn fit`."""
+    parser.description = (
+        "Fit a method on images of some classes, for all classes that are described, and write it "
+        "to one model file. Hyper-parameters, calibration and probabilities are found by leaving "
+        "out classes that have images."
+    )
+    kept = "where features of images are kept for another fit (default: NAME.features.npz)"
+    _add_training(parser)
+    add_options(
+        parser,
+        ("--out", "FILE", Path("model.zsl"), "the model file"),
+        ("--keep-features", "FILE", None, kept),
+    )
+    parser.set_defaults(run=_run_fit)
 
-#: Rows of a table that a terminal shows; files have all.
-_ROWS = 40
-_MEASURES = {
-    "seen": "seen classes, among all",
-    "unseen": "unseen classes, among all",
-    "harmonic": "harmonic mean of both",
-    "unseen_among_unseen": "unseen classes, among these",
-}
+
+def add_tune(parser: argparse.ArgumentParser) -> None:
+    """Add the words of `zslearn tune`."""
+    parser.description = (
+        "Search a method's hyper-parameters by leaving out classes that have images, and print "
+        "the best settings. Writes no model."
+    )
+    _add_training(parser)
+    parser.set_defaults(run=_run_tune, keep_features=None, out=None)
 
 
-def add_parsers_predict(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Add the commands to the parser."""
-    predict = commands.add_parser(
-        "predict",
-        parents=[common],
-        help="name the classes of images by a model file",
-        description="Name the best classes of images by a model file. Features of images are made "
-        "as those of the training images were.",
+def _add_training(parser: argparse.ArgumentParser) -> None:
+    """Add the words that say what is learned from, and how."""
+    source = (
+        "a folder with one folder of images per class, a table .csv of paths and labels, or a "
+        "file .npz of features"
     )
-    _add_model_and_source(predict)
-    predict.add_argument(
-        "--top", type=int, default=2, metavar="K", help="classes per image (default: 2)"
+    numbers = "a table .csv or .parquet with a row of numbers per class, named by the first column"
+    encoder = (
+        "what reads the texts: use, minilm, st:FOLDER, or backbone for the text side of an "
+        "open_clip model (default: backbone where it has one, else use)"
     )
-    predict.add_argument(
-        "--classes",
-        nargs="+",
-        type=composed,
-        default=None,
-        metavar="CLASS",
-        help="the candidates: classes, a text file with one per line, 'seen', or 'described' for "
-        "those without training images (default: all)",
+    short = ", ".join(f"{short} is {name}" for short, name in METHODS_IN_SHORT.items())
+    none = "recognise images of none of the classes, at this share of false alarms, such as 0.05"
+    parser.add_argument("source", type=Path, metavar="IMAGES|FEATURES", help=source)
+    texts = "a table .csv with the columns class and text"
+    described = parser.add_mutually_exclusive_group(required=True)
+    described.add_argument("--signatures", type=Path, metavar="FILE", help=numbers)
+    described.add_argument("--describe", type=Path, metavar="FILE", help=texts)
+    parser.add_argument(
+        "--leave-out", nargs="+", type=composed, default=(), metavar="CLASS",
+        help="classes whose images are not trained on",
+    )  # fmt: skip
+    add_options(
+        parser,
+        ("--text-encoder", "NAME", None, encoder),
+        ("--method", "METHOD", "exem", f"the method, as zslearn bench names them; {short}"),
+        ("--tune", [*GRIDS, "none"], "fast", "which hyper-parameters are searched"),
+        ("--none", float, None, none),
+        ("--seed", int, 0, "seed"),
     )
-    predict.add_argument(
-        "--out", type=Path, default=None, metavar="FILE", help="write a table .csv (default: print)"
-    )
-    predict.add_argument(
-        "--explain",
-        action="store_true",
-        help="also say why: which seen classes a described one was made from, which attributes "
-        "told it from the runner-up, and the nearest training pictures",
-    )
-    add_network_options(predict, backbone=False)
-    predict.set_defaults(run=run_predict)
-    evaluate = commands.add_parser(
-        "evaluate",
-        parents=[common],
-        help="measure a model file on images with labels",
-        description="Measure a model file on images with labels: per-class accuracies of classes "
-        "with training images and of those that are described only.",
-    )
-    _add_model_and_source(evaluate)
-    add_network_options(evaluate, backbone=False)
-    evaluate.set_defaults(run=run_evaluate)
-    _add_add_class(commands, common)
+    add_jobs(parser)
+    _add_network(parser)
+
+
+def _run_fit(arguments: argparse.Namespace) -> int:
+    """Fit a method, write the model file, and say what is in it."""
+    features, description, model = _fitted(arguments)
+    trained = features
+    if arguments.leave_out and features.y is not None:
+        trained = features.take(~pd.Series(features.y).isin(list(arguments.leave_out)).to_numpy())
+    save_image_model(model, arguments.out, trained, description, method=arguments.method)
+    print(_summary(features))
+    n_seen, n_unseen = len(model.seen_classes_), len(model.unseen_classes_)
+    print(f"{n_seen} classes with images, {n_unseen} described only")
+    if n_unseen:
+        print(f"described only: {plain(name_some(model.unseen_classes_.tolist(), 10))}")
+    if arguments.none is not None:
+        print(
+            f"none of these: {model.false_alarm_rate_:.3f} of images of known classes are taken "
+            f"for none, {model.detection_rate_:.3f} of others are found (classes left out)"
+        )
+    print(f"wrote {plain(arguments.out)}")
+    return 0
+
+
+def _run_tune(arguments: argparse.Namespace) -> int:
+    """Search, and print the best settings."""
+    if arguments.tune == "none":
+        raise ValueError("--tune none leaves nothing to search; name a grid.")
+    if arguments.none is not None:
+        raise ValueError("--none is for zslearn fit.")
+    _, _, model = _fitted(arguments)
+    results = getattr(model, "cv_results_", {})
+    # The first is what settings were chosen by.
+    score = next((name for name in results if name.startswith("mean_test_")), None)
+    if score is None:
+        raise ValueError("Fewer than four classes have images: none can be left out to tune on.")
+    table = pd.DataFrame(results).sort_values(score, ascending=False, kind="stable")
+    shown = pd.DataFrame(list(table["params"])).astype(str)
+    shown[score.removeprefix("mean_test_")] = [f"{value:.3f}" for value in table[score]]
+    shown.index = pd.Index(range(1, len(shown) + 1), name="rank")
+    print_table(shown.head(_NAMED), title=f"Best of {len(shown)} settings")
+    return 0
+
+
+def _fitted(arguments: argparse.Namespace) -> tuple[ImageFeatures, Description, Any]:
+    """Features, what describes the classes, and the fitted method."""
+    if arguments.signatures is not None and arguments.text_encoder is not None:
+        raise ValueError("--text-encoder is for --describe.")
+    # Checked before long work, so that mistakes are found at once.
+    find_method(METHODS_IN_SHORT.get(arguments.method.casefold(), arguments.method))
+    if arguments.none is not None and not 0 < arguments.none < 1:
+        raise ValueError(f"--none {arguments.none:g}: give a share between 0 and 1, such as 0.05.")
+    if arguments.jobs == 0:
+        raise ValueError("--jobs 0: give the number of folds at the same time, such as 1.")
+    for path in (arguments.out, arguments.keep_features):
+        if path is not None:
+            refuse_folder(path)
+    texts = None if arguments.describe is None else describe_in_words(arguments.describe)
+    table = None if arguments.signatures is None else read_class_table(arguments.signatures)
+    with warnings_as_lines():
+        features = _training_features(arguments)
+        _name_left_out(features)
+        if table is None:
+            say("Reading the descriptions")
+            table = describe_in_text(
+                texts or {},
+                arguments.text_encoder,
+                about_features=features.about,
+                progress=True,
+            )
+        say(f"Fitting {arguments.method}")
+        model = fit_images(
+            features,
+            table.signatures,
+            arguments.method,
+            tune=None if arguments.tune == "none" else arguments.tune,
+            leave_out=arguments.leave_out,
+            none_rate=arguments.none,
+            random_state=arguments.seed,
+            n_jobs=arguments.jobs,
+            progress=True,
+        )
+    return features, table, model
+
+
+def _training_features(arguments: argparse.Namespace) -> ImageFeatures:
+    """Features of the source; those of images are kept for another time."""
+    if arguments.source.suffix == ".npz":
+        _refuse_network(arguments)
+        return read_features(arguments.source)
+    kept = arguments.keep_features
+    if kept is None and arguments.out is not None:
+        kept = arguments.out.with_name(f"{arguments.out.stem}.features.npz")
+    return read_features(arguments.source, out=kept, progress=True, say=say, **_network(arguments))
 
 
 def _add_model_and_source(parser: argparse.ArgumentParser) -> None:
+    source = "a folder of images, a table .csv of their paths, an image, or a file .npz of features"
     parser.add_argument("model", type=Path, metavar="MODEL", help="a model file .zsl")
-    parser.add_argument(
-        "source",
-        type=Path,
-        metavar="IMAGES|FEATURES",
-        help="a folder of images, a table .csv of their paths, an image, or a file .npz of "
-        "features",
-    )
+    parser.add_argument("source", type=Path, metavar="IMAGES|FEATURES", help=source)
+    _add_network(parser, backbone=False)
 
 
-def _add_add_class(commands: Any, common: argparse.ArgumentParser) -> None:
-    parser = commands.add_parser(
-        "add-class",
-        parents=[common],
-        help="describe further classes to a model file",
-        description="Describe further classes to a model file; nothing is learned again.",
+def add_predict(parser: argparse.ArgumentParser) -> None:
+    """Add the words of `zslearn predict`."""
+    parser.description = (
+        "Name the best classes of images by a model file. Features of images are made as those of "
+        "the training images were."
     )
-    parser.add_argument("model", type=Path, metavar="MODEL", help="a model file .zsl")
-    parser.add_argument(
-        "table",
-        type=Path,
-        nargs="?",
-        default=None,
-        metavar="TABLE",
-        help="a table .csv with the columns of the model's signatures, or with the columns class "
-        "and text for a model whose classes are described in text",
+    _add_model_and_source(parser)
+    classes = (
+        "the candidates: classes, a text file with one per line, 'seen', or 'described' for those "
+        "without training images (default: all)"
     )
-    parser.add_argument(
-        "--name", type=composed, default=None, metavar="CLASS", help="the class, with --text"
+    why = (
+        "also say why: which seen classes a described one was made from, which attributes told it "
+        "from the runner-up, and the nearest training pictures"
     )
-    parser.add_argument(
-        "--text", default=None, metavar="WORDS", help="what is said of the class, with --name"
+    parser.add_argument("--classes", nargs="+", type=composed, metavar="CLASS", help=classes)
+    add_options(
+        parser,
+        ("--top", int, 2, "classes per image"),
+        ("--out", "FILE", None, "write a table .csv (default: print)"),
+        ("--explain", bool, False, why),
     )
-    parser.add_argument(
-        "--text-encoder",
-        default=None,
-        metavar="NAME",
-        help="what reads the texts, for a model that names an encoder in a folder: it is read on "
-        "your word alone",
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=None,
-        metavar="FILE",
-        help="where to write the model (default: in the place of MODEL)",
-    )
-    parser.set_defaults(run=run_add_class)
+    parser.set_defaults(run=_run_predict)
 
 
-def run_predict(arguments: argparse.Namespace) -> int:
+def _run_predict(arguments: argparse.Namespace) -> int:
     """Print or write the best classes of each image."""
     if arguments.top < 1:
         raise ValueError(f"--top {arguments.top}: give a positive number.")
@@ -324,35 +375,32 @@ def run_predict(arguments: argparse.Namespace) -> int:
         file = read_model(arguments.model)
         # Before images are looked at, which takes long.
         classes = candidate_classes(file.model, _named(arguments.classes, file.model)).tolist()
-        features = _features_predict(arguments, file)
+        features = _features_for(arguments, file)
         table = prediction_table(
             file.model, features.X, features.images, classes=classes, top=arguments.top
         )
-        reasons = (
-            explain_predictions(file, features.X, classes=classes) if arguments.explain else []
-        )
+        reasons = []
+        if arguments.explain:
+            reasons = explain_predictions(file, features.X, classes=classes)
     if reasons and (arguments.out is not None or not sys.stdout.isatty()):
         table["explanation"] = ["; ".join(str(why).split("\n  ")[1:]) for why in reasons]
     if arguments.out is not None:
         with replacing(arguments.out) as temporary:
             table.to_csv(temporary, index=False, float_format="%.6g")
         print(f"wrote {plain(arguments.out)}: {counted(len(table), 'image')}")
-    elif sys.stdout.isatty():
-        _print_predictions(table)
+    elif not sys.stdout.isatty():
+        table.to_csv(sys.stdout, index=False, float_format="%.6g")
+    else:
+        shown = table.head(_ROWS).set_index("image")
+        print_table(
+            shown.map(lambda cell: f"{cell:.3f}" if isinstance(cell, float) else cell),
+            title="Predictions",
+        )
+        if len(table) > _ROWS:
+            print(f"and {len(table) - _ROWS} more; --out FILE writes all")
         for name, why in zip(features.images[:_ROWS], reasons, strict=False):
             print(f"{plain(name)}: {plain(why, lines=True)}")
-    else:
-        table.to_csv(sys.stdout, index=False, float_format="%.6g")
     return 0
-
-
-def _print_predictions(table: pd.DataFrame) -> None:
-    shown = table.head(_ROWS).set_index("image")
-    numbers = shown.select_dtypes("float").columns
-    shown = shown.assign(**{name: shown[name].map("{:.3f}".format) for name in numbers})
-    print_table(shown, title="Predictions")
-    if len(table) > _ROWS:
-        print(f"and {len(table) - _ROWS} more; --out FILE writes all")
 
 
 def _named(words: list[str] | None, model: Any) -> list[Any] | None:
@@ -371,29 +419,35 @@ def _named(words: list[str] | None, model: Any) -> list[Any] | None:
     return list(words)
 
 
-def _features_predict(arguments: argparse.Namespace, file: ModelFile) -> ImageFeatures:
-    options = network_options(arguments)
+def _features_for(arguments: argparse.Namespace, file: ModelFile) -> ImageFeatures:
+    """Features of the source, made as the model's training images were."""
+    options: dict[str, Any] = {}
     if arguments.source.suffix == ".npz":
-        for name in ("weights", "boxes"):
-            if options[name] is not None:
-                raise ValueError(
-                    f"--{name} is for images; {plain(arguments.source)} holds features."
-                )
-        options = {}
+        _refuse_network(arguments)
     else:
-        options |= {"progress": True, "say": say}
+        options = _network(arguments) | {"progress": True, "say": say}
     features = features_for_model(
         arguments.source, file.about, model_name=plain(arguments.model), **options
     )
-    say_how_it_went(features)
+    _name_left_out(features)
     return features
 
 
-def run_evaluate(arguments: argparse.Namespace) -> int:
+def add_evaluate(parser: argparse.ArgumentParser) -> None:
+    """Add the words of `zslearn evaluate`."""
+    parser.description = (
+        "Measure a model file on images with labels: per-class accuracies of classes with "
+        "training images and of those that are described only."
+    )
+    _add_model_and_source(parser)
+    parser.set_defaults(run=_run_evaluate)
+
+
+def _run_evaluate(arguments: argparse.Namespace) -> int:
     """Print accuracies of a model on images with labels."""
     with warnings_as_lines():
         file = read_model(arguments.model)
-        features = _features_predict(arguments, file)
+        features = _features_for(arguments, file)
         trained = file.extras.get("training_digests")
         found = evaluate_images(
             file.model,
@@ -416,7 +470,29 @@ def run_evaluate(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def run_add_class(arguments: argparse.Namespace) -> int:
+def add_add_class(parser: argparse.ArgumentParser) -> None:
+    """Add the words of `zslearn add-class`."""
+    parser.description = "Describe further classes to a model file; nothing is learned again."
+    table = (
+        "a table .csv with the columns of the model's signatures, or with the columns class and "
+        "text for a model whose classes are described in text"
+    )
+    encoder = (
+        "what reads the texts, for a model that names an encoder in a folder, read on your word"
+    )
+    parser.add_argument("model", type=Path, metavar="MODEL", help="a model file .zsl")
+    parser.add_argument("table", type=Path, nargs="?", metavar="TABLE", help=table)
+    parser.add_argument("--name", type=composed, metavar="CLASS", help="the class, with --text")
+    add_options(
+        parser,
+        ("--text", "WORDS", None, "what is said of the class, with --name"),
+        ("--text-encoder", "NAME", None, encoder),
+        ("--out", "FILE", None, "where to write the model (default: in the place of MODEL)"),
+    )
+    parser.set_defaults(run=_run_add_class)
+
+
+def _run_add_class(arguments: argparse.Namespace) -> int:
     """Describe further classes and say which."""
     by_text = arguments.text is not None or arguments.name is not None
     if (arguments.table is None) != by_text or (
@@ -444,210 +520,3 @@ def _description(arguments: argparse.Namespace) -> Any:
     if isinstance(signatures, dict) and signatures.get("kind") == "text":
         return describe_in_words(arguments.table)
     return read_class_table(arguments.table).signatures
-
-
-#: So many settings of a search are printed.
-_SETTINGS = 10
-
-
-def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Add both commands to the parser."""
-    fit = commands.add_parser(
-        "fit",
-        parents=[common],
-        help="fit a method on your images, for all classes that you describe",
-        description="Fit a method on images of some classes, for all classes that are described, "
-        "and write it to one model file. Hyper-parameters, calibration and probabilities are found "
-        "by leaving out classes that have images.",
-    )
-    _add_data(fit)
-    fit.add_argument(
-        "--out",
-        type=Path,
-        default=Path("model.zsl"),
-        metavar="FILE",
-        help="the model file (default: %(default)s)",
-    )
-    fit.add_argument(
-        "--keep-features",
-        type=Path,
-        default=None,
-        metavar="FILE",
-        help="where the features of images are kept, so that fitting again need not compute them "
-        "(default: beside the model, as NAME.features.npz)",
-    )
-    fit.set_defaults(run=run_fit)
-    tune = commands.add_parser(
-        "tune",
-        parents=[common],
-        help="search a method's hyper-parameters on your images",
-        description="Search a method's hyper-parameters by leaving out classes that have images, "
-        "and print the best settings. Writes no model.",
-    )
-    _add_data(tune)
-    tune.set_defaults(run=run_tune, keep_features=None, out=None)
-
-
-def _add_data(parser: argparse.ArgumentParser) -> None:
-    """Add the words that say what is learned from, and how."""
-    parser.add_argument(
-        "source",
-        type=Path,
-        metavar="IMAGES|FEATURES",
-        help="a folder with one folder of images per class, a table .csv of paths and labels, or a "
-        "file .npz of features",
-    )
-    described = parser.add_mutually_exclusive_group(required=True)
-    described.add_argument(
-        "--signatures",
-        type=Path,
-        metavar="FILE",
-        help="a table .csv or .parquet with one row of numbers per class; the first column names "
-        "the class",
-    )
-    described.add_argument(
-        "--describe",
-        type=Path,
-        metavar="FILE",
-        help="a table .csv with the columns class and text",
-    )
-    parser.add_argument(
-        "--text-encoder",
-        default=None,
-        metavar="NAME",
-        help="what reads the texts: use, minilm, st:FOLDER, or backbone for the text side of an "
-        "open_clip model (default: backbone where it has one, else use)",
-    )
-    parser.add_argument(
-        "--method",
-        default="exem",
-        metavar="METHOD",
-        help="the method, as zslearn bench names them; "
-        + ", ".join(f"{short} is {name}" for short, name in METHODS_IN_SHORT.items())
-        + " (default: exem)",
-    )
-    parser.add_argument(
-        "--tune",
-        choices=[*GRIDS, "none"],
-        default="fast",
-        help="which values of the hyper-parameters are searched (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--leave-out",
-        nargs="+",
-        type=composed,
-        default=(),
-        metavar="CLASS",
-        help="classes whose images are not trained on",
-    )
-    parser.add_argument(
-        "--none",
-        type=float,
-        default=None,
-        metavar="RATE",
-        help="tell images of none of the classes, at this share of false alarms, such as 0.05",
-    )
-    parser.add_argument("--seed", type=int, default=0, metavar="SEED", help="(default: 0)")
-    add_jobs(parser)
-    add_network_options(parser)
-
-
-def run_fit(arguments: argparse.Namespace) -> int:
-    """Fit a method, write the model file, and say what is in it."""
-    features, description, model = _fitted(arguments)
-    trained = features
-    if arguments.leave_out and features.y is not None:
-        trained = features.take(~pd.Series(features.y).isin(list(arguments.leave_out)).to_numpy())
-    save_image_model(model, arguments.out, trained, description, method=arguments.method)
-    print(summary(features))
-    n_seen, n_unseen = len(model.seen_classes_), len(model.unseen_classes_)
-    print(f"{n_seen} classes with images, {n_unseen} described only")
-    if n_unseen:
-        print(f"described only: {plain(name_some(model.unseen_classes_.tolist(), 10))}")
-    if arguments.none is not None:
-        print(
-            f"none of these: {model.false_alarm_rate_:.3f} of images of known classes are taken "
-            f"for none, {model.detection_rate_:.3f} of others are found (classes left out)"
-        )
-    print(f"wrote {plain(arguments.out)}")
-    return 0
-
-
-def run_tune(arguments: argparse.Namespace) -> int:
-    """Search, and print the best settings."""
-    if arguments.tune == "none":
-        raise ValueError("--tune none leaves nothing to search; name a grid.")
-    if arguments.none is not None:
-        raise ValueError("--none is for zslearn fit.")
-    _, _, model = _fitted(arguments)
-    results = getattr(model, "cv_results_", {})
-    # The first is what settings were chosen by.
-    score = next((name for name in results if name.startswith("mean_test_")), None)
-    if score is None:
-        raise ValueError("Fewer than four classes have images: none can be left out to tune on.")
-    table = pd.DataFrame(results).sort_values(score, ascending=False, kind="stable")
-    shown = pd.DataFrame(list(table["params"])).astype(str)
-    shown[score.removeprefix("mean_test_")] = [f"{value:.3f}" for value in table[score]]
-    shown.index = pd.Index(range(1, len(shown) + 1), name="rank")
-    print_table(shown.head(_SETTINGS), title=f"Best of {len(shown)} settings")
-    return 0
-
-
-def _fitted(arguments: argparse.Namespace) -> tuple[ImageFeatures, Description, Any]:
-    """Features, what describes the classes, and the fitted method."""
-    if arguments.signatures is not None and arguments.text_encoder is not None:
-        raise ValueError("--text-encoder is for --describe.")
-    # Read before long work, so that mistakes in it are found at once.
-    find_method(METHODS_IN_SHORT.get(arguments.method.casefold(), arguments.method))
-    if arguments.none is not None and not 0 < arguments.none < 1:
-        raise ValueError(f"--none {arguments.none:g}: give a share between 0 and 1, such as 0.05.")
-    if arguments.jobs == 0:
-        raise ValueError("--jobs 0: give the number of folds at the same time, such as 1.")
-    for path in (arguments.out, arguments.keep_features):
-        if path is not None:
-            refuse_folder(path)
-    texts = None if arguments.describe is None else describe_in_words(arguments.describe)
-    table = None if arguments.signatures is None else read_class_table(arguments.signatures)
-    with warnings_as_lines():
-        features = _features(arguments)
-        say_how_it_went(features)
-        if table is None:
-            say("Reading the descriptions")
-            table = describe_in_text(
-                texts or {},
-                arguments.text_encoder,
-                about_features=features.about,
-                progress=True,
-            )
-        say(f"Fitting {arguments.method}")
-        model = fit_images(
-            features,
-            table.signatures,
-            arguments.method,
-            tune=None if arguments.tune == "none" else arguments.tune,
-            leave_out=arguments.leave_out,
-            none_rate=arguments.none,
-            random_state=arguments.seed,
-            n_jobs=arguments.jobs,
-            progress=True,
-        )
-    return features, table, model
-
-
-def _features(arguments: argparse.Namespace) -> ImageFeatures:
-    """Features of the source; those of images are kept for another time."""
-    if arguments.source.suffix == ".npz":
-        given = [
-            f"--{name}"
-            for name in ("backbone", "weights", "boxes", "crop")
-            if getattr(arguments, name) is not None
-        ]
-        if given:
-            raise ValueError(f"{given[0]} is for images; {plain(arguments.source)} holds features.")
-        return read_features(arguments.source)
-    kept = arguments.keep_features
-    if kept is None and arguments.out is not None:
-        kept = arguments.out.with_name(f"{arguments.out.stem}.features.npz")
-    return read_features(
-        arguments.source, out=kept, progress=True, say=say, **network_options(arguments)
-    )

@@ -1,8 +1,9 @@
-"""The parser, and what becomes of errors."""
+"""The parser of the command line, and what becomes of errors."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import logging
 import os
 import sys
@@ -12,6 +13,28 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from zslearn._version import __version__
+
+#: Command → the module with its function `add_<command>`, and its line of help.
+_COMMANDS = {
+    "demo": ("_bench", "recognise letters that the model never saw"),
+    "data": ("_data", "what data sets there are, and what is in them"),
+    "features": ("_fit", "turn images into features"),
+    "fit": ("_fit", "fit a method on your images, for all classes that you describe"),
+    "tune": ("_fit", "search a method's hyper-parameters on your images"),
+    "predict": ("_fit", "name the classes of images by a model file"),
+    "evaluate": ("_fit", "measure a model file on images with labels"),
+    "add-class": ("_fit", "describe further classes to a model file"),
+    "bench": ("_bench", "tune and measure methods on a data set"),
+    "table": ("_bench", "records as a table beside the published numbers"),
+    "signatures": ("_signatures", "make signatures of classes from text, words, … or attributes"),
+    "export": ("_serve", "write a saved model as an ONNX file"),
+    "report": ("_bench", "records as one page to look at"),
+    "serve": ("_serve", "serve a model file over HTTP, with a page for people"),
+    "analyze": ("_bench", "the paper's analyses on a data set"),
+    # Two words each; the list of commands has bench and demo.
+    "bench-imagenet": ("_imagenet", None),
+    "demo-imagenet": ("_imagenet", None),
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -56,39 +79,24 @@ def _did_you_mean(word: str, known: Iterable[str]) -> str:
     return did_you_mean(word, known)
 
 
-def _parser() -> argparse.ArgumentParser:
-    # Imported here so that `zslearn --version` does not wait for the whole library.
-    from zslearn.cli import _bench, _data, _demo, _fit, _imagenet, _serve, _signatures
-
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument(
-        "--debug",
-        action="store_true",
-        default=argparse.SUPPRESS,
-        help="show the traceback of an error",
-    )
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser; of the commands only those among the words are imported, which takes long."""
     parser = _Parser(
         prog="zslearn",
-        parents=[common],
         description="Recognise classes that have no training examples, from a description of them.",
     )
     parser.add_argument("--version", action="version", version=f"zslearn {__version__}")
+    # For the help alone: it may stand anywhere, and `main` takes it out.
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add_parsers in (
-        _demo.add_parsers,
-        _data.add_parsers,
-        _fit.add_parsers_features,
-        _fit.add_parsers,
-        _fit.add_parsers_predict,
-        _bench.add_parsers,
-        _imagenet.add_parsers,
-        _signatures.add_parsers,
-        _serve.add_parsers_export,
-        _bench.add_parsers_report,
-        _serve.add_parsers,
-        _bench.add_parsers_analyze,
-    ):
-        add_parsers(commands, common)
+    for name, (module, line) in _COMMANDS.items():
+        if line is None:
+            command = commands.add_parser(name, prog=f"zslearn {name.replace('-', ' ')}")
+        else:
+            command = commands.add_parser(name, help=line)
+        if name in words:
+            imported = importlib.import_module(f"zslearn.cli.{module}")
+            getattr(imported, f"add_{name.replace('-', '_')}")(command)
     return parser
 
 
@@ -133,15 +141,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             # A letter that the output cannot show is no reason to fail.
             stream.reconfigure(errors="replace")
-    words = sys.argv[1:] if argv is None else list(argv)
+    given = sys.argv[1:] if argv is None else list(argv)
+    words = [word for word in given if word != "--debug"]
+    debug = len(words) < len(given)
     if words == ["--version"]:
         print(f"zslearn {__version__}")
         return 0
     if words[:2] in (["bench", "imagenet"], ["demo", "imagenet"]):
         # Their words differ from those of the other data sets.
         words = ["-".join(words[:2]), *words[2:]]
-    arguments = _parser().parse_args(words)
-    arguments.words = words
+    arguments = _parser(words).parse_args(words)
+    arguments.words, arguments.debug = words, debug
     try:
         with _log_to_stderr():
             return arguments.run(arguments)
@@ -155,7 +165,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         from zslearn._utils._messages import plain
 
-        if getattr(arguments, "debug", False):
+        if arguments.debug:
             # What an error quotes from a file cannot steer the terminal here either.
             print(plain(traceback.format_exc(), lines=True), end="", file=sys.stderr)
             return 1

@@ -1,4 +1,7 @@
-"""Printing: tables and lines, plain where no terminal reads them."""
+"""What the commands share: options from a table, printed tables and lines.
+
+Output is plain where no terminal reads it, and text from elsewhere never steers the terminal.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -17,22 +21,50 @@ from rich.text import Text
 
 from zslearn._utils._messages import plain
 
-# Words that several commands share.
+#: A number that is cut is a wrong number: columns of cells up to this length are not wrapped.
+_NUMBER = 8
+
+
+def add_options(parser: Any, *rows: tuple[str, Any, Any, str]) -> None:
+    """Add options from rows (words, kind, default, help).
+
+    The kind is int or float, bool for a switch, a list of choices, "FILE" or "FOLDER" for a path,
+    or what another word is called in the help; "…" behind it takes several words. An option whose
+    default is `...` must be given.
+    """
+    for words, kind, default, text in rows:
+        settings: dict[str, Any] = {"default": default, "help": text}
+        if kind is bool:
+            settings["action"] = argparse.BooleanOptionalAction if default else "store_true"
+        elif kind in (int, float):
+            settings |= {"type": kind, "metavar": "N"}
+        elif isinstance(kind, str):
+            settings["metavar"] = kind.removesuffix("…")
+            if settings["metavar"] in ("FILE", "FOLDER"):
+                settings["type"] = Path
+            if kind.endswith("…"):
+                settings["nargs"] = "+"
+        else:
+            settings["choices"] = list(kind)
+        if default is ...:
+            settings |= {"default": None, "required": True}
+        if isinstance(default, (str, int, float, Path)) and not isinstance(default, bool):
+            settings["help"] += " (default: %(default)s)"
+        parser.add_argument(*words.split(), **settings)
 
 
 def add_jobs(parser: argparse.ArgumentParser, what: str = "folds") -> None:
     """Add `--jobs`: how many folds, or whatever else, are computed at the same time."""
+    cores = cpu_count(only_physical_cores=False)
+    add_options(parser, ("--jobs", int, cores, f"{what} at the same time, one per core by default"))
+
+
+def add_seeds(parser: argparse.ArgumentParser, default: list[int] | None) -> None:
+    """Add `--seeds`, one or several."""
     parser.add_argument(
-        "--jobs",
-        type=int,
-        default=cpu_count(only_physical_cores=False),
-        metavar="N",
-        help=f"{what} at the same time (default: one per core, here %(default)s)",
-    )
-
-
-#: So many letters a number may have.
-_NUMBER = 8
+        "--seeds", "--seed", nargs="+", type=int, default=default, metavar="SEED",
+        help="with several, tables show mean and standard deviation (default: 0)",
+    )  # fmt: skip
 
 
 def print_table(table: pd.DataFrame, *, title: str) -> None:
@@ -44,7 +76,6 @@ def print_table(table: pd.DataFrame, *, title: str) -> None:
     drawn = Table(title=Text(plain(title), "table.title"), title_justify="left")
     drawn.add_column(_text(table.index.name or ""))
     for column in table.columns:
-        # A number that is cut is a wrong number: where room is short, words are broken instead.
         short = all(len(str(cell)) <= _NUMBER for cell in table[column])
         drawn.add_column(_text(column), justify="right", no_wrap=short)
     for name, row in table.iterrows():
@@ -53,7 +84,6 @@ def print_table(table: pd.DataFrame, *, title: str) -> None:
 
 
 def _safe(cell: Any) -> Any:
-    """A cell whose text cannot steer a terminal."""
     return plain(cell) if isinstance(cell, str) else cell
 
 
@@ -68,7 +98,7 @@ def counted(number: int, name: str, ending: str = "s") -> str:
 
 
 def say(text: str) -> None:
-    """Tell a person what is being done; on standard error, so that results can be piped."""
+    """Say on standard error what is being done, so that results can be piped."""
     print(f"{plain(text)} …", file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,7 @@
-"""`zslearn serve`: a saved model behind HTTP."""
+"""`zslearn serve`: a saved model behind HTTP; `zslearn export`: a saved model as an ONNX file.
+
+The library is imported when a command runs, so that its help does not wait.
+"""
 
 from __future__ import annotations
 
@@ -6,43 +9,33 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
 from zslearn._utils._messages import plain
+from zslearn.cli._output import add_options
 
-# `zslearn export`: a saved model in a format of other programs.
 
-
-def add_parsers_export(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Add the command `export`."""
-    parser = commands.add_parser(
-        "export",
-        parents=[common],
-        help="write a saved model as an ONNX file",
-        description="Write a saved model as an ONNX file: features in, scores and labels out. The "
-        "file is run by onnxruntime and compared with the model before it is kept.",
+def add_export(parser: argparse.ArgumentParser) -> None:
+    """Add the words of `zslearn export`."""
+    parser.description = (
+        "Write a saved model as an ONNX file: features in, scores and labels out. The file is run "
+        "by onnxruntime and compared with the model before it is kept."
     )
     parser.add_argument("model", type=Path, metavar="MODEL.zsl", help="a model that fit has saved")
     parser.add_argument("file", type=Path, metavar="MODEL.onnx", help="where the ONNX file goes")
-    parser.add_argument(
-        "--no-check",
-        action="store_true",
-        help="do not run the file (onnxruntime is then not needed)",
-    )
-    parser.set_defaults(run=_run)
+    unchecked = "do not run the file (onnxruntime is then not needed)"
+    add_options(parser, ("--no-check", bool, False, unchecked))
+    parser.set_defaults(run=run_export)
 
 
-def _run(arguments: argparse.Namespace) -> int:
+def run_export(arguments: argparse.Namespace) -> int:
+    """Write the ONNX file, and say what it takes."""
     if arguments.file.suffix.lower() != ".onnx":
         raise ValueError(f"{arguments.file} must end in .onnx: no other format can be written.")
-    # Imported here so that the help of a command does not wait for the whole library.
     from zslearn._utils._files import refuse_folder
-    from zslearn._utils._messages import plain
     from zslearn.persistence._model_files import load
     from zslearn.persistence._onnx import export_onnx
 
     refuse_folder(arguments.file)
-
     model = load(arguments.model)
     file = export_onnx(model, arguments.file, check=not arguments.no_check)
     size = file.stat().st_size / 2**20
@@ -53,76 +46,40 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Add the command `serve`."""
-    parser = commands.add_parser(
-        "serve",
-        parents=[common],
-        help="serve a model file over HTTP, with a page for people",
-        description="Serve a model file over HTTP: predictions of images or features, classes that "
-        "are added by describing them, and a page for people. Only this machine is answered unless "
-        "there is a token.",
+def add_serve(parser: argparse.ArgumentParser) -> None:
+    """Add the words of `zslearn serve`."""
+    parser.description = (
+        "Serve a model file over HTTP: predictions of images or features, classes that are added "
+        "by describing them, and a page for people. Only this machine is answered unless there is "
+        "a token."
     )
     parser.add_argument("model", type=Path, metavar="MODEL", help="a model file .zsl")
-    parser.add_argument(
-        "--host",
-        default="127.0.0.1",
-        metavar="HOST",
-        help="address to listen at (default: %(default)s)",
+    token = "what requests must carry, needed where other machines reach the service; or set"
+    encoder = "what reads texts of added classes, for a model that names an encoder in a folder"
+    add_options(
+        parser,
+        ("--host", "HOST", "127.0.0.1", "address to listen at"),
+        ("--port", int, 8000, "port"),
+        ("--token", "TOKEN", None, f"{token} ZSLEARN_TOKEN, which fewer see"),
+        ("--added", "FILE", None, "where added classes are kept (default: MODEL.added.json)"),
+        ("--weights", "FILE", None, "weights, for a network that needs them"),
+        ("--device", "DEVICE", "auto", "cpu, cuda, …; auto is a GPU if any"),
+        ("--text-encoder", "NAME", None, encoder),
     )
-    parser.add_argument(
-        "--port", type=int, default=8000, metavar="PORT", help="port (default: %(default)s)"
+    add_options(
+        parser.add_argument_group("limits"),
+        ("--max-body", float, None, "MiB of a request's body (default: 32)"),
+        ("--max-pixels", int, None, "pixels of an image (default: 50000000)"),
+        ("--max-batch", int, None, "images or vectors of one request (default: 64)"),
+        ("--max-added", int, None, "classes that may be added (default: 1000)"),
+        ("--max-in-flight", int, None, "requests at the same time (default: 64)"),
+        ("--timeout", float, None, "seconds for a request (default: 30)"),
     )
-    parser.add_argument(
-        "--token",
-        default=None,
-        metavar="TOKEN",
-        help="what requests must carry; needed where other machines can reach the service. The "
-        "environment variable ZSLEARN_TOKEN does the same, and is seen by fewer",
-    )
-    parser.add_argument(
-        "--added",
-        type=Path,
-        default=None,
-        metavar="FILE",
-        help="where added classes are kept (default: MODEL.added.json)",
-    )
-    parser.add_argument(
-        "--weights",
-        type=Path,
-        default=None,
-        metavar="FILE",
-        help="weights, for a network that needs them",
-    )
-    parser.add_argument(
-        "--device", default="auto", metavar="DEVICE", help="cpu, cuda, … (default: a GPU if any)"
-    )
-    parser.add_argument(
-        "--text-encoder",
-        default=None,
-        metavar="NAME",
-        help="what reads texts of added classes, for a model that names an encoder in a folder",
-    )
-    _add_limits(parser)
     parser.set_defaults(run=run_serve)
-
-
-def _add_limits(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("limits")
-    for word, kind, what in (
-        ("--max-body", float, "MiB of a request's body (default: 32)"),
-        ("--max-pixels", int, "pixels of an image (default: 50000000)"),
-        ("--max-batch", int, "images or vectors of one request (default: 64)"),
-        ("--max-added", int, "classes that may be added (default: 1000)"),
-        ("--max-in-flight", int, "requests at the same time (default: 64)"),
-        ("--timeout", float, "seconds for a request (default: 30)"),
-    ):
-        group.add_argument(word, type=kind, default=None, metavar="N", help=what)
 
 
 def run_serve(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
-    # Imported here so that the help of a command does not wait for the whole library.
     from zslearn.serving._guard import Limits
     from zslearn.serving._recognizer import Recognizer
     from zslearn.serving._service import serve
@@ -135,14 +92,12 @@ def run_serve(arguments: argparse.Namespace) -> int:
         "in_flight": arguments.max_in_flight,
         "seconds": arguments.timeout,
     }
-    limits = Limits(**{name: value for name, value in chosen.items() if value is not None})
-    token = arguments.token or os.environ.get("ZSLEARN_TOKEN") or None
     recognizer = Recognizer(
         arguments.model,
         added=arguments.added,
         weights=arguments.weights,
         device=arguments.device,
-        limits=limits,
+        limits=Limits(**{name: value for name, value in chosen.items() if value is not None}),
         encoder=arguments.text_encoder,
     )
     host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
@@ -153,5 +108,6 @@ def run_serve(arguments: argparse.Namespace) -> int:
         file=sys.stderr,
         flush=True,
     )
+    token = arguments.token or os.environ.get("ZSLEARN_TOKEN") or None
     serve(recognizer, host=arguments.host, port=arguments.port, token=token)
     return 0

