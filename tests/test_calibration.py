@@ -12,7 +12,7 @@ from zslearn._utils._folds import class_folds, hold_out_per_class
 from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL, ConSE
 from zslearn.calibration import CalibratedStacking
-from zslearn.calibration._held_out import rescaled, spread
+from zslearn.calibration._folds import rescaled, score_scale
 from zslearn.metrics import expected_calibration_error, generalized_accuracy, harmonic_mean
 from zslearn.model_selection import ClassKFold, GeneralizedClassKFold, ZeroShotSearchCV
 from zslearn.signatures import MultiSignatures
@@ -88,14 +88,32 @@ def test_the_factor_is_in_units_of_the_final_scores(problem):
     assert search.fit(**samples).bias_ == pytest.approx(shrunk.bias_, rel=1e-9)
 
 
+def test_the_temperature_is_in_units_of_the_final_scores(problem):
+    """Scores in other units have the same probabilities, also where folds have their own."""
+    samples = {"X": problem.X_train, "y": problem.y_train, "signatures": problem.signatures}
+    grid, options = {"center": ["both", "both"]}, {"temperature": "cv"}
+    for wrap in (
+        lambda method: CalibratedStacking(method, **options),
+        lambda method: ZeroShotSearchCV(method, grid, setting="gzsl", **options),
+        lambda method: ZeroShotSearchCV(method, grid, **options),
+    ):
+        truth, shrunk = wrap(ESZSL()).fit(**samples), wrap(Shrinking()).fit(**samples)
+        ratio = len(problem.seen_classes) ** 3
+        assert shrunk.temperature_ == pytest.approx(truth.temperature_ / ratio, rel=1e-4)
+        chances = shrunk.predict_proba(problem.X_test_unseen)
+        np.testing.assert_allclose(chances, truth.predict_proba(problem.X_test_unseen), rtol=1e-3)
+    plain = CalibratedStacking(Shrinking(), rescale_bias=False, **options).fit(**samples)
+    assert plain.temperature_ > 1.5 * shrunk.temperature_
+
+
 def test_factors_without_a_scale_stay_as_they_are():
     np.testing.assert_allclose(rescaled([1.0, 2.0, 3.0], [0.5, 0.0, np.nan], 0.25), [0.5, 2, 3])
     np.testing.assert_allclose(rescaled([1.0, 2.0], [0.5, 1.0], 0.0), [1, 2])
 
 
-def test_spread_is_that_of_an_image_over_classes():
+def test_the_scale_is_that_of_an_image_over_classes():
     scores = np.array([[0.0, 2.0], [5.0, 9.0], [1.0, 7.0]])
-    assert spread(scores) == 2.0
+    assert score_scale(scores) == 2.0
 
 
 def test_weights_reach_the_estimator_in_every_fold(problem):
@@ -314,7 +332,9 @@ def test_temperatures_at_the_ends():
 
 def test_probabilities_of_calibrated_stacking(problem):
     model = _fit(CalibratedStacking(ESZSL(), temperature="cv"), problem)
-    assert model.temperature_ == pytest.approx(np.exp(np.log(model.fold_temperatures_).mean()))
+    unscaled = _fit(CalibratedStacking(ESZSL(), temperature="cv", rescale_bias=False), problem)
+    mean = np.exp(np.log(model.fold_temperatures_).mean())
+    assert unscaled.temperature_ == pytest.approx(mean)
     # The factor is the one without a temperature.
     assert model.bias_ == _fit(CalibratedStacking(ESZSL()), problem).bias_
     X, y = _rows(problem)

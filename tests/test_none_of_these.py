@@ -13,14 +13,14 @@ from zslearn._utils._messages import InputWarning
 from zslearn.base._pipeline import fitted_as_zero_shot
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking, NoneOfThese, RankPredictor
-from zslearn.calibration._held_out import (
+from zslearn.calibration._ranks import TOP, Ladder
+from zslearn.calibration._thresholds import (
     HeldOut,
     cross_fitted,
     ranks,
     rate_and_interval,
     thresholds_at,
 )
-from zslearn.calibration._ranks import TOP, Ladder
 from zslearn.datasets import FeatureBlocks, make_zero_shot
 from zslearn.inspection import explain
 from zslearn.signatures import cluster_hierarchy

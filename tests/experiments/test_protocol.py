@@ -8,6 +8,7 @@ import json
 import warnings
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import ClassVar
 
 import numpy as np
@@ -35,6 +36,7 @@ from zslearn.experiments._methods import METHODS
 from zslearn.experiments._protocol import named_grid
 from zslearn.experiments._records import failed_runs, grid_edges
 from zslearn.experiments._tuning import (
+    best_of,
     tune_at_once,
     tune_generator,
     tune_in_two_steps,
@@ -574,3 +576,12 @@ def test_edges_are_listed(tiny, tmp_path, monkeypatch):
     shown = edges[["seed", "hyper_parameter", "value", "edge"]].to_numpy().tolist()
     assert shown == [[0, "alpha_features", 100.0, "largest"]]
     assert edges["file"].tolist() == [str(paths[0])]
+
+
+def test_a_search_without_a_score_is_never_the_best():
+    scores = (float("nan"), 0.2, float("nan"), 0.4, 0.4)
+    searches = [SimpleNamespace(best_score_=s, n_read_fits_=1, reused_time_=2.0) for s in scores]
+    best = best_of(searches)
+    assert best is searches[3]
+    assert (best.n_read_fits_, best.reused_time_) == (5, 10.0)
+    assert best_of(searches[:1]) is searches[0]

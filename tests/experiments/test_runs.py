@@ -139,7 +139,7 @@ def test_wrong_names(tiny, tmp_path):
 @pytest.mark.slow
 def test_killed_fifty_times_and_resumed(tiny, tmp_path, monkeypatch):
     """kill -9 at fifty random moments, then a last run: the records of one uninterrupted run."""
-    monkeypatch.setattr("zslearn.model_selection._fold._SECONDS", 0.0)
+    monkeypatch.setattr("zslearn._utils._files._CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setitem(ESZSL.grids, "fast", {"alpha_features": [0.1, 1.0, 10.0, 100.0]})
     start = time.perf_counter()
     run_benchmark(tiny, ["ESZSL"], tmp_path / "whole", grid="fast")

@@ -9,7 +9,6 @@ from zslearn._utils import _files
 from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import run_benchmark
-from zslearn.model_selection import _fold as _checkpoint
 from zslearn.synthesis import EXEM
 
 DATA = make_zero_shot(
@@ -31,7 +30,7 @@ def bench(folder, methods, pause):
         time.sleep(pause)
         fsync(descriptor)
 
-    _checkpoint._SECONDS = 0.0
+    _files._CHECKPOINT_SECONDS = 0.0
     _files.os.fsync = slow_fsync
     warnings.simplefilter("ignore")
     run_benchmark(DATA, methods, folder, n_splits=2)

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 
-from zslearn._utils._files import DamagedFileError, read_checked_json, write_checked_json
+from zslearn._utils._files import (
+    Checkpoint,
+    DamagedFileError,
+    read_checked_json,
+    write_checked_json,
+)
 from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ZeroShotSearchCV
-from zslearn.model_selection._fold import Checkpoint
+from zslearn.model_selection._search import FoldTask
 
 GRID = {"alpha_features": [0.1, 1.0, 10.0]}
 
@@ -89,35 +96,32 @@ def test_what_is_damaged_is_computed_again(problem, tmp_path, name):
         np.testing.assert_array_equal(_fit(search, problem), expected)
 
 
-@pytest.mark.parametrize("word", ["3", "-1", "00", "١", "x", "9" * 5000])
-def test_settings_that_there_are_not(tmp_path, word):
-    write_checked_json(tmp_path / "fold-0-k.json", {"key": "k", "done": {word: {"accuracy": 0.5}}})
-    with pytest.warns(InputWarning, match="there is no setting"):
-        checkpoint = Checkpoint(tmp_path, 0, "k", n_settings=3, names=["accuracy"])
-    assert checkpoint.done == {}
+def _task(scorers, n_settings=3):
+    """The part of a fold that reads a checkpoint."""
+    return FoldTask(
+        None, None, None, None, None, None, [{}] * n_settings, scorers, list(scorers),
+        Checkpoint(None, "k"), False, 0,
+    )  # fmt: skip
+
+
+def test_settings_that_there_are_not():
+    for word in ("3", "-1", "00", "١", "x", "9" * 5000):
+        with pytest.raises(DamagedFileError, match="there is no setting"):
+            _task({"accuracy": None})._checked({word: {"accuracy": 0.5}})
 
 
 def test_what_is_kept_comes_back(tmp_path):
-    """NaN too, and any number of a score of the user's own."""
-    options = {"n_settings": 3, "names": ["accuracy", "own"], "fractions": ["accuracy"]}
-    checkpoint = Checkpoint(tmp_path, 0, "k", **options)
-    checkpoint.add(0, {"accuracy": 0.5, "own": -7.0})
-    checkpoint.add(2, {"accuracy": float("nan"), "own": float("inf")})
-    checkpoint.write()
+    """NaN too, any number of a score of the user's own, and an area that rounding lifts above 1."""
+    task = _task({"ausuc": None, "own": len})
+    task = replace(task, checkpoint=Checkpoint(tmp_path / "a.json", "k"))
+    done = {0: {"ausuc": 1 + 1e-15, "own": -7.0}, 2: {"ausuc": math.nan, "own": math.inf}}
+    task._write(done)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        table = Checkpoint(tmp_path, 0, "k", **options).table(3, ["accuracy", "own"])
-        assert Checkpoint(tmp_path, 0, "another", **options).done == {}
-    np.testing.assert_array_equal(table["accuracy"], [0.5, np.nan, np.nan])
-    np.testing.assert_array_equal(table["own"], [-7.0, np.nan, np.inf])
-
-
-def test_an_area_that_rounding_lifts_above_one_is_kept(tmp_path):
-    options = {"n_settings": 1, "names": ["ausuc"], "fractions": ["ausuc"]}
-    checkpoint = Checkpoint(tmp_path, 0, "k", **options)
-    checkpoint.add(0, {"ausuc": 1 + 1e-15})
-    checkpoint.write()
-    assert Checkpoint(tmp_path, 0, "k", **options).done == {0: {"ausuc": 1 + 1e-15}}
+        read = task.checkpoint.read(task._checked)
+        assert Checkpoint(tmp_path / "a.json", "another").read(task._checked) is None
+    assert read[0] == done[0]
+    np.testing.assert_array_equal(list(read[2].values()), [np.nan, np.inf])
 
 
 def test_the_checksum_is_of_the_content(tmp_path):

@@ -15,8 +15,9 @@ from zslearn._scoring._probabilities import best_temperature
 from zslearn._utils._files import read_checked_json, write_checked_json
 from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL
+from zslearn.calibration._folds import final_score_scale, rescaled
 from zslearn.model_selection import ClassKFold, GridEdgeWarning, ZeroShotSearchCV
-from zslearn.model_selection._landscape import find_edges
+from zslearn.model_selection._search import find_edges
 from zslearn.synthesis import EXEM
 
 GRID = [{"alpha_features": [0.1, 10.0], "center": [None, "both"]}, {"alpha_signatures": [3.0]}]
@@ -193,8 +194,13 @@ def test_a_search_finds_a_temperature(problem):
             expected = best_temperature(scores, np.searchsorted(held, y[test]))
             found = search.cv_results_[f"split{number}_temperature"][j]
             assert found == pytest.approx(expected)
-    chosen = [search.cv_results_[f"split{i}_temperature"][search.best_index_] for i in range(3)]
-    assert search.temperature_ == pytest.approx(np.exp(np.mean(np.log(chosen))))
+    chosen, scales = (
+        [search.cv_results_[f"split{i}_{name}"][search.best_index_] for i in range(3)]
+        for name in ("temperature", "score_scale")
+    )
+    final = final_score_scale(search.estimator_, X)
+    expected = np.exp(np.mean(np.log(rescaled(chosen, scales, final))))
+    assert search.temperature_ == pytest.approx(expected)
     assert "rank_temperature" not in search.cv_results_
     chances = search.predict_proba(problem.X_test_unseen, classes=problem.unseen_classes)
     np.testing.assert_allclose(chances.sum(axis=1), 1.0)

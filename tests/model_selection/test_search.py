@@ -10,6 +10,7 @@ import sys
 import time
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -24,6 +25,7 @@ from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import make_zero_shot
 from zslearn.metrics import ausuc, best_harmonic_mean, per_class_accuracy
 from zslearn.model_selection import ClassKFold, GeneralizedClassKFold, ZeroShotSearchCV
+from zslearn.model_selection._search import start_folds
 from zslearn.signatures import MultiSignatures
 
 GRID = {"alpha_features": [0.1, 10.0, 1000.0], "center": [None, "both"]}
@@ -264,7 +266,7 @@ class Counting(ESZSL):
 
 
 def test_a_stopped_search_goes_on(problem, tmp_path, monkeypatch):
-    monkeypatch.setattr("zslearn.model_selection._fold._SECONDS", 0.0)
+    monkeypatch.setattr("zslearn._utils._files._CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setattr(Counting, "log", tmp_path / "log")
     expected = _fit(ZeroShotSearchCV(ESZSL(), GRID, cv=3), problem)
     search = ZeroShotSearchCV(Counting(), GRID, cv=3, checkpoint=tmp_path / "kept")
@@ -308,7 +310,8 @@ KILLED = """
 import sys, time
 from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
-from zslearn.model_selection import ZeroShotSearchCV, _fold as _checkpoint
+from zslearn._utils import _files
+from zslearn.model_selection import ZeroShotSearchCV
 
 class Slow(ESZSL):
     def fit_grid(self, X, y, **given):
@@ -316,7 +319,7 @@ class Slow(ESZSL):
             time.sleep(0.01)
             yield found
 
-_checkpoint._SECONDS = 0.0
+_files._CHECKPOINT_SECONDS = 0.0
 data = make_zero_shot(n_seen=9, n_unseen=3, n_features=8, samples_per_class=6, random_state=0)
 search = ZeroShotSearchCV(Slow(), "fast", cv=3, checkpoint=sys.argv[1])
 print("start", flush=True)
@@ -750,3 +753,19 @@ def test_what_a_search_says(problem, capsys, caplog):
     assert re.fullmatch(
         r"\[fold 1/2\] alpha_features=1\.0: accuracy=\d\.\d{3}, \d+\.\d\d s", lines[0]
     )
+
+
+def test_folds_of_other_processes_get_no_bar():
+    """`parallel_config(n_jobs=2)` counts as n_jobs=2 does: a bar cannot be sent to a process."""
+    bars, moved = [], []
+
+    class Task(SimpleNamespace):
+        def run(self, advance):
+            bars.append(advance)
+            return "result"
+
+    tasks = [Task(settings=[{}] * 3)] * 2
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        assert list(start_folds(tasks, None, None, moved.append)) == ["result"] * 2
+    assert bars == [None, None]
+    assert moved == [3, 3]

@@ -194,4 +194,4 @@ def warn_once(message: str, category: type[Warning] = InputWarning) -> None:
 
 
 def _is_inside(module: str) -> bool:
-    return module.partition(".")[0] in ("zslearn", "sklearn")
+    return module.partition(".")[0] in ("zslearn", "sklearn", "joblib")

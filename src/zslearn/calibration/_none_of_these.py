@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Floats, to_numpy
 from zslearn._utils._docstrings import inherit_docs
-from zslearn.calibration._held_out import (
-    FoldScores,
+from zslearn.calibration._folds import FoldScores
+from zslearn.calibration._thresholds import (
     HeldOut,
     HeldOutCalibration,
     cross_fitted,
@@ -23,6 +23,7 @@ from zslearn.calibration._held_out import (
     joined,
     ranks,
     rate_and_interval,
+    sound,
     thresholds_at,
 )
 from zslearn.signatures._table import SignatureTable, label_kind
@@ -260,14 +261,14 @@ class NoneOfThese(HeldOutCalibration):
                 f"none_label={self.none_label_!r} is the label of a described class: give another."
             )
 
-    def _calibrate(self, folds: list[FoldScores], spread: float) -> None:
+    def _calibrate(self, folds: list[FoldScores], scale: float) -> None:
         known, foreign = _empty(), _empty()
         if folds:
             known, foreign = map(joined, zip(*self._looked_at(folds), strict=True))
         share = float(self.false_alarm_rate)
-        scale = 1.0 if self.statistic == "probability" else spread
+        unit = 1.0 if self.statistic == "probability" else scale
         seen, described = thresholds_at(known, share)
-        self.threshold_ = {"seen": seen * scale, "described": described * scale}
+        self.threshold_ = {"seen": seen * unit, "described": described * unit}
         alarms, detections = cross_fitted(known, foreign, share)
         self.false_alarm_rate_, self.false_alarm_interval_ = rate_and_interval(alarms, known)
         self.false_alarm_rates_ = {
@@ -297,7 +298,7 @@ class NoneOfThese(HeldOutCalibration):
         if self.statistic == "probability":
             tables = fold_probabilities(folds)
         else:
-            tables = [fold.scores / fold.spread for fold in folds]
+            tables = [fold.scores / sound(fold.scale) for fold in folds]
         out = []
         for fold, table in zip(folds, tables, strict=True):
             foreign = fold.left_out[fold.true]

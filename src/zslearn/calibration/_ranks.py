@@ -17,8 +17,8 @@ from zslearn._scoring._scorer import find_classes
 from zslearn._utils._array import Floats, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_some
-from zslearn.calibration._held_out import (
-    FoldScores,
+from zslearn.calibration._folds import FoldScores
+from zslearn.calibration._thresholds import (
     HeldOut,
     HeldOutCalibration,
     cross_fitted,
@@ -307,7 +307,7 @@ class RankPredictor(HeldOutCalibration):
             )
         self.parents_ = dict(tree.parents)
 
-    def _calibrate(self, folds: list[FoldScores], spread: float) -> None:
+    def _calibrate(self, folds: list[FoldScores], scale: float) -> None:
         seen = self.seen_classes_
         ladder = Ladder(ClassTree(self.parents_), seen)
         parts, descents = [], []

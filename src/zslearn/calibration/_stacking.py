@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 import time
-import warnings
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from zslearn._scoring._probabilities import best_temperature
+from zslearn._scoring._probabilities import mean_temperature
 from zslearn._scoring._scorer import ClassScorer
-from zslearn._utils._array import Floats, take_rows, to_numpy
+from zslearn._utils._array import Floats
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._messages import InputWarning, warn_user
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._meta import ZeroShotMetaClassifier
 from zslearn.base._pipeline import as_zero_shot
 from zslearn.base._weights import fit_weighted, weighted_samples
-from zslearn.calibration._held_out import (
-    FEWEST_CLASSES,
-    Fold,
-    checked_folds,
-    chosen_temperature,
+from zslearn.calibration._folds import (
+    FoldScores,
+    final_score_scale,
     mean_factor,
     rescaled,
-    score_spread,
+    score_folds,
 )
-from zslearn.metrics._curve import best_harmonic_mean
-from zslearn.signatures._table import SignatureTable
 
 
 @inherit_docs
@@ -59,7 +52,8 @@ class CalibratedStacking(ZeroShotMetaClassifier):
     temperature : None, "cv" or float, default=None
         What the lowered scores are divided by to become logarithms of probabilities. "cv" takes
         the temperature under which the labels of a fold's validation images are most likely, and
-        the geometric mean over the folds. With None there is no `predict_proba`.
+        the geometric mean over the folds, each brought to the scale of the final scores. With None
+        there is no `predict_proba`.
     cv : int, splitter or list of (train, test), default=5
         Number of folds over the seen classes, no more than leaves two classes to each; or a
         splitter such as :class:`~zslearn.model_selection.GeneralizedClassKFold`, or rows to train
@@ -68,8 +62,9 @@ class CalibratedStacking(ZeroShotMetaClassifier):
     held_out : float, default=0.2
         Share of the images of each seen class that is held aside, where `cv` is a number.
     rescale_bias : bool, default=True
-        Whether the factor of a fold is multiplied by the ratio of the spreads of the scores: after
-        training on all classes, and in the fold. The authors' program does not do so.
+        Whether factor and temperature of a fold are multiplied by the ratio of the scales of the
+        scores: after training on all classes, and in the fold. The scale is the standard deviation
+        of an image's scores over the seen classes. The authors' program does not do so.
     n_jobs : int, optional
         Folds that are fitted at the same time, as in scikit-learn.
     random_state : int, RandomState or None, default=0
@@ -78,8 +73,8 @@ class CalibratedStacking(ZeroShotMetaClassifier):
     Attributes
     ----------
     estimator_ : zero-shot estimator
-        Fitted on all of the training data; a :class:`~zslearn.model_selection.ZeroShotPipeline` where a
-        pipeline was given.
+        Fitted on all of the training data; a :class:`~zslearn.model_selection.ZeroShotPipeline`
+        where a pipeline was given.
     bias_ : float
         The factor. Without signatures, where no class can be left out and still be described, and
         with fewer than four seen classes, it is 0.
@@ -89,7 +84,7 @@ class CalibratedStacking(ZeroShotMetaClassifier):
     temperature_ : float or None
         The temperature; 1 where no class can be left out.
     fold_temperatures_ : ndarray of shape (n_folds,)
-        The temperature of each fold; empty when none was searched.
+        The temperature of each fold, as it was found there; empty when none was searched.
     refit_time_ : float
         Seconds to fit `estimator_`.
 
@@ -182,82 +177,42 @@ class CalibratedStacking(ZeroShotMetaClassifier):
             estimator = as_zero_shot(self.estimator)
             fresh.estimator_ = fit_weighted(estimator, X, y, signatures, weights)
             fresh.refit_time_ = time.perf_counter() - start
-            factors = temperatures = spreads = np.empty(0)
+            folds = np.empty((0, 3))
             if "cv" in (self.bias, self.temperature):
-                factors, temperatures, spreads = self._search(X, y, signatures, weights)
+                folds = fresh._search(X, y, signatures, weights)
+            factors, temperatures, scales = folds.T
             fresh.fold_biases_ = factors if self.bias == "cv" else np.empty(0)
-            if self.bias != "cv":
-                fresh.bias_ = float(self.bias)
-            elif self.rescale_bias and len(factors):
-                final = score_spread(fresh.estimator_, X)
-                fresh.bias_ = mean_factor(rescaled(factors, spreads, final))
-            else:
-                fresh.bias_ = mean_factor(factors)
             fresh.fold_temperatures_ = temperatures if self.temperature == "cv" else np.empty(0)
-            fresh.temperature_ = chosen_temperature(self.temperature, temperatures)
+            final = float("nan")
+            if self.rescale_bias and len(folds):
+                final = final_score_scale(fresh.estimator_, X)
+            if self.bias == "cv":
+                fresh.bias_ = mean_factor(rescaled(factors, scales, final))
+            else:
+                fresh.bias_ = float(self.bias)
+            fresh.temperature_ = self.temperature
+            if self.temperature == "cv":
+                fresh.temperature_ = mean_temperature(rescaled(temperatures, scales, final))
         return self
 
     def _search(
         self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None
-    ) -> tuple[Floats, Floats, Floats]:
-        """The best factor of each fold, the best temperature, and the spread of the scores."""
-        seen = np.unique(y)
-        nothing = np.empty(0), np.empty(0), np.empty(0)
-        if signatures is None:
-            return nothing
-        if len(seen) < FEWEST_CLASSES:
-            warn_user(
-                f"{len(seen)} seen classes are too few to leave some out: the calibration factor "
-                f"is 0, the temperature 1. Give numbers as bias and temperature, or at least "
-                f"{FEWEST_CLASSES} classes."
-            )
-            return nothing
-        options = {"held_out": self.held_out, "random_state": self.random_state}
-        folds = checked_folds(self.cv, X, y, generalized=True, **options)
-        table = SignatureTable.from_user(signatures, seen)
-        table = table.subset(table.positions(seen))
-        # A clone: workers need nothing of what an earlier fit has left here.
-        blank = clone(self)
-        found = Parallel(n_jobs=self.n_jobs)(
-            delayed(blank._calibrate)(X, y, weights, fold, table) for fold in folds
+    ) -> NDArray[np.float64]:
+        """The best factor of each fold, the best temperature, and the scale of the scores."""
+        found = score_folds(
+            self.estimator,
+            X,
+            y,
+            signatures,
+            weights,
+            partial(_factor_and_temperature, bias=self.bias, temperature=self.temperature),
+            cv=self.cv,
+            n_jobs=self.n_jobs,
+            with_scale=self.rescale_bias,
+            held_out=self.held_out,
+            random_state=self.random_state,
         )
-        factors, temperatures, spreads = np.asarray(found, dtype=np.float64).T
-        return factors, temperatures, spreads
-
-    def _calibrate(
-        self,
-        X: Any,
-        y: NDArray[Any],
-        weights: Floats | None,
-        fold: Fold,
-        table: SignatureTable,
-    ) -> tuple[float, float, float]:
-        """Fit without the classes left out; the best factor and temperature, and the spread."""
-        train, test = fold
-        estimator = as_zero_shot(self.estimator)
-        with warnings.catch_warnings():
-            # Said already when the estimator was fitted on all of the data.
-            warnings.simplefilter("ignore", InputWarning)
-            trained = take_rows(X, train)
-            part = None if weights is None else weights[train]
-            fit_weighted(estimator, trained, y[train], table.as_user(), part)
-            scores = estimator.decision_function(take_rows(X, test), classes=table.labels)
-        scores = to_numpy(scores)
-        scale = score_spread(estimator, trained) if self.rescale_bias else float("nan")
-        if self.bias == "cv":
-            _, factor = best_harmonic_mean(
-                y[test],
-                scores,
-                classes=table.labels,
-                seen_classes=estimator.seen_classes_,
-                missing="ignore",
-            )
-        else:
-            factor = float(self.bias)
-        if self.temperature != "cv":
-            return float(factor), float("nan"), scale
-        lowered = scores - factor * np.isin(table.labels, estimator.seen_classes_)
-        return float(factor), best_temperature(lowered, table.positions(y[test])), scale
+        return np.asarray(found, dtype=np.float64).reshape(-1, 3)
 
     def _has_temperature(self) -> bool:
         return self.temperature is not None or hasattr(self.estimator, "predict_proba")
@@ -265,3 +220,12 @@ class CalibratedStacking(ZeroShotMetaClassifier):
     def _wrap(self, scorer: ClassScorer) -> ClassScorer:
         scorer = scorer.with_class_bias(self.seen_classes_, self.bias_)
         return scorer if self.temperature_ is None else scorer.at_temperature(self.temperature_)
+
+
+def _factor_and_temperature(
+    fold: FoldScores, *, bias: Any, temperature: Any
+) -> tuple[float, float, float]:
+    """The factor of a fold, the temperature at that factor, and the scale of the scores."""
+    factor = fold.curve_summary()[2] if bias == "cv" else float(bias)
+    found = fold.temperature(factor) if temperature == "cv" else float("nan")
+    return factor, found, fold.scale

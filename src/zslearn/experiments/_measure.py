@@ -20,8 +20,7 @@ from zslearn.experiments._methods import Method
 from zslearn.experiments._tuning import TuningOptions, tune_with_views
 from zslearn.metrics._accuracy import per_class_accuracy
 from zslearn.metrics._curve import seen_unseen_curve
-from zslearn.model_selection._landscape import GridEdgeWarning
-from zslearn.model_selection._search import ZeroShotSearchCV
+from zslearn.model_selection._search import GridEdgeWarning, ZeroShotSearchCV
 
 #: So many other classes a record names beside a class.
 _MOST_CONFUSED = 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -247,14 +248,15 @@ def _fit(search: ZeroShotSearchCV, data: ZeroShotDataset) -> ZeroShotSearchCV:
 
 
 def best_of(searches: Iterable[ZeroShotSearchCV]) -> ZeroShotSearchCV:
-    """Keep the search with the best score, of equal ones the first."""
+    """Keep the search with the best score, of equal ones the first; NaN is the worst."""
     best: ZeroShotSearchCV | None = None
-    n_read, seconds = 0, 0.0
+    highest, n_read, seconds = -math.inf, 0, 0.0
     for search in searches:
         n_read += search.n_read_fits_
         seconds += search.reused_time_
-        if best is None or search.best_score_ > best.best_score_:
+        if best is None or search.best_score_ > highest:
             best = search
+            highest = -math.inf if math.isnan(search.best_score_) else search.best_score_
     assert best is not None
     best.n_read_fits_, best.reused_time_ = n_read, seconds
     return best

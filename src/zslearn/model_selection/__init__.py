@@ -3,10 +3,12 @@
 from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
 from zslearn.base._pipeline import ZeroShotPipeline
 from zslearn.model_selection._cluster import on_cluster
-from zslearn.model_selection._landscape import GridEdgeWarning, read_landscape
-from zslearn.model_selection._plot import SearchLandscapeDisplay
-from zslearn.model_selection._scorers import unseen_accuracy_scorer
-from zslearn.model_selection._search import ZeroShotSearchCV
+from zslearn.model_selection._plot import SearchLandscapeDisplay, read_landscape
+from zslearn.model_selection._search import (
+    GridEdgeWarning,
+    ZeroShotSearchCV,
+    unseen_accuracy_scorer,
+)
 from zslearn.model_selection._weighted_views import WeightedViews
 
 __all__ = [

@@ -12,7 +12,7 @@ import joblib
 
 from zslearn._utils._files import fingerprint
 from zslearn._utils._optional import import_optional
-from zslearn.model_selection._fold import Advance, FoldResult, FoldTask
+from zslearn.model_selection._search import FoldResult, FoldTask
 
 # How often data that all workers have lost is sent again.
 _ATTEMPTS = 3
@@ -63,32 +63,9 @@ def on_cluster(cluster: Any) -> Iterator[Any]:
             client.close()
 
 
-def start_folds(
-    tasks: Sequence[FoldTask], X: Any, n_jobs: int | None, advance: Advance
-) -> tuple[Iterator[FoldResult], bool]:
-    """Compute folds: on a cluster inside :func:`on_cluster`, else in processes of this machine."""
-    client = None if n_jobs == 1 else active_client()
-    if client is not None:
-        return run_on_cluster(client, tasks, X), True
-    together = n_jobs not in (None, 1)
-    parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator")
-    run = [joblib.delayed(task.run)(None if together else advance) for task in tasks]
-    return parallel(run), together
-
-
-def active_client() -> Any:
-    """The client of the dask cluster that joblib is set to, None where it is set to another."""
-    backend, _ = joblib.parallel.get_active_backend()
-    return backend.client if type(backend).__name__ == "DaskDistributedBackend" else None
-
-
 def run_on_cluster(client: Any, tasks: Sequence[FoldTask], X: Any) -> Iterator[FoldResult]:
     """Compute folds on a cluster."""
     lost = import_optional("distributed", "A dask cluster").CancelledError
-    for task in tasks:
-        if task.checkpoint.path is not None:
-            # Workers may have been started elsewhere.
-            task.checkpoint.path = task.checkpoint.path.absolute()
     small = [replace(task, X=None) for task in tasks]
     futures = _submit(client, small, _send(client, X))
     try:
@@ -126,5 +103,4 @@ def _submit(client: Any, tasks: Sequence[FoldTask], rows: Any) -> list[Any]:
 
 def _run(task: FoldTask, X: Any) -> FoldResult:
     """Compute one fold on a worker; an earlier worker may have left a part of it."""
-    task.checkpoint.refresh()
     return replace(task, X=X).run()

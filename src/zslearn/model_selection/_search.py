@@ -1,92 +1,339 @@
-"""Search for hyper-parameters by leaving out classes."""
+"""Search for hyper-parameters by leaving out classes.
+
+A fold fits every setting of the grid without some seen classes, and scores it on these. What is
+finished is kept in a checkpoint of the fold; folds are computed one after another, in processes of
+this machine, or on a cluster.
+"""
 
 from __future__ import annotations
 
 import itertools
 import logging
+import math
 import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import FitFailedWarning
 from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _is_arraylike
 
+from zslearn._scoring._probabilities import mean_temperature
 from zslearn._scoring._scorer import ClassScorer
-from zslearn._utils._array import Floats, to_numpy
+from zslearn._utils._array import Floats, take_rows, to_numpy
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._files import fingerprint
+from zslearn._utils._files import Checkpoint, DamagedFileError, fingerprint
 from zslearn._utils._fit_cache import keeping_fits
 from zslearn._utils._messages import InputWarning, name_some, warn_user
+from zslearn._utils._processes import end_with_parent, threads_for
 from zslearn._utils._progress import progress_bar
-from zslearn._utils._validation import checks_parameters
+from zslearn._utils._validation import checks_parameters, is_share
 from zslearn._version import __version__
 from zslearn.base._meta import ZeroShotMetaClassifier
-from zslearn.base._pipeline import as_zero_shot
+from zslearn.base._pipeline import ZeroShotPipeline, as_zero_shot
 from zslearn.base._variants import with_setting
 from zslearn.base._weights import fit_weighted, weighted_samples
-from zslearn.calibration._held_out import (
+from zslearn.calibration._folds import (
     FEWEST_CLASSES,
     Fold,
+    FoldImages,
     checked_folds,
-    chosen_temperature,
+    final_score_scale,
     mean_factor,
     rescaled,
-    score_spread,
+    seen_table,
 )
-from zslearn.model_selection._cluster import start_folds
-from zslearn.model_selection._fold import TIED, TIMES, Checkpoint, FoldResult, FoldTask
-from zslearn.model_selection._landscape import Edge, find_edges, warn_of_edges
-from zslearn.model_selection._scorers import known_scorers
 from zslearn.signatures._table import SignatureTable
-
-# What a search says while it runs: lines for `verbose`, and for the logger "zslearn".
 
 _logger = logging.getLogger("zslearn")
 
+Setting = Literal["zsl", "gzsl"]
+Grid = str | Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
+Edge = Literal["smallest", "largest"]
+Advance = Callable[[int], None]
 
-def say_fold(
-    number: int,
-    n_folds: int,
-    result: FoldResult,
-    settings: Sequence[Mapping[str, Any]],
-    name: str,
-    verbose: int,
-) -> None:
-    """Say what each setting scored in a fold, and how long it took."""
+# Seconds that are kept of each setting beside its scores.
+_TIMES = ("fit_time", "score_time")
+# 1 where all classes score the same on every image, beside the scores of each setting.
+_TIED = "tied"
+# What is no score has no "test" in its name and no rank.
+_NO_SCORES = ("bias", "score_scale", "temperature")
+# So many settings fail alone in the same way, none succeeds: the others are not tried.
+_SAME_FAILURES = 3
+# Two values have no middle: a choice among them is on an edge whatever it is.
+_FEWEST_VALUES = 3
+
+
+class GridEdgeWarning(InputWarning):
+    """A search chose the smallest or the largest value of a hyper-parameter's list."""
+
+
+@dataclass(frozen=True)
+class FoldResult:
+    """What a fold gave.
+
+    `scores` are by name and setting, with times and ties, NaN where a setting failed; `failures`
+    are reasons by setting; `n_read_fits` were read, as another search had computed them, in place
+    of `reused_time` seconds.
+    """
+
+    scores: dict[str, Floats]
+    failures: dict[int, str]
+    n_read_fits: int = 0
+    reused_time: float = 0.0
+
+
+@dataclass(frozen=True)
+class FoldTask:
+    """What a worker needs to compute one fold.
+
+    `scorers` are by name, None for those of the library; `names` is what is kept of each setting:
+    the scores, "bias" in the generalized setting, "temperature" where one is wanted, and with
+    either "score_scale". `caller` is the process that asked, `memory` the folder of fits that
+    several searches have in common.
+    """
+
+    estimator: Any
+    X: Any
+    y: NDArray[Any]
+    weights: Floats | None
+    table: SignatureTable
+    fold: Fold
+    settings: Sequence[Mapping[str, Any]]
+    scorers: Mapping[str, Any]
+    names: Sequence[str]
+    checkpoint: Checkpoint
+    raise_errors: bool
+    caller: int
+    memory: Path | None = None
+
+    def run(self, advance: Advance | None = None) -> FoldResult:
+        """Score every setting; what is finished already is not computed again."""
+        end_with_parent(self.caller)
+        advance = advance or (lambda amount: None)
+        done: dict[int, dict[str, float]] = self.checkpoint.read(self._checked) or {}
+        left = [i for i in range(len(self.settings)) if i not in done]
+        advance(len(self.settings) - len(left))
+        failures: dict[int, str] = {}
+        generalized = "bias" in self.names
+        images = FoldImages(self.X, self.y, self.table.labels, self.fold, generalized=generalized)
+        try:
+            with warnings.catch_warnings(), keeping_fits(self.memory) as kept_fits:
+                # Said again when the chosen setting is fitted on all of the data.
+                warnings.simplefilter("ignore", InputWarning)
+                self._fit_or_halve(left, images, advance, done, failures)
+        finally:
+            # Also after Ctrl-C: what is finished is not lost.
+            if left:
+                self._write(done)
+        scores = {
+            name: np.asarray(
+                [done.get(i, {}).get(name, math.nan) for i in range(len(self.settings))]
+            )
+            for name in (*self.names, *_TIMES, _TIED)
+        }
+        if kept_fits is None:
+            return FoldResult(scores, failures)
+        return FoldResult(scores, failures, kept_fits.n_read, kept_fits.seconds)
+
+    def _checked(self, done: Any) -> dict[int, dict[str, float]]:
+        """Scores by setting out of a checkpoint; DamagedFileError where they cannot be scores."""
+        if not isinstance(done, dict):
+            raise DamagedFileError("there are no scores by setting")
+        settings = {str(index): index for index in range(len(self.settings))}
+        found: dict[int, dict[str, float]] = {}
+        for word, scores in done.items():
+            if word not in settings:
+                raise DamagedFileError(f"there is no setting {word[:20]!r}")
+            if not isinstance(scores, dict) or not scores.keys() >= set(self.names):
+                raise DamagedFileError(f"setting {word} lacks scores")
+            found[settings[word]] = {name: self._number(name, v) for name, v in scores.items()}
+        return found
+
+    def _number(self, name: str, value: Any) -> float:
+        """A score out of a checkpoint, where null is NaN; one of the user's may be any number."""
+        if value is None:
+            return math.nan
+        is_own = self.scorers.get(name, "own") is not None
+        if type(value) not in (int, float) or not (is_own or is_share(value)):
+            raise DamagedFileError(f"{name!r:.60} cannot be {value!r:.60}")
+        try:
+            return float(value)
+        except OverflowError:
+            raise DamagedFileError(f"{name!r:.60} is too large a number") from None
+
+    def _write(self, done: Mapping[int, Mapping[str, float]]) -> None:
+        """Write what is finished; NaN, which JSON does not have, as null."""
+        self.checkpoint.write(
+            {
+                str(index): {name: None if math.isnan(v) else v for name, v in scores.items()}
+                for index, scores in done.items()
+            }
+        )
+
+    def _fit_or_halve(
+        self,
+        wanted: list[int],
+        images: FoldImages,
+        advance: Advance,
+        done: dict[int, dict[str, float]],
+        failures: dict[int, str],
+    ) -> None:
+        """Fit some settings together; where one fails, halves of them, down to the one.
+
+        So the others go on sharing their work.
+        """
+        try:
+            self._fit_and_score(wanted, images, advance, done)
+        except Exception as error:
+            if self.raise_errors:
+                raise
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            left = [i for i in wanted if i not in done]
+            same = sum(other == reason for other in failures.values())
+            hopeless = not done and same >= _SAME_FAILURES
+            if len(wanted) == 1 or hopeless:
+                failures.update(dict.fromkeys(left, reason))
+                advance(len(left))
+            else:
+                middle = -(-len(left) // 2)
+                for half in (left[:middle], left[middle:]):
+                    self._fit_or_halve(half, images, advance, done, failures)
+
+    def _fit_and_score(
+        self,
+        left: list[int],
+        images: FoldImages,
+        advance: Advance,
+        done: dict[int, dict[str, float]],
+    ) -> None:
+        """Fit some settings together; what each gave is kept at once.
+
+        The time of a fit is that since the model before was scored. What settings share is in the
+        time of the first that needs it.
+        """
+        if not left:
+            return
+        train, _ = self.fold
+        options: dict[str, Any] = {}
+        if self.weights is not None:
+            options["sample_weight"] = self.weights[train]
+        # Accuracy among the classes left out asks for no others; a function of the user's may.
+        only_accuracy = dict(self.scorers) == {"accuracy": None} and len(self.names) == 1
+        if only_accuracy and getattr(self.estimator, "describes_each_alone", False):
+            options["classes"] = images.unseen
+        start = time.perf_counter()
+        fitted = self.estimator.fit_grid(
+            take_rows(self.X, train),
+            self.y[train],
+            signatures=self.table,
+            settings=[self.settings[i] for i in left],
+            **options,
+        )
+        for position, model in fitted:
+            is_fitted = time.perf_counter()
+            with threads_for(2.0 * math.prod(self.X.shape) * len(model.classes_)):
+                found = self._measure(model, images)
+            times = is_fitted - start, time.perf_counter() - is_fitted
+            done[left[position]] = found | dict(zip(_TIMES, times, strict=True))
+            if self.checkpoint.is_due():
+                self._write(done)
+            advance(1)
+            start = time.perf_counter()
+
+    def _measure(self, model: Any, images: FoldImages) -> dict[str, float]:
+        """The scores of a fitted estimator by name, and whether all classes score the same."""
+        found: dict[str, float] = {}
+        if "temperature" in self.names or None in self.scorers.values():
+            scores = images.scores(model, with_scale="score_scale" in self.names)
+            found |= {"score_scale": scores.scale, _TIED: float(scores.is_tied())}
+            factor = 0.0
+            if "bias" in self.names:
+                area, best, factor = scores.curve_summary()
+                found |= {"ausuc": area, "harmonic_mean": best, "bias": factor}
+            if "accuracy" in self.scorers:
+                found["accuracy"] = scores.conventional().accuracy()
+            if "temperature" in self.names:
+                found["temperature"] = scores.temperature(factor)
+        for name, function in self.scorers.items():
+            if callable(function):
+                given = (images.X_unseen, images.y_unseen, images.unseen)
+                found[name] = float(function(model, *given))
+        return {name: found[name] for name in self.names} | {_TIED: found.get(_TIED, math.nan)}
+
+
+def start_folds(
+    tasks: Sequence[FoldTask], X: Any, n_jobs: int | None, advance: Advance
+) -> Iterator[FoldResult]:
+    """Compute folds: on a cluster inside :func:`on_cluster`, else in processes of this machine."""
+    backend, _ = joblib.parallel.get_active_backend()
+    if n_jobs != 1 and type(backend).__name__ == "DaskDistributedBackend":
+        from zslearn.model_selection._cluster import run_on_cluster
+
+        running, alone = run_on_cluster(backend.client, tasks, X), False
+    else:
+        parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator")
+        alone = parallel.n_jobs in (None, 1)
+        running = parallel(joblib.delayed(task.run)(advance if alone else None) for task in tasks)
+    for result in running:
+        # Another process cannot reach the bar: it moves when a fold is done.
+        if not alone:
+            advance(len(tasks[0].settings))
+        yield result
+
+
+def _log_fold(number: int, n_folds: int, result: FoldResult, task: FoldTask, verbose: int) -> None:
+    """Report what each setting scored in a fold, and how long it took."""
     if verbose < 2 and not _logger.isEnabledFor(logging.DEBUG):
         return
-    for index, setting in enumerate(settings):
+    name = task.names[0]
+    for index, setting in enumerate(task.settings):
         words = ", ".join(f"{key}={value}" for key, value in setting.items())
         if index in result.failures:
             outcome = f"failed: {result.failures[index]}"
         else:
             seconds = result.scores["fit_time"][index] + result.scores["score_time"][index]
             outcome = f"{name}={result.scores[name][index]:.3f}, {seconds:.2f} s"
-        _say(f"[fold {number + 1}/{n_folds}] {words}: {outcome}", logging.DEBUG, verbose >= 2)
+        _log(f"[fold {number + 1}/{n_folds}] {words}: {outcome}", logging.DEBUG, verbose >= 2)
 
 
-def say_choice(search: Any, seconds: float) -> None:
-    """Say what a search chose, and what took how long."""
+def _log_choice(search: Any, seconds: float) -> None:
+    """Report what a search chose, and what took how long."""
     method = type(search.estimator).__name__
     words = ", ".join(f"{k}={v}" for k, v in search.best_params_.items()) or "its defaults"
     score = f"score {search.best_score_:.3f} in {search.n_splits_} folds"
     times = f"search {seconds:.1f} s, refit {search.refit_time_:.1f} s"
     line = f"{method}: chose {words}; {score if search.n_splits_ else 'no folds'}; {times}"
-    _say(line, logging.INFO, search.verbose >= 1)
+    _log(line, logging.INFO, search.verbose >= 1)
 
 
-def warn_of_failures(
+def _log(line: str, level: int, printed: bool) -> None:
+    """Log a line; print it, where wanted, unless a handler of the logger writes to the terminal."""
+    _logger.log(level, line)
+    terminal = (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
+    logger: logging.Logger | None = _logger if _logger.isEnabledFor(level) else None
+    while logger is not None:
+        for handler in logger.handlers:
+            if getattr(handler, "stream", None) in terminal and level >= handler.level:
+                printed = False
+        logger = logger.parent if logger.propagate else None
+    if printed:
+        print(line)
+
+
+def _warn_of_failures(
     method: str,
     results: Sequence[FoldResult],
     settings: Sequence[Mapping[str, Any]],
@@ -107,44 +354,31 @@ def warn_of_failures(
             )
 
 
-def _say(line: str, level: int, printed: bool) -> None:
-    """Log a line; print it where nobody who listens to the logger shows it."""
-    _logger.log(level, line)
-    if printed and not _is_shown(level):
-        print(line)
+def _warn_of_equal_scores(
+    results: Sequence[FoldResult], settings: Sequence[Mapping[str, Any]], name: str
+) -> None:
+    """Warn where a fold distinguishes nothing: all classes score the same, or all settings do."""
+    tied = np.stack([result.scores[_TIED] == 1 for result in results])
+    if tied.any():
+        which = [dict(settings[i]) for i in np.flatnonzero(tied.any(axis=0)).tolist()]
+        folds = name_some(np.flatnonzero(tied.any(axis=1)).tolist())
+        warn_user(
+            f"In fold {folds} all classes score alike on every image under {name_some(which)}: "
+            f"{name} is that of a guess there."
+        )
+    values = np.stack([result.scores[name] for result in results])
+    # Two settings may well be equally good, and all of them perfect.
+    if len(settings) > 2:
+        equal = np.flatnonzero(((values == values[:, :1]) & (values != 1.0)).all(axis=1))
+        if equal.size:
+            warn_user(
+                f"In fold {name_some(equal.tolist())} all {len(settings)} settings have the same "
+                f"{name}, {name_some(np.unique(values[equal, 0]).round(4).tolist())}: they are not "
+                "told apart there."
+            )
 
 
-def _is_shown(level: int) -> bool:
-    """Whether a handler of the logger, or of one above it, writes lines of a level to a stream.
-
-    Handlers that write to files do not count: what `verbose` asks for is to be seen.
-    """
-    if not _logger.isEnabledFor(level):
-        return False
-    logger: logging.Logger | None = _logger
-    while logger is not None:
-        if any(_writes_to_a_screen(h) and level >= h.level for h in logger.handlers):
-            return True
-        logger = logger.parent if logger.propagate else None
-    return False
-
-
-def _writes_to_a_screen(handler: logging.Handler) -> bool:
-    return getattr(handler, "stream", None) in (
-        sys.stdout,
-        sys.stderr,
-        sys.__stdout__,
-        sys.__stderr__,
-    )
-
-
-# The table of a search: every setting with what it gave, as scikit-learn lays it out.
-
-# What is no score has no "test" in its name and no rank.
-_NO_SCORES = ("bias", "spread", "temperature")
-
-
-def parameter_columns(settings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _parameter_columns(settings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Settings by hyper-parameter: "param_<name>", masked where a setting does not name it."""
     columns: dict[str, Any] = {}
     for name in dict.fromkeys(name for setting in settings for name in setting):
@@ -157,72 +391,34 @@ def parameter_columns(settings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return columns
 
 
-def collect(
+def _collect(
     results: Sequence[FoldResult],
     settings: list[dict[str, Any]],
     names: Sequence[str],
     error_score: float,
 ) -> dict[str, Any]:
-    """The table of settings and what each gave in each fold."""
+    """The table of settings and what each gave in each fold, as scikit-learn lays it out."""
     table: dict[str, Any] = {}
-    for name in TIMES:
+    for name in _TIMES:
         times = np.stack([result.scores[name] for result in results])
         table |= {f"mean_{name}": times.mean(axis=0), f"std_{name}": times.std(axis=0)}
-    table |= parameter_columns(settings)
+    table |= _parameter_columns(settings)
     table["params"] = settings
     for name in names:
         values = np.stack([result.scores[name] for result in results])
-        if name in _NO_SCORES:
-            table |= _summary(name, values)
-            continue
-        for row, result in zip(values, results, strict=True):
-            row[list(result.failures)] = error_score
-        table |= _summary(f"test_{name}", values)
-        table[f"rank_test_{name}"] = _ranks(table[f"mean_test_{name}"])
+        is_score = name not in _NO_SCORES
+        if is_score:
+            for row, result in zip(values, results, strict=True):
+                row[list(result.failures)] = error_score
+        label, mean = f"test_{name}" if is_score else name, values.mean(axis=0)
+        table |= {f"split{number}_{label}": row for number, row in enumerate(values)}
+        table |= {f"mean_{label}": mean, f"std_{label}": values.std(axis=0)}
+        if is_score:
+            # 1 for the best; equals share the smallest rank, and NaN is last.
+            losses = np.where(np.isnan(mean), np.inf, -mean)
+            ranks = 1 + np.searchsorted(np.sort(losses), losses)
+            table[f"rank_{label}"] = ranks.astype(np.int32)
     return table
-
-
-def warn_of_equal_scores(
-    results: Sequence[FoldResult], settings: Sequence[Mapping[str, Any]], name: str
-) -> None:
-    """Say where a fold tells nothing: all classes score alike, or all settings do."""
-    tied = np.stack([result.scores[TIED] == 1 for result in results])
-    if tied.any():
-        which = [dict(settings[i]) for i in np.flatnonzero(tied.any(axis=0)).tolist()]
-        folds = name_some(np.flatnonzero(tied.any(axis=1)).tolist())
-        warn_user(
-            f"In fold {folds} all classes score alike on every image under {name_some(which)}: "
-            f"{name} is that of a guess there.",
-            InputWarning,
-        )
-    values = np.stack([result.scores[name] for result in results])
-    # Two settings may well be equally good, and all of them perfect.
-    if len(settings) > 2:
-        equal = np.flatnonzero(((values == values[:, :1]) & (values != 1.0)).all(axis=1))
-        if equal.size:
-            warn_user(
-                f"In fold {name_some(equal.tolist())} all {len(settings)} settings have the same "
-                f"{name}, {name_some(np.unique(values[equal, 0]).round(4).tolist())}: they are not "
-                "told apart there.",
-                InputWarning,
-            )
-
-
-def _summary(label: str, values: Floats) -> dict[str, Floats]:
-    """A row for each fold, their mean and standard deviation."""
-    table = {f"split{number}_{label}": row for number, row in enumerate(values)}
-    return table | {f"mean_{label}": values.mean(axis=0), f"std_{label}": values.std(axis=0)}
-
-
-def _ranks(mean: Floats) -> NDArray[np.int32]:
-    """1 for the best; equals share the smallest rank, and NaN is last."""
-    losses = np.where(np.isnan(mean), np.inf, -mean)
-    return (1 + np.searchsorted(np.sort(losses), losses)).astype(np.int32)
-
-
-# Settings of a grid, in the order that decides ties.
-
-Grid = str | Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 
 
 def expand(estimator: Any, grid: Grid) -> list[dict[str, Any]]:
@@ -257,7 +453,148 @@ def expand(estimator: Any, grid: Grid) -> list[dict[str, Any]]:
     return settings
 
 
-Setting = Literal["zsl", "gzsl"]
+def _known_scorers(scoring: Any, setting: str) -> dict[str, Any]:
+    """Scores by name; those of the library by None, others by their callable."""
+    if scoring is None:
+        scoring = "accuracy" if setting == "zsl" else "ausuc"
+    if isinstance(scoring, Mapping):
+        chosen = dict(scoring)
+    elif callable(scoring):
+        chosen = {"score": scoring}
+    else:
+        words = [scoring] if isinstance(scoring, str) else list(scoring)
+        chosen = {word if isinstance(word, str) else word.__name__: word for word in words}
+    known = ("accuracy",) if setting == "zsl" else ("accuracy", "ausuc", "harmonic_mean")
+    out: dict[str, Any] = {}
+    for name, scorer in chosen.items():
+        if callable(scorer):
+            out[name] = scorer
+        elif scorer in known:
+            out[scorer] = None
+        else:
+            raise ValueError(
+                f"scoring={scorer!r} is not known in the setting {setting!r}; use one of "
+                f"{', '.join(known)}, or a callable (estimator, X, y, classes) → float."
+            )
+    if not out:
+        raise ValueError("scoring is empty.")
+    return out
+
+
+def unseen_accuracy_scorer(estimator: Any, X: Any, y: Any) -> float:
+    """Per-class accuracy on the classes that an estimator did not see, among these alone.
+
+    For `scoring` of scikit-learn's `cross_val_score`, `cross_validate` and `GridSearchCV`, with
+    folds that leave out whole classes. It gives what :class:`ZeroShotSearchCV` measures in the
+    conventional setting. Without it those functions call `score`, where all described classes are
+    candidates: the accuracy on unseen classes in the generalized setting.
+
+    Parameters
+    ----------
+    estimator : zero-shot estimator, or Pipeline that ends in one
+        Fitted.
+    X : array-like of shape (n_samples, n_features)
+        Image features.
+    y : array-like of shape (n_samples,)
+        Their labels. Samples of seen classes are left out.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
+    See Also
+    --------
+    ClassKFold : Folds that leave out whole classes.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from zslearn.baselines import ESZSL
+    >>> from zslearn.datasets import make_zero_shot
+    >>> from zslearn.model_selection import ClassKFold, unseen_accuracy_scorer
+    >>> data = make_zero_shot(random_state=0)
+    >>> accuracies = cross_val_score(
+    ...     ESZSL(),
+    ...     data.X_train,
+    ...     data.y_train,
+    ...     cv=ClassKFold(5),
+    ...     scoring=unseen_accuracy_scorer,
+    ...     params={"signatures": data.signatures},
+    ... )
+    >>> accuracies.shape
+    (5,)
+    """
+    if isinstance(estimator, Pipeline) and not isinstance(estimator, ZeroShotPipeline):
+        # By hand: scikit-learn's pipeline passes `classes` on only where nothing routes it.
+        if len(estimator.steps) > 1:
+            X = estimator[:-1].transform(X)
+        estimator = estimator[-1]
+    labels = to_numpy(y)
+    unseen = np.setdiff1d(labels, estimator.seen_classes_)
+    if len(unseen) == 0:
+        raise ValueError(
+            "y holds classes only that the estimator was trained on. Leave out whole classes: "
+            "cv=ClassKFold(5)."
+        )
+    if len(unseen) < len(np.unique(labels)):
+        rows = np.flatnonzero(np.isin(labels, unseen))
+        X, labels = _safe_indexing(X, rows), labels[rows]
+    return estimator.score(X, labels, classes=unseen)
+
+
+def find_edges(
+    estimator: Any, settings: Sequence[Mapping[str, Any]], best: int, mean: Floats
+) -> dict[str, Edge]:
+    """Hyper-parameters whose chosen value is the smallest or largest of three or more numbers.
+
+    Where a value further inside is as good, or where the estimator takes no value beyond (a share
+    of 1, say), the choice is no reason to search further and is left out.
+    """
+    edges: dict[str, Edge] = {}
+    for name, chosen in settings[best].items():
+        values = [setting[name] for setting in settings if name in setting]
+        if not all(isinstance(v, Real) and not isinstance(v, bool) for v in values):
+            continue
+        if len(set(values)) < _FEWEST_VALUES or min(values) < chosen < max(values):
+            continue
+        edge: Edge = "largest" if chosen == max(values) else "smallest"
+        as_good = [
+            setting[name]
+            for setting, score in zip(settings, mean, strict=True)
+            if name in setting and np.isclose(score, mean[best], rtol=1e-12, atol=1e-15)
+        ]
+        is_alone = all(value == chosen for value in as_good)
+        if is_alone and not _is_bound(estimator, name, chosen, edge):
+            edges[name] = edge
+    return edges
+
+
+def _warn_of_edges(chosen: Mapping[str, Any], edges: Mapping[str, Edge]) -> None:
+    """Say once which choices sit on an edge, and where to look further."""
+    if not edges:
+        return
+    further = {"smallest": "smaller", "largest": "larger"}
+    sentences = [
+        f"{name}={chosen[name]} is the {edge} value of the grid: try {further[edge]} ones"
+        for name, edge in edges.items()
+    ]
+    warn_user(f"The search ended on an edge. {'; '.join(sentences)}.", GridEdgeWarning)
+
+
+def _is_bound(estimator: Any, name: str, value: Any, edge: Edge) -> bool:
+    """Whether the hyper-parameter takes no value beyond this one."""
+    owner, _, last = name.rpartition("__")
+    if owner:
+        estimator = estimator.get_params(deep=True).get(owner)
+    constraints = getattr(estimator, "_parameter_constraints", {}).get(last, ())
+    side = "right" if edge == "largest" else "left"
+    return any(
+        isinstance(constraint, Interval)
+        and constraint.closed in (side, "both")
+        and getattr(constraint, side) == value
+        for constraint in constraints
+    )
 
 
 @inherit_docs
@@ -321,8 +658,8 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         fold's factor), and the geometric mean over the folds at the chosen hyper-parameters. It is
         found for every setting and takes time. With None there is no `predict_proba`.
     rescale_bias : bool, default=True
-        Whether the calibration factor of a fold is multiplied by the ratio of the spreads of the
-        scores: after training on all classes, and in the fold. See
+        Whether calibration factor and temperature of a fold are multiplied by the ratio of the
+        scales of the scores: after training on all classes, and in the fold. See
         :class:`~zslearn.calibration.CalibratedStacking`.
 
     Attributes
@@ -345,10 +682,9 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         "param_<name>" for each hyper-parameter; for each score "split<i>_test_<name>",
         "mean_test_<name>", "std_test_<name>" and "rank_test_<name>"; "mean_fit_time",
         "std_fit_time", "mean_score_time" and "std_score_time" in seconds; in the generalized
-        setting also "split<i>_bias", "mean_bias" and "std_bias", and the same of "spread", the
-        scale of the scores; with `temperature="cv"` the same of "temperature". What settings share
-        is in the time of the first that needs it, so that times are right in sum and one setting's
-        may be near 0.
+        setting also "split<i>_bias", "mean_bias" and "std_bias"; with `temperature="cv"` the same
+        of "temperature"; with either the same of "score_scale". What settings share is in the time
+        of the first that needs it, so that times are right in sum and one setting's may be near 0.
     edges_ : dict of str to {"smallest", "largest"}
         Hyper-parameters whose chosen value is the smallest or the largest of three or more numbers
         in the grid, unless a value further inside is as good or the method takes none beyond. A
@@ -402,6 +738,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
     }
 
     cv_results_: dict[str, Any]
+    temperature_: Any
     best_index_: int
     n_splits_: int
 
@@ -476,31 +813,36 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
                 fresh.n_read_fits_ += kept.n_read
                 fresh.reused_time_ += kept.seconds
             fresh.refit_time_ = time.perf_counter() - chosen
-            fresh._rescale(X)
-        say_choice(self, chosen - start)
-        warn_of_edges(self.best_params_, self.edges_)
+            fresh._calibrate(X)
+        _log_choice(self, chosen - start)
+        _warn_of_edges(self.best_params_, self.edges_)
         return self
 
-    def _rescale(self, X: Any) -> None:
-        """Bring the factor of the folds to the scale of the final scores."""
-        if self.setting == "gzsl" and self.rescale_bias and self.n_splits_:
-            columns, index = self.cv_results_, self.best_index_
-            biases, spreads = (
-                [columns[f"split{k}_{name}"][index] for k in range(self.n_splits_)]
-                for name in ("bias", "spread")
-            )
-            final = score_spread(self.estimator_, X)
-            self.bias_ = mean_factor(rescaled(biases, spreads, final))
+    def _calibrate(self, X: Any) -> None:
+        """Factor and temperature of the folds, brought to the scale of the final scores."""
+        final = math.nan
+        if self.rescale_bias and "split0_score_scale" in self.cv_results_:
+            final = final_score_scale(self.estimator_, X)
+        if self.setting == "gzsl":
+            factors = rescaled(self._of_folds("bias"), self._of_folds("score_scale"), final)
+            self.bias_ = mean_factor(factors)
+        if self.temperature == "cv":
+            found = rescaled(self._of_folds("temperature"), self._of_folds("score_scale"), final)
+            self.temperature_ = mean_temperature(found)
+
+    def _of_folds(self, name: str) -> list[float]:
+        """What the chosen setting gave in each fold."""
+        columns = [self.cv_results_[f"split{k}_{name}"] for k in range(self.n_splits_)]
+        return [column[self.best_index_] for column in columns]
 
     def _choose(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> None:
         """Choose a setting, by searching where classes can be left out."""
         settings = expand(as_zero_shot(self.estimator), self.grid)
-        scorers = known_scorers(self.scoring, self.setting)
+        scorers = _known_scorers(self.scoring, self.setting)
         seen = np.unique(y)
-        self.bias_ = 0.0
-        self.temperature_ = chosen_temperature(self.temperature, ())
-        self.best_index_ = self.n_read_fits_ = 0
-        self.reused_time_ = 0.0
+        self.bias_, self.temperature_ = 0.0, self.temperature
+        self.best_index_ = self.n_read_fits_ = self.n_splits_ = 0
+        self.reused_time_, self.best_score_ = 0.0, math.nan
         self.edges_: dict[str, Edge] = {}
         nothing_to_choose = len(settings) == 1 and self.setting == "zsl"
         if signatures is None or len(seen) < FEWEST_CLASSES or nothing_to_choose:
@@ -509,49 +851,42 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
                     "No classes can be left out, for want of signatures or of "
                     f"{FEWEST_CLASSES} seen classes: the first setting of the grid is taken."
                 )
-            self.cv_results_ = parameter_columns(settings) | {"params": settings}
-            self.n_splits_ = 0
-            self.best_score_ = float("nan")
+            self.cv_results_ = _parameter_columns(settings) | {"params": settings}
         else:
-            table = SignatureTable.from_user(signatures, seen)
-            table = table.subset(table.positions(seen))
-            self._search(X, y, weights, table, settings, scorers)
+            table = seen_table(signatures, seen)
+            results = self._run_folds(X, y, weights, table, settings, scorers)
+            self._read_results(results, settings, scorers)
         self.best_params_ = dict(settings[self.best_index_])
 
-    def _search(
+    def _names(self, scorers: Mapping[str, Any]) -> list[str]:
+        """What is kept of each setting in each fold."""
+        names = list(scorers)
+        names += ["bias"] if self.setting == "gzsl" else []
+        names += ["temperature"] if self.temperature == "cv" else []
+        return names + (["score_scale"] if len(names) > len(scorers) else [])
+
+    def _read_results(
         self,
-        X: Any,
-        y: NDArray[Any],
-        weights: Floats | None,
-        table: SignatureTable,
+        results: list[FoldResult],
         settings: list[dict[str, Any]],
-        scorers: dict[str, Any],
+        scorers: Mapping[str, Any],
     ) -> None:
-        folds = checked_folds(self.cv, X, y, generalized=self.setting == "gzsl")
-        self.n_splits_ = len(folds)
-        names = [*scorers, "bias", "spread"] if self.setting == "gzsl" else list(scorers)
-        if self.temperature == "cv":
-            names.append("temperature")
-        results = self._run_folds(X, y, weights, table, folds, settings, scorers, names)
+        """The table of all settings, and the best of them."""
+        self.n_splits_ = len(results)
         self.n_read_fits_ = sum(result.n_read_fits for result in results)
         self.reused_time_ = sum(result.reused_time for result in results)
-        name = type(self.estimator).__name__
-        warn_of_failures(name, results, settings, self.error_score)
+        _warn_of_failures(type(self.estimator).__name__, results, settings, self.error_score)
         score = np.nan if self.error_score == "raise" else float(self.error_score)
-        self.cv_results_ = collect(results, settings, names, score)
-        mean: Floats = self.cv_results_[f"mean_test_{next(iter(scorers))}"]
+        self.cv_results_ = _collect(results, settings, self._names(scorers), score)
+        decisive = next(iter(scorers))
+        mean: Floats = self.cv_results_[f"mean_test_{decisive}"]
         if np.isnan(mean).all():
             reasons = {reason for result in results for reason in result.failures.values()}
             because = f" Why: {'; '.join(sorted(reasons)[:3])}" if reasons else ""
             raise ValueError(f"Every setting of the grid gave NaN as its score.{because}")
-        warn_of_equal_scores(results, settings, next(iter(scorers)))
+        _warn_of_equal_scores(results, settings, decisive)
         self.best_index_ = int(np.nanargmax(mean))
         self.best_score_ = float(mean[self.best_index_])
-        if self.setting == "gzsl":
-            self.bias_ = mean_factor([r.scores["bias"][self.best_index_] for r in results])
-        if self.temperature == "cv":
-            found = [r.scores["temperature"][self.best_index_] for r in results]
-            self.temperature_ = chosen_temperature("cv", found)
         self.edges_ = find_edges(self.estimator, settings, self.best_index_, mean)
 
     def _run_folds(
@@ -560,23 +895,20 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         y: NDArray[Any],
         weights: Floats | None,
         table: SignatureTable,
-        folds: list[Fold],
         settings: list[dict[str, Any]],
         scorers: dict[str, Any],
-        names: list[str],
     ) -> list[FoldResult]:
         """Compute every fold, or read what was finished before."""
-        folder = None if self.checkpoint is None else Path(self.checkpoint)
-        key = ""
-        if folder is not None:
+        folds = checked_folds(self.cv, X, y, generalized=self.setting == "gzsl")
+        names = self._names(scorers)
+        folder, key = None, ""
+        if self.checkpoint is not None:
+            # Absolute: workers may have been started elsewhere.
+            folder = Path(self.checkpoint).absolute()
             key = fingerprint(
-                to_numpy(X), y, table.labels, *table.arrays, table.weights, folds,
-                self.estimator, settings, scorers, self.setting, __version__,
-                *(["temperature"] if "temperature" in names else []),
-                *([] if weights is None else [weights]),
+                to_numpy(X), y, weights, table.labels, *table.arrays, table.weights, folds,
+                self.estimator, settings, scorers, self.setting, names, __version__,
             )  # fmt: skip
-        # A callable of the user's may give any number.
-        fractions = [name for name, scorer in scorers.items() if scorer is None]
         tasks = [
             FoldTask(
                 as_zero_shot(self.estimator),
@@ -588,40 +920,25 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
                 settings,
                 scorers,
                 names,
-                Checkpoint(
-                    folder,
-                    number,
-                    key,
-                    n_settings=len(settings),
-                    names=names,
-                    fractions=fractions,
-                ),
+                Checkpoint(folder and folder / f"fold-{number}-{key[:16]}.json", key),
                 self.error_score == "raise",
                 os.getpid(),
                 None if self.memory is None else Path(self.memory).absolute(),
             )
             for number, fold in enumerate(folds)
         ]
+        results: list[FoldResult] = []
+        shown, total = self.progress or self.verbose > 0, len(folds) * len(settings)
         with (
-            self._bar(len(folds) * len(settings)) as advance,
+            progress_bar(shown, total, "settings × folds") as advance,
             warnings.catch_warnings(),
         ):
             # joblib renews a worker whose memory grew, loses nothing by it, and warns.
             warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
-            # A worker cannot reach the bar: it moves when a fold is done.
-            running, together = start_folds(tasks, X, self.n_jobs, advance)
-            results: list[FoldResult] = []
-            for result in running:
-                say_fold(
-                    len(results), len(folds), result, settings, next(iter(scorers)), self.verbose
-                )
+            for result in start_folds(tasks, X, self.n_jobs, advance):
+                _log_fold(len(results), len(folds), result, tasks[0], self.verbose)
                 results.append(result)
-                if together:
-                    advance(len(settings))
         return results
-
-    def _bar(self, total: int) -> AbstractContextManager[Callable[[int], None]]:
-        return progress_bar(self.progress or self.verbose > 0, total, "settings × folds")
 
     def _has_temperature(self) -> bool:
         return self.temperature is not None or hasattr(self.estimator, "predict_proba")

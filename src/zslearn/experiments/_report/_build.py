@@ -52,7 +52,7 @@ from zslearn.experiments._report._model import (
     written,
 )
 from zslearn.experiments._summary import ORIGIN, SUMMARY, RunSummary, compare_runs
-from zslearn.model_selection._landscape import read_landscape
+from zslearn.model_selection._plot import read_landscape
 
 # Classes: accuracy and confusions by method, as means over seeds.
 

@@ -31,8 +31,7 @@ from zslearn.experiments._protocol import GRIDS, Protocol
 from zslearn.experiments._records import RECORD_SCHEMA, check_record, read_record, write_record
 from zslearn.experiments._runs import _as_seeds, _failure, _one_line, _slug
 from zslearn.experiments._tuning import TuningOptions, tune_with_views
-from zslearn.model_selection._landscape import GridEdgeWarning
-from zslearn.model_selection._search import ZeroShotSearchCV
+from zslearn.model_selection._search import GridEdgeWarning, ZeroShotSearchCV
 
 # Settings of pieces as records name them, and the numbers of records as a table.
 

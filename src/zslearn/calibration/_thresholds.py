@@ -1,138 +1,34 @@
-"""Scores of images and classes that were left out: what thresholds are found and measured on.
+"""Thresholds that a share of held-out images falls below, how well they hold, and who uses them.
 
-In each fold some seen classes are left out of training and stay among the candidates: they play the
-classes that are described only. Images held aside of the other classes play images of seen ones.
+Every class counts the same, however many images it has, and seen classes together count as much as
+described ones. Scores of the two kinds differ, so that each has a threshold of its own: an image is
+compared with that of the kind of the class predicted for it. A threshold is measured on classes
+that had no part in it: the classes are dealt into groups, and those of a group meet the thresholds
+of the others.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import HasMethods, Interval
 
-from zslearn._scoring._probabilities import best_temperature, mean_temperature, softmax
+from zslearn._scoring._probabilities import mean_temperature, softmax
 from zslearn._scoring._scorer import ClassScorer
-from zslearn._utils._array import Floats, take_rows, to_numpy
-from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
-from zslearn._utils._messages import InputWarning, warn_user
+from zslearn._utils._array import Floats, to_numpy
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._meta import ZeroShotMetaClassifier
 from zslearn.base._pipeline import as_zero_shot
 from zslearn.base._streams import is_streamed, read_blocks
 from zslearn.base._weights import fit_weighted, weighted_samples
+from zslearn.calibration._folds import FoldScores, final_score_scale, rescaled, score_folds
 from zslearn.signatures._table import SignatureTable
-
-# Folds over the seen classes by which hyper-parameters, factor and temperature are found.
-
-#: With fewer seen classes none can be left out: a fold leaves out two and trains on two.
-FEWEST_CLASSES = 4
-
-#: Rows to train on and rows to validate on.
-Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
-
-
-def checked_folds(
-    cv: Any, X: Any, y: NDArray[Any], *, generalized: bool, **options: Any
-) -> list[Fold]:
-    """The folds over the seen classes by which hyper-parameters and the factor are found."""
-    splitter = GeneralizedClassKFold if generalized else ClassKFold
-    if isinstance(cv, Integral):
-        # At least two classes are left out in a fold: among one there is nothing to choose.
-        cv = splitter(min(int(cv), len(np.unique(y)) // 2), **options)
-    folds = cv.split(X, y) if hasattr(cv, "split") else cv
-    checked = [(np.asarray(train), np.asarray(test)) for train, test in folds]
-    for number, (train, test) in enumerate(checked):
-        kept, tested = np.unique(y[train]), np.unique(y[test])
-        left_out = np.setdiff1d(tested, kept)
-        if len(kept) < 2 or len(left_out) == 0:
-            raise ValueError(
-                f"Fold {number} of cv trains on {len(kept)} classes and leaves out "
-                f"{len(left_out)}; it must train on two or more and leave out whole classes. "
-                f"Use {splitter.__name__}."
-            )
-        if generalized and len(left_out) == len(tested):
-            raise ValueError(
-                f"Fold {number} of cv validates no image of a class that it trains on, which "
-                f"the generalized setting needs. Use {splitter.__name__}."
-            )
-        if not generalized and len(left_out) == 1:
-            warn_user(f"Fold {number} of cv leaves out one class: it tells nothing.")
-    return checked
-
-
-# The factor and the temperature of all folds, in the units of the scores they are meant for.
-
-# The spread of the scores is taken over no more training images than this.
-_MOST_SPREAD_ROWS = 500
-
-
-def mean_factor(factors: Sequence[float] | Floats) -> float:
-    """The calibration factor of all folds: the mean of theirs, 0 without any."""
-    finite = [factor for factor in factors if np.isfinite(factor)]
-    return float(np.mean(finite)) if finite else 0.0
-
-
-def some_rows(n_rows: int) -> NDArray[np.intp]:
-    """Rows that the spread is taken over: all, or so many of them, evenly spaced."""
-    return np.linspace(0, n_rows - 1, min(n_rows, _MOST_SPREAD_ROWS)).astype(np.intp)
-
-
-def spread(scores: Any) -> float:
-    """The standard deviation of an image's scores over the seen classes; the median over images."""
-    return float(np.median(np.std(to_numpy(scores), axis=1)))
-
-
-def score_spread(estimator: Any, X: Any) -> float:
-    """The spread of a fitted estimator's scores."""
-    rows = take_rows(X, some_rows(X.shape[0]))
-    with warnings.catch_warnings():
-        # Said already when the estimator was fitted on these images.
-        warnings.simplefilter("ignore", InputWarning)
-        return spread(estimator.decision_function(rows, classes=estimator.seen_classes_))
-
-
-def rescaled(
-    factors: Sequence[float] | Floats, spreads: Sequence[float] | Floats, final: float
-) -> Floats:
-    r"""Factors of folds in the units of the scores after training on all classes.
-
-    A fold trains on fewer classes and images, and its scores may have another scale. With one
-    classifier per class against all others, for instance, fewer classes make each of them stronger.
-    So a factor is kept as a multiple of the spread g of the scores,
-
-    .. math:: b_k \, g / g_k.
-    """
-    values, folds = np.asarray(factors, dtype=np.float64), np.asarray(spreads, dtype=np.float64)
-    sound = np.isfinite(folds) & (folds > 0) & bool(np.isfinite(final) and final > 0)
-    return values * np.where(sound, final, 1.0) / np.where(sound, folds, 1.0)
-
-
-def chosen_temperature(wanted: str | float | None, temperatures: Sequence[float] | Floats) -> Any:
-    """The temperature that a wrapper predicts with."""
-    if wanted == "cv":
-        return mean_temperature(temperatures)
-    return None if wanted is None else float(wanted)
-
-
-# Thresholds that a share of what was held out falls below, and how well they hold.
-#
-# Every class counts the same, however many images it has, and seen classes together count as
-# much as
-# described ones. Scores of the two kinds differ, so that each has a threshold of its own: an
-# image is
-# compared with that of the kind of the class predicted for it.
-#
-# A threshold is measured on classes that had no part in it: the classes are dealt into groups,
-# and
-# those of a group meet the thresholds of the others.
 
 #: Groups of classes that are measured by the thresholds of the others.
 _MOST_GROUPS = 20
@@ -161,7 +57,7 @@ class HeldOut:
 
     @property
     def weights(self) -> Floats:
-        """What each image counts, 1 in all; see the head of this module."""
+        """What each image counts, 1 in all; see the module's docstring."""
         if not len(self.values):
             return np.empty(0)
         cells, where, counts = np.unique(
@@ -290,119 +186,39 @@ def rate_and_interval(
     return rate, (low, high)
 
 
-@dataclass(frozen=True, eq=False)
-class FoldScores:
-    """Scores of a fold's validation images against every seen class.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_samples, n_classes)
-        Columns follow the sorted labels of the seen classes.
-    true : ndarray of int of shape (n_samples,)
-        The column of each image's class.
-    left_out : ndarray of bool of shape (n_classes,)
-        Which classes the fold did not train on.
-    spread : float
-        The spread of the scores of its training images, 1 where there is none.
-    temperature : float or None
-        The estimator's own, where it has probabilities.
-    best : float
-        The temperature under which these images' labels are most likely.
-    """
-
-    scores: Floats
-    true: NDArray[np.intp]
-    left_out: NDArray[np.bool_]
-    spread: float
-    temperature: float | None
-    best: float
+def sound(scale: float) -> float:
+    """A scale to divide by: 1 where there is none."""
+    return scale if np.isfinite(scale) and scale > 0 else 1.0
 
 
-def held_out_scores(
-    estimator: Any,
-    X: Any,
-    y: NDArray[Any],
-    signatures: Any,
-    weights: Floats | None,
-    *,
-    cv: Any,
-    n_jobs: int | None,
-    **options: Any,
-) -> list[FoldScores]:
-    """Fit an estimator in each fold and score what was left out."""
-    seen = np.unique(y)
-    if signatures is None:
-        return []
-    if len(seen) < FEWEST_CLASSES:
-        warn_user(
-            f"{len(seen)} seen classes are too few to leave some out: nothing is calibrated. Give "
-            f"at least {FEWEST_CLASSES} classes."
-        )
-        return []
-    folds = checked_folds(cv, X, y, generalized=True, **options)
-    table = SignatureTable.from_user(signatures, seen)
-    table = table.subset(table.positions(seen))
-    return list(
-        Parallel(n_jobs=n_jobs)(
-            delayed(_of_fold)(as_zero_shot(estimator), X, y, weights, fold, table) for fold in folds
-        )
-    )
-
-
-def _of_fold(
-    estimator: Any,
-    X: Any,
-    y: NDArray[Any],
-    weights: Floats | None,
-    fold: Fold,
-    table: SignatureTable,
-) -> FoldScores:
-    train, test = fold
-    with warnings.catch_warnings():
-        # Said already when the estimator was fitted on all of the data.
-        warnings.simplefilter("ignore", InputWarning)
-        trained = take_rows(X, train)
-        part = None if weights is None else weights[train]
-        fit_weighted(estimator, trained, y[train], table.as_user(), part)
-        scores = estimator.decision_function(take_rows(X, test), classes=table.labels)
-    scores = np.asarray(to_numpy(scores), dtype=np.float64)
-    true = table.positions(y[test])
-    spread = score_spread(estimator, trained)
-    return FoldScores(
-        scores,
-        true,
-        ~np.isin(table.labels, estimator.seen_classes_),
-        spread if np.isfinite(spread) and spread > 0 else 1.0,
-        estimator.class_scorer_.temperature,
-        best_temperature(scores, true),
-    )
+def _in_memory(fold: FoldScores) -> FoldScores:
+    """A fold's scores as float64 of NumPy, whatever device the estimator is on."""
+    return replace(fold, scores=np.asarray(to_numpy(fold.scores), dtype=np.float64))
 
 
 def fold_probabilities(folds: list[FoldScores]) -> list[Floats]:
     """Probabilities of each fold's images; a temperature comes from the other folds."""
     probabilities = []
     for fold in folds:
-        temperature = fold.temperature
+        temperature = fold.own_temperature
         if temperature is None:
             others = [other for other in folds if other is not fold] or folds
-            temperature = relative_temperature(others) * fold.spread
+            temperature = _shared_temperature(others, fold.scale)
         probabilities.append(softmax(fold.scores, temperature))
     return probabilities
 
 
-def relative_temperature(folds: list[FoldScores]) -> float:
-    """The best temperature of all folds in units of the scores' spread."""
-    return mean_temperature([fold.best / fold.spread for fold in folds])
-
-
-# Base of wrappers that find thresholds on classes left out of training.
+def _shared_temperature(folds: list[FoldScores], scale: float) -> float:
+    """The best temperature of all folds, at a scale of the scores."""
+    scales = [fold.scale for fold in folds]
+    return mean_temperature(rescaled([fold.temperature() for fold in folds], scales, scale))
 
 
 class HeldOutCalibration(ZeroShotMetaClassifier):
     """Fits an estimator, and has it score left-out classes in folds; a subclass looks at those.
 
     A subclass has the hyper-parameters `estimator`, `cv`, `held_out`, `n_jobs` and `random_state`,
-    and writes `_calibrate(folds, spread)`.
+    and writes `_calibrate(folds, scale)`.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -427,24 +243,23 @@ class HeldOutCalibration(ZeroShotMetaClassifier):
             estimator = as_zero_shot(self.estimator)
             fresh.estimator_ = fit_weighted(estimator, X, y, signatures, weights)
             fresh._begin_calibration(SignatureTable.from_user(signatures, np.unique(y)))
-            folds = held_out_scores(
+            folds: list[FoldScores] = score_folds(
                 self.estimator,
                 X,
                 y,
                 signatures,
                 weights,
+                _in_memory,
                 cv=self.cv,
                 n_jobs=self.n_jobs,
                 held_out=self.held_out,
                 random_state=self.random_state,
             )
-            spread = score_spread(fresh.estimator_, X)
-            spread = spread if np.isfinite(spread) and spread > 0 else 1.0
-            # Scores of folds, which train on less, may have another scale.
+            scale = final_score_scale(fresh.estimator_, X)
             fresh.temperature_ = fresh.estimator_.class_scorer_.temperature
             if fresh.temperature_ is None:
-                fresh.temperature_ = relative_temperature(folds) * spread if folds else 1.0
-            fresh._calibrate(folds, spread)
+                fresh.temperature_ = _shared_temperature(folds, scale)
+            fresh._calibrate(folds, sound(scale))
         return self
 
     temperature_: float
@@ -452,7 +267,7 @@ class HeldOutCalibration(ZeroShotMetaClassifier):
     def _begin_calibration(self, table: SignatureTable) -> None:
         """Check what depends on the described classes, before the folds are fitted."""
 
-    def _calibrate(self, folds: list[FoldScores], spread: float) -> None:
+    def _calibrate(self, folds: list[FoldScores], scale: float) -> None:
         """Learn from the folds; empty where no class can be left out."""
         raise NotImplementedError
 

@@ -1,0 +1,291 @@
+"""Fit an estimator without some seen classes, and score the images of classes left out.
+
+The one routine by which a search and every calibration leave out classes. In each fold some seen
+classes are left out of training and stay among the candidates: they stand for the classes that are
+described only. In the generalized setting images held aside of the other classes stand for images
+of seen ones. From a fold's scores come the accuracies, the calibration factor, the temperature of
+probabilities, and the scale of the scores, which is the unit of the last two.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+
+from zslearn._scoring._embedding import EmbeddedRows
+from zslearn._scoring._probabilities import best_temperature
+from zslearn._scoring._scorer import ClassScorer
+from zslearn._utils._array import Array, Floats, take_rows, to_numpy
+from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
+from zslearn._utils._messages import InputWarning, warn_user
+from zslearn.base._pipeline import ZeroShotPipeline, as_zero_shot
+from zslearn.base._weights import fit_weighted
+from zslearn.metrics._curve import seen_unseen_summary
+from zslearn.signatures._table import SignatureTable
+
+#: With fewer seen classes none can be left out: a fold leaves out two and trains on two.
+FEWEST_CLASSES = 4
+#: Rows to train on and rows to validate on.
+Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
+# The scale of the scores is taken over no more training images than this.
+_MOST_SCALE_ROWS = 500
+
+
+def checked_folds(
+    cv: Any, X: Any, y: NDArray[Any], *, generalized: bool, **options: Any
+) -> list[Fold]:
+    """The folds over the seen classes; an error where one cannot serve its purpose."""
+    splitter = GeneralizedClassKFold if generalized else ClassKFold
+    if isinstance(cv, Integral):
+        # At least two classes are left out in a fold: among one there is nothing to choose.
+        cv = splitter(min(int(cv), len(np.unique(y)) // 2), **options)
+    folds = cv.split(X, y) if hasattr(cv, "split") else cv
+    checked = [(np.asarray(train), np.asarray(test)) for train, test in folds]
+    for number, (train, test) in enumerate(checked):
+        kept, tested = np.unique(y[train]), np.unique(y[test])
+        left_out = np.setdiff1d(tested, kept)
+        if len(kept) < 2 or len(left_out) == 0:
+            raise ValueError(
+                f"Fold {number} of cv trains on {len(kept)} classes and leaves out "
+                f"{len(left_out)}; it must train on two or more and leave out whole classes. "
+                f"Use {splitter.__name__}."
+            )
+        if generalized and len(left_out) == len(tested):
+            raise ValueError(
+                f"Fold {number} of cv validates no image of a class that it trains on, which "
+                f"the generalized setting needs. Use {splitter.__name__}."
+            )
+        if not generalized and len(left_out) == 1:
+            warn_user(f"Fold {number} of cv leaves out one class: it tells nothing.")
+    return checked
+
+
+def seen_table(signatures: Any, seen: NDArray[Any]) -> SignatureTable:
+    """Signatures of the seen classes alone: unseen ones play no part in a fold."""
+    table = SignatureTable.from_user(signatures, seen)
+    return table.subset(table.positions(seen))
+
+
+@dataclass(frozen=True, eq=False)
+class FoldScores:
+    """Scores of a fold's validation images.
+
+    `scores` has a column per candidate, on its device; `true` is the column of each image's class;
+    `left_out` says which candidates the fold did not train on; `scale` is that of its training
+    images' scores (:func:`score_scale`), NaN where it was not asked for; `own_temperature` is the
+    estimator's, where it has probabilities.
+    """
+
+    scores: Array
+    true: NDArray[np.intp]
+    left_out: NDArray[np.bool_]
+    scale: float
+    own_temperature: float | None
+
+    def conventional(self) -> FoldScores:
+        """The images of classes left out, among these classes."""
+        if self.left_out.all():
+            return self
+        rows, columns = np.flatnonzero(self.left_out[self.true]), np.flatnonzero(self.left_out)
+        return FoldScores(
+            to_numpy(self.scores)[np.ix_(rows, columns)],
+            np.searchsorted(columns, self.true[rows]),
+            self.left_out[columns],
+            self.scale,
+            self.own_temperature,
+        )
+
+    def accuracy(self) -> float:
+        """Per-class accuracy; of equal scores the first class is predicted, on any device."""
+        xp = compat.array_namespace(self.scores)
+        n_classes = self.scores.shape[1]
+        highest = xp.max(self.scores, axis=1, keepdims=True)
+        columns = xp.arange(n_classes, device=compat.device(self.scores))[None, :]
+        best = to_numpy(xp.min(xp.where(self.scores == highest, columns, n_classes), axis=1))
+        counts = np.bincount(self.true, minlength=n_classes)
+        hits = np.bincount(self.true[best == self.true], minlength=n_classes)
+        return float((hits[counts > 0] / counts[counts > 0]).mean())
+
+    def is_tied(self) -> bool:
+        """Whether two or more classes score the same on every image, but for rounding."""
+        if self.scores.shape[1] < 2:
+            return False
+        xp = compat.array_namespace(self.scores)
+        highest, lowest = xp.max(self.scores, axis=1), xp.min(self.scores, axis=1)
+        largest = xp.max(xp.abs(xp.stack([highest, lowest])))
+        return bool(xp.all(highest - lowest <= 4 * xp.finfo(self.scores.dtype).eps * largest))
+
+    def curve_summary(self) -> tuple[float, float, float]:
+        """Area under the seen–unseen curve, its best harmonic mean, and the factor for it."""
+        return seen_unseen_summary(
+            self.true,
+            self.scores,
+            classes=np.arange(len(self.left_out)),
+            seen_classes=np.flatnonzero(~self.left_out),
+            missing="ignore",
+        )
+
+    def temperature(self, factor: float = 0.0) -> float:
+        """The best temperature of the scores, those of seen classes lowered by the factor."""
+        lowered = np.asarray(to_numpy(self.scores), dtype=np.float64) - factor * ~self.left_out
+        return best_temperature(lowered, self.true)
+
+
+class FoldImages:
+    """The images of a fold, which one fitted estimator after another scores.
+
+    In the conventional setting these are the images of the classes left out, among these classes;
+    in the generalized setting all that validate, among all seen classes.
+    """
+
+    def __init__(
+        self, X: Any, y: NDArray[Any], classes: NDArray[Any], fold: Fold, *, generalized: bool
+    ) -> None:
+        train, test = fold
+        left_out = ~np.isin(classes, y[train])
+        self.unseen = classes[left_out]
+        # Of a list of rows by hand some may be of classes that were trained on.
+        unseen_rows = test[np.isin(y[test], self.unseen)]
+        self.X_unseen, self.y_unseen = take_rows(X, unseen_rows), y[unseen_rows]
+        self.left_out = left_out if generalized else left_out[left_out]
+        self.classes = classes if generalized else self.unseen
+        rows = test if generalized else unseen_rows
+        self.true = np.searchsorted(self.classes, y[rows])
+        self._images = _Rows(take_rows(X, rows) if generalized else self.X_unseen)
+        self._trained = _Rows(take_rows(X, train[_some_rows(len(train))]))
+
+    def scores(self, model: Any, *, with_scale: bool) -> FoldScores:
+        """Score the images by a fitted estimator."""
+        rows, scorer = self._images.under(model)
+        found = scorer.scores(rows, self.classes)
+        scale = float("nan")
+        if with_scale:
+            rows, trained_by = self._trained.under(model)
+            scale = score_scale(trained_by.scores(rows, model.seen_classes_))
+        return FoldScores(found, self.true, self.left_out, scale, scorer.temperature)
+
+
+class _Rows:
+    """Features, embedded once for all estimators that embed or transform them in the same way."""
+
+    def __init__(self, X: Any) -> None:
+        self._X = X
+        self._rows = EmbeddedRows(X)
+        self._transformed: tuple[Any, EmbeddedRows] | None = None
+
+    def under(self, model: Any) -> tuple[EmbeddedRows, ClassScorer]:
+        """The rows and the scorer for them; of a pipeline, after its transformers."""
+        if not isinstance(model, ZeroShotPipeline):
+            return self._rows, model.class_scorer_
+        transformers = model.transformers_
+        if self._transformed is None or self._transformed[0] is not transformers:
+            self._transformed = transformers, EmbeddedRows(model.transform_rows(self._X))
+        return self._transformed[1], model.steps[-1][1].class_scorer_
+
+
+def score_folds(
+    estimator: Any,
+    X: Any,
+    y: NDArray[Any],
+    signatures: Any,
+    weights: Floats | None,
+    measure: Callable[[FoldScores], Any],
+    *,
+    cv: Any,
+    n_jobs: int | None,
+    with_scale: bool = True,
+    **options: Any,
+) -> list[Any]:
+    """Fit an estimator in each generalized fold; what `measure` makes of the scores of each.
+
+    Empty where no class can be left out.
+    """
+    seen = np.unique(y)
+    if signatures is None:
+        return []
+    if len(seen) < FEWEST_CLASSES:
+        warn_user(
+            f"{len(seen)} seen classes are too few to leave some out: nothing is calibrated. Give "
+            f"at least {FEWEST_CLASSES} classes, or numbers for what is searched."
+        )
+        return []
+    folds = checked_folds(cv, X, y, generalized=True, **options)
+    table = seen_table(signatures, seen)
+    return list(
+        Parallel(n_jobs=n_jobs)(
+            delayed(_score_fold)(
+                as_zero_shot(estimator), X, y, weights, fold, table, measure, with_scale
+            )
+            for fold in folds
+        )
+    )
+
+
+def _score_fold(
+    estimator: Any,
+    X: Any,
+    y: NDArray[Any],
+    weights: Floats | None,
+    fold: Fold,
+    table: SignatureTable,
+    measure: Callable[[FoldScores], Any],
+    with_scale: bool,
+) -> Any:
+    """What `measure` makes of the scores in one fold."""
+    train, _ = fold
+    with warnings.catch_warnings():
+        # Said already when the estimator was fitted on all of the data.
+        warnings.simplefilter("ignore", InputWarning)
+        part = None if weights is None else weights[train]
+        fit_weighted(estimator, take_rows(X, train), y[train], table, part)
+        images = FoldImages(X, y, table.labels, fold, generalized=True)
+        return measure(images.scores(estimator, with_scale=with_scale))
+
+
+def score_scale(scores: Any) -> float:
+    """The standard deviation of an image's scores over the seen classes; the median over images."""
+    return float(np.median(np.std(to_numpy(scores), axis=1)))
+
+
+def final_score_scale(estimator: Any, X: Any) -> float:
+    """The scale of the scores of an estimator that was fitted on all of the images."""
+    rows = take_rows(X, _some_rows(X.shape[0]))
+    with warnings.catch_warnings():
+        # Said already when the estimator was fitted on these images.
+        warnings.simplefilter("ignore", InputWarning)
+        return score_scale(estimator.decision_function(rows, classes=estimator.seen_classes_))
+
+
+def _some_rows(n_rows: int) -> NDArray[np.intp]:
+    """All rows, or so many of them, evenly spaced."""
+    return np.linspace(0, n_rows - 1, min(n_rows, _MOST_SCALE_ROWS)).astype(np.intp)
+
+
+def rescaled(
+    values: Sequence[float] | Floats, scales: Sequence[float] | Floats, final: float
+) -> Floats:
+    r"""Factors or temperatures of folds in the units of the scores after training on all classes.
+
+    A fold trains on fewer classes and images, and its scores may have another scale. With one
+    classifier per class against all others, for instance, fewer classes make each of them stronger.
+    So a value is kept as a multiple of the scale g of the scores,
+
+    .. math:: b_k \, g / g_k.
+    """
+    found, folds = np.asarray(values, dtype=np.float64), np.asarray(scales, dtype=np.float64)
+    sound = np.isfinite(folds) & (folds > 0) & bool(np.isfinite(final) and final > 0)
+    return found * np.where(sound, final, 1.0) / np.where(sound, folds, 1.0)
+
+
+def mean_factor(factors: Sequence[float] | Floats) -> float:
+    """The calibration factor of all folds: the mean of theirs, 0 without any."""
+    finite = [factor for factor in factors if np.isfinite(factor)]
+    return float(np.mean(finite)) if finite else 0.0
