@@ -22,7 +22,7 @@ from zslearn.networks import GeneratedFeatures
 from zslearn.signatures import MultiSignatures, cluster_hierarchy
 from zslearn.synthesis import EXEM, GaussianEXEM, SynC
 
-START = b'{"__metadata__":{"sha256":"'
+START = b'{"__metadata__":{"zslearn":"{\\"sha256\\":\\"'
 
 
 def problem():
@@ -98,13 +98,16 @@ def take_apart(file: bytes) -> Parts:
     length = int.from_bytes(file[:8], "little")
     table = json.loads(file[8 : 8 + length])
     content = json.loads(table.pop("__metadata__")["zslearn"])
+    del content["sha256"]
     return Parts(content, table, file[8 + length :])
 
 
 def put_together(parts: Parts, *, text: str | None = None, table: str | None = None) -> bytes:
     """A file with a right checksum, whatever it says; texts replace what JSON would be."""
     text = json.dumps(parts.content) if text is None else text
-    metadata = {"sha256": "0" * 64, "format": "zslearn", "zslearn": text}
+    # The digest is the first key of the text.
+    text = '{"sha256":"' + "0" * 64 + '"' + ("," if text[1:2] != "}" else "") + text[1:]
+    metadata = {"zslearn": text}
     rest = json.dumps(parts.table, separators=(",", ":"))[1:-1] if table is None else table
     head = json.dumps(metadata, separators=(",", ":"))
     header = f'{{"__metadata__":{head}{"," if rest else ""}{rest}}}'.encode()

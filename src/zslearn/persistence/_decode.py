@@ -1,4 +1,4 @@
-"""From JSON and arrays to an object; nothing that a file says is taken on trust."""
+"""From JSON and arrays to an object, and whether the model can be: nothing is taken on trust."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from zslearn.persistence._container import BadContentError
 from zslearn.persistence._encode import LEFT_OUT, MOST_LEVELS, find, make, parameter_names
 from zslearn.signatures._table import SignatureTable
 from zslearn.signatures._views import SignatureViews
-
-# Whether a model from a file can be: its parts fit each other, and it predicts.
 
 #: Features of an image at most.
 _MOST_FEATURES = 2**26
@@ -58,7 +56,9 @@ def check_part(value: Any) -> None:
     if isinstance(value, SignatureTable):
         _check_table(value)
     elif isinstance(value, SignatureViews):
-        _check_views(value)
+        if not isinstance(value.arrays, tuple) or len(value.arrays) != len(value.weights):
+            raise BadContentError("the views of its signatures do not fit each other")
+        _check_arrays(value.arrays, len(value.arrays[0]))
     if hasattr(value, "_described"):
         _check_described(value)
 
@@ -89,12 +89,6 @@ def _check_described(method: Any) -> None:
         )
 
 
-def _check_views(views: SignatureViews) -> None:
-    if not isinstance(views.arrays, tuple) or len(views.arrays) != len(views.weights):
-        raise BadContentError("the views of its signatures do not fit each other")
-    _check_arrays(views.arrays, len(views.arrays[0]))
-
-
 def _check_arrays(arrays: Any, n_rows: int) -> None:
     """Signatures of each view: floating, one row per class."""
     if not isinstance(arrays, tuple) or not arrays:
@@ -107,21 +101,21 @@ def _check_arrays(arrays: Any, n_rows: int) -> None:
 
 
 def _check_table(table: SignatureTable) -> None:
+    """A table of signatures has views of one length, and proper weights of them."""
     check_labels(table.labels, "classes of its signatures")
     _check_arrays(table.arrays, len(table.labels))
-    n_views = len(table.arrays)
     parts = (table.columns, table.names, table.weights, table.gamma_factors)
-    if not all(isinstance(part, tuple) and len(part) == n_views for part in parts):
+    if not all(isinstance(part, tuple) and len(part) == len(table.arrays) for part in parts):
         raise BadContentError("the views of its signatures do not fit each other")
-    if not all(isinstance(name, str) for name in table.names):
-        raise BadContentError("the views of its signatures have no names")
     weights_fit = all(isinstance(weight, float) and weight >= 0 for weight in table.weights)
     if not weights_fit or abs(sum(table.weights) - 1) > 1e-9:
         raise BadContentError("the views of its signatures have no proper weights")
-    if not all(isinstance(factor, float) and factor > 0 for factor in table.gamma_factors):
-        raise BadContentError("the views of its signatures have no proper factors")
-    if not isinstance(table.indicators, bool):
-        raise BadContentError("its signatures do not say whether somebody gave them")
+    if not (
+        all(isinstance(name, str) for name in table.names)
+        and all(isinstance(factor, float) and factor > 0 for factor in table.gamma_factors)
+        and isinstance(table.indicators, bool)
+    ):
+        raise BadContentError("the views of its signatures have no proper names or factors")
     for array, columns in zip(table.arrays, table.columns, strict=True):
         if columns is not None and len(columns) != array.shape[1]:
             raise BadContentError("its signatures have another number of attributes than of names")
@@ -129,11 +123,13 @@ def _check_table(table: SignatureTable) -> None:
 
 def check_labels(labels: Any, what: str) -> None:
     """Labels are a sorted array without duplicates, of texts, whole numbers or booleans."""
-    if not isinstance(labels, np.ndarray) or labels.ndim != 1 or labels.dtype.kind not in "UOiubf":
-        raise BadContentError(f"{what} are no list of labels")
-    if labels.dtype.kind == "O" and not all(isinstance(label, str) for label in labels):
-        raise BadContentError(f"{what} are no list of labels")
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+    if (
+        not isinstance(labels, np.ndarray)
+        or labels.ndim != 1
+        or labels.dtype.kind not in "UOiubf"
+        or (labels.dtype.kind == "O" and not all(isinstance(label, str) for label in labels))
+        or (labels.dtype.kind == "f" and not np.isfinite(labels).all())
+    ):
         raise BadContentError(f"{what} are no list of labels")
     if len(labels) > 1 and not (labels[:-1] < labels[1:]).all():
         raise BadContentError(f"{what} are not in order, or some come twice")
@@ -163,24 +159,10 @@ def _probe(model: Any, n_classes: int) -> None:
 #: What the library's estimators learn in which NaN or infinity may stand: notes on how they were
 #: made. In all else it would spoil predictions. (Hyper-parameters are checked by themselves.)
 _MAY_BE_NAN = frozenset(
-    {
-        "auroc_",
-        "best_score_",
-        "cv_results_",
-        "detection_interval_",
-        "detection_rate_",
-        "false_alarm_interval_",
-        "false_alarm_rate_",
-        "false_alarm_rates_",
-        "fold_biases_",
-        "fold_temperatures_",
-        "history_",
-        "loss_curve_",
-        "mean_depth_",
-        "right_interval_",
-        "right_rate_",
-        "threshold_",  # −∞ rejects nothing
-    }
+    "auroc_ best_score_ cv_results_ detection_interval_ detection_rate_ false_alarm_interval_ "
+    "false_alarm_rate_ false_alarm_rates_ fold_biases_ fold_temperatures_ history_ loss_curve_ "
+    # A threshold of −∞ rejects nothing.
+    "mean_depth_ right_interval_ right_rate_ threshold_".split()
 )
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _SCALARS = frozenset(
@@ -205,16 +187,7 @@ _KEYS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
 }
 _NO_KEYS: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
 _FAULTS = (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError)
-_GENERATORS = {
-    kind.__name__: kind
-    for kind in (
-        np.random.MT19937,
-        np.random.PCG64,
-        np.random.PCG64DXSM,
-        np.random.Philox,
-        np.random.SFC64,
-    )
-}
+_GENERATORS = frozenset(["MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"])
 
 
 class Decoder:
@@ -416,7 +389,9 @@ class Decoder:
 
     def _generator(self, said: Any, node: dict[str, Any], finite: bool) -> Any:
         state = self.decode(said, finite=True)
-        generator = np.random.Generator(_GENERATORS[state["bit_generator"]](0))
+        if state["bit_generator"] not in _GENERATORS:
+            raise BadContentError("it names an unknown generator of random numbers")
+        generator = np.random.Generator(getattr(np.random, state["bit_generator"])(0))
         generator.bit_generator.state = state
         return generator
 
@@ -443,7 +418,13 @@ class Decoder:
         for name in LEFT_OUT.get(said, ()):
             if state.get(name) is not None:
                 raise BadContentError(f"its {cls.__name__} names a place on a disk as {name}")
-        value = make(cls, state)
+        try:
+            value = make(cls, state)
+        except BadContentError:
+            raise
+        except Exception as error:
+            reason = plain(error, 300).rstrip(".") or type(error).__name__
+            raise BadContentError(f"its {cls.__name__} cannot be: {reason}") from error
         check_part(value)
         self._objects.append(value)
         return value

@@ -1,8 +1,12 @@
-"""From an object to JSON and arrays.
+"""From an object to JSON and arrays, and which classes and functions a model file may hold.
 
 Numbers, texts, None and lists are themselves; everything else is an object of JSON with a key that
 says what it is: ``{"tuple": […]}``, ``{"array": name}``, ``{"object": class, …}``. An array or an
 object that several places share is written once.
+
+A name in a file is looked up in a closed list, which users may add to and files may not: the public
+classes of the library, the parts marked with `saved_part`, some classes of scikit-learn, and what
+:func:`register` was given. Nothing is imported because a file says so.
 """
 
 from __future__ import annotations
@@ -26,8 +30,6 @@ from zslearn._utils._array import is_foreign, to_numpy
 from zslearn._utils._files import part_name, saved_parts
 from zslearn._utils._messages import plain
 from zslearn.persistence._container import DTYPES, BadContentError, CannotSaveError
-
-# The state of objects: what is saved of them, and how they are made of it anew.
 
 #: Threads or processes at most that a file may ask for.
 _MOST_JOBS = 1024
@@ -64,28 +66,19 @@ def state_of(value: Any) -> dict[str, Any]:
 
 def make(cls: type, state: dict[str, Any]) -> Any:
     """An object of a class, with a state from a file."""
-    try:
-        return _make(cls, state)
-    except BadContentError:
-        raise
-    except Exception as error:
-        reason = plain(error, 300).rstrip(".") or type(error).__name__
-        raise BadContentError(f"its {cls.__name__} cannot be: {reason}") from error
-
-
-def _make(cls: type, state: dict[str, Any]) -> Any:
     fields = field_names(cls)
     if fields is not None:
         if not set(state) <= set(fields):
             raise BadContentError(
                 f"its {cls.__name__} has {_names(state)}, and should have {_names(fields)}"
             )
-        # A field that an earlier version did not have takes its default.
         return cls(**state)
-    # What earlier versions saved and this one computes when it is asked for.
-    computed = getattr(cls, "_computed_attributes", ())
-    state = {name: value for name, value in state.items() if name not in computed}
-    state = {**_missing_parameters(cls, state), **state}
+    signature = inspect.signature(cls.__init__).parameters  # type: ignore[misc]
+    for name in parameter_names(cls) - set(state):
+        # A hyper-parameter that the writer's version did not have takes its default.
+        if signature[name].default is inspect.Parameter.empty:
+            raise BadContentError(f"its {cls.__name__} lacks {name}")
+        state = {**state, name: signature[name].default}
     _refuse_names(cls, state)
     value: Any = object.__new__(cls)
     # scikit-learn's own compares versions only.
@@ -105,18 +98,6 @@ def _make(cls: type, state: dict[str, Any]) -> Any:
     return value
 
 
-def _missing_parameters(cls: type, state: dict[str, Any]) -> dict[str, Any]:
-    """Defaults of hyper-parameters that an earlier version did not have."""
-    missing = sorted(parameter_names(cls) - set(state))
-    if not missing:
-        return {}
-    signature = inspect.signature(cls.__init__).parameters  # type: ignore[misc]
-    required = [name for name in missing if signature[name].default is inspect.Parameter.empty]
-    if required:
-        raise BadContentError(f"its {cls.__name__} lacks {_names(required)}")
-    return {name: signature[name].default for name in missing}
-
-
 def _refuse_names(cls: type, state: dict[str, Any]) -> None:
     """An attribute may not stand before a method, a property or a constant of its class."""
     own = cls.__module__.startswith("zslearn.")
@@ -134,24 +115,13 @@ def _names(names: Any) -> str:
     return plain(", ".join(names), 200) or "nothing"
 
 
-# Which classes a model file may hold: a closed list, which users may add to and files may not.
-#
-# A name in a file is looked up here, never imported. There are the public classes of the library,
-# the parts that are marked with :func:`zslearn._utils._files.saved_part`, some of scikit-learn, and what
-# :func:`register` was given.
-
-#: Rooms whose public classes and marked parts may be in a file.
-_OF_ESTIMATORS = (
-    "baselines",
-    "calibration",
-    "model_selection",
-    "networks",
-    "signatures",
-    "synthesis",
+#: Packages whose public classes and marked parts may be in a file.
+_OF_ESTIMATORS = tuple(
+    ["baselines", "calibration", "model_selection", "networks", "signatures", "synthesis"]
 )
-#: Rooms whose marked parts may be.
+#: Packages whose marked parts may be.
 _OF_PARTS = (*_OF_ESTIMATORS, "base", "_solvers", "_utils")
-#: Rooms whose public functions may be: what a search maximises.
+#: Packages whose public functions may be: what a search maximises.
 _OF_FUNCTIONS = ("metrics", "model_selection", "synthesis")
 
 #: Module of scikit-learn → classes with a state of plain numbers and arrays.
@@ -259,7 +229,7 @@ def find(name: Any) -> Any:
     if isinstance(name, str):
         found = _registered.get(name)
         if found is None and name.startswith("zslearn.") and name.count(".") == 2:
-            found = _of_room(name.split(".")[1]).get(name)
+            found = _of_package(name.split(".")[1]).get(name)
         elif found is None and name.startswith("sklearn."):
             found = _of_sklearn(name)
     if found is None:
@@ -271,20 +241,20 @@ def find(name: Any) -> Any:
 
 
 @cache
-def _of_room(room: str) -> dict[str, Any]:
-    """What files may hold of a room, by name."""
-    if room not in (*_OF_PARTS, *_OF_FUNCTIONS):
-        return {}
-    module = importlib.import_module(f"zslearn.{room}")
+def _of_package(package: str) -> dict[str, Any]:
+    """What files may hold of a package of the library, by name."""
     found: dict[str, Any] = {}
+    if package not in (*_OF_PARTS, *_OF_FUNCTIONS):
+        return found
+    module = importlib.import_module(f"zslearn.{package}")
     for item in (getattr(module, name) for name in getattr(module, "__all__", ())):
         is_class = inspect.isclass(item) and not issubclass(item, BaseException)
-        if (is_class and room in _OF_ESTIMATORS) or (
-            inspect.isfunction(item) and room in _OF_FUNCTIONS
+        if (is_class and package in _OF_ESTIMATORS) or (
+            inspect.isfunction(item) and package in _OF_FUNCTIONS
         ):
             found[part_name(item)] = item
-    if room in _OF_PARTS:
-        found.update({n: part for n, part in saved_parts().items() if n.split(".")[1] == room})
+    if package in _OF_PARTS:
+        found.update({n: part for n, part in saved_parts().items() if n.split(".")[1] == package})
     return found
 
 

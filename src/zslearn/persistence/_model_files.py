@@ -1,10 +1,10 @@
-"""Saving and loading models."""
+"""Saving and loading models: the public functions, and what a file says of its model."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,22 +23,20 @@ from zslearn.datasets._files import FileLimitError
 from zslearn.persistence._container import (
     BadContentError,
     CannotSaveError,
-    Container,
     ModelFileError,
-    open_container,
-    read_json,
-    write_container,
-    write_json,
+    OpenFile,
+    open_file,
+    write_file,
 )
 from zslearn.persistence._decode import Decoder, check_model
 from zslearn.persistence._encode import Encoder, plain_about
 from zslearn.signatures._table import SignatureTable
 
-# What a header says of a model, to be read without the model.
-
 
 def summary(model: Any) -> dict[str, Any]:
-    """Classes, seen classes, features and views of the signatures."""
+    """What a header says of a model, to be read without the model."""
+    table = _table(model)
+    views = () if table is None else zip(table.names, table.arrays, table.columns, strict=True)
     return {
         "classes": model.classes_.tolist(),
         "seen_classes": model.seen_classes_.tolist(),
@@ -49,7 +47,7 @@ def summary(model: Any) -> dict[str, Any]:
                 "n_attributes": int(array.shape[1]),
                 "columns": None if columns is None else [str(column) for column in columns],
             }
-            for name, array, columns in _views(_table(model))
+            for name, array, columns in views
         ],
     }
 
@@ -70,89 +68,39 @@ def _table(model: Any) -> SignatureTable | None:
     return None
 
 
-def _views(table: SignatureTable | None) -> list[Any]:
-    if table is None:
-        return []
-    return list(zip(table.names, table.arrays, table.columns, strict=True))
-
-
-# Versions of the format, and of the library that wrote a file.
-#
-# The format has a number of its own. It rises when a reader of the last number could not read a
-# file,
-# or would read it wrongly: when the file is laid out in another way, when an estimator learns
-# other
-# attributes than before. It does not rise for a new hyper-parameter, or a new field of a part,
-# whose
-# default means what was before: a file without it gets the default. A reader reads its own
-# number and
-# every smaller one, by the steps in `_STEPS`; of a larger one it says that zslearn must be
-# updated.
-
-#: How a version is written.
-_VERSION = r"\d{1,9}(\.\d{1,9}){0,3}((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?(\+[a-z0-9.]{1,40})?"
-
-#: What this version writes.
+#: Number of the format. It rises when a reader of the last number could not read a file, or would
+#: read it wrongly; not for a new hyper-parameter, whose default means what was before.
 FORMAT_VERSION = 1
 
-#: Number of a format → what makes its description one of the next number.
-_STEPS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 
-
-def checked_versions(content: Any) -> dict[str, Any]:
-    """The description of a file in the format of this version."""
-    if not isinstance(content, dict):
-        raise BadContentError("its description is no object of JSON")
+def _check_format(content: dict[str, Any]) -> None:
+    """Refuse a file of another format."""
     number, library = content.get("format_version"), content.get("library_version")
-    is_version = isinstance(library, str) and re.fullmatch(_VERSION, library)
-    if type(number) is not int or number < 1 or not is_version:
+    if type(number) is not int or number < 1 or not isinstance(library, str):
         raise BadContentError("its description names no version")
-    if number > FORMAT_VERSION:
+    if number != FORMAT_VERSION:
         raise BadContentError(
             f"it was saved by zslearn {plain(library, 40)} in version {number} of the format, and "
-            f"this is zslearn {__version__}, which reads up to {FORMAT_VERSION}. Update zslearn"
+            f"this is zslearn {__version__}, which reads {FORMAT_VERSION}. Update zslearn, or save "
+            "the model again"
         )
-    while number < FORMAT_VERSION:
-        if number not in _STEPS:
-            raise BadContentError(
-                f"version {number} of the format is no longer read; load it with zslearn "
-                f"{plain(library, 40)} and save it again with a version in between"
-            )
-        content = _STEPS[number](content)
-        number += 1
-    return content
 
 
-@contextmanager
-def say_of_versions(content: dict[str, Any], path: str | os.PathLike[str]) -> Iterator[None]:
-    """Warn of a file of a newer library, or of parts of another scikit-learn; blame it for errors."""
-    remarks = _remarks(content)
-    try:
-        yield
-    except Exception as error:
-        if remarks and not isinstance(error, (OSError, ImportError)):
-            kind = "" if isinstance(error, BadContentError) else f"{type(error).__name__}: "
-            reason = f"{kind}{plain(error, 300)}"
-            raise BadContentError(f"{reason}. ({' '.join(remarks)})") from error
-        raise
-    for remark in remarks:
-        warn_user(f"{plain(path)}: {remark}", InputWarning)
-
-
-def _remarks(content: dict[str, Any]) -> list[str]:
-    remarks = []
+def _warn_of_versions(content: dict[str, Any], path: str | os.PathLike[str]) -> None:
+    """Warn of a file of a newer library, or of parts of another scikit-learn."""
     library, learn = content["library_version"], content.get("scikit_learn_version")
     if _numbers(library) > _numbers(__version__):
-        remarks.append(
-            f"It was saved by zslearn {plain(library, 40)}, which is newer than this zslearn "
-            f"{__version__}; update zslearn if its predictions matter."
+        warn_user(
+            f"{plain(path)}: It was saved by zslearn {plain(library, 40)}, which is newer than "
+            f"this zslearn {__version__}; update zslearn if its predictions matter.",
+            InputWarning,
         )
     if isinstance(learn, str) and _numbers(learn)[:2] != _numbers(sklearn.__version__)[:2]:
-        remarks.append(
-            f"Parts of it were fitted by scikit-learn {plain(learn, 40)}, and this is "
-            f"{sklearn.__version__}; scikit-learn does not say that they predict alike."
+        warn_user(
+            f"{plain(path)}: Parts of it were fitted by scikit-learn {plain(learn, 40)}, and this "
+            f"is {sklearn.__version__}; scikit-learn does not say that they predict the same.",
+            InputWarning,
         )
-    return remarks
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -258,7 +206,7 @@ def save(
         "about": plain_about(about),
         "scikit_learn_version": sklearn.__version__ if encoder.uses_sklearn else None,
     }
-    write_container(Path(path), write_json(header), encoder.arrays)
+    write_file(Path(path), header, encoder.arrays)
 
 
 def load(path: str | os.PathLike[str], *, device: Any = None) -> Any:
@@ -315,18 +263,18 @@ def read_model(path: str | os.PathLike[str], *, device: Any = None) -> ModelFile
     if device is not None:
         # What torch says of a device is no fault of the file.
         import_optional("torch", f"load with device={device!r}").empty(0, device=device)
-    with _errors_named(path), open_container(Path(path)) as container:
+    with _errors_named(path), open_file(Path(path)) as container:
         content = _content(container)
-        with say_of_versions(content, path):
-            decoder = Decoder(container.read_arrays(), device)
-            model = decoder.decode(content["model"])
-            extras = _read_extras(decoder, content["extras"])
-            if decoder.unused:
-                name = plain(sorted(decoder.unused)[0], 60)
-                raise BadContentError(f"nothing says what its array {name!r} is")
-            check_model(model)
-            if summary(model) != content["summary"]:
-                raise BadContentError("its summary is of another model")
+        _warn_of_versions(content, path)
+        decoder = Decoder(container.read_arrays(), device)
+        model = decoder.decode(content["model"])
+        extras = _read_extras(decoder, content["extras"])
+        if decoder.unused:
+            name = plain(sorted(decoder.unused)[0], 60)
+            raise BadContentError(f"nothing says what its array {name!r} is")
+        check_model(model)
+        if summary(model) != content["summary"]:
+            raise BadContentError("its summary is of another model")
         return ModelFile(model, content["about"], extras, _described(container, content))
 
 
@@ -354,7 +302,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     ModelFileError
         The file is no model file, its header is damaged, or it needs a newer version.
     """
-    with _errors_named(path), open_container(Path(path)) as container:
+    with _errors_named(path), open_file(Path(path)) as container:
         return _described(container, _content(container))
 
 
@@ -389,10 +337,10 @@ def _read_extras(decoder: Decoder, said: Any) -> dict[str, NDArray[Any]]:
     return extras
 
 
-def _content(container: Container) -> dict[str, Any]:
-    """What the text of a file says, in the format of this version."""
-    content = read_json(container.text, "its description")
-    content = checked_versions(content)
+def _content(container: OpenFile) -> dict[str, Any]:
+    """What the text of a file says, if it can be."""
+    content = container.content
+    _check_format(content)
     if set(content) != _KEYS or not isinstance(content["about"], dict):
         raise BadContentError("its description lacks parts, or has unknown ones")
     node = content["model"]
@@ -401,7 +349,7 @@ def _content(container: Container) -> dict[str, Any]:
     return content
 
 
-def _described(container: Container, content: dict[str, Any]) -> dict[str, Any]:
+def _described(container: OpenFile, content: dict[str, Any]) -> dict[str, Any]:
     """The header that a caller sees."""
     node = content["model"]
     if not isinstance(content["summary"], dict) or not isinstance(content["extras"], list):
@@ -415,10 +363,7 @@ def _described(container: Container, content: dict[str, Any]) -> dict[str, Any]:
         **content["summary"],
         "about": content["about"],
         "extras": [pair[0] for pair in content["extras"] if isinstance(pair, list) and pair],
-        "arrays": {
-            entry.name: {"dtype": entry.dtype.name, "shape": list(entry.shape)}
-            for entry in container.entries
-        },
+        "arrays": container.arrays(),
     }
 
 
