@@ -116,8 +116,9 @@ def _names(names: Any) -> str:
 
 
 #: Packages whose public classes and marked parts may be in a file.
-_OF_ESTIMATORS = tuple(
-    ["baselines", "calibration", "model_selection", "networks", "signatures", "synthesis"]
+_OF_ESTIMATORS = (
+    *("baselines", "calibration", "model_selection"),
+    *("networks", "signatures", "synthesis"),
 )
 #: Packages whose marked parts may be.
 _OF_PARTS = (*_OF_ESTIMATORS, "base", "_solvers", "_utils")
