@@ -108,7 +108,7 @@ class ClassStatistics:
         feature_norm: str | None = "l2",
         factors: bool = False,
         sample_weight: Any = None,
-    ) -> Self:
+    ) -> ClassStatistics:
         """Take the statistics of samples.
 
         Parameters
@@ -148,7 +148,7 @@ class ClassStatistics:
         *,
         factors: bool = False,
         weights: Floats | None = None,
-    ) -> Self:
+    ) -> ClassStatistics:
         """Statistics of prepared features, of which `codes` are the positions in `classes`."""
         if isinstance(X, SummedRows):
             return X.sums

@@ -133,6 +133,9 @@ class ZeroShotClassifier(Describing, ZeroShotPredictor):
     #: Whether `_fit` asks no more of `training.X` than class_moments, class_means and class_squares
     #: of :mod:`zslearn.solvers` give: then `fit` also takes features on disk, and dask arrays.
     learns_from_sums: bool = False
+    #: Hyper-parameters along which solutions start from each other. A search that goes on after an
+    #: interruption fits settings that differ in these alone together again.
+    path_parameters: ClassVar[tuple[str, ...]] = ()
     #: Attributes that decide what `embed` does: estimators of a search whose values are the very same
     #: objects share rows that are embedded once. None: nothing is shared.
     embedding_attributes: tuple[str, ...] | None = None

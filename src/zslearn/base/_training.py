@@ -113,7 +113,7 @@ def sums_of(training: Training) -> ClassStatistics:
     if not training.keeps_sums:
         return compute()
     names = "means", "squares", "scatter"
-    arrays = kept_fit(
+    arrays: dict[str, Any] = kept_fit(
         ("class sums", __version__, training.rows_key),
         lambda: {name: getattr(sums, name) for sums in [compute()] for name in names},
     )

@@ -124,8 +124,8 @@ class FoldTask:
         end_with_parent(self.caller)
         advance = advance or (lambda amount: None)
         done: dict[int, dict[str, float]] = self.checkpoint.read(self._checked) or {}
-        left = [i for i in range(len(self.settings)) if i not in done]
-        advance(len(self.settings) - len(left))
+        left = self._settings_left(done)
+        advance(len(done))
         failures: dict[int, str] = {}
         generalized = "bias" in self.names
         images = FoldImages(self.X, self.y, self.table.labels, self.fold, generalized=generalized)
@@ -182,6 +182,26 @@ class FoldTask:
                 for index, scores in done.items()
             }
         )
+
+    def _settings_left(self, done: Mapping[int, Any]) -> list[int]:
+        """Settings that are not finished, and the finished ones on the path of one of these.
+
+        Solutions along a path start from each other: with others beside it, a solution would differ
+        in its last digits from that of a search that was never interrupted.
+        """
+        left = [i for i in range(len(self.settings)) if i not in done]
+        method, prefix = self.estimator, ""
+        while not hasattr(method, "path_parameters") and hasattr(method, "estimator"):
+            method, prefix = method.estimator, f"{prefix}estimator__"
+        along = {f"{prefix}{name}" for name in getattr(method, "path_parameters", ())}
+        if not along or not done:
+            return left
+        paths = [
+            fingerprint({name: value for name, value in setting.items() if name not in along})
+            for setting in self.settings
+        ]
+        unfinished = {paths[i] for i in left}
+        return [i for i, path in enumerate(paths) if path in unfinished]
 
     def _fit_or_halve(
         self,
@@ -243,6 +263,8 @@ class FoldTask:
             **options,
         )
         for position, model in fitted:
+            if left[position] in done:
+                continue
             is_fitted = time.perf_counter()
             with threads_for(2.0 * math.prod(self.X.shape) * len(model.classes_)):
                 found = self._measure(model, images)

@@ -387,8 +387,6 @@ class EXEM(AcceptsSampleWeight, LearnsFromStatistics):
         },
     }
 
-    #: A search that goes on refits settings that differ in these alone from one that is left: each
-    #: solution starts from its neighbours'.
     path_parameters: ClassVar[tuple[str, ...]] = ("n_components", "distance", "C", "nu")
 
     def __init__(

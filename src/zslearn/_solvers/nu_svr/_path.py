@@ -279,7 +279,7 @@ def _solve_on_device(
 
 def _solve_by_pairs(
     kernels: Iterable[ArrayLike],
-    Y: ArrayLike,
+    unchecked_targets: ArrayLike,
     penalties: list[float],
     shares: list[float],
     tol: float,
@@ -288,7 +288,7 @@ def _solve_by_pairs(
     n_threads: int,
 ) -> Iterator[tuple[int, NuSVRResult]]:
     """Solve the grid over each kernel, C ascending; two rows of it are kept as starts."""
-    Y = check_array(Y, dtype=np.float64, input_name="Y")
+    Y: Floats = check_array(unchecked_targets, dtype=np.float64, input_name="Y")
     n_points, n_targets = Y.shape
     targets = np.ascontiguousarray(Y.T)
     # Coefficients and residuals: two rows of the grid, the interpolant, the user's start.
