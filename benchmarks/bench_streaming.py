@@ -87,7 +87,7 @@ def fitted(name: str, X, n_classes: int = SEEN):
 def one(job: str, folder: Path) -> dict[str, float]:
     """One measurement, in this process."""
     from zslearn.datasets import FeatureBlocks
-    from zslearn.experiments import evaluate_stream, write_top_k
+    from zslearn.experiments import evaluate, write_top_k
 
     X = blocks_of(folder)
     kind, _, rest = job.partition(" ")
@@ -113,7 +113,7 @@ def one(job: str, folder: Path) -> dict[str, float]:
     elif kind == "top-5":
         write_top_k(model, X, folder / f"top-{rest}", k=5)
     else:
-        evaluate_stream(model, X, k=[1, 5])
+        evaluate(model, X, k=[1, 5])
     seconds = time.perf_counter() - start
     core_seconds = time.process_time() - start_cpu
     return {

@@ -16,34 +16,39 @@ letters and 100 principal components of the features.
 
 from tempfile import mkdtemp
 
+import numpy as np
 from sklearn.decomposition import PCA
 
 from zslearn.datasets import load_glyphs
-from zslearn.experiments.analyses._classes import (
-    DistanceDisplay,
-    PerClassDisplay,
-    analyze_distance,
-    analyze_per_class,
-    with_fewer_seen,
-)
-from zslearn.experiments.analyses._ideal import IdealDisplay, analyze_ideal
+from zslearn.experiments.analyses import AnalysisDisplay, run_analysis
+from zslearn.experiments.analyses._classes import with_fewer_seen
+from zslearn.metrics import UnseenConfusionDisplay
 
 letters = with_fewer_seen(load_glyphs(), 60, seed=0)
 components = PCA(100, random_state=0).fit(letters.X_train)
 data = letters.with_features(components.transform(letters.X), "100 components")
 out = mkdtemp()
-frame = analyze_per_class(data, out, methods="Gaussian EXEM")
+frame, _ = run_analysis("per-class", data, out, methods="Gaussian EXEM")
 columns = ["class", "accuracy", "taken_for", "share", "differ_in", "nearest"]
 print(frame.sort_values("accuracy")[columns].head().to_string(index=False))
 
 # %%
 # Images of the worst pairs, and accuracy against the distance to the nearest seen class:
 
-PerClassDisplay(frame).plot_pairs(data)
+UnseenConfusionDisplay.from_predictions(
+    data.y_test_unseen,
+    np.array(frame.attrs["predictions"]["Gaussian EXEM"]),
+    classes=data.unseen_classes,
+    images=data.images_test_unseen,
+    n_pairs=4,
+    n_examples=5,
+    name="Gaussian EXEM",
+    image_kwargs={"cmap": "gray_r"},
+)
 
 # %%
 
-PerClassDisplay.from_frame(frame)
+AnalysisDisplay(frame).plot()
 
 # %%
 # Near and far classes
@@ -53,9 +58,9 @@ PerClassDisplay.from_frame(frame)
 # other distance may be given, such as hops in a hierarchy, with ``edges=[2, 3]`` for the paper's
 # groups.
 
-DistanceDisplay.from_frame(
-    analyze_distance(data, out, methods=["ESZSL", "EXEM (1NN)", "Gaussian EXEM"])
-)
+methods = ["ESZSL", "EXEM (1NN)", "Gaussian EXEM"]
+frame, _ = run_analysis("distance", data, out, methods=methods)
+AnalysisDisplay(frame).plot()
 
 # %%
 # Perfect signatures
@@ -64,4 +69,5 @@ DistanceDisplay.from_frame(
 # An ideal signature is the mean of a class's images: for an unseen class of one half, while the
 # other half tests. It is an upper bound, not zero-shot learning.
 
-IdealDisplay.from_frame(analyze_ideal(data, out, methods=["ESZSL", "EXEM (1NN)"], seeds=[0, 1]))
+frame, _ = run_analysis("ideal", data, out, methods=["ESZSL", "EXEM (1NN)"], seeds=[0, 1])
+AnalysisDisplay(frame).plot()

@@ -3,16 +3,14 @@ How good predicted exemplars are
 ================================
 
 EXEM predicts from a signature where the images of a class lie. Three analyses of the paper's
-appendix ask how well it does so, here on letters:
-:func:`~zslearn.experiments.analyses._exemplars.analyze_exemplars`,
-:func:`~zslearn.experiments.analyses._exemplars.analyze_exemplar_map` and
-:func:`~zslearn.experiments.analyses._exemplars.analyze_regressors`. Each keeps records of what it computed and
-returns a table; its Display draws the table.
+appendix ask how well it does so, here on letters: `exemplars`, `exemplar-map` and `regressors`.
+Each keeps records of what it computed and returns a table;
+:class:`~zslearn.experiments.analyses.AnalysisDisplay` draws it.
 """
 
 # %%
-# Which classes look alike
-# ------------------------
+# Which classes look similar
+# --------------------------
 #
 # Distances between unseen classes, from signatures and from predicted exemplars, are compared with
 # those of real exemplars: by the correlation of the distance matrices, and by the share of common
@@ -23,24 +21,16 @@ from tempfile import mkdtemp
 import matplotlib.pyplot as plt
 
 from zslearn.datasets import load_glyphs
-from zslearn.experiments.analyses import summarize_analysis
-from zslearn.experiments.analyses._exemplars import (
-    ExemplarMapDisplay,
-    ExemplarsDisplay,
-    RegressorsDisplay,
-    analyze_exemplar_map,
-    analyze_exemplars,
-    analyze_regressors,
-)
+from zslearn.experiments.analyses import AnalysisDisplay, run_analysis, summarize_analysis
 
 data = load_glyphs()
 out = mkdtemp()
-frame = analyze_exemplars(data, out)
+frame, _ = run_analysis("exemplars", data, out)
 print(summarize_analysis(frame).to_string())
 
 _, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
-ExemplarsDisplay.from_frame(frame, ax=left)
-ExemplarsDisplay.from_frame(frame, ax=right, panel="correlation")
+AnalysisDisplay(frame).plot(left)
+AnalysisDisplay(frame).plot(right, panel="correlation")
 
 # %%
 # Predicted exemplars agree with real ones far better than signatures do: two letters with the same
@@ -51,7 +41,8 @@ ExemplarsDisplay.from_frame(frame, ax=right, panel="correlation")
 #
 # A line joins the predicted and the real exemplar of a class, among its images.
 
-ExemplarMapDisplay.from_frame(analyze_exemplar_map(data, out, n_classes=8, n_images=20))
+frame, _ = run_analysis("exemplar-map", data, out, n_classes=8, n_images=20)
+AnalysisDisplay(frame).plot()
 
 # %%
 # What predicts exemplars, in how many dimensions
@@ -59,8 +50,9 @@ ExemplarMapDisplay.from_frame(analyze_exemplar_map(data, out, n_classes=8, n_ima
 #
 # Kernel ridge is quick. The paper compares ν-SVR (``"svr"``) with a network (``"mlp"``).
 
-frame = analyze_regressors(data, out, methods=["krr"], dimensions=[10, 50, 200, None])
-RegressorsDisplay.from_frame(frame)
+dimensions = [10, 50, 200, None]
+frame, _ = run_analysis("regressors", data, out, methods=["krr"], dimensions=dimensions)
+AnalysisDisplay(frame).plot()
 
 # %%
 # The same from a shell: ``zslearn analyze exemplars glyphs --out analysis``, and

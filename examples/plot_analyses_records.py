@@ -20,23 +20,18 @@ from sklearn.decomposition import PCA
 
 from zslearn.datasets import load_glyphs
 from zslearn.experiments import Protocol
-from zslearn.experiments.analyses._records import (
-    CurvesDisplay,
-    ProtocolDisplay,
-    RanksDisplay,
-    analyze_curves,
-    analyze_protocol,
-    analyze_ranks,
-)
+from zslearn.experiments.analyses import AnalysisDisplay, run_analysis
 
 letters = load_glyphs()
 components = PCA(100, random_state=0).fit(letters.X_train)
 data = letters.with_features(components.transform(letters.X), "100 components")
 out = mkdtemp()
-frame = analyze_curves(data, out, methods=["ESZSL", "EXEM (1NN)", "Gaussian EXEM"])
+methods = ["ESZSL", "EXEM (1NN)", "Gaussian EXEM"]
+frame, _ = run_analysis("curves", data, out, methods=methods)
+display = AnalysisDisplay(frame)
 _, axes = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
-for ax, panel in zip(axes, CurvesDisplay.panels, strict=True):
-    CurvesDisplay.from_frame(frame, ax=ax, panel=panel)
+for ax, panel in zip(axes, display.panels, strict=True):
+    display.plot(ax, panel=panel)
 
 # %%
 # Ranks
@@ -46,9 +41,9 @@ for ax, panel in zip(axes, CurvesDisplay.panels, strict=True):
 # the critical difference is nearly as wide as the line.
 
 methods = ["ESZSL", "CCA", "COSTA", "EXEM (1NN)"]
-frame = analyze_ranks(data, out, methods=methods, seeds=[0, 1, 2])
+frame, _ = run_analysis("ranks", data, out, methods=methods, seeds=[0, 1, 2])
 print(frame[["method", "mean_rank", "mean", "pvalue"]].to_string(index=False))
-RanksDisplay.from_frame(frame)
+AnalysisDisplay(frame).plot()
 
 # %%
 # What a protocol is worth
@@ -58,5 +53,6 @@ RanksDisplay.from_frame(frame)
 # default protocol are there from above; only what is missing is run.
 
 protocols = [Protocol("three folds", 3), Protocol("scale of all classes", signature_scale="all")]
-frame = analyze_protocol(data, out, methods="COSTA", seeds=[0, 1, 2], protocols=protocols)
-ProtocolDisplay.from_frame(frame, panel="calibrated_harmonic")
+options = {"methods": "COSTA", "seeds": [0, 1, 2], "protocols": protocols}
+frame, _ = run_analysis("protocol", data, out, **options)
+AnalysisDisplay(frame).plot(panel="calibrated_harmonic")

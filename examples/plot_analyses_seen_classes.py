@@ -16,16 +16,15 @@ from tempfile import mkdtemp
 from sklearn.decomposition import PCA
 
 from zslearn.datasets import load_glyphs
-from zslearn.experiments.analyses import summarize_analysis
-from zslearn.experiments.analyses._classes import SeenClassesDisplay, analyze_seen_classes
+from zslearn.experiments.analyses import AnalysisDisplay, run_analysis, summarize_analysis
 
 letters = load_glyphs()
 components = PCA(100, random_state=0).fit(letters.X_train)
 data = letters.with_features(components.transform(letters.X), "100 components")
 methods = ["ESZSL", "EXEM (1NN)", "EXEM (ESZSL)", "Gaussian EXEM"]
-frame = analyze_seen_classes(data, mkdtemp(), methods=methods, seeds=[0, 1])
+frame, _ = run_analysis("seen-classes", data, mkdtemp(), methods=methods, seeds=[0, 1])
 print(summarize_analysis(frame).to_string())
-SeenClassesDisplay.from_frame(frame)
+AnalysisDisplay(frame).plot()
 
 # %%
 # The same from a shell: ``zslearn analyze seen-classes glyphs --seeds 0 1``.

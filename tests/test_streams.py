@@ -263,7 +263,7 @@ import numpy as np
 import pandas as pd
 from zslearn.baselines import ESZSL
 from zslearn.datasets import FeatureBlocks
-from zslearn.experiments import evaluate_stream, write_top_k
+from zslearn.experiments import evaluate, write_top_k
 from zslearn.synthesis import EXEM
 
 folder = sys.argv[1]
@@ -283,7 +283,7 @@ except MemoryError:
     print("limited")
 model = EXEM(n_components=10, tol=1e-3).fit(X, None, signatures=signatures)
 model = ESZSL().fit(X, None, signatures=signatures)
-print(round(evaluate_stream(model, X, k=[1])["per_sample_accuracy"], 3))
+print(round(evaluate(model, X, k=[1]).metrics["per_sample_accuracy"], 3))
 print(write_top_k(model, X, folder + "/out", k=3).indices.shape)
 """
 

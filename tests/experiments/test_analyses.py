@@ -15,34 +15,15 @@ from zslearn.datasets import make_zero_shot
 from zslearn.experiments import Protocol, build_table, read_records, run_benchmark, write_record
 from zslearn.experiments._protocol import named_grid
 from zslearn.experiments.analyses._classes import (
-    analyze_distance,
-    analyze_per_class,
-    analyze_seen_classes,
     distance_groups,
     with_fewer_seen,
+    with_ideal_half,
 )
-from zslearn.experiments.analyses._exemplars import (
-    analyze_exemplar_map,
-    analyze_exemplars,
-    analyze_regressors,
-    distance_correlation,
-    knn_overlap,
-)
-from zslearn.experiments.analyses._ideal import analyze_ideal, with_ideal_half
-from zslearn.experiments.analyses._pieces import read_variant, write_variant
-from zslearn.experiments.analyses._records import (
-    analyze_curves,
-    analyze_protocol,
-    analyze_ranks,
-    compare_protocols,
-    protocol_choices,
-)
-from zslearn.experiments.analyses._sync import (
-    analyze_components,
-    analyze_penalties,
-    analyze_phantoms,
-    components_for_variance,
-)
+from zslearn.experiments.analyses._exemplars import distance_correlation, neighbour_overlaps
+from zslearn.experiments.analyses._jobs import read_variant, write_variant
+from zslearn.experiments.analyses._records import compare_protocols, protocol_choices
+from zslearn.experiments.analyses._run import analyze
+from zslearn.experiments.analyses._sync import components_for_variance
 from zslearn.metrics import per_class_accuracy
 from zslearn.model_selection import ZeroShotSearchCV
 
@@ -80,33 +61,24 @@ def _overlap_by_hand(first, second, k):
     return np.mean(shares)
 
 
-@pytest.mark.parametrize("k", range(1, 9))
-def test_overlap_of_neighbours_is_that_of_brute_force(k):
+def test_overlap_of_neighbours_is_that_of_brute_force():
     # Rounded, so that there are ties.
     first, second = _distances(2).round(0), _distances(3).round(1)
-    assert knn_overlap(first, second, k) == pytest.approx(_overlap_by_hand(first, second, k))
+    found = neighbour_overlaps(first, second)
+    for k in range(1, 9):
+        assert found[k - 1] == pytest.approx(_overlap_by_hand(first, second, k))
+    # All neighbours are common to both.
+    assert found[7] == 1.0
 
 
-def test_all_neighbours_are_common_to_both():
-    assert knn_overlap(_distances(0), _distances(1), 8) == 1.0
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "k", "words"),
-    [
-        (_distances(0), _distances(1), 0, "between 1 and 8"),
-        (_distances(0), _distances(1), 9, "between 1 and 8"),
-        (_distances(0), _distances(1, 5), 1, "other classes"),
-        (np.ones((4, 3)), np.ones((4, 3)), 1, "a square"),
-        (np.full((4, 4), np.nan), np.ones((4, 4)), 1, "NaN"),
-    ],
-)
-def test_distances_that_cannot_be_compared_are_refused(first, second, k, words):
-    with pytest.raises(ValueError, match=words):
-        knn_overlap(first, second, k)
-
-
-def test_a_class_equally_far_from_all_has_no_correlation():
+def test_distances_that_cannot_be_compared_are_refused():
+    for first, second, words in (
+        (_distances(0), _distances(1, 5), "other classes"),
+        (np.ones((4, 3)), np.ones((4, 3)), "a square"),
+        (np.full((4, 4), np.nan), np.ones((4, 4)), "NaN"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            neighbour_overlaps(first, second)
     with pytest.raises(ValueError, match="equally far"):
         distance_correlation(np.ones((4, 4)), _distances(0, 4))
 
@@ -189,7 +161,7 @@ def test_no_image_describes_its_class_and_tests(data):
 
 
 def test_seen_classes_without_a_search_of_their_own(data, tmp_path):
-    frame = analyze_seen_classes(data, tmp_path, methods="ESZSL", shares=[0.3, 1.0])
+    frame = analyze("seen-classes", data, tmp_path, methods="ESZSL", shares=[0.3, 1.0])
     accuracy = _accuracy(frame).set_index("n_seen")["value"]
     assert set(accuracy.index) == {6, 20}
     assert accuracy[6] < accuracy[20]
@@ -198,7 +170,7 @@ def test_seen_classes_without_a_search_of_their_own(data, tmp_path):
 @pytest.mark.filterwarnings("ignore:The search ended on an edge")
 def test_seen_classes_tuned_on_each_subset(data, tmp_path):
     both = [
-        analyze_seen_classes(data, tmp_path, methods="ESZSL", shares=[0.3], retune=retune)
+        analyze("seen-classes", data, tmp_path, methods="ESZSL", shares=[0.3], retune=retune)
         for retune in (False, True)
     ]
     # Other choices, so that a record of one is not taken for the other.
@@ -217,7 +189,7 @@ def test_seen_classes_tuned_on_each_subset(data, tmp_path):
 
 
 def test_phantoms_are_compared_with_as_many_as_seen_classes(data, tmp_path):
-    frame = _accuracy(analyze_phantoms(data, tmp_path, shares=[0.4, 1.4]))
+    frame = _accuracy(analyze("phantoms", data, tmp_path, shares=[0.4, 1.4]))
     by_share = frame.set_index("n_phantoms")
     assert list(by_share.index) == [0.4, 1.0, 1.4]
     assert by_share.loc[1.0, "relative"] == 1.0
@@ -226,24 +198,24 @@ def test_phantoms_are_compared_with_as_many_as_seen_classes(data, tmp_path):
 
 
 def test_components_fall_with_the_penalty(data, tmp_path):
-    frame = analyze_components(data, tmp_path, alphas=[2.0**-18, 2.0**-4])
+    frame = analyze("components", data, tmp_path, alphas=[2.0**-18, 2.0**-4])
     number = frame[frame["metric"] == "components"].set_index("alpha")["value"]
     assert number.iloc[0] > number.iloc[-1] >= 1
     share = frame[frame["metric"] == "components_share"]["value"].to_numpy()
     np.testing.assert_allclose(share, number.to_numpy() / 20)
 
 
-@pytest.mark.parametrize("analyze", [analyze_phantoms, analyze_components, analyze_penalties])
-def test_only_sync_has_phantoms(data, tmp_path, analyze):
-    with pytest.raises(ValueError, match="SynC"):
-        analyze(data, tmp_path, methods="ESZSL")
+def test_only_sync_has_phantoms(data, tmp_path):
+    for name in ("phantoms", "components", "penalties"):
+        with pytest.raises(ValueError, match="SynC"):
+            analyze(name, data, tmp_path, methods="ESZSL")
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The phantoms have shrunk")
 def test_forms_of_sync_fill_their_tables(data, tmp_path):
-    frame = _accuracy(analyze_penalties(data, tmp_path)).set_index("form")["value"]
+    frame = _accuracy(analyze("penalties", data, tmp_path)).set_index("form")["value"]
     # Both are the method as it is.
     assert frame["penalty on w"] == frame["fixed phantoms"]
     records = read_records(tmp_path)
@@ -256,7 +228,7 @@ def test_forms_of_sync_fill_their_tables(data, tmp_path):
 
 def test_signatures_and_exemplars_are_measured_as_by_hand(data, tmp_path):
     other = data.signatures.iloc[:, :5]
-    frame = analyze_exemplars(data, tmp_path, others={"five attributes": other})
+    frame = analyze("exemplars", data, tmp_path, others={"five attributes": other})
     unseen = list(data.unseen_classes)
     real = np.stack(
         [
@@ -278,7 +250,7 @@ def test_signatures_and_exemplars_are_measured_as_by_hand(data, tmp_path):
 
 
 def test_exemplars_fill_their_tables(data, tmp_path):
-    frame = analyze_exemplars(data, tmp_path)
+    frame = analyze("exemplars", data, tmp_path)
     records = read_records(tmp_path)
     value = {(row.method, row.metric): row.value for row in frame.itertuples()}
     table = build_table(records, "knn_overlap", columns="ours").ours
@@ -290,13 +262,15 @@ def test_exemplars_fill_their_tables(data, tmp_path):
 
 
 def test_a_map_has_every_image_and_both_exemplars(data, tmp_path):
-    frame = analyze_exemplar_map(data, tmp_path, n_classes=3, n_images=8)
+    frame = analyze("exemplar-map", data, tmp_path, n_classes=3, n_images=8)
     assert frame.groupby("kind").size().to_dict() == {"image": 24, "predicted": 3, "real": 3}
     assert np.isfinite(frame[["x", "y"]].to_numpy()).all()
 
 
 def test_regressors_fill_their_tables(data, tmp_path):
-    frame = analyze_regressors(data, tmp_path, methods=["svr", "krr"], dimensions=[10, None, 999])
+    frame = analyze(
+        "regressors", data, tmp_path, methods=["svr", "krr"], dimensions=[10, None, 999]
+    )
     # More components than there are features are no further ones.
     assert set(frame["n_components"].dropna()) == {10}
     accuracy = _accuracy(frame)
@@ -309,32 +283,32 @@ def test_regressors_fill_their_tables(data, tmp_path):
     row = "make_zero_shot · EXEM (1NN, kernel ridge)"
     assert table.loc[row, "NS n_components=None"] == round(100 * krr["value"].item(), 1)
     with pytest.raises(ValueError, match="no regressor"):
-        analyze_regressors(data, tmp_path, methods=["forest"])
+        analyze("regressors", data, tmp_path, methods=["forest"])
 
 
 def test_groups_add_up_to_the_whole(data, tmp_path):
-    frame = analyze_distance(data, tmp_path, methods="ESZSL")
+    frame = analyze("distance", data, tmp_path, methods="ESZSL")
     parts = frame[frame["metric"] == "contribution"]["value"].sum()
-    whole = analyze_seen_classes(data, tmp_path, methods="ESZSL", shares=[1.0])
+    whole = analyze("seen-classes", data, tmp_path, methods="ESZSL", shares=[1.0])
     assert parts == pytest.approx(_accuracy(whole)["value"].item())
     with pytest.raises(ValueError, match="no distance"):
-        analyze_distance(data, tmp_path, methods="ESZSL", distances={"class 01": 2})
+        analyze("distance", data, tmp_path, methods="ESZSL", distances={"class 01": 2})
 
 
 def test_hops_of_a_hierarchy_may_be_the_distance(data, tmp_path):
     hops = {label: 2 + (i > 1) for i, label in enumerate(data.unseen_classes)}
-    frame = analyze_distance(data, tmp_path, methods="ESZSL", distances=hops, edges=[2, 3])
+    frame = analyze("distance", data, tmp_path, methods="ESZSL", distances=hops, edges=[2, 3])
     assert set(frame["group"]) == {"up to 2", "above 2, up to 3"}
 
 
 def test_ideal_signatures_are_better(data, tmp_path):
-    frame = _accuracy(analyze_ideal(data, tmp_path, methods="EXEM (1NN)", seeds=[0, 1]))
+    frame = _accuracy(analyze("ideal", data, tmp_path, methods="EXEM (1NN)", seeds=[0, 1]))
     mean = frame.groupby("semantic")["value"].mean()
     assert mean["ideal"] > mean["attributes"]
 
 
 def test_a_row_per_unseen_class(data, tmp_path):
-    frame = analyze_per_class(data, tmp_path, methods="ESZSL").set_index("class")
+    frame = analyze("per-class", data, tmp_path, methods="ESZSL").set_index("class")
     assert set(frame.index) == set(data.unseen_classes)
     for label, row in frame.iterrows():
         assert sum(row["confusion"].values()) == 30
@@ -359,7 +333,7 @@ def runs(data, tmp_path_factory):
 
 
 def test_curves_are_those_of_the_records(runs, tmp_path):
-    frame = analyze_curves(None, tmp_path, runs=runs)
+    frame = analyze("curves", None, tmp_path, runs=runs)
     records = read_records(runs).set_index(["method", "metric"])["value"]
     for method, part in frame.groupby("method"):
         assert part["ausuc"].iloc[0] == records[method, "ausuc"]
@@ -374,9 +348,9 @@ def test_curves_are_those_of_the_records(runs, tmp_path):
 def test_curves_that_were_not_measured_are_an_error(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="no such records"):
-        analyze_curves(None, tmp_path, runs=tmp_path / "empty")
+        analyze("curves", None, tmp_path, runs=tmp_path / "empty")
     with pytest.raises(ValueError, match="nothing to run"):
-        analyze_curves(None, tmp_path, methods="ESZSL")
+        analyze("curves", None, tmp_path, methods="ESZSL")
 
 
 def _write_records(folder, values, *, protocol="default", metric="per_class_accuracy"):
@@ -404,7 +378,7 @@ def test_ranks_are_those_of_friedman(tmp_path):
     methods = ["ESZSL", "CCA", "SAE", "ALE"]
     values = {(m, d, s): rng.rand() for m in methods for d in ("A", "B", "C") for s in (0, 1)}
     _write_records(tmp_path, values)
-    frame = analyze_ranks(None, tmp_path, runs=tmp_path)
+    frame = analyze("ranks", None, tmp_path, runs=tmp_path)
     table = pd.Series(values).unstack([1, 2])
     statistic, pvalue = friedmanchisquare(*table.to_numpy())
     assert frame["statistic"].iloc[0] == pytest.approx(statistic)
@@ -412,7 +386,7 @@ def test_ranks_are_those_of_friedman(tmp_path):
     expected = table.rank(ascending=False).mean(axis=1)
     assert frame.set_index("method")["mean_rank"].to_dict() == pytest.approx(expected.to_dict())
     with pytest.raises(ValueError, match="ranked by"):
-        analyze_ranks(None, tmp_path, runs=tmp_path, metric="loss")
+        analyze("ranks", None, tmp_path, runs=tmp_path, metric="loss")
 
 
 def test_protocols_are_compared_seed_by_seed(tmp_path):
@@ -421,10 +395,10 @@ def test_protocols_are_compared_seed_by_seed(tmp_path):
     other = {key: rng.rand() for key in base if key[2] > 0}
     _write_records(tmp_path, base)
     _write_records(tmp_path, other, protocol="ten folds")
-    row = analyze_protocol(None, tmp_path, runs=tmp_path).iloc[0]
+    row = analyze("protocol", None, tmp_path, runs=tmp_path).iloc[0]
     apart = [other[key] - base[key] for key in other]
     assert row["difference"] == pytest.approx(np.mean(apart))
-    assert row["spread"] == pytest.approx(np.std(apart, ddof=1))
+    assert row["deviation"] == pytest.approx(np.std(apart, ddof=1))
     assert row["n_seeds"] == 2
     records = read_records(tmp_path)
     with pytest.raises(ValueError, match="no records of the protocol"):
@@ -435,7 +409,7 @@ def test_protocols_are_compared_seed_by_seed(tmp_path):
 @pytest.mark.filterwarnings("ignore:In fold")
 def test_a_protocol_that_changes_nothing_conventional_is_not_run_there(data, tmp_path):
     choices = [p for p in protocol_choices(20) if p.name in ("three folds", "a tenth held aside")]
-    frame = analyze_protocol(data, tmp_path, seeds=[0], protocols=choices)
+    frame = analyze("protocol", data, tmp_path, seeds=[0], protocols=choices)
     found = set(zip(frame["choice"], frame["metric"], strict=True))
     assert ("three folds", "per_class_accuracy") in found
     assert ("a tenth held aside", "per_class_accuracy") not in found

@@ -11,15 +11,14 @@ from zslearn.cli import main
 from zslearn.datasets import ZeroShotDataset, make_zero_shot
 from zslearn.experiments import build_table, read_records
 from zslearn.experiments._names import method_style
-from zslearn.experiments.analyses import ANALYSES, run_analysis, summarize_analysis
-from zslearn.experiments.analyses._classes import (
-    PerClassDisplay,
-    SeenClassesDisplay,
-    analyze_per_class,
-    analyze_seen_classes,
+from zslearn.experiments.analyses import (
+    ANALYSES,
+    AnalysisDisplay,
+    run_analysis,
+    summarize_analysis,
 )
-from zslearn.experiments.analyses._pieces import Piece, PieceRunner
-from zslearn.experiments.analyses._sync import analyze_components
+from zslearn.experiments.analyses._jobs import Job, JobRunner
+from zslearn.experiments.analyses._run import analyze
 
 ALPHAS = [2.0**-16, 2.0**-12, 2.0**-8]
 
@@ -30,17 +29,17 @@ def data():
 
 
 def test_what_is_finished_is_not_computed_again(data, tmp_path):
-    first = analyze_components(data, tmp_path, alphas=ALPHAS)
+    first = analyze("components", data, tmp_path, alphas=ALPHAS)
     said: list[str] = []
-    second = analyze_components(data, tmp_path, alphas=ALPHAS, say=said.append)
+    second = analyze("components", data, tmp_path, alphas=ALPHAS, say=said.append)
     assert said == []
     pd.testing.assert_frame_equal(first, second)
-    analyze_components(data, tmp_path, alphas=ALPHAS, resume=False, say=said.append)
+    analyze("components", data, tmp_path, alphas=ALPHAS, resume=False, say=said.append)
     assert len(said) == 3
 
 
 def test_an_interrupted_analysis_goes_on(data, tmp_path):
-    whole = analyze_components(data, tmp_path / "whole", alphas=ALPHAS)
+    whole = analyze("components", data, tmp_path / "whole", alphas=ALPHAS)
     said: list[str] = []
 
     def stop(text):
@@ -49,31 +48,31 @@ def test_an_interrupted_analysis_goes_on(data, tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        analyze_components(data, tmp_path / "part", alphas=ALPHAS, say=stop)
+        analyze("components", data, tmp_path / "part", alphas=ALPHAS, say=stop)
     assert len(list((tmp_path / "part").glob("*.json"))) == 1
     rest: list[str] = []
-    found = analyze_components(data, tmp_path / "part", alphas=ALPHAS, say=rest.append)
+    found = analyze("components", data, tmp_path / "part", alphas=ALPHAS, say=rest.append)
     assert len(rest) == 2
     pd.testing.assert_frame_equal(found, whole)
 
 
 def test_other_data_and_other_options_are_computed_anew(data, tmp_path):
-    analyze_components(data, tmp_path, alphas=ALPHAS[:1])
+    analyze("components", data, tmp_path, alphas=ALPHAS[:1])
     said: list[str] = []
-    analyze_components(data, tmp_path, alphas=ALPHAS[:1], share=0.5, say=said.append)
+    analyze("components", data, tmp_path, alphas=ALPHAS[:1], share=0.5, say=said.append)
     assert len(said) == 1
     other = make_zero_shot(random_state=1)
-    analyze_components(other, tmp_path, alphas=ALPHAS[:1], share=0.5, say=said.append)
+    analyze("components", other, tmp_path, alphas=ALPHAS[:1], share=0.5, say=said.append)
     assert len(said) == 2
 
 
 def test_a_damaged_record_is_computed_again(data, tmp_path):
-    whole = analyze_components(data, tmp_path, alphas=ALPHAS[:2])
+    whole = analyze("components", data, tmp_path, alphas=ALPHAS[:2])
     path = sorted(tmp_path.glob("*.json"))[0]
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace('"components": 1', '"components": 9', 1), encoding="utf-8")
     with pytest.warns(UserWarning, match="computed again"):
-        found = analyze_components(data, tmp_path, alphas=ALPHAS[:2])
+        found = analyze("components", data, tmp_path, alphas=ALPHAS[:2])
     pd.testing.assert_frame_equal(found, whole)
 
 
@@ -82,24 +81,24 @@ def _fails():
 
 
 def test_a_part_that_fails_does_not_end_the_others(data, tmp_path):
-    pieces = [
-        Piece("ESZSL", 0, lambda: {"metrics": {"x": 1.0}}, {"n": 1}),
-        Piece("ESZSL", 0, _fails, {"n": 2}),
+    jobs = [
+        Job("ESZSL", 0, lambda: {"metrics": {"x": 1.0}}, {"n": 1}),
+        Job("ESZSL", 0, _fails, {"n": 2}),
     ]
-    runner = PieceRunner("trial", data, tmp_path)
+    runner = JobRunner("trial", data, tmp_path)
     with pytest.warns(FitFailedWarning, match=r"n 2, seed 0 \(no luck at all\)"):
-        frame = runner.run(pieces)
+        frame = runner.run(jobs)
     assert frame["n"].tolist() == [1]
     # It is tried again.
-    pieces[1] = Piece("ESZSL", 0, lambda: {"metrics": {"x": 2.0}}, {"n": 2})
-    assert runner.run(pieces)["value"].tolist() == [1.0, 2.0]
+    jobs[1] = Job("ESZSL", 0, lambda: {"metrics": {"x": 2.0}}, {"n": 2})
+    assert runner.run(jobs)["value"].tolist() == [1.0, 2.0]
 
 
 def test_an_analysis_of_which_every_part_fails_is_an_error(data, tmp_path):
     with pytest.raises(ValueError, match="Every part of trial failed"):
-        PieceRunner("trial", data, tmp_path).run([Piece("ESZSL", 0, _fails)])
+        JobRunner("trial", data, tmp_path).run([Job("ESZSL", 0, _fails)])
     with pytest.raises(ValueError, match="Nothing to compute"):
-        PieceRunner("trial", data, tmp_path).run([])
+        JobRunner("trial", data, tmp_path).run([])
 
 
 @pytest.mark.parametrize(
@@ -114,7 +113,7 @@ def test_an_analysis_of_which_every_part_fails_is_an_error(data, tmp_path):
 )
 def test_wrong_options_are_refused_before_anything_is_computed(data, tmp_path, options, words):
     with pytest.raises(ValueError, match=words):
-        analyze_seen_classes(data, tmp_path / "out", **options)
+        analyze("seen-classes", data, tmp_path / "out", **options)
     assert not list(tmp_path.iterdir())
 
 
@@ -154,7 +153,7 @@ def _frame():
 
 def test_methods_have_their_colours_and_exem_is_dashed():
     pytest.importorskip("matplotlib")
-    display = SeenClassesDisplay.from_frame(_frame())
+    display = AnalysisDisplay(_frame(), "seen-classes").plot()
     lines = {bar.get_label(): bar.lines[0] for bar in display.ax_.containers}
     assert lines["ESZSL"].get_color() == method_style("ESZSL").color
     assert lines["ESZSL"].get_linestyle() == "-"
@@ -168,34 +167,27 @@ def test_methods_have_their_colours_and_exem_is_dashed():
 
 def test_pictures_are_written_as_svg_and_png_and_are_the_same_each_time(tmp_path):
     pytest.importorskip("matplotlib")
-    first = SeenClassesDisplay(_frame()).save(tmp_path / "a", "seen")
-    second = SeenClassesDisplay(_frame()).save(tmp_path / "b", "seen")
-    assert [path.name for path in first] == ["seen.svg", "seen.png"]
+    first = AnalysisDisplay(_frame(), "seen-classes").save(tmp_path / "a")
+    second = AnalysisDisplay(_frame(), "seen-classes").save(tmp_path / "b")
+    assert [path.name for path in first] == ["seen-classes.svg", "seen-classes.png"]
     assert first[1].read_bytes() == second[1].read_bytes()
     assert "a $name" in first[0].read_text(encoding="utf-8")
 
 
 def test_a_table_that_cannot_be_drawn_is_named():
     with pytest.raises(ValueError, match="lacks 'n_seen'"):
-        SeenClassesDisplay(_frame().drop(columns="n_seen"))
+        AnalysisDisplay(_frame().drop(columns="n_seen"), "seen-classes")
     with pytest.raises(ValueError, match="no rows"):
-        SeenClassesDisplay(_frame().iloc[:0])
+        AnalysisDisplay(_frame().iloc[:0], "seen-classes")
     with pytest.raises(ValueError, match="no picture 'x'"):
-        SeenClassesDisplay(_frame()).plot(ax=object(), panel="x")
-
-
-def test_worst_pairs_need_images_and_predictions(data, tmp_path):
-    frame = analyze_per_class(data, tmp_path, methods="ESZSL")
-    with pytest.raises(ValueError, match="no images"):
-        PerClassDisplay(frame).plot_pairs(data)
+        AnalysisDisplay(_frame(), "seen-classes").plot(ax=object(), panel="x")
 
 
 def test_every_analysis_has_a_title_and_a_picture():
-    for name, analysis in ANALYSES.items():
-        assert analysis.name == name
+    for analysis in ANALYSES.values():
         assert analysis.title
-        assert analysis.run.__doc__
-        assert analysis.display.__doc__
+        assert analysis.compute.__doc__
+        assert analysis.panels
 
 
 # The command line.

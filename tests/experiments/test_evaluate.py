@@ -6,6 +6,7 @@ import pytest
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
 from zslearn.experiments import evaluate
+from zslearn.experiments._evaluate import GeneralizedScores, by_class
 from zslearn.experiments._methods import METHODS
 from zslearn.metrics import ausuc, per_class_accuracy
 
@@ -47,16 +48,33 @@ def test_methods_make_what_they_name():
         assert hasattr(method.make(), "add_classes")
 
 
-def test_the_name_may_still_come_first(problem):
-    wanted = evaluate(ESZSL(), problem, name="mine")
-    assert wanted.method == "mine"
-    with pytest.warns(FutureWarning, match=r"is now evaluate\(estimator, data\)") as caught:
-        found = evaluate("mine", ESZSL(), problem)
-    assert caught[0].filename == __file__
-    assert (found.method, found.metrics) == ("mine", wanted.metrics)
-    with pytest.warns(FutureWarning, match=r"name='mine'"):
-        found = evaluate(method="mine", estimator=ESZSL(), data=problem, cv=3)
-    assert found.metrics["seen"] == wanted.metrics["seen"]
+def test_a_fitted_model_is_measured_as_it_is(problem):
+    fitted = ESZSL(alpha_features=100.0)
+    fitted.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    found = evaluate(fitted, problem)
+    assert found.model is fitted
+    assert found.bias is found.seconds is None
+    wanted = evaluate(ESZSL(alpha_features=100.0), problem)
+    shared = {n: v for n, v in wanted.metrics.items() if "calibra" not in n}
+    assert found.metrics == shared
+    assert "calibrat" not in str(found).replace("without calibration", "")
+
+
+def test_on_a_tie_with_the_factor_the_unseen_class_wins():
+    """The records of an evaluation agree with the curve and with the calibrated accuracies."""
+    scores = GeneralizedScores(
+        y_true=np.array(["a", "a", "u", "u"]),
+        # Binary fractions: differences and sums are exact.
+        scores=np.array([[2.0, 1.0], [1.5, 1.0], [1.5, 1.0], [1.25, 1.0]]),
+        classes=np.array(["a", "u"]),
+        seen_classes=np.array(["a"]),
+    )
+    for bias in (0.0, 0.25, 0.5, 1.0):
+        found = scores.measure(bias)
+        of_class = by_class(scores.y_true, scores.predict(bias), scores.classes)["per_class"]
+        assert of_class["a"] == found["calibrated_seen"]
+        assert of_class["u"] == found["calibrated_unseen"]
+    assert scores.predict(0.5).tolist() == ["a", "u", "u", "u"]
 
 
 def test_a_printout_fits_a_screen(problem):

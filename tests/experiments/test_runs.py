@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import FitFailedWarning
 
-from zslearn._utils._files import write_checked_json
+from zslearn._utils._files import source_digest, write_checked_json
 from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
@@ -31,7 +31,7 @@ from zslearn.experiments import (
 )
 from zslearn.experiments._methods import METHODS
 from zslearn.experiments._records import failed_runs
-from zslearn.experiments._runs import _slug
+from zslearn.experiments._runs import slug
 from zslearn.experiments._tuning import tune_at_once
 from zslearn.metrics import ausuc
 from zslearn.model_selection import GeneralizedClassKFold, ZeroShotSearchCV
@@ -81,7 +81,7 @@ def test_records(tiny, tmp_path):
 
 
 def test_the_generalized_record_is_the_searchs(tiny, tmp_path):
-    path = run_benchmark(tiny, ["ESZSL"], tmp_path, settings=["gzsl"], seed=3)[0]
+    path = run_benchmark(tiny, ["ESZSL"], tmp_path, settings=["gzsl"], seeds=3)[0]
     record = json.loads(path.read_text())
     search = ZeroShotSearchCV(
         METHODS["ESZSL"].make(),
@@ -119,10 +119,28 @@ def test_finished_runs_are_kept_unless_told_otherwise(tiny, tmp_path):
     json.loads(path.read_text())
 
 
+def test_another_source_computes_again(tiny, tmp_path, monkeypatch):
+    """A solver that changed leaves no old record "finished before"."""
+    said = []
+    options = {"settings": ["zsl"], "grid": "quick", "say": said.append}
+    (path,) = run_benchmark(tiny, "ESZSL", tmp_path, **options)
+    assert json.loads(path.read_text())["versions"]["zslearn source"] == source_digest()[:12]
+    monkeypatch.setattr("zslearn.experiments._runs.source_digest", lambda: "another")
+    run_benchmark(tiny, "ESZSL", tmp_path, **options)
+    assert said == ["ESZSL, zsl: tuning"] * 2
+
+
+def test_the_name_of_a_class_is_its_default_form():
+    for name, form in (("EXEM", "EXEM (1NN)"), ("SynC", "SynC o-vs-o"), ("ESZSL", "ESZSL")):
+        assert find_method(name).name == form
+    assert find_method("CMTStar").name == "CMT*"
+    assert find_method("GaussianEXEM").name == "Gaussian EXEM"
+
+
 def test_other_grids_and_names_have_files_of_their_own():
-    slugs = {_slug("my data", "x"), _slug("my-data", "x"), _slug("日本"), _slug("中国")}
+    slugs = {slug("my data", "x"), slug("my-data", "x"), slug("日本"), slug("中国")}
     assert len(slugs) == 4
-    assert all(slug.isascii() and "/" not in slug for slug in slugs)
+    assert all(name.isascii() and "/" not in name for name in slugs)
 
 
 def test_wrong_names(tiny, tmp_path):

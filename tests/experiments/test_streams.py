@@ -12,13 +12,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL
-from zslearn.calibration import CalibratedStacking
+from zslearn.calibration import CalibratedStacking, NoneOfThese
 from zslearn.datasets import FeatureBlocks, make_zero_shot
 from zslearn.experiments import _evaluate as streams
-from zslearn.experiments import evaluate_stream, read_top_k, write_top_k
+from zslearn.experiments import evaluate, read_top_k, write_top_k
 from zslearn.metrics import flat_hit_at_k, per_class_accuracy
 
 DATA = make_zero_shot(random_state=0)
@@ -113,8 +114,7 @@ def test_another_model_or_file_begins_anew(model, tmp_path):
         write_top_k(model, _blocks(stop_at=3), tmp_path, k=3)
     other = ESZSL(100.0).fit(DATA.X_train, DATA.y_train, signatures=DATA.signatures)
     blocks = _blocks()
-    with pytest.warns(UserWarning, match="another model or of other files"):
-        found = write_top_k(other, blocks, tmp_path, k=3)
+    found = write_top_k(other, blocks, tmp_path, k=3)
     assert blocks.read_from == 0
     assert np.array_equal(found.labels(), other.predict_top_k(X, 3)[0])
 
@@ -123,7 +123,7 @@ def test_a_damaged_state_begins_anew(model, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         write_top_k(model, _blocks(stop_at=3), tmp_path, k=3)
     state = tmp_path / "state.json"
-    state.write_text(state.read_text().replace('"rows": 60', '"rows": 80'))
+    state.write_text(state.read_text().replace('"done": 60', '"done": 80'))
     with pytest.warns(UserWarning, match="Passed over"):
         found = write_top_k(model, _blocks(), tmp_path, k=3)
     assert np.array_equal(found.labels(), model.predict_top_k(X, 3)[0])
@@ -155,8 +155,9 @@ import sys, time
 import numpy as np
 from zslearn.baselines import ESZSL
 from zslearn.datasets import FeatureBlocks, make_zero_shot
-from zslearn.experiments import _evaluate as _streams
-_streams._SECONDS = 0.0
+from zslearn._utils import _files
+from zslearn.experiments import write_top_k
+_files._CHECKPOINT_SECONDS = 0.0
 
 class Slow(FeatureBlocks):
     def blocks(self, start=0):
@@ -170,7 +171,7 @@ class Slow(FeatureBlocks):
 data = make_zero_shot(random_state=0)
 model = ESZSL().fit(data.X_train, data.y_train, signatures=data.signatures)
 X = Slow(data.X_test_unseen, block_bytes=20 * data.X_test_unseen.shape[1] * 8)
-found = _streams.write_top_k(model, X, sys.argv[1], k=3)
+found = write_top_k(model, X, sys.argv[1], k=3)
 print((found.labels() == model.predict_top_k(data.X_test_unseen, 3)[0]).all())
 """
 
@@ -204,36 +205,53 @@ def test_bad_input(model, tmp_path):
 # Accuracies
 
 
+def _measured(*args, **options):
+    return evaluate(*args, **options).metrics
+
+
 def test_accuracies_are_those_of_all_rows(model):
     top, _ = model.predict_top_k(X, 5)
-    found = evaluate_stream(model, _blocks(), k=[1, 2, 5, 500])
+    found = _measured(model, _blocks(), k=[1, 2, 5, 500])
     assert found["per_class_accuracy"] == pytest.approx(per_class_accuracy(Y, top[:, 0]))
     assert found["flat_hit_at_5"] == pytest.approx(flat_hit_at_k(Y, top, 5))
     assert {"seen", "unseen", "harmonic"} <= set(found)
-    unseen = evaluate_stream(
-        model, DATA.X_test_unseen, DATA.y_test_unseen, classes=DATA.unseen_classes
-    )
+    unseen = _measured(model, DATA.X_test_unseen, DATA.y_test_unseen, classes=DATA.unseen_classes)
     score = model.score(DATA.X_test_unseen, DATA.y_test_unseen, classes=DATA.unseen_classes)
     assert unseen["per_class_accuracy"] == pytest.approx(score)
     assert "seen" not in unseen
+    pairs = ((X[start : start + 50], Y[start : start + 50]) for start in range(0, len(X), 50))
+    assert _measured(model, pairs) == _measured(model, X, Y)
+
+
+def test_images_that_are_rejected_are_wrong():
+    model = NoneOfThese(ESZSL(), false_alarm_rate=0.2)
+    model.fit(DATA.X_train, DATA.y_train, signatures=DATA.signatures)
+    for classes, rows in (
+        (None, slice(None)),
+        (DATA.unseen_classes, slice(len(DATA.y_test_seen), None)),
+    ):
+        score = model.score(X[rows], Y[rows], classes=classes)
+        blocks = FeatureBlocks(X[rows], Y[rows], block_bytes=20 * X.shape[1] * 8)
+        found = _measured(model, blocks, classes=classes)
+        assert found["per_class_accuracy"] == pytest.approx(score)
+        assert model.estimator_.score(X[rows], Y[rows], classes=classes) > score
+    assert _measured(model, DATA)["per_class_accuracy"] == pytest.approx(score)
 
 
 def test_an_evaluation_that_was_stopped_goes_on(model, tmp_path):
-    expected = evaluate_stream(model, _blocks())
+    expected = _measured(model, _blocks())
     checkpoint = tmp_path / "counts.json"
     with pytest.raises(KeyboardInterrupt):
-        evaluate_stream(model, _blocks(stop_at=3), checkpoint=checkpoint)
+        _measured(model, _blocks(stop_at=3), checkpoint=checkpoint)
     blocks = _blocks()
-    assert evaluate_stream(model, blocks, checkpoint=checkpoint) == expected
+    assert _measured(model, blocks, checkpoint=checkpoint) == expected
     assert blocks.read_from == 60
     # Other labels are another evaluation.
-    with pytest.warns(UserWarning, match="another model or of other files"):
-        other = evaluate_stream(model, _blocks(), Y[::-1], checkpoint=checkpoint)
-    assert other != expected
+    assert _measured(model, _blocks(), Y[::-1], checkpoint=checkpoint) != expected
 
 
 def test_an_interrupted_block_is_not_counted_twice(model, tmp_path, monkeypatch):
-    expected = evaluate_stream(model, _blocks())
+    expected = _measured(model, _blocks())
     checkpoint = tmp_path / "counts.json"
     count, calls = streams.count_block, []
 
@@ -245,17 +263,23 @@ def test_an_interrupted_block_is_not_counted_twice(model, tmp_path, monkeypatch)
 
     monkeypatch.setattr(streams, "count_block", stopped)
     with pytest.raises(KeyboardInterrupt):
-        evaluate_stream(model, _blocks(), checkpoint=checkpoint)
-    assert evaluate_stream(model, _blocks(), checkpoint=checkpoint) == expected
+        _measured(model, _blocks(), checkpoint=checkpoint)
+    assert _measured(model, _blocks(), checkpoint=checkpoint) == expected
 
 
 def test_labels_outside_the_candidates(model):
-    with pytest.raises(ValueError, match="not among the candidates"):
-        evaluate_stream(model, _blocks(), classes=DATA.unseen_classes)
+    with pytest.raises(ValueError, match="not among classes"):
+        _measured(model, _blocks(), classes=DATA.unseen_classes)
     with pytest.raises(ValueError, match="X has no labels"):
-        evaluate_stream(model, X)
+        _measured(model, X)
+    with pytest.raises(ValueError, match="checkpoint= is for features on disk"):
+        _measured(model, iter([(X, Y)]), checkpoint="x")
+    with pytest.raises(ValueError, match="no images to measure"):
+        _measured(model, iter([]))
+    with pytest.raises(NotFittedError):
+        evaluate(ESZSL(), X, Y)
     with pytest.raises(ValueError, match="y has 3 labels"):
-        evaluate_stream(model, X, Y[:3])
+        _measured(model, X, Y[:3])
 
 
 def test_a_model_whose_embedding_differs_is_another(model):

@@ -158,3 +158,14 @@ def test_a_fit_that_is_kept_waits_for_no_disk(tmp_path, monkeypatch):
         for _ in range(2):
             assert kept_fit(("x",), lambda: {"x": np.ones(1)})["x"] == 1
     assert kept.n_read == 1
+
+
+def test_fits_of_another_source_are_not_read(tmp_path, monkeypatch):
+    def fit():
+        with keeping_fits(tmp_path) as kept:
+            kept_fit(("a fit",), lambda: {"coef": np.ones(2)})
+        return kept.n_read
+
+    assert [fit(), fit()] == [0, 1]
+    monkeypatch.setattr("zslearn._utils._fit_cache.source_digest", lambda: "another")
+    assert fit() == 0

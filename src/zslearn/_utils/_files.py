@@ -75,6 +75,17 @@ def fingerprint(*parts: Any) -> str:
     return digest.hexdigest()
 
 
+@functools.cache
+def source_digest() -> str:
+    """A digest of the package's source files: results kept by another source are not read."""
+    root = Path(__file__).parent.parent
+    digest = hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(path.relative_to(root).as_posix().encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
 def _add(digest: Any, part: Any) -> None:
     digest.update(f"<{type(part).__module__}.{type(part).__qualname__} ".encode())
     if isinstance(part, np.ndarray) and part.dtype.kind != "O":

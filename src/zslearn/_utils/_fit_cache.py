@@ -19,7 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn._utils._files import DamagedCacheError, fingerprint, read_arrays, write_arrays
+from zslearn._utils._files import (
+    DamagedCacheError,
+    fingerprint,
+    read_arrays,
+    source_digest,
+    write_arrays,
+)
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -54,7 +60,7 @@ class KeptFits:
         suits: Callable[[Arrays], bool] = lambda arrays: True,
     ) -> Arrays:
         """The arrays of a fit, read or computed; see :func:`kept_fit`."""
-        path = self.folder / f"fit-{fingerprint(*parts)[:40]}.npz"
+        path = self.folder / f"fit-{fingerprint(source_digest(), *parts)[:40]}.npz"
         # What cannot be read is computed, as if it were not there.
         with contextlib.suppress(OSError, DamagedCacheError):
             arrays = read_arrays(path)

@@ -19,7 +19,6 @@ from zslearn._utils._array import Array, Floats, take_rows, to_numpy
 from zslearn._utils._device import block_budget
 from zslearn._utils._files import fingerprint
 from zslearn._utils._fit_cache import keeps_fits, kept_fit
-from zslearn._version import __version__
 from zslearn.base._class_statistics import (
     ClassStatistics,
     Moments,
@@ -114,7 +113,7 @@ def sums_of(training: Training) -> ClassStatistics:
         return compute()
     names = "means", "squares", "scatter"
     arrays: dict[str, Any] = kept_fit(
-        ("class sums", __version__, training.rows_key),
+        ("class sums", training.rows_key),
         lambda: {name: getattr(sums, name) for sums in [compute()] for name in names},
     )
     counts = training.counts.astype(np.int64)
@@ -135,7 +134,7 @@ def spectrum_of(training: Training, *, center: bool) -> RowSpectrum:
     if not training.keeps_sums:
         return RowSpectrum.of(moments_of(training, center=center))
     arrays = kept_fit(
-        ("spectrum", __version__, training.rows_key, center),
+        ("spectrum", training.rows_key, center),
         lambda: RowSpectrum.of(moments_of(training, center=center))._asdict(),
     )
     return RowSpectrum(**arrays)

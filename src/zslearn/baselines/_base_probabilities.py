@@ -16,7 +16,6 @@ from zslearn._solvers.logistic._path import LogisticResult, softmax_path
 from zslearn._solvers.svm._multiclass import SVMResult, multiclass_svm_path
 from zslearn._utils._array import Array, Floats, move_like, take_rows, to_numpy
 from zslearn._utils._fit_cache import keeps_fits, kept_fit
-from zslearn._version import __version__
 from zslearn.base._class_statistics import mean_square_distance
 from zslearn.base._training import Training
 
@@ -51,7 +50,7 @@ def seen_path(
 
     if not (keep and keeps_fits(rows)):
         return path()
-    parts = "softmax_path", __version__, rows, training.y, list(alphas), tol, counts
+    parts = "softmax_path", rows, training.y, list(alphas), tol, counts
     return _from_arrays(kept_fit(parts, lambda: _as_arrays(path())))
 
 

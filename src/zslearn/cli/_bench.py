@@ -39,7 +39,7 @@ from zslearn.experiments._report._write import write_report
 from zslearn.experiments._runs import run_benchmark
 from zslearn.experiments._summary import compare_runs
 from zslearn.experiments._tables import build_table
-from zslearn.experiments.analyses._registry import ANALYSES, run_analysis, summarize_analysis
+from zslearn.experiments.analyses._run import ANALYSES, run_analysis, summarize_analysis
 from zslearn.experiments.analyses._sync import SYNC_FORMS
 from zslearn.model_selection._cluster import on_cluster
 
@@ -341,8 +341,8 @@ def _run_analyze(arguments: argparse.Namespace) -> int:
     """Compute the analysis, print its table and say where all is."""
     analysis = ANALYSES[arguments.analysis]
     for option, names in _ONLY_FOR.items():
-        if getattr(arguments, option) not in (None, False) and analysis.name not in names:
-            raise ValueError(f"--{option} is for {', '.join(names)}, not for {analysis.name}.")
+        if getattr(arguments, option) not in (None, False) and arguments.analysis not in names:
+            raise ValueError(f"--{option} is for {', '.join(names)}, not for {arguments.analysis}.")
     options = {
         "methods": arguments.methods,
         "seeds": arguments.seeds,
@@ -357,7 +357,7 @@ def _run_analyze(arguments: argparse.Namespace) -> int:
         data = load_named(arguments)
     with warnings_as_lines():
         frame, paths = run_analysis(
-            analysis,
+            arguments.analysis,
             data,
             arguments.out,
             # Those that were asked for; the records of another folder are of any split.
@@ -371,7 +371,7 @@ def _run_analyze(arguments: argparse.Namespace) -> int:
             **{name: value for name, value in options.items() if value is not None},
         )
     where = "" if data is None else f" of {data.name}"
-    print_table(summarize_analysis(frame), title=f"{analysis.name}{where}: {analysis.title}")
+    print_table(summarize_analysis(frame), title=f"{arguments.analysis}{where}: {analysis.title}")
     for path in paths:
         print(f"wrote {path}", file=sys.stderr)
     for table in analysis.tables:

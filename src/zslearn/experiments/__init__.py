@@ -1,22 +1,15 @@
 """Runs of methods on data sets: protocols, records, published numbers, tables and figures."""
 
 from zslearn.experiments._demo import run_demo
-from zslearn.experiments._evaluate import (
-    Evaluation,
-    evaluate,
-    evaluate_stream,
-    measure_conventional,
-    read_top_k,
-    write_top_k,
-)
+from zslearn.experiments._evaluate import Evaluation, evaluate, read_top_k, write_top_k
 from zslearn.experiments._figures import save_curves
 from zslearn.experiments._imagenet import ImageNetBench
-from zslearn.experiments._last_layers import LastLayers, run_last_layers
-from zslearn.experiments._methods import Method, default_methods, find_method
+from zslearn.experiments._last_layers import run_last_layers
+from zslearn.experiments._methods import METHODS, Method, default_methods, find_method
 from zslearn.experiments._prompts_only import PromptsOnly
 from zslearn.experiments._protocol import Protocol, authors_protocol
 from zslearn.experiments._published import load_published, published_value
-from zslearn.experiments._ranks import Ranking, critical_difference, rank_methods
+from zslearn.experiments._ranks import Ranking, rank_methods
 from zslearn.experiments._records import read_records, write_record
 from zslearn.experiments._render import render
 from zslearn.experiments._report._write import write_report
@@ -26,9 +19,9 @@ from zslearn.experiments._tables import ResultTable, build_table
 from zslearn.experiments._tuning import TuningOptions
 
 __all__ = [
+    "METHODS",
     "Evaluation",
     "ImageNetBench",
-    "LastLayers",
     "Method",
     "PromptsOnly",
     "Protocol",
@@ -39,13 +32,10 @@ __all__ = [
     "authors_protocol",
     "build_table",
     "compare_runs",
-    "critical_difference",
     "default_methods",
     "evaluate",
-    "evaluate_stream",
     "find_method",
     "load_published",
-    "measure_conventional",
     "published_value",
     "rank_methods",
     "read_records",

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from zslearn._utils._files import replacing
@@ -16,13 +15,13 @@ from zslearn._utils._optional import import_optional
 from zslearn._utils._processes import free_threads
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.datasets._glyphs import load_glyphs
-from zslearn.experiments._evaluate import Evaluation, evaluate
+from zslearn.experiments._evaluate import Evaluation, by_class, compact_curve, evaluate
 from zslearn.experiments._examples import save_examples
 from zslearn.experiments._figures import save_curves, save_predictions
-from zslearn.experiments._measure import by_class, circumstances, compact_curve
 from zslearn.experiments._methods import METHODS
-from zslearn.experiments._records import RECORD_SCHEMA, write_record
+from zslearn.experiments._records import circumstances, write_record
 from zslearn.experiments._report._write import write_report
+from zslearn.experiments._runs import data_origin
 from zslearn.metrics._curve import seen_unseen_curve
 
 # Evaluations of methods as they are, written as records.
@@ -42,11 +41,7 @@ def write_evaluation(
         name = re.sub(r"[^A-Za-z0-9]+", "-", evaluation.method).strip("-")
         path = folder / f"{data.name}_{name}_{setting}.json"
         origin = {
-            "schema": RECORD_SCHEMA,
-            "dataset": data.name,
-            "split": data.split,
-            "split_version": data.version,
-            "features": data.features,
+            **data_origin(data),
             "method": evaluation.method,
             "setting": setting,
             "protocol": UNTUNED,
@@ -72,8 +67,9 @@ def _conventional(evaluation: Evaluation, data: ZeroShotDataset) -> dict[str, An
 def _generalized(evaluation: Evaluation, data: ZeroShotDataset) -> dict[str, Any]:
     metrics, found = evaluation.metrics, evaluation.generalized
     kept = [name for name in metrics if name.startswith("calibrated_")]
-    is_seen = np.isin(found.classes, found.seen_classes)
-    predicted = found.classes[np.argmax(found.scores - evaluation.bias * is_seen, axis=1)]
+    assert found is not None
+    assert evaluation.bias is not None
+    predicted = found.predict(evaluation.bias)
     return {
         "metrics": {name: metrics[name] for name in (*_UNCALIBRATED, *kept, "ausuc")},
         "calibration_factor": evaluation.bias,

@@ -1,16 +1,18 @@
-"""One fitted method on the test parts of one data set."""
+"""Fitted methods measured: on a data set in both settings, or on images read block by block.
+
+Also predictions of many images that are written as they are found (:func:`write_top_k`). What was
+stopped, even by force, goes on where it was.
+"""
 
 from __future__ import annotations
 
-import functools
 import os
-import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Any, NamedTuple, ParamSpec, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.lib import format as npy
@@ -19,20 +21,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from zslearn._scoring._probabilities import softmax
 from zslearn._scoring._scorer import ClassScorer, find_classes
-from zslearn._utils._array import to_numpy
-from zslearn._utils._blocks import Block
-from zslearn._utils._files import (
-    DamagedFileError,
-    fingerprint,
-    read_checked_json,
-    replacing,
-    write_checked_json,
-)
-from zslearn._utils._messages import name_some, plain, warn_user
+from zslearn._utils._array import Floats, to_numpy
+from zslearn._utils._blocks import Block, RowsInBlocks
+from zslearn._utils._files import Checkpoint, fingerprint, replacing, source_digest
+from zslearn._utils._messages import plain, warn_user
 from zslearn._utils._progress import progress_bar
-from zslearn._version import __version__
-from zslearn.base._predictor import count_block, stream_hits
-from zslearn.base._streams import is_dask
+from zslearn.base._predictor import _count_predicted, count_block
+from zslearn.base._streams import is_dask, stream_samples
 from zslearn.calibration._stacking import CalibratedStacking
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.datasets._feature_blocks import FeatureBlocks
@@ -46,7 +41,416 @@ from zslearn.metrics._counts import HitCounts
 from zslearn.metrics._curve import ausuc, best_harmonic_mean, generalized_accuracy
 from zslearn.metrics._reliability import expected_calibration_error
 
-# Predictions of many images in files: what they are, and reading them.
+#: So many other classes a record names beside a class.
+_MOST_CONFUSED = 3
+#: How wide a line of a printout may be.
+_WIDTH = 80
+
+
+# Measures of a fitted method on the test parts of a data set.
+
+
+def conventional_metrics(
+    model: Any, data: ZeroShotDataset, ks: Sequence[int] = (2, 5, 10)
+) -> dict[str, float]:
+    """Measure a fitted method on images of unseen classes, chosen among these."""
+    ks = [at for at in ks if 1 < at <= len(data.unseen_classes)]
+    top, _ = model.predict_top_k(
+        data.X_test_unseen, max(ks, default=1), classes=data.unseen_classes
+    )
+    y_true, best = data.y_test_unseen, top[:, 0]
+    if hasattr(model, "is_none"):
+        # What it predicts is not always the class of the best score.
+        best = model.predict(data.X_test_unseen, classes=data.unseen_classes)
+    found = {
+        "per_class_accuracy": float(per_class_accuracy(y_true, best)),
+        "per_sample_accuracy": float(per_sample_accuracy(y_true, best)),
+    }
+    return found | {f"flat_hit_at_{at}": float(flat_hit_at_k(y_true, top, at)) for at in ks}
+
+
+@dataclass(frozen=True)
+class GeneralizedScores:
+    """Scores of all test images against all classes, without calibration.
+
+    Rows follow `y_true`, images of seen classes first; columns follow `classes`.
+    """
+
+    y_true: NDArray[Any]
+    scores: NDArray[Any]
+    classes: NDArray[Any]
+    seen_classes: NDArray[Any]
+
+    @classmethod
+    def of(cls, model: Any, data: ZeroShotDataset) -> GeneralizedScores:
+        """Score the test parts of a data set by a method without calibration."""
+        X = np.concatenate([data.X_test_seen, data.X_test_unseen])
+        y_true = np.concatenate([data.y_test_seen, data.y_test_unseen])
+        scores = to_numpy(model.decision_function(X, classes=model.classes_))
+        return cls(y_true, scores, model.classes_, model.seen_classes_)
+
+    def predict(self, bias: float) -> NDArray[Any]:
+        """The labels at a calibration factor; on a tie with it the unseen class wins."""
+        is_seen = np.isin(self.classes, self.seen_classes)
+        seen, unseen = (
+            np.where(side, self.scores, -np.inf).argmax(axis=1) for side in (is_seen, ~is_seen)
+        )
+        rows = np.arange(len(self.scores))
+        margin = self.scores[rows, seen] - self.scores[rows, unseen]
+        return self.classes[np.where(margin > bias, seen, unseen)]
+
+    def measure(self, bias: float) -> dict[str, float]:
+        """Measure the generalized setting, without calibration and at a factor."""
+        problem = vars(self)
+        seen, unseen = generalized_accuracy(**problem)
+        held_seen, held_unseen = generalized_accuracy(**problem, bias=bias)
+        return {
+            "seen": float(seen),
+            "unseen": float(unseen),
+            "harmonic": float(harmonic_mean(seen, unseen)),
+            "calibrated_seen": float(held_seen),
+            "calibrated_unseen": float(held_unseen),
+            "calibrated_harmonic": float(harmonic_mean(held_seen, held_unseen)),
+            "ausuc": float(ausuc(**problem)),
+            "harmonic_best": float(best_harmonic_mean(**problem)[0]),
+        }
+
+    def calibration_errors(self, bias: float, temperature: float) -> dict[str, float]:
+        """Measure how honest the probabilities at a factor and a temperature are."""
+        is_seen = np.isin(self.classes, self.seen_classes)
+        of_unseen = ~np.isin(self.y_true, self.seen_classes)
+        chances = softmax(self.scores - bias * is_seen, temperature)
+        among_unseen = softmax(self.scores[of_unseen][:, ~is_seen], temperature)
+        unseen = self.classes[~is_seen]
+        return {
+            "expected_calibration_error": expected_calibration_error(
+                self.y_true, chances, classes=self.classes
+            ),
+            "unseen_expected_calibration_error": expected_calibration_error(
+                self.y_true[of_unseen], among_unseen, classes=unseen
+            ),
+        }
+
+
+def by_class(y_true: Any, predicted: Any, classes: Any) -> dict[str, Any]:
+    """Of each class the accuracy, and what it was most often taken for, as records keep them."""
+    accuracies = per_class_accuracy(
+        y_true, predicted, classes=classes, missing="ignore", average=None
+    )
+    per_class = {
+        str(label): float(accuracy)
+        for label, accuracy in zip(classes.tolist(), accuracies, strict=True)
+        if np.isfinite(accuracy)
+    }
+    confused: dict[str, list[list[Any]]] = {}
+    for label in np.unique(y_true):
+        of_class = predicted[y_true == label]
+        others, counts = np.unique(of_class[of_class != label], return_counts=True)
+        worst = np.argsort(-counts, kind="stable")[:_MOST_CONFUSED]
+        if worst.size:
+            shares = (counts[worst] / len(of_class)).round(4).tolist()
+            names = map(str, others[worst].tolist())
+            confused[str(label)] = [list(pair) for pair in zip(names, shares, strict=True)]
+    return {"per_class": per_class, "confused_with": confused}
+
+
+def compact_curve(unseen: Floats, seen: Floats, bias: Floats) -> dict[str, list[Any]]:
+    """A seen–unseen curve as a record keeps it."""
+    changes = np.append(True, (np.diff(unseen) != 0) | (np.diff(seen) != 0))
+    factors = [float(f"{b:.6g}") if np.isfinite(b) else None for b in bias[changes].tolist()]
+    return {
+        "acc_unseen": unseen[changes].tolist(),
+        "acc_seen": seen[changes].tolist(),
+        "bias": factors,
+    }
+
+
+@dataclass(frozen=True, repr=False)
+class Evaluation:
+    """What :func:`evaluate` measured. Printed, it fits a screen.
+
+    Parameters
+    ----------
+    method : str
+        Name of the method.
+    metrics : dict of str to float
+        On a data set: "per_class_accuracy", "per_sample_accuracy" and "flat_hit_at_<k>" among the
+        unseen classes; "seen", "unseen", "harmonic", "ausuc" and "harmonic_best" among all; and
+        "calibrated_seen", "calibrated_unseen", "calibrated_harmonic", "expected_calibration_error"
+        and "unseen_expected_calibration_error" at the calibration factor. On streamed images:
+        "n_samples", "per_class_accuracy", "per_sample_accuracy", "flat_hit_at_<k>"; where all
+        classes are candidates and there are images of both kinds also "seen", "unseen" and
+        "harmonic".
+    bias : float or None
+        Calibration factor, found on the training data; None where the model was fitted before.
+    seconds : float or None
+        Time to fit the method once; None where it was fitted before.
+    model : zero-shot estimator
+        The fitted one.
+    generalized : GeneralizedScores or None
+        What curves are drawn from; None for streamed images.
+    dataset : str, default=""
+        Name and split of the data set.
+    """
+
+    method: str
+    metrics: dict[str, float]
+    bias: float | None
+    seconds: float | None
+    model: Any
+    generalized: GeneralizedScores | None
+    dataset: str = ""
+
+    def __repr__(self) -> str:
+        on = f" on {self.dataset}" if self.dataset else ""
+        found = {name: f"{value:.3f}" for name, value in self.metrics.items()}
+        hits = {name.removeprefix("flat_hit_at_"): name for name in found if "flat_hit" in name}
+        of = "images, chosen among the candidates"
+        lines = [
+            f"<Evaluation of {self.method}{on}>",
+            f"  {of if self.generalized is None else 'unseen classes, chosen among these'}",
+            f"    accuracy        {found['per_class_accuracy']} per class, "
+            f"{found['per_sample_accuracy']} per sample",
+        ]
+        if hits:
+            shares = ", ".join(f"{k}: {found[name]}" for k, name in hits.items())
+            lines.append(f"    among the best  {shares}")
+        if "harmonic" in found:
+            calibrated = "  calibrated" if self.bias is not None else ""
+            lines.append(f"  all classes       without calibration{calibrated}")
+            for name, title in (
+                ("seen", "seen"),
+                ("unseen", "unseen"),
+                ("harmonic", "harmonic mean"),
+            ):
+                line = f"    {title:<15} {found[name]:<20} {found.get(f'calibrated_{name}', '')}"
+                lines.append(line.rstrip())
+        if "ausuc" in found:
+            lines.append(f"    AUSUC           {found['ausuc']}")
+        if "expected_calibration_error" in found:
+            lines.append(f"    ECE             {'':<20} {found['expected_calibration_error']}")
+        if self.bias is not None:
+            lines.append(f"  calibration factor {self.bias:.4g}; fitted in {self.seconds:.2g} s")
+        # A long name of one's own is cut, never a number.
+        return "\n".join(
+            line if len(line) <= _WIDTH else f"{line[: _WIDTH - 2]}…>" for line in lines
+        )
+
+
+def evaluate(
+    model: Any,
+    data: Any,
+    y: Any = None,
+    *,
+    name: str | None = None,
+    cv: int = 5,
+    classes: Any = None,
+    k: Sequence[int] = (1, 2, 5, 10),
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool = False,
+) -> Evaluation:
+    """Measure a method: on both test parts of a data set, or on images read block by block.
+
+    On a data set, a method that is not fitted yet is fitted on the training part, and its
+    calibration factor found by leaving out seen classes: nothing is chosen on test images. A fitted
+    one is measured as it is. Of streamed images the counts of each block are added up, so that
+    the accuracies are those of all images together.
+
+    Parameters
+    ----------
+    model : zero-shot estimator
+        The method. A clone of one that is not fitted is fitted.
+    data : ZeroShotDataset, FeatureBlocks, dask array, array, or iterable of (X, y)
+        The data set, with its active split; or features of shape (n_samples, n_features), which
+        take a fitted model. Blocks of a dask array are counted where they lie.
+    y : array-like or dask array of shape (n_samples,), optional
+        Labels of the features; by default those of a FeatureBlocks.
+    name : str or None, default=None
+        Name of the method, for tables; by default that of its class, with that of an inner method.
+    cv : int, default=5
+        Folds over the seen classes for the calibration factor.
+    classes : array-like of labels, optional
+        The candidates of streamed images; by default every class in `classes_`, the generalized
+        setting.
+    k : sequence of int, default=(1, 2, 5, 10)
+        Which F@K; those above the number of candidates are left out.
+    checkpoint : path, optional
+        A file in which the counts of a FeatureBlocks so far are kept; an evaluation that was
+        stopped goes on from there.
+    progress : bool, default=False
+        Whether a bar shows how far a FeatureBlocks is read.
+
+    Returns
+    -------
+    Evaluation
+        Every number in `metrics`, and the fitted method.
+
+    See Also
+    --------
+    write_top_k : Predictions themselves, in files.
+
+    Examples
+    --------
+    >>> from zslearn.baselines import ESZSL
+    >>> from zslearn.datasets import FeatureBlocks, make_zero_shot
+    >>> from zslearn.experiments import evaluate
+    >>> data = make_zero_shot(random_state=0)
+    >>> found = evaluate(ESZSL(), data)
+    >>> found
+    <Evaluation of ESZSL on make_zero_shot, split ns>
+      unseen classes, chosen among these
+        accuracy        0.887 per class, 0.887 per sample
+        among the best  2: 0.980, 5: 1.000
+      all classes       without calibration  calibrated
+        seen            0.717                0.6...
+        unseen          0.647                0.7...
+        harmonic mean   0.680                0.7...
+        AUSUC           0.656
+        ECE                                  0.0...
+      calibration factor 0.0...; fitted in ... s
+    >>> test = FeatureBlocks(data.X_test_unseen, data.y_test_unseen)
+    >>> streamed = evaluate(found.model, test, classes=data.unseen_classes, k=[1, 2])
+    >>> round(streamed.metrics["per_class_accuracy"], 3)
+    0.887
+    """
+    title = _name_of(model) if name is None else name
+    if not isinstance(data, ZeroShotDataset):
+        counted = _count(model, data, y, classes, k, checkpoint, progress)
+        return Evaluation(title, counted, None, None, model, None)
+    of = f"{data.name}, split {data.split}"
+    if hasattr(model, "class_scorer_"):
+        generalized = GeneralizedScores.of(model, data)
+        measured = generalized.measure(bias=0.0)
+        plain_ones = {n: v for n, v in measured.items() if not n.startswith("calibrated_")}
+        metrics = conventional_metrics(model, data, k) | plain_ones
+        return Evaluation(title, metrics, None, None, model, generalized, of)
+    stacked = CalibratedStacking(model, temperature="cv", cv=cv).fit(
+        data.X_train, data.y_train, signatures=data.signatures
+    )
+    bias = stacked.bias_
+    generalized = GeneralizedScores.of(stacked.estimator_, data)
+    metrics = conventional_metrics(stacked.estimator_, data, k) | generalized.measure(bias)
+    metrics |= generalized.calibration_errors(bias, stacked.temperature_)
+    fitted = stacked.estimator_
+    return Evaluation(title, metrics, bias, stacked.refit_time_, fitted, generalized, of)
+
+
+def _name_of(estimator: Any) -> str:
+    """The name of a method's class, with that of an inner method: "EXEM (ESZSL)"."""
+    inner = getattr(estimator, "estimator", None)
+    name = type(estimator).__name__
+    return name if inner is None else f"{name} ({_name_of(inner)})"
+
+
+# Hits of images that never lie in memory together.
+
+
+def _count(
+    model: Any,
+    X: Any,
+    y: Any,
+    classes: Any,
+    k: Sequence[int],
+    checkpoint: str | os.PathLike[str] | None,
+    progress: bool,
+) -> dict[str, float]:
+    """Accuracies of streamed images; what was counted before is not counted again."""
+    is_iterable = isinstance(X, Iterable) and not hasattr(X, "shape") and y is None
+    X = X if is_iterable or is_dask(X) else _as_blocks(X)
+    scorer, candidates = _scorer(model, None if is_iterable else X, classes)
+    ks = [at for at in k if at <= len(candidates)]
+    count: Any = count_block
+    shared: Any = scorer, max(ks, default=1), candidates
+    if hasattr(model, "is_none"):
+        # What it predicts is not always the class of the best score.
+        ks, count, shared = [1], _count_predicted, (model, classes)
+    counts: HitCounts | None = None
+    if checkpoint is not None and not isinstance(X, RowsInBlocks):
+        raise ValueError("checkpoint= is for features on disk, which have an order.")
+    if is_dask(X):
+        counts = stream_samples(X, y, None).reduce(count, shared)
+    elif is_iterable:
+        for rows, labels in X:
+            counts = _added(counts, count(0, rows, to_numpy(labels), None, shared))
+    else:
+        labels = None if y is None else to_numpy(y)
+        if labels is not None and len(labels) != len(X):
+            raise ValueError(f"X has {len(X)} rows and y has {len(labels)} labels.")
+        if labels is None and not X.has_labels:
+            raise ValueError("X has no labels: give y, or labels= where the files are opened.")
+        key = "" if checkpoint is None else _key(scorer, X, candidates, k, labels)
+        kept = Checkpoint(None if checkpoint is None else Path(checkpoint), key)
+        first, before = kept.read() or (0, None)
+        # Rows and their counts are replaced together, whatever interrupts.
+        done = first, None if before is None else HitCounts.from_dict(before)
+        with closing(
+            _saved(X, first, kept, lambda: (done[0], done[1] and done[1].as_dict()), progress)
+        ) as blocks:
+            for start, rows, own in blocks:
+                true = own if labels is None else labels[start : start + len(rows)]
+                done = start + len(rows), _added(done[1], count(start, rows, true, None, shared))
+        counts = done[1]
+    if counts is None:
+        raise ValueError("There are no images to measure: the features have no rows.")
+    model._check_true_labels(counts.classes, scorer, classes)
+    return counts.measure(ks, model.seen_classes_ if classes is None else None)
+
+
+def _added(counts: HitCounts | None, found: HitCounts | None) -> HitCounts | None:
+    return found if counts is None else counts if found is None else counts + found
+
+
+def _as_blocks(X: Any) -> RowsInBlocks:
+    if isinstance(X, RowsInBlocks):
+        return X
+    return FeatureBlocks(X if hasattr(X, "dtype") else np.asarray(X), allow_nan=True)
+
+
+def _scorer(model: Any, X: Any, classes: Any) -> tuple[ClassScorer, NDArray[Any]]:
+    """The scorer of a fitted model, and the labels of the candidates in its order."""
+    check_is_fitted(model, "class_scorer_")
+    scorer: ClassScorer = model.class_scorer_
+    if X is not None and X.shape[1] != model.n_features_in_:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but {type(model).__name__} is expecting "
+            f"{model.n_features_in_} features as input."
+        )
+    if classes is None:
+        return scorer, scorer.labels
+    return scorer, scorer.labels[np.sort(find_classes(classes, scorer.labels))]
+
+
+def _key(scorer: ClassScorer, X: Any, candidates: NDArray[Any], *others: Any) -> str:
+    """What predictions depend on: the model, by what it does to a few rows, and the files."""
+    probe = np.random.default_rng(0).standard_normal((3, X.shape[1]))
+    embedded = np.asarray(to_numpy(scorer.embedding(probe)), dtype=np.float64)
+    # Another number of threads may change the last digits.
+    scale = float(np.abs(embedded).max()) or 1.0
+    return fingerprint(
+        source_digest(), X.fingerprint(), X.shape, candidates, np.round(embedded / scale, 6),
+        scorer.labels, to_numpy(scorer.parameters), scorer.score, scorer.bias, scorer.precedence,
+        *others,
+    )  # fmt: skip
+
+
+def _saved(
+    X: Any, start: int, checkpoint: Checkpoint, done: Callable[[], Any], progress: bool
+) -> Generator[Block, None, None]:
+    """Blocks from a row on; what is done is made to last now and then, and at the end."""
+    with progress_bar(progress, len(X), "rows") as advance:
+        advance(start)
+        try:
+            for block in X.blocks(start):
+                yield block
+                advance(len(block.rows))
+                if checkpoint.is_due():
+                    checkpoint.write(done())
+        finally:
+            # Also after Ctrl-C: what is finished is not lost.
+            checkpoint.write(done())
+
+
+# Predictions of many images in files.
 
 
 class Predictions(NamedTuple):
@@ -97,13 +501,14 @@ def read_top_k(folder: str | os.PathLike[str]) -> Predictions:
             f"{folder} holds no finished predictions; write_top_k with the same arguments finishes "
             "what was begun."
         )
+    damaged = f"{plain(folder)}: the predictions are damaged; write_top_k makes them anew."
     try:
         indices = np.load(folder / "indices.npy", mmap_mode="r", allow_pickle=False)
         scores = np.load(folder / "scores.npy", mmap_mode="r", allow_pickle=False)
         classes = np.load(folder / "classes.npy", allow_pickle=False)
     # The parser of NumPy's headers raises errors of many kinds.
     except Exception as error:
-        raise _damaged(folder) from error
+        raise ValueError(damaged) from error
     is_sound = (
         indices.dtype == np.int32
         and indices.ndim == 2
@@ -113,104 +518,8 @@ def read_top_k(folder: str | os.PathLike[str]) -> Predictions:
         and (not indices.size or (indices.min() >= 0 and indices.max() < len(classes)))
     )
     if not is_sound:
-        raise _damaged(folder)
+        raise ValueError(damaged)
     return Predictions(indices, scores, classes)
-
-
-def _damaged(folder: Path) -> ValueError:
-    return ValueError(f"{plain(folder)}: the predictions are damaged; write_top_k makes them anew.")
-
-
-# Arrays that grow on disk row by row, and are taken up again after an interruption.
-
-
-class GrowingArray:
-    """A file ``.npy`` of a known shape that is written from the first row to the last.
-
-    Until it is whole it lies beside its name, with the ending ``.part``.
-
-    Parameters
-    ----------
-    path : Path
-        What it will be called.
-    shape : tuple of int
-        Of the whole array.
-    dtype : dtype
-        Of its numbers.
-    """
-
-    def __init__(self, path: Path, shape: tuple[int, int], dtype: Any) -> None:
-        self.path, self.dtype = path, np.dtype(dtype)
-        self._part = path.with_name(f"{path.name}.part")
-        header = BytesIO()
-        described = {"shape": shape, "fortran_order": False, "descr": self.dtype.str}
-        npy.write_array_header_1_0(header, described)
-        self._header = header.getvalue()
-        self._row_bytes = shape[1] * self.dtype.itemsize
-        self._size = len(self._header) + shape[0] * self._row_bytes
-        mode = "r+b" if self._part.exists() else "w+b"
-        self._file = open(self._part, mode)  # noqa: SIM115 (closed by __exit__)
-        if not _lock(self._file):
-            self._file.close()
-            raise RuntimeError(f"{self._part}: another process is writing to it.")
-
-    def n_rows(self) -> int:
-        """Whole rows of this array that are there already."""
-        self._file.seek(0)
-        if self._file.read(len(self._header)) != self._header:
-            return 0
-        return (self._file.seek(0, os.SEEK_END) - len(self._header)) // self._row_bytes
-
-    def begin(self, n_done: int) -> None:
-        """Keep some rows and cut off what follows them."""
-        if not n_done:
-            self._file.seek(0)
-            self._file.write(self._header)
-        self._file.truncate(len(self._header) + n_done * self._row_bytes)
-        self._file.seek(0, os.SEEK_END)
-
-    def append(self, rows: NDArray[Any]) -> None:
-        """Write the next rows."""
-        self._file.write(np.ascontiguousarray(rows, dtype=self.dtype).tobytes())
-
-    def sync(self) -> None:
-        """Make what was written last."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
-
-    def finish(self) -> None:
-        """Give the whole array its name."""
-        self.sync()
-        if self._file.tell() != self._size:
-            raise ValueError(f"{self._part}: not all rows were written.")
-        self._file.close()
-        os.replace(self._part, self.path)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._file.close()
-
-
-def _lock(file: IO[bytes]) -> bool:
-    """Keep other processes from a file until it is closed; where the system can."""
-    try:
-        import fcntl
-    except ImportError:
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-# Predictions and accuracies of images that never lie in memory together.
-
-# How often what is finished is made to last, in seconds.
-_SECONDS = 5.0
-_STATE = "state.json"
 
 
 def write_top_k(
@@ -253,7 +562,7 @@ def write_top_k(
     See Also
     --------
     read_top_k : Read them again.
-    evaluate_stream : Accuracies alone.
+    evaluate : Accuracies alone.
 
     Examples
     --------
@@ -270,7 +579,12 @@ def write_top_k(
     >>> bool(same.all())
     True
     """
-    X = _as_blocks(X, "write_top_k")
+    if is_dask(X):
+        raise TypeError(
+            "write_top_k reads files in their order. Of a dask array predict_top_k is lazy: write "
+            "what it gives with to_zarr or to_npy_stack."
+        )
+    X = _as_blocks(X)
     scorer, candidates = _scorer(model, X, classes)
     if not 1 <= k <= len(candidates):
         raise ValueError(
@@ -278,471 +592,107 @@ def write_top_k(
         )
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    key = _key(scorer, X, candidates, k)
-    state = _State(folder / _STATE, key, resume=resume)
-    if state.finished[0] == len(X) and (folder / "scores.npy").is_file():
+    checkpoint = Checkpoint(folder / "state.json", _key(scorer, X, candidates, k))
+    n_done = (checkpoint.read() or 0) if resume else 0
+    if n_done == len(X) and (folder / "scores.npy").is_file():
         try:
             return read_top_k(folder)
         except ValueError as error:
             warn_user(f"{error} They are computed again.")
-            state.finished = 0, None
+            n_done = 0
     (folder / "scores.npy").unlink(missing_ok=True)
+    dtype = to_numpy(scorer.scores(np.ones((1, X.shape[1]), X.dtype), candidates[:1])).dtype
     with ExitStack() as stack:
-        indices = stack.enter_context(GrowingArray(folder / "indices.npy", (len(X), k), np.int32))
-        dtype = to_numpy(scorer.scores(np.ones((1, X.shape[1]), X.dtype), candidates[:1])).dtype
-        scores = stack.enter_context(GrowingArray(folder / "scores.npy", (len(X), k), dtype))
-        n_done = min(state.finished[0], indices.n_rows(), scores.n_rows())
+        indices, scores = (
+            stack.enter_context(GrowingArray(folder / f"{name}.npy", (len(X), k), kind))
+            for name, kind in (("indices", np.int32), ("scores", dtype))
+        )
+        n_done = min(n_done, indices.n_rows(), scores.n_rows())
         for file in (indices, scores):
             file.begin(n_done)
 
-        def last() -> None:
-            for file in (indices, scores):
-                file.sync()
+        def done() -> int:
+            # What the checkpoint names is on the disk before it.
+            indices.sync()
+            scores.sync()
+            return n_done
 
-        with closing(_saved(X, n_done, state, last, progress)) as blocks:
+        with closing(_saved(X, n_done, checkpoint, done, progress)) as blocks:
             for start, rows, _ in blocks:
                 labels, values = scorer.top_k(rows, k, candidates)
                 indices.append(np.searchsorted(candidates, labels))
                 scores.append(to_numpy(values))
-                state.finished = start + len(rows), None
+                n_done = start + len(rows)
         with replacing(folder / "classes.npy") as temporary:
-            plain = candidates.astype(str) if candidates.dtype.kind == "O" else candidates
-            np.save(temporary, plain, allow_pickle=False)
+            text = candidates.astype(str) if candidates.dtype.kind == "O" else candidates
+            np.save(temporary, text, allow_pickle=False)
         indices.finish()
         # The last: where it has its name, all have theirs.
         scores.finish()
     return read_top_k(folder)
 
 
-def evaluate_stream(
-    model: Any,
-    X: Any,
-    y: Any = None,
-    *,
-    k: Sequence[int] = (1, 2, 5, 10, 20),
-    classes: Any = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    progress: bool = False,
-) -> dict[str, float]:
-    """Measure a fitted model on images that are read block by block.
+class GrowingArray:
+    """A file ``.npy`` of a known shape that is written from the first row to the last.
 
-    Counts of each block are added up, so that the accuracies are those of all images together.
-
-    Parameters
-    ----------
-    model : zero-shot estimator
-        Fitted.
-    X : FeatureBlocks, dask array, or array of shape (n_samples, n_features)
-        Features. Blocks of a dask array are counted where they lie.
-    y : array-like or dask array of shape (n_samples,), optional
-        Labels; by default those of a FeatureBlocks.
-    k : sequence of int, default=(1, 2, 5, 10, 20)
-        Which F@K; those above the number of candidates are left out.
-    classes : array-like of labels, optional
-        The candidates; by default every class in `classes_`, the generalized setting.
-    checkpoint : path, optional
-        A file in which the counts so far are kept; an evaluation that was stopped goes on from
-        there. Not for dask arrays, whose blocks have no order.
-    progress : bool, default=False
-        Whether a bar shows how far it is.
-
-    Returns
-    -------
-    dict of str to float
-        "n_samples", "per_class_accuracy", "per_sample_accuracy", "flat_hit_at_<k>"; where all
-        classes are candidates and there are images of both kinds also the per-class accuracies
-        "seen" and "unseen" and their "harmonic" mean.
-
-    Examples
-    --------
-    >>> from zslearn.baselines import ESZSL
-    >>> from zslearn.datasets import FeatureBlocks, make_zero_shot
-    >>> from zslearn.experiments import evaluate_stream
-    >>> data = make_zero_shot(random_state=0)
-    >>> model = ESZSL().fit(data.X_train, data.y_train, signatures=data.signatures)
-    >>> test = FeatureBlocks(data.X_test_unseen, data.y_test_unseen)
-    >>> found = evaluate_stream(model, test, k=[1, 2], classes=data.unseen_classes)
-    >>> round(found["per_class_accuracy"], 3), round(found["flat_hit_at_2"], 3)
-    (0.887, 0.98)
+    Until it is whole it lies beside its name, with the ending ``.part``, and no other process may
+    write to it.
     """
-    X = X if is_dask(X) else _as_blocks(X, "evaluate_stream")
-    scorer, candidates = _scorer(model, X, classes)
-    ks = [at for at in k if at <= len(candidates)]
-    n_top = max(ks, default=1)
-    if is_dask(X):
-        if checkpoint is not None:
-            raise ValueError("checkpoint= is for features on disk; a dask array has no order.")
-        counts = stream_hits(scorer, X, y, n_top, candidates)
-    else:
-        counts = _count(scorer, X, y, n_top, candidates, checkpoint, progress)
-    known = set(candidates.tolist())
-    outside = [label for label in counts.classes.tolist() if label not in known]
-    if outside:
-        raise ValueError(
-            f"y holds labels that are not among the candidates: {name_some(outside)}. Such samples "
-            "cannot be right; leave them out, or name their classes."
-        )
-    return counts.measure(ks, model.seen_classes_ if classes is None else None)
 
-
-def _count(
-    scorer: ClassScorer,
-    X: FeatureBlocks,
-    y: Any,
-    k: int,
-    candidates: NDArray[Any],
-    checkpoint: str | os.PathLike[str] | None,
-    progress: bool,
-) -> HitCounts:
-    """Hits of all rows; what was counted before is not counted again."""
-    labels = None if y is None else to_numpy(y)
-    if labels is not None and len(labels) != len(X):
-        raise ValueError(f"X has {len(X)} rows and y has {len(labels)} labels.")
-    if labels is None and not X.has_labels:
-        raise ValueError("X has no labels: give y, or labels= where the files are opened.")
-    state = _State(None, "", resume=False)
-    if checkpoint is not None:
-        key = fingerprint(_key(scorer, X, candidates, k), [] if labels is None else labels)
-        state = _State(Path(checkpoint), key, resume=True)
-    first, counts = state.finished
-    with closing(_saved(X, first, state, lambda: None, progress)) as blocks:
-        for start, rows, own in blocks:
-            true = own if labels is None else labels[start : start + len(rows)]
-            found = count_block(start, rows, true, None, (scorer, k, candidates))
-            counts = found if counts is None else counts + found
-            state.finished = start + len(rows), counts
-    assert counts is not None
-    return counts
-
-
-class _State:
-    """How far a stream has come, on disk where there is a file."""
-
-    #: Rows that are finished and what they gave: replaced together, whatever interrupts.
-    finished: tuple[int, HitCounts | None]
-
-    def __init__(self, path: Path | None, key: str, *, resume: bool) -> None:
-        self._path, self._key = path, key
-        self.finished = 0, None
-        if path is not None and resume and path.exists():
-            self._read(path)
-
-    def _read(self, path: Path) -> None:
+    def __init__(self, path: Path, shape: tuple[int, int], dtype: Any) -> None:
+        self.path, self.dtype = path, np.dtype(dtype)
+        self._part = path.with_name(f"{path.name}.part")
+        header = BytesIO()
+        described = {"shape": shape, "fortran_order": False, "descr": self.dtype.str}
+        npy.write_array_header_1_0(header, described)
+        self._header = header.getvalue()
+        self._row_bytes = shape[1] * self.dtype.itemsize
+        self._size = len(self._header) + shape[0] * self._row_bytes
+        self._part.touch()
+        self._file = open(self._part, "r+b")  # noqa: SIM115 (closed by __exit__)
         try:
-            content = read_checked_json(path)
-            if content.get("key") != self._key:
-                warn_user(f"{path} is of another model or of other files: it begins anew.")
-                return
-            counts = content.get("counts")
-            counts = None if counts is None else HitCounts.from_dict(counts)
-            self.finished = int(content["rows"]), counts
-        except (OSError, DamagedFileError, KeyError, TypeError, ValueError) as error:
-            warn_user(f"Passed over {path}: {error}. It begins anew.")
+            import fcntl
 
-    def write(self) -> None:
-        """Keep what is finished."""
-        if self._path is not None:
-            rows, counts = self.finished
-            found = None if counts is None else counts.as_dict()
-            content = {"key": self._key, "rows": rows, "counts": found}
-            write_checked_json(self._path, content)
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except ImportError:
+            pass
+        except BlockingIOError:
+            self._file.close()
+            raise RuntimeError(f"{self._part}: another process is writing to it.") from None
 
+    def n_rows(self) -> int:
+        """Whole rows of this array that are there already."""
+        self._file.seek(0)
+        if self._file.read(len(self._header)) != self._header:
+            return 0
+        return (self._file.seek(0, os.SEEK_END) - len(self._header)) // self._row_bytes
 
-def _saved(
-    X: FeatureBlocks, start: int, state: _State, sync: Callable[[], None], progress: bool
-) -> Generator[Block, None, None]:
-    """Blocks from a row on; what is finished is made to last now and then, and at the end."""
-    written = time.monotonic()
-    with progress_bar(progress, len(X), "rows") as advance:
-        advance(start)
-        try:
-            for block in X.blocks(start):
-                yield block
-                advance(len(block.rows))
-                if time.monotonic() - written > _SECONDS:
-                    sync()
-                    state.write()
-                    written = time.monotonic()
-        finally:
-            # Also after Ctrl-C: what is finished is not lost.
-            sync()
-            state.write()
+    def begin(self, n_done: int) -> None:
+        """Keep some rows and cut off what follows them."""
+        self._file.seek(0)
+        self._file.write(self._header)
+        self._file.truncate(len(self._header) + n_done * self._row_bytes)
+        self._file.seek(0, os.SEEK_END)
 
+    def append(self, rows: NDArray[Any]) -> None:
+        """Write the next rows."""
+        self._file.write(np.ascontiguousarray(rows, dtype=self.dtype).tobytes())
 
-def _as_blocks(X: Any, name: str) -> FeatureBlocks:
-    if isinstance(X, FeatureBlocks):
-        return X
-    if is_dask(X):
-        raise TypeError(
-            f"{name} reads files in their order. Of a dask array predict_top_k is lazy: write what "
-            "it gives with to_zarr or to_npy_stack."
-        )
-    return FeatureBlocks(X if hasattr(X, "dtype") else np.asarray(X), allow_nan=True)
+    def sync(self) -> None:
+        """Make what was written last."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
 
+    def finish(self) -> None:
+        """Give the whole array its name."""
+        self.sync()
+        if self._file.tell() != self._size:
+            raise ValueError(f"{self._part}: not all rows were written.")
+        self._file.close()
+        os.replace(self._part, self.path)
 
-def _scorer(model: Any, X: Any, classes: Any) -> tuple[ClassScorer, NDArray[Any]]:
-    """The scorer of a fitted model, and the labels of the candidates in its order."""
-    check_is_fitted(model, "class_scorer_")
-    scorer: ClassScorer = model.class_scorer_
-    if X.shape[1] != model.n_features_in_:
-        raise ValueError(
-            f"X has {X.shape[1]} features, but {type(model).__name__} is expecting "
-            f"{model.n_features_in_} features as input."
-        )
-    if classes is None:
-        return scorer, scorer.labels
-    return scorer, scorer.labels[np.sort(find_classes(classes, scorer.labels))]
+    def __enter__(self) -> Self:
+        return self
 
-
-def _key(scorer: ClassScorer, X: FeatureBlocks, candidates: NDArray[Any], k: int) -> str:
-    """What predictions depend on: the model, by what it does to a few rows, and the files."""
-    probe = np.random.default_rng(0).standard_normal((3, X.shape[1]))
-    embedded = np.asarray(to_numpy(scorer.embedding(probe)), dtype=np.float64)
-    # Another number of threads may change the last digits.
-    scale = float(np.abs(embedded).max()) or 1.0
-    return fingerprint(
-        __version__, X.fingerprint(), X.shape, k, candidates, np.round(embedded / scale, 6),
-        scorer.labels, to_numpy(scorer.parameters), scorer.score, scorer.bias, scorer.precedence,
-    )  # fmt: skip
-
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-
-
-def measure_conventional(model: Any, data: ZeroShotDataset) -> dict[str, float]:
-    """Measure a fitted method on images of unseen classes, chosen among these.
-
-    Parameters
-    ----------
-    model : zero-shot estimator
-        Fitted on the training part.
-    data : ZeroShotDataset
-        The data set, with its active split.
-
-    Returns
-    -------
-    dict of str to float
-        "per_class_accuracy", "per_sample_accuracy", and "flat_hit_at_k" for k = 2, 5, 10 where
-        there are as many classes.
-    """
-    k = min(10, len(data.unseen_classes))
-    top, _ = model.predict_top_k(data.X_test_unseen, k, classes=data.unseen_classes)
-    y_true = data.y_test_unseen
-    found = {
-        "per_class_accuracy": float(per_class_accuracy(y_true, top[:, 0])),
-        "per_sample_accuracy": float(per_sample_accuracy(y_true, top[:, 0])),
-    }
-    for at in (2, 5, 10):
-        if at <= k:
-            found[f"flat_hit_at_{at}"] = float(flat_hit_at_k(y_true, top, at))
-    return found
-
-
-@dataclass(frozen=True)
-class GeneralizedScores:
-    """Scores of all test images against all classes.
-
-    Parameters
-    ----------
-    y_true : ndarray of shape (n_samples,)
-        Labels of the test images, those of seen classes first.
-    scores : ndarray of shape (n_samples, n_classes)
-        Scores without calibration; columns follow `classes`.
-    classes, seen_classes : ndarray
-        The candidates, and the seen ones among them.
-    """
-
-    y_true: NDArray[Any]
-    scores: NDArray[Any]
-    classes: NDArray[Any]
-    seen_classes: NDArray[Any]
-
-    @classmethod
-    def of(cls, model: Any, data: ZeroShotDataset) -> GeneralizedScores:
-        """Score the test parts of a data set by a method without calibration."""
-        X = np.concatenate([data.X_test_seen, data.X_test_unseen])
-        y_true = np.concatenate([data.y_test_seen, data.y_test_unseen])
-        scores = to_numpy(model.decision_function(X, classes=model.classes_))
-        return cls(y_true, scores, model.classes_, model.seen_classes_)
-
-    def measure(self, bias: float) -> dict[str, float]:
-        """Measure the generalized setting, without calibration and at a factor."""
-        problem = vars(self)
-        seen, unseen = generalized_accuracy(**problem)
-        held_seen, held_unseen = generalized_accuracy(**problem, bias=bias)
-        return {
-            "seen": float(seen),
-            "unseen": float(unseen),
-            "harmonic": float(harmonic_mean(seen, unseen)),
-            "calibrated_seen": float(held_seen),
-            "calibrated_unseen": float(held_unseen),
-            "calibrated_harmonic": float(harmonic_mean(held_seen, held_unseen)),
-            "ausuc": float(ausuc(**problem)),
-            "harmonic_best": float(best_harmonic_mean(**problem)[0]),
-        }
-
-    def calibration_errors(self, bias: float, temperature: float) -> dict[str, float]:
-        """Measure how honest the probabilities at a factor and a temperature are."""
-        is_seen = np.isin(self.classes, self.seen_classes)
-        of_unseen = ~np.isin(self.y_true, self.seen_classes)
-        chances = softmax(self.scores - bias * is_seen, temperature)
-        among_unseen = softmax(self.scores[of_unseen][:, ~is_seen], temperature)
-        unseen = self.classes[~is_seen]
-        return {
-            "expected_calibration_error": expected_calibration_error(
-                self.y_true, chances, classes=self.classes
-            ),
-            "unseen_expected_calibration_error": expected_calibration_error(
-                self.y_true[of_unseen], among_unseen, classes=unseen
-            ),
-        }
-
-
-@dataclass(frozen=True, repr=False)
-class Evaluation:
-    """One method with given hyper-parameters, measured in both settings.
-
-    Parameters
-    ----------
-    method : str
-        Name of the method.
-    metrics : dict of str to float
-        See :func:`measure_conventional`, :meth:`GeneralizedScores.measure` and
-        :meth:`GeneralizedScores.calibration_errors`.
-    bias : float
-        Calibration factor, found on the training data.
-    seconds : float
-        Time to fit the method once.
-    model : zero-shot estimator
-        Fitted on all of the training part.
-    generalized : GeneralizedScores
-        What curves are drawn from.
-    dataset : str, default=""
-        Name and split of the data set.
-    """
-
-    method: str
-    metrics: dict[str, float]
-    bias: float
-    seconds: float
-    model: Any
-    generalized: GeneralizedScores
-    dataset: str = ""
-
-    def __repr__(self) -> str:
-        on = f" on {self.dataset}" if self.dataset else ""
-        found = {name: f"{value:.3f}" for name, value in self.metrics.items()}
-        hits = {name.removeprefix("flat_hit_at_"): name for name in found if "flat_hit" in name}
-        lines = [
-            f"<Evaluation of {self.method}{on}>",
-            "  unseen classes, chosen among these",
-            f"    accuracy        {found['per_class_accuracy']} per class, "
-            f"{found['per_sample_accuracy']} per sample",
-        ]
-        if hits:
-            shares = ", ".join(f"{k}: {found[name]}" for k, name in hits.items())
-            lines.append(f"    among the best  {shares}")
-        lines += ["  all classes       without calibration  calibrated"]
-        for name, title in (("seen", "seen"), ("unseen", "unseen"), ("harmonic", "harmonic mean")):
-            lines.append(f"    {title:<15} {found[name]:<20} {found[f'calibrated_{name}']}")
-        lines.append(f"    AUSUC           {found['ausuc']}")
-        if "expected_calibration_error" in found:
-            lines.append(f"    ECE             {'':<20} {found['expected_calibration_error']}")
-        lines.append(f"  calibration factor {self.bias:.4g}; fitted in {self.seconds:.2g} s")
-        return "\n".join(_cut(line) for line in lines)
-
-
-#: How wide a line of a printout may be.
-_WIDTH = 80
-
-
-def _cut(line: str) -> str:
-    """A line that fits a screen: a long name of one's own is cut, never a number."""
-    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 2]}…>"
-
-
-def _name_last(measure: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Take the name before the estimator, as formerly, as well; with a warning."""
-
-    @functools.wraps(measure)
-    def wrapper(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        former = "method" in kwargs or (args and isinstance(args[0], str))
-        if not former:
-            return measure(*args, **kwargs)
-        name, *rest = (kwargs.pop("method"), *args) if "method" in kwargs else args
-        warn_user(
-            "evaluate(name, estimator, data) is now evaluate(estimator, data), with "
-            f"name={name!r} if you want one. The former order ends with version 0.3.",
-            FutureWarning,
-        )
-        return measure(*rest, name=name, **kwargs)  # type: ignore[arg-type]
-
-    return wrapper
-
-
-@_name_last
-def evaluate(
-    estimator: Any, data: ZeroShotDataset, *, name: str | None = None, cv: int = 5
-) -> Evaluation:
-    """Fit a method as it is on the training part and measure it on both test parts.
-
-    Nothing is chosen on test images: the calibration factor comes from leaving out seen classes.
-
-    Parameters
-    ----------
-    estimator : zero-shot estimator
-        The method; a clone is fitted.
-    data : ZeroShotDataset
-        The data set, with its active split.
-    name : str or None, default=None
-        Name of the method, for tables; by default that of its class, with that of an inner method.
-    cv : int, default=5
-        Folds over the seen classes for the calibration factor.
-
-    Returns
-    -------
-    Evaluation
-        Every number, the fitted method and its scores. Printed, it fits a screen.
-
-    Examples
-    --------
-    >>> from zslearn.baselines import ESZSL
-    >>> from zslearn.datasets import make_zero_shot
-    >>> from zslearn.experiments import evaluate
-    >>> evaluate(ESZSL(), make_zero_shot(random_state=0))
-    <Evaluation of ESZSL on make_zero_shot, split ns>
-      unseen classes, chosen among these
-        accuracy        0.887 per class, 0.887 per sample
-        among the best  2: 0.980, 5: 1.000
-      all classes       without calibration  calibrated
-        seen            0.717                0.6...
-        unseen          0.647                0.7...
-        harmonic mean   0.680                0.7...
-        AUSUC           0.656
-        ECE                                  0.0...
-      calibration factor 0.0...; fitted in ... s
-    """
-    stacked = CalibratedStacking(estimator, temperature="cv", cv=cv).fit(
-        data.X_train, data.y_train, signatures=data.signatures
-    )
-    model, bias = stacked.estimator_, stacked.bias_
-    generalized = GeneralizedScores.of(model, data)
-    return Evaluation(
-        method=_name_of(estimator) if name is None else name,
-        metrics=measure_conventional(model, data)
-        | generalized.measure(bias)
-        | generalized.calibration_errors(bias, stacked.temperature_),
-        bias=bias,
-        seconds=stacked.refit_time_,
-        model=model,
-        generalized=generalized,
-        dataset=f"{data.name}, split {data.split}",
-    )
-
-
-def _name_of(estimator: Any) -> str:
-    """The name of a method's class, with that of an inner method: "EXEM (ESZSL)"."""
-    inner = getattr(estimator, "estimator", None)
-    name = type(estimator).__name__
-    return name if inner is None else f"{name} ({_name_of(inner)})"
+    def __exit__(self, *error: object) -> None:
+        self._file.close()

@@ -74,9 +74,6 @@ class Method:
     check : callable, optional
         Takes the data and raises a ValueError where the method cannot be measured on it, which is
         then said before anything is tuned.
-    shares : tuple of str, default=()
-        Names of fits that other methods can read once this one, or one of them, has computed them:
-        such methods do not begin at the same time.
     """
 
     name: str
@@ -85,7 +82,6 @@ class Method:
     in_demo: bool = False
     in_default: bool = True
     check: Callable[[ZeroShotDataset], None] | None = None
-    shares: tuple[str, ...] = ()
 
     def definition(self) -> list[Any]:
         """What a result depends on: the hyper-parameters and grids, those of an inner method too.
@@ -104,8 +100,6 @@ class Method:
         ]
 
 
-# Fits that several methods share: the spectrum of the features, and the ν-SVRs of EXEM.
-_SCATTER, _REGRESSORS = "scatter", "regressors"
 _LOSSES = {"SynC o-vs-o": "ovo", "SynC cs": "cs", "SynC struct": "struct"}
 
 
@@ -113,76 +107,61 @@ def _methods() -> Iterator[Method]:
     """Rows of the benchmark. Variants beside a method's usual form: see `_variants`."""
     yield Method("DAP", DAP, check=partial(_check_attributes, "DAP"))
     yield Method("IAP", IAP, check=partial(_check_attributes, "IAP"))
-    yield Method(
-        "HAT",
-        partial(HAT, "cluster"),
-        check=partial(_check_attributes, "HAT"),
-        shares=(_SCATTER,),
-    )
-    yield Method("CMT", CMT, shares=("networks",))
-    yield Method("CMT*", CMTStar, shares=("networks",))
+    yield Method("HAT", partial(HAT, "cluster"), check=partial(_check_attributes, "HAT"))
+    yield Method("CMT", CMT)
+    yield Method("CMT*", CMTStar)
     yield Method("DeViSE", DeViSE)
-    yield Method("ConSE", ConSE, shares=("softmax",))
+    yield Method("ConSE", ConSE)
     yield Method("ALE", ALE)
     yield Method("SJE", SJE)
     yield Method("LatEm", LatEm)
     yield Method("SSE", SSE)
-    yield Method("ESZSL", ESZSL, in_demo=True, shares=(_SCATTER,))
-    yield Method("SAE", SAE, shares=(_SCATTER, "uncentred scatter"))
-    yield Method(
-        "SAE (feature to semantic)",
-        partial(SAE, direction="feature_to_semantic"),
-        shares=(_SCATTER, "uncentred scatter"),
-    )
-    yield Method("GFZSL", GFZSL, shares=(_SCATTER,))
+    yield Method("ESZSL", ESZSL, in_demo=True)
+    yield Method("SAE", SAE)
+    yield Method("SAE (feature to semantic)", partial(SAE, direction="feature_to_semantic"))
+    yield Method("GFZSL", GFZSL)
     yield Method("BiDiLEL", BiDiLEL)
-    yield Method("CCA", CCA, shares=(_SCATTER,))
-    yield Method("COSTA", COSTA, shares=(_SCATTER,))
+    yield Method("CCA", CCA)
+    yield Method("COSTA", COSTA)
     for name, loss in _LOSSES.items():
-        shares = () if loss == "struct" else (name,)
-        yield Method(name, partial(_sync, loss), in_demo=loss == "ovo", shares=shares)
-    yield _on_exemplars("ConSE", ConSE, "softmax")
-    yield replace(_on_exemplars("ESZSL", ESZSL), in_demo=True)
+        yield Method(name, partial(_sync, loss), in_demo=loss == "ovo")
+    yield Method("EXEM (ConSE)", partial(_exem_of, ConSE), tune_on_exemplars)
+    yield Method("EXEM (ESZSL)", partial(_exem_of, ESZSL), tune_on_exemplars, in_demo=True)
     for name, loss in _LOSSES.items():
-        yield _on_exemplars(name, partial(_sync, loss), *([] if loss == "struct" else [name]))
-    yield Method("EXEM (1NN)", _exem, in_demo=True, shares=(_SCATTER, _REGRESSORS))
-    yield Method(
-        "EXEM (1NNs)",
-        partial(_exem, distance="standardized"),
-        shares=(_SCATTER, _REGRESSORS),
-    )
-    yield Method("Gaussian EXEM", GaussianEXEM, shares=(_SCATTER,))
-
-
-def _on_exemplars(name: str, make: Callable[[], Any], *shares: str) -> Method:
-    """EXEM under another method; the search for its regressors is the same for all."""
-    shared = (_SCATTER, _REGRESSORS, *shares)
-    return Method(f"EXEM ({name})", partial(_exem_of, make), tune_on_exemplars, shares=shared)
+        make_exem = partial(_exem_of, partial(_sync, loss))
+        yield Method(f"EXEM ({name})", make_exem, tune_on_exemplars)
+    yield Method("EXEM (1NN)", _exem, in_demo=True)
+    yield Method("EXEM (1NNs)", partial(_exem, distance="standardized"))
+    yield Method("Gaussian EXEM", GaussianEXEM)
 
 
 def _variants() -> Iterator[Method]:
     """Methods in another form, which are run when they are named."""
-    for name, loss in _LOSSES.items():
-        for training, label in (
-            ("exact", LEARNED),
-            ("truncated", " (learned phantoms, truncated)"),
-        ):
-            make = partial(_sync, loss, learn_phantoms=True, phantom_training=training)
-            yield Method(f"{name}{label}", make, tune_in_two_steps, in_default=False)
-
-
-def _whitened() -> Iterator[Method]:
-    """EXEM on whitened features."""
-    forms: list[tuple[str, Callable[[], Any], Any]] = [
+    whitened: list[tuple[str, Callable[[], Any], Any]] = [
         ("ESZSL", partial(_exem_of, ESZSL), tune_on_exemplars),
         ("SynC o-vs-o", partial(_exem_of, partial(_sync, "ovo")), tune_on_exemplars),
         ("SynC struct", partial(_exem_of, partial(_sync, "struct")), tune_on_exemplars),
         ("1NN", _exem, tune_at_once),
     ]
-    for name, make, tune in forms:
-        yield Method(
-            f"EXEM ({name}, whitened)", make, partial(tune_whitened, tune), in_default=False
-        )
+    for name, make, tune in whitened:
+        yield Method(f"EXEM ({name}, whitened)", make, partial(tune_whitened, tune))
+    yield from _original_forms()
+    for name, loss in _LOSSES.items():
+        for training, label in (
+            ("exact", LEARNED),
+            ("truncated", " (learned phantoms, truncated)"),
+        ):
+            learned = partial(_sync, loss, learn_phantoms=True, phantom_training=training)
+            yield Method(f"{name}{label}", learned, tune_in_two_steps)
+    # Methods since the paper that need the torch extra, and minutes or a GPU.
+    yield Method("Class-Norm", ClassNorm)
+    yield Method("CADA-VAE", CADAVAE)
+    for name, graph_method in (("GCNZ", GCNZ), ("SGCN", SGCN), ("DGP", DGP)):
+        yield Method(name, partial(graph_method, "cluster"))
+    # Classifiers on generated features. Networks are as published but for their epochs.
+    yield Method("generated Gaussians", partial(_generated_by, GaussianGenerator), tune_on_means)
+    for name, generator in (("f-CLSWGAN", WGANGenerator), ("f-VAEGAN-D2", VAEGANGenerator)):
+        yield Method(name, partial(_generated_by, generator), tune_generator)
 
 
 def _original_forms() -> Iterator[Method]:
@@ -204,28 +183,11 @@ def _original_forms() -> Iterator[Method]:
         ("CMT* (common cutoff)", partial(CMTStar, threshold="common"), []),
     ]
     for name, make, kept in forms:
-        yield Method(name, make, tune_without(*kept), in_default=False)
-
-
-def _generators() -> Iterator[Method]:
-    """Classifiers on generated features. Networks are as published but for their epochs."""
-    gaussians = partial(_generated_by, GaussianGenerator)
-    yield Method("generated Gaussians", gaussians, tune_on_means, in_default=False)
-    for name, generator in (("f-CLSWGAN", WGANGenerator), ("f-VAEGAN-D2", VAEGANGenerator)):
-        make = partial(_generated_by, generator)
-        yield Method(name, make, tune_generator, in_default=False)
+        yield Method(name, make, tune_without(*kept))
 
 
 def _generated_by(generator: type[Any]) -> GeneratedFeatures:
     return GeneratedFeatures(generator())
-
-
-def _networks() -> Iterator[Method]:
-    """Methods since the paper that need the torch extra, and minutes or a GPU."""
-    yield Method("Class-Norm", ClassNorm, in_default=False)
-    yield Method("CADA-VAE", CADAVAE, in_default=False)
-    for name, graph_method in (("GCNZ", GCNZ), ("SGCN", SGCN), ("DGP", DGP)):
-        yield Method(name, partial(graph_method, "cluster"), in_default=False)
 
 
 def _sync(loss: str, **options: Any) -> SynC:
@@ -253,15 +215,10 @@ def _check_attributes(name: str, data: ZeroShotDataset) -> None:
 #: Methods by name, in the order of the paper's tables; then those with ``in_default=False``.
 METHODS: dict[str, Method] = {
     method.name: method
-    for method in (
-        *_methods(),
-        *_whitened(),
-        *_original_forms(),
-        *_variants(),
-        *_networks(),
-        *_generators(),
-    )
+    for method in (*_methods(), *(replace(method, in_default=False) for method in _variants()))
 }
+#: Classes under their own names mean their default form.
+_DEFAULT_FORMS = {"exem": "EXEM (1NN)", "sync": "SynC o-vs-o"}
 
 
 def default_methods() -> list[str]:
@@ -285,10 +242,11 @@ def find_method(name: str) -> Method:
     Parameters
     ----------
     name : str
-        A name in `METHODS`, in which capitals, spaces and brackets do not matter; a name that an
-        installed package gives under the entry point "zslearn.methods"; or "module:Class", which is
-        imported. What an entry point or a module
-        gives is a :class:`Method`, or a class of estimators, which is then tuned on its own grids.
+        A name in `METHODS`, in which capitals, spaces and brackets do not matter; the name of a
+        class, which means its default form; a name that an installed package gives under the entry
+        point "zslearn.methods"; or "module:Class", which is imported. What an entry point or a
+        module gives is a :class:`Method`, or a class of estimators, which is then tuned on its own
+        grids.
 
     Returns
     -------
@@ -302,6 +260,8 @@ def find_method(name: str) -> Method:
     ESZSL()
     >>> find_method("exem-1nns").name
     'EXEM (1NNs)'
+    >>> find_method("EXEM").name
+    'EXEM (1NN)'
     >>> find_method("zslearn.baselines:CCA").make()
     CCA()
     """
@@ -325,6 +285,8 @@ def find_method(name: str) -> Method:
 def _known_name(name: str, known: list[str]) -> str:
     """The known name that differs from one in its spelling only; else an error with the nearest."""
     form = _squeeze(name)
+    if form in _DEFAULT_FORMS:
+        return _DEFAULT_FORMS[form]
     same = [candidate for candidate in known if form and _squeeze(candidate) == form]
     if len(same) == 1:
         return same[0]

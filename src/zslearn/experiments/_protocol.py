@@ -144,7 +144,7 @@ class Protocol:
         return estimator
 
     def definition(self, setting: str) -> list[Any]:
-        """All that a result in a setting depends on, for :func:`~zslearn._utils._files.fingerprint`."""
+        """All that a result in a setting depends on, for a fingerprint."""
         # The conventional setting holds nothing aside.
         held_out = None if setting == "zsl" else np.asarray(self.held_out)
         order = None if self.class_order is None else np.asarray(self.class_order)

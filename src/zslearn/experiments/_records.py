@@ -1,25 +1,34 @@
-"""Records of runs, written and read."""
+"""Records of runs: one JSON file per run with its checksum, written whole and checked when read.
+
+A checksum tells whether a file is as it was written; the checks of fields tell whether what was
+written can be a record. What fails either is never trusted: tables skip it, runs compute it again.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import platform
+import traceback
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from zslearn._utils._files import DamagedFileError, read_checked_json, write_checked_json
+from zslearn._utils._files import (
+    DamagedFileError,
+    read_checked_json,
+    source_digest,
+    write_checked_json,
+)
 from zslearn._utils._messages import plain, warn_user
 from zslearn._utils._validation import is_share
+from zslearn._version import __version__
 from zslearn.experiments._names import is_fraction
-
-# What a record must be: which fields, of which kind, in which range.
-#
-# A checksum tells whether a file is as it was written; these checks tell whether what was
-# written can
-# be a record. What fails either is never trusted: tables skip it, and runs compute it again.
 
 #: Version of the record files.
 RECORD_SCHEMA = 1
@@ -29,6 +38,15 @@ OPTIONAL = ("subset", "semantic", "variant", "protocol", "grid")
 FAILURE = ("type", "reason", "traceback")
 #: The protocol of a record that names none.
 DEFAULT_PROTOCOL = "default"
+
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pandas")
+_ORIGIN = (*REQUIRED, *OPTIONAL, "seed")
+_COLUMNS = (*_ORIGIN, "metric", "value", "by_class", "file")
+_RUN = ("dataset", "split", "features", "method", "setting", "protocol", "seed")
+_FAILED_COLUMNS = (*_RUN, *FAILURE, "file")
+_EDGE_COLUMNS = (*_RUN, "hyper_parameter", "value", "edge", "file")
+
+Rows = list[dict[str, Any]]
 
 
 def check_record(record: Any) -> None:
@@ -40,6 +58,11 @@ def check_record(record: Any) -> None:
     _check_details(record)
 
 
+def _require(holds: bool, what: str) -> None:
+    if not holds:
+        raise ValueError(f"damaged record: {what}")
+
+
 def checked_origin(record: Any) -> dict[str, Any]:
     """Which run a record is of; ValueError when it is no record."""
     if not isinstance(record, dict) or "schema" not in record:
@@ -49,17 +72,16 @@ def checked_origin(record: Any) -> dict[str, Any]:
         raise ValueError(f"a record of schema {schema!r:.60}; this version reads {RECORD_SCHEMA}")
     origin: dict[str, Any] = {}
     for name in (*REQUIRED, *OPTIONAL):
-        text = record.get(name, "" if name in OPTIONAL else None)
+        text: Any = record.get(name, "" if name in OPTIONAL else None)
         # Unprintable text could drive the terminal it is shown on.
-        if not isinstance(text, str) or not text.isprintable():
-            raise ValueError(f"damaged record: {name!r} is {text!r:.60}")
-        if name in ("dataset", "method", "setting") and not text.strip():
-            raise ValueError(f"damaged record: {name!r} is empty")
+        _require(isinstance(text, str) and text.isprintable(), f"{name!r} is {text!r:.60}")
+        is_empty = name in ("dataset", "method", "setting") and not text.strip()
+        _require(not is_empty, f"{name!r} is empty")
         origin[name] = text
     origin["protocol"] = origin["protocol"] or DEFAULT_PROTOCOL
     seed = record.get("seed")
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
-        raise ValueError(f"damaged record: 'seed' is {seed!r:.60}")
+    is_seed = seed is None or (isinstance(seed, int) and not isinstance(seed, bool))
+    _require(is_seed, f"'seed' is {seed!r:.60}")
     return {**origin, "seed": seed}
 
 
@@ -70,25 +92,15 @@ def checked_metrics(record: Mapping[str, Any]) -> dict[str, float]:
         raise ValueError("damaged record: 'metrics' is not an object of numbers")
     found: dict[str, float] = {}
     for metric, value in metrics.items():
-        if value is None:
+        if value is None or value != value:
             continue
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ValueError(f"damaged record: metric {metric!r:.60} is not a number")
-        try:
-            number = float(value)
-        except OverflowError:
-            raise ValueError(
-                f"damaged record: metric {metric!r:.60} is too large a number"
-            ) from None
-        if math.isnan(number):
-            continue
-        if is_fraction(metric) and not is_share(value):
-            raise ValueError(
-                f"damaged record: metric {metric!r:.60} is {value!r:.60}, not a fraction"
-            )
-        if not metric.isprintable() or math.isinf(number):
-            raise ValueError(f"damaged record: metric {metric!r:.60} is {value!r:.60}")
-        found[metric] = number
+        named = f"metric {metric!r:.60}"
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        _require(is_number, f"{named} is not a number")
+        is_fit = is_share(value) or not is_fraction(metric)
+        _require(is_fit, f"{named} is {value!r:.60}, not a fraction")
+        _require(metric.isprintable() and _is_finite(value), f"{named} is {value!r:.60}")
+        found[metric] = float(value)
     return found
 
 
@@ -101,10 +113,10 @@ def checked_failure(record: Mapping[str, Any]) -> dict[str, str] | None:
         raise ValueError("damaged record: 'failed' is not an object")
     failure: dict[str, str] = {}
     for name in FAILURE:
-        text = failed.get(name)
+        text: Any = failed.get(name)
         # Only a traceback has lines.
-        if not isinstance(text, str) or not (name == "traceback" or text.isprintable()):
-            raise ValueError(f"damaged record: {name!r} of 'failed' is {text!r:.60}")
+        is_text = isinstance(text, str) and (name == "traceback" or text.isprintable())
+        _require(is_text, f"{name!r} of 'failed' is {text!r:.60}")
         failure[name] = text
     return failure
 
@@ -116,11 +128,11 @@ def checked_edges(record: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
         raise ValueError("damaged record: 'edges' or 'hyper_parameters' is not an object")
     found: dict[str, tuple[Any, str]] = {}
     for name, edge in edges.items():
-        if edge not in ("smallest", "largest") or not name.isprintable():
-            raise ValueError(f"damaged record: the edge of {name!r:.60} is {edge!r:.60}")
+        is_edge = edge in ("smallest", "largest") and name.isprintable()
+        _require(is_edge, f"the edge of {name!r:.60} is {edge!r:.60}")
         value = chosen.get(name)
-        if isinstance(value, str) and not value.isprintable():
-            raise ValueError(f"damaged record: hyper-parameter {name!r:.60} is {value!r:.60}")
+        is_shown = not isinstance(value, str) or value.isprintable()
+        _require(is_shown, f"hyper-parameter {name!r:.60} is {value!r:.60}")
         found[name] = (value, edge)
     return found
 
@@ -135,77 +147,61 @@ def by_class_of(
         "calibrated_unseen": tuple(pair for pair in per_class.items() if pair[0] in unseen),
         "calibrated_seen": tuple(pair for pair in per_class.items() if pair[0] not in unseen),
     }
+
+    def mean(pairs: tuple[tuple[str, float], ...]) -> float:
+        return math.fsum(value for _, value in pairs) / len(pairs)
+
     # Of another metric of that name, or of other classes, they would not be the parts.
     return {
         metric: pairs
         for metric, pairs in found.items()
-        if pairs and metric in metrics and abs(_mean(pairs) - metrics[metric]) < 1e-9
+        if pairs and metric in metrics and abs(mean(pairs) - metrics[metric]) < 1e-9
     }
-
-
-def _mean(pairs: tuple[tuple[str, float], ...]) -> float:
-    return math.fsum(value for _, value in pairs) / len(pairs)
 
 
 def _check_details(record: Mapping[str, Any]) -> None:
     """Accuracies by class, the curve and the whole grid, where a record has them."""
     per_class = record.get("per_class", {})
-    if not isinstance(per_class, dict) or not all(map(is_share, per_class.values())):
-        raise ValueError("damaged record: 'per_class' is not an object of fractions")
+    is_shares = isinstance(per_class, dict) and all(map(is_share, per_class.values()))
+    _require(is_shares, "'per_class' is not an object of fractions")
     unseen = record.get("unseen_classes", [])
-    if not isinstance(unseen, list) or not all(isinstance(name, str) for name in unseen):
-        raise ValueError("damaged record: 'unseen_classes' is not a list of text")
+    is_names = isinstance(unseen, list) and all(isinstance(name, str) for name in unseen)
+    _require(is_names, "'unseen_classes' is not a list of text")
     curve = record.get("curve", {"acc_unseen": [], "acc_seen": []})
     sides = [curve.get(n) for n in ("acc_unseen", "acc_seen")] if isinstance(curve, dict) else []
     lists = [side for side in sides if isinstance(side, list) and all(map(is_share, side))]
-    if len(lists) != 2 or len(lists[0]) != len(lists[1]):
-        raise ValueError("damaged record: 'curve' is not two lists of fractions of one length")
-    _check_factors(curve.get("bias"), len(lists[0]))
-    _check_confused(record.get("confused_with", {}))
-    command = record.get("command", "")
-    if not isinstance(command, str) or not command.isprintable():
-        raise ValueError(f"damaged record: 'command' is {command!r:.60}")
-    table = record.get("cross_validation", {})
-    if not isinstance(table, dict):
-        raise ValueError("damaged record: 'cross_validation' is not an object")
-    sizes = {len(column) if isinstance(column, list) else -1 for column in table.values()}
-    if len(sizes) > 1 or -1 in sizes:
-        raise ValueError("damaged record: 'cross_validation' is not lists of one length")
-
-
-def _check_factors(factors: Any, n_points: int) -> None:
-    """Calibration factors of a curve, which records of former versions lack."""
-    if factors is None:
-        return
-    if not isinstance(factors, list) or len(factors) != n_points:
-        raise ValueError("damaged record: 'bias' of 'curve' has not the length of the accuracies")
-    if not all(factor is None or _is_finite(factor) for factor in factors):
-        raise ValueError("damaged record: 'bias' of 'curve' holds what is no number")
-
-
-def _check_confused(confused: Any) -> None:
-    """Of each class the classes that it was taken for, with shares."""
-    rows = confused.values() if isinstance(confused, dict) else [None]
-    pairs = [pair for row in rows for pair in (row if isinstance(row, list) else [None])]
+    is_curve = len(lists) == 2 and len(lists[0]) == len(lists[1])
+    _require(is_curve, "'curve' is not two lists of fractions of one length")
+    # None stands for −∞, the first factor.
+    factors = [None] * len(lists[0]) if curve.get("bias") is None else curve["bias"]
+    is_long = isinstance(factors, list) and len(factors) == len(lists[0])
+    _require(is_long, "'bias' of 'curve' has not the length of the accuracies")
+    are_numbers = all(factor is None or _is_finite(factor) for factor in factors)
+    _require(are_numbers, "'bias' of 'curve' holds what is no number")
+    confused = record.get("confused_with", {})
+    rows: Any = confused.values() if isinstance(confused, dict) else [None]
+    pairs: list[Any] = [p for row in rows for p in (row if isinstance(row, list) else [None])]
     for pair in pairs:
-        if not isinstance(pair, list) or len(pair) != 2:
-            raise ValueError("damaged record: 'confused_with' is not lists of classes and shares")
-        if not isinstance(pair[0], str) or not is_share(pair[1]):
-            raise ValueError(f"damaged record: 'confused_with' holds {pair!r:.60}")
+        is_pair = isinstance(pair, list) and len(pair) == 2
+        _require(is_pair, "'confused_with' is not lists of classes and shares")
+        is_named = isinstance(pair[0], str) and is_share(pair[1])
+        _require(is_named, f"'confused_with' holds {pair!r:.60}")
+    command = record.get("command", "")
+    is_line = isinstance(command, str) and command.isprintable()
+    _require(is_line, f"'command' is {command!r:.60}")
+    table = record.get("cross_validation", {})
+    _require(isinstance(table, dict), "'cross_validation' is not an object")
+    sizes = {len(column) if isinstance(column, list) else -1 for column in table.values()}
+    _require(len(sizes) < 2 and -1 not in sizes, "'cross_validation' is not lists of one length")
 
 
 def _is_finite(number: Any) -> bool:
-    is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
-    return is_number and math.isfinite(number)
-
-
-_ORIGIN = (*REQUIRED, *OPTIONAL, "seed")
-_COLUMNS = (*_ORIGIN, "metric", "value", "by_class", "file")
-_RUN = ("dataset", "split", "features", "method", "setting", "protocol", "seed")
-_FAILED_COLUMNS = (*_RUN, *FAILURE, "file")
-_EDGE_COLUMNS = (*_RUN, "hyper_parameter", "value", "edge", "file")
-
-Rows = list[dict[str, Any]]
+    if not isinstance(number, (int, float)) or isinstance(number, bool):
+        return False
+    try:
+        return math.isfinite(number)
+    except OverflowError:
+        return False
 
 
 def read_records(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
@@ -241,6 +237,8 @@ def read_records(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
       ``"cross_validation"`` of the search; ``"times"`` in seconds, of which ``"reused"`` are those
       of training that another method's search had done; ``"versions"``, ``"machine"``,
       ``"command"``;
+    - ``"key"``: a digest of all that the results depend on, the source of zslearn included; a run
+      with another key is computed again;
     - whatever else the run wants to keep.
 
     Class splits are records with the splits ``"ss-1"``, ``"ss-2"``, …; tables show their mean.
@@ -270,17 +268,42 @@ def read_records(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
     write_record : Writes a record of one's own.
     failed_runs : What failed.
     """
-    return pd.DataFrame(_read(_files(folder), _metric_rows), columns=list(_COLUMNS))
+    return numbers_of(whole_records(folder))
 
 
 def whole_records(records: Path | str | Iterable[Path | str]) -> Rows:
     """Read records with all that they hold, those of failed runs too; see :func:`read_records`."""
-    return _read(_files(records), lambda record: [record])
+    found: Rows = []
+    for path, name in _files(records):
+        try:
+            found.append({**read_record(path), "file": name})
+        except (ValueError, OSError) as error:
+            # Whatever it is, no table shows a number that nothing vouches for.
+            reason = one_line(error)
+            warn_user(
+                f"Skipped {plain(path)}: {reason}. If it is a record, run it again (zslearn bench)."
+            )
+    return found
 
 
 def numbers_of(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """What :func:`read_records` gives, from records that are read already."""
-    rows = [{**row, "file": record["file"]} for record in records for row in _metric_rows(record)]
+    rows: Rows = []
+    for record in records:
+        if "failed" in record:
+            continue
+        metrics = checked_metrics(record)
+        origin, by_class = checked_origin(record), by_class_of(record, metrics)
+        rows += [
+            {
+                **origin,
+                "metric": metric,
+                "value": value,
+                "by_class": by_class.get(metric),
+                "file": record["file"],
+            }
+            for metric, value in metrics.items()
+        ]
     return pd.DataFrame(rows, columns=list(_COLUMNS))
 
 
@@ -313,18 +336,88 @@ def read_record(path: Path) -> dict[str, Any]:
     return record
 
 
+def is_finished(path: Path, key: Callable[[], str]) -> bool:
+    """Whether there is a record of the run with this key; a damaged one is named."""
+    if not path.exists():
+        return False
+    try:
+        record = read_record(path)
+    except (ValueError, OSError) as error:
+        warn_user(f"The record {path} is computed again: {one_line(error)}.")
+        return False
+    return "failed" not in record and record.get("key") == key()
+
+
+def write_computed(
+    path: Path, origin: Mapping[str, Any], compute: Callable[[], Mapping[str, Any]]
+) -> str | None:
+    """Compute a run and write its record; the reason where it failed.
+
+    A record of a failure has no key: no run can take it for a finished one.
+    """
+    try:
+        record = json.loads(json.dumps({**origin, **compute(), **circumstances()}))
+        check_record(record)
+    except Exception as error:
+        return write_failure(path, origin, error)
+    write_record(record, path)
+    return None
+
+
+def write_failure(path: Path, origin: Mapping[str, Any], error: Exception) -> str:
+    """Write the record of a run that failed; why, in one line."""
+    reason = one_line(error)
+    failure = {
+        "type": type(error).__name__,
+        "reason": reason,
+        "traceback": "".join(traceback.format_exception(error)),
+    }
+    write_record({**origin, "metrics": {}, "failed": failure, **circumstances()}, path)
+    return reason
+
+
+def one_line(error: Exception) -> str:
+    """What an error says, in one line that is safe to show on a terminal."""
+    return plain(" ".join(str(error).split())) or type(error).__name__
+
+
+def circumstances() -> dict[str, Any]:
+    """When, with what and where a record was made."""
+    own = {"zslearn": __version__, "zslearn source": source_digest()[:12]}
+    return {
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {**own, **{name: version(name) for name in _PACKAGES}},
+        "machine": {
+            "python": platform.python_version(),
+            "system": platform.platform(),
+            "cores": os.cpu_count(),
+        },
+    }
+
+
 def failed_runs(records: Path | str | Iterable[Path | str]) -> pd.DataFrame:
     """List the runs that failed, from their records.
 
     Running :func:`run_benchmark` again with `resume` tries them again; a record of success takes
     the place of the failed one.
     """
-    return pd.DataFrame(_read(_files(records), _failed_rows), columns=list(_FAILED_COLUMNS))
+    rows = [
+        {**checked_origin(record), **record["failed"], "file": record["file"]}
+        for record in whole_records(records)
+        if "failed" in record
+    ]
+    return pd.DataFrame(rows, columns=list(_FAILED_COLUMNS))
 
 
 def grid_edges(records: Path | str | Iterable[Path | str]) -> pd.DataFrame:
     """List the hyper-parameters whose chosen value is at the edge of its grid."""
-    return pd.DataFrame(_read(_files(records), _edge_rows), columns=list(_EDGE_COLUMNS))
+    rows = [
+        {**checked_origin(record), "hyper_parameter": name, "value": value, "edge": edge}
+        | {"file": record["file"]}
+        for record in whole_records(records)
+        for name, (value, edge) in checked_edges(record).items()
+    ]
+    return pd.DataFrame(rows, columns=list(_EDGE_COLUMNS))
 
 
 def _files(records: Path | str | Iterable[Path | str]) -> list[tuple[Path, str]]:
@@ -344,47 +437,3 @@ def _files(records: Path | str | Iterable[Path | str]) -> list[tuple[Path, str]]
             if name.endswith(".json") and not name.startswith(".")
         ]
     return [(path, str(path.relative_to(folder))) for path in sorted(found) if path.is_file()]
-
-
-def _read(files: list[tuple[Path, str]], rows_of: Callable[[Any], Rows]) -> Rows:
-    """Rows of all records; a file that is none is skipped with a warning."""
-    rows: Rows = []
-    for path, name in files:
-        try:
-            record = read_record(path)
-            rows += [{**row, "file": name} for row in rows_of(record)]
-        except (ValueError, OSError) as error:
-            reason = " ".join(str(error).split()) or type(error).__name__
-            # Whatever it is, no table shows a number that nothing vouches for.
-            warn_user(
-                f"Skipped {plain(path)}: {reason}. If it is a record, run it again (zslearn bench)."
-            )
-    return rows
-
-
-def _metric_rows(record: Any) -> Rows:
-    """One row per number of a record; none where the run failed."""
-    if checked_failure(record) is not None:
-        return []
-    origin = checked_origin(record)
-    metrics = checked_metrics(record)
-    by_class = by_class_of(record, metrics)
-    return [
-        {**origin, "metric": metric, "value": value, "by_class": by_class.get(metric)}
-        for metric, value in metrics.items()
-    ]
-
-
-def _failed_rows(record: Any) -> Rows:
-    """One row where the run failed, else none."""
-    failure = checked_failure(record)
-    return [] if failure is None else [{**checked_origin(record), **failure}]
-
-
-def _edge_rows(record: Any) -> Rows:
-    """One row per hyper-parameter at an edge."""
-    origin = checked_origin(record)
-    return [
-        {**origin, "hyper_parameter": name, "value": value, "edge": edge}
-        for name, (value, edge) in checked_edges(record).items()
-    ]

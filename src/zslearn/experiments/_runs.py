@@ -1,52 +1,66 @@
-"""Runs: methods tuned and measured on a data set, one record each, resumed where they stopped."""
+"""Benchmark runs: methods tuned and measured on a data set, one record each, resumed where stopped.
+
+Several runs are computed at a time, each in a process of its own: the folds of one search fill two
+processes badly, since five folds take three rounds and the fit at the end is one process's work.
+"""
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
 import shutil
-import traceback
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from itertools import product
 from numbers import Integral
 from pathlib import Path
-from threading import Lock
 from typing import Any, cast
 
 import joblib
+import numpy as np
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 from joblib.parallel import get_active_backend
 from sklearn.exceptions import FitFailedWarning
 
 from zslearn._utils._array import to_numpy
-from zslearn._utils._files import fingerprint
-from zslearn._utils._messages import name_some, plain, warn_user
+from zslearn._utils._files import fingerprint, source_digest
+from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._processes import end_with_parent, shared_threads
 from zslearn._utils._progress import progress_bar
-from zslearn._version import __version__
 from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.experiments._evaluate import (
+    GeneralizedScores,
+    by_class,
+    compact_curve,
+    conventional_metrics,
+)
 from zslearn.experiments._examples import save_examples
-from zslearn.experiments._measure import circumstances, tune_and_measure, untested_classes
 from zslearn.experiments._methods import Method, find_method
 from zslearn.experiments._protocol import GRIDS, PROTOCOLS, Protocol, authors_protocol, named_grid
-from zslearn.experiments._records import RECORD_SCHEMA, check_record, read_record, write_record
+from zslearn.experiments._records import RECORD_SCHEMA, is_finished, write_computed, write_failure
 from zslearn.experiments._summary import is_class_split
-from zslearn.experiments._tuning import TuningOptions, tune_at_once
+from zslearn.experiments._tuning import TuningOptions, tune_at_once, tune_with_views
+from zslearn.metrics._curve import seen_unseen_curve
+from zslearn.model_selection._search import GridEdgeWarning, ZeroShotSearchCV
 
-# The runs of a benchmark: which there are, their names, and what can be known beforehand.
+_SETTINGS = ("zsl", "gzsl")
+# With fewer runs for each process the last ones would leave most processes idle.
+_RUNS_PER_PROCESS = 2
+_logger = logging.getLogger("zslearn")
+
+Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
     """One method on one split, in one setting, with one seed.
 
-    `label` says which, as far as the runs of one call differ; `data_key` is a digest of the data.
+    `label` says which, as far as the runs of one call differ; `data_key` is a digest of the data;
+    `shared` is the folder of what several runs have in common.
     """
 
     data: ZeroShotDataset
@@ -63,24 +77,11 @@ class Run:
 
     @property
     def slug(self) -> str:
-        """A file name that tells the run; the default protocol goes without saying.
-
-        A split other than "ns" can be made in several ways, from published or random lists of
-        classes and with any hold-out: a digest of its version tells them apart.
-        """
+        """A file name that tells the run; the default protocol goes without saying."""
         data, protocol = self.data, self.protocol.name
-        made = "" if data.split == "ns" else f"-{fingerprint(data.version)[:6]}"
-        parts = [
-            data.name,
-            data.split + made,
-            data.features,
-            *([data.semantic] if data.semantic else []),
-            self.name,
-            self.setting,
-            self.grid,
-            self.seed,
-        ]
-        return _slug(*parts, *([] if protocol == "default" else [protocol]))
+        parts: list[Any] = [*split_slug(data), *([data.semantic] if data.semantic else [])]
+        parts += [self.name, self.setting, self.grid, self.seed]
+        return slug(*parts, *([] if protocol == "default" else [protocol]))
 
     @property
     def path(self) -> Path:
@@ -93,7 +94,7 @@ class Run:
         return self.out / f".parts-{self.slug}"
 
     def key(self) -> str:
-        """A digest of all that the record depends on."""
+        """A digest of all that the record depends on, the source of the package too."""
         return fingerprint(
             self.data_key,
             self.method.definition(),
@@ -101,7 +102,7 @@ class Run:
             self.grid,
             self.protocol.definition(self.setting),
             self.seed,
-            __version__,
+            source_digest(),
         )
 
     def check(self) -> None:
@@ -112,33 +113,69 @@ class Run:
         if self.method.check is not None:
             self.method.check(self.data)
 
-    def is_finished(self) -> bool:
-        """Whether there is a record of this very run; a damaged one is named."""
-        if not self.path.exists():
-            return False
-        try:
-            record = read_record(self.path)
-        except (ValueError, OSError) as error:
-            reason = " ".join(str(error).split())
-            warn_user(f"The record {self.path} is computed again: {reason}.")
-            return False
-        return "failed" not in record and record.get("key") == self.key()
-
-    def origin(self) -> dict[str, Any]:
+    def origin(self, command: str | None) -> dict[str, Any]:
         """What a record says of the run before its results."""
         return {
-            "schema": RECORD_SCHEMA,
-            "dataset": self.data.name,
-            "split": self.data.split,
-            "split_version": self.data.version,
-            "features": self.data.features,
+            **data_origin(self.data),
             **({"semantic": self.data.semantic} if self.data.semantic else {}),
             "method": self.method.name,
             "setting": self.setting,
             "protocol": self.protocol.name,
             "seed": self.seed,
             "grid": self.grid,
+            **({} if command is None else {"command": command}),
         }
+
+    def write(self, command: str | None, n_jobs: int | None, progress: bool) -> str | None:
+        """Tune and measure, and write the record; the reason where it failed."""
+        options = TuningOptions(
+            setting=self.setting,
+            grid=self.grid,
+            cv=self.protocol.folds(self.setting, len(self.data.seen_classes), self.seed),
+            checkpoint=self.parts,
+            shared=self.shared,
+            n_jobs=n_jobs,
+            progress=progress,
+            rescale_bias=self.protocol.rescale_bias,
+        )
+
+        def compute() -> dict[str, Any]:
+            # First: a key that cannot be made costs nothing then.
+            key = self.key()
+            estimator = self.protocol.prepare(self.method.make(), self.seed)
+            return tune_and_measure(self.method, estimator, self.data, options) | {"key": key}
+
+        return write_computed(self.path, self.origin(command), compute)
+
+
+def data_origin(data: ZeroShotDataset) -> dict[str, Any]:
+    """The fields of a record that name the data."""
+    return {
+        "schema": RECORD_SCHEMA,
+        "dataset": data.name,
+        "split": data.split,
+        "split_version": data.version,
+        "features": data.features,
+    }
+
+
+def split_slug(data: ZeroShotDataset) -> list[str]:
+    """Parts of a file name that tell the data.
+
+    A split other than "ns" can be made in several ways, from published or random lists of classes
+    and with any hold-out: a digest of its version tells them apart.
+    """
+    made = "" if data.split == "ns" else f"-{fingerprint(data.version)[:6]}"
+    return [data.name, data.split + made, data.features]
+
+
+def slug(*parts: Any) -> str:
+    """A file name that tells the parts and differs when they do."""
+    plain = "_".join(re.sub(r"[^A-Za-z0-9.-]+", "-", str(part)).strip("-") for part in parts)
+    return plain if plain == "_".join(map(str, parts)) else f"{plain}_{fingerprint(*parts)[:6]}"
+
+
+# Which runs there are.
 
 
 def chosen_splits(data: ZeroShotDataset, splits: str | Sequence[str] | None) -> list[str]:
@@ -151,6 +188,17 @@ def chosen_splits(data: ZeroShotDataset, splits: str | Sequence[str] | None) -> 
     if not chosen:
         raise ValueError(f"{data.name} has no class splits; it has {', '.join(data.splits)}.")
     return list(dict.fromkeys(chosen))
+
+
+def chosen_seeds(seeds: int | Sequence[int]) -> list[int]:
+    """Seeds as plain numbers, each once."""
+    found: list[Any] = [seeds] if isinstance(seeds, Integral) else list(cast("Any", seeds))
+    if not found or not all(
+        isinstance(s, Integral) and not isinstance(s, bool) and int(s) >= 0 for s in found
+    ):
+        raise ValueError(f"seeds are whole numbers, 0 or larger; got {seeds!r}.")
+    # Plain numbers, as records hold them; NumPy's are no JSON.
+    return list(dict.fromkeys(map(int, found)))
 
 
 def check_measurable(data: ZeroShotDataset, settings: Sequence[str]) -> None:
@@ -170,6 +218,12 @@ def check_measurable(data: ZeroShotDataset, settings: Sequence[str]) -> None:
             "setting measures every described class. Leave them out of the signatures, hold out "
             "an image of each, or ask for the setting zsl alone."
         )
+
+
+def untested_classes(data: ZeroShotDataset) -> list[Any]:
+    """Described classes without a test image: the generalized setting has no accuracy of them."""
+    tested = {*data.y_test_seen.tolist(), *data.y_test_unseen.tolist()}
+    return [label for label in data.signatures.index.tolist() if label not in tested]
 
 
 def _protocol_of(
@@ -226,8 +280,7 @@ def plan_runs(
             # Not that of another run into the same folder, which may end before this one. The
             # settings of this run share theirs.
             of_run = list(named), list(settings), chosen_grid, seed
-            identity = (*of_run, of_part.definition("zsl"))
-            shared = fingerprint(data_key, *identity)
+            shared = fingerprint(data_key, *of_run, of_part.definition("zsl"))
             where = [part.split] if len(parts) > 1 else []
             where += [f"seed {seed}"] if len(seeds) > 1 else []
             for setting, name in product(settings, named):
@@ -246,138 +299,130 @@ def plan_runs(
                 )
 
 
-def _slug(*parts: Any) -> str:
-    """A file name that tells the parts and differs when they do."""
-    plain = "_".join(re.sub(r"[^A-Za-z0-9.-]+", "-", str(part)).strip("-") for part in parts)
-    return plain if plain == "_".join(map(str, parts)) else f"{plain}_{fingerprint(*parts)[:6]}"
+# What one run computes.
 
 
-# Several runs at a time, each in a process of its own.
-#
-# The folds of one search fill two processes badly: five folds take three rounds, and the fit at
-# the
-# end is one process's work. Runs fill them, as long as there are many more runs than processes.
+def tune_and_measure(
+    method: Method, estimator: Any, data: ZeroShotDataset, options: TuningOptions
+) -> dict[str, Any]:
+    """Tune a method on the training part and measure it on the test parts, as a record says it."""
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        # The record says so.
+        warnings.simplefilter("ignore", GridEdgeWarning)
+        search = tune_with_views(method.tune, estimator, data, options)
+    tuned = time.perf_counter()
+    model = search.estimator_
+    results: dict[str, Any] = {
+        "hyper_parameters": _plain(search.best_params_),
+        "edges": dict(getattr(search, "edges_", {})),
+    }
+    if options.setting == "zsl":
+        results["metrics"] = conventional_metrics(model, data)
+        if len(data.y_test_seen) and not untested_classes(data):
+            # The paper's harmonic mean without calibration is of methods tuned for this setting.
+            found = GeneralizedScores.of(model, data).measure(bias=0.0)
+            results["metrics"] |= {name: found[name] for name in ("seen", "unseen", "harmonic")}
+        classes = data.unseen_classes
+        predicted = model.predict(data.X_test_unseen, classes=classes)
+        results |= by_class(data.y_test_unseen, predicted, classes)
+    else:
+        generalized = GeneralizedScores.of(model, data)
+        results["metrics"] = generalized.measure(search.bias_)
+        results["calibration_factor"] = search.bias_
+        calibrated = search.predict(np.concatenate([data.X_test_seen, data.X_test_unseen]))
+        results |= by_class(generalized.y_true, calibrated, model.classes_)
+        results["unseen_classes"] = [str(label) for label in data.unseen_classes.tolist()]
+        results["curve"] = compact_curve(*seen_unseen_curve(**vars(generalized)))
+    results["cross_validation"] = _cross_validation(search)
+    results["times"] = {"tune_and_fit": tuned - start, "measure": time.perf_counter() - tuned}
+    # What the search of another method had computed, and the seconds that it took there.
+    results["shared_fits"] = search.n_read_fits_
+    if search.n_read_fits_:
+        results["times"]["reused"] = search.reused_time_
+    return results
 
-_logger = logging.getLogger("zslearn")
-# With fewer runs for each process the last ones would leave most processes idle.
-_RUNS_PER_PROCESS = 2
 
-#: Computes a run with so many processes for its folds, with or without a bar; the reason where it
-#: failed.
-Compute = Callable[[Run, int | None, bool], str | None]
-
-
-@dataclass
-class Outcome:
-    """What came of a run in another process.
-
-    Parameters
-    ----------
-    number : int
-        Which run.
-    reason : str or None, default=None
-        Why it failed.
-    warnings : list of Warning
-        What it warned of.
-    lines : list of LogRecord
-        What it logged.
-    """
-
-    number: int
-    reason: str | None = None
-    warnings: list[Warning] = field(default_factory=list)
-    lines: list[logging.LogRecord] = field(default_factory=list)
+def _cross_validation(search: ZeroShotSearchCV) -> dict[str, Any]:
+    """The whole grid: settings and what each gave in each fold."""
+    results: dict[str, Any] = dict(search.cv_results_)
+    settings = [_plain(setting) for setting in results.pop("params")]
+    # The columns "param_…" say once more what "params" says; times would make every record differ.
+    columns = {
+        name: values.tolist()
+        for name, values in results.items()
+        if not name.startswith("param_") and not name.endswith("_time")
+    }
+    return {"params": settings, **columns}
 
 
-def n_lanes(n_runs: int, n_jobs: int | None) -> int:
+def _plain(setting: dict[str, Any]) -> dict[str, Any]:
+    """Hyper-parameters as JSON can hold them."""
+    plain: dict[str, Any] = {}
+    for name, value in setting.items():
+        if isinstance(value, np.generic):
+            value = value.item()
+        is_plain = value is None or isinstance(value, (str, bool, int, float))
+        plain[name] = value if is_plain else repr(value)
+    return plain
+
+
+# Runs in parallel, each in a process of its own.
+
+
+def n_parallel_runs(n_runs: int, n_jobs: int | None) -> int:
     """How many runs to compute at a time."""
     if n_jobs in (None, 1) or type(get_active_backend()[0]).__name__ != "LokyBackend":
         return 1
-    lanes: int = joblib.effective_n_jobs(n_jobs)
-    return lanes if n_runs >= _RUNS_PER_PROCESS * lanes else 1
+    n_processes: int = joblib.effective_n_jobs(n_jobs)
+    return n_processes if n_runs >= _RUNS_PER_PROCESS * n_processes else 1
 
 
-def side_by_side(
-    runs: Sequence[Run], compute: Compute, lanes: int, begin: Callable[[Run], None]
+def run_parallel(
+    runs: Sequence[Run], command: str | None, n_processes: int, begin: Callable[[Run], None]
 ) -> Iterator[tuple[Run, str | None]]:
-    """Compute runs in processes, each of which goes on with the next run when it is done.
-
-    A run that can read what another one has fitted waits for the first such run to end, as long as
-    there are others to compute.
-    """
-    queue = _Queue(runs)
+    """Compute runs in processes, each of which goes on with the next run when it is done."""
 
     def tasks() -> Iterator[Any]:
-        while (number := queue.take()) is not None:
-            begin(runs[number])
-            yield joblib.delayed(_in_a_process)(
-                number, runs[number], compute, lanes, os.getpid(), _logger.getEffectiveLevel()
+        for number, run in enumerate(runs):
+            begin(run)
+            yield joblib.delayed(_run_in_process)(
+                number, run, command, n_processes, os.getpid(), _logger.getEffectiveLevel()
             )
 
     parallel = joblib.Parallel(
-        n_jobs=lanes, return_as="generator_unordered", batch_size=1, pre_dispatch=lanes
+        n_jobs=n_processes, return_as="generator_unordered", batch_size=1, pre_dispatch=n_processes
     )
     try:
         with warnings.catch_warnings():
             # joblib renews a process whose memory grew, loses nothing by it, and warns.
             warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
-            for outcome in parallel(tasks()):
-                queue.end(outcome.number)
-                _say(outcome)
-                yield runs[outcome.number], outcome.reason
+            for number, reason, caught, lines in parallel(tasks()):
+                for line in lines:
+                    if _logger.isEnabledFor(line.levelno):
+                        _logger.handle(line)
+                for warning in caught:
+                    warn_user(str(warning), type(warning))
+                yield runs[number], reason
     except TerminatedWorkerError as error:
         reason = str(error).partition("\n")[0]
         warn_user(f"A process was ended from outside ({reason}); the runs left go on one by one.")
 
 
-class _Queue:
-    """Runs that have not begun, and which of them had better wait."""
-
-    def __init__(self, runs: Sequence[Run]) -> None:
-        self._runs = runs
-        self._left = list(range(len(runs)))
-        self._running: set[int] = set()
-        # What a run has fitted that others read.
-        self._fitted: set[tuple[Any, ...]] = set()
-        # joblib takes the next run in a thread of its own.
-        self._lock = Lock()
-
-    def take(self) -> int | None:
-        """The number of the next run; None where all have begun."""
-        with self._lock:
-            if not self._left:
-                return None
-            coming = {fit for number in self._running for fit in self._fits(number)} - self._fitted
-            free = (number for number in self._left if not coming & self._fits(number))
-            chosen = next(free, self._left[0])
-            self._left.remove(chosen)
-            self._running.add(chosen)
-            return chosen
-
-    def end(self, number: int) -> None:
-        """A run has ended; what it fitted can be read."""
-        with self._lock:
-            self._running.discard(number)
-            self._fitted |= self._fits(number)
-
-    def _fits(self, number: int) -> set[tuple[Any, ...]]:
-        run = self._runs[number]
-        return {(name, run.setting, run.shared) for name in run.method.shares}
-
-
-def _in_a_process(
-    number: int, run: Run, compute: Compute, lanes: int, caller: int, level: int
-) -> Outcome:
+def _run_in_process(
+    number: int, run: Run, command: str | None, n_processes: int, caller: int, level: int
+) -> tuple[int, str | None, list[Warning], list[logging.LogRecord]]:
+    """Compute a run: its number, why it failed, what it warned of and what it logged."""
     end_with_parent(caller, child=True)
     with (
         warnings.catch_warnings(record=True) as caught,
         _collected_lines(level) as lines,
-        shared_threads(lanes),
+        shared_threads(n_processes),
     ):
         warnings.simplefilter("default")
-        reason = compute(run, 1, False)
-    said = [warning.message for warning in caught if isinstance(warning.message, Warning)]
-    return Outcome(number, reason, said, lines)
+        reason = run.write(command, 1, False)
+    messages = [warning.message for warning in caught if isinstance(warning.message, Warning)]
+    return number, reason, messages, lines
 
 
 @contextmanager
@@ -403,20 +448,6 @@ def _collected_lines(level: int) -> Iterator[list[logging.LogRecord]]:
         _logger.level, _logger.propagate = before
 
 
-def _say(outcome: Outcome) -> None:
-    """Log and warn here what was said in the process."""
-    for line in outcome.lines:
-        if _logger.isEnabledFor(line.levelno):
-            _logger.handle(line)
-    for warning in outcome.warnings:
-        warn_user(str(warning), type(warning))
-
-
-_SETTINGS = ("zsl", "gzsl")
-
-Say = Callable[[str], None]
-
-
 def run_benchmark(
     data: ZeroShotDataset,
     methods: str | Sequence[str],
@@ -428,7 +459,6 @@ def run_benchmark(
     protocol: str | Protocol = "default",
     grid: str | None = None,
     n_splits: int | None = None,
-    seed: int | None = None,
     authors: str | os.PathLike[str] | None = None,
     resume: bool = True,
     n_jobs: int | None = None,
@@ -471,8 +501,6 @@ def run_benchmark(
         "authors". "quick" is a part of "fast", for a first look.
     n_splits : int, optional
         Folds over the seen classes; by default those of the protocol, five.
-    seed : int, optional
-        The same as `seeds` with one seed.
     authors : str or path, optional
         Folder of the authors' files, for the protocol "authors".
     resume : bool
@@ -505,9 +533,17 @@ def run_benchmark(
     failed_runs : Which runs failed, and why.
     grid_edges : Where a search ended on the edge of its grid.
     """
-    _check_settings(settings)
-    seeds = _as_seeds(seeds, seed)
-    named = _named_methods(methods)
+    unknown = [name for name in settings if name not in _SETTINGS]
+    if unknown:
+        raise ValueError(
+            f"Unknown settings: {name_some(unknown)}. There are: {', '.join(_SETTINGS)}."
+        )
+    seeds = chosen_seeds(seeds)
+    named: dict[str, Method] = {}
+    for name in [methods] if isinstance(methods, str) else methods:
+        method = find_method(name)
+        # Two spellings are one method; classes of two modules may share their name.
+        named[name if ":" in name else method.name] = method
     parts = [data.with_split(name) for name in chosen_splits(data, splits)]
     for part in parts:
         check_measurable(part, settings)
@@ -517,16 +553,31 @@ def run_benchmark(
     if not resume:
         for folder in {folder for run in runs for folder in (run.parts, run.shared)}:
             shutil.rmtree(folder, ignore_errors=True)
-    kept = {} if command is None else {"command": command}
-    failed = _refuse_early(runs, say, kept)
-    save_examples(data, out)
-    todo = [run for run in runs if run not in failed and not (resume and _is_finished(run, say))]
-    for run, reason in _compute_all(todo, n_jobs, progress, kept, say):
+    failed: list[Run] = []
+
+    def end(run: Run, reason: str | None) -> None:
         if reason is None:
             shutil.rmtree(run.parts, ignore_errors=True)
         else:
             failed.append(run)
             say(f"{run.label}: failed ({reason}); going on")
+
+    for run in runs:
+        try:
+            run.check()
+        except Exception as error:
+            end(run, write_failure(run.path, run.origin(command), error))
+    save_examples(data, out)
+    todo = []
+    for run in [run for run in runs if run not in failed]:
+        if resume and is_finished(run.path, run.key):
+            # Left by a run that was killed as soon as its record was written.
+            shutil.rmtree(run.parts, ignore_errors=True)
+            say(f"{run.label}: finished before")
+        else:
+            todo.append(run)
+    for run, reason in _compute_all(todo, n_jobs, progress, command, say):
+        end(run, reason)
     failed.sort(key=runs.index)
     for folder in {run.shared for run in runs} - {run.shared for run in failed}:
         shutil.rmtree(folder, ignore_errors=True)
@@ -539,121 +590,21 @@ def run_benchmark(
     return [run.path for run in runs]
 
 
-def _check_settings(settings: Sequence[str]) -> None:
-    unknown = [name for name in settings if name not in _SETTINGS]
-    if unknown:
-        raise ValueError(
-            f"Unknown settings: {name_some(unknown)}. There are: {', '.join(_SETTINGS)}."
-        )
-
-
-def _as_seeds(seeds: int | Sequence[int], seed: int | None) -> list[int]:
-    """Seeds, each once; one alone may be called `seed`."""
-    if seed is not None:
-        if not isinstance(seeds, tuple | list) or tuple(seeds) != (0,):
-            raise ValueError("Give seeds or seed, not both.")
-        seeds = seed
-    found: list[Any] = [seeds] if isinstance(seeds, Integral) else list(cast("Any", seeds))
-    if not found or not all(
-        isinstance(s, Integral) and not isinstance(s, bool) and int(s) >= 0 for s in found
-    ):
-        raise ValueError(f"seeds are whole numbers, 0 or larger; got {seeds!r}.")
-    # Plain numbers, as records hold them; NumPy's are no JSON.
-    return list(dict.fromkeys(map(int, found)))
-
-
-def _named_methods(methods: str | Sequence[str]) -> dict[str, Method]:
-    named: dict[str, Method] = {}
-    for name in [methods] if isinstance(methods, str) else methods:
-        method = find_method(name)
-        # Two spellings are one method; classes of two modules may share their name.
-        named[name if ":" in name else method.name] = method
-    return named
-
-
-def _refuse_early(runs: Sequence[Run], say: Say, kept: dict[str, Any]) -> list[Run]:
-    """Write records of runs that must fail, before anything is tuned."""
-    refused: list[Run] = []
-    for run in runs:
-        try:
-            run.check()
-        except Exception as error:
-            write_record(run.origin() | _failure(error) | circumstances() | kept, run.path)
-            say(f"{run.label}: failed ({_one_line(error)}); going on")
-            refused.append(run)
-    return refused
-
-
-def _is_finished(run: Run, say: Say) -> bool:
-    """Whether a run has its record, which is then said."""
-    if not run.is_finished():
-        return False
-    # Left by a run that was killed as soon as its record was written.
-    shutil.rmtree(run.parts, ignore_errors=True)
-    say(f"{run.label}: finished before")
-    return True
-
-
 def _compute_all(
-    runs: Sequence[Run], n_jobs: int | None, progress: bool, kept: dict[str, Any], say: Say
+    runs: Sequence[Run], n_jobs: int | None, progress: bool, command: str | None, say: Say
 ) -> Iterator[tuple[Run, str | None]]:
     """Compute runs: each as it ends, with the reason where it failed."""
-    compute = partial(_write, kept=kept)
     left = list(runs)
 
     def begin(run: Run) -> None:
         say(f"{run.label}: tuning")
 
-    if (lanes := n_lanes(len(runs), n_jobs)) > 1:
+    if (n_processes := n_parallel_runs(len(runs), n_jobs)) > 1:
         with progress_bar(progress, len(runs), "runs") as advance:
-            for run, reason in side_by_side(runs, compute, lanes, begin):
+            for run, reason in run_parallel(runs, command, n_processes, begin):
                 left.remove(run)
                 yield run, reason
                 advance(1)
     for run in left:
         begin(run)
-        yield run, compute(run, n_jobs, progress)
-
-
-def _write(run: Run, n_jobs: int | None, progress: bool, *, kept: dict[str, Any]) -> str | None:
-    """Run a method and write its record; the reason where it failed."""
-    reason = None
-    options = TuningOptions(
-        setting=run.setting,
-        grid=run.grid,
-        cv=run.protocol.folds(run.setting, len(run.data.seen_classes), run.seed),
-        checkpoint=run.parts,
-        shared=run.shared,
-        n_jobs=n_jobs,
-        progress=progress,
-        rescale_bias=run.protocol.rescale_bias,
-    )
-    try:
-        # First: a key that cannot be made costs nothing then.
-        key = run.key()
-        estimator = run.protocol.prepare(run.method.make(), run.seed)
-        results = tune_and_measure(run.method, estimator, run.data, options)
-        found = run.origin() | results | circumstances() | kept | {"key": key}
-        record = json.loads(json.dumps(found))
-        check_record(record)
-    except Exception as error:
-        reason = _one_line(error)
-        # Without a key: no version of the program can take it for a finished one.
-        record = run.origin() | _failure(error) | circumstances() | kept
-    write_record(record, run.path)
-    return reason
-
-
-def _failure(error: Exception) -> dict[str, Any]:
-    """What a record says of an error."""
-    failure = {
-        "type": type(error).__name__,
-        "reason": _one_line(error),
-        "traceback": "".join(traceback.format_exception(error)),
-    }
-    return {"metrics": {}, "failed": failure}
-
-
-def _one_line(error: Exception) -> str:
-    """What an error says, in one line that is safe to show on a terminal."""
-    return plain(" ".join(str(error).split())) or type(error).__name__
+        yield run, run.write(command, n_jobs, progress)

@@ -49,6 +49,8 @@ class TuningOptions:
         Of the probabilities; see :class:`~zslearn.model_selection.ZeroShotSearchCV`.
     also : mapping of str to sequence
         Values of hyper-parameters that are searched beside the grid, where a method has them.
+    not_searched : tuple of str
+        Hyper-parameters that stay as they are set.
     """
 
     setting: str
@@ -61,6 +63,7 @@ class TuningOptions:
     rescale_bias: bool = True
     temperature: str | float | None = None
     also: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    not_searched: tuple[str, ...] = ()
 
     def search(self, estimator: Any, grid: Any, **options: Any) -> ZeroShotSearchCV:
         """A search under these options."""
@@ -86,7 +89,7 @@ class TuningOptions:
 
     def grid_of(self, estimator: Any, *, without: Sequence[str] = ()) -> list[dict[str, Any]]:
         """The values of an estimator's hyper-parameters to search, in one or several parts."""
-        own = estimator.get_params(deep=False)
+        own, without = estimator.get_params(deep=False), (*without, *self.not_searched)
         also = {name: values for name, values in self.also.items() if name in own}
         grid = [{**part, **also} for part in named_grid(estimator, self.grid)]
         parts = [{n: v for n, v in part.items() if n not in without} for part in grid]

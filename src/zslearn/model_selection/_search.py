@@ -34,13 +34,12 @@ from zslearn._scoring._probabilities import mean_temperature
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Floats, take_rows, to_numpy
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._files import Checkpoint, DamagedFileError, fingerprint
+from zslearn._utils._files import Checkpoint, DamagedFileError, fingerprint, source_digest
 from zslearn._utils._fit_cache import keeping_fits
 from zslearn._utils._messages import InputWarning, name_some, warn_user
 from zslearn._utils._processes import end_with_parent, threads_for
 from zslearn._utils._progress import progress_bar
 from zslearn._utils._validation import checks_parameters, is_share
-from zslearn._version import __version__
 from zslearn.base._meta import ZeroShotMetaClassifier
 from zslearn.base._pipeline import ZeroShotPipeline, as_zero_shot
 from zslearn.base._variants import with_setting
@@ -929,7 +928,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
             folder = Path(self.checkpoint).absolute()
             key = fingerprint(
                 to_numpy(X), y, weights, table.labels, *table.arrays, table.weights, folds,
-                self.estimator, settings, scorers, self.setting, names, __version__,
+                self.estimator, settings, scorers, self.setting, names, source_digest(),
             )  # fmt: skip
         tasks = [
             FoldTask(

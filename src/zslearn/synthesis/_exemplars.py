@@ -30,7 +30,6 @@ from zslearn._utils._files import saved_part
 from zslearn._utils._fit_cache import keeps_fits, kept_fit
 from zslearn._utils._folds import class_folds
 from zslearn._utils._messages import InputWarning, warn_user
-from zslearn._version import __version__
 from zslearn.base._class_statistics import ClassStatistics, class_squares
 from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params
@@ -465,7 +464,7 @@ def _solve_or_read(
             return {name: np.stack([getattr(result, name) for result in results]) for name in names}
 
         arrays = kept_fit(
-            ("nu_svr_path", __version__, K, targets, settings),
+            ("nu_svr_path", K, targets, settings),
             solve,
             # Solving once more warns of what did not reach the tolerance.
             lambda arrays: bool((arrays["violation"] <= settings["tol"]).all()),

@@ -40,7 +40,6 @@ from zslearn._utils._array import Array, Floats, move_like, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._fit_cache import keeps_fits, kept_fit
 from zslearn._utils._messages import warn_user
-from zslearn._version import __version__
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.base._variants import fit_variants, group_by_params_except
@@ -199,7 +198,7 @@ class SynCProblem:
             return {}
         falling = sorted(alphas, reverse=True)
         parts = (
-            "multiclass_svm", __version__, rows, self.training.y, self.weights, falling,
+            "multiclass_svm", rows, self.training.y, self.weights, falling,
             self.loss, self.tol, self.max_iter, self.chance,
         )  # fmt: skip
         arrays = kept_fit(parts, lambda: _as_arrays(self._path(falling)))

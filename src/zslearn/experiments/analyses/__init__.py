@@ -1,15 +1,16 @@
-"""The paper's analyses: each a table, a picture and a command, on any data set.
+"""The paper's analyses: each a table, pictures and a command, on any data set.
 
-A function computes the pieces of an analysis (a method, a setting, a seed), keeps a record of each,
-goes on where it was stopped, and returns the table; a Display draws it.
+:func:`run_analysis` computes the jobs of an analysis (a method, a setting, a seed), keeps a record
+of each, goes on where it was stopped, and writes the table and pictures; :class:`AnalysisDisplay`
+draws a table. Inside, an analysis is a function that gives a table, drawing functions, and a row of
+`ANALYSES`.
 """
 
-from zslearn.experiments.analyses._display import AnalysisDisplay
-from zslearn.experiments.analyses._registry import (
+from zslearn.experiments.analyses._run import (
     ANALYSES,
-    Analysis,
+    AnalysisDisplay,
     run_analysis,
     summarize_analysis,
 )
 
-__all__ = ["ANALYSES", "Analysis", "AnalysisDisplay", "run_analysis", "summarize_analysis"]
+__all__ = ["ANALYSES", "AnalysisDisplay", "run_analysis", "summarize_analysis"]

@@ -1,12 +1,22 @@
-"""Signatures of some classes, and distances between them."""
+"""Seen and unseen classes: fewer of the seen ones, near and far unseen ones, and ideal signatures.
+
+`seen-classes` (section 4.2 of the paper) learns from random subsets of the seen classes; a larger
+one holds every smaller one of the same seed. `distance` (section 4.5) measures groups of unseen
+classes by their distance from the seen ones: hops where there is a hierarchy, as the paper has them
+for ImageNet, else the distance from a signature to the nearest one of a seen class; candidates are
+always all unseen classes. `per-class` has what each unseen class is taken for, and the attributes
+in which the two differ most, in standard deviations over all classes. `ideal` (section 4.5) takes
+the mean of its image features for the signature of a class: of an unseen class from a random half
+of its images, while the other half tests, so that no test image describes its own class. This is an
+upper bound, not zero-shot learning.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,19 +27,15 @@ from scipy.stats import rankdata
 from zslearn._utils._array import Floats, unit_rows
 from zslearn._utils._messages import name_some
 from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
-from zslearn.experiments._evaluate import measure_conventional
-from zslearn.experiments._measure import by_class
-from zslearn.experiments._records import read_record
-from zslearn.experiments.analyses._display import AnalysisDisplay, draw_bars, draw_lines
-from zslearn.experiments.analyses._pieces import (
-    Piece,
-    PieceRunner,
-    RunOptions,
-    chosen_methods,
-    chosen_seeds,
-)
+from zslearn.experiments._evaluate import by_class, conventional_metrics
+from zslearn.experiments.analyses._jobs import Job, JobRunner, grid_of_jobs
 from zslearn.metrics._plot_confusion import UnseenConfusionDisplay
 from zslearn.metrics._plot_distance import ClassDistanceDisplay
+from zslearn.synthesis._exem import ideal_signatures
+
+#: Groups of classes where there are no hops, the nearest first.
+THIRDS = ("near third", "middle third", "far third")
+_FEWEST = 4
 
 
 def of_classes(signatures: Any, classes: Sequence[Any]) -> Any:
@@ -72,89 +78,81 @@ def nearest_seen(data: ZeroShotDataset) -> pd.DataFrame:
     distances = signature_distances(data.signatures, unseen, seen)
     nearest = distances.argmin(axis=1)
     return pd.DataFrame(
-        {
-            "distance": distances[np.arange(len(unseen)), nearest],
-            "nearest": [seen[i] for i in nearest],
-        },
+        {"distance": distances.min(axis=1), "nearest": [seen[i] for i in nearest]},
         index=pd.Index(unseen, dtype=object),
     )
 
 
-# Single unseen classes: what they are taken for, what tells the two apart, and how far they are.
-#
-# Beside the accuracy of each class stand the class that it is most often taken for and the
-# attributes
-# in which the two differ most, in units of the attributes' standard deviation over all classes.
+def _with_rows(
+    data: ZeroShotDataset, split: ClassSplit, signatures: Any, rows: Any = slice(None)
+) -> ZeroShotDataset:
+    """A data set of some rows under one split."""
+    return ZeroShotDataset(
+        X=data.X[rows],
+        y=data.y[rows],
+        signatures=signatures,
+        splits={data.split: split},
+        split=data.split,
+        name=data.name,
+        features=data.features,
+        images=None if data.images is None else data.images[rows],
+        semantic=data.semantic,
+    )
 
-METHODS = ("EXEM (1NN)",)
+
+def _predicted(runner: JobRunner, method: str, seed: int) -> tuple[NDArray[Any], dict[str, Any]]:
+    """Predictions of a tuned method for the unseen test images, and accuracies by class."""
+    data = runner.data
+    model = runner.tune(method, seed).estimator_
+    predicted = model.predict(data.X_test_unseen, classes=data.unseen_classes)
+    return predicted, by_class(data.y_test_unseen, predicted, data.unseen_classes)
 
 
-def analyze_per_class(
-    data: ZeroShotDataset,
-    out: Path | str,
-    *,
-    methods: str | Sequence[str] = METHODS,
-    seeds: int | Sequence[int] = (0,),
-    n_attributes: int = 3,
-    **options: Unpack[RunOptions],
+# Single unseen classes.
+
+
+def analyze_single_classes(
+    runner: JobRunner, methods: Sequence[str], seeds: Sequence[int], *, n_attributes: int = 3
 ) -> pd.DataFrame:
     """Look at each unseen class: its accuracy, its worst confusion, its distance."""
-    runner = PieceRunner("per-class", data, out, **options)
-    classes = [str(label) for label in data.unseen_classes.tolist()]
+    data = runner.data
+    truth = pd.Series([str(label) for label in data.y_test_unseen.tolist()])
 
-    def compute(method: str, seed: int) -> dict[str, Any]:
-        model = runner.tune(method, seed).estimator_
-        predicted = model.predict(data.X_test_unseen, classes=data.unseen_classes)
-        found = by_class(data.y_test_unseen, predicted, data.unseen_classes)
+    def compute(method: str, seed: int, of: str) -> dict[str, Any]:
+        predicted, found = _predicted(runner, method, seed)
         accuracy = float(np.mean(list(found["per_class"].values())))
         names = [str(label) for label in predicted.tolist()]
         return {"metrics": {"per_class_accuracy": accuracy}, **found, "predicted": names}
 
-    pieces = [
-        Piece(method, seed, partial(compute, method, seed), {"of": "classes"})
-        for seed in chosen_seeds(seeds)
-        for method in chosen_methods(methods)
-    ]
-    runner.run(pieces)
     distances = nearest_seen(data)
-    distances.index = pd.Index([str(label) for label in distances.index])
     rows: list[dict[str, Any]] = []
     predictions: dict[str, list[str]] = {}
-    truth = [str(label) for label in data.y_test_unseen.tolist()]
-    for piece in pieces:
-        record = read_record(runner.path(piece))
-        if "failed" in record:
-            continue
-        predictions.setdefault(piece.method, record["predicted"])
-        answers = pd.crosstab(pd.Series(truth), pd.Series(record["predicted"]))
-        for label in classes:
+    for record in runner.records(grid_of_jobs(compute, methods, seeds, [{"of": "classes"}])):
+        predictions.setdefault(record["method"], record["predicted"])
+        answers = pd.crosstab(truth, pd.Series(record["predicted"]))
+        for class_, (distance, nearest) in distances.iterrows():
+            label = str(class_)
             worst, share = record["confused_with"].get(label, [[None, 0.0]])[0]
+            # A class without a test image has no answers.
+            counts = answers.loc[label].to_dict() if label in answers.index else {}
             rows.append(
                 {
-                    "method": piece.method,
-                    "seed": piece.seed,
+                    "method": record["method"],
+                    "seed": record["seed"],
                     "class": label,
                     "accuracy": record["per_class"].get(label, np.nan),
-                    "distance": distances.loc[label, "distance"],
-                    "nearest": str(distances.loc[label, "nearest"]),
+                    "distance": distance,
+                    "nearest": str(nearest),
                     "taken_for": worst,
                     "share": share,
                     "differ_in": differing_attributes(data, label, worst, n_attributes),
-                    "confusion": _counts(answers, label),
+                    "confusion": {str(name): int(n) for name, n in counts.items() if n},
                 }
             )
     frame = pd.DataFrame(rows)
     # For pictures with example images: pandas keeps `attrs` beside the table.
     frame.attrs["predictions"] = predictions
     return frame
-
-
-def _counts(answers: pd.DataFrame, label: str) -> dict[str, int]:
-    """How often images of a class got each answer; empty for a class without an image."""
-    if label not in answers.index:
-        return {}
-    counts = answers.loc[label].to_dict()
-    return {str(name): int(count) for name, count in counts.items() if count}
 
 
 def differing_attributes(
@@ -165,87 +163,39 @@ def differing_attributes(
         return ""
     labels = [str(label) for label in data.signatures.index]
     values = data.signatures.to_numpy(dtype=float)
-    spread = values.std(axis=0)
+    deviation = values.std(axis=0)
     apart = values[labels.index(first)] - values[labels.index(second)]
-    apart = np.divide(apart, spread, out=np.zeros_like(apart), where=spread > 0)
+    apart = np.divide(apart, deviation, out=np.zeros_like(apart), where=deviation > 0)
     order = np.argsort(-np.abs(apart), kind="stable")[:number]
     names = data.signatures.columns
-    named = [f"{names[i]} {'+' if apart[i] > 0 else '−'}" for i in order if apart[i]]
-    return ", ".join(named)
+    return ", ".join(f"{names[i]} {'+' if apart[i] > 0 else '−'}" for i in order if apart[i])
 
 
-class PerClassDisplay(AnalysisDisplay):
-    """Pictures of single unseen classes, of the first method of the table.
-
-    "distance" has the accuracy of each class against the distance to the nearest seen one,
-    "confusion" which classes are taken for which.
-    """
-
-    columns = ("method", "seed", "class", "accuracy", "distance", "confusion")
-    panels = ("distance", "confusion")
-    size = (7.4, 5.8)
-
-    def _draw(self, ax: Any, panel: str) -> None:
-        method = str(self.frame["method"].iloc[0])
-        first = self.frame[self.frame["method"] == method]
-        if panel == "distance":
-            mean = first.groupby("class", sort=False)[["accuracy", "distance"]].mean()
-            ClassDistanceDisplay(
-                distance=mean["distance"].to_numpy(),
-                accuracy=mean["accuracy"].to_numpy(),
-                classes=mean.index.to_numpy(dtype=str),
-                estimator_name=method,
-            ).plot(ax=ax)
-            return
-        of_seed = first[first["seed"] == first["seed"].iloc[0]]
-        labels = of_seed["class"].tolist()
-        counts = [[row.get(label, 0) for label in labels] for row in of_seed["confusion"]]
-        display = UnseenConfusionDisplay(
-            counts=np.array(counts), classes=np.array(labels), estimator_name=method
-        )
-        display.plot(ax=ax)
-
-    def plot_pairs(
-        self, data: ZeroShotDataset, *, n_pairs: int = 4, n_examples: int = 5
-    ) -> UnseenConfusionDisplay:
-        """Draw the confusion with images of the worst pairs, in a figure of its own."""
-        method = str(self.frame["method"].iloc[0])
-        if data.images is None:
-            raise ValueError(f"{data.name} has no images to show.")
-        predictions = self.frame.attrs.get("predictions", {})
-        if method not in predictions:
-            raise ValueError(
-                "Examples are drawn from the table as analyze_per_class returned it; this one lost "
-                "its predictions."
-            )
-        return UnseenConfusionDisplay.from_predictions(
-            _texts(data.y_test_unseen),
-            np.array(predictions[method]),
-            classes=_texts(data.unseen_classes),
-            images=data.images_test_unseen,
-            n_pairs=n_pairs,
-            n_examples=n_examples,
-            name=method,
-            image_kwargs={"cmap": "gray_r"} if np.ndim(data.images) == 3 else None,
-        )
+def draw_class_distances(ax: Any, frame: pd.DataFrame) -> None:
+    """Accuracy of each class of the first method against the distance to the nearest seen one."""
+    method = str(frame["method"].iloc[0])
+    first = frame[frame["method"] == method]
+    mean = first.groupby("class", sort=False)[["accuracy", "distance"]].mean()
+    ClassDistanceDisplay(
+        distance=mean["distance"].to_numpy(),
+        accuracy=mean["accuracy"].to_numpy(),
+        classes=mean.index.to_numpy(dtype=str),
+        estimator_name=method,
+    ).plot(ax=ax)
 
 
-def _texts(labels: Any) -> NDArray[Any]:
-    return np.array([str(label) for label in np.asarray(labels).tolist()])
+def draw_confusion(ax: Any, frame: pd.DataFrame) -> None:
+    """Which classes are taken for which, by the first method with its first seed."""
+    method = str(frame["method"].iloc[0])
+    first = frame[(frame["method"] == method) & (frame["seed"] == frame["seed"].iloc[0])]
+    labels = first["class"].tolist()
+    counts = [[row.get(label, 0) for label in labels] for row in first["confusion"]]
+    UnseenConfusionDisplay(
+        counts=np.array(counts), classes=np.array(labels), estimator_name=method
+    ).plot(ax=ax)
 
 
-# Which unseen classes a method owes its accuracy to, by their distance from the seen ones.
-#
-# The paper (section 4.5) splits ImageNet's unseen classes into those within two hops of the seen
-# ones, at exactly three, and farther. Here the distance is any number per class: hops where
-# there is
-# a hierarchy, else the distance from a signature to the nearest one of a seen class. Candidates
-# are
-# always all unseen classes.
-
-METHODS_DISTANCE = ("ESZSL", "EXEM (1NN)", "Gaussian EXEM")
-#: Groups where there are no hops, the nearest first.
-THIRDS = ("near third", "middle third", "far third")
+# Groups of unseen classes by their distance from the seen ones.
 
 
 def distance_groups(
@@ -270,76 +220,41 @@ def distance_groups(
     return {label: names[place] for label, place in zip(distances, places, strict=True)}
 
 
-def analyze_distance(
-    data: ZeroShotDataset,
-    out: Path | str,
+def measure_groups(
+    runner: JobRunner,
+    methods: Sequence[str],
+    seeds: Sequence[int],
     *,
-    methods: str | Sequence[str] = METHODS_DISTANCE,
-    seeds: int | Sequence[int] = (0,),
     distances: Mapping[Any, float] | None = None,
     edges: Sequence[float] | None = None,
-    **options: Unpack[RunOptions],
 ) -> pd.DataFrame:
     """Measure methods on groups of unseen classes, by their distance from the seen ones."""
-    runner = PieceRunner("distance", data, out, **options)
     if distances is None:
-        distances = nearest_seen(data)["distance"].to_dict()
-    absent = [label for label in data.unseen_classes.tolist() if label not in distances]
+        distances = nearest_seen(runner.data)["distance"].to_dict()
+    unseen = runner.data.unseen_classes.tolist()
+    absent = [label for label in unseen if label not in distances]
     if absent:
         raise ValueError(f"These unseen classes have no distance: {name_some(absent)}.")
-    unseen = data.unseen_classes.tolist()
     groups = distance_groups({label: distances[label] for label in unseen}, edges=edges)
-    order = sorted(set(groups.values()), key=lambda name: _nearest(name, groups, distances))
+    nearest_first = sorted(unseen, key=lambda label: float(distances[label]))
 
-    def compute(method: str, group: str, seed: int) -> dict[str, Any]:
-        model = runner.tune(method, seed).estimator_
-        predicted = model.predict(data.X_test_unseen, classes=data.unseen_classes)
-        found = by_class(data.y_test_unseen, predicted, data.unseen_classes)["per_class"]
+    def compute(method: str, seed: int, group: str) -> dict[str, Any]:
+        found = _predicted(runner, method, seed)[1]["per_class"]
         kept = [
             found[str(label)] for label in unseen if groups[label] == group and str(label) in found
         ]
         if not kept:
             raise ValueError(f"No class of the group {group!r} has a test image.")
-        share = len(kept) / len(found)
         accuracy = float(np.mean(kept))
+        share = len(kept) / len(found)
         metrics = {"per_class_accuracy": accuracy, "contribution": share * accuracy}
         return {"metrics": metrics, "n_classes": len(kept)}
 
-    depends = (tuple(groups.items()),)
-    return runner.run(
-        Piece(method, seed, partial(compute, method, group, seed), {"group": group}, depends)
-        for seed in chosen_seeds(seeds)
-        for method in chosen_methods(methods)
-        for group in order
-    )
+    settings = [{"group": name} for name in dict.fromkeys(groups[c] for c in nearest_first)]
+    return runner.run(grid_of_jobs(compute, methods, seeds, settings, tuple(groups.items())))
 
 
-def _nearest(name: str, groups: Mapping[Any, str], distances: Mapping[Any, float]) -> float:
-    return min(float(distances[label]) for label, group in groups.items() if group == name)
-
-
-class DistanceDisplay(AnalysisDisplay):
-    """Picture of accuracy on groups of unseen classes, a bar per method."""
-
-    columns = ("method", "group", "metric", "value")
-
-    def _draw(self, ax: Any, panel: str) -> None:
-        frame = self.frame[self.frame["metric"] == "per_class_accuracy"]
-        draw_bars(ax, frame, "group", "method", ylabel="accuracy per class (%)", factor=100)
-        ax.set_xlabel("unseen classes, by distance from the seen ones")
-
-
-# Accuracy against the number of seen classes (section 4.2 of the paper).
-#
-# Subsets of the seen classes are drawn uniformly at random; a larger one holds every smaller one
-# of
-# the same seed. The unseen classes stay as they are.
-
-#: Methods where none are named.
-METHODS_CLASSES = ("ESZSL", "EXEM (1NN)", "Gaussian EXEM")
-#: Shares of the seen classes.
-SHARES = (0.25, 0.5, 0.75, 1.0)
-_FEWEST = 4
+# Fewer seen classes.
 
 
 def with_fewer_seen(data: ZeroShotDataset, n_seen: int, seed: int) -> ZeroShotDataset:
@@ -356,10 +271,8 @@ def with_fewer_seen(data: ZeroShotDataset, n_seen: int, seed: int) -> ZeroShotDa
     train, test_seen = (
         part[np.isin(data.y[part], classes)] for part in (split.train, split.test_seen)
     )
-    described = [*classes.tolist(), *split.unseen_classes.tolist()]
     rows = np.concatenate([train, test_seen, split.test_unseen])
-    ends = [len(train), len(train) + len(test_seen)]
-    places = np.split(np.arange(len(rows)), ends)
+    places = np.split(np.arange(len(rows)), [len(train), len(train) + len(test_seen)])
     fewer = ClassSplit(
         train=places[0],
         test_seen=places[1],
@@ -368,64 +281,84 @@ def with_fewer_seen(data: ZeroShotDataset, n_seen: int, seed: int) -> ZeroShotDa
         unseen_classes=split.unseen_classes,
         version=f"{split.version}, {n_seen} seen classes of seed {seed}",
     )
-    return ZeroShotDataset(
-        X=data.X[rows],
-        y=data.y[rows],
-        signatures=of_classes(data.signatures, described),
-        splits={data.split: fewer},
-        split=data.split,
-        name=data.name,
-        features=data.features,
-        images=None if data.images is None else data.images[rows],
-        semantic=data.semantic,
-    )
+    described = [*classes.tolist(), *split.unseen_classes.tolist()]
+    return _with_rows(data, fewer, of_classes(data.signatures, described), rows)
 
 
-def analyze_seen_classes(
-    data: ZeroShotDataset,
-    out: Path | str,
+def vary_seen_classes(
+    runner: JobRunner,
+    methods: Sequence[str],
+    seeds: Sequence[int],
     *,
-    methods: str | Sequence[str] = METHODS_CLASSES,
-    seeds: int | Sequence[int] = (0,),
-    shares: Sequence[float] = SHARES,
+    shares: Sequence[float] = (0.25, 0.5, 0.75, 1.0),
     retune: bool = False,
-    **options: Unpack[RunOptions],
 ) -> pd.DataFrame:
     """Measure methods that learn from fewer and fewer of the seen classes."""
     if not shares or not all(0 < share <= 1 for share in shares):
         raise ValueError(f"shares of the seen classes lie in (0, 1]; got {list(shares)}.")
-    runner = PieceRunner("seen-classes", data, out, **options)
-    n_seen = len(data.seen_classes)
-    numbers = sorted({max(_FEWEST, round(share * n_seen)) for share in shares}, reverse=True)
+    n_all = len(runner.data.seen_classes)
 
-    def compute(method: str, number: int, seed: int) -> dict[str, Any]:
-        fewer = with_fewer_seen(data, number, seed)
+    def compute(method: str, seed: int, n_seen: int) -> dict[str, Any]:
+        fewer = with_fewer_seen(runner.data, n_seen, seed)
         if retune:
             model = runner.tune(method, seed, data=fewer).estimator_
         else:
             model = runner.refit(runner.tune(method, seed), fewer)
-        return {"metrics": measure_conventional(model, fewer), "retuned": retune}
+        return {"metrics": conventional_metrics(model, fewer), "retuned": retune}
+
+    numbers = sorted({max(_FEWEST, round(share * n_all)) for share in shares}, reverse=True)
+    settings = [{"n_seen": number} for number in numbers]
+    return runner.run(grid_of_jobs(compute, methods, seeds, settings, retune))
+
+
+# Ideal signatures.
+
+
+def with_ideal_half(data: ZeroShotDataset, seed: int) -> tuple[ZeroShotDataset, pd.DataFrame]:
+    """Halve the test images of unseen classes: one half describes, the other one tests."""
+    split = data.active_split
+    rng = np.random.RandomState(seed)
+    labels = data.y[split.test_unseen]
+    describing, testing, few = [], [], []
+    for label in split.unseen_classes.tolist():
+        rows = rng.permutation(split.test_unseen[labels == label])
+        describing.append(rows[: len(rows) // 2])
+        testing.append(np.sort(rows[len(rows) // 2 :]))
+        few += [label] if len(rows) < 2 else []
+    if few:
+        raise ValueError(
+            f"These unseen classes have fewer than two test images: {name_some(few)}; half of the "
+            "images of a class describe it and half test."
+        )
+    halved = ClassSplit(
+        train=split.train,
+        test_seen=split.test_seen,
+        test_unseen=np.concatenate(testing),
+        seen_classes=split.seen_classes,
+        unseen_classes=split.unseen_classes,
+        version=f"{split.version}, half of the unseen images of seed {seed}",
+    )
+    rows = np.concatenate([split.train, *describing])
+    described = [*split.seen_classes.tolist(), *split.unseen_classes.tolist()]
+    ideal = ideal_signatures(data.X[rows], data.y[rows]).loc[described]
+    return _with_rows(data, halved, data.signatures), ideal
+
+
+def compare_ideal(runner: JobRunner, methods: Sequence[str], seeds: Sequence[int]) -> pd.DataFrame:
+    """Compare the signatures of a data set with ideal ones, on the same half of the test images."""
+    own = runner.data.semantic or "attributes"
+
+    def compute(method: str, seed: int, kind: str) -> dict[str, Any]:
+        halved, ideal = with_ideal_half(runner.data, seed)
+        if kind == "ideal":
+            index = getattr(halved.signatures, "index", ideal.index)
+            halved = halved.with_signatures(ideal.loc[list(index)])
+        model = runner.tune(method, seed, data=halved).estimator_
+        return {"metrics": conventional_metrics(model, halved)}
 
     return runner.run(
-        Piece(method, seed, partial(compute, method, number, seed), {"n_seen": number}, (retune,))
-        for seed in chosen_seeds(seeds)
-        for number in numbers
-        for method in chosen_methods(methods)
+        Job(method, seed, partial(compute, method, seed, kind), {"test": "half"}, (), kind)
+        for seed in seeds
+        for kind in (own, "ideal")
+        for method in methods
     )
-
-
-class SeenClassesDisplay(AnalysisDisplay):
-    """Picture of accuracy against the number of seen classes, a line per method."""
-
-    columns = ("method", "n_seen", "metric", "value")
-
-    def _draw(self, ax: Any, panel: str) -> None:
-        frame = self.frame[self.frame["metric"] == "per_class_accuracy"]
-        draw_lines(
-            ax,
-            frame,
-            "n_seen",
-            xlabel="number of seen classes",
-            ylabel="accuracy per class (%)",
-            factor=100,
-        )

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from types import SimpleNamespace
 
 import joblib
 import pytest
@@ -14,8 +13,7 @@ from sklearn.exceptions import FitFailedWarning
 
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import run_benchmark
-from zslearn.experiments._methods import METHODS
-from zslearn.experiments._runs import _Queue, n_lanes
+from zslearn.experiments._runs import n_parallel_runs
 
 # What differs from run to run of the same thing.
 CHANGING = ("times", "written", "checksum")
@@ -45,7 +43,7 @@ class Dying(ESZSL):
 
     @classmethod
     def _fit_many(cls, training, variants):
-        if "LANES_CALLER" in os.environ and os.getpid() != int(os.environ["LANES_CALLER"]):
+        if "RUNS_CALLER" in os.environ and os.getpid() != int(os.environ["RUNS_CALLER"]):
             os._exit(9)
         yield from super()._fit_many(training, variants)
 """
@@ -60,12 +58,12 @@ def tiny():
 
 @pytest.fixture
 def own(tmp_path, monkeypatch):
-    (tmp_path / "own_lanes.py").write_text(OWN_METHODS)
+    (tmp_path / "own_parallel.py").write_text(OWN_METHODS)
     monkeypatch.syspath_prepend(tmp_path)
     # Workers that other tests have started do not know the folder.
     joblib.externals.loky.get_reusable_executor().shutdown(wait=True)
-    yield "own_lanes"
-    sys.modules.pop("own_lanes", None)
+    yield "own_parallel"
+    sys.modules.pop("own_parallel", None)
 
 
 def _records(folder):
@@ -116,7 +114,7 @@ def test_what_is_said_in_a_process_is_said_here(tiny, own, tmp_path):
 
 @pytest.mark.slow
 def test_a_process_that_dies_costs_no_run(tiny, own, tmp_path, monkeypatch):
-    monkeypatch.setenv("LANES_CALLER", str(os.getpid()))
+    monkeypatch.setenv("RUNS_CALLER", str(os.getpid()))
     methods = ["ESZSL", f"{own}:Dying", "CCA", "COSTA"]
     with pytest.warns(UserWarning, match="A process was ended from outside"):
         # With one setting there are no folds: what is left is fitted in this process.
@@ -171,31 +169,11 @@ def test_an_interrupt_ends_all_processes(tmp_path):
 
 
 def test_few_runs_are_computed_one_after_another():
-    assert n_lanes(100, None) == n_lanes(100, 1) == 1
-    assert n_lanes(3, 2) == 1
-    assert n_lanes(4, 2) == 2
+    assert n_parallel_runs(100, None) == n_parallel_runs(100, 1) == 1
+    assert n_parallel_runs(3, 2) == 1
+    assert n_parallel_runs(4, 2) == 2
     with joblib.parallel_config("threading"):
-        assert n_lanes(100, 2) == 1
-
-
-def _run(name, setting="zsl"):
-    return SimpleNamespace(method=METHODS[name], setting=setting, shared="here")
-
-
-def test_who_can_read_a_fit_waits_for_it():
-    queue = _Queue([_run("CMT"), _run("CMT*"), _run("ALE"), _run("CMT*", "gzsl"), _run("CMT")])
-    assert [queue.take() for _ in range(3)] == [0, 2, 3]
-    queue.end(0)
-    # What was fitted once may be read by all.
-    assert [queue.take() for _ in range(3)] == [1, 4, None]
-    # Where nothing else is left, nobody waits.
-    queue = _Queue([_run("CMT"), _run("CMT*")])
-    assert [queue.take() for _ in range(3)] == [0, 1, None]
-
-
-def test_shares_name_nothing_alone():
-    names = [name for method in METHODS.values() for name in method.shares]
-    assert all(names.count(name) > 1 for name in names)
+        assert n_parallel_runs(100, 2) == 1
 
 
 def test_a_process_whose_caller_has_ended_computes_nothing():

@@ -1,0 +1,474 @@
+"""The analyses by name, and what all have in common: options, records, a table and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+
+from zslearn._utils._files import replacing
+from zslearn._utils._messages import name_some
+from zslearn._utils._optional import import_optional
+from zslearn.datasets._dataset import ZeroShotDataset
+from zslearn.experiments._figures import new_figure, save_figure
+from zslearn.experiments._runs import chosen_seeds
+from zslearn.experiments.analyses import _classes, _exemplars, _records, _sync
+from zslearn.experiments.analyses._drawing import draw_bars, draw_lines
+from zslearn.experiments.analyses._jobs import JobRunner, chosen_methods
+
+Draw = Callable[[Any, pd.DataFrame], None]
+#: Options of every analysis, beside `methods` and `seeds`; see JobRunner.
+RUN_OPTIONS = ("grid", "n_splits", "resume", "progress", "n_jobs", "say", "command")
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """An analysis under its name.
+
+    Parameters
+    ----------
+    title : str
+        What it shows, in a line.
+    compute : callable
+        Takes a runner, methods, seeds and options of its own, or where records of runs are enough
+        (`from_records`) their source and options; gives the table.
+    columns : tuple of str
+        What a table must have to be drawn.
+    panels : mapping of str to callable
+        The pictures by name, the first is drawn by default; each takes axes and the table.
+    methods : tuple of str
+        Where none are named.
+    seeds : tuple of int
+        Where none are named.
+    choose : callable
+        Checks names of methods.
+    size : tuple of float or callable
+        Inches of a saved picture; a callable takes the table.
+    from_records : bool
+        Whether records of runs are enough (`runs=`).
+    tables : tuple of str
+        Tables of the paper that its records fill.
+    """
+
+    title: str
+    compute: Callable[..., pd.DataFrame]
+    columns: tuple[str, ...]
+    panels: Mapping[str, Draw]
+    methods: tuple[str, ...]
+    seeds: tuple[int, ...] = (0,)
+    choose: Callable[[Any], list[str]] = chosen_methods
+    size: tuple[float, float] | Callable[[pd.DataFrame], tuple[float, float]] = (6.4, 4.4)
+    from_records: bool = False
+    tables: tuple[str, ...] = ()
+
+
+_VALUES = ("metric", "value")
+_THREE = ("ESZSL", "EXEM (1NN)", "Gaussian EXEM")
+_SYNC = ("SynC o-vs-o",)
+_EXEM = ("EXEM (1NN)",)
+
+#: Name → analysis.
+ANALYSES: dict[str, Analysis] = {
+    "curves": Analysis(
+        "seen–unseen curves with their areas, and harmonic means",
+        _records.collect_curves,
+        ("run", "method", "seed", "acc_unseen", "acc_seen", "harmonic", "ausuc", "mark"),
+        {
+            "seen-unseen": partial(
+                _records.draw_curves, y="acc_seen", ylabel="accuracy on images of seen classes (%)"
+            ),
+            "harmonic": partial(_records.draw_curves, y="harmonic", ylabel="harmonic mean (%)"),
+        },
+        methods=("ESZSL", "Gaussian EXEM"),
+        from_records=True,
+    ),
+    "seen-classes": Analysis(
+        "accuracy against the number of seen classes",
+        _classes.vary_seen_classes,
+        ("method", "n_seen", *_VALUES),
+        {"": partial(draw_lines, x="n_seen", xlabel="number of seen classes")},
+        methods=_THREE,
+    ),
+    "phantoms": Analysis(
+        "accuracy against the number of SynC's phantom classes",
+        _sync.vary_phantoms,
+        ("method", "n_phantoms", "metric", "relative"),
+        {"": _sync.draw_phantoms},
+        methods=_SYNC,
+        choose=_sync.choose_sync,
+    ),
+    "components": Analysis(
+        "principal components of one-versus-others classifiers",
+        _sync.count_components,
+        ("method", "alpha", *_VALUES),
+        {"": _sync.draw_components},
+        methods=_SYNC,
+        choose=_sync.choose_sync,
+    ),
+    "penalties": Analysis(
+        "SynC with the penalty on w or v, with fixed or learned phantoms",
+        _sync.compare_forms,
+        ("method", "form", *_VALUES),
+        {"": partial(draw_bars, groups="form")},
+        methods=_SYNC,
+        choose=_sync.choose_sync,
+        tables=("regularization", "learned_phantoms"),
+    ),
+    "exemplars": Analysis(
+        "how well predicted exemplars order the unseen classes",
+        _exemplars.compare_exemplars,
+        ("method", "k", "seed", *_VALUES),
+        {
+            "overlap": _exemplars.draw_overlaps,
+            "correlation": _exemplars.draw_correlations,
+            "difference": partial(_exemplars.draw_overlaps, difference=True),
+        },
+        methods=_EXEM,
+        choose=_exemplars.choose_exem,
+        tables=("correlation", "knn_overlap"),
+    ),
+    "exemplar-map": Analysis(
+        "images with predicted and real exemplars, by t-SNE",
+        _exemplars.map_exemplars,
+        ("seed", "class", "kind", "x", "y"),
+        {"": _exemplars.draw_map},
+        methods=_EXEM,
+        choose=_exemplars.choose_exem,
+        size=(7.4, 5.4),
+    ),
+    "regressors": Analysis(
+        "what predicts exemplars, in how many dimensions",
+        _exemplars.compare_regressors,
+        ("method", "regressor", "n_components", *_VALUES),
+        {"": _exemplars.draw_regressors},
+        methods=("svr", "krr", "gp"),
+        choose=_exemplars.choose_regressors,
+        tables=("regressor", "pca"),
+    ),
+    "distance": Analysis(
+        "accuracy of unseen classes by their distance from the seen ones",
+        _classes.measure_groups,
+        ("method", "group", *_VALUES),
+        {
+            "": partial(
+                draw_bars, groups="group", xlabel="unseen classes, by distance from the seen ones"
+            )
+        },
+        methods=_THREE,
+    ),
+    "ideal": Analysis(
+        "the data set's signatures against ideal ones, on half of the test images",
+        _classes.compare_ideal,
+        ("method", "semantic", *_VALUES),
+        {"": partial(draw_bars, groups="semantic", xlabel="signatures")},
+        methods=("ESZSL", "EXEM (1NN)"),
+    ),
+    "ranks": Analysis(
+        "mean ranks with the Friedman test and critical differences",
+        _records.rank_records,
+        ("method", "mean_rank", "critical_difference"),
+        {"": _records.draw_ranks},
+        methods=("ESZSL", "CCA", "Gaussian EXEM"),
+        seeds=(0, 1, 2),
+        size=_records.ranks_size,
+        from_records=True,
+    ),
+    "per-class": Analysis(
+        "single unseen classes: accuracy, confusions, distance",
+        _classes.analyze_single_classes,
+        ("method", "seed", "class", "accuracy", "distance", "confusion"),
+        {"distance": _classes.draw_class_distances, "confusion": _classes.draw_confusion},
+        methods=_EXEM,
+        size=(7.4, 5.8),
+    ),
+    "protocol": Analysis(
+        "what a choice of protocol is worth",
+        _records.vary_protocol,
+        ("method", "choice", "metric", "difference", "deviation"),
+        {metric: partial(_records.draw_differences, metric=metric) for metric in _records.COMPARED},
+        methods=("ESZSL",),
+        seeds=(0, 1),
+        size=(7.4, 4.6),
+        from_records=True,
+    ),
+}
+
+
+def find_analysis(name: str) -> Analysis:
+    """An analysis by its name."""
+    if name not in ANALYSES:
+        raise ValueError(f"There is no analysis {name!r}; there are: {', '.join(ANALYSES)}.")
+    return ANALYSES[name]
+
+
+def analyze(
+    name: str,
+    data: ZeroShotDataset | None,
+    out: Path | str,
+    *,
+    methods: str | Sequence[str] | None = None,
+    seeds: int | Sequence[int] | None = None,
+    runs: Path | str | None = None,
+    **options: Any,
+) -> pd.DataFrame:
+    """The table of an analysis of one split; see :func:`run_analysis`."""
+    analysis = find_analysis(name)
+    common = {key: options.pop(key) for key in RUN_OPTIONS if key in options}
+    # Of records that are read all methods and seeds are taken, unless some are named.
+    methods = analysis.methods if methods is None and runs is None else methods
+    seeds = analysis.seeds if seeds is None and runs is None else seeds
+    chosen = None if methods is None else analysis.choose(methods)
+    numbers = None if seeds is None else chosen_seeds(seeds)
+    if analysis.from_records:
+        source = _records.RecordSource(data, Path(out), chosen, numbers, runs, common)
+        frame = analysis.compute(source, **options)
+    elif data is None or runs is not None:
+        raise ValueError(f"{name} is not computed from records: give it a data set.")
+    else:
+        frame = analysis.compute(JobRunner(name, data, out, **common), chosen, numbers, **options)
+    frame.attrs["analysis"] = name
+    return frame
+
+
+def run_analysis(
+    analysis: str,
+    data: ZeroShotDataset | None,
+    out: Path | str,
+    *,
+    splits: Sequence[str] | None = None,
+    **options: Any,
+) -> tuple[pd.DataFrame, list[Path]]:
+    """Compute an analysis and write its table and pictures.
+
+    What is finished is kept as records, and not computed again; what was stopped goes on.
+
+    Parameters
+    ----------
+    analysis : str
+        Which; a key of `ANALYSES`.
+    data : ZeroShotDataset or None
+        What is analysed, with its active split. None only where `runs` has records.
+    out : path
+        Folder of the records, the table ``NAME.csv`` and the pictures.
+    splits : sequence of str, optional
+        Splits of the data set that are analysed one after the other; by default the active one.
+    **options
+        Of every analysis: `methods`, `seeds`, `grid` (by default "quick", "fast" with at most three
+        values of each hyper-parameter), `n_splits` (folds over the seen classes, by default 3),
+        `resume`, `progress`, `n_jobs`, `say` (called with a line of text before each job) and
+        `command` (kept in the records). `curves`, `ranks` and `protocol` also take `runs`, a folder
+        of records that are only read. Of some analyses:
+
+        - `seen-classes`, `phantoms`: `shares`, and `retune` (tune for each share);
+        - `components`: `alphas`, and `share` of the variance; `penalties`: `forms`;
+        - `exemplars`: `others` (name → further signatures); `exemplar-map`: `n_classes`,
+          `n_images`; `regressors`: `dimensions`, and `methods` among "svr", "mlp", "krr", "gp";
+        - `distance`: `distances` (class → number) and `edges` of the groups;
+        - `per-class`: `n_attributes`; `ranks`: `metric` and `alpha`;
+        - `protocol`: `protocols` and `versions` (name → data set with other splits).
+
+    Returns
+    -------
+    frame : DataFrame
+        The table, for :class:`AnalysisDisplay` and :func:`summarize_analysis`.
+    paths : list of Path
+        The table and the pictures.
+
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> from zslearn.datasets import make_zero_shot
+    >>> from zslearn.experiments.analyses import run_analysis
+    >>> data = make_zero_shot(random_state=0)
+    >>> frame, paths = run_analysis("components", data, mkdtemp(), alphas=[2**-16, 2**-10])
+    >>> [path.name for path in paths]
+    ['components.csv', 'components.svg', 'components.png']
+    """
+    found = find_analysis(analysis)
+    if data is not None and splits is not None and len(splits) > 1:
+        if found.from_records:
+            raise ValueError(
+                f"{analysis} takes one split at a time; for several run the benchmark "
+                "(zslearn bench) and name its records (runs=, --runs)."
+            )
+        frames = [analyze(analysis, data.with_split(name), out, **options) for name in splits]
+        frame = pd.concat(frames, ignore_index=True)
+    else:
+        data = data.with_split(splits[0]) if data is not None and splits else data
+        frame = analyze(analysis, data, out, **options)
+    path = Path(out) / f"{analysis}.csv"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as temporary:
+        frame.to_csv(temporary, index=False)
+    return frame, [path, *AnalysisDisplay(frame, analysis).save(out)]
+
+
+class AnalysisDisplay:
+    """Pictures of an analysis, made from its table.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        What :func:`run_analysis` returns.
+    analysis : str, optional
+        Which analysis it is of; by default what the table itself says.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        The axes that were drawn in last.
+    figure_ : matplotlib Figure
+        The figure that holds them.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from zslearn.experiments.analyses import AnalysisDisplay
+    >>> rows = [("ESZSL", 10, "per_class_accuracy", 0.4), ("ESZSL", 20, "per_class_accuracy", 0.5)]
+    >>> frame = pd.DataFrame(rows, columns=["method", "n_seen", "metric", "value"])
+    >>> AnalysisDisplay(frame, "seen-classes").plot().ax_.get_xlabel()
+    'number of seen classes'
+    """
+
+    ax_: Any
+    figure_: Any
+
+    def __init__(self, frame: pd.DataFrame, analysis: str | None = None) -> None:
+        self.analysis = str(frame.attrs.get("analysis")) if analysis is None else analysis
+        found = find_analysis(self.analysis)
+        missing = [name for name in found.columns if name not in frame.columns]
+        if missing:
+            raise ValueError(
+                f"{self.analysis} needs the columns {name_some(found.columns, 9)}; the table "
+                f"lacks {name_some(missing)}."
+            )
+        if frame.empty:
+            raise ValueError("There is nothing to draw: the table has no rows.")
+        self.frame = frame
+
+    @property
+    def panels(self) -> tuple[str, ...]:
+        """Names of the pictures there are; the first is drawn by default."""
+        return tuple(ANALYSES[self.analysis].panels)
+
+    def plot(self, ax: Any = None, *, panel: str | None = None) -> Self:
+        """Draw into axes.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw. None: a new figure.
+        panel : str, default=None
+            Which of `panels`. None: the first.
+
+        Returns
+        -------
+        display
+            This object.
+        """
+        panel = self.panels[0] if panel is None else panel
+        if panel not in self.panels:
+            raise ValueError(f"There is no picture {panel!r}; there are: {self.panels}.")
+        if ax is None:
+            pyplot = import_optional("matplotlib.pyplot", type(self).__name__)
+            _, ax = pyplot.subplots(figsize=self._size(), layout="constrained")
+        self.ax_, self.figure_ = ax, ax.figure
+        ANALYSES[self.analysis].panels[panel](ax, self.frame)
+        return self
+
+    def _size(self) -> tuple[float, float]:
+        size = ANALYSES[self.analysis].size
+        return size(self.frame) if callable(size) else size
+
+    def save(self, folder: Path | str) -> list[Path]:
+        """Write every picture as SVG and as PNG.
+
+        Parameters
+        ----------
+        folder : path
+            Where; it is made.
+
+        Returns
+        -------
+        list of Path
+            The files, called like the analysis.
+        """
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        paths = []
+        for panel in self.panels:
+            figure = new_figure(figsize=self._size())
+            self.plot(figure.subplots(), panel=panel)
+            for kind in ("svg", "png"):
+                name = "-".join(part for part in (self.analysis, panel) if part)
+                paths.append(folder / f"{name}.{kind}")
+                save_figure(figure, paths[-1])
+        return paths
+
+
+#: Columns that say where numbers come from; shown where they differ.
+_ORIGIN = ("dataset", "split", "features", "semantic")
+_MAIN = ("per_class_accuracy", "components_share", "distance_correlation", "knn_overlap")
+
+
+def summarize_analysis(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table of an analysis for a person: means over seeds, as text.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        What :func:`run_analysis` returns.
+
+    Returns
+    -------
+    DataFrame of str
+        One row per method and setting, one column per metric; or the table itself with rounded
+        numbers where it has no such.
+    """
+    if "bias" in frame.columns:
+        return _curve_summary(frame)
+    if "kind" in frame.columns:
+        return frame.groupby(["class", "kind"]).size().unstack().astype(str)
+    if not {"metric", "value"} <= set(frame.columns):
+        shown = frame.drop(columns=["confusion", "features", "semantic"], errors="ignore")
+        return shown.set_index(shown.columns[0]).map(_cell)
+    main = frame[frame["metric"].isin(_MAIN)]
+    kept = main.drop(columns=["seed", "value", "relative", "regressor"], errors="ignore")
+    names = [n for n in kept.columns if n not in _ORIGIN or kept[n].nunique() > 1]
+    names = [
+        "method",
+        *(n for n in names if n not in ("method", "metric") and kept[n].notna().any()),
+    ]
+    main = main.assign(**{n: main[n].map(_cell) for n in names})
+    groups = main.groupby([*names, "metric"], sort=False)["value"]
+    cells = groups.agg(_mean_cell).unstack("metric")
+    return cells.reset_index().set_index("method").fillna("–")
+
+
+def _curve_summary(frame: pd.DataFrame) -> pd.DataFrame:
+    """Areas and harmonic means of curves, a row per method."""
+    runs = frame.drop_duplicates("run").groupby("method")["ausuc"]
+    table = pd.DataFrame({"AUSUC": runs.agg(_mean_cell)})
+    for mark, title in (("without", "H without a factor"), ("calibrated", "H calibrated")):
+        at = frame[frame["mark"].str.contains(mark)].groupby("method")["harmonic"]
+        table[title] = at.agg(_mean_cell)
+    order = runs.mean().sort_values(ascending=False, kind="stable").index
+    return table.loc[order].fillna("–")
+
+
+def _mean_cell(values: pd.Series) -> str:
+    deviation = f" ± {values.std():.3f}" if len(values) > 1 else ""
+    return f"{values.mean():.3f}{deviation}"
+
+
+def _cell(value: Any) -> str:
+    if value is None or (isinstance(value, float) and np.isnan(value)):
+        return "none"
+    if isinstance(value, float):
+        return f"{value:.0f}" if value == round(value) else f"{value:.4g}"
+    return str(value)
