@@ -109,6 +109,8 @@ def test_weights():
         _close(_fit(ESZSL(), rows, Y, sample_weight=given).decision_function(TEST), expected)
     with pytest.raises(ValueError, match="inconsistent numbers"):
         _fit(ESZSL(), rows, Y, sample_weight=weights[1:])
+    expected = _fit(ESZSL(), X, Y, sample_weight=2.0).decision_function(TEST)
+    _close(_fit(ESZSL(), rows, Y, sample_weight=2.0).decision_function(TEST), expected)
 
 
 def test_single_precision_stays_single():

@@ -70,6 +70,12 @@ def test_weights(model):
     _close(found.decision_function(TEST), expected.decision_function(TEST))
 
 
+def test_one_weight_for_all_samples():
+    expected = _fit(ESZSL(), DATA.X_train, DATA.y_train, sample_weight=2.0).decision_function(TEST)
+    _close(_fit(ESZSL(), _blocks(), None, sample_weight=2.0).decision_function(TEST), expected)
+    assert np.abs(_fit(ESZSL(), _blocks(), None).decision_function(TEST) - expected).max() > 1e-3
+
+
 def test_more_samples_than_a_temperature_is_found_from():
     data = make_zero_shot(n_seen=12, samples_per_class=120, random_state=0)
     assert len(data.X_train) > 1000

@@ -8,8 +8,8 @@ import os
 import numpy as np
 import pytest
 
-from zslearn._utils import _fit_cache as _kept_fits
-from zslearn._utils._fit_cache import keeping_fits, kept_fit
+from zslearn._utils import _fit_cache
+from zslearn._utils._fit_cache import FitCache, cached_fit
 from zslearn.baselines import IAP, ConSE
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import run_benchmark
@@ -101,29 +101,45 @@ def test_a_damaged_fit_is_computed_again(data, tmp_path):
 
 
 def test_a_folder_is_bounded(tmp_path, monkeypatch):
-    monkeypatch.setattr(_kept_fits, "MAX_KEPT_BYTES", 3000)
-    with keeping_fits(tmp_path):
+    monkeypatch.setattr(_fit_cache, "MAX_BYTES", 4000)
+    with FitCache(tmp_path):
         for number in range(9):
-            kept_fit((number,), lambda: {"x": np.zeros(100)})
+            cached_fit((number,), lambda: {"x": np.zeros(100)})
         kept = sorted(tmp_path.iterdir())
-        assert 1 <= len(kept) <= 3
+        assert 1 <= len(kept) <= 4
         # The last ones are there; one that was read lately outlives one that was not.
         for path in kept:
             os.utime(path, (1, 1))
         os.utime(kept[0], (2, 2))
-        kept_fit((9,), lambda: {"x": np.zeros(100)})
+        cached_fit((9,), lambda: {"x": np.zeros(100)})
         assert kept[0].exists()
         assert not all(path.exists() for path in kept)
-        kept_fit((10,), lambda: {"x": np.zeros(1000)})
-    assert kept[0].exists()
+        # What would push most others out is not written, nor does it push any.
+        before = sorted(tmp_path.iterdir())
+        cached_fit((10,), lambda: {"x": np.zeros(250)})
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_whatever_is_written_is_read(tmp_path, monkeypatch):
+    """The limit of one fit is one for both, whatever that of other files is."""
+    limits = []
+
+    def read(path, max_bytes=0):
+        limits.append(max_bytes)
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(_fit_cache, "read_arrays", read)
+    with FitCache(tmp_path):
+        cached_fit(("large",), lambda: {"x": np.zeros(100)})
+    assert limits == [_fit_cache.MAX_BYTES]
 
 
 def test_nothing_is_kept_unasked(data, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert _search(data, ConSE(), None).n_read_fits_ == 0
-    with keeping_fits(None) as kept:
-        assert kept is None
-        assert kept_fit((1,), lambda: {"x": np.ones(1)})["x"] == 1
+    with FitCache(None) as kept:
+        assert not kept.n_read
+        assert cached_fit((1,), lambda: {"x": np.ones(1)})["x"] == 1
     assert not list(tmp_path.iterdir())
 
 
@@ -154,16 +170,16 @@ def test_a_fit_that_is_kept_waits_for_no_disk(tmp_path, monkeypatch):
         raise AssertionError("waited")
 
     monkeypatch.setattr(os, "fsync", refuse)
-    with keeping_fits(tmp_path) as kept:
+    with FitCache(tmp_path) as kept:
         for _ in range(2):
-            assert kept_fit(("x",), lambda: {"x": np.ones(1)})["x"] == 1
+            assert cached_fit(("x",), lambda: {"x": np.ones(1)})["x"] == 1
     assert kept.n_read == 1
 
 
 def test_fits_of_another_source_are_not_read(tmp_path, monkeypatch):
     def fit():
-        with keeping_fits(tmp_path) as kept:
-            kept_fit(("a fit",), lambda: {"coef": np.ones(2)})
+        with FitCache(tmp_path) as kept:
+            cached_fit(("a fit",), lambda: {"coef": np.ones(2)})
         return kept.n_read
 
     assert [fit(), fit()] == [0, 1]

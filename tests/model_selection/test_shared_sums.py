@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from zslearn._utils._fit_cache import keeping_fits
+from zslearn._utils._fit_cache import FitCache
 from zslearn.base import _training as _row_sums
 from zslearn.baselines import CCA, COSTA, ESZSL, GFZSL, HAT, SAE
 from zslearn.datasets import make_zero_shot
@@ -95,7 +95,7 @@ def test_weights_count(name, data, tmp_path):
     weights = np.random.default_rng(0).uniform(0.5, 2.0, len(data.y_train))
     models = []
     for folder in (None, tmp_path):
-        with keeping_fits(folder) as kept:
+        with FitCache(folder) as kept:
             for sample_weight in (None, weights, weights[::-1].copy()):
                 model = clone(estimator).fit(
                     data.X_train,
@@ -115,7 +115,7 @@ def test_classes_of_unequal_sizes_have_their_own_scatter(data, tmp_path):
     X, y = data.X_train[rows], data.y_train[rows]
     found = []
     for folder in (None, tmp_path):
-        with keeping_fits(folder):
+        with FitCache(folder):
             model = COSTA().fit(X, y, signatures=data.signatures)
             found.append(model.decision_function(data.X_test_unseen[:50]))
     np.testing.assert_array_equal(*found)
@@ -129,7 +129,7 @@ def test_other_rows_labels_and_norms_are_not_shared(data, tmp_path):
     swapped = y.copy()
     first, other = 0, int(np.flatnonzero(y != y[0])[0])
     swapped[[first, other]] = swapped[[other, first]]
-    with keeping_fits(tmp_path) as kept:
+    with FitCache(tmp_path) as kept:
         CCA().fit(X, y, signatures=data.signatures)
         for model, rows, labels in (
             (CCA(feature_norm=None), X, y),
@@ -185,7 +185,7 @@ def test_searches_of_exem_share_regressors(data, tmp_path):
 
 def test_regressors_that_miss_their_tolerance_say_so_again(data, tmp_path):
     model = EXEM(C=0.01, nu=0.5, max_iter=1)
-    with keeping_fits(tmp_path):
+    with FitCache(tmp_path):
         for _ in range(2):
             with pytest.warns(ConvergenceWarning, match="miss tol"):
                 clone(model).fit(data.X_train, data.y_train, signatures=data.signatures)
@@ -198,7 +198,7 @@ def test_more_features_than_samples(tmp_path):
     for estimator, _ in SEARCHES.values():
         found = []
         for folder in (None, tmp_path):
-            with keeping_fits(folder):
+            with FitCache(folder):
                 model = clone(estimator).fit(X, y, signatures=signatures)
                 found.append(model.decision_function(X[:5] + 0.1))
         scale = np.abs(found[0]).max()

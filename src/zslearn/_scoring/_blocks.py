@@ -17,7 +17,7 @@ import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn._scoring._classes import PreparedClasses, ScoreFunction, class_side
+from zslearn._scoring._classes import PreparedClasses, ScoreFunction, prepared_classes
 from zslearn._utils._array import Array, floating, is_symbolic
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._device import block_budget, moves_kept, on_device
@@ -631,7 +631,7 @@ def class_scores(
     """Score every row against every class."""
     if is_symbolic(X):
         embedded = floating(X) if embed is None else embed(X)
-        side = class_side(parameters, score, bias, like=embedded)
+        side = prepared_classes(parameters, score, bias, like=embedded)
         row_side = side.rows(embedded)
         return side.scores(row_side, side.squares(row_side), slice(0, side.n_classes))
     plan = _Plan(X, parameters, score, bias, embed)
@@ -761,7 +761,7 @@ class _Plan:
             part = self.X[rows, :]
             embedded = floating(part) if self.embed is None else self.embed(part)
             if not hasattr(self, "side"):
-                self.side = class_side(self.parameters, self.score, self.bias, like=embedded)
+                self.side = prepared_classes(self.parameters, self.score, self.bias, like=embedded)
             yield rows, embedded
 
     def class_blocks(self) -> Iterator[slice]:

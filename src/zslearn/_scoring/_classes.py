@@ -9,7 +9,6 @@ what rounding makes of it: two raw scores that differ may give the same final on
 from __future__ import annotations
 
 import threading
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,7 +18,7 @@ import array_api_compat as compat
 import numpy as np
 
 from zslearn._utils._array import Array, move_like, to_numpy, unit_rows
-from zslearn._utils._device import on_device
+from zslearn._utils._device import Latest, on_device
 
 # How exactly scores are computed on a GPU: float32 as it is, or its tensor cores.
 
@@ -200,30 +199,20 @@ class PreparedClasses:
         return self.finish(out, squares) if self.finished_later else out
 
 
-# The latest classes on a device, by the array of the host that they came from: chunk after chunk of
-# rows meets the same ones.
-_latest: dict[str, Any] = {}
-_lock = threading.Lock()
+_on_device = Latest()
 
 
-def class_side(parameters: Any, score: ScoreFunction, bias: Any, like: Array) -> PreparedClasses:
+def prepared_classes(
+    parameters: Any, score: ScoreFunction, bias: Any, like: Array
+) -> PreparedClasses:
     """Classes made ready, or the very same ones from the call before where they are on a device."""
-    if not on_device(like) or not isinstance(parameters, np.ndarray):
+
+    def prepare() -> PreparedClasses:
         return PreparedClasses(parameters, score, bias, like)
+
+    if not on_device(like) or not isinstance(parameters, np.ndarray):
+        return prepare()
     biases = None if bias is None else np.asarray(bias).tobytes()
     key = score, biases, str(like.dtype), str(compat.device(like)), like.shape[1]
-    with _lock:
-        source, known, side = _latest.get("entry", (lambda: None, None, None))
-        if source() is parameters and known == key:
-            return side
-    side = PreparedClasses(parameters, score, bias, like)
-    with _lock:
-        # When the parameters go, so does what the device holds of them.
-        _latest["entry"] = weakref.ref(parameters, _forget), key, side
-    return side
-
-
-def _forget(source: Any, latest: dict[str, Any] = _latest) -> None:
-    # At the end of the process the names of this module are gone before the parameters are.
-    if "entry" in latest and latest["entry"][0] is source:
-        del latest["entry"]
+    prepared: PreparedClasses = _on_device.get(parameters, key, prepare)
+    return prepared

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +14,7 @@ from zslearn._scoring._classes import ScoreFunction
 from zslearn._scoring._embedding import EmbeddedRows, Embedding
 from zslearn._scoring._probabilities import softmax
 from zslearn._utils._array import Array, Floats, is_foreign, take_rows, to_numpy
-from zslearn._utils._device import on_device
+from zslearn._utils._device import Latest, on_device
 from zslearn._utils._messages import name_near_misses, name_some
 from zslearn.signatures._table import label_array, label_kind
 
@@ -183,11 +181,15 @@ class ClassScorer:
     def _score_in_blocks(
         self, function: Any, X: Array | EmbeddedRows, positions: NDArray[np.intp] | None, *args: Any
     ) -> Any:
-        """Call a function of this room on rows and the candidates' parameters."""
+        """Call `class_scores` or `top_k` on rows and the candidates' parameters."""
         parameters, bias = self.parameters, self.bias
         if positions is not None:
-            again = on_device(X) and isinstance(parameters, np.ndarray)
-            parameters = (_chosen if again else take_rows)(parameters, positions)
+            if on_device(X) and isinstance(parameters, np.ndarray):
+                # The very same array lets what the device holds of it be used again.
+                key, known = positions.tobytes(), parameters
+                parameters = _chosen.get(known, key, lambda: known[positions])
+            else:
+                parameters = take_rows(parameters, positions)
             bias = None if bias is None else bias[positions]
         options = {"score": self.score, "bias": bias}
         if isinstance(X, EmbeddedRows):
@@ -196,29 +198,7 @@ class ClassScorer:
             return function(X, parameters, *args, embed=embed, **options)
 
 
-# The latest choice among parameters: chunk after chunk of rows meets the same candidates, and the
-# same array lets what a device holds of it be used again.
-_latest: dict[str, Any] = {}
-_lock = threading.Lock()
-
-
-def _chosen(parameters: Array, positions: NDArray[np.intp]) -> Array:
-    """Parameters of some classes; the very array of the call before where they are the same."""
-    key = positions.tobytes()
-    with _lock:
-        source, known, chosen = _latest.get("entry", (lambda: None, None, None))
-        if source() is parameters and known == key:
-            return chosen
-    chosen = parameters[positions]
-    with _lock:
-        _latest["entry"] = weakref.ref(parameters, _forget), key, chosen
-    return chosen
-
-
-def _forget(source: Any, latest: dict[str, Any] = _latest) -> None:
-    # At the end of the process the names of this module are gone before the parameters are.
-    if "entry" in latest and latest["entry"][0] is source:
-        del latest["entry"]
+_chosen = Latest()
 
 
 def is_among(labels: NDArray[Any], classes: Any) -> NDArray[np.bool_]:

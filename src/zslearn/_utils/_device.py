@@ -7,7 +7,9 @@ block is kept on the device until the end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+import weakref
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -86,3 +88,29 @@ def kept_move(x: Any, like: Any, move: Any) -> Any:
         # The array of the host is held, so that no other can take its place in memory.
         moves[key] = x, move(x)
     return moves[key][1]
+
+
+class Latest:
+    """The latest thing that was made of an array of the host, as long as the array is there.
+
+    Chunk after chunk of rows meets the same classes: what a device holds of them is used again.
+    """
+
+    def __init__(self) -> None:
+        self._entry: tuple[Any, Any, Any] | None = None
+        self._lock = threading.Lock()
+
+    def get(self, source: Any, key: Any, make: Callable[[], Any]) -> Any:
+        """What `make` gives, or the same object as before where source and key are the same."""
+        with self._lock:
+            entry = self._entry
+        if entry is not None and entry[0]() is source and entry[1] == key:
+            return entry[2]
+        made = make()
+        with self._lock:
+            self._entry = weakref.ref(source, self._forget), key, made
+        return made
+
+    def _forget(self, source: Any) -> None:
+        if self._entry is not None and self._entry[0] is source:
+            self._entry = None

@@ -14,12 +14,12 @@ from typing import Any
 
 import array_api_compat as compat
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_consistent_length
 
 from zslearn._utils._array import Floats, is_foreign, to_numpy
 from zslearn._utils._blocks import RowsInBlocks
 from zslearn._utils._optional import import_optional
+from zslearn.base._weights import check_weights
 
 #: What is computed for a block: (number of its first row, rows, labels, weights, shared) → what
 #: adds up over blocks; None for nothing.
@@ -82,22 +82,22 @@ class DiskSamples(StreamedSamples):
         The files.
     y : array-like of shape (n_samples,) or None
         Labels; None takes those of the files.
-    weights : ndarray of shape (n_samples,) or None
+    sample_weight : array-like of shape (n_samples,), float or None
         Weights.
     """
 
-    def __init__(self, X: RowsInBlocks, y: Any, weights: Floats | None) -> None:
+    def __init__(self, X: RowsInBlocks, y: Any, sample_weight: Any) -> None:
         if y is None and not X.has_labels:
             raise ValueError(
                 "X has no labels: give y, or labels= where the files are opened. (This estimator "
                 "requires y to be passed, but the target y is None.)"
             )
-        self._X, self.shape, self.weights = X, X.shape, weights
+        self._X, self.shape = X, X.shape
+        self.weights = check_weights(sample_weight, X)
         # A memory map of labels stays one.
         self._y = None if y is None else to_numpy(y)
-        for given in (self._y, weights):
-            if given is not None:
-                check_consistent_length(X, given)
+        if self._y is not None:
+            check_consistent_length(X, self._y)
 
     def reduce(self, function: BlockFunction, shared: Any = None) -> Any:
         """Block after block, in the order of the rows."""
@@ -114,25 +114,8 @@ class DiskSamples(StreamedSamples):
 
 def stream_samples(X: Any, y: Any, sample_weight: Any = None) -> StreamedSamples:
     """Samples that `fit` was given, to be read a block at a time."""
-    weights = _checked_weights(sample_weight)
-    if isinstance(X, RowsInBlocks):
-        return DiskSamples(X, y, weights)
-
-    return DaskSamples(X, y, weights)
-
-
-def _checked_weights(sample_weight: Any) -> Floats | None:
-    if sample_weight is None:
-        return None
-    values = to_numpy(sample_weight) if is_foreign(sample_weight) else np.asarray(sample_weight)
-    if values.dtype.kind not in "biuf" or values.ndim != 1:
-        raise TypeError(f"sample_weight must be one number per sample; got {values.dtype}.")
-    weights: NDArray[np.float64] = values.astype(np.float64)
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        raise ValueError("sample_weight must be finite and not negative.")
-    if not weights.any():
-        raise ValueError("sample_weight is zero for every sample; none is left to learn from.")
-    return None if (weights == 1).all() else weights
+    kind = DiskSamples if isinstance(X, RowsInBlocks) else DaskSamples
+    return kind(X, y, sample_weight)
 
 
 # Dask arrays of features: fitted by a tree of tasks, scored lazily, block by block.
@@ -150,21 +133,20 @@ class DaskSamples(StreamedSamples):
         Features; chunks of columns are joined, and unknown sizes of chunks are found.
     y : dask array or array-like of shape (n_samples,)
         Labels.
-    weights : ndarray of shape (n_samples,) or None
+    sample_weight : array-like of shape (n_samples,), float or None
         Weights.
     """
 
-    def __init__(self, X: Any, y: Any, weights: Floats | None) -> None:
+    def __init__(self, X: Any, y: Any, sample_weight: Any) -> None:
         if y is None:
             raise ValueError("This estimator requires y to be passed, but the target y is None.")
         self._X = with_known_rows(whole_rows(X))
-        self.shape, self.weights = self._X.shape, weights
+        self.shape = self._X.shape
         if not self.shape[0]:
             raise ValueError(f"X of shape {self.shape} holds nothing: found 0 samples.")
         self._y = self._labels(y)
-        self._w = None
-        if weights is not None:
-            self._w = self._like_rows(weights, "sample_weight")
+        self.weights = check_weights(sample_weight, self._X)
+        self._w = None if self.weights is None else self._like_rows(self.weights, "sample_weight")
 
     def _labels(self, y: Any) -> Any:
         if not hasattr(y, "dask"):

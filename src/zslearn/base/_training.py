@@ -18,7 +18,7 @@ from zslearn._solvers._linalg import eigenbasis
 from zslearn._utils._array import Array, Floats, take_rows, to_numpy
 from zslearn._utils._device import block_budget
 from zslearn._utils._files import fingerprint
-from zslearn._utils._fit_cache import keeps_fits, kept_fit
+from zslearn._utils._fit_cache import cached_fit, caches_fits
 from zslearn.base._class_statistics import (
     ClassStatistics,
     Moments,
@@ -33,7 +33,7 @@ from zslearn.signatures._views import Signatures
 # What many methods begin with: sums over the training rows, and the eigenvectors of their
 # scatter.
 #
-# Inside of :func:`~zslearn._utils._fit_cache.keeping_fits` both are kept. Searches of several methods on the
+# Inside of :func:`~zslearn._utils._fit_cache.FitCache` both are kept. Searches of several methods on the
 # same
 # folds then go through the rows of a fold once, and decompose its scatter once, for all of them:
 # XᵀX around the mean of the samples, and around zero, both follow from the scatter within
@@ -85,7 +85,7 @@ def are_kept(training: Training) -> bool:
     """Whether sums of these rows are kept: those of all rows of a fit, if many and not too wide."""
     rows = training.rows
     source = rows.source if isinstance(rows, PreparedRows) else rows
-    if not (training.is_whole and len(training.y) > 0 and keeps_fits(source)):
+    if not (training.is_whole and len(training.y) > 0 and caches_fits(source)):
         return False
     n_samples, n_features = source.shape
     if 8 * n_features**2 > _LARGEST_TABLE:
@@ -112,7 +112,7 @@ def sums_of(training: Training) -> ClassStatistics:
     if not training.keeps_sums:
         return compute()
     names = "means", "squares", "scatter"
-    arrays: dict[str, Any] = kept_fit(
+    arrays: dict[str, Any] = cached_fit(
         ("class sums", training.rows_key),
         lambda: {name: getattr(sums, name) for sums in [compute()] for name in names},
     )
@@ -133,7 +133,7 @@ def spectrum_of(training: Training, *, center: bool) -> RowSpectrum:
     """See :meth:`Training.spectrum`."""
     if not training.keeps_sums:
         return RowSpectrum.of(moments_of(training, center=center))
-    arrays = kept_fit(
+    arrays = cached_fit(
         ("spectrum", training.rows_key, center),
         lambda: RowSpectrum.of(moments_of(training, center=center))._asdict(),
     )

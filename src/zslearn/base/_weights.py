@@ -71,12 +71,8 @@ def weighted_samples(
     weights : ndarray of float64 or None
         All positive; None where every sample counts once.
     """
-    if sample_weight is None:
-        return X, y, None
-    weights = _check_weights(sample_weight, X)
-    if (weights == 1).all():
-        return X, y, None
-    if not weights.all():
+    weights = check_weights(sample_weight, X)
+    if weights is not None and not weights.all():
         there = np.flatnonzero(weights)
         X, y, weights = take_rows(X, there), y[there], weights[there]
     return X, y, weights
@@ -108,8 +104,13 @@ def fit_weighted(
     return estimator.fit(X, y, signatures=signatures, sample_weight=weights)
 
 
-def _check_weights(sample_weight: Any, X: Any) -> Floats:
-    """Weights as float64, not negative, at least one of them positive."""
+def check_weights(sample_weight: Any, X: Any) -> Floats | None:
+    """Weights of the rows of `X` as float64, not negative, at least one positive; None if all are 1.
+
+    One number stands for all rows.
+    """
+    if sample_weight is None:
+        return None
     values = to_numpy(sample_weight) if is_foreign(sample_weight) else np.asarray(sample_weight)
     if values.dtype.kind not in "biuf":
         raise TypeError(f"sample_weight must be numbers; got an array of {values.dtype}.")
@@ -123,7 +124,7 @@ def _check_weights(sample_weight: Any, X: Any) -> Floats:
         raise ValueError("sample_weight must be finite and not negative.")
     if not weights.any():
         raise ValueError("sample_weight is zero for every sample; none is left to learn from.")
-    return weights
+    return None if (weights == 1).all() else weights
 
 
 def refuse_weights(estimator: ZeroShotClassifier) -> None:

@@ -15,7 +15,7 @@ from zslearn._solvers._platt import platt_scaling
 from zslearn._solvers.logistic._path import LogisticResult, softmax_path
 from zslearn._solvers.svm._multiclass import SVMResult, multiclass_svm_path
 from zslearn._utils._array import Array, Floats, move_like, take_rows, to_numpy
-from zslearn._utils._fit_cache import keeps_fits, kept_fit
+from zslearn._utils._fit_cache import cached_fit, caches_fits
 from zslearn.base._class_statistics import mean_square_distance
 from zslearn.base._training import Training
 
@@ -48,10 +48,10 @@ def seen_path(
             guides=guides,
         )
 
-    if not (keep and keeps_fits(rows)):
+    if not (keep and caches_fits(rows)):
         return path()
     parts = "softmax_path", rows, training.y, list(alphas), tol, counts
-    return _from_arrays(kept_fit(parts, lambda: _as_arrays(path())))
+    return _from_arrays(cached_fit(parts, lambda: _as_arrays(path())))
 
 
 _FIELDS = tuple(field.name for field in fields(LogisticResult))

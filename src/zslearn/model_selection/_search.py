@@ -35,7 +35,7 @@ from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Floats, take_rows, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import Checkpoint, DamagedFileError, fingerprint, source_digest
-from zslearn._utils._fit_cache import keeping_fits
+from zslearn._utils._fit_cache import FitCache
 from zslearn._utils._messages import InputWarning, name_some, warn_user
 from zslearn._utils._processes import end_with_parent, threads_for
 from zslearn._utils._progress import progress_bar
@@ -129,7 +129,7 @@ class FoldTask:
         generalized = "bias" in self.names
         images = FoldImages(self.X, self.y, self.table.labels, self.fold, generalized=generalized)
         try:
-            with warnings.catch_warnings(), keeping_fits(self.memory) as kept_fits:
+            with warnings.catch_warnings(), FitCache(self.memory) as kept_fits:
                 # Said again when the chosen setting is fitted on all of the data.
                 warnings.simplefilter("ignore", InputWarning)
                 self._fit_or_halve(left, images, advance, done, failures)
@@ -143,8 +143,6 @@ class FoldTask:
             )
             for name in (*self.names, *_TIMES, _TIED)
         }
-        if kept_fits is None:
-            return FoldResult(scores, failures)
         return FoldResult(scores, failures, kept_fits.n_read, kept_fits.seconds)
 
     def _checked(self, done: Any) -> dict[int, dict[str, float]]:
@@ -828,11 +826,10 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
             fresh._choose(X, y, signatures, weights)
             chosen = time.perf_counter()
             best = with_setting(as_zero_shot(self.estimator), fresh.best_params_)
-            with keeping_fits(self.memory) as kept:
+            with FitCache(self.memory) as kept:
                 fresh.estimator_ = fit_weighted(best, X, y, signatures, weights)
-            if kept is not None:
-                fresh.n_read_fits_ += kept.n_read
-                fresh.reused_time_ += kept.seconds
+            fresh.n_read_fits_ += kept.n_read
+            fresh.reused_time_ += kept.seconds
             fresh.refit_time_ = time.perf_counter() - chosen
             fresh._calibrate(X)
         _log_choice(self, chosen - start)

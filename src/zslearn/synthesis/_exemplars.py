@@ -27,7 +27,7 @@ from zslearn._solvers.nu_svr._path import NuSVRResult, nu_svr_path, nu_svr_paths
 from zslearn._utils._array import Array, Floats, move_like, to_numpy
 from zslearn._utils._device import on_device
 from zslearn._utils._files import saved_part
-from zslearn._utils._fit_cache import keeps_fits, kept_fit
+from zslearn._utils._fit_cache import cached_fit, caches_fits
 from zslearn._utils._folds import class_folds
 from zslearn._utils._messages import InputWarning, warn_user
 from zslearn.base._class_statistics import ClassStatistics, class_squares
@@ -448,7 +448,7 @@ def _solve_paths(
     """
     n_problems, (n_seen, n_dims) = len(C) * len(nu), targets.shape
     is_large = n_problems * n_seen**2 * n_dims >= _WORTH_KEEPING
-    if not (keeps_fits(targets) and is_large and 8 * n_problems * targets.size <= _MAX_BYTES):
+    if not (caches_fits(targets) and is_large and 8 * n_problems * targets.size <= _MAX_BYTES):
         return nu_svr_paths(kernels, targets, C=C, nu=nu, n_jobs=n_jobs, **options)
     return _solve_or_read(kernels, targets, n_jobs, {"C": C, "nu": nu, **options})
 
@@ -463,7 +463,7 @@ def _solve_or_read(
             results = list(nu_svr_path(K, targets, n_jobs=n_jobs, **settings))
             return {name: np.stack([getattr(result, name) for result in results]) for name in names}
 
-        arrays = kept_fit(
+        arrays = cached_fit(
             ("nu_svr_path", K, targets, settings),
             solve,
             # Solving once more warns of what did not reach the tolerance.

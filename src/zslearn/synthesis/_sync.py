@@ -38,7 +38,7 @@ from zslearn._solvers.svm._multiclass import SVMResult, train_multiclass_svm
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._utils._array import Array, Floats, move_like, to_numpy
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._fit_cache import keeps_fits, kept_fit
+from zslearn._utils._fit_cache import cached_fit, caches_fits
 from zslearn._utils._messages import warn_user
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
@@ -194,14 +194,14 @@ class SynCProblem:
     def kept_path(self, alphas: Collection[float]) -> dict[float, SVMResult]:
         """Solutions that other searches need, too: those that no signature plays a part in."""
         rows = self.training.X_or_rows
-        if not (self.direct and self.margins is None and keeps_fits(rows)):
+        if not (self.direct and self.margins is None and caches_fits(rows)):
             return {}
         falling = sorted(alphas, reverse=True)
         parts = (
             "multiclass_svm", rows, self.training.y, self.weights, falling,
             self.loss, self.tol, self.max_iter, self.chance,
         )  # fmt: skip
-        arrays = kept_fit(parts, lambda: _as_arrays(self._path(falling)))
+        arrays = cached_fit(parts, lambda: _as_arrays(self._path(falling)))
         found = _from_arrays(arrays)
         for result in found:
             result.warn_of_gap(self.tol, self.max_iter)
