@@ -17,24 +17,43 @@ with signature a is placed where its distances to the landmarks are those of the
 
 on its own or together with all classes that have no landmark, whose distances to one another then
 count likewise, and a sample belongs to the class of the nearest landmark.
+
+With :math:`d_c = \|b - b_c\|` and the unit vectors :math:`u_c = (b - b_c) / d_c` Sammon's error
+:math:`E(b)` has
+
+.. math:: \nabla E = 2 \sum_c \Big(\frac{1}{\delta_c} - \frac{1}{d_c}\Big) (b - b_c), \qquad
+          \nabla^2 E = 2 \Big(m I + \sum_c \frac{1}{d_c} u_c u_c^\top\Big), \quad
+          m = \sum_c \Big(\frac{1}{\delta_c} - \frac{1}{d_c}\Big).
+
+The second term is positive semi-definite, so that a Newton step with m kept positive goes
+downhill; it is halved until E falls enough. A step of the majorisation,
+:math:`b - \nabla E / (2 \sum_c 1/\delta_c)`, cannot raise E; it is taken where it lowers E more, as
+it does near a landmark, whose large 1/d keeps the other short. Points move in the affine span of
+the landmarks: outside of it the error could not tell a point from its mirror image. E is not
+convex. Two starts are tried, and the better end is kept: the weighted mean of the landmarks, and
+the triangulation that solves the equations of the squared distances by least squares.
+
+Points placed together start where each lies on its own, and go by Newton steps in a region of
+trust, each by conjugate gradients, in the variables :math:`b_i \sqrt{m_i}`, with :math:`m_i` the
+sum of the weights of a point: in these a step of the majorisation is equally long for all points.
 """
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import array_api_compat as compat
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
+from scipy.linalg import lapack
+from scipy.optimize import minimize
 from scipy.spatial.distance import cdist, pdist
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn._scoring._classes import ScoreFunction
-from zslearn._solvers._sammon import place_by_distances
 from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
@@ -44,14 +63,21 @@ from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params
 
-# The projection of BiDiLEL: scatters over the graph within classes, and leading directions.
-
 # A scatter that is a smaller share of the sum of squares is rounding.
 _ROUNDING = 1e-12
-# Classes of fewer rows than the first wait for others to enter the scatters, up to the second.
-_FEW_ROWS, _ROWS_TOGETHER = 128, 512
-# Scatters are symmetric: of so many features at a time, what lies below the diagonal is left out.
-_PART = 256
+# Halvings of a Newton step, and what it must gain of the fall that its slope promises.
+_HALVINGS = 12
+_ARMIJO = 1e-4
+# Newton steps at most.
+_MAX_ITER = 200
+# The least that m may be, as a share of Σ 1/δ.
+_CURVATURE = 1e-3
+# The weight 1/δ between two points placed together is at most that of this share of their mean
+# distance: nearly equal points would hold each other fast.
+_NEAREST = 1e-3
+# Nearer than this to a seen class, in units of the seen classes' mean distance, a signature is
+# that class's.
+_SAME = 1e-9
 
 
 def scatters(training: Training) -> tuple[Floats, Floats, Floats]:
@@ -63,7 +89,6 @@ def scatters(training: Training) -> tuple[Floats, Floats, Floats]:
     smooth = xp.zeros((n_features, n_features), dtype=xp.float64, device=device)
     mean = xp.zeros(n_features, dtype=xp.float64, device=device)
     weight = 0.0
-    waiting: list[tuple[Array, Array, Array]] = []
     for members in by_class(training):
         points = xp.astype(training.take(members), xp.float64)
         # Of a row: its distances and weights to the class, itself centred, weighted and smoothed.
@@ -74,43 +99,17 @@ def scatters(training: Training) -> tuple[Floats, Floats, Floats]:
             weighted = block * degrees[:, None]
             mean += xp.sum(weighted, axis=0)
             weight += float(xp.sum(degrees))
-            # Products of many rows: each goes through two tables of features².
-            waiting.append((block, weighted, weights @ points))
-            n_waiting = sum(part[0].shape[0] for part in waiting)
-            if len(members) >= _FEW_ROWS or n_waiting >= _ROWS_TOGETHER:
-                _add_products(waiting, total, smooth)
-    _add_products(waiting, total, smooth)
+            total += xp.matrix_transpose(block) @ weighted
+            smooth += xp.matrix_transpose(block) @ (weights @ points)
     mean = mean / weight
     rounding = _ROUNDING * float(xp.linalg.trace(total))
     local = total - smooth
     # Σ d_i (x_i − m)(x_i − m)ᵀ; L does not change when all samples move.
     total = total - weight * mean[:, None] * mean[None, :]
     # Where no two samples differ, or no two of a class, rounding is all that is left.
-    scatters = (_whole(to_numpy(total)), _whole(to_numpy(local)))
-    total, local = (s if np.trace(s) > rounding else np.zeros_like(s) for s in scatters)
+    found = [to_numpy(scatter + xp.matrix_transpose(scatter)) / 2 for scatter in (total, local)]
+    total, local = (s if np.trace(s) > rounding else np.zeros_like(s) for s in found)
     return total, local, to_numpy(mean)
-
-
-def _add_products(waiting: list[tuple[Array, Array, Array]], total: Array, smooth: Array) -> None:
-    """Add to XᵀDX and XᵀWX, on and above the diagonal, what rows wait to add, and forget them."""
-    if waiting:
-        xp = compat.array_namespace(total)
-        rows, weighted, smoothed = (
-            parts[0] if len(parts) == 1 else xp.concat(parts)
-            for parts in zip(*waiting, strict=True)
-        )
-        for start in range(0, rows.shape[1], _PART):
-            part = slice(start, min(start + _PART, rows.shape[1]))
-            across = xp.matrix_transpose(rows[:, part])
-            total[part, start:] += across @ weighted[:, start:]
-            smooth[part, start:] += across @ smoothed[:, start:]
-        waiting.clear()
-
-
-def _whole(upper: Floats) -> Floats:
-    """A symmetric matrix of which parts below the diagonal were not computed."""
-    above = np.triu(upper)
-    return above + np.triu(above, 1).T
 
 
 def by_class(training: Training) -> list[NDArray[np.intp]]:
@@ -160,9 +159,227 @@ def leading(total: Floats, local: Floats, alpha: float, n: int) -> tuple[Floats,
     return values[::-1], vectors * np.sign(vectors[largest, np.arange(n)])
 
 
-# Nearer than this to a seen class, in units of the seen classes' mean distance, a signature is
-# that class's.
-_SAME = 1e-9
+class Placement(NamedTuple):
+    """Placed points and their certificate."""
+
+    points: Floats
+    # Sammon's error of each; that between two points placed together is divided equally.
+    error: Floats
+    # Norm of its gradient over 2 Σ 1/δ and the root mean square distance of the landmarks from
+    # their mean: how far a step of the majorisation would still move the point.
+    gradient: Floats
+    n_iter: int
+
+
+def place_by_distances(
+    landmarks: Floats,
+    distances: Floats,
+    *,
+    among: Floats | None = None,
+    start: Floats | None = None,
+    tol: float = 1e-8,
+) -> Placement:
+    """Place points by their distances δ > 0 to fixed landmarks; see the module.
+
+    `among` holds their distances to one another, where they are placed together; `start` then says
+    where each lies on its own.
+    """
+    center = landmarks.mean(axis=0)
+    left, sizes, axes = np.linalg.svd(landmarks - center, full_matrices=False)
+    rank = int(np.sum(sizes > 1e-10 * max(sizes[0], 1e-300)))
+    if rank == 0:
+        error = np.sum(distances, axis=1) + (0 if among is None else among.sum(axis=1) / 2)
+        return Placement(np.repeat(center[None], len(error), 0), error, 0 * error, 0)
+    # In units of the landmarks' size, nothing over- or underflows.
+    size = float(np.sqrt(np.sum(sizes[:rank] ** 2) / len(landmarks)))
+    flat = left[:, :rank] * (sizes[:rank] / size)
+    if among is None or start is None or len(distances) == 1:
+        placed = _place_each(flat, distances / size, tol)
+    else:
+        begun = (start - center) @ axes[:rank].T / size
+        placed = _JointStress(flat, distances / size, among / size).descend(begun, tol)
+    points, error, gradient, n_iter = placed
+    return Placement(center + size * points @ axes[:rank], size * error, gradient, n_iter)
+
+
+def _place_each(landmarks: Floats, distances: Floats, tol: float) -> Placement:
+    """Each point on its own: the better end of two starts."""
+    first, second = (
+        _descend(landmarks, distances, start, tol)
+        for start in (_mean_start(landmarks, distances), _triangulated(landmarks, distances))
+    )
+    # Where both ends are one but for rounding, the first.
+    better = second.error < first.error * (1 - 1e-9)
+    points = np.where(better[:, None], second.points, first.points)
+    error = np.where(better, second.error, first.error)
+    gradient = np.where(better, second.gradient, first.gradient)
+    return Placement(points, error, gradient, max(first.n_iter, second.n_iter))
+
+
+def _mean_start(landmarks: Floats, distances: Floats) -> Floats:
+    """Landmarks averaged with the weights 1/δ²: the nearer, the more."""
+    weights = (distances.min(axis=1, keepdims=True) / distances) ** 2
+    return (weights / weights.sum(axis=1, keepdims=True)) @ landmarks
+
+
+def _triangulated(landmarks: Floats, distances: Floats) -> Floats:
+    """Least squares for b in ‖y_j‖² − 2 y_jᵀb + ‖b‖² = δ_j², less its mean over j."""
+    sides = (landmarks**2).sum(axis=1) - distances**2
+    sides = (sides - sides.mean(axis=1, keepdims=True)) / 2
+    return np.linalg.lstsq(landmarks, sides.T, rcond=1e-6)[0].T
+
+
+def _errors(landmarks: Floats, distances: Floats, points: Floats) -> Floats:
+    return np.sum((distances - cdist(points, landmarks)) ** 2 / distances, axis=1)
+
+
+def _descend(landmarks: Floats, distances: Floats, points: Floats, tol: float) -> Placement:
+    """Newton steps for all points that are not at their minimum yet."""
+    points = points.copy()
+    error = _errors(landmarks, distances, points)
+    gradient = np.empty(len(points))
+    todo = np.arange(len(points))
+    n_iter = 0
+    while True:
+        slope, step = _newton(landmarks, distances[todo], points[todo])
+        weight = 2 * np.sum(1 / distances[todo], axis=1)
+        gradient[todo] = np.linalg.norm(slope, axis=1) / weight
+        moving = gradient[todo] > tol
+        todo = todo[moving]
+        if not len(todo) or n_iter == _MAX_ITER:
+            return Placement(points, error, gradient, n_iter)
+        slope, step, weight = slope[moving], step[moving], weight[moving]
+        moved, lower = _search(landmarks, distances[todo], points[todo], error[todo], slope, step)
+        other = points[todo] - slope / weight[:, None]
+        lower_there = _errors(landmarks, distances[todo], other)
+        better = np.isnan(lower) | (lower_there < lower)
+        points[todo] = np.where(better[:, None], other, moved)
+        error[todo] = np.where(better, lower_there, lower)
+        n_iter += 1
+
+
+def _newton(landmarks: Floats, distances: Floats, points: Floats) -> tuple[Floats, Floats]:
+    """The gradient of each point, and its Newton step with m kept positive."""
+    between = np.maximum(cdist(points, landmarks), 1e-12)
+    pull = 1 / distances - 1 / between
+    total = pull.sum(axis=1)
+    slope = 2 * (total[:, None] * points - pull @ landmarks)
+    least = _CURVATURE * np.sum(1 / distances, axis=1)
+    step = np.empty_like(points)
+    for i, point in enumerate(points):
+        scaled = (point - landmarks) * (between[i] ** -1.5)[:, None]
+        hessian = 2 * (scaled.T @ scaled)
+        hessian[np.diag_indices_from(hessian)] += 2 * max(total[i], least[i])
+        # Symmetric: its transpose, in the order of LAPACK, is not copied.
+        _, step[i], _ = lapack.dposv(hessian.T, -slope[i], overwrite_a=True)
+    return slope, step
+
+
+def _search(
+    landmarks: Floats, distances: Floats, points: Floats, error: Floats, slope: Floats, step: Floats
+) -> tuple[Floats, Floats]:
+    """Halve each step until the error falls enough; the error is NaN where it never does."""
+    fall = np.sum(slope * step, axis=1)
+    moved, lower = points.copy(), np.full(len(points), np.nan)
+    length = 1.0
+    for _ in range(_HALVINGS):
+        todo = np.flatnonzero(np.isnan(lower))
+        if not len(todo):
+            break
+        trial = points[todo] + length * step[todo]
+        value = _errors(landmarks, distances[todo], trial)
+        good = value <= error[todo] + _ARMIJO * length * fall[todo]
+        moved[todo[good]], lower[todo[good]] = trial[good], value[good]
+        length /= 2
+    return moved, lower
+
+
+class _JointStress:
+    """Sammon's error of points placed together, and its descent; see the module."""
+
+    def __init__(self, landmarks: Floats, distances: Floats, among: Floats) -> None:
+        n_points = len(distances)
+        self.landmarks, self.distances, self.among = landmarks, distances, among
+        self.weights = 1 / distances
+        nearest = _NEAREST * among.sum() / (n_points * (n_points - 1))
+        self.among_weights = 1 / np.maximum(among, nearest)
+        np.fill_diagonal(self.among_weights, 0.0)
+        self.mass = self.weights.sum(axis=1) + self.among_weights.sum(axis=1)
+
+    def value_and_slope(self, points: Floats) -> tuple[Floats, Floats]:
+        """The error of each point, and the gradient of their sum."""
+        error, slope = _pull(points, self.landmarks, self.distances, self.weights)
+        shared, pull = _pull(points, points, self.among, self.among_weights)
+        return error + shared / 2, slope + pull
+
+    def curvature(self, points: Floats) -> Callable[[Floats], Floats]:
+        """The product of the Hessian at some points with a direction."""
+        held = []
+        for others, wanted, weights in (
+            (self.landmarks, self.distances, self.weights),
+            (points, self.among, self.among_weights),
+        ):
+            between = np.maximum(cdist(points, others), 1e-12)
+            held.append((weights * (1 - wanted / between), weights * wanted / between**3))
+        (to_fixed, bend_fixed), (to_moving, bend_moving) = held
+        total = to_fixed.sum(axis=1) + to_moving.sum(axis=1)
+
+        def product(direction: Floats) -> Floats:
+            along = np.sum(points * direction, axis=1)
+            # (b − y)ᵀ(v − v_y), with v_y = 0 for landmarks.
+            fixed = bend_fixed * (along[:, None] - direction @ self.landmarks.T)
+            both = along[:, None] - direction @ points.T - points @ direction.T + along
+            moving = bend_moving * both
+            bend = fixed.sum(axis=1) + moving.sum(axis=1)
+            out = total[:, None] * direction - to_moving @ direction
+            out += bend[:, None] * points - fixed @ self.landmarks - moving @ points
+            return 2 * out
+
+        return product
+
+    def descend(self, points: Floats, tol: float) -> Placement:
+        """Newton steps until no point would move by more than `tol` in one of the majorisation."""
+        root = np.sqrt(self.mass)[:, None]
+        last: tuple[Floats, Callable[[Floats], Floats]] | None = None
+
+        def scaled(flat: Floats) -> tuple[float, Floats]:
+            error, slope = self.value_and_slope(flat.reshape(points.shape) / root)
+            return float(error.sum()), (slope / root).ravel()
+
+        def bent(flat: Floats, direction: Floats) -> Floats:
+            nonlocal last
+            if last is None or not np.array_equal(last[0], flat):
+                last = flat.copy(), self.curvature(flat.reshape(points.shape) / root)
+            return (last[1](direction.reshape(points.shape) / root) / root).ravel()
+
+        # Landmarks are of unit size.
+        size = float(np.sqrt(self.mass.sum()))
+        found = minimize(
+            scaled,
+            (points * root).ravel(),
+            jac=True,
+            hessp=bent,
+            method="trust-ncg",
+            options={
+                "maxiter": _MAX_ITER,
+                # Where the whole scaled gradient is this small, the step of every point is.
+                "gtol": 2 * tol * float(root.min()),
+                "initial_trust_radius": 0.1 * size,
+                "max_trust_radius": 10 * size,
+            },
+        )
+        placed = found.x.reshape(points.shape) / root
+        error, slope = self.value_and_slope(placed)
+        gradient = np.linalg.norm(slope, axis=1) / (2 * self.mass)
+        return Placement(placed, error, gradient, int(found.nit))
+
+
+def _pull(points: Floats, others: Floats, wanted: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Σ w (δ − d)² for each point, and its gradient."""
+    between = np.maximum(cdist(points, others), 1e-12)
+    pull = weights * (1 - wanted / between)
+    slope = 2 * (pull.sum(axis=1)[:, None] * points - pull @ others)
+    return np.sum(weights * (wanted - between) ** 2, axis=1), slope
 
 
 @inherit_docs
@@ -354,37 +571,31 @@ class BiDiLEL(ZeroShotClassifier):
 
     def _place(self, signatures: Floats) -> Floats:
         """Landmarks of classes without samples, by Sammon's mapping."""
-        # Twins are one point, and the order of the classes is not to matter.
+        # Equal signatures are one point, and the order of the classes is not to matter.
         signatures, which = np.unique(signatures, axis=0, return_inverse=True)
         to_seen = self.distance_scale_ * cdist(signatures, self._seen_signatures)
-        alone = _alone.placed(self.landmarks_, to_seen, self.tol)
+        points = _placed_alone(self.landmarks_, to_seen, self.tol)
         if self.placement == "joint":
             among = self.distance_scale_ * cdist(signatures, signatures)
-            together = place_by_distances(
-                self.landmarks_, to_seen, among=among, start=alone, tol=self.tol
-            )
-            alone = together.points
-        return alone[which.ravel()]
+            points = place_by_distances(
+                self.landmarks_, to_seen, among=among, start=points, tol=self.tol
+            ).points
+        return points[which.ravel()]
 
 
-class _LastPlacement:
-    """Points placed each on its own, of the last landmarks: both kinds of placement need them."""
-
-    def __init__(self) -> None:
-        self._last: tuple[Callable[[], Floats | None], Floats, float, Floats] | None = None
-
-    def placed(self, landmarks: Floats, distances: Floats, tol: float) -> Floats:
-        """Where the points are; the last are found again by the very same landmarks."""
-        last = self._last
-        is_known = last is not None and last[0]() is landmarks and last[2] == tol
-        if last is not None and is_known and np.array_equal(last[1], distances):
-            return last[3]
-        points = place_by_distances(landmarks, distances, tol=tol).points
-        self._last = weakref.ref(landmarks), distances, tol, points
-        return points
+_Placed = tuple[Floats, Floats, float, Floats]
+_last_placed: list[_Placed] = []
 
 
-_alone = _LastPlacement()
+def _placed_alone(landmarks: Floats, distances: Floats, tol: float) -> Floats:
+    """Points placed each on its own; the last are kept, since both kinds of placement need them."""
+    for known, wanted, known_tol, points in list(_last_placed):
+        same = known.shape == landmarks.shape and np.array_equal(known, landmarks)
+        if same and known_tol == tol and np.array_equal(wanted, distances):
+            return points
+    points = place_by_distances(landmarks, distances, tol=tol).points
+    _last_placed[:] = [(landmarks, distances, tol, points)]
+    return points
 
 
 def _class_means(
