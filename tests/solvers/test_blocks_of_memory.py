@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from zslearn._solvers.logistic._streamed import SoftLabels
+from zslearn._solvers.logistic import _soft_labels
 from zslearn.solvers import multiclass_svm, multiclass_svm_path, softmax_path
 
 
@@ -60,7 +60,6 @@ def test_softmax_without_tables(library, pseudo_counts, weighted, monkeypatch):
     options = {"alphas": [1e-4, 1e-2, 1.0], "tol": 1e-9, "sample_weight": weight}
     options["pseudo_counts"] = pseudo_counts
     whole = softmax_path(X, y, **options)
-    monkeypatch.setattr("zslearn._solvers.logistic._sharing._SOFTMAX_BYTES", 0)
     monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 20_000)
     streamed = softmax_path(xp.asarray(X), y, **options)
     for a, b in zip(whole, streamed, strict=True):
@@ -73,15 +72,11 @@ def test_softmax_without_tables(library, pseudo_counts, weighted, monkeypatch):
         np.testing.assert_allclose(np.asarray(b.coef).sum(axis=0), 0, atol=1e-9)
 
 
-def test_soft_labels_are_the_table_they_stand_for():
-    y = np.array([0, 0, 0, 1, 2, 2])
-    soft = SoftLabels.of(y, 3, 2.0)
-    table = soft.table()
-    counts = np.array([3, 3, 3, 1, 2, 2])[:, None]
-    expected = (counts * np.eye(3)[y] + 2 / 3) / (counts + 2)
-    np.testing.assert_array_equal(table, expected)
-    weights = np.linspace(0.1, 0.6, 6)
-    np.testing.assert_allclose(soft.mass(weights), weights @ table, rtol=1e-14)
+def test_soft_labels_are_those_of_samples_spread_over_all_classes():
+    counts = np.array([3, 1, 2])
+    expected = (counts[:, None] * np.eye(3) + 2 / 3) / (counts[:, None] + 2)
+    np.testing.assert_array_equal(_soft_labels(counts, 2.0), expected)
+    np.testing.assert_array_equal(_soft_labels(counts, 0.0), np.eye(3))
 
 
 def test_probabilities_are_not_softened_again():
@@ -99,7 +94,6 @@ def test_memory_of_many_rows_by_classes(monkeypatch):
     n_samples, n_classes = 20_000, 300
     X, y = _samples(n_samples, 8, n_classes)
     X = X.astype(np.float32)
-    monkeypatch.setattr("zslearn._solvers.logistic._sharing._SOFTMAX_BYTES", 0)
     monkeypatch.setattr("zslearn._solvers.svm._squared_hinge._TABLE_BYTES", 1 << 23)
     monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 1 << 22)
     for train in (

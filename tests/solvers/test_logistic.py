@@ -189,30 +189,14 @@ def test_single_precision_rows(rows, monkeypatch):
         np.testing.assert_allclose(single.coef, double.coef, atol=1e-3)
 
 
-@pytest.mark.parametrize("single", [False, True])
-def test_many_classes_need_no_inverse(rows, single, monkeypatch):
-    """Intercepts by conjugate gradients, as where classes are many; one class has one row."""
-    X, _, y = rows
-    y = np.append(y[:-1], 5)
-    expected = softmax_path(X, y, alphas=ALPHAS, tol=1e-9)
-    monkeypatch.setattr("zslearn._solvers.logistic._losses._INVERTED", 0)
-    if single:
-        monkeypatch.setattr("zslearn._solvers.svm._rows._SMALL", 0)
-    for found, exact in zip(softmax_path(X, y, alphas=ALPHAS, tol=1e-9), expected, strict=True):
-        assert found.converged
-        np.testing.assert_allclose(found.objective, exact.objective, rtol=1e-8)
-        scale = np.abs(exact.coef).max()
-        np.testing.assert_allclose(found.coef, exact.coef, atol=1e-3 * scale)
-        np.testing.assert_allclose(found.intercept, exact.intercept, atol=2e-3 * scale)
-
-
-def test_blocks_of_columns_change_nothing(rows, monkeypatch):
-    X, Y, _ = rows
-    whole = logistic_path(X, Y, alphas=ALPHAS, tol=1e-10)
-    monkeypatch.setattr("zslearn._solvers.logistic._path._SCORE_BYTES", 2 * 8 * len(X))
-    for one, other in zip(whole, logistic_path(X, Y, alphas=ALPHAS, tol=1e-10), strict=True):
-        np.testing.assert_allclose(one.coef, other.coef, atol=1e-4)
-        assert one.gap.shape == other.gap.shape == (5,)
+def test_blocks_of_rows_change_nothing(rows, monkeypatch):
+    X, Y, y = rows
+    paths = (logistic_path, Y), (softmax_path, y)
+    whole = [path(X, target, alphas=ALPHAS, tol=1e-10) for path, target in paths]
+    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 8 * 1000)
+    for expected, (path, target) in zip(whole, paths, strict=True):
+        for one, other in zip(expected, path(X, target, alphas=ALPHAS, tol=1e-10), strict=True):
+            np.testing.assert_allclose(one.coef, other.coef, atol=1e-4)
 
 
 def test_warm_starts_change_nothing(rows):

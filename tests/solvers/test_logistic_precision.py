@@ -1,4 +1,4 @@
-"""Steps in single precision, certificates in double; problems that are solved are left out."""
+"""Steps in single precision, certificates in double."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ import pytest
 from scipy.special import expit, log_softmax, softmax
 from sklearn.linear_model import LogisticRegression
 
-from zslearn._solvers.logistic import _losses as logistic_rows
-from zslearn._solvers.logistic import _newton as directions
-from zslearn._solvers.logistic import _newton as logistic_newton
-from zslearn._solvers.logistic._sharing import softmax_spectrum
+from zslearn._solvers.logistic import CentredRows, Newton
 from zslearn.solvers import logistic_path, softmax_path
 
 ALPHAS = [1e-1, 1e-2, 1e-3, 1e-4, 1e-5]
@@ -70,21 +67,22 @@ def test_steps_that_are_not_exact_do_not_pass_for_solutions(rows, monkeypatch):
     X, y, Y = rows
     alphas = ALPHAS[:4]
     exact = softmax_path(X, y, alphas=alphas), logistic_path(X, Y, alphas=alphas)
-    measured = logistic_newton.Newton._measured
+    settled, held = Newton._settled, CentredRows._held.func
     unsolved = []
 
     def wrong(self):
-        turned = self._turned(self.rows.single)
         rng = np.random.default_rng(0)
-        return turned * (1 + 3e-4 * rng.standard_normal(turned.shape)).astype(np.float32)
+        rows = held(self)
+        return rows * (1 + 3e-4 * rng.standard_normal(rows.shape)).astype(np.float32)
 
     def noted(self, *arguments):
-        point = measured(self, *arguments)
-        unsolved.append((point.gap > point.wanted).any())
+        point = settled(self, *arguments)
+        if arguments[-1] == np.float64:
+            unsolved.append((point.gap > point.wanted).any())
         return point
 
-    monkeypatch.setattr(logistic_newton.Newton, "_measured", noted)
-    monkeypatch.setattr(logistic_rows.CentredRows, "single", property(wrong))
+    monkeypatch.setattr(Newton, "_settled", noted)
+    monkeypatch.setattr(CentredRows, "_held", property(wrong))
     found = softmax_path(X, y, alphas=alphas), logistic_path(X, Y, alphas=alphas)
     assert any(unsolved)
     for path, expected in zip(found, exact, strict=True):
@@ -93,19 +91,11 @@ def test_steps_that_are_not_exact_do_not_pass_for_solutions(rows, monkeypatch):
             np.testing.assert_allclose(one.objective, other.objective, rtol=1e-5)
 
 
-def test_problems_left_out_of_products_are_those_alone(rows, monkeypatch):
+def test_problems_that_are_set_aside_are_those_alone(rows):
     """Of columns of differing difficulty some end early; each is what it is alone."""
     X, _, Y = rows
     hard = (X[:, :3] > np.quantile(X[:, :3], [0.5, 0.9, 0.98], axis=0).diagonal()).astype(float)
     targets = np.column_stack([Y, hard])
-    taken = []
-    take = directions._State.take
-
-    def noted(self, columns):
-        taken.append(len(columns))
-        return take(self, columns)
-
-    monkeypatch.setattr(directions._State, "take", noted)
     for together in logistic_path(X, targets, alphas=[1e-2, 1e-4], tol=1e-8):
         for column in range(targets.shape[1]):
             (alone,) = logistic_path(
@@ -114,8 +104,6 @@ def test_problems_left_out_of_products_are_those_alone(rows, monkeypatch):
             scale = np.abs(alone.coef).max()
             np.testing.assert_allclose(together.coef[column], alone.coef[0], atol=2e-3 * scale)
             assert together.objective[column] == pytest.approx(alone.objective[0], rel=1e-7)
-    assert taken
-    assert min(taken) < targets.shape[1]
 
 
 @pytest.mark.parametrize("n_features", [5, 40], ids=["tall", "wide"])
@@ -138,59 +126,3 @@ def test_penalties_that_rise_and_repeat(rows):
     assert [result.alpha for result in found] == alphas
     np.testing.assert_allclose(found[0].coef, found[2].coef)
     assert softmax_path(X, y, alphas=[]) == []
-
-
-def _clusters(n_features=60, n_classes=8, n_each=60):
-    """Rows of many directions, of which few vary much."""
-    rng = np.random.default_rng(0)
-    scale = 0.5 ** np.arange(n_features) + 0.02
-    means = rng.normal(size=(n_classes, n_features)) * scale
-    y = np.repeat(np.arange(n_classes), n_each)
-    return means[y] + rng.normal(size=(len(y), n_features)) * scale, y
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("soft", [0.0, 2.0])
-def test_directions_that_are_left_out_change_no_solution(monkeypatch, dtype, soft):
-    monkeypatch.setattr("zslearn._solvers.svm._rows._SMALL", 0)
-    X, y = _clusters()
-    options = {"alphas": [1e-1, 1e-3, 1e-5], "pseudo_counts": soft}
-    exact = softmax_path(X, y, tol=1e-11, **options)
-    left_out = []
-    apart = directions.NewtonEquation._solve_apart
-    monkeypatch.setattr(
-        directions.NewtonEquation,
-        "_solve_apart",
-        lambda self, *args: left_out.append(self.n_flat) or apart(self, *args),
-    )
-    found = softmax_path(X.astype(dtype), y, tol=1e-7, **options)
-    assert max(left_out) >= 50  # nearly all under a large penalty
-    for result, expected in zip(found, exact, strict=True):
-        assert result.converged
-        objective = expected.objective[0]
-        assert result.gap[0] <= 1e-7 * objective
-        assert abs(result.objective[0] - objective) <= 1e-6 * objective
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_spectrum_of_more_classes_changes_no_solution(dtype):
-    X, y = _clusters()
-    X = X.astype(dtype)
-    spectrum = softmax_spectrum(X, y)
-    some = y < 5
-    for rows, labels in ((X, y), (X[some], y[some])):
-        alphas = [1e-2, 1e-4]
-        found = softmax_path(rows, labels, alphas=alphas, tol=1e-8, spectrum=spectrum)
-        expected = softmax_path(rows, labels, alphas=alphas, tol=1e-8)
-        for result, other in zip(found, expected, strict=True):
-            assert result.converged
-            np.testing.assert_allclose(result.objective, other.objective, rtol=2e-8)
-    np.testing.assert_array_equal(spectrum[0], np.sort(spectrum[0]))
-
-
-def test_few_rows_have_no_spectrum_to_share():
-    X, y = _clusters(n_each=3)
-    assert softmax_spectrum(X, y) is None
-    found = softmax_path(X, y, alphas=[1e-2], spectrum=softmax_spectrum(*_clusters()))
-    expected = softmax_path(X, y, alphas=[1e-2])
-    np.testing.assert_array_equal(found[0].coef, expected[0].coef)

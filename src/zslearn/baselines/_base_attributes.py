@@ -27,14 +27,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn._solvers._platt import platt_scaling
-from zslearn._solvers.logistic._path import LogisticResult
 from zslearn._utils._array import Array, Floats, move_like, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._folds import class_folds
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params
-from zslearn.baselines._base_probabilities import SeenLogOdds, linear_scores
+from zslearn.baselines._base_probabilities import linear_scores
 from zslearn.signatures._binary import (
     BinaryKind,
     binary_kind,
@@ -46,6 +45,10 @@ from zslearn.signatures._views import Signatures, view_arrays
 
 # Folds over the seen classes by which log-odds are calibrated.
 _FOLDS = 3
+
+
+#: Coefficients and intercepts of linear models, beside the training rows.
+LinearModels = tuple[Array, Array]
 
 
 @inherit_docs
@@ -107,32 +110,13 @@ class AttributeClassifier(ZeroShotClassifier):
 
     @abstractmethod
     def _path(
-        self,
-        training: Training,
-        alphas: Sequence[float],
-        *,
-        soften: bool,
-        shared: Any = None,
-        guides: Any = None,
-    ) -> Sequence[LogisticResult | SeenLogOdds]:
+        self, training: Training, alphas: Sequence[float], *, soften: bool
+    ) -> list[LinearModels]:
         """Train linear models for several penalties.
 
         The signatures of `training` are boolean: which attributes each class has. `soften` asks for
-        targets that lie within (0, 1). `shared` is what `_shared` gave for all of the samples,
-        and `guides` what `_guides` gave for models like these.
+        targets that lie within (0, 1).
         """
-
-    def _shared(self, training: Training) -> Any:
-        """What several paths of these samples, or of those of some classes, can share."""
-        return None
-
-    def _shared_by(self, shared: Any, rows: NDArray[np.intp]) -> Any:
-        """What of it the samples in some rows share."""
-        return shared
-
-    def _guides(self, results: Sequence[Any], classes: NDArray[np.intp] | None = None) -> Any:
-        """What other models under the same penalties say of those of some classes, or of all."""
-        return None
 
     def _log_odds(self, scores: Array, has: NDArray[np.bool_]) -> Array:
         """Log-odds of each attribute from the models' scores; here the scores themselves.
@@ -148,21 +132,12 @@ class AttributeClassifier(ZeroShotClassifier):
             variant._learn_attributes(training.signatures)
         # From here on the attributes of the classes take the place of their signatures.
         training = replace(training, signatures=variants[0]._seen_binary)
-        groups = group_by_params(variants, *cls._one_path)
-        several = len(groups) > 1 or variants[0].calibration == "classes"
-        shared = variants[0]._shared(training) if several else None
-        known: tuple[Any, Any] = (None, None)
-        for group in groups:
+        for group in group_by_params(variants, *cls._one_path):
             first, alphas = group[0], [variant.alpha for variant in group]
-            soften = first.calibration == "targets"
-            # A guide that is solved less closely, or more, would show in what a path ends with.
-            alike_paths = alphas, first.tol
-            guides = first._guides(known[1]) if known[0] == alike_paths else None
-            results = first._path(training, alphas, soften=soften, shared=shared, guides=guides)
-            known = alike_paths, results
-            sigmoids = first._sigmoids(training, alphas, shared, results)
-            for variant, result, sigmoid in zip(group, results, sigmoids, strict=True):
-                variant.coef_, variant.intercept_ = result.coef, result.intercept
+            models = first._path(training, alphas, soften=first.calibration == "targets")
+            sigmoids = first._sigmoids(training, alphas)
+            for variant, model, sigmoid in zip(group, models, sigmoids, strict=True):
+                variant.coef_, variant.intercept_ = model
                 variant.slope_, variant.offset_ = sigmoid
                 yield variant
 
@@ -196,9 +171,7 @@ class AttributeClassifier(ZeroShotClassifier):
         ]
         return np.concatenate(views, axis=1) > self.thresholds_
 
-    def _sigmoids(
-        self, training: Training, alphas: Sequence[float], shared: Any, results: Sequence[Any]
-    ) -> list[tuple[Floats, Floats]]:
+    def _sigmoids(self, training: Training, alphas: Sequence[float]) -> list[tuple[Floats, Floats]]:
         """Slopes and offsets for each penalty, from the log-odds of classes that were held out."""
         n_seen, n_attributes = training.signatures.shape
         if self.calibration != "classes":
@@ -208,8 +181,7 @@ class AttributeClassifier(ZeroShotClassifier):
         odds = [np.zeros(has.shape, dtype=np.float32) for _ in alphas]
         order = check_random_state(self.random_state).permutation(n_seen)
         for fold in class_folds(order, min(_FOLDS, n_seen)):
-            others = np.setdiff1d(order, fold)
-            rest = training.only(others)
+            rest = training.only(np.setdiff1d(order, fold))
             # What does not vary among the other classes cannot be learned from them.
             columns = _varying(rest.signatures)
             if not len(columns):
@@ -222,16 +194,9 @@ class AttributeClassifier(ZeroShotClassifier):
             held = np.flatnonzero(np.isin(training.y, fold))
             rows, cells = training.take(held), np.ix_(held, columns)
             known[cells] = True
-            kept = np.flatnonzero(~np.isin(training.y, fold))
-            models = self._path(
-                rest,
-                alphas,
-                soften=False,
-                shared=self._shared_by(shared, kept),
-                guides=self._guides(results, others),
-            )
+            models = self._path(rest, alphas, soften=False)
             for table, model in zip(odds, models, strict=True):
-                scores = linear_scores(rows, model.coef, model.intercept)
+                scores = linear_scores(rows, *model)
                 table[cells] = to_numpy(self._log_odds(scores, rest.signatures)) + shift
         return [platt_scaling(table.astype(np.float64), has, known) for table in odds]
 

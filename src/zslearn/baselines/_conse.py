@@ -42,7 +42,7 @@ class ConSE(ZeroShotClassifier):
         How many seen classes are averaged, T of the paper that introduced the method; all of them
         where there are fewer.
     alpha : float, default=1e-4
-        Penalty of the seen classes' softmax regression, in units of the features' spread.
+        Penalty of the seen classes' softmax regression, in units of the features' variance.
     tol : float, default=1e-4
         Optimality gap of the regression, as a share of its objective and of what training gains.
 
@@ -117,8 +117,7 @@ class ConSE(ZeroShotClassifier):
         for same_tol in group_by_params(variants, "tol"):
             groups = group_by_params(same_tol, "alpha")
             alphas = [group[0].alpha for group in groups]
-            # EXEM (ConSE) has the same regressions under other signatures.
-            results = seen_path(training, alphas, tol=same_tol[0].tol, keep=True)
+            results = seen_path(training, alphas, tol=same_tol[0].tol)
             for group, result in zip(groups, results, strict=True):
                 for variant in group:
                     variant.coef_, variant.intercept_ = result.coef, result.intercept

@@ -20,11 +20,11 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from zslearn._solvers._platt import platt_targets
-from zslearn._solvers.logistic._path import LogisticResult, logistic_path
+from zslearn._solvers.logistic import logistic_path
 from zslearn._utils._docstrings import inherit_docs
 from zslearn.base._training import Training
-from zslearn.baselines._base_attributes import AttributeClassifier
-from zslearn.baselines._base_probabilities import spread
+from zslearn.baselines._base_attributes import AttributeClassifier, LinearModels
+from zslearn.baselines._base_probabilities import total_variance
 
 
 @inherit_docs
@@ -34,7 +34,7 @@ class DAP(AttributeClassifier):
     Parameters
     ----------
     alpha : float, default=1e-4
-        Penalty of the attributes' logistic regressions, in units of the features' spread.
+        Penalty of the attributes' logistic regressions, in units of the features' variance.
     calibration : {"targets", "classes"} or None, default="targets"
         How probabilities are kept from being too sure. "targets": regressions are trained on
         Platt's targets, (N₊ + 1)/(N₊ + 2) and 1/(N₋ + 2), in the place of 1 and 0; this costs
@@ -95,22 +95,17 @@ class DAP(AttributeClassifier):
     }
 
     def _path(
-        self,
-        training: Training,
-        alphas: Sequence[float],
-        *,
-        soften: bool,
-        shared: Any = None,
-        guides: Any = None,
-    ) -> list[LogisticResult]:
+        self, training: Training, alphas: Sequence[float], *, soften: bool
+    ) -> list[LinearModels]:
         """One regression per attribute; `soften` asks for Platt's targets."""
         has = training.signatures
         targets = platt_targets(has, counts=training.counts) if soften else has
-        unit = spread(training.rows)
-        return logistic_path(
+        unit = total_variance(training.rows)
+        results = logistic_path(
             training.X_or_rows,
             targets,
             codes=training.y,
             alphas=[unit * a for a in alphas],
             tol=self.tol,
         )
+        return [(result.coef, result.intercept) for result in results]

@@ -11,29 +11,41 @@ softmax regression of all classes minimises
 .. math:: \frac{1}{N} \sum_n \log \sum_y e^{f_{ny}} - f_{n y_n}
           + \frac{\alpha v}{2} \|W\|_F^2, \qquad f_{ny} = w_y^\top x_n + b_y,
 
-with v the features' mean squared distance from their mean. Or each class has a support vector
-machine of its own under a sigmoid; see :mod:`zslearn.baselines._base_probabilities`. Their probabilities
-are divided by their sum, which the odds of an attribute do not depend on.
+with v the features' mean squared distance from their mean. Or each class y has a linear support
+vector machine against all others, which minimises, with :math:`s_{ny} = 1` for the samples of y and
+−1 for others,
+
+.. math:: \frac{1}{N} \sum_n \max(0, 1 - s_{ny} f_{ny})^2
+          + \frac{\alpha}{2} \left(v \|w_y\|^2 + b_y^2\right)
+
+for features measured from their mean. Platt's sigmoid makes its scores probabilities,
+:math:`p(y | x) = 1 / (1 + e^{-(A_y f_y + B_y)})`. It is fitted to the scores of samples that were
+held out in turn, a part of each class at a time; the machines themselves are trained on all.
+Their probabilities are divided by their sum, which the odds of an attribute do not depend on.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 
-from zslearn._solvers.logistic._path import LogisticResult
-from zslearn._solvers.logistic._sharing import softmax_spectrum, turned_rows
-from zslearn._utils._array import Array, move_like, take_rows
+from zslearn._solvers._platt import platt_scaling
+from zslearn._solvers.svm._multiclass import SVMResult, multiclass_svm_path
+from zslearn._utils._array import Array, Floats, move_like, take_rows, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn.base._training import Training
-from zslearn.baselines._base_attributes import AttributeClassifier
-from zslearn.baselines._base_probabilities import SeenLogOdds, seen_path, sigmoid_path
+from zslearn.baselines._base_attributes import AttributeClassifier, LinearModels
+from zslearn.baselines._base_probabilities import seen_path, total_variance
+
+# Parts of the samples that are held out in turn for the sigmoids of the support vector machines.
+_FOLDS = 3
 
 
 @inherit_docs
@@ -43,7 +55,7 @@ class IAP(AttributeClassifier):
     Parameters
     ----------
     alpha : float, default=1e-4
-        Penalty of the seen classes' classifiers, in units of the features' spread.
+        Penalty of the seen classes' classifiers, in units of the features' variance.
     probabilities : {"softmax", "platt"}, default="softmax"
         Where the probabilities of the seen classes come from: one softmax regression, or a linear
         support vector machine for each class against the others, with Platt's sigmoid, which is
@@ -136,61 +148,13 @@ class IAP(AttributeClassifier):
         self.probabilities = probabilities
 
     def _path(
-        self,
-        training: Training,
-        alphas: Sequence[float],
-        *,
-        soften: bool,
-        shared: Any = None,
-        guides: Any = None,
-    ) -> Sequence[LogisticResult | SeenLogOdds]:
+        self, training: Training, alphas: Sequence[float], *, soften: bool
+    ) -> list[LinearModels]:
         """One softmax regression of the seen classes, or one machine for each."""
-        if self.probabilities == "platt":
-            return sigmoid_path(training, alphas, tol=self.tol, random_state=self.random_state)
-        # Of one penalty: the last fit, which is often the same for both settings.
-        last = len(alphas) == 1
-        spectrum, turned = shared or (None, None)
-        return seen_path(
-            training,
-            alphas,
-            tol=self.tol,
-            soften=soften,
-            keep=last,
-            spectrum=spectrum,
-            turned=turned,
-            guides=guides,
-        )
-
-    def _shared(self, training: Training) -> Any:
-        """The eigenvectors in which softmax regressions are solved, and the rows in these."""
-        if self.probabilities == "platt":
-            return None
-        spectrum = softmax_spectrum(training.X_or_rows, training.y, training.n_seen)
-        return spectrum, turned_rows(training.X_or_rows, spectrum)
-
-    def _shared_by(self, shared: Any, rows: NDArray[np.intp]) -> Any:
-        """The same eigenvectors, and some of the rows."""
-        if shared is None:
-            return None
-        spectrum, turned = shared
-        return spectrum, None if turned is None else take_rows(turned, rows)
-
-    def _guides(
-        self, results: Sequence[Any], classes: NDArray[np.intp] | None = None
-    ) -> Sequence[LogisticResult] | None:
-        """Regressions of the seen classes without some."""
-        if self.probabilities == "platt":
-            return None
-        if classes is None:
-            return results
-        return [
-            replace(
-                result,
-                coef=take_rows(result.coef, classes),
-                intercept=take_rows(result.intercept, classes),
-            )
-            for result in results
-        ]
+        if self.probabilities == "softmax":
+            results = seen_path(training, alphas, tol=self.tol, soften=soften)
+            return [(result.coef, result.intercept) for result in results]
+        return _platt_path(training, alphas, tol=self.tol, random_state=self.random_state)
 
     def _log_odds(self, scores: Array, has: NDArray[np.bool_]) -> Array:
         """Sum p(y|x) over the classes with the attribute and over the others, in logarithms."""
@@ -205,3 +169,75 @@ class IAP(AttributeClassifier):
         present = xp.log(xp.clip(shares @ with_it, min=tiny))
         absent = xp.log(xp.clip(shares @ (1 - with_it), min=tiny))
         return xp.astype(present - absent, scores.dtype)
+
+
+def _platt_path(
+    training: Training, alphas: Sequence[float], *, tol: float, random_state: Any
+) -> list[LinearModels]:
+    """Train one machine per seen class with its sigmoid, for each penalty."""
+    xp = compat.array_namespace(training.X)
+    mean = xp.mean(training.X, axis=0)
+    unit = float(np.sqrt(total_variance(training.X)))
+    centered = (training.X - mean[None, :]) / unit
+    rows = xp.concat([centered, xp.ones_like(centered[:, :1])], axis=1)
+    fold = _folds(training, check_random_state(random_state))
+    sigmoids = _sigmoids(rows, training, fold, alphas, tol)
+    models = []
+    for result, (slope, offset) in zip(
+        _machines(rows, training.y, training.n_seen, alphas, tol), sigmoids, strict=True
+    ):
+        slope, offset = move_like(slope, result.coef), move_like(offset, result.coef)
+        coef = slope[:, None] * result.coef[:, :-1] / unit
+        center = coef @ move_like(to_numpy(mean), coef)
+        models.append((coef, slope * result.coef[:, -1] + offset - center))
+    return models
+
+
+def _machines(
+    rows: Array, y: NDArray[np.intp], n_seen: int, alphas: Sequence[float], tol: float
+) -> list[SVMResult]:
+    """One machine per class and penalty."""
+    # The solver takes the mean over the classes, too.
+    shared = [alpha / n_seen for alpha in alphas]
+    return multiclass_svm_path(rows, y, alphas=shared, n_classes=n_seen, tol=tol)
+
+
+def _folds(training: Training, rng: np.random.RandomState) -> NDArray[np.intp]:
+    """The part that each sample is held out with; each class is spread over all of them."""
+    order = rng.permutation(len(training.y))
+    order = order[np.argsort(training.y[order], kind="stable")]
+    fold = np.empty(len(order), dtype=np.intp)
+    # Neighbours are of one class: counting on from class to class keeps the parts even.
+    fold[order] = np.arange(len(order)) % _FOLDS
+    return fold
+
+
+def _sigmoids(
+    rows: Array,
+    training: Training,
+    fold: NDArray[np.intp],
+    alphas: Sequence[float],
+    tol: float,
+) -> list[tuple[Floats, Floats]]:
+    """Slopes and offsets of all classes, for each penalty."""
+    y, n_seen = training.y, training.n_seen
+    own = y[:, None] == np.arange(n_seen)
+    known = np.zeros(own.shape, dtype=bool)
+    tables = [np.zeros(own.shape, dtype=np.float32) for _ in alphas]
+    for part in range(_FOLDS):
+        held, rest = np.flatnonzero(fold == part), np.flatnonzero(fold != part)
+        if not (len(held) and len(rest)):
+            continue
+        known[held] = np.bincount(y[rest], minlength=n_seen) > 0
+        results = _machines(take_rows(rows, rest), y[rest], n_seen, alphas, tol)
+        left_out = take_rows(rows, held)
+        for table, result in zip(tables, results, strict=True):
+            coef = move_like(result.coef, rows)
+            table[held] = to_numpy(left_out @ compat.array_namespace(coef).matrix_transpose(coef))
+    fitted = (own & known).any(axis=0) & (~own & known).any(axis=0)
+    sigmoids = [platt_scaling(table.astype(np.float64), own, known) for table in tables]
+    if fitted.any():
+        # Classes that have no sigmoid of their own take the middle one.
+        for numbers in itertools.chain.from_iterable(sigmoids):
+            numbers[~fitted] = np.median(numbers[fitted])
+    return sigmoids

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn._scoring._classes import ScoreFunction
-from zslearn._solvers.logistic._path import softmax_path
+from zslearn._solvers.logistic import softmax_path
 from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs

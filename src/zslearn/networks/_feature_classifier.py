@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from zslearn._solvers.logistic._path import softmax_path
+from zslearn._solvers.logistic import softmax_path
 from zslearn._utils._array import Array, Floats, move_like, to_numpy
 from zslearn.base._class_statistics import class_means, mean_square_distance
 

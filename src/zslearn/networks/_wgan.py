@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from zslearn._solvers.logistic._path import softmax_path
+from zslearn._solvers.logistic import softmax_path
 from zslearn._utils._array import Array
 from zslearn.networks._adversarial import (
     AdversarialGenerator,

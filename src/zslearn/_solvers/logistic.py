@@ -1,0 +1,909 @@
+r"""Penalised logistic regression, binary and multinomial, each solution with a certificate.
+
+With weights :math:`\kappa_n` of the samples that sum to one (1/N by default), scores
+:math:`f_{nm} = w_m^\top x_n + b_m`, and intercepts that are not penalised:
+
+- :func:`logistic_path`: M problems that share X, with targets :math:`t_{nm} \in [0, 1]`,
+  :math:`\sum_n \kappa_n (\log(1 + e^{f_{nm}}) - t_{nm} f_{nm}) + \frac{\alpha}{2} \|w_m\|^2`;
+- :func:`softmax_path`: one problem of C classes,
+  :math:`\sum_n \kappa_n (\log \sum_c e^{f_{nc}} - \sum_c t_{nc} f_{nc})
+  + \frac{\alpha}{2} \|W\|_F^2`.
+
+One Newton's method serves both. A loss gives its value, its gradient and the product of its Hessian
+with a direction as sums over blocks of rows, in one pass each; rows that are held are read in the
+same blocks as rows that are made as they are read, and no table of all rows by all classes is
+made. Directions of coefficients and intercepts come from conjugate gradients, with the covariance
+of the rows as preconditioner; a step is shortened where it does not lower the objective enough.
+
+At the end of a step the intercepts are the best ones for its coefficients: what is minimised is
+:math:`F(W) = \min_b f(W, b)`, whose gradient is that of f in W at the best b. F is
+:math:`\alpha`-strongly convex, so that :math:`F - \min F \le \|\nabla F\|^2 / 2\alpha`. This gap is
+the certificate, always from the rows in double precision, though steps are made in single precision
+where rows are many. It is measured against the objective and against what training gains; see
+`_gain`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, Self
+
+import array_api_compat as compat
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from zslearn._solvers._gain import Goal
+from zslearn._solvers.svm._rows import TrainingRows
+from zslearn._utils._array import Array, Floats, take_rows, to_numpy
+from zslearn._utils._blocks import row_blocks
+from zslearn._utils._device import block_budget
+from zslearn._utils._messages import name_some
+from zslearn._utils._processes import one_blas_thread
+
+# Tables of a block of rows by the columns that there are at a time.
+_TABLES = 6
+# Of the scatter between classes so much counts in the preconditioner of a softmax. Where a class is
+# in doubt rows lie close together, and its curvature is that of the scatter within classes.
+_BETWEEN = 0.1
+# Conjugate gradients reduce the residual, in its preconditioned norm, at least this much, and end
+# where its own gap is so small a share of the one that is wanted, or after so many products.
+_FORCING = 0.2
+_LAST = 0.4
+_MAX_PRODUCTS = 100
+# The curvature of the loss that single precision cannot tell from zero, as a share of the largest.
+_SINGLE_NOISE = 1e-7
+# What a change of the intercepts must be worth, in units of `tol` and the objective.
+_WORTH = 1e-8
+_MAX_INTERCEPT_STEPS = 20
+# A step ends where its slope is this share of the first one; lengths that are tried at most.
+_FLAT_ENOUGH = 0.5
+_MAX_LENGTHS = 20
+# Steps in a row that change neither objective nor gap, after which rounding has the last word.
+_MAX_STILL = 3
+
+
+@dataclass(frozen=True)
+class LogisticResult:
+    """A logistic regression and the certificate of its optimality.
+
+    Attributes
+    ----------
+    coef : array of shape (n_problems or n_classes, n_features)
+        Coefficients, float64, beside the training rows.
+    intercept : array of shape (n_problems or n_classes,)
+        Intercepts; those of the multinomial model sum to zero.
+    alpha : float
+        Weight of the penalty.
+    objective : ndarray of shape (n_problems,)
+        Value of the objective of each problem; the multinomial model is one.
+    gap : ndarray of shape (n_problems,)
+        The objective is at most this far above its minimum.
+    n_iter : int
+        Newton steps.
+    converged : bool
+        Whether every gap is within `tol`, or nothing but rounding.
+    gain : ndarray of shape (n_problems,)
+        The minimum is at least this far below the objective at zero coefficients.
+    """
+
+    coef: Array = field(repr=False)
+    intercept: Array = field(repr=False)
+    alpha: float
+    objective: Floats = field(repr=False)
+    gap: Floats = field(repr=False)
+    n_iter: int
+    converged: bool
+    gain: Floats = field(repr=False)
+
+
+def logistic_path(
+    X: Any,
+    Y: Any,
+    *,
+    alphas: Sequence[float],
+    tol: float = 1e-6,
+    max_iter: int = 100,
+    sample_weight: Any = None,
+    codes: Any = None,
+) -> list[LogisticResult]:
+    """Fit binary logistic regressions that share their rows, for several penalties.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Rows, float32 or float64; an array of torch or CuPy is computed with on its own device.
+    Y : array-like of shape (n_samples, n_problems)
+        Targets: 0 or 1, or probabilities between them. Each column needs both outcomes.
+    alphas : sequence of float
+        Weights of the penalty ½‖w‖², in any order; the largest is solved first, and each solution
+        starts from the one before.
+    tol : float, default=1e-6
+        Gap to reach, as a share of the objective of each problem and of what training gains: of
+        the objective at zero coefficients, with the best intercept, less the minimum.
+    max_iter : int, default=100
+        Largest number of Newton steps for each penalty.
+    sample_weight : array-like of shape (n_samples,) or (n_samples, n_problems), optional
+        How much each sample counts; the weights of a problem are divided by their sum.
+    codes : array-like of int of shape (n_samples,), optional
+        Which row of Y has the targets of each sample, where samples share rows; by default row n of
+        Y is that of sample n.
+
+    Returns
+    -------
+    list of LogisticResult
+        In the order of `alphas`.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When a gap is not within `tol` after `max_iter`.
+
+    See Also
+    --------
+    softmax_path : One problem of several classes.
+
+    Notes
+    -----
+    scikit-learn's `LogisticRegression(C=C)` has the same minimum at α = 1 / (C · n_samples).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn.solvers import logistic_path
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> (result,) = logistic_path(X, [[0], [0], [1], [1]], alphas=[0.1])
+    >>> float((-result.intercept / result.coef[:, 0])[0].round(6))
+    1.5
+    """
+    X = X if compat.is_array_api_obj(X) else np.asarray(X)
+    n_samples = X.shape[0] if len(X.shape) else 0
+    rows = TrainingRows(X, np.zeros(n_samples, dtype=np.intp), 2)  # its labels are not used
+    table, places = _checked_targets(Y, n_samples, codes)
+    weights = _checked_weights(sample_weight, (n_samples, table.shape[1]))
+    ones, zeros = (target_mass(x, places, weights) for x in (table, 1 - table))
+    constant = np.flatnonzero((ones <= 0) | (zeros <= 0))
+    if constant.size:
+        raise ValueError(
+            f"Column {name_some(constant.tolist())} of Y has one outcome only: its intercept has "
+            "no minimum. Leave constant columns out."
+        )
+    loss = BinaryLoss(CentredRows(rows, table.shape[1]), table, places, weights)
+    return _with_warning(Newton(loss, tol, max_iter).path(alphas))
+
+
+def softmax_path(
+    X: Any,
+    y: Any,
+    n_classes: int | None = None,
+    *,
+    alphas: Sequence[float],
+    tol: float = 1e-6,
+    max_iter: int = 100,
+    sample_weight: Any = None,
+    pseudo_counts: float = 0.0,
+) -> list[LogisticResult]:
+    """Fit multinomial logistic regressions for several penalties.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Rows, float32 or float64; an array of torch or CuPy is computed with on its own device.
+    y : array-like of int of shape (n_samples,), or of float of shape (n_samples, n_classes)
+        Class of each row, from 0 to n_classes − 1, or the probabilities of all classes; every
+        class needs a row.
+    n_classes : int, optional
+        By default the largest label plus one.
+    alphas : sequence of float
+        Weights of the penalty ½‖W‖², in any order; see :func:`logistic_path`.
+    tol : float, default=1e-6
+        Gap to reach, as a share of the objective and of what training gains; see
+        :func:`logistic_path`.
+    max_iter : int, default=100
+        Largest number of Newton steps for each penalty.
+    sample_weight : array-like of shape (n_samples,), optional
+        How much each sample counts.
+    pseudo_counts : float, default=0.0
+        Softens the labels: a class of n samples counts as if so many more, m, were spread evenly
+        over all C classes, and its samples' targets are (n + m/C)/(n + m) and (m/C)/(n + m). Not
+        with probabilities in `y`.
+
+    Returns
+    -------
+    list of LogisticResult
+        In the order of `alphas`.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the gap is not within `tol` after `max_iter`.
+
+    See Also
+    --------
+    logistic_path : Many binary problems.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from zslearn.solvers import softmax_path
+    >>> X = np.array([[0.0], [1.0], [2.0], [5.0]])
+    >>> strong, weak = softmax_path(X, [0, 0, 1, 1], alphas=[1.0, 0.01])
+    >>> bool(abs(weak.coef).max() > abs(strong.coef).max())
+    True
+    """
+    labels = np.asarray(to_numpy(y))
+    if labels.ndim == 2:
+        if pseudo_counts:
+            raise ValueError("pseudo_counts softens labels; y holds probabilities already.")
+        rows = TrainingRows(X, labels.argmax(axis=1), labels.shape[1])
+        table, codes = labels.astype(np.float64), np.arange(len(labels))
+        if not ((table >= 0).all() and np.allclose(table.sum(axis=1), 1)):
+            raise ValueError(
+                "The rows of y must be probabilities: non-negative, with a sum of one."
+            )
+    else:
+        rows = TrainingRows(X, labels, n_classes)
+        counts = np.bincount(rows.y, minlength=rows.n_classes)
+        codes, table = rows.y, _soft_labels(counts, pseudo_counts)
+    weights = _checked_weights(sample_weight, (len(codes), 1))
+    missing = target_mass(table, codes, weights) == 0
+    if labels.ndim == 1:
+        # Softened labels give every class some mass, whether it has rows or not.
+        missing |= counts == 0
+    if missing.any():
+        raise ValueError(
+            f"No row of y belongs to class {name_some(np.flatnonzero(missing).tolist())}: "
+            "its intercept has no minimum. Number only the classes that have rows."
+        )
+    loss = SoftmaxLoss(CentredRows(rows, rows.n_classes), table, codes, weights)
+    return _with_warning(Newton(loss, tol, max_iter).path(alphas))
+
+
+def _checked_targets(Y: Any, n_samples: int, codes: Any) -> tuple[Floats, NDArray[np.intp]]:
+    """Targets in double precision, and which row of them each sample has."""
+    targets = np.asarray(to_numpy(Y), dtype=np.float64)
+    places = np.arange(n_samples) if codes is None else np.asarray(to_numpy(codes))
+    n_rows = n_samples if codes is None else len(targets)
+    if targets.ndim != 2 or len(targets) != n_rows or targets.shape[1] == 0:
+        raise ValueError(
+            f"Y must have one row per sample, {n_samples} in all, and one column per problem; "
+            f"got shape {targets.shape}."
+        )
+    if places.shape != (n_samples,) or places.dtype.kind not in "iu":
+        raise ValueError(f"codes must hold one integer per sample, {n_samples} in all.")
+    if not (places.min() >= 0 and places.max() < n_rows):
+        raise ValueError(f"codes must be rows of Y, 0 … {n_rows - 1}.")
+    if not ((targets >= 0) & (targets <= 1)).all():
+        raise ValueError("Y must hold 0 and 1, or probabilities between them.")
+    return targets, places
+
+
+def _soft_labels(counts: NDArray[np.intp], pseudo_counts: float) -> Floats:
+    """Targets of the samples of each class, softened by so many more that are spread over all."""
+    own = counts[:, None] * np.eye(len(counts))
+    return (own + pseudo_counts / len(counts)) / np.maximum(counts + pseudo_counts, 1)[:, None]
+
+
+def _checked_weights(sample_weight: Any, shape: tuple[int, int]) -> Floats:
+    """Weights as columns that sum to one: a single one where all problems share them."""
+    if sample_weight is None:
+        return np.full((shape[0], 1), 1 / shape[0])
+    weights = np.asarray(to_numpy(sample_weight), dtype=np.float64)
+    weights = weights[:, None] if weights.ndim == 1 else weights
+    if weights.shape not in {shape, (shape[0], 1)}:
+        raise ValueError(
+            f"sample_weight must have one number per sample, {shape[0]} in all; "
+            f"got shape {weights.shape}."
+        )
+    total = weights.sum(axis=0)
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and (total > 0).all()):
+        raise ValueError("sample_weight must be non-negative, with a positive sum.")
+    return weights / total
+
+
+def target_mass(table: Floats, codes: NDArray[np.intp], weights: Floats) -> Floats:
+    """Σκt of each column; for the parameters see :class:`Loss`."""
+    mass = np.zeros((len(table), weights.shape[1]))
+    np.add.at(mass, codes, weights)
+    return np.asarray((mass * table).sum(axis=0))
+
+
+def _with_warning(results: list[LogisticResult]) -> list[LogisticResult]:
+    """The results; one warning for all that did not converge."""
+    loose = [result for result in results if not result.converged]
+    if loose:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = [result.gap / np.minimum(result.objective, result.gain) for result in loose]
+        worst = max(float(np.nanmax(share)) for share in shares)
+        warnings.warn(
+            f"Logistic regression did not converge for alpha in "
+            f"{name_some([result.alpha for result in loose])}: the gap is up to {worst:.1e} of the "
+            "objective, or of what training gains. "
+            "Use a larger alpha, a larger tol or more iterations.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return results
+
+
+class CentredRows:
+    """Rows less their mean, which the intercepts take up; read in blocks, in one precision."""
+
+    def __init__(self, rows: TrainingRows, n_columns: int) -> None:
+        self.rows, self.xp, self.n_columns = rows, rows.xp, n_columns
+        #: The precision of steps: single, unless rows are few.
+        self.step_dtype = rows.single.dtype
+
+    def _slices(self) -> list[slice]:
+        n_samples, width = self.rows.shape
+        row_bytes = 8 * (2 * width + _TABLES * self.n_columns)
+        return row_blocks(n_samples, row_bytes, block_budget(self.rows.X))
+
+    def blocks(self, dtype: Any) -> Iterator[tuple[slice, Array]]:
+        """The rows, a block at a time."""
+        if dtype == self.step_dtype and not self.rows.lazy:
+            yield from ((rows, self._held[rows, :]) for rows in self._slices())
+            return
+        mean = self.xp.astype(self.mean, dtype)
+        for rows in self._slices():
+            yield rows, self.xp.astype(self.rows.X[rows, :], dtype, copy=False) - mean
+
+    @cached_property
+    def _held(self) -> Array:
+        return self.rows.single - self.xp.astype(self.mean, self.step_dtype)
+
+    @cached_property
+    def mean(self) -> Array:
+        """Mean of the rows, as a row."""
+        total: Array = 0.0
+        for _, block in self.rows.blocks():
+            total = total + self.xp.sum(block, axis=0, keepdims=True)
+        return total / self.rows.shape[0]
+
+    @cached_property
+    def spectrum(self) -> tuple[Array, Array]:
+        """Eigenvalues and eigenvectors of the covariance, most of it within classes."""
+        xp, n_classes = self.xp, self.rows.n_classes
+        gram: Array = 0.0
+        sums: Array = 0.0
+        codes = xp.arange(n_classes, device=self.rows.device)[None, :]
+        y = self.rows.asarray(self.rows.y, codes.dtype)[:, None]
+        for rows, block in self.blocks(self.step_dtype):
+            gram = gram + xp.astype(xp.matrix_transpose(block) @ block, xp.float64)
+            member = xp.astype(y[rows, :] == codes, block.dtype)
+            sums = sums + xp.astype(xp.matrix_transpose(member) @ block, xp.float64)
+        counts = np.maximum(np.bincount(self.rows.y, minlength=n_classes), 1)
+        means = sums / self.rows.asarray(np.sqrt(counts))[:, None]
+        gram = gram - (1 - _BETWEEN) * (xp.matrix_transpose(means) @ means)
+        with one_blas_thread():
+            values, vectors = xp.linalg.eigh(xp.astype(gram / y.shape[0], self.step_dtype))
+        return xp.clip(xp.astype(values, xp.float64), min=0.0), vectors
+
+    @cached_property
+    def rounding(self) -> float:
+        """The rounding of a sum of rows under weights that add up to one."""
+        return float(np.finfo(np.float64).eps * (self.rows.shape[0] * self.rows.mean_square) ** 0.5)
+
+
+class Sums(NamedTuple):
+    """What one pass over the rows finds at some coefficients and intercepts."""
+
+    value: Floats  # (n_problems,), the loss
+    gradient: Array  # (n_columns, width), in the coefficients
+    slope: Array  # (n_columns,), in the intercepts
+    level: Array  # (n_columns,), Σκ p (1 − p)
+    curvature: Array  # in the intercepts: (n_columns,) of separate problems, else square
+    absolute: Floats  # (n_problems,), Σ|κ (p − t)|
+
+
+class Loss(ABC):
+    """A loss of rows, with one column of scores for each problem or class.
+
+    Parameters
+    ----------
+    rows : CentredRows
+        Features.
+    table : ndarray of shape (n_targets, n_columns)
+        Targets t.
+    codes : ndarray of int of shape (n_samples,)
+        Which row of `table` is that of a sample.
+    weights : ndarray of shape (n_samples, 1) or (n_samples, n_columns)
+        κ; each column sums to one.
+    """
+
+    #: Whether each column is a problem of its own.
+    separate: ClassVar[bool]
+
+    def __init__(
+        self, rows: CentredRows, table: Floats, codes: NDArray[np.intp], weights: Floats
+    ) -> None:
+        self.rows, self.xp = rows, rows.xp
+        self._table, self._codes, self._weights = table, codes, weights
+        self._device_table = rows.rows.asarray(table)
+        self._device_weights = rows.rows.asarray(weights)
+        self.n_columns = table.shape[1]
+
+    @cached_property
+    def share(self) -> Floats:
+        """Σκt of each column."""
+        return target_mass(self._table, self._codes, self._weights)
+
+    @property
+    @abstractmethod
+    def start(self) -> Floats:
+        """The best intercepts where all coefficients are zero."""
+
+    @property
+    @abstractmethod
+    def at_zero(self) -> Floats:
+        """The loss of each problem there."""
+
+    @abstractmethod
+    def _losses(self, scores: Array, targets: Array) -> tuple[Array, Array]:
+        """The losses of samples, in columns that add up to problems, and probabilities."""
+
+    @abstractmethod
+    def _probabilities(self, scores: Array) -> Array:
+        """Probabilities alone."""
+
+    @abstractmethod
+    def _curved(self, weighted: Array, probabilities: Array, moved: Array) -> Array:
+        """The Hessian in the scores times a change of these; `weighted` is κ p."""
+
+    @abstractmethod
+    def _curvature(self, weighted: Array, probabilities: Array) -> Array:
+        """The Hessian in the intercepts."""
+
+    @abstractmethod
+    def intercept_solver(self, curvature: Array) -> Callable[[Array], Array]:
+        """The Hessian in the intercepts, inverted: its product with a vector."""
+
+    def balanced(self, x: Array) -> Array:
+        """`x` as it is; of a softmax, less what is common to all classes."""
+        return x if self.separate else x - self.xp.mean(x, axis=0, keepdims=True)
+
+    def per_problem(self, x: Array) -> Floats:
+        """Numbers of columns, summed for each problem, on the host."""
+        return to_numpy(x if self.separate else self.xp.sum(x, axis=0, keepdims=True))
+
+    def squares(self, x: Array) -> Floats:
+        """Sums of squares of a table (n_columns, width), for each problem."""
+        return self.per_problem(self.xp.sum(x * x, axis=1))
+
+    def take(self, problems: NDArray[np.intp]) -> Self:
+        """The loss of some problems; those of a softmax are all there is."""
+        if len(problems) == len(self.at_zero):
+            return self
+        weights = self._weights if self._weights.shape[1] == 1 else self._weights[:, problems]
+        return type(self)(self.rows, self._table[:, problems], self._codes, weights)
+
+    def sums(self, coef: Array, intercept: Array, dtype: Any) -> Sums:
+        """The loss and its derivatives; products with the rows are in `dtype`."""
+        xp, turned = self.xp, self.xp.astype(coef.T, dtype)
+        value: Any = 0.0
+        gradient: Any = 0.0
+        slope: Any = 0.0
+        level: Any = 0.0
+        curvature: Any = 0.0
+        absolute: Any = 0.0
+        for rows, block in self.rows.blocks(dtype):
+            scores = xp.astype(block @ turned, xp.float64, copy=False) + intercept
+            targets = take_rows(self._device_table, self._codes[rows])
+            weights = self._device_weights[rows, :]
+            losses, probabilities = self._losses(scores, targets)
+            value = value + xp.sum(weights * losses, axis=0)
+            weighted = weights * probabilities
+            residual = weighted - weights * targets
+            slope = slope + xp.sum(residual, axis=0)
+            absolute = absolute + xp.sum(xp.abs(residual), axis=0)
+            level = level + xp.sum(weighted * (1 - probabilities), axis=0)
+            weighted, probabilities, residual = (
+                xp.astype(x, dtype, copy=False) for x in (weighted, probabilities, residual)
+            )
+            curvature = curvature + self._curvature(weighted, probabilities)
+            product = xp.matrix_transpose(residual) @ block
+            gradient = gradient + xp.astype(product, xp.float64, copy=False)
+        value, absolute = self.per_problem(value), self.per_problem(absolute)
+        return Sums(value, gradient, slope, level, curvature, absolute)
+
+    def curved_rows(self, point: Point, dtype: Any) -> tuple[Array, list[Array]]:
+        """Means of the rows under κ p (1 − p), and p of all blocks if they fit one; else none."""
+        xp, X = self.xp, self.rows.rows.X
+        fit = 8 * X.shape[0] * self.n_columns <= block_budget(X)
+        sums: Any = 0.0
+        held = []
+        for rows, block in self.rows.blocks(dtype):
+            probabilities = self._block_probabilities(block, point.coef, point.intercept)
+            if fit:
+                held.append(probabilities)
+            weights = xp.astype(self._device_weights[rows, :], dtype)
+            curvature = weights * probabilities * (1 - probabilities)
+            sums = sums + xp.astype(xp.matrix_transpose(curvature) @ block, xp.float64)
+        return sums / nonzero(point.sums.level)[:, None], held
+
+    def _block_probabilities(self, block: Array, coef: Array, intercept: Array) -> Array:
+        coef, intercept = (self.xp.astype(x, block.dtype) for x in (coef, intercept))
+        return self._probabilities(block @ coef.T + intercept)
+
+    def hessian_product(
+        self, point: Point, held: list[Array], search: Array, shift: Array, dtype: Any
+    ) -> tuple[Array, Array]:
+        """The Hessian at a point times a direction of coefficients and intercepts."""
+        xp = self.xp
+        product: Any = 0.0
+        pull: Any = 0.0
+        down, along = xp.astype(search.T, dtype), xp.astype(shift, dtype)
+        for at, (rows, block) in enumerate(self.rows.blocks(dtype)):
+            if held:
+                probabilities = held[at]
+            else:
+                probabilities = self._block_probabilities(block, point.coef, point.intercept)
+            weighted = xp.astype(self._device_weights[rows, :], dtype) * probabilities
+            moved = self._curved(weighted, probabilities, block @ down + along)
+            product = product + xp.astype(xp.matrix_transpose(moved) @ block, xp.float64)
+            pull = pull + xp.sum(moved, axis=0, dtype=xp.float64)
+        return product, pull
+
+
+class BinaryLoss(Loss):
+    """Σκ (log(1 + eᶠ) − t f) of each column."""
+
+    separate = True
+
+    @cached_property
+    def start(self) -> Floats:
+        """Log-odds of the mean targets."""
+        return np.log(self.share) - np.log1p(-self.share)
+
+    @cached_property
+    def at_zero(self) -> Floats:
+        """See :attr:`Loss.at_zero`."""
+        return np.logaddexp(0, self.start) - self.share * self.start
+
+    def _losses(self, scores: Array, targets: Array) -> tuple[Array, Array]:
+        xp = self.xp
+        small = xp.exp(-xp.abs(scores))  # neither overflows nor loses what log1p needs
+        losses = xp.log1p(small) + xp.clip(scores, min=0.0) - targets * scores
+        share = small / (1 + small)
+        return losses, xp.where(scores < 0, share, 1 - share)
+
+    def _probabilities(self, scores: Array) -> Array:
+        small = self.xp.exp(-self.xp.abs(scores))
+        share = small / (1 + small)
+        return self.xp.where(scores < 0, share, 1 - share)
+
+    def _curved(self, weighted: Array, probabilities: Array, moved: Array) -> Array:
+        return weighted * (1 - probabilities) * moved
+
+    def _curvature(self, weighted: Array, probabilities: Array) -> Array:
+        return self.xp.sum(weighted * (1 - probabilities), axis=0, dtype=self.xp.float64)
+
+    def intercept_solver(self, curvature: Array) -> Callable[[Array], Array]:
+        """See :meth:`Loss.intercept_solver`."""
+        divisor = nonzero(curvature)
+        return lambda slope: slope / divisor
+
+
+class SoftmaxLoss(Loss):
+    """Σκ (log Σ_c exp f_c − Σ_c t_c f_c): all columns are one problem."""
+
+    separate = False
+
+    @cached_property
+    def start(self) -> Floats:
+        """Logarithms of the classes' shares, centred."""
+        logs = np.log(self.share)
+        return logs - logs.mean()
+
+    @cached_property
+    def at_zero(self) -> Floats:
+        """See :attr:`Loss.at_zero`."""
+        return np.asarray([np.logaddexp.reduce(self.start) - self.share @ self.start])
+
+    def _losses(self, scores: Array, targets: Array) -> tuple[Array, Array]:
+        xp = self.xp
+        top = xp.max(scores, axis=1, keepdims=True)
+        powers = xp.exp(scores - top)
+        total = xp.sum(powers, axis=1, keepdims=True)
+        wanted = xp.vecdot(targets, scores)[:, None]
+        return xp.log(total) + top - wanted, powers / total
+
+    def _probabilities(self, scores: Array) -> Array:
+        powers = self.xp.exp(scores - self.xp.max(scores, axis=1, keepdims=True))
+        return powers / self.xp.sum(powers, axis=1, keepdims=True)
+
+    def _curved(self, weighted: Array, probabilities: Array, moved: Array) -> Array:
+        return weighted * (moved - self.xp.vecdot(probabilities, moved)[:, None])
+
+    def _curvature(self, weighted: Array, probabilities: Array) -> Array:
+        """diag(Σκp) − Σκppᵀ."""
+        xp = self.xp
+        outer = xp.astype(xp.matrix_transpose(weighted) @ probabilities, xp.float64)
+        return (
+            xp.eye(self.n_columns, device=self.rows.rows.device, dtype=xp.float64)
+            * xp.sum(weighted, axis=0, dtype=xp.float64)
+            - outer
+        )
+
+    def intercept_solver(self, curvature: Array) -> Callable[[Array], Array]:
+        """See :meth:`Loss.intercept_solver`."""
+        xp, n = self.xp, self.n_columns
+        eye = xp.eye(n, device=self.rows.rows.device, dtype=xp.float64)
+        # The first term added fixes the shift of all intercepts, which changes no probability; the
+        # second keeps separated classes regular.
+        inverse = xp.linalg.inv(curvature + 1 / n**2 + (1e-7 / n) * eye)
+        return lambda slope: self.balanced(inverse @ slope)
+
+
+@dataclass(frozen=True)
+class Point:
+    """What is known at some coefficients and intercepts."""
+
+    coef: Array  # (n_columns, width)
+    intercept: Array  # (n_columns,)
+    sums: Sums
+    gradient: Array  # of the objective in the coefficients
+    objective: Floats  # (n_problems,), as all that follow
+    gap: Floats
+    gain: Floats  # at least
+    wanted: Floats  # the gap that is small enough
+
+    def _changed(self, change: Callable[..., Array], *others: Point) -> Point:
+        parts = [
+            [p.coef, p.intercept, *p.sums, *list(vars(p).values())[3:]] for p in (self, *others)
+        ]
+        coef, intercept, *found = (change(*each) for each in zip(*parts, strict=True))
+        n_sums = len(self.sums)
+        return Point(coef, intercept, Sums(*found[:n_sums]), *found[n_sums:])
+
+    def take(self, problems: NDArray[np.intp]) -> Point:
+        """Some of the problems."""
+        if len(problems) == len(self.gap):
+            return self
+        return self._changed(lambda x: take_rows(x, problems))
+
+    def put(self, problems: NDArray[np.intp], other: Point) -> Point:
+        """The same with some of the problems replaced."""
+        if len(problems) == len(self.gap):
+            return other
+        order = np.arange(len(self.gap))
+        order[problems] = len(order) + np.arange(len(problems))
+
+        def joined(x: Array, y: Array) -> Array:
+            return take_rows(compat.array_namespace(x).concat([x, y], axis=0), order)
+
+        return self._changed(joined, other)
+
+
+class Newton:
+    """Newton's method for the problems of one loss.
+
+    Steps are made in single precision where rows are many. What looks solved is measured anew in
+    double precision; where it is not solved after all, so is every further step.
+    """
+
+    def __init__(self, loss: Loss, tol: float, max_iter: int) -> None:
+        self.loss, self.tol, self.max_iter = loss, tol, max_iter
+        self.rows, self.xp = loss.rows, loss.xp
+
+    def path(self, alphas: Sequence[float]) -> list[LogisticResult]:
+        """Solutions in the order of the penalties; the largest is solved for first."""
+        values = np.asarray(alphas, dtype=np.float64)
+        if values.ndim != 1 or not (np.isfinite(values).all() and (values > 0).all()):
+            raise ValueError(f"alphas must be positive numbers; got {alphas!r}.")
+        rows, double = self.rows.rows, self.xp.float64
+        coef = rows.asarray(self.xp.zeros((self.loss.n_columns, rows.shape[1])))
+        intercept = rows.asarray(self.loss.start)
+        sums = self.loss.sums(coef, intercept, double)
+        last = point = self._certified(self.loss, 1.0, coef, intercept, sums)
+        results: dict[int, LogisticResult] = {}
+        for position in np.argsort(values, kind="stable")[::-1].tolist():
+            alpha = float(values[position])
+            is_noise = alpha <= _SINGLE_NOISE * float(self.rows.spectrum[0][-1])
+            dtype = double if is_noise else self.rows.step_dtype
+            start = self._certified(self.loss, alpha, point.coef, point.intercept, point.sums)
+            if results:
+                # The way from the penalty before the last one to the last one leads on.
+                step, shift = point.coef - last.coef, point.intercept - last.intercept
+                start = self._along(self.loss, alpha, start, step, shift, dtype)
+            last = point
+            point, n_iter = self._solve(alpha, start, dtype)
+            results[position] = self._result(alpha, point, n_iter)
+        return [results[position] for position in range(len(values))]
+
+    def _result(self, alpha: float, point: Point, n_iter: int) -> LogisticResult:
+        """A solution in the original features, which are not centred; its arrays are its own."""
+        rows = self.rows.rows
+        intercept = self.loss.balanced(point.intercept - (self.rows.mean @ point.coef.T)[0, :])
+        return LogisticResult(
+            self.xp.asarray(rows.full(point.coef), copy=True),
+            intercept,
+            alpha,
+            point.objective,
+            point.gap,
+            n_iter,
+            bool((point.gap <= point.wanted).all()),
+            point.gain,
+        )
+
+    def _solve(self, alpha: float, point: Point, dtype: Any) -> tuple[Point, int]:
+        """Minimise from a start; problems that are solved are set aside."""
+        double = self.xp.float64
+        is_exact = np.full(len(point.gap), dtype == double)
+        still = np.zeros(len(point.gap), dtype=np.intp)
+        n_iter = 0
+        while True:
+            ended = (point.gap <= point.wanted) | (still >= _MAX_STILL) | (n_iter == self.max_iter)
+            open_ = np.flatnonzero(~ended)
+            # Where what looked solved is not, every open problem goes on in double precision.
+            some_exact = bool(is_exact[open_].any())
+            doubtful = np.flatnonzero(~is_exact & (ended | some_exact))
+            if len(doubtful):
+                part, loss = point.take(doubtful), self.loss.take(doubtful)
+                exact = self._settled(loss, alpha, part.coef, part.intercept, double)
+                point = point.put(doubtful, exact)
+                is_exact[doubtful], still[doubtful] = True, 0
+                continue
+            if not len(open_):
+                return point, n_iter
+            precision = double if some_exact else dtype
+            loss, before = self.loss.take(open_), point.take(open_)
+            step, shift = self._direction(loss, alpha, before, precision)
+            after = self._along(loss, alpha, before, step, shift, precision)
+            point = point.put(open_, after)
+            is_exact[open_] = precision == double
+            n_iter += 1
+            stays = after.objective >= before.objective * (1 - 1e-14)
+            stays &= after.gap > 0.5 * before.gap
+            still[open_] = np.where(stays, still[open_] + 1, 0)
+
+    def _certified(
+        self, loss: Loss, alpha: float, coef: Array, intercept: Array, sums: Sums
+    ) -> Point:
+        """A point with its certificate, which holds where the intercepts are the best ones."""
+        penalty = 0.5 * alpha * loss.squares(coef)
+        gradient = sums.gradient + alpha * coef
+        gap = loss.squares(gradient) / (2 * alpha)
+        noise = (self.rows.rounding * sums.absolute) ** 2 / (2 * alpha)
+        goal = Goal(self.tol, loss.at_zero, noise)
+        state = sums.value + penalty, gap, penalty
+        gain, wanted = (np.asarray(f(*state)) for f in (goal.gain, goal.wanted))
+        return Point(coef, intercept, sums, gradient, state[0], gap, gain, wanted)
+
+    def _settled(
+        self, loss: Loss, alpha: float, coef: Array, intercept: Array, dtype: Any
+    ) -> Point:
+        """A point; where a problem looks solved, with the best intercepts."""
+
+        def at(loss: Loss, coef: Array, intercept: Array) -> Point:
+            return self._certified(loss, alpha, coef, intercept, loss.sums(coef, intercept, dtype))
+
+        # Probabilities do not change when all classes move alike; the penalty shrinks.
+        point = at(loss, loss.balanced(coef), intercept)
+        length = np.ones(len(point.gap))
+        for _ in range(_MAX_INTERCEPT_STEPS):
+            if not (point.gap <= point.wanted).any():
+                break
+            slope = point.sums.slope
+            change = -loss.intercept_solver(point.sums.curvature)(slope)
+            # What the change is worth, to second order; a step of no worth would only be noise.
+            worth = -0.5 * loss.per_problem(slope * change)
+            moves = worth > max(_WORTH * self.tol, 1e-15) * point.objective
+            which = np.flatnonzero(moves & (point.gap <= point.wanted))
+            if not len(which):
+                break
+            part = point.take(which)
+            trial = point.intercept + self._beside(length) * change
+            trial = trial if part is point else take_rows(trial, which)
+            found = at(loss.take(which), part.coef, trial)
+            better = found.sums.value <= part.sums.value * (1 + 1e-14)
+            if better.any():
+                point = point.put(which[better], found.take(np.flatnonzero(better)))
+            length[which] = np.where(better, 1.0, length[which] / 2)
+        return point
+
+    def _beside(self, numbers: Floats) -> Array:
+        """Numbers of the problems, beside the rows: one, or one for each column."""
+        return self.rows.rows.asarray(numbers)
+
+    def _along(
+        self, loss: Loss, alpha: float, point: Point, step: Array, shift: Array, dtype: Any
+    ) -> Point:
+        """The lowest point that was found along a step, until its slope is small beside the first.
+
+        The slope rises along a step: its zero lies beyond where it is negative, and is looked for
+        by the secant.
+        """
+
+        def slopes(at: Point, step: Array, shift: Array) -> Floats:
+            products = self.xp.sum(at.gradient * step, axis=1) + at.sums.slope * shift
+            return loss.per_problem(products)
+
+        first = slopes(point, step, shift)
+        low, slope_low, length = np.zeros(len(first)), first.copy(), np.ones(len(first))
+        open_, best = np.flatnonzero(first < 0), point
+        for _ in range(_MAX_LENGTHS):
+            if not len(open_):
+                break
+            start, down, along, at = point.take(open_), step, shift, length[open_]
+            if start is not point:
+                down, along = take_rows(step, open_), take_rows(shift, open_)
+            lengths = self._beside(at)
+            coef, intercept = (
+                start.coef + lengths[:, None] * down,
+                start.intercept + lengths * along,
+            )
+            trial = self._settled(loss.take(open_), alpha, coef, intercept, dtype)
+            slope = slopes(trial, down, along)
+            lower = trial.objective < best.objective[open_]
+            if lower.any():
+                best = best.put(open_[lower], trial.take(np.flatnonzero(lower)))
+            before, rise = low[open_], slope - slope_low[open_]
+            secant = at - slope * (at - before) / np.where(rise > 0, rise, 1.0)
+            inner = np.clip(secant, 0.9 * before + 0.1 * at, 0.1 * before + 0.9 * at)
+            length[open_] = np.where(slope < 0, np.clip(secant, at, 4 * at), inner)
+            low[open_] = np.where(slope < 0, at, before)
+            slope_low[open_] = np.where(slope < 0, slope, slope_low[open_])
+            open_ = open_[~lower | (np.abs(slope) > _FLAT_ENOUGH * np.abs(first[open_]))]
+        return best
+
+    def _direction(self, loss: Loss, alpha: float, point: Point, dtype: Any) -> tuple[Array, Array]:
+        """Newton directions of coefficients and intercepts, by conjugate gradients.
+
+        The preconditioner takes the rows of a column to vary around m, their mean under its
+        curvature, as all rows vary: with the covariance Σ of these and ℓ = Σκp(1 − p) it is the
+        inverse of [ℓΣ + αI + ℓmmᵀ, ℓm; ℓmᵀ, ℓ], with the Hessian in all intercepts for the last ℓ.
+        """
+        xp, level = self.xp, point.sums.level
+        values, vectors = self.rows.spectrum
+        vectors = xp.astype(vectors, dtype, copy=False)
+        inverse = xp.astype(1 / (level[:, None] * values[None, :] + alpha), dtype)
+        means, held = loss.curved_rows(point, dtype)
+        solve = loss.intercept_solver(point.sums.curvature)
+
+        def precondition(residual: Array, rest: Array) -> tuple[Array, Array]:
+            residual = xp.astype(residual - rest[:, None] * means, dtype, copy=False)
+            guess = ((residual @ vectors) * inverse) @ xp.matrix_transpose(vectors)
+            guess = xp.astype(guess, xp.float64, copy=False)
+            return guess, loss.balanced(solve(rest) - xp.sum(means * guess, axis=1))
+
+        def inner(a: Array, b: Array, c: Array, d: Array) -> Floats:
+            return loss.per_problem(xp.sum(a * b, axis=1) + c * d)
+
+        excess = np.asarray(Goal(self.tol, loss.at_zero).excess(point.objective, point.gap))
+        # The last step need not be more exact than the tolerance asks.
+        forcing = np.minimum(np.sqrt(excess), _FORCING) ** 2
+        forcing = np.maximum(forcing, np.minimum(0.1 * self.tol / excess, _FORCING**2))
+        residual, rest = -point.gradient, -point.sums.slope
+        search, turn = precondition(residual, rest)
+        step, shift = xp.zeros_like(residual), xp.zeros_like(rest)
+        power = inner(residual, search, rest, turn)
+        enough = forcing * power
+        for _ in range(_MAX_PRODUCTS):
+            # The residual is what remains of the gradient where the loss is quadratic.
+            is_open = (power > enough) & (loss.squares(residual) > _LAST * 2 * alpha * point.wanted)
+            if not is_open.any():
+                break
+            product, pull = loss.hessian_product(point, held, search, turn, dtype)
+            product = product + alpha * search
+            curved = inner(search, product, turn, pull)
+            is_open &= curved > 0  # else it is lost in rounding, and there is nothing more to find
+            length = self._beside(np.where(is_open, power / np.where(is_open, curved, 1.0), 0.0))
+            step, shift = step + length[:, None] * search, shift + length * turn
+            residual, rest = residual - length[:, None] * product, rest - length * pull
+            guess, lead = precondition(residual, rest)
+            renewed = inner(residual, guess, rest, lead)
+            again = self._beside(np.where(is_open, renewed / np.where(is_open, power, 1.0), 0.0))
+            search, turn = guess + again[:, None] * search, lead + again * turn
+            power = np.where(is_open, renewed, 0.0)
+        return step, shift
+
+
+def nonzero(x: Array) -> Array:
+    """`x` with ones in the place of zeros, to divide by."""
+    xp = compat.array_namespace(x)
+    return xp.where(x != 0, x, xp.ones_like(x))

@@ -1,1 +1,0 @@
-"""Softmax and logistic regression over paths of penalties."""
