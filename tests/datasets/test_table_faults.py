@@ -36,9 +36,9 @@ def write(path, content):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (HEADER + ROWS.replace("\n", ",\n"), r"line 2 has 4 fields and the first line 3: it ends"),
+        (HEADER + ROWS.replace("\n", ",\n"), r"line 2 has 4 fields and the first line 3; give"),
         (HEADER + ROWS.replace("\n", ",9\n"), r"line 2 has 4 fields and the first line 3; give"),
-        (HEADER + ROWS + "cat,1,2,\n", r"line 8 has 4 fields and the first line 3: it ends in a"),
+        (HEADER + ROWS + "cat,1,2,\n", r"line 8 has 4 fields and the first line 3; give"),
         (HEADER + ROWS + "cat,1\n", r"line 8 has 2 fields and the first line 3"),
         ("\n\n" + HEADER + "\n" + ROWS + "cat\n", r"line 11 has 1 fields"),
         (HEADER + ROWS + '"cat\n and dog",1\n', r"line 9 has 2 fields"),

@@ -474,24 +474,6 @@ def test_names_there_are_not(tmp_path, name, split, message):
         load_xlsa17(name, folder=tmp_path, split=split)
 
 
-def test_the_former_order_works_with_a_warning(tmp_path, monkeypatch):
-    write_data_set(tmp_path, "CUB")
-    wanted = load_xlsa17("CUB", folder=tmp_path)
-    new_call = r"is now load_xlsa17\('CUB', folder=…\): the name comes first"
-    with pytest.warns(FutureWarning, match=new_call) as caught:
-        data = load_xlsa17(tmp_path, "CUB", signatures="att")
-    assert caught[0].filename == __file__
-    assert data.version == wanted.version
-    assert not data.signatures.equals(wanted.signatures)
-    with pytest.warns(FutureWarning, match=new_call):
-        assert load_xlsa17(tmp_path, name="CUB").version == wanted.version
-    monkeypatch.setenv("ZSLEARN_DATA", str(tmp_path))
-    with pytest.warns(FutureWarning, match=r"is now load_xlsa17\('CUB'\)"):
-        assert load_xlsa17(None, "CUB").version == wanted.version
-    with pytest.raises(TypeError, match=r"load_xlsa17\('CUB', folder=…\)"):
-        load_xlsa17("CUB", tmp_path)
-
-
 # ------------------------------------------------------------------------------- what is refused
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from zslearn._utils._messages import name_some
 from zslearn.datasets._files import data_home
-from zslearn.datasets._mat import read_mat
 from zslearn.datasets._xlsa17 import (
     DEFAULT_FEATURES,
     DEFAULT_SIGNATURES,
     PUBLISHED_SIZES,
     NoClassListError,
-    SplitReader,
     data_set,
+    read_split,
     split_names,
 )
 from zslearn.datasets._xlsa17_files import (
@@ -30,6 +29,7 @@ from zslearn.datasets._xlsa17_files import (
     SPLIT_FILE,
     Classes,
     NoFeaturesError,
+    Parts,
     feature_files,
     found_version,
     read_classes,
@@ -135,169 +135,94 @@ def _check_data_set(
     home: Path, root: Path, title: str, report: FolderReport
 ) -> dict[str, dict[str, Any]]:
     """The rows of one data set; what is wrong goes into the report."""
-
-    def tried(read: Callable[[], Any]) -> Any:
-        try:
-            return read()
-        except NoFeaturesError as error:
-            report.notes.append(f"{title}: {error}")
-            return None
-        except (ValueError, OSError, ImportError) as error:
-            report.problems.append(f"{title}: {error}")
-            return None
-
     path = home / SPLIT_FILE
     standard = "standard_split" in path.parts  # which may come without attributes
-    classes = tried(lambda: _classes(home, needed=not standard))
-    parts = tried(lambda: read_parts(path, _parts_in(path), None))
-    row: dict[str, Any] = {"version": "-"}
-    if classes is not None:
-        row["classes"], row["attributes"] = next(iter(classes.views.values())).shape
-    if parts is not None:
-        row |= _describe_parts(title, parts, report)
-        needed = ("train", "test_unseen") if standard else tuple(PART_VARIABLES)
-        for part in needed:
-            if part not in parts:
-                report.problems.append(f"{title}: there is no {PART_VARIABLES[part]}.")
-        if standard:
-            row["version"] = "SS"
-        elif set(parts) == set(PART_VARIABLES):
-            version = tried(lambda: found_version(path, parts))
-            row["version"] = "?" if version is None else version[0]
-            _note_version(home, title, parts, report)
-    rows = {}
-    for file in feature_files(home):
-        features = tried(partial(_features, home, file))
-        if features is not None:
-            X, numbers = features
-            where = f"{title} {file}"
-            before = len(report.problems)
-            rows[where] = row | _describe_features(
-                title, home / file, X, numbers, classes, parts, report
-            )
-            if len(report.problems) == before and classes is not None and not standard:
-                reader = SplitReader(home.name, home, root, numbers, classes.names)
-                refusals = _refusals(reader, X, classes, file)
-                report.problems.extend(f"{where}: {message}" for message in refusals)
-    if not rows and not standard:
-        report.notes.append(f"{title}: there is no file of features; it cannot be loaded yet.")
-    return rows or {title: row}
-
-
-def _features(home: Path, file: str) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Features and class numbers; the file that is loaded by default must hold them."""
-    try:
-        return read_features(home, file)
-    except NoFeaturesError as error:
-        if file == DEFAULT_FEATURES:
-            raise ValueError(str(error)) from error
-        raise
-
-
-def _refusals(reader: SplitReader, X: NDArray[Any], classes: Classes, file: str) -> list[str]:
-    """Why loading would refuse this file of features: each split that has its files is made."""
-    messages = []
-    for split in split_names(reader.name):
-        try:
-            data_set(reader.name, X, reader.numbers, classes, {split: reader.read(split)}, file)
-        except (FileNotFoundError, NoClassListError):
-            continue  # the standard split and the lists of class splits need not be there
-        except (ValueError, OSError, ImportError) as error:
-            messages.append(str(error))
-    return messages
-
-
-def _classes(home: Path, *, needed: bool) -> Classes | None:
-    """Classes by the signatures that are loaded by default, or for FLO by those it has."""
-    signatures = "att" if home.name == "FLO" else DEFAULT_SIGNATURES
-    if not needed and not read_mat(home / SPLIT_FILE, {signatures}):
-        return None
-    return read_classes(home, signatures)
-
-
-def _parts_in(path: Path) -> list[str]:
-    """The parts of a split that a file holds."""
-    found = read_mat(path, set(PART_VARIABLES.values()))
-    return [part for part, variable in PART_VARIABLES.items() if variable in found]
-
-
-def _describe_parts(
-    title: str, parts: dict[str, NDArray[np.intp]], report: FolderReport
-) -> dict[str, Any]:
-    """Sizes of the parts; overlaps are problems."""
-    names = list(parts)
-    for position, first in enumerate(names):
-        for second in names[position + 1 :]:
+    needed = ("train", "test_unseen") if standard else tuple(PART_VARIABLES)
+    row: dict[str, Any] = {"version": "SS" if standard else "?"}
+    classes = None
+    with _reported(report, title):
+        parts = read_parts(path, needed, None)
+        row |= {part.replace("_", " "): len(indices) for part, indices in parts.items()}
+        for first, second in combinations(parts, 2):
             if shared := len(np.intersect1d(parts[first], parts[second])):
                 report.problems.append(
                     f"{title}: {PART_VARIABLES[first]} and {PART_VARIABLES[second]} share "
                     f"{shared} samples."
                 )
-    return {part.replace("_", " "): len(indices) for part, indices in parts.items()}
+        if not standard:
+            row["version"] = found_version(path, parts)[0]
+            _note_version(home, title, parts, report)
+    with _reported(report, title):
+        if not standard:
+            classes = read_classes(home, "att" if home.name == "FLO" else DEFAULT_SIGNATURES)
+            row["classes"], row["attributes"] = next(iter(classes.views.values())).shape
+    rows = {}
+    for file in feature_files(home):
+        where = f"{title} {file}"
+        try:
+            X, numbers = read_features(home, file)
+        except NoFeaturesError as error:
+            # The file that is loaded by default must hold them.
+            (report.problems if file == DEFAULT_FEATURES else report.notes).append(
+                f"{title}: {error}"
+            )
+            continue
+        except (ValueError, OSError, ImportError) as error:
+            report.problems.append(f"{title}: {error}")
+            continue
+        bad = int(X.size - np.isfinite(X).sum())
+        if bad:
+            report.notes.append(f"{where}: {bad} values are not finite; methods read them as 0.")
+        rows[where] = row | {"samples": len(X), "features": X.shape[1], "NaN": bad}
+        if classes is not None:
+            with _reported(report, where):
+                classes.check_labels(numbers, home / file)
+                rows[where] |= _load_splits(home, root, X, numbers, classes, file, report)
+    if not rows and not standard:
+        report.notes.append(f"{title}: there is no file of features; it cannot be loaded yet.")
+    return rows or {title: row}
 
 
-def _note_version(
-    home: Path, title: str, parts: dict[str, NDArray[np.intp]], report: FolderReport
-) -> None:
+@contextmanager
+def _reported(report: FolderReport, where: str) -> Iterator[None]:
+    """Make a problem of what a reader refuses."""
+    try:
+        yield
+    except (ValueError, OSError, ImportError) as error:
+        report.problems.append(f"{where}: {error}")
+
+
+def _load_splits(
+    home: Path,
+    root: Path,
+    X: NDArray[Any],
+    numbers: NDArray[np.intp],
+    classes: Classes,
+    file: str,
+    report: FolderReport,
+) -> dict[str, int]:
+    """Make each split that has its files, as loading would; the numbers of classes of "ns"."""
+    found: dict[str, int] = {}
+    for split in split_names(home.name):
+        with _reported(report, f"{home.name} {file}"):
+            try:
+                made = read_split(home.name, split, home, root, numbers, classes.names)
+            except (FileNotFoundError, NoClassListError):
+                continue  # the standard split and the lists of class splits need not be there
+            data_set(home.name, X, numbers, classes, {split: made}, file)
+            if split == "ns":
+                found = {"seen": made.seen_classes.size, "unseen": made.unseen_classes.size}
+    return found
+
+
+def _note_version(home: Path, title: str, parts: Parts, report: FolderReport) -> None:
+    """Note sizes other than the published ones, and test samples among those for tuning."""
     sizes = tuple(len(parts[part]) for part in PART_VARIABLES)
     published = PUBLISHED_SIZES.get(home.name)
     if published is not None and sizes != published:
         report.notes.append(f"{title}: the parts have sizes {sizes}, published are {published}.")
-    try:
-        leak = tuning_leak(home / SPLIT_FILE, parts)
-    except (ValueError, OSError):
-        return  # `found_version` has reported it
-    if leak:
+    if leak := tuning_leak(home / SPLIT_FILE, parts):
         report.notes.append(
             f"{title}: train_loc and val_loc hold {leak} samples of test_seen_loc, as published "
             "in PS1; never tune on them."
         )
-
-
-def _describe_features(
-    title: str,
-    path: Path,
-    X: NDArray[Any],
-    numbers: NDArray[np.intp],
-    classes: Classes | None,
-    parts: dict[str, NDArray[np.intp]] | None,
-    report: FolderReport,
-) -> dict[str, Any]:
-    """Size of the features; labels that do not fit, and unseen classes in training."""
-    bad = int(X.size - np.isfinite(X).sum())
-    where = f"{title} {path.name}"
-    if bad:
-        report.notes.append(f"{where}: {bad} values are not finite; methods read them as 0.")
-    row: dict[str, Any] = {"samples": len(X), "features": X.shape[1], "NaN": bad}
-    if classes is not None:
-        try:
-            classes.check_labels(numbers, path)
-        except ValueError as error:
-            report.problems.append(f"{title}: {error}")
-            return row
-    if parts is None:
-        return row
-    for part, indices in parts.items():
-        if indices.max() >= len(numbers):
-            report.problems.append(
-                f"{where}: {PART_VARIABLES[part]} has index {indices.max() + 1} for "
-                f"{len(numbers)} labels."
-            )
-            return row
-    of_part = {part: set(numbers[indices].tolist()) for part, indices in parts.items()}
-    seen, unseen = of_part.get("train", set()), of_part.get("test_unseen", set())
-    row |= {"seen": len(seen), "unseen": len(unseen)}
-
-    def named(found: set[int]) -> str:
-        names = classes.names if classes is not None else range(1, int(numbers.max()) + 1)
-        return name_some(names[number - 1] for number in sorted(found))
-
-    if leaked := seen & unseen:
-        report.problems.append(
-            f"{where}: unseen classes in training: {len(leaked)} ({named(leaked)})."
-        )
-    if stray := of_part.get("test_seen", set()) - seen:
-        report.problems.append(
-            f"{where}: test_seen_loc has classes without training samples: {named(stray)}."
-        )
-    return row

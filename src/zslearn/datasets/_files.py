@@ -1,18 +1,17 @@
-"""What all readers of files from outside share: how much memory reading one may take.
+"""What readers of data files share: where data lies, how much memory a file may take, text tables.
 
-A few bytes can claim to be gigabytes: compressed zeros, one huge chunk, a million empty members.
-Readers look at the sizes that a file declares before they take memory for them, and draw all of
-it from one :class:`Budget` per file.
+A damaged file can claim to be gigabytes. Readers compare the sizes that a file declares with one
+:class:`Budget` per file before they take memory for them.
 """
 
 from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -20,9 +19,6 @@ import pandas as pd
 import platformdirs
 
 from zslearn._utils._messages import name_some, plain
-from zslearn._utils._rows import separator_hint
-
-# Where data sets lie.
 
 DATA_VARIABLE = "ZSLEARN_DATA"
 
@@ -66,26 +62,10 @@ def _checked(value: int | str, name: str) -> int:
 
 
 class Budget:
-    """The memory that reading one file may take.
+    """The memory that reading one file may take, or a store of files of a size together.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    max_bytes : int or None, default=None
-        The limit in bytes. None: what :func:`limit_reading` set, else the environment variable
-        ``ZSLEARN_MAX_BYTES``, else 64 times the size of the file and 64 MiB.
-    file_size : int or None, default=None
-        The size of all files of a store; None is that of the one file.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from zslearn.datasets._files import Budget
-    >>> with tempfile.NamedTemporaryFile() as file:
-    ...     Budget(Path(file.name)).limit // 2**20
-    64
+    The limit is `max_bytes`, else what :func:`limit_reading` set, else the environment variable
+    ``ZSLEARN_MAX_BYTES``, else 64 times the size of the file and 64 MiB.
     """
 
     def __init__(
@@ -137,39 +117,83 @@ def reason(error: Exception) -> str:
     return plain(str(error).partition("\n")[0].rstrip("."), 300) or type(error).__name__
 
 
-# Tables in text files ``.csv``: one header or none, and rows of one length.
-#
-# pandas reads the numbers. What it forgives is refused before: where it meets a row with a field
-# too many it takes the first column for an index and moves all others by one place, and it pads
-# short rows and renames repeated columns without a word.
+# ---------------------------------------------------------------------- tables in text files
 
 #: What pandas takes for a column besides its cells, and for a cell, in bytes.
 _COLUMN_BYTES = 3072
 _CELL_BYTES = 64
-_OTHER_ENCODINGS = {
-    b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16", b"\x00\x00\xfe\xff": "UTF-32",
-}  # fmt: skip
-_BYTE_ORDER_MARK = "\ufeff"
+#: A list of files or classes that is larger is none that a person made.
+_MAX_LIST = 512 * 2**20
 
 
-@dataclass(frozen=True)
-class _Scan:
-    """First row of a text table, and the number of its rows in all."""
+def _text_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Rows of a text table, each with its line; refused are other encodings and other lengths.
 
-    first: list[str]
-    n_rows: int
+    pandas pads short rows, and takes the first column for an index where a row is longer.
+    """
+    first: list[str] = []
+    line = 0
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(_checked_lines(file, path), strict=True)
+            for row in reader:
+                line = reader.line_num
+                if not row or (len(row) == 1 and row[0] and not row[0].strip(" \t")):
+                    continue  # a blank line
+                first = first or row
+                if len(row) != len(first):
+                    raise ValueError(
+                        f"{plain(path)}: line {line} has {len(row)} fields and the first line "
+                        f"{len(first)}; give every line one field per column, without a comma at "
+                        f"its end, and quote fields with commas.{separator_hint(first)}"
+                    )
+                yield line, row
+    except csv.Error as error:
+        raise ValueError(
+            f"{plain(path)}: line {line + 1}: the table cannot be read ({error})."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{plain(path)}: behind line {line} there is text that is not UTF-8 ({error.reason}); "
+            "save the table as UTF-8."
+        ) from error
+
+
+def _checked_lines(file: TextIO, path: Path) -> Iterator[str]:
+    """The lines of a file; invisible characters that would become part of a name are refused."""
+    for number, line in enumerate(file, 1):
+        if "\ufeff" in line or "\0" in line:
+            raise ValueError(
+                f"{plain(path)}: line {number} has a byte order mark (U+FEFF) or a zero byte in the "
+                "text, as damaged files and files that were put together have; remove it."
+            )
+        yield line
+
+
+def separator_hint(header: Sequence[str]) -> str:
+    """A sentence for tables whose fields something else than commas separates; else nothing."""
+    for sign, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "vertical bars")):
+        if len(header) == 1 and sign in header[0].strip():
+            return (
+                f" Its fields are separated by {name}: separate them by commas, with points in "
+                "numbers."
+            )
+    return ""
 
 
 def read_csv(path: Path, options: Callable[[list[str]], dict[str, Any]]) -> pd.DataFrame:
-    """Read a table from a text file."""
+    """Read a table by pandas; `options` makes its arguments from the first row."""
     budget = Budget(path)
-    scan = _scan(path)
-    arguments = options(scan.first)
-    n_columns, has_header = len(scan.first), "header" not in arguments
+    rows = _text_rows(path)
+    _, first = next(rows, (0, []))
+    if not first:
+        raise ValueError(f"{plain(path)}: the table cannot be read: the file is empty.")
+    n_rows = 1 + sum(1 for _ in rows)
+    arguments = options(first)
+    has_header = "header" not in arguments
     if has_header:
-        _refuse_last_comma(scan.first, path)
-        _refuse_repeated(scan.first, path)
-    budget.take(n_columns * (_COLUMN_BYTES + _CELL_BYTES * scan.n_rows) + 2 * budget.file_size)
+        _check_header(first, path)
+    budget.take(len(first) * (_COLUMN_BYTES + _CELL_BYTES * n_rows) + 2 * budget.file_size)
     try:
         # "NA" and "nan" may be names of classes; only what is empty is missing.
         table = pd.read_csv(
@@ -178,103 +202,63 @@ def read_csv(path: Path, options: Callable[[list[str]], dict[str, Any]]) -> pd.D
     # The parsers of single cells have errors of their own.
     except Exception as error:
         raise ValueError(f"{plain(path)}: the table cannot be read ({reason(error)}).") from error
-    if table.shape != (scan.n_rows - has_header, n_columns):
+    if table.shape != (n_rows - has_header, len(first)):
         raise ValueError(
             f"{plain(path)}: the table cannot be read: by its quotes and ends of line it has "
-            f"{scan.n_rows - has_header} rows or {len(table)}. Write it anew, for example with "
-            "pandas."
+            f"{n_rows - has_header} rows or {len(table)}. Write it anew, for example with pandas."
         )
     return table
 
 
-def _scan(path: Path) -> _Scan:
-    """Go through all rows; refuse the first that is not as long as the others."""
-    first: list[str] | None = None
-    n_rows = 0
-    _refuse_other_encodings(path)
-    with open(path, newline="", encoding="utf-8-sig") as file:
-        reader = csv.reader(_checked_lines(file, path))
-        try:
-            for row in reader:
-                if not row or (len(row) == 1 and row[0] and not row[0].strip(" \t")):
-                    continue  # a blank line
-                first = row if first is None else first
-                if len(row) != len(first):
-                    raise ValueError(
-                        _wrong_length(row, first, f"{plain(path)}: line {reader.line_num}")
-                    )
-                n_rows += 1
-        except csv.Error as error:
-            raise ValueError(
-                f"{plain(path)}: line {reader.line_num}: the table cannot be read ({error})."
-            ) from error
-        except UnicodeDecodeError as error:
-            raise ValueError(
-                f"{plain(path)}: behind line {reader.line_num} there is text that is not UTF-8 "
-                f"({error.reason}); save the table as UTF-8."
-            ) from error
-    if first is None:
-        raise ValueError(f"{plain(path)}: the table cannot be read: the file is empty.")
-    return _Scan(first, n_rows)
-
-
-def _refuse_other_encodings(path: Path) -> None:
-    with open(path, "rb") as file:
-        start = file.read(4)
-    for mark, encoding in _OTHER_ENCODINGS.items():
-        if start.startswith(mark):
-            raise ValueError(f"{plain(path)}: the text is in {encoding}; save the table as UTF-8.")
-
-
-def _checked_lines(file: TextIO, path: Path) -> Iterator[str]:
-    """The lines of a file; invisible characters that would become part of a name are refused."""
-    for number, line in enumerate(file, 1):
-        if _BYTE_ORDER_MARK in line:
-            raise ValueError(
-                f"{plain(path)}: line {number} has a byte order mark (U+FEFF) within the text, as "
-                "files that were put together have; remove it."
-            )
-        if "\0" in line:
-            raise ValueError(
-                f"{plain(path)}: line {number} has a zero byte; the file is damaged, or not in "
-                "UTF-8."
-            )
-        yield line
-
-
-def _wrong_length(row: list[str], first: list[str], where: str) -> str:
-    problem = f"{where} has {len(row)} fields and the first line {len(first)}"
-    if len(row) == len(first) + 1 and not row[-1]:
-        return f"{problem}: it ends in a comma. Remove the comma."
-    if hint := separator_hint(first):
-        return f"{problem}.{hint}"
-    return f"{problem}; give every line one field per column, and quote fields with commas."
-
-
-def _refuse_last_comma(header: list[str], path: Path) -> None:
+def _check_header(header: list[str], path: Path) -> None:
     if len(header) > 1 and not header[-1]:
         raise ValueError(
             f"{plain(path)}: the header ends in a comma, so that the last column has no name. "
             "Remove the comma there and at the end of every line, or name the column."
         )
-
-
-def _refuse_repeated(header: list[str], path: Path) -> None:
-    places: dict[str, int] = {}
-    repeated: dict[str, None] = {}
-    for place, name in enumerate(header):
-        if name and places.setdefault(name, place) != place:
-            repeated[name] = None
-    if repeated:
+    counts = Counter(name for name in header if name)
+    if repeated := [name for name, count in counts.items() if count > 1]:
         raise ValueError(
             f"{plain(path)}: the header names {name_some(repeated)} more than once; give each "
             "column its own name."
         )
 
 
+def read_rows(
+    path: Path, columns: Sequence[str], *, optional: Sequence[str] = (), instead: bool = True
+) -> list[tuple[int, dict[str, str]]]:
+    """Rows of a list of text, by the columns its first line names in any case, with their lines.
+
+    Without `instead` a table with other columns must have the optional ones, too.
+    """
+    if path.stat().st_size > _MAX_LIST:
+        raise ValueError(f"{plain(path)}: larger than {_MAX_LIST >> 20} MiB; this is no list.")
+    rows = [(line, row) for line, row in _text_rows(path) if any(cell.strip() for cell in row)]
+    if not rows:
+        raise ValueError(f"{plain(path)}: the file is empty; its first line names the columns.")
+    header = rows[0][1]
+    names = [cell.strip().casefold() for cell in header]
+    found = [name for name in (*columns, *optional) if name in names]
+    missing = [name for name in columns if name not in names]
+    if not missing and not instead and len(names) > len(columns) == len(found):
+        missing = [optional[0]]
+    if missing:
+        raise ValueError(
+            f"{plain(path)}: there is no column {missing[0]!r}; the first line names "
+            f"{name_some(header)}. Name the column {missing[0]!r}, or leave only "
+            f"{','.join(columns)}.{separator_hint(header)}"
+        )
+    if twice := [name for name in found if names.count(name) > 1]:
+        raise ValueError(f"{plain(path)}: the column {twice[0]!r} is there twice; keep one.")
+    empty = dict.fromkeys(optional, "")
+    return [
+        (line, {**empty, **{name: row[names.index(name)].strip() for name in found}})
+        for line, row in rows[1:]
+    ]
+
+
 def read_lines(path: Path) -> list[str]:
     """The lines of a text file that are not blank, without space around them."""
-    _refuse_other_encodings(path)
     Budget(path).take(32 * path.stat().st_size)
     try:
         with open(path, encoding="utf-8-sig") as file:

@@ -12,8 +12,7 @@ import pandas as pd
 
 from zslearn._utils._files import replacing
 from zslearn._utils._messages import did_you_mean, name_some, plain
-from zslearn._utils._rows import separator_hint
-from zslearn.datasets._files import Budget, limit_reading, read_lines
+from zslearn.datasets._files import Budget, limit_reading, read_lines, separator_hint
 from zslearn.datasets._tables import is_whole, read_signatures, read_table
 
 _ENDINGS = (".csv", ".parquet")

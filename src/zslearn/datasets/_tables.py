@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -16,17 +15,12 @@ from sklearn.utils import check_random_state
 
 from zslearn._utils._folds import hold_out_per_class
 from zslearn._utils._messages import did_you_mean, name_some, refuse_equal_labels
-from zslearn._utils._rows import separator_hint
 from zslearn.datasets._array_files import LABELS, read_array, read_member, read_parquet
 from zslearn.datasets._dataset import PARTS, ClassSplit, ZeroShotDataset
-from zslearn.datasets._files import limit_reading, read_csv, read_lines
-
-# Files and frames of a person's own data, read one by one.
+from zslearn.datasets._files import limit_reading, read_csv, read_lines, separator_hint
 
 File = str | os.PathLike[str]
 
-#: Column of labels where none is named.
-LABEL = "label"
 #: What a folder may hold: stem of a file → its endings.
 _FOLDER = {
     "features": (".npy", ".npz", ".csv", ".parquet"),
@@ -42,455 +36,6 @@ _SAVED_INDEX = re.compile(r"Unnamed: \d+|__index_level_\d+__")
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
 #: So few rows may count up by chance.
 _FEWEST_ROWS = 5
-
-
-def is_file(value: Any) -> TypeGuard[File]:
-    """Whether a value is a path."""
-    return isinstance(value, str | os.PathLike)
-
-
-def is_frame(value: Any) -> bool:
-    """Whether a value is a data frame, of pandas or polars."""
-    return hasattr(value, "columns") and hasattr(value, "to_numpy")
-
-
-def find_files(folder: Path) -> dict[str, Path]:
-    """The files of a folder, by what they hold; a folder without features is refused."""
-    found: dict[str, Path] = {}
-    for stem, endings in _FOLDER.items():
-        paths = [folder / f"{stem}{ending}" for ending in endings]
-        present = [path for path in paths if path.is_file()]
-        if len(present) > 1:
-            raise ValueError(
-                f"{folder}: there are {' and '.join(path.name for path in present)}; keep one."
-            )
-        if present:
-            found[stem] = present[0]
-    if "features" not in found:
-        names = sorted(path.name for path in folder.iterdir())
-        wanted = ", ".join(f"features{ending}" for ending in _FOLDER["features"])
-        raise ValueError(
-            f"{folder}: there is no file of features ({wanted}); it holds "
-            f"{name_some(names) if names else 'nothing'}."
-        )
-    return found
-
-
-# ------------------------------------------------------------------------------------- samples
-
-
-@dataclass(frozen=True)
-class Samples:
-    """Features, and what stands beside them.
-
-    `is_text`: whether the labels were read from text, where 3 and "3" look alike.
-    """
-
-    X: Any
-    feature_names: list[str] | None
-    y: NDArray[Any]
-    is_text: bool
-    parts: Any
-
-
-def read_samples(
-    features: Any, labels: Any, label: str | None, part: Any, drop: Iterable[str]
-) -> Samples:
-    """Read features and labels, from one source or from two."""
-    part_column = part if isinstance(part, str) else None
-    table, is_text, where = _features_table(features, label or LABEL, part_column)
-    if labels is None:
-        if table is None:
-            y, parts = _labels_of_archive(features, where), None
-        else:
-            y, parts = _columns_of_labels(table, label or LABEL, part_column, where)
-            others = [part_column] if parts is not None else []
-            table = table.drop(columns=[label or LABEL, *others])
-    else:
-        _refuse_other_order(features, labels)
-        y, parts, is_text = _read_labels(labels, label, part_column)
-        if table is not None and (twice := [c for c in (label or LABEL, part) if _has(table, c)]):
-            raise ValueError(
-                f"{where}: the column {twice[0]!r} stands among the features, and labels are given "
-                "as well. It would be learned from: leave out labels=, or drop the column."
-            )
-    if part_column is None:
-        parts = _read_parts(part)
-    X, names = _features_array(features) if table is None else _numbers(table, drop, where)
-    refuse_row_numbers(X, names, where)
-    return Samples(X, names, y, is_text, parts)
-
-
-def _labels_of_archive(features: Any, where: str) -> NDArray[Any]:
-    """Labels that stand beside an array of features in its file."""
-    is_archive = is_file(features) and Path(features).suffix == ".npz"
-    if is_archive and (labels := read_member(Path(features), LABELS)) is not None:
-        return plain_labels(labels, where)
-    raise ValueError(f"{where}: an array has no column of labels; give labels=, or a table.")
-
-
-def _has(table: pd.DataFrame, column: Any) -> bool:
-    return isinstance(column, str) and column in table.columns
-
-
-def _features_table(
-    source: Any, label: str, part: str | None
-) -> tuple[pd.DataFrame | None, bool, str]:
-    """The table of features if they are one, whether it is text, and what errors call it."""
-    if is_frame(source):
-        return as_pandas(source), False, "features"
-    if not is_file(source):
-        return None, False, "features"
-    path = Path(source)
-    if path.suffix in (".npy", ".npz"):
-        return None, False, str(path)
-    text = dict.fromkeys([label, *([part] if part else [])], str)
-    table = read_table(path, lambda row: {"header": None} if _is_data(row) else {"dtype": text})
-    return table, path.suffix == ".csv", str(path)
-
-
-def as_pandas(frame: Any) -> pd.DataFrame:
-    """A frame of any library as one of pandas."""
-    if isinstance(frame, pd.DataFrame):
-        return frame
-    return pd.DataFrame({name: frame[name].to_numpy() for name in frame.columns})
-
-
-def _features_array(source: Any) -> tuple[Any, None]:
-    """Features that are no table."""
-    if not is_file(source):
-        return source if hasattr(source, "shape") else np.asarray(source), None
-    X = read_array(Path(source))
-    if X.ndim != 2 or X.dtype.kind not in "fiub":
-        raise ValueError(
-            f"{source}: the array has shape {X.shape} and dtype {X.dtype}; features are numbers, "
-            "one row per sample."
-        )
-    return X, None
-
-
-def _numbers(
-    table: pd.DataFrame, drop: Iterable[str], where: str
-) -> tuple[NDArray[Any], list[str] | None]:
-    """The numbers of a table of features, and the names of its columns."""
-    drop = [drop] if isinstance(drop, str) else list(drop)
-    if unknown := [column for column in drop if column not in table.columns]:
-        raise ValueError(
-            f"{where}: drop names {name_some(unknown)}; there is no such column among "
-            f"{name_some(table.columns)}."
-        )
-    table = table.drop(columns=drop)
-    if others := non_numeric(table):
-        raise ValueError(
-            f"{where}: columns {name_some(others)} are not numbers, so that they cannot be "
-            "features."
-            + (
-                separator_hint([str(name) for name in table.columns])
-                or " Name the column of labels with label=, and leave out others with drop=."
-            )
-        )
-    if not table.shape[1]:
-        raise ValueError(f"{where}: no column of features is left.")
-    plain = all(isinstance(dtype, np.dtype) for dtype in table.dtypes)
-    X = table.to_numpy() if plain else table.to_numpy(dtype=float, na_value=np.nan)
-    names = list(table.columns)
-    return X, names if all(isinstance(name, str) for name in names) else None
-
-
-def refuse_row_numbers(X: Any, names: list[str] | None, where: str) -> None:
-    """Refuse a column that only numbers the rows: it says nothing of a sample but its place."""
-    for name in names or []:
-        if _SAVED_INDEX.fullmatch(name):
-            raise ValueError(
-                f"{where}: the column {name!r} is a pandas index that was saved with the table, no "
-                "feature. Write the table with index=False, or leave the column out with "
-                f"drop=[{name!r}]."
-            )
-    if len(X.shape) != 2 or X.shape[0] < _FEWEST_ROWS:
-        return
-    # The first rows rule out almost every column before a whole one is read.
-    first = np.stack([np.asarray(X[row], dtype=float) for row in range(_FEWEST_ROWS)])
-    counting = np.isin(first[0], (0, 1)) & (np.diff(first, axis=0) == 1).all(axis=0)
-    for position in np.flatnonzero(counting).tolist():
-        column = np.asarray(X[:, position], dtype=float)
-        if np.array_equal(column, column[0] + np.arange(len(column))):
-            which = f"the column {names[position]!r}" if names else f"column {position}"
-            advice = f"drop=[{names[position]!r}]" if names else "np.delete"
-            raise ValueError(
-                f"{where}: {which} counts the rows from {column[0]:g} to {column[-1]:g}; it is no "
-                f"feature. Leave it out, for example with {advice}."
-            )
-
-
-# -------------------------------------------------------------------------------------- labels
-
-
-def _read_labels(source: Any, label: str | None, part: str | None) -> tuple[Any, Any, bool]:
-    """Labels, parts where the same table has them, and whether the labels were read from text."""
-    if is_frame(source):
-        return *_columns_of_labels(as_pandas(source), label, part, "labels"), False
-    if not is_file(source):
-        return plain_labels(source, "labels"), None, False
-    path = Path(source)
-    if path.suffix == ".npy":
-        return plain_labels(np.array(read_array(path)), str(path)), None, False
-    y, parts = _columns_of_labels(read_table(path), label, part, str(path))
-    return y, parts, path.suffix == ".csv"
-
-
-def _columns_of_labels(
-    table: pd.DataFrame, label: str | None, part: str | None, where: str
-) -> tuple[NDArray[Any], Any]:
-    """The column of labels, and that of parts where there is one."""
-    label = _label_column(table, label, part, where)
-    parts = table[part].to_numpy(dtype=object) if part in table.columns else None
-    return plain_labels(table[label], where), parts
-
-
-def _label_column(table: pd.DataFrame, label: str | None, part: str | None, where: str) -> str:
-    """Name of the column of labels."""
-    if label is None:
-        others = [column for column in table.columns if column != part]
-        label = others[0] if len(others) == 1 else LABEL
-    if label not in table.columns:
-        raise ValueError(
-            f"{where}: there is no column {label!r}; it has {name_some(table.columns)}. "
-            "Name the column of labels with label=."
-        )
-    return label
-
-
-def plain_labels(labels: Any, where: str) -> NDArray[Any]:
-    """Labels as an array: whole numbers stay whole numbers, text is text."""
-    y = np.asarray(labels)
-    if y.ndim != 1:
-        raise ValueError(
-            f"{where}: the labels have shape {y.shape}; give one label per sample, in an array of "
-            "one dimension."
-        )
-    if y.dtype.kind not in "biufUO":
-        raise ValueError(
-            f"{where}: the labels are of dtype {y.dtype}; labels are text or whole numbers."
-        )
-    if (missing := pd.isna(y)).any():
-        raise ValueError(
-            f"{where}: there are {int(missing.sum())} missing labels, the first in row "
-            f"{int(np.argmax(missing)) + 1}; remove these samples or label them."
-        )
-    if y.dtype != object or not y.size:
-        return y
-    kind = pd.api.types.infer_dtype(y, skipna=False)
-    if kind == "integer" and not all(map(_fits, y.tolist())):
-        raise ValueError(
-            f"{where}: labels such as {max(y.tolist(), key=abs)} do not fit into 64 bits; give "
-            "them as text."
-        )
-    return y.astype({"string": str, "integer": np.int64}.get(kind, object))
-
-
-def _refuse_other_order(features: Any, labels: Any) -> None:
-    """Refuse pandas labels whose index names the rows of features in another order."""
-    if not isinstance(features, pd.DataFrame) or not isinstance(labels, pd.Series | pd.DataFrame):
-        return
-    ours, theirs = features.index, labels.index
-    if (
-        len(ours) == len(theirs)
-        and not ours.equals(theirs)
-        and ours.sort_values().equals(theirs.sort_values())
-    ):
-        raise ValueError(
-            "The index of labels names the rows of features in another order. Rows are matched by "
-            "place: write labels.loc[features.index]."
-        )
-
-
-def _read_parts(source: Any) -> Any:
-    """Parts that do not stand beside the labels."""
-    if not isinstance(source, os.PathLike):
-        return np.asarray(source)
-    path = Path(source)
-    if path.suffix == ".npy":
-        return np.array(read_array(path))
-    table = read_table(path)
-    column = _label_column(table, "part" if "part" in table else None, None, str(path))
-    return table[column].to_numpy(dtype=object)
-
-
-# ---------------------------------------------------------------------------------- signatures
-
-
-def read_signatures(source: Any, label: str | None) -> tuple[Any, bool]:
-    """The table of signatures, and whether its labels were read from text."""
-    if not is_file(source):
-        if isinstance(source, pd.DataFrame) and _has(source, label):
-            source = source.set_index(label)
-        return source, False
-    path = Path(source)
-    table = read_table(path, lambda row: {"dtype": {label if label in row else 0: str}})
-    # A parquet file may keep the labels as an index; one with a name was meant.
-    if isinstance(table.index, pd.RangeIndex) and table.index.name is None:
-        if table.shape[1] < 2:
-            raise ValueError(
-                f"{path}: there are {table.shape[1]} columns; the first holds the labels, the "
-                f"others describe the classes.{separator_hint([str(n) for n in table.columns])}"
-            )
-        table = table.set_index(label if _has(table, label) else table.columns[0])
-    if table.index.hasnans:
-        raise ValueError(f"{path}: the first column, of labels, has empty cells.")
-    if others := non_numeric(table):
-        counts = [str(i) for i in range(len(table))]
-        hint = ""
-        if _SAVED_INDEX.fullmatch(str(table.index.name)) or list(map(str, table.index)) == counts:
-            hint = (
-                " The first column, which holds the labels, counts the rows: write the table with "
-                "index=False."
-            )
-        raise ValueError(f"{path}: columns {name_some(others)} are not numbers.{hint}")
-    return table, path.suffix == ".csv"
-
-
-def match_types(
-    y: NDArray[Any], y_text: bool, signatures: Any, index_text: bool
-) -> tuple[NDArray[Any], Any]:
-    """Give labels that were read from text the type of the others.
-
-    In text a label 3 and a label "3" look alike. They become numbers if everything agrees to it.
-    """
-    if not isinstance(signatures, pd.DataFrame):
-        return y, signatures  # the data set refuses it, and says why
-    index = signatures.index
-    y_whole = is_whole(y) if y_text else y.dtype.kind in "iu"
-    index_whole = is_whole(index) if index_text else pd.api.types.is_integer_dtype(index)
-    if y_text and not pd.isna(y).any():
-        y = y.astype(np.int64) if y_whole and index_whole else y.astype(str)
-    if index_text and y_whole and index_whole:
-        signatures = signatures.set_axis(index.astype(np.int64), axis=0)
-    return y, signatures
-
-
-def is_whole(names: Iterable[Any]) -> bool:
-    """Whether all names are whole numbers of 64 bits, written as such."""
-    return all(
-        isinstance(name, str) and _WHOLE.fullmatch(name) is not None and _fits(int(name))
-        for name in names
-    )
-
-
-def _fits(number: int) -> bool:
-    return -(2**63) <= number < 2**63
-
-
-def read_table(
-    path: Path, options: Callable[[list[str]], dict[str, Any]] = lambda first: {"dtype": str}
-) -> pd.DataFrame:
-    """A table from a text or parquet file; `options` take the first row of text into arguments."""
-    if path.suffix == ".csv":
-        return read_csv(path, options)
-    if path.suffix == ".parquet":
-        return read_parquet(path)
-    raise ValueError(f"{path}: files of kind {path.suffix!r} are not read; use .csv or .parquet.")
-
-
-def _is_data(first: list[str]) -> bool:
-    """Whether the first row of a table of features is data already."""
-    try:
-        return all(np.isfinite(float(cell)) for cell in first)
-    except ValueError:
-        return False
-
-
-def non_numeric(table: pd.DataFrame) -> list[str]:
-    """The columns that do not hold numbers."""
-    numeric = pd.api.types.is_numeric_dtype
-    return [str(column) for column in table if not numeric(table[column].dtype)]
-
-
-# Splits of a person's own data: by parts, or by the unseen classes.
-
-
-def read_unseen(source: Any, y: NDArray[Any]) -> list[Any]:
-    """The unseen classes, as they stand in y: one label, several, or a file with one per line."""
-    if isinstance(source, os.PathLike) or (isinstance(source, str) and Path(source).is_file()):
-        names = list(read_lines(Path(source)))
-    elif isinstance(source, str) or not hasattr(source, "__iter__"):
-        names = [source]
-    else:
-        names = list(source)
-    return [int(name) for name in names] if y.dtype.kind in "iu" and is_whole(names) else names
-
-
-def split_by_parts(
-    parts: Any, y: NDArray[Any], signatures: pd.DataFrame, version: str, where: str
-) -> ClassSplit:
-    """The split that says of each sample where it belongs."""
-    parts = np.asarray(parts, dtype=object)
-    if parts.shape != y.shape:
-        shape = "" if parts.ndim == 1 else f", in an array of shape {parts.shape},"
-        raise ValueError(
-            f"{where}: part has {parts.size} entries{shape} for {y.size} labels; give one per "
-            "sample."
-        )
-    used = ~pd.isna(parts) & (parts != "")
-    unknown = sorted({str(part) for part in parts[used]} - set(PARTS))
-    if unknown:
-        raise ValueError(
-            f"{where}: part holds {name_some(unknown)}; it may be train, test_seen, test_unseen or "
-            "empty."
-        )
-    indices = {part: np.flatnonzero(used & (parts == part)) for part in PARTS}
-    seen, unseen = (set(y[indices[part]].tolist()) for part in ("train", "test_unseen"))
-    return ClassSplit(
-        **indices,
-        seen_classes=_in_order(seen, signatures, y),
-        unseen_classes=_in_order(unseen, signatures, y),
-        version=version,
-    )
-
-
-def split_by_classes(
-    unseen: list[Any],
-    y: NDArray[Any],
-    signatures: pd.DataFrame,
-    hold_out: float | None,
-    random_state: Any,
-    version: str,
-    where: str,
-) -> ClassSplit:
-    """The split with these unseen classes, and a share of each other one held out."""
-    present = set(y.tolist())
-    if missing := [label for label in unseen if label not in present]:
-        kind = type(next(iter(present), None)).__name__
-        raise ValueError(
-            f"{where}: unseen_classes names {name_some(missing)}, of which there are no samples; "
-            f"labels are of type {kind}.{did_you_mean(missing[0], present)}"
-        )
-    is_unseen = np.isin(y, np.asarray(unseen))
-    train = np.flatnonzero(~is_unseen)
-    test_seen = np.empty(0, dtype=np.intp)
-    if hold_out is not None:
-        if not 0 < hold_out < 1:
-            raise ValueError(
-                f"{where}: hold_out={hold_out}; give a share between 0 and 1, or None."
-            )
-        codes = pd.factorize(y[train])[0]
-        held = hold_out_per_class(codes, float(hold_out), check_random_state(random_state))
-        train, test_seen = train[~held], train[held]
-    return ClassSplit(
-        train=train,
-        test_seen=test_seen,
-        test_unseen=np.flatnonzero(is_unseen),
-        seen_classes=_in_order(present - set(unseen), signatures, y),
-        unseen_classes=_in_order(set(unseen), signatures, y),
-        version=version,
-    )
-
-
-def _in_order(labels: set[Any], signatures: pd.DataFrame, y: NDArray[Any]) -> NDArray[Any]:
-    """Labels in the order of the signatures; those without one are left to the checks."""
-    index = signatures.index.tolist() if isinstance(signatures, pd.DataFrame) else []
-    known = [label for label in index if label in labels]
-    known += sorted(labels.difference(known), key=str)
-    return np.array(known, dtype=y.dtype)
 
 
 def load_table(
@@ -603,9 +148,9 @@ def load_table(
     >>> data.feature_names.tolist()
     ['weight', 'ears']
     """
-    if is_file(features) and Path(features).is_dir():
+    if _is_file(features) and Path(features).is_dir():
         name = name if name is not None else Path(features).resolve().name
-        found = find_files(Path(features))
+        found = _find_files(Path(features))
         features = found["features"]
         labels = found.get("labels") if labels is None else labels
         signatures = found.get("signatures") if signatures is None else signatures
@@ -618,74 +163,450 @@ def load_table(
         raise ValueError(
             "signatures is missing; give the table that describes the classes, one row per class."
         )
-    if name is None:
-        name = Path(features).stem if is_file(features) else "table"
+    kind = Path(features).stem if _is_file(features) else "table"
+    name = kind if name is None else name
     with limit_reading(max_bytes):
-        samples = read_samples(features, labels, label, part, drop)
+        X, names, y, is_text, parts = _read_samples(features, labels, label, part, drop)
         described, index_text = read_signatures(signatures, label)
-        pictures = _read_images(images)
-        y, described = match_types(samples.y, samples.is_text, described, index_text)
+        pictures = images
+        if images is not None:
+            pictures = read_array(Path(images)) if _is_file(images) else np.asarray(images)
+            if not pictures.ndim:
+                raise ValueError("images holds a single number; give one image per sample.")
+        y, described = _match_types(y, is_text, described, index_text)
         refuse_equal_labels(
             [*y.tolist(), *getattr(described, "index", ())], f"{name}: y or signatures"
         )
-        split = _split(
-            samples, y, described, part, unseen_classes, hold_out, random_state, name, version
-        )
+        if parts is None and unseen_classes is None:
+            raise ValueError(
+                f"{name}: no split is given; add a column {part!r} to the labels (train, "
+                "test_seen, test_unseen), or name the unseen_classes."
+            )
+        if parts is not None and unseen_classes is not None:
+            raise ValueError(
+                f"{name}: the split is given twice, by parts and by unseen_classes; leave out one."
+            )
+        if parts is not None:
+            indices, how = _split_by_parts(parts, y, name), "parts"
+        else:
+            unseen = _read_unseen(unseen_classes, y)
+            indices = _split_by_classes(unseen, y, hold_out, random_state, name)
+            how = f"hold-out {hold_out:g}" if hold_out is not None else "conventional"
+    seen, unseen_set = (set(y[indices[part]].tolist()) for part in ("train", "test_unseen"))
+    split = ClassSplit(
+        **indices,
+        seen_classes=_in_order(seen, described, y),
+        unseen_classes=_in_order(unseen_set, described, y),
+        version=version or f"{name}/{how}",
+    )
     return ZeroShotDataset(
-        X=samples.X,
+        X=X,
         y=y,
         signatures=described,
         splits={"own": split},
         split="own",
         name=name,
-        features=_kind(features, samples),
+        features="array" if kind == "table" and names is None else kind,
         images=pictures,
-        feature_names=samples.feature_names,
+        feature_names=names,
     )
 
 
-def _split(
-    samples: Samples,
-    y: Any,
-    signatures: pd.DataFrame,
-    part: Any,
-    unseen_classes: Any,
-    hold_out: float | None,
-    random_state: Any,
-    name: str,
-    version: str | None,
-) -> ClassSplit:
-    """The split, by parts or by unseen classes, whichever is given."""
-    if samples.parts is not None and unseen_classes is not None:
+def _is_file(value: Any) -> TypeGuard[File]:
+    return isinstance(value, str | os.PathLike)
+
+
+def _is_frame(value: Any) -> bool:
+    """Whether a value is a data frame, of pandas or polars."""
+    return hasattr(value, "columns") and hasattr(value, "to_numpy")
+
+
+def _as_pandas(frame: Any) -> pd.DataFrame:
+    if isinstance(frame, pd.DataFrame):
+        return frame
+    return pd.DataFrame({name: frame[name].to_numpy() for name in frame.columns})
+
+
+def _has(table: pd.DataFrame, column: Any) -> bool:
+    return isinstance(column, str) and column in table.columns
+
+
+def _find_files(folder: Path) -> dict[str, Path]:
+    """The files of a folder, by what they hold; a folder without features is refused."""
+    found: dict[str, Path] = {}
+    for stem, endings in _FOLDER.items():
+        paths = [folder / f"{stem}{ending}" for ending in endings]
+        present = [path for path in paths if path.is_file()]
+        if len(present) > 1:
+            raise ValueError(
+                f"{folder}: there are {' and '.join(path.name for path in present)}; keep one."
+            )
+        if present:
+            found[stem] = present[0]
+    if "features" not in found:
+        names = sorted(path.name for path in folder.iterdir())
+        wanted = ", ".join(f"features{ending}" for ending in _FOLDER["features"])
         raise ValueError(
-            f"{name}: the split is given twice, by parts and by unseen_classes; leave out one."
+            f"{folder}: there is no file of features ({wanted}); it holds "
+            f"{name_some(names) if names else 'nothing'}."
         )
-    if samples.parts is not None:
-        return split_by_parts(samples.parts, y, signatures, version or f"{name}/parts", name)
-    if unseen_classes is None:
+    return found
+
+
+def read_table(
+    path: Path, options: Callable[[list[str]], dict[str, Any]] = lambda first: {"dtype": str}
+) -> pd.DataFrame:
+    """A table from a text or Parquet file; `options` take the first row of text into arguments."""
+    if path.suffix == ".csv":
+        return read_csv(path, options)
+    if path.suffix == ".parquet":
+        return read_parquet(path)
+    raise ValueError(f"{path}: files of kind {path.suffix!r} are not read; use .csv or .parquet.")
+
+
+# ------------------------------------------------------------------------------------- samples
+
+
+def _read_samples(
+    features: Any, labels: Any, label: str | None, part: Any, drop: Iterable[str]
+) -> tuple[Any, list[str] | None, NDArray[Any], bool, Any]:
+    """Features, their names, labels, whether these were read from text, and parts or None."""
+    part_column = part if isinstance(part, str) else None
+    own_label = label or "label"
+    where = str(features) if _is_file(features) else "features"
+    table, is_text = _features_table(features, own_label, part_column)
+    if labels is not None:
+        _refuse_other_order(features, labels)
+        y, parts, is_text = _read_labels(labels, label, part_column)
+        if table is not None and (twice := [c for c in (own_label, part) if _has(table, c)]):
+            raise ValueError(
+                f"{where}: the column {twice[0]!r} stands among the features, and labels are given "
+                "as well. It would be learned from: leave out labels=, or drop the column."
+            )
+    elif table is not None:
+        y, parts = _columns_of_labels(table, own_label, part_column, where)
+        table = table.drop(columns=[own_label, *([part_column] if parts is not None else [])])
+    else:
+        parts, found = None, None
+        if _is_file(features) and Path(features).suffix == ".npz":
+            found = read_member(Path(features), LABELS)
+        if found is None:
+            raise ValueError(
+                f"{where}: an array has no column of labels; give labels=, or a table."
+            )
+        y = _plain_labels(found, where)
+    if part_column is None:
+        parts = _read_parts(part)
+    X, names = (_features_array(features), None) if table is None else _numbers(table, drop, where)
+    _refuse_row_numbers(X, names, where)
+    return X, names, y, is_text, parts
+
+
+def _features_table(source: Any, label: str, part: str | None) -> tuple[pd.DataFrame | None, bool]:
+    """The table of features if they are one, and whether it is text."""
+    if _is_frame(source):
+        return _as_pandas(source), False
+    if not _is_file(source) or Path(source).suffix in (".npy", ".npz"):
+        return None, False
+    text = dict.fromkeys([label, *([part] if part else [])], str)
+    table = read_table(
+        Path(source), lambda row: {"header": None} if _is_data(row) else {"dtype": text}
+    )
+    return table, Path(source).suffix == ".csv"
+
+
+def _is_data(first: list[str]) -> bool:
+    """Whether the first row of a table of features is data already."""
+    try:
+        return all(np.isfinite(float(cell)) for cell in first)
+    except ValueError:
+        return False
+
+
+def _features_array(source: Any) -> Any:
+    """Features that are no table."""
+    if not _is_file(source):
+        return source if hasattr(source, "shape") else np.asarray(source)
+    X = read_array(Path(source))
+    if X.ndim != 2 or X.dtype.kind not in "fiub":
         raise ValueError(
-            f"{name}: no split is given; add a column {part!r} to the labels (train, test_seen, "
-            "test_unseen), or name the unseen_classes."
+            f"{source}: the array has shape {X.shape} and dtype {X.dtype}; features are numbers, "
+            "one row per sample."
         )
-    how = f"hold-out {hold_out:g}" if hold_out is not None else "conventional"
-    unseen = read_unseen(unseen_classes, y)
-    return split_by_classes(
-        unseen, y, signatures, hold_out, random_state, version or f"{name}/{how}", name
+    return X
+
+
+def _non_numeric(table: pd.DataFrame) -> list[str]:
+    """The columns that do not hold numbers."""
+    numeric = pd.api.types.is_numeric_dtype
+    return [str(column) for column in table if not numeric(table[column].dtype)]
+
+
+def _numbers(
+    table: pd.DataFrame, drop: Iterable[str], where: str
+) -> tuple[NDArray[Any], list[str] | None]:
+    """The numbers of a table of features, and the names of its columns."""
+    drop = [drop] if isinstance(drop, str) else list(drop)
+    if unknown := [column for column in drop if column not in table.columns]:
+        raise ValueError(
+            f"{where}: drop names {name_some(unknown)}; there is no such column among "
+            f"{name_some(table.columns)}."
+        )
+    table = table.drop(columns=drop)
+    names = list(table.columns)
+    if others := _non_numeric(table):
+        hint = separator_hint([str(name) for name in names])
+        raise ValueError(
+            f"{where}: columns {name_some(others)} are not numbers, so that they cannot be "
+            "features."
+            + (hint or " Name the column of labels with label=, and leave out others with drop=.")
+        )
+    if not names:
+        raise ValueError(f"{where}: no column of features is left.")
+    plain = all(isinstance(dtype, np.dtype) for dtype in table.dtypes)
+    X = table.to_numpy() if plain else table.to_numpy(dtype=float, na_value=np.nan)
+    return X, names if all(isinstance(name, str) for name in names) else None
+
+
+def _refuse_row_numbers(X: Any, names: list[str] | None, where: str) -> None:
+    """Refuse a column that only numbers the rows: it says nothing of a sample but its place."""
+    for name in names or []:
+        if _SAVED_INDEX.fullmatch(name):
+            raise ValueError(
+                f"{where}: the column {name!r} is a pandas index that was saved with the table, no "
+                "feature. Write the table with index=False, or leave the column out with "
+                f"drop=[{name!r}]."
+            )
+    if len(X.shape) != 2 or X.shape[0] < _FEWEST_ROWS:
+        return
+    # The first rows rule out almost every column before a whole one is read.
+    first = np.stack([np.asarray(X[row], dtype=float) for row in range(_FEWEST_ROWS)])
+    counting = np.isin(first[0], (0, 1)) & (np.diff(first, axis=0) == 1).all(axis=0)
+    for position in np.flatnonzero(counting).tolist():
+        column = np.asarray(X[:, position], dtype=float)
+        if np.array_equal(column, column[0] + np.arange(len(column))):
+            which = f"the column {names[position]!r}" if names else f"column {position}"
+            advice = f"drop=[{names[position]!r}]" if names else "np.delete"
+            raise ValueError(
+                f"{where}: {which} counts the rows from {column[0]:g} to {column[-1]:g}; it is no "
+                f"feature. Leave it out, for example with {advice}."
+            )
+
+
+# -------------------------------------------------------------------------------------- labels
+
+
+def _read_labels(source: Any, label: str | None, part: str | None) -> tuple[Any, Any, bool]:
+    """Labels, parts where the same table has them, and whether the labels were read from text."""
+    if _is_frame(source):
+        return *_columns_of_labels(_as_pandas(source), label, part, "labels"), False
+    if not _is_file(source):
+        return _plain_labels(source, "labels"), None, False
+    path = Path(source)
+    if path.suffix == ".npy":
+        return _plain_labels(np.array(read_array(path)), str(path)), None, False
+    y, parts = _columns_of_labels(read_table(path), label, part, str(path))
+    return y, parts, path.suffix == ".csv"
+
+
+def _columns_of_labels(
+    table: pd.DataFrame, label: str | None, part: str | None, where: str
+) -> tuple[NDArray[Any], Any]:
+    """The column of labels, by default the only one or "label", and that of parts if there is one."""
+    if label is None:
+        others = [column for column in table.columns if column != part]
+        label = others[0] if len(others) == 1 else "label"
+    if label not in table.columns:
+        raise ValueError(
+            f"{where}: there is no column {label!r}; it has {name_some(table.columns)}. "
+            "Name the column of labels with label=."
+        )
+    parts = table[part].to_numpy(dtype=object) if part in table.columns else None
+    return _plain_labels(table[label], where), parts
+
+
+def _plain_labels(labels: Any, where: str) -> NDArray[Any]:
+    """Labels as an array: whole numbers stay whole numbers, text is text."""
+    y = np.asarray(labels)
+    if y.ndim != 1:
+        raise ValueError(
+            f"{where}: the labels have shape {y.shape}; give one label per sample, in an array of "
+            "one dimension."
+        )
+    if y.dtype.kind not in "biufUO":
+        raise ValueError(
+            f"{where}: the labels are of dtype {y.dtype}; labels are text or whole numbers."
+        )
+    if (missing := pd.isna(y)).any():
+        raise ValueError(
+            f"{where}: there are {int(missing.sum())} missing labels, the first in row "
+            f"{int(np.argmax(missing)) + 1}; remove these samples or label them."
+        )
+    if y.dtype != object or not y.size:
+        return y
+    kind = pd.api.types.infer_dtype(y, skipna=False)
+    if kind == "integer" and not all(map(_fits, y.tolist())):
+        raise ValueError(
+            f"{where}: labels such as {max(y.tolist(), key=abs)} do not fit into 64 bits; give "
+            "them as text."
+        )
+    return y.astype({"string": str, "integer": np.int64}.get(kind, object))
+
+
+def _refuse_other_order(features: Any, labels: Any) -> None:
+    """Refuse pandas labels whose index names the rows of features in another order."""
+    if not isinstance(features, pd.DataFrame) or not isinstance(labels, pd.Series | pd.DataFrame):
+        return
+    ours, theirs = features.index, labels.index
+    if (
+        len(ours) == len(theirs)
+        and not ours.equals(theirs)
+        and ours.sort_values().equals(theirs.sort_values())
+    ):
+        raise ValueError(
+            "The index of labels names the rows of features in another order. Rows are matched by "
+            "place: write labels.loc[features.index]."
+        )
+
+
+def _read_parts(source: Any) -> Any:
+    """Parts that do not stand beside the labels."""
+    if not isinstance(source, os.PathLike):
+        return np.asarray(source)
+    path = Path(source)
+    if path.suffix == ".npy":
+        return np.array(read_array(path))
+    table = read_table(path)
+    column = "part" if "part" in table or table.shape[1] != 1 else table.columns[0]
+    if column not in table:
+        raise ValueError(f"{path}: there is no column 'part'; it has {name_some(table.columns)}.")
+    return table[column].to_numpy(dtype=object)
+
+
+# ---------------------------------------------------------------------------------- signatures
+
+
+def read_signatures(source: Any, label: str | None) -> tuple[Any, bool]:
+    """The table of signatures, and whether its labels were read from text."""
+    if not _is_file(source):
+        if isinstance(source, pd.DataFrame) and _has(source, label):
+            source = source.set_index(label)
+        return source, False
+    path = Path(source)
+    table = read_table(path, lambda row: {"dtype": {label if label in row else 0: str}})
+    # A parquet file may keep the labels as an index; one with a name was meant.
+    if isinstance(table.index, pd.RangeIndex) and table.index.name is None:
+        if table.shape[1] < 2:
+            raise ValueError(
+                f"{path}: there are {table.shape[1]} columns; the first holds the labels, the "
+                f"others describe the classes.{separator_hint([str(n) for n in table.columns])}"
+            )
+        table = table.set_index(label if _has(table, label) else table.columns[0])
+    if table.index.hasnans:
+        raise ValueError(f"{path}: the first column, of labels, has empty cells.")
+    if others := _non_numeric(table):
+        counts = [str(i) for i in range(len(table))]
+        hint = ""
+        if _SAVED_INDEX.fullmatch(str(table.index.name)) or list(map(str, table.index)) == counts:
+            hint = (
+                " The first column, which holds the labels, counts the rows: write the table with "
+                "index=False."
+            )
+        raise ValueError(f"{path}: columns {name_some(others)} are not numbers.{hint}")
+    return table, path.suffix == ".csv"
+
+
+def _match_types(
+    y: NDArray[Any], y_text: bool, signatures: Any, index_text: bool
+) -> tuple[NDArray[Any], Any]:
+    """Give labels that were read from text, where 3 and "3" are the same, the type of the others.
+
+    They become numbers if everything agrees to it.
+    """
+    if not isinstance(signatures, pd.DataFrame):
+        return y, signatures  # the data set refuses it, and says why
+    index = signatures.index
+    y_whole = is_whole(y) if y_text else y.dtype.kind in "iu"
+    index_whole = is_whole(index) if index_text else pd.api.types.is_integer_dtype(index)
+    if y_text and not pd.isna(y).any():
+        y = y.astype(np.int64) if y_whole and index_whole else y.astype(str)
+    if index_text and y_whole and index_whole:
+        signatures = signatures.set_axis(index.astype(np.int64), axis=0)
+    return y, signatures
+
+
+def is_whole(names: Iterable[Any]) -> bool:
+    """Whether all names are whole numbers of 64 bits, written as such."""
+    return all(
+        isinstance(name, str) and _WHOLE.fullmatch(name) is not None and _fits(int(name))
+        for name in names
     )
 
 
-def _kind(features: Any, samples: Samples) -> str:
-    """Name of the features."""
-    if is_file(features):
-        return Path(features).stem
-    return "table" if samples.feature_names is not None else "array"
+def _fits(number: int) -> bool:
+    return -(2**63) <= number < 2**63
 
 
-def _read_images(source: Any) -> Any:
-    """Images, from a file or as they are."""
-    if source is None:
-        return None
-    images = read_array(Path(source)) if is_file(source) else np.asarray(source)
-    if not images.ndim:
-        raise ValueError("images holds a single number; give one image per sample.")
-    return images
+# -------------------------------------------------------------------------------------- splits
+
+
+def _read_unseen(source: Any, y: NDArray[Any]) -> list[Any]:
+    """The unseen classes, as they stand in y: one label, several, or a file with one per line."""
+    if isinstance(source, os.PathLike) or (isinstance(source, str) and Path(source).is_file()):
+        names = list(read_lines(Path(source)))
+    elif isinstance(source, str) or not hasattr(source, "__iter__"):
+        names = [source]
+    else:
+        names = list(source)
+    return [int(name) for name in names] if y.dtype.kind in "iu" and is_whole(names) else names
+
+
+def _split_by_parts(parts: Any, y: NDArray[Any], where: str) -> dict[str, NDArray[np.intp]]:
+    """Indices of the parts that each sample is said to be of."""
+    parts = np.asarray(parts, dtype=object)
+    if parts.shape != y.shape:
+        shape = "" if parts.ndim == 1 else f", in an array of shape {parts.shape},"
+        raise ValueError(
+            f"{where}: part has {parts.size} entries{shape} for {y.size} labels; give one per "
+            "sample."
+        )
+    used = ~pd.isna(parts) & (parts != "")
+    unknown = sorted({str(part) for part in parts[used]} - set(PARTS))
+    if unknown:
+        raise ValueError(
+            f"{where}: part holds {name_some(unknown)}; it may be train, test_seen, test_unseen or "
+            "empty."
+        )
+    return {part: np.flatnonzero(used & (parts == part)) for part in PARTS}
+
+
+def _split_by_classes(
+    unseen: list[Any], y: NDArray[Any], hold_out: float | None, random_state: Any, where: str
+) -> dict[str, NDArray[np.intp]]:
+    """Indices of the parts with these unseen classes, and a share of each other one held out."""
+    present = set(y.tolist())
+    if missing := [label for label in unseen if label not in present]:
+        kind = type(next(iter(present), None)).__name__
+        raise ValueError(
+            f"{where}: unseen_classes names {name_some(missing)}, of which there are no samples; "
+            f"labels are of type {kind}.{did_you_mean(missing[0], present)}"
+        )
+    is_unseen = np.isin(y, np.asarray(unseen))
+    train, test_seen = np.flatnonzero(~is_unseen), np.empty(0, dtype=np.intp)
+    if hold_out is not None:
+        if not 0 < hold_out < 1:
+            raise ValueError(
+                f"{where}: hold_out={hold_out}; give a share between 0 and 1, or None."
+            )
+        codes = pd.factorize(y[train])[0]
+        held = hold_out_per_class(codes, float(hold_out), check_random_state(random_state))
+        train, test_seen = train[~held], train[held]
+    return {"train": train, "test_seen": test_seen, "test_unseen": np.flatnonzero(is_unseen)}
+
+
+def _in_order(labels: set[Any], signatures: pd.DataFrame, y: NDArray[Any]) -> NDArray[Any]:
+    """Labels in the order of the signatures; those without one are left to the checks."""
+    index = signatures.index.tolist() if isinstance(signatures, pd.DataFrame) else []
+    known = [label for label in index if label in labels]
+    known += sorted(labels.difference(known), key=str)
+    return np.array(known, dtype=y.dtype)

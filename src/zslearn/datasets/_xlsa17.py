@@ -7,245 +7,36 @@ files count from 1, samples and classes are columns.
 
 from __future__ import annotations
 
-import functools
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from zslearn._utils._folds import hold_out_per_class
-from zslearn._utils._messages import did_you_mean, name_some, warn_user
+from zslearn._utils._messages import did_you_mean, name_some
+from zslearn.datasets._authors import AUTHORS, authors_file, read_hold_outs
 from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
 from zslearn.datasets._fetch import unproved
 from zslearn.datasets._files import data_home, limit_reading
 from zslearn.datasets._xlsa17_files import (
-    AUTHORS,
     PART_VARIABLES,
     SPLIT_FILE,
     Classes,
-    authors_file,
+    Parts,
     checked_version,
     find_data_set,
     find_standard_split,
     parts_checksum,
     read_classes,
     read_features,
-    read_hold_outs,
     read_parts,
 )
-
-# Unseen classes of the class splits "ss-1", "ss-2", …: published lists, or drawn with a seed.
-
-_CLASS_SPLITS_FILE = "class_splits.json"
-RANDOM = "random"
-
-
-class NoClassListError(ValueError):
-    """There are lists of unseen classes, but not for this split."""
-
-
-def random_class_splits(
-    n_splits: int, n_classes: int, random_state: Any
-) -> dict[str, NDArray[np.intp]]:
-    """Deal all classes to the class splits at random; each class is unseen in exactly one.
-
-    So did the paper: 4 disjoint subsets of 50 classes of CUB, 10 of 72 or 71 classes of SUN.
-    """
-    if n_classes < n_splits:
-        raise ValueError(
-            f"class_splits='random': {n_classes} classes cannot be dealt to {n_splits} class "
-            "splits; give the unseen classes of each split."
-        )
-    dealt = np.array_split(check_random_state(random_state).permutation(n_classes), n_splits)
-    return {f"ss-{k}": np.sort(numbers) + 1 for k, numbers in enumerate(dealt, start=1)}
-
-
-def random_version(random_state: Any) -> str:
-    """What the version of a split with drawn classes says, so that it is not taken for published.
-
-    The seed is named where it is a number; the checksum tells other splits apart.
-    """
-    seed = f"-seed{int(random_state)}" if isinstance(random_state, Integral) else ""
-    return f"/{RANDOM}{seed}"
-
-
-def read_unseen_classes(
-    class_splits: Any, home: Path, split: str, names: list[Any]
-) -> NDArray[np.intp]:
-    """Numbers of the unseen classes of a class split."""
-    if class_splits is None:
-        class_splits = class_splits_file(home)
-        if not class_splits.is_file():
-            raise FileNotFoundError(
-                f"The class split {split!r} is not part of xlsa17: pass class_splits="
-                f"{{{split!r}: [unseen classes], …}} or put this as JSON into {class_splits}. "
-                "class_splits='random' draws some instead, which are not the published ones."
-            )
-    if not isinstance(class_splits, Mapping):
-        class_splits = _read_json(Path(class_splits))
-    if split not in class_splits:
-        raise NoClassListError(f"class_splits has no {split!r}, only {name_some(class_splits)}.")
-    labels = class_splits[split]
-    if isinstance(labels, str | Mapping) or not isinstance(labels, Iterable):
-        raise ValueError(f"class split {split!r}: there must be a list of classes.")
-    unseen = [_class_number(label, split, names) for label in labels]
-    if len(set(unseen)) != len(unseen) or not 0 < len(unseen) < len(names):
-        raise ValueError(
-            f"class split {split!r}: {len(unseen)} unseen classes out of {len(names)}, some of "
-            "them twice or none left; list each unseen class once."
-        )
-    return np.array(unseen, dtype=np.intp)
-
-
-def class_splits_file(home: Path) -> Path:
-    """Where the lists of a data set lie unless others are given."""
-    return home / _CLASS_SPLITS_FILE
-
-
-def _class_number(label: Any, split: str, names: list[Any]) -> int:
-    """The number of a class that is named or numbered."""
-    number = label
-    if isinstance(label, str):
-        number = names.index(label) + 1 if label in names else None
-    if isinstance(number, bool) or not isinstance(number, Integral):
-        raise ValueError(f"class split {split!r}: there is no class {label!r}.")
-    if not 1 <= int(number) <= len(names):
-        raise ValueError(f"class split {split!r}: class number {number} is out of range.")
-    return int(number)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: this is no JSON ({error}).") from error
-    if not isinstance(content, dict):
-        raise ValueError(f"{path}: there must be an object, split name → list of classes.")
-    return content
-
-
-# Splits of the field's benchmarks: their parts, classes and hold-outs.
-
-
-def proposed_split(
-    home: Path, numbers: NDArray[np.intp], labels: NDArray[Any], version: str | None
-) -> ClassSplit:
-    """Read the proposed split; refuse a `version` that the file contradicts."""
-    path = home / SPLIT_FILE
-    parts = read_parts(path, PART_VARIABLES, len(numbers))
-    known = checked_version(path, parts, version)
-    return _class_split(parts, numbers, labels, f"xlsa17/ns/{known}", str(path))
-
-
-def _class_split(
-    parts: Mapping[str, NDArray[np.intp]],
-    numbers: NDArray[np.intp],
-    labels: NDArray[Any],
-    version: str,
-    where: str,
-) -> ClassSplit:
-    """A split whose seen and unseen classes are those of its parts."""
-    seen = np.unique(numbers[parts["train"]])
-    unseen = np.unique(numbers[parts["test_unseen"]])
-    if (both := np.intersect1d(seen, unseen)).size:
-        raise ValueError(
-            f"{where}: {both.size} classes ({name_some(labels[both - 1])}) have samples both in "
-            f"{PART_VARIABLES['train']} and in {PART_VARIABLES['test_unseen']}: unseen classes "
-            "would be trained on. The splits and the features do not belong together, or the split "
-            "leaks."
-        )
-    return ClassSplit(
-        train=parts["train"],
-        test_seen=parts.get("test_seen", np.empty(0, dtype=np.intp)),
-        test_unseen=parts["test_unseen"],
-        seen_classes=labels[seen - 1],
-        unseen_classes=labels[unseen - 1],
-        version=f"{version}/{parts_checksum(parts)[:8]}",
-    )
-
-
-def parts_of_classes(
-    numbers: NDArray[np.intp], unseen: NDArray[np.intp]
-) -> dict[str, NDArray[np.intp]]:
-    """All samples of the other classes train, those of the unseen classes test."""
-    is_unseen = np.isin(numbers, unseen)
-    return {"train": np.flatnonzero(~is_unseen), "test_unseen": np.flatnonzero(is_unseen)}
-
-
-@dataclass(frozen=True)
-class HoldOut:
-    """How test samples of seen classes are chosen where a split has none.
-
-    Parameters
-    ----------
-    amount : float, Path or None
-        A share of each class, the authors' file, or None for no such samples.
-    random_state : int, RandomState or None
-        Decides a share.
-    """
-
-    amount: float | Path | None
-    random_state: Any
-
-    def apply(
-        self,
-        split: str,
-        parts: dict[str, NDArray[np.intp]],
-        numbers: NDArray[np.intp],
-        labels: NDArray[Any],
-        *,
-        made: str = "",
-    ) -> ClassSplit:
-        """Take some of the training samples of each class as test samples of seen classes."""
-        version = f"xlsa17/{split}{made}"
-        train = parts["train"]
-        if self.amount is not None:
-            codes = np.unique(numbers[train], return_inverse=True)[1]
-            if isinstance(self.amount, Path):
-                held = _authors_hold_out(self.amount, split, codes)
-                version += f"/{self.amount.stem}"
-            else:
-                rng = check_random_state(self.random_state)
-                held = hold_out_per_class(codes, float(self.amount), rng)
-                version += f"/hold-out {float(self.amount):g}"
-            parts = {**parts, "train": train[~held], "test_seen": train[held]}
-        return _class_split(parts, numbers, labels, version, version)
-
-
-def _authors_hold_out(path: Path, split: str, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Which training samples of a split the authors test on; refused where they do not fit.
-
-    The file tells whether it fits: about a fifth of each class is held out, and the positions held
-    aside while tuning are listed class by class.
-    """
-    hold_outs = read_hold_outs(path, split)
-    if hold_outs.test_seen is None:
-        raise ValueError(
-            f"{path}: there is no tr_hold_ind; the authors' files for the standard splits "
-            "(NAME_SS_GZSL_inform.mat) have it."
-        )
-    held = np.zeros(len(codes), dtype=bool)
-    fits = hold_outs.fit_test_seen(codes)
-    if fits:
-        held[hold_outs.test_seen] = True
-        fits = hold_outs.fit_tuning(codes[~held])
-    if not fits:
-        raise ValueError(
-            f"{path}: these hold-outs are not a fifth of each class of {split!r} here; they were "
-            "made for samples in another order, or for other classes. Pass hold_out=0.2 instead."
-        )
-    return held
-
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
 
 #: Name → what it is.
 XLSA17 = {
@@ -278,28 +69,6 @@ def unknown_data_set(name: str, known: Iterable[str]) -> str:
     return f"There is no data set {name!r}.{question} There are: {', '.join(known)}"
 
 
-def _name_first(load: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Take the arguments in their former order, folder and name, as well; with a warning."""
-
-    @functools.wraps(load)
-    def wrapper(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        if len(args) == 2 or (len(args) == 1 and "name" in kwargs):
-            folder, name = args if len(args) == 2 else (args[0], kwargs.pop("name"))
-            if folder in XLSA17 and name not in XLSA17:
-                raise TypeError(f"folder is a keyword: write load_xlsa17({folder!r}, folder=…).")
-            place = "" if folder is None else ", folder=…"
-            warn_user(
-                f"load_xlsa17(folder, name) is now load_xlsa17({name!r}{place}): the name comes "
-                "first, and folder is a keyword. The former order ends with version 0.3.",
-                FutureWarning,
-            )
-            return load(name, folder=folder, **kwargs)  # type: ignore[arg-type]
-        return load(*args, **kwargs)
-
-    return wrapper
-
-
-@_name_first
 def load_xlsa17(
     name: str,
     *,
@@ -424,115 +193,33 @@ def load_xlsa17(
     if version not in (None, "PS1", "PS2"):
         raise ValueError(f"version={version!r}; give 'PS1', 'PS2' or None.")
     home = find_data_set(folder, name)
+    made = ""
     with limit_reading(max_bytes):
         classes = read_classes(home, signatures)
-        _check_splits(names, home, classes.names, version, class_splits)
+        if isinstance(class_splits, str) and class_splits == "random":
+            made = _random_version(random_state)
+            class_splits = random_class_splits(
+                N_CLASS_SPLITS[name], len(classes.names), random_state
+            )
+        # What is known to be wrong is refused before features are read, which takes long.
+        if version is not None and "ns" in names:
+            path = home / SPLIT_FILE
+            checked_version(path, read_parts(path, PART_VARIABLES, None), version)
+        for one in names:
+            if one.startswith("ss-"):
+                _unseen_classes(class_splits, home, one, classes.names)
         X, numbers = read_features(home, features)
         classes.check_labels(numbers, home / features)
-        reader = SplitReader(
-            name, home, folder, numbers, classes.names, class_splits, hold_out, random_state
-        )
-        splits = {split_name: reader.read(split_name, version) for split_name in names}
-    splits = {
-        split_name: replace(
-            made, version=made.version + unproved(home, *reader.sources(split_name))
-        )
-        for split_name, made in splits.items()
-    }
+        splits = {
+            one: read_split(
+                name, one, home, folder, numbers, classes.names,
+                version=version, class_splits=class_splits, hold_out=hold_out,
+                random_state=random_state, made=made,
+            )
+            for one in names
+        }  # fmt: skip
     semantic = "" if signatures == DEFAULT_SIGNATURES else " + ".join(classes.views)
     return data_set(name, X, numbers, classes, splits, features, semantic)
-
-
-def _check_splits(
-    names: Sequence[str], home: Path, class_names: list[Any], version: str | None, class_splits: Any
-) -> None:
-    """Refuse what is known to be wrong before features are read, which takes long."""
-    if version is not None and "ns" in names:
-        path = home / SPLIT_FILE
-        checked_version(path, read_parts(path, PART_VARIABLES, None), version)
-    if isinstance(class_splits, str) and class_splits == RANDOM:
-        return
-    for split in names:
-        if split.startswith("ss-"):
-            read_unseen_classes(class_splits, home, split, class_names)
-
-
-@dataclass
-class SplitReader:
-    """Makes the splits of one data set.
-
-    Parameters
-    ----------
-    name : str
-        Name of the data set.
-    home : Path
-        Its folder.
-    folder : str, path or None
-        Where the data lies, as in :func:`load_xlsa17`.
-    numbers : ndarray of int
-        Class numbers of all samples, from 1.
-    class_names : list
-        Names of all classes.
-    class_splits, hold_out, random_state : object
-        As in :func:`load_xlsa17`.
-    """
-
-    name: str
-    home: Path
-    folder: str | os.PathLike[str] | None
-    numbers: NDArray[np.intp]
-    class_names: list[Any]
-    class_splits: Any = None
-    hold_out: Any = None
-    random_state: Any = 0
-
-    def read(self, split: str, version: str | None = None) -> ClassSplit:
-        """Read or make one split."""
-        labels = np.asarray(self.class_names)
-        if split == "ns":
-            return proposed_split(self.home, self.numbers, labels, version)
-        made = ""
-        if split in ("ss", "ss0"):
-            parts = read_parts(self._standard_split, ("train", "test_unseen"), len(self.numbers))
-        else:
-            unseen, made = self._unseen_classes(split)
-            parts = parts_of_classes(self.numbers, unseen)
-        hold_out = HoldOut(self._hold_out_amount(split), self.random_state)
-        return hold_out.apply(split, parts, self.numbers, labels, made=made)
-
-    def sources(self, split: str) -> list[Path]:
-        """The folders that a split comes from, besides that of the data set."""
-        return [self._standard_split.parent] if split in ("ss", "ss0") else []
-
-    @functools.cached_property
-    def _standard_split(self) -> Path:
-        return find_standard_split(self.folder, self.home, self.name)
-
-    @functools.cached_property
-    def _drawn(self) -> dict[str, NDArray[np.intp]]:
-        n_splits = N_CLASS_SPLITS[self.name]
-        return random_class_splits(n_splits, len(self.class_names), self.random_state)
-
-    def _unseen_classes(self, split: str) -> tuple[NDArray[np.intp], str]:
-        """Numbers of the unseen classes, and what the version says of them."""
-        if isinstance(self.class_splits, str) and self.class_splits == RANDOM:
-            return self._drawn[split], random_version(self.random_state)
-        return read_unseen_classes(self.class_splits, self.home, split, self.class_names), ""
-
-    def _hold_out_amount(self, split: str) -> float | Path | None:
-        """A share, or the file of the authors' hold-outs."""
-        amount = self.hold_out
-        if isinstance(amount, str) and amount == AUTHORS:
-            beside = data_home(self.folder) / AUTHORS
-            return authors_file(self.name, split, "GZSL_inform", [beside, None])
-        if isinstance(amount, str | os.PathLike):
-            if not Path(amount).is_file():
-                raise FileNotFoundError(
-                    f"hold_out={str(amount)!r}: there is no such file. Give a share such as 0.2, "
-                    "'authors', or one of the authors' files."
-                )
-            return Path(amount)
-        return amount
 
 
 def data_set(
@@ -557,6 +244,16 @@ def data_set(
     )
 
 
+# --------------------------------------------------------------------------------------- splits
+
+
+def split_names(name: str) -> list[str]:
+    """The splits a data set can have."""
+    if name in N_CLASS_SPLITS:
+        return ["ns", "ss0", *(f"ss-{k}" for k in range(1, N_CLASS_SPLITS[name] + 1))]
+    return ["ns"] if name == "FLO" else ["ns", "ss"]
+
+
 def _chosen_splits(splits: Sequence[str], name: str) -> list[str]:
     """The splits that are meant, each once; refuse those that the data set does not have."""
     if not splits:
@@ -575,6 +272,134 @@ def _chosen_splits(splits: Sequence[str], name: str) -> list[str]:
                 f"{name} has no split {split!r}; choose from {', '.join(known)}{every}."
             )
     return list(dict.fromkeys(chosen))
+
+
+def read_split(
+    name: str,
+    split: str,
+    home: Path,
+    folder: str | os.PathLike[str] | None,
+    numbers: NDArray[np.intp],
+    class_names: list[Any],
+    *,
+    version: str | None = None,
+    class_splits: Any = None,
+    hold_out: Any = None,
+    random_state: Any = 0,
+    made: str = "",
+) -> ClassSplit:
+    """Read or make one split of a data set; its arguments are those of :func:`load_xlsa17`."""
+    sources = [home]
+    if split == "ns":
+        path = home / SPLIT_FILE
+        parts = read_parts(path, PART_VARIABLES, len(numbers))
+        label, where = f"ns/{checked_version(path, parts, version)}", str(path)
+    else:
+        if split in ("ss", "ss0"):
+            path = find_standard_split(folder, home, name)
+            sources.append(path.parent)
+            parts = read_parts(path, ("train", "test_unseen"), len(numbers))
+        else:
+            tests = np.isin(numbers, _unseen_classes(class_splits, home, split, class_names))
+            parts = {"train": np.flatnonzero(~tests), "test_unseen": np.flatnonzero(tests)}
+            split += made
+        amount = _hold_out_amount(hold_out, name, split.partition("/")[0], folder)
+        parts, how = _held_out(parts, numbers, amount, split.partition("/")[0], random_state)
+        label = where = split + how
+    labels = np.asarray(class_names)
+    seen, unseen = (np.unique(numbers[parts[part]]) for part in ("train", "test_unseen"))
+    if (both := np.intersect1d(seen, unseen)).size:
+        raise ValueError(
+            f"{where}: {both.size} classes ({name_some(labels[both - 1])}) have samples both in "
+            f"{PART_VARIABLES['train']} and in {PART_VARIABLES['test_unseen']}: unseen classes "
+            "would be trained on. The splits and the features do not belong together, or the split "
+            "leaks."
+        )
+    return ClassSplit(
+        train=parts["train"],
+        test_seen=parts.get("test_seen", np.empty(0, dtype=np.intp)),
+        test_unseen=parts["test_unseen"],
+        seen_classes=labels[seen - 1],
+        unseen_classes=labels[unseen - 1],
+        version=f"xlsa17/{label}/{parts_checksum(parts)[:8]}{unproved(*sources)}",
+    )
+
+
+# ------------------------------------------------------- class splits "ss-1", "ss-2", …
+
+
+class NoClassListError(ValueError):
+    """There are lists of unseen classes, but not for this split."""
+
+
+def random_class_splits(
+    n_splits: int, n_classes: int, random_state: Any
+) -> dict[str, NDArray[np.intp]]:
+    """Deal all classes to the class splits at random; each class is unseen in exactly one.
+
+    So did the paper: 4 disjoint subsets of 50 classes of CUB, 10 of 72 or 71 classes of SUN.
+    """
+    if n_classes < n_splits:
+        raise ValueError(
+            f"class_splits='random': {n_classes} classes cannot be dealt to {n_splits} class "
+            "splits; give the unseen classes of each split."
+        )
+    dealt = np.array_split(check_random_state(random_state).permutation(n_classes), n_splits)
+    return {f"ss-{k}": np.sort(numbers) + 1 for k, numbers in enumerate(dealt, start=1)}
+
+
+def _random_version(random_state: Any) -> str:
+    """What the version of a split with drawn classes says: it is not a published one."""
+    return f"/random-seed{int(random_state)}" if isinstance(random_state, Integral) else "/random"
+
+
+def _unseen_classes(
+    class_splits: Any, home: Path, split: str, names: list[Any]
+) -> NDArray[np.intp]:
+    """Numbers of the unseen classes of a class split."""
+    if class_splits is None:
+        class_splits = home / "class_splits.json"
+        if not class_splits.is_file():
+            raise FileNotFoundError(
+                f"The class split {split!r} is not part of xlsa17: pass class_splits="
+                f"{{{split!r}: [unseen classes], …}} or put this as JSON into {class_splits}. "
+                "class_splits='random' draws some instead, which are not the published ones."
+            )
+    if not isinstance(class_splits, Mapping):
+        path = Path(class_splits)
+        try:
+            class_splits = json.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"{path}: this is no JSON ({error}).") from error
+        if not isinstance(class_splits, dict):
+            raise ValueError(f"{path}: there must be an object, split name → list of classes.")
+    if split not in class_splits:
+        raise NoClassListError(f"class_splits has no {split!r}, only {name_some(class_splits)}.")
+    labels = class_splits[split]
+    if isinstance(labels, str | Mapping) or not isinstance(labels, Iterable):
+        raise ValueError(f"class split {split!r}: there must be a list of classes.")
+    unseen = [_class_number(label, split, names) for label in labels]
+    if len(set(unseen)) != len(unseen) or not 0 < len(unseen) < len(names):
+        raise ValueError(
+            f"class split {split!r}: {len(unseen)} unseen classes out of {len(names)}, some of "
+            "them twice or none left; list each unseen class once."
+        )
+    return np.array(unseen, dtype=np.intp)
+
+
+def _class_number(label: Any, split: str, names: list[Any]) -> int:
+    """The number of a class that is named or numbered."""
+    number = label
+    if isinstance(label, str):
+        number = names.index(label) + 1 if label in names else None
+    if isinstance(number, bool) or not isinstance(number, Integral):
+        raise ValueError(f"class split {split!r}: there is no class {label!r}.")
+    if not 1 <= int(number) <= len(names):
+        raise ValueError(f"class split {split!r}: class number {number} is out of range.")
+    return int(number)
+
+
+# ------------------------------------------------ test samples of seen classes, held out
 
 
 def _check_hold_out(splits: Sequence[str], hold_out: Any) -> None:
@@ -596,8 +421,62 @@ def _check_hold_out(splits: Sequence[str], hold_out: Any) -> None:
         )
 
 
-def split_names(name: str) -> list[str]:
-    """The splits a data set can have."""
-    if name in N_CLASS_SPLITS:
-        return ["ns", "ss0", *(f"ss-{k}" for k in range(1, N_CLASS_SPLITS[name] + 1))]
-    return ["ns"] if name == "FLO" else ["ns", "ss"]
+def _hold_out_amount(
+    amount: Any, name: str, split: str, folder: str | os.PathLike[str] | None
+) -> float | Path | None:
+    """A share, or the file of the authors' hold-outs."""
+    if isinstance(amount, str) and amount == AUTHORS:
+        return authors_file(name, split, "GZSL_inform", [data_home(folder) / AUTHORS, None])
+    if not isinstance(amount, str | os.PathLike):
+        return amount
+    if not Path(amount).is_file():
+        raise FileNotFoundError(
+            f"hold_out={str(amount)!r}: there is no such file. Give a share such as 0.2, "
+            "'authors', or one of the authors' files."
+        )
+    return Path(amount)
+
+
+def _held_out(
+    parts: Parts,
+    numbers: NDArray[np.intp],
+    amount: float | Path | None,
+    split: str,
+    random_state: Any,
+) -> tuple[Parts, str]:
+    """Take some training samples of each class for testing; say how, for the version."""
+    if amount is None:
+        return parts, ""
+    train = parts["train"]
+    codes = np.unique(numbers[train], return_inverse=True)[1]
+    if isinstance(amount, Path):
+        held, how = _authors_hold_out(amount, split, codes), f"/{amount.stem}"
+    else:
+        held = hold_out_per_class(codes, float(amount), check_random_state(random_state))
+        how = f"/hold-out {float(amount):g}"
+    return {**parts, "train": train[~held], "test_seen": train[held]}, how
+
+
+def _authors_hold_out(path: Path, split: str, codes: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Which training samples of a split the authors test on; refused where they do not fit.
+
+    The file tells whether it fits: about a fifth of each class is held out, and the positions held
+    aside while tuning are listed class by class.
+    """
+    hold_outs = read_hold_outs(path, split)
+    if hold_outs.test_seen is None:
+        raise ValueError(
+            f"{path}: there is no tr_hold_ind; the authors' files for the standard splits "
+            "(NAME_SS_GZSL_inform.mat) have it."
+        )
+    held = np.zeros(len(codes), dtype=bool)
+    fits = hold_outs.fit_test_seen(codes)
+    if fits:
+        held[hold_outs.test_seen] = True
+        fits = hold_outs.fit_tuning(codes[~held])
+    if not fits:
+        raise ValueError(
+            f"{path}: these hold-outs are not a fifth of each class of {split!r} here; they were "
+            "made for samples in another order, or for other classes. Pass hold_out=0.2 instead."
+        )
+    return held

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from zslearn._utils._messages import composed, plain, warn_user
-from zslearn._utils._rows import read_rows
+from zslearn.datasets._files import read_rows
 from zslearn.datasets._signature_files import read_signature_table
 from zslearn.images._backbones import Backbone, load_backbone
 from zslearn.images._extract import extract_features
