@@ -23,7 +23,7 @@ START = """
 import json, os, resource, sys, time
 from pathlib import Path
 import numpy as np
-from zslearn.datasets import imagenet_classes, imagenet_hop_set
+from zslearn.datasets import imagenet_classes
 from zslearn.metrics import hierarchical_precision_at_k
 from zslearn.signatures import *
 from zslearn.signatures._class_graph import ancestor_pairs
@@ -55,7 +55,7 @@ found = dict(result=f"{len(graph)} nodes, {len(graph.edges)} links, {pairs}")"""
         "folder = Path(os.environ.get('ZSLEARN_DATA', '.')) / 'imagenet'",
         """said = []
 for hops in (2, 3):
-    ours = set(imagenet_hop_set(hops, wordnet=wordnet, folder=lists))
+    ours = set(imagenet_classes(f"{hops}-hop", lists, wordnet=wordnet))
     path = folder / f"{hops}-hop.txt"
     theirs = set(path.read_text().split()) if path.exists() else set()
     said.append(f"{len(ours & theirs)} of {len(theirs)}, {len(ours - theirs)} others")

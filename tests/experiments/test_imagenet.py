@@ -10,7 +10,7 @@ import pytest
 
 from zslearn.baselines import ESZSL
 from zslearn.cli import main
-from zslearn.datasets import ClassShards, imagenet_classes, imagenet_hop_set, make_zero_shot
+from zslearn.datasets import ClassShards, imagenet_classes, make_zero_shot
 from zslearn.experiments import ImageNetBench, build_table, read_records
 from zslearn.experiments._imagenet import imagenet_test_sets, measure_sets, read_image_counts
 from zslearn.experiments._methods import METHODS
@@ -75,7 +75,7 @@ def make_store(folder, wordnet, n_seen, n_near, n_far, n_rows=6, width=12, seed=
     """A store of real wnids, whose features follow the hierarchy, and tables of signatures."""
     rng = np.random.default_rng(seed)
     seen = imagenet_classes("1k")[:: 1000 // n_seen][:n_seen]
-    near = imagenet_hop_set(2, wordnet=wordnet)
+    near = imagenet_classes("2-hop", wordnet=wordnet)
     far = [w for w in imagenet_classes("unseen") if w not in set(near)]
     unseen = [*near[:: len(near) // n_near][:n_near], *far[:: len(far) // n_far][:n_far]]
     classes = [*seen, *unseen]

@@ -11,7 +11,7 @@ import pandas as pd
 from zslearn._utils._files import replacing
 from zslearn._utils._messages import plain
 from zslearn.cli._output import add_options, warnings_as_lines
-from zslearn.datasets._imagenet_classes import named_wnids
+from zslearn.datasets._imagenet_classes import imagenet_classes
 from zslearn.datasets._signature_files import (
     check_signature_path,
     read_child_parent_pairs,
@@ -77,7 +77,7 @@ def _add_classes(parser: argparse.ArgumentParser, name: str, about: str) -> None
 
 def _nouns(arguments: argparse.Namespace) -> tuple[WordNet, list[str]]:
     wordnet = WordNet(arguments.wordnet)
-    wnids = named_wnids(arguments.wnids, wordnet=wordnet, folder=arguments.lists)
+    wnids = imagenet_classes(arguments.wnids, arguments.lists, wordnet=wordnet)
     return wordnet, wordnet.check(wnids, str(arguments.wnids))
 
 
@@ -159,7 +159,7 @@ def _make_hierarchy(arguments: argparse.Namespace) -> None:
     else:
         hierarchy = ClassGraph.from_tree(read_child_parent_pairs(arguments.pairs))
         if arguments.classes is not None:
-            labels = named_wnids(arguments.classes)
+            labels = imagenet_classes(arguments.classes)
         else:
             parents = set(hierarchy.edges[:, 1].tolist())
             labels = [node for i, node in enumerate(hierarchy.nodes) if i not in parents]

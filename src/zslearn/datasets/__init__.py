@@ -7,14 +7,7 @@ from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
 from zslearn.datasets._feature_blocks import FeatureBlocks
 from zslearn.datasets._fetch import fetch_archive
 from zslearn.datasets._glyphs import load_glyphs
-from zslearn.datasets._imagenet_classes import (
-    imagenet_classes,
-    imagenet_hop_set,
-    imagenet_tree,
-    named_wnids,
-    near_classes,
-    populated_classes,
-)
+from zslearn.datasets._imagenet_classes import imagenet_classes, populated_classes
 from zslearn.datasets._last_layers import load_glove, load_last_layer
 from zslearn.datasets._signature_files import (
     read_child_parent_pairs,
@@ -37,8 +30,6 @@ __all__ = [
     "check_data",
     "fetch_archive",
     "imagenet_classes",
-    "imagenet_hop_set",
-    "imagenet_tree",
     "load_authors_protocol",
     "load_glove",
     "load_glyphs",
@@ -47,8 +38,6 @@ __all__ = [
     "load_table",
     "load_xlsa17",
     "make_zero_shot",
-    "named_wnids",
-    "near_classes",
     "populated_classes",
     "read_child_parent_pairs",
     "read_descriptions",

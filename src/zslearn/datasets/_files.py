@@ -164,8 +164,8 @@ def _checked_lines(file: TextIO, path: Path) -> Iterator[str]:
     for number, line in enumerate(file, 1):
         if "\ufeff" in line or "\0" in line:
             raise ValueError(
-                f"{plain(path)}: line {number} has a byte order mark (U+FEFF) or a zero byte in the "
-                "text, as damaged files and files that were put together have; remove it."
+                f"{plain(path)}: line {number} has a byte order mark (U+FEFF) or a zero byte within"
+                " the text, as damaged files and files that were put together have; remove it."
             )
         yield line
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -17,20 +18,24 @@ from zslearn.datasets._tables import read_table
 from zslearn.signatures._class_graph import ClassGraph, imagenet_branches, imagenet_graph
 from zslearn.signatures._wordnet import WordNet
 
-Which = Literal["1k", "21k", "unseen"]
 #: Number of classes in each list.
 _SIZES = {"1k": 1000, "21k": 21_841, "unseen": 20_842}
 #: timm's files, and those of the published split.
-_FILES = {"1k": ("imagenet_synsets.txt", "seen.txt"), "21k": ("imagenet22k_synsets.txt",)}
-_UNSEEN_FILE = "all-unseen.txt"
+_FILES = {
+    "1k": ("imagenet_synsets.txt", "seen.txt"),
+    "21k": ("imagenet22k_synsets.txt",),
+    "unseen": ("all-unseen.txt",),
+}
 #: The one class of ILSVRC 2012 that the release of 2011 does not have.
 _ONLY_IN_1K = "n04399382"
 _ANIMAL = "n00015388"
-_MISC = "misc"
 
 
 def imagenet_classes(
-    which: Which = "1k", folder: str | os.PathLike[str] | None = None
+    which: str | os.PathLike[str] = "1k",
+    folder: str | os.PathLike[str] | None = None,
+    *,
+    wordnet: WordNet | None = None,
 ) -> list[str]:
     """List ImageNet's classes by wnid.
 
@@ -39,17 +44,20 @@ def imagenet_classes(
 
     Parameters
     ----------
-    which : {"1k", "21k", "unseen"}, default="1k"
+    which : {"1k", "21k", "unseen", "2-hop", "3-hop"} or path, default="1k"
         The 1,000 classes of ILSVRC 2012, in the order of its labels; the 21,841 classes of the
-        release of 2011; or the 20,842 of these that are none of the 1,000.
+        release of 2011; the 20,842 of these that are none of the 1,000; those of them that are near
+        a seen class; or a text file with one wnid per line.
     folder : path or None, default=None
         A folder with timm's files ``imagenet_synsets.txt`` and ``imagenet22k_synsets.txt``, or
         with ``seen.txt`` and ``all-unseen.txt``, one wnid per line.
+    wordnet : WordNet or None, default=None
+        WordNet 3.0, for the hop sets; None looks for it.
 
     Returns
     -------
     list of str
-        The wnids.
+        The wnids, each once.
 
     Raises
     ------
@@ -60,139 +68,23 @@ def imagenet_classes(
 
     See Also
     --------
-    imagenet_hop_set : Unseen classes near the 1,000.
     zslearn.signatures.WordNet : Names and glosses of the classes.
-    """
-    if which not in _SIZES:
-        raise ValueError(f"which={which!r}; there are {', '.join(map(repr, get_args(Which)))}.")
-    places = _places(folder)
-    seen = _first_list(places, _FILES["1k"])
-    if which == "1k" and seen is not None:
-        return _checked(*seen, "1k")
-    everything = _first_list(places, _FILES["21k"])
-    unseen = _first_list(places, (_UNSEEN_FILE,))
-    if seen is not None and everything is not None:
-        listed = _checked(*everything, "21k")
-        if which == "21k":
-            return listed
-        known = set(_checked(*seen, "1k"))
-        return _checked([wnid for wnid in listed if wnid not in known], everything[1], "unseen")
-    if seen is not None and unseen is not None:
-        rest = _checked(*unseen, "unseen")
-        if which == "unseen":
-            return rest
-        both = [wnid for wnid in _checked(*seen, "1k") if wnid != _ONLY_IN_1K]
-        return _checked([*both, *rest], unseen[1], "21k")
-    where = "" if folder is None else f"{plain(folder)}: "
-    raise FileNotFoundError(
-        f"{where}ImageNet's lists of classes are not found. They come with the package timm (pip "
-        f"install timm; it is not imported), or give a folder with {_FILES['1k'][0]} and "
-        f"{_FILES['21k'][0]}, or put {_FILES['1k'][1]} and {_UNSEEN_FILE} into the folder imagenet "
-        f"of {DATA_VARIABLE}."
-    )
-
-
-def _places(folder: str | os.PathLike[str] | None) -> list[Path]:
-    """Folders that may hold the lists, the first preferred."""
-    if folder is not None:
-        start = Path(folder).expanduser()
-        return [start, start / "timm" / "data" / "_info", start / "imagenet"]
-    places = []
-    # Finds the package without importing it.
-    spec = importlib.util.find_spec("timm")
-    for location in (spec.submodule_search_locations or []) if spec else []:
-        places.append(Path(location) / "data" / "_info")
-    return [*places, data_home() / "imagenet"]
-
-
-def _first_list(places: list[Path], names: Iterable[str]) -> tuple[list[str], Path] | None:
-    for place in places:
-        for name in names:
-            if (place / name).is_file():
-                return read_lines(place / name), place / name
-    return None
-
-
-def _checked(wnids: list[str], path: Path, which: str) -> list[str]:
-    """Refuse a list that is not the one that it should be."""
-    if len(set(wnids)) != len(wnids) or len(wnids) != _SIZES[which]:
-        raise ValueError(
-            f"{plain(path)} gives {len(set(wnids))} different classes in {len(wnids)} lines; "
-            f"ImageNet's list {which!r} has {_SIZES[which]}."
-        )
-    return wnids
-
-
-def imagenet_hop_set(
-    hops: int,
-    *,
-    wordnet: WordNet | None = None,
-    folder: str | os.PathLike[str] | None = None,
-) -> list[str]:
-    """List the unseen classes of ImageNet that are near the 1,000 seen ones.
-
-    What the literature calls "2-hop" is at most one link from a seen class, "3-hop" at most two,
-    in ImageNet's own tree. It is made here of WordNet's hypernyms and of two facts of that tree
-    which WordNet does not have: classes outside the main branches hang under one node "misc", and
-    "animal" is one link from a seen class.
-
-    Parameters
-    ----------
-    hops : int
-        2 or more.
-    wordnet : WordNet or None, default=None
-        WordNet 3.0; None looks for it.
-    folder : path or None, default=None
-        Where the lists of classes are, as of :func:`imagenet_classes`.
-
-    Returns
-    -------
-    list of str
-        Their wnids, in the order of the unseen classes.
-
-    See Also
-    --------
-    near_classes : The same in any hierarchy.
 
     Notes
     -----
-    The published lists have 1,549 and 7,860 classes. All of them are found, and seven more at
-    three hops. Without the link to "animal", which those lists imply, 1,548 and 7,817 of them are.
+    What the literature calls "2-hop" is at most one link from a seen class, "3-hop" at most two, in
+    ImageNet's own tree. It is made here of WordNet's hypernyms and of two facts of that tree which
+    WordNet does not have: classes outside the main branches hang under one node "misc", and
+    "animal" is one link from a seen class. The published lists have 1,549 and 7,860 classes. All of
+    them are found, and seven more at three hops. Without the link to "animal", which those lists
+    imply, 1,548 and 7,817 of them are.
     """
-    if not isinstance(hops, (int, np.integer)) or hops < 2:
-        raise ValueError(f"hops={hops!r} must be a whole number of at least 2.")
-    seen, unseen = imagenet_classes("1k", folder), imagenet_classes("unseen", folder)
-    tree = imagenet_tree(wordnet if wordnet is not None else WordNet(), [*seen, *unseen])
-    return near_classes(tree, seen, unseen, hops - 1, one_link_away=[_ANIMAL])
-
-
-def named_wnids(
-    which: str | os.PathLike[str],
-    *,
-    wordnet: WordNet | None = None,
-    folder: str | os.PathLike[str] | None = None,
-) -> list[str]:
-    """List wnids: a list of ImageNet's by its name, or a person's own.
-
-    Parameters
-    ----------
-    which : str or path
-        "1k", "21k" or "unseen" as of :func:`imagenet_classes`, "2-hop" or "3-hop" as of
-        :func:`imagenet_hop_set`, or a text file with one wnid per line.
-    wordnet : WordNet or None, default=None
-        WordNet 3.0, for the hop sets; None looks for it.
-    folder : path or None, default=None
-        Where ImageNet's lists are.
-
-    Returns
-    -------
-    list of str
-        The wnids, each once.
-    """
+    if found := re.fullmatch(r"([2-9])-hop", str(which)):
+        seen, unseen = imagenet_classes("1k", folder), imagenet_classes("unseen", folder)
+        tree = _imagenet_tree(wordnet if wordnet is not None else WordNet(), [*seen, *unseen])
+        return _near_classes(tree, seen, unseen, int(found[1]) - 1, one_link_away=[_ANIMAL])
     if which in _SIZES:
-        return imagenet_classes(which, folder)  # type: ignore[arg-type]
-    if which in ("2-hop", "3-hop"):
-        return imagenet_hop_set(int(str(which)[0]), wordnet=wordnet, folder=folder)
+        return _listed(str(which), folder)
     path = Path(which)
     if not path.is_file():
         raise FileNotFoundError(
@@ -205,56 +97,66 @@ def named_wnids(
     return list(dict.fromkeys(wnids))
 
 
-def imagenet_tree(wordnet: WordNet, wnids: Iterable[str]) -> ClassGraph:
-    """ImageNet's own structure, with the node "misc" over all classes outside its main branches.
+def _listed(which: str, folder: str | os.PathLike[str] | None) -> list[str]:
+    """A list of known length, as it stands in a file or made of two others."""
+    places = _places(folder)
+    lists: dict[str, list[str]] = {}
+    for name, files in _FILES.items():
+        paths = [place / file for place in places for file in files if (place / file).is_file()]
+        if paths and (name == which or which != "1k"):
+            wnids = lists[name] = read_lines(paths[0])
+            if len(set(wnids)) != len(wnids) or len(wnids) != _SIZES[name]:
+                raise ValueError(
+                    f"{plain(paths[0])} gives {len(set(wnids))} different classes in {len(wnids)} "
+                    f"lines; ImageNet's list {name!r} has {_SIZES[name]}."
+                )
+    if which == "unseen" and lists.keys() >= {"1k", "21k"}:
+        known = set(lists["1k"])
+        return [wnid for wnid in lists["21k"] if wnid not in known]
+    if which in lists:
+        return lists[which]
+    if which == "21k" and lists.keys() >= {"1k", "unseen"}:
+        return [*(wnid for wnid in lists["1k"] if wnid != _ONLY_IN_1K), *lists["unseen"]]
+    where = "" if folder is None else f"{plain(folder)}: "
+    raise FileNotFoundError(
+        f"{where}ImageNet's lists of classes are not found. They come with the package timm (pip "
+        f"install timm; it is not imported), or give a folder with {_FILES['1k'][0]} and "
+        f"{_FILES['21k'][0]}, or put {_FILES['1k'][1]} and {_FILES['unseen'][0]} into the folder "
+        f"imagenet of {DATA_VARIABLE}."
+    )
 
-    Parameters
-    ----------
-    wordnet : WordNet
-        WordNet 3.0.
-    wnids : iterable of str
-        ImageNet's classes.
 
-    Returns
-    -------
-    ClassGraph
-        That of :func:`~zslearn.signatures.imagenet_graph` and one node more.
-    """
-    classes = list(wnids)
+def _places(folder: str | os.PathLike[str] | None) -> list[Path]:
+    """Folders that may hold the lists, the first preferred."""
+    if folder is not None:
+        start = Path(folder).expanduser()
+        return [start, start / "timm" / "data" / "_info", start / "imagenet"]
+    # Finds the package without importing it.
+    spec = importlib.util.find_spec("timm")
+    found = (spec.submodule_search_locations or []) if spec else []
+    return [*(Path(place) / "data" / "_info" for place in found), data_home() / "imagenet"]
+
+
+def _imagenet_tree(wordnet: WordNet, classes: list[str]) -> ClassGraph:
+    """ImageNet's own structure, with the node "misc" over all classes outside its main branches."""
     graph = imagenet_graph(wordnet, classes)
     inside = imagenet_branches(wordnet)
     misc = [graph.position[wnid] for wnid in classes if wnid not in inside]
     links = np.column_stack([misc, np.full(len(misc), len(graph))]).astype(np.intp)
-    return ClassGraph([*graph.nodes, _MISC], np.vstack([graph.edges, links]))
+    return ClassGraph([*graph.nodes, "misc"], np.vstack([graph.edges, links]))
 
 
-def near_classes(
+def _near_classes(
     graph: ClassGraph,
     seen: Iterable[Any],
-    candidates: Iterable[Any],
+    candidates: list[Any],
     n_links: int,
     *,
     one_link_away: Iterable[Any] = (),
 ) -> list[Any]:
-    """List the classes within some links of a seen class, followed both ways.
+    """The candidates within some links of a seen class, followed both ways.
 
-    Parameters
-    ----------
-    graph : ClassGraph
-        The hierarchy.
-    seen : iterable
-        Classes in the middle.
-    candidates : iterable
-        Classes that may be listed.
-    n_links : int
-        The most links from a seen class.
-    one_link_away : iterable, default=()
-        Nodes that are known to be one link from a seen class, though the graph lacks the link.
-
-    Returns
-    -------
-    list
-        Those of `candidates` that are near, in their order.
+    `one_link_away` are nodes known to be so near, though the graph lacks the link.
     """
     both = graph.adjacency()
     both = both + both.T
@@ -267,9 +169,8 @@ def near_classes(
         level = level[distance[level] < 0]
         distance[level] = n
         level = np.unique(both[level].indices)
-    listed = list(candidates)
-    where = graph.find(listed, "candidates")
-    return [label for label, at in zip(listed, where, strict=True) if distance[at] >= 0]
+    where = graph.find(candidates, "candidates")
+    return [label for label, at in zip(candidates, where, strict=True) if distance[at] >= 0]
 
 
 def populated_classes(

@@ -412,7 +412,7 @@ def _read_labels(source: Any, label: str | None, part: str | None) -> tuple[Any,
 def _columns_of_labels(
     table: pd.DataFrame, label: str | None, part: str | None, where: str
 ) -> tuple[NDArray[Any], Any]:
-    """The column of labels, by default the only one or "label", and that of parts if there is one."""
+    """The column of labels, by default the only one or "label", and that of parts or None."""
     if label is None:
         others = [column for column in table.columns if column != part]
         label = others[0] if len(others) == 1 else "label"

@@ -21,7 +21,6 @@ from zslearn._utils._messages import name_some, warn_user
 from zslearn.datasets._class_shards import ClassShards
 from zslearn.datasets._imagenet_classes import (
     imagenet_classes,
-    imagenet_hop_set,
     populated_classes,
 )
 from zslearn.datasets._signature_files import read_signature_table
@@ -196,7 +195,7 @@ def imagenet_test_sets(
     there = set(unseen)
     sets: dict[str, list[str]] = {}
     for hops in (2, 3):
-        near = [w for w in imagenet_hop_set(hops, wordnet=wordnet, folder=lists) if w in there]
+        near = [w for w in imagenet_classes(f"{hops}-hop", lists, wordnet=wordnet) if w in there]
         if len(near) > 1:
             sets[f"{hops}-hop"] = near
     table = pd.Series(counts)
