@@ -1,4 +1,4 @@
-"""The container every loader returns."""
+"""The data set that every loader returns: samples, signatures, and splits that do not leak."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from zslearn._utils._array import Array
 from zslearn._utils._messages import name_some
 from zslearn.signatures._views import MultiSignatures
-
-# A split into seen and unseen classes, and the checks that keep it honest.
 
 #: The parts of a split.
 PARTS = ("train", "test_seen", "test_unseen")
@@ -71,14 +69,8 @@ class ClassSplit:
         unseen_classes: ArrayLike,
         version: str,
     ) -> None:
-        arrays = {
-            "train": train,
-            "test_seen": test_seen,
-            "test_unseen": test_unseen,
-            "seen_classes": seen_classes,
-            "unseen_classes": unseen_classes,
-        }
-        for field, values in arrays.items():
+        arrays = (train, test_seen, test_unseen, seen_classes, unseen_classes)
+        for field, values in zip((*PARTS, "seen_classes", "unseen_classes"), arrays, strict=True):
             array = np.array(values)
             if field == "test_seen" and array.shape == (0,):
                 array = np.empty(0, dtype=np.intp)  # an empty list would index as floats
@@ -326,7 +318,7 @@ class ZeroShotDataset:
             "name": name,
             "features": features,
             "images": images,
-            "feature_names": _as_names(feature_names),
+            "feature_names": None if feature_names is None else np.asarray(feature_names, object),
             "semantic": semantic,
         }
         for field, value in values.items():
@@ -353,9 +345,7 @@ class ZeroShotDataset:
             It shares every array with this one.
         """
         self._check_split_name(name)
-        other = copy.copy(self)
-        object.__setattr__(other, "split", name)
-        return other
+        return self._changed(split=name)
 
     def with_splits(self, names: Sequence[str]) -> ZeroShotDataset:
         """Return the same data with some of its splits only.
@@ -374,9 +364,7 @@ class ZeroShotDataset:
             raise ValueError(f"with_splits takes a list of names, at least one; got {names!r}.")
         for name in names:
             self._check_split_name(name)
-        other = self.with_split(names[0])
-        object.__setattr__(other, "splits", {name: self.splits[name] for name in names})
-        return other
+        return self._changed(split=names[0], splits={name: self.splits[name] for name in names})
 
     def with_signatures(self, signatures: pd.DataFrame | MultiSignatures) -> ZeroShotDataset:
         """Return the same data with other signatures of the same classes.
@@ -393,9 +381,7 @@ class ZeroShotDataset:
         """
         if _check_signatures(signatures, self.name) != set(self.signatures.index.tolist()):
             raise ValueError(f"{self.name}: these signatures describe other classes.")
-        other = copy.copy(self)
-        object.__setattr__(other, "signatures", signatures)
-        return other
+        return self._changed(signatures=signatures)
 
     def with_features(self, X: ArrayLike | Array, features: str) -> ZeroShotDataset:
         """Return the same samples with other features, such as their principal components.
@@ -540,10 +526,10 @@ class ZeroShotDataset:
         split = self.active_split
         sizes = split.train.size, split.test_seen.size, split.test_unseen.size
         n_seen, n_unseen = split.seen_classes.size, split.unseen_classes.size
-        if self.images is None:
-            images = "none"
-        else:
-            images = " × ".join(str(side) for side in self.images.shape[1:])
+        images = "none" if self.images is None else " × ".join(map(str, self.images.shape[1:]))
+        several = isinstance(self.signatures, MultiSignatures)
+        views = self.signatures.views.values() if several else [self.signatures]
+        widths = " + ".join(str(view.shape[1]) for view in views)
         named = f" ({self.semantic})" if self.semantic else ""
         return "\n".join(
             [
@@ -552,17 +538,18 @@ class ZeroShotDataset:
                 f"{sizes[2]} test unseen",
                 f"  classes     {n_seen + n_unseen}: {n_seen} seen, {n_unseen} unseen",
                 f"  features    {self.X.shape[1]} ({self.features})",
-                f"  signatures  {' + '.join(map(str, self._widths()))}{named}",
+                f"  signatures  {widths}{named}",
                 f"  images      {images}",
                 f"  splits      {', '.join(self.splits)}",
             ]
         )
 
-    def _widths(self) -> list[int]:
-        """How many attributes each view of a class has."""
-        several = isinstance(self.signatures, MultiSignatures)
-        views = self.signatures.views.values() if several else [self.signatures]
-        return [view.shape[1] for view in views]
+    def _changed(self, **values: Any) -> ZeroShotDataset:
+        """A copy with other values, which were checked; it shares every array."""
+        other = copy.copy(self)
+        for field, value in values.items():
+            object.__setattr__(other, field, value)
+        return other
 
     def _images_of(self, part: NDArray[Any]) -> Any:
         return None if self.images is None else self.images[part]
@@ -617,11 +604,6 @@ class ZeroShotDataset:
                 f"{self.signatures.index.dtype})."
             )
         return codes, labels
-
-
-def _as_names(names: ArrayLike | None) -> NDArray[Any] | None:
-    """Names of features as scikit-learn keeps them."""
-    return None if names is None else np.asarray(names, dtype=object)
 
 
 def _check_signatures(signatures: Any, name: str) -> set[Hashable]:
