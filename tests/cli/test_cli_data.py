@@ -169,7 +169,8 @@ def test_check_fails_when_something_is_wrong(home, capsys):
     write_data_set(home, "CUB", trainval_loc=np.array([[1, 11, 30]]))
     assert main(["data", "check", str(home)]) == 1
     out = capsys.readouterr().out
-    assert "problem: CUB res101.mat: unseen classes in training: 1 ('cat')" in out
+    assert "problem: CUB" in out
+    assert "1 classes ('cat') have samples both" in out
     assert main(["data", "check", str(home / "nowhere")]) == 1
     assert "zslearn: error: There is no folder" in capsys.readouterr().err
 
