@@ -281,11 +281,9 @@ def test_boxes_are_expected_where_training_had_them(folder, capsys):
 
 
 def test_ctrl_c_keeps_what_is_finished(folder, monkeypatch, capsys):
-    from zslearn.images import Backbone, _extract
-    from zslearn.images import _extract as _parts
+    from zslearn.images import Backbone, _features
 
-    for module in (_extract, _parts):
-        monkeypatch.setattr(module, "PART_SIZE", 8)
+    monkeypatch.setattr(_features, "PART_SIZE", 8)
     real, batches = Backbone.features_of_pixels, []
 
     def stop(self, pixels):

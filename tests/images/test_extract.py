@@ -13,16 +13,13 @@ from zslearn.datasets import load_table
 from zslearn.images import (
     ImageFeatures,
     PromptClassifier,
-    _extract,
+    _features,
     extract_features,
     load_backbone,
     load_features,
     text_features,
 )
-from zslearn.images import (
-    _extract as _parts,
-)
-from zslearn.images._feature_files import refuse_other_features
+from zslearn.images._features import refuse_other_features
 
 pytest.importorskip("torch")
 pytest.importorskip("PIL")
@@ -117,13 +114,13 @@ def test_no_readable_image_at_all(tmp_path):
 
 
 def test_images_that_vanish_between_list_and_read(folder, monkeypatch):
-    real = _extract._inputs
+    real = _features._inputs
 
     def remove(*arguments):
         (folder / "red" / "2.png").unlink()
         return real(*arguments)
 
-    monkeypatch.setattr(_extract, "_inputs", remove)
+    monkeypatch.setattr(_features, "_inputs", remove)
     features = extract(folder)
     assert features.skipped == [("red/2.png", "there is no such file")]
     assert len(features) == 23
@@ -131,22 +128,21 @@ def test_images_that_vanish_between_list_and_read(folder, monkeypatch):
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    monkeypatch.setattr(_extract, "PART_SIZE", 5)
-    monkeypatch.setattr(_parts, "PART_SIZE", 5)
+    monkeypatch.setattr(_features, "PART_SIZE", 5)
 
 
 def interrupted(folder, out, monkeypatch, after):
     """Extract until some images were read; how many were read in all."""
-    read, real = [], _extract._Run._read
+    read, real = [], _features.read_bytes
 
-    def stop(self, row):
+    def stop(path):
         if len(read) >= after:
             raise KeyboardInterrupt
-        read.append(row)
-        return real(self, row)
+        read.append(path)
+        return real(path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_extract._Run, "_read", stop)
+        patch.setattr(_features, "read_bytes", stop)
         with pytest.raises(KeyboardInterrupt):
             extract(folder, out=out, workers=1, batch_size=2)
     return read
@@ -162,14 +158,13 @@ def test_an_interruption_keeps_finished_parts(folder, tmp_path, monkeypatch, sma
     assert len(kept) == 3
     # A part that was damaged since is computed again.
     kept[1].write_bytes(kept[1].read_bytes()[:-40])
-    read, real = [], _extract._Run._read
-    monkeypatch.setattr(
-        _extract._Run, "_read", lambda self, row: (read.append(row), real(self, row))[1]
-    )
+    read, real = [], _features.read_bytes
+    monkeypatch.setattr(_features, "read_bytes", lambda path: read.append(path) or real(path))
     said = []
     features = extract(folder, out=out, batch_size=2, say=said.append)
-    assert sorted(read) == [5, 6, 7, 8, 9, *range(15, 24)]
-    assert said == ["Going on: 15 of 24 images are done"]
+    rows = [whole.images.index(path.relative_to(folder).as_posix()) for path in read]
+    assert sorted(rows) == [5, 6, 7, 8, 9, *range(15, 24)]
+    assert said == ["Going on: 10 of 24 images are done"]
     assert np.array_equal(features.X, whole.X)
     assert features.digests == whole.digests
     assert not parts.exists()

@@ -15,12 +15,9 @@ from zslearn.images import (
     add_classes_to_file,
     describe_in_text,
     describe_in_words,
-    evaluate_images,
-    explain_predictions,
     features_for_model,
     fit_images,
     prediction_table,
-    rank_classes,
     read_class_table,
     read_features,
     save_image_model,
@@ -31,6 +28,7 @@ from zslearn.images import (
 from zslearn.images import (
     _fitting as _storing,
 )
+from zslearn.images._predicting import explain_predictions, measure_images, rank_classes
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.persistence import read_model, save
 
@@ -111,7 +109,7 @@ def test_evaluation_is_that_of_the_metrics(data):
     model = fit_images(of(data.X_train, data.y_train), data.signatures, "eszsl", tune=None)
     X = np.concatenate([data.X_test_seen, data.X_test_unseen])
     y = np.concatenate([data.y_test_seen, data.y_test_unseen])
-    found = evaluate_images(model, of(X, y)).metrics
+    found = measure_images(model, of(X, y))[1]
     assert found["unseen_among_unseen"] == pytest.approx(
         model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
     )
@@ -124,7 +122,7 @@ def test_evaluation_is_that_of_the_metrics(data):
     assert found["seen_top_5"] == pytest.approx(by_class.mean())
     assert 0 < found["harmonic"] <= max(found["seen"], found["unseen"])
     with pytest.raises(ValueError, match="nobody knows what is right"):
-        evaluate_images(model, of(X, None))
+        measure_images(model, of(X, None))
 
 
 def test_training_pictures_are_thinned_evenly(data, tmp_path, monkeypatch):

@@ -32,8 +32,7 @@ from zslearn.images._describing import (
     read_class_table,
     read_features,
 )
-from zslearn.images._extract import extract_features
-from zslearn.images._feature_files import ImageFeatures, load_features
+from zslearn.images._features import ImageFeatures, extract_features, load_features
 from zslearn.images._fitting import (
     METHODS_IN_SHORT,
     add_classes_to_file,
@@ -42,8 +41,8 @@ from zslearn.images._fitting import (
 )
 from zslearn.images._predicting import (
     candidate_classes,
-    evaluate_images,
     explain_predictions,
+    measure_images,
     prediction_table,
 )
 from zslearn.persistence._model_files import ModelFile, describe, read_model
@@ -449,20 +448,17 @@ def _run_evaluate(arguments: argparse.Namespace) -> int:
         file = read_model(arguments.model)
         features = _features_for(arguments, file)
         trained = file.extras.get("training_digests")
-        found = evaluate_images(
-            file.model,
-            features,
-            training_digests=() if trained is None else trained.ravel().tolist(),
-        )
+        digests = () if trained is None else trained.ravel().tolist()
+        n_images, metrics = measure_images(file.model, features, digests)
     rows = {}
     for name, what in _MEASURES.items():
-        if name in found.metrics:
-            top = found.metrics.get(f"{name}_top_5")
-            images = found.n_images["seen" if name == "seen" else "unseen"]
+        if name in metrics:
+            top = metrics.get(f"{name}_top_5")
+            images = n_images["seen" if name == "seen" else "unseen"]
             rows[what] = {
-                "accuracy": f"{found.metrics[name]:.3f}",
+                "accuracy": f"{metrics[name]:.3f}",
                 "among the best 5": "" if top is None else f"{top:.3f}",
-                "images": sum(found.n_images.values()) if name == "harmonic" else images,
+                "images": sum(n_images.values()) if name == "harmonic" else images,
             }
     table = pd.DataFrame.from_dict(rows, orient="index")
     table.index.name = "per-class accuracy of"

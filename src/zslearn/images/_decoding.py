@@ -265,10 +265,6 @@ class UnreadableImageError(ValueError):
     """A file cannot be used as an image: its text says why."""
 
 
-class NoReadableImageError(ValueError):
-    """None of the images can be read."""
-
-
 def read_image(
     source: str | os.PathLike[str] | bytes,
     *,

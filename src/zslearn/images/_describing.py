@@ -1,4 +1,7 @@
-"""What is known of classes: a table of attributes, or words."""
+"""What a person has: images or their features, and classes described by a table or in words.
+
+Features are made as a model needs them, and classes described as the model's were.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,14 @@ from zslearn._utils._messages import composed, plain, warn_user
 from zslearn.datasets._files import read_rows
 from zslearn.datasets._signature_files import read_signature_table
 from zslearn.images._backbones import Backbone, load_backbone
-from zslearn.images._extract import extract_features
-from zslearn.images._feature_files import ImageFeatures, load_features, refuse_other_features
+from zslearn.images._features import (
+    ImageFeatures,
+    extract_features,
+    load_features,
+    refuse_other_features,
+)
 from zslearn.images._prompts import text_features
 from zslearn.signatures._text import ENCODER_NAMES, encoder_name, text_signatures
-
-# Features from where a person has them: a folder, a table of paths, or a file of features.
 
 #: Names by which timm and open_clip know networks themselves.
 _KNOWN_THERE = re.compile(r"timm:[\w.-]+|open_clip:[\w.-]+(/[\w-]+)?", re.ASCII)
@@ -48,25 +53,7 @@ def refuse_foreign_network(backbone: str, where: str) -> None:
 def encoder_for_model(named: str, encoder: str | None, where: str) -> str:
     """The text encoder of a model file: one that the library knows, or the caller's.
 
-    Parameters
-    ----------
-    named : str
-        What the file names.
-    encoder : str, optional
-        What the caller names: needed where the file names a folder, since a file that is passed on
-        must not decide which files are read.
-    where : str
-        What the file is called, for the error.
-
-    Returns
-    -------
-    str
-        The name of the encoder.
-
-    Raises
-    ------
-    ValueError
-        The file names a folder and the caller nothing, or both name different encoders.
+    A folder that a file names is not read on its word alone.
     """
     is_known = named in ("backbone", *ENCODER_NAMES)
     if encoder is None and not is_known:
@@ -120,30 +107,7 @@ def backbone_for_model(
     weights: str | os.PathLike[str] | None = None,
     device: str = "auto",
 ) -> Backbone | None:
-    """The network that made the features of a model.
-
-    Parameters
-    ----------
-    about : mapping
-        `about` of the model file, whose "features" say how features were made.
-    model_name : str, default="the model"
-        What errors call the model.
-    weights : path, optional
-        The file of weights, for a network that needs one.
-    device : str, default="auto"
-        Where to compute; see :func:`~zslearn.images.load_backbone`.
-
-    Returns
-    -------
-    Backbone or None
-        With the same weights and preprocessing; None where the model does not say by which network
-        its features were made.
-
-    Raises
-    ------
-    ValueError
-        The network that is here has other weights.
-    """
+    """The network that made the features of a model, or None where its `about` does not say."""
     expected = about.get("features")
     if not isinstance(expected, Mapping) or not expected.get("backbone"):
         return None

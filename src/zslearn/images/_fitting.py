@@ -25,7 +25,7 @@ from zslearn.images._describing import (
     encoder_for_model,
     refuse_foreign_network,
 )
-from zslearn.images._feature_files import ImageFeatures
+from zslearn.images._features import ImageFeatures
 from zslearn.persistence._model_files import read_model, save
 
 # Model files that know how their features and signatures were made.

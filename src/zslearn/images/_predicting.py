@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,71 +14,23 @@ from zslearn._utils._array import to_numpy
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._messages import did_you_mean, name_near_misses, name_some, warn_user
 from zslearn.base._predictor import ZeroShotPredictor
-from zslearn.images._feature_files import ImageFeatures
+from zslearn.images._features import ImageFeatures
 from zslearn.inspection._explain import Explanation, TrainingPictures, explain
 from zslearn.metrics._accuracy import harmonic_mean, per_class_accuracy
 from zslearn.persistence._model_files import ModelFile
 
-# How good a saved model is on images with labels.
+#: What stands beside a class: there were images of it, or it is known by its description alone.
+SEEN, DESCRIBED = "seen", "described only"
 
 
-@dataclass(frozen=True)
-class RecognitionScores:
-    """What a model got right.
+def measure_images(
+    model: Any, features: ImageFeatures, training_digests: Iterable[str] = ()
+) -> tuple[dict[str, int], dict[str, float]]:
+    """Numbers of images of "seen" and "unseen" classes, and per-class accuracies among all classes.
 
-    Parameters
-    ----------
-    n_images : dict of str to int
-        Number of images of "seen" and of "unseen" classes.
-    metrics : dict of str to float
-        "seen" and "unseen": per-class accuracies among all described classes, and their "harmonic"
-        mean; "unseen_among_unseen": that of unseen classes among these; each also with the ending
-        "_top_5". What there are no images for is not there.
-    """
-
-    n_images: dict[str, int]
-    metrics: dict[str, float]
-
-
-def evaluate_images(
-    model: Any, features: ImageFeatures, *, training_digests: Iterable[str] = ()
-) -> RecognitionScores:
-    """Measure a model on images with labels.
-
-    A model that may say "none of these" is measured by the nearest class.
-
-    Parameters
-    ----------
-    model : zero-shot estimator
-        Fitted.
-    features : ImageFeatures
-        With labels, all of which the model describes.
-    training_digests : iterable of str, default=()
-        Digests of the images that the model was trained on: a warning says if some are measured.
-
-    Returns
-    -------
-    RecognitionScores
-        Accuracies of seen and unseen classes.
-
-    Raises
-    ------
-    ValueError
-        There are no labels, or the model knows nothing of one of them.
-
-    Examples
-    --------
-    >>> from zslearn import EXEM
-    >>> from zslearn.datasets import make_zero_shot
-    >>> from zslearn.images import ImageFeatures
-    >>> from zslearn.images import evaluate_images
-    >>> data = make_zero_shot(random_state=0)
-    >>> model = EXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
-    >>> names = tuple(map(str, range(len(data.y_test_unseen))))
-    >>> features = ImageFeatures(data.X_test_unseen, data.y_test_unseen, names)
-    >>> scores = evaluate_images(model, features)
-    >>> scores.metrics["unseen_among_unseen"] > 0.5
-    True
+    The accuracies are "seen", "unseen", their "harmonic" mean, and "unseen_among_unseen"; each also
+    with the ending "_top_5". A model that may say "none of these" is measured by the nearest class.
+    A warning says if images that the model was trained on are measured.
     """
     if features.y is None:
         raise ValueError(
@@ -96,7 +47,13 @@ def evaluate_images(
             f"There are images of {name_some(outside)}, which the model does not describe; "
             f"describe these classes (add-class), or leave their images out.{near}"
         )
-    _warn_of_training_images(features, set(training_digests))
+    trained = set(training_digests)
+    again = [name for name, text in zip(features.images, features.digests) if text in trained]  # noqa: B905
+    if again:
+        warn_user(
+            f"{len(again)} of {len(features)} images were trained on, such as "
+            f"{name_some(again, 2)}: accuracies on these say nothing of new images."
+        )
     is_seen = np.isin(features.y, model.seen_classes_)
     metrics: dict[str, float] = {}
     for part, rows in (("seen", is_seen), ("unseen", ~is_seen)):
@@ -107,7 +64,7 @@ def evaluate_images(
     if (~is_seen).any():
         X, y = features.X[~is_seen], features.y[~is_seen]
         metrics |= _measure(model, X, y, model.unseen_classes_, "unseen_among_unseen")
-    return RecognitionScores({"seen": int(is_seen.sum()), "unseen": int((~is_seen).sum())}, metrics)
+    return {"seen": int(is_seen.sum()), "unseen": int((~is_seen).sum())}, metrics
 
 
 def _measure(
@@ -121,19 +78,6 @@ def _measure(
         is_hit = (top == y[:, None]).any(axis=1)
         found[f"{name}_top_5"] = float(per_class_accuracy(y, np.where(is_hit, y, top[:, 0])))
     return found
-
-
-def _warn_of_training_images(features: ImageFeatures, trained: set[str]) -> None:
-    again = [name for name, text in zip(features.images, features.digests) if text in trained]  # noqa: B905
-    if again:
-        warn_user(
-            f"{len(again)} of {len(features)} images were trained on, such as "
-            f"{name_some(again, 2)}: accuracies on these say nothing of new images."
-        )
-
-
-#: What stands beside a class: there were images of it, or it is known by its description alone.
-SEEN, DESCRIBED = "seen", "described only"
 
 
 def prediction_table(
@@ -182,55 +126,31 @@ def prediction_table(
     """
     ranked = rank_classes(model, X, classes=classes, top=max(top, 2))
     seen = set(model.seen_classes_.tolist())
-    table = _table(list(images), ranked.labels, ranked.probabilities, seen)
+    columns: dict[str, Any] = {"image": list(images)}
     if ranked.is_none is not None:
-        table.insert(1, "none_of_these", ranked.is_none)
-    return table
+        columns["none_of_these"] = ranked.is_none
+    for rank, labels in enumerate(ranked.labels.T.tolist()):
+        columns[_column("class", rank)] = labels
+        columns[_column("known_by", rank)] = [SEEN if c in seen else DESCRIBED for c in labels]
+        columns[_column("probability", rank)] = ranked.probabilities[:, rank]
+    return pd.DataFrame(columns)
 
 
-@dataclass(frozen=True, eq=False)
-class RankedClasses:
-    """The best classes of each image, best first.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n_images, k)
-        Class labels.
-    scores : ndarray of shape (n_images, k)
-        Their scores, descending.
-    probabilities : ndarray of shape (n_images, k)
-        Their probabilities, NaN where the model has none.
-    is_none : ndarray of bool of shape (n_images,) or None
-        Whether an image is of none of the candidates, where the model can tell.
-    """
+class RankedClasses(NamedTuple):
+    """The best classes of each image, best first: tables of shape (n_images, k)."""
 
     labels: NDArray[Any]
     scores: NDArray[Any]
+    # NaN where the model has none.
     probabilities: NDArray[Any]
+    # Whether an image is of none of the candidates, where the model can tell.
     is_none: NDArray[np.bool_] | None
 
 
 def rank_classes(
     model: Any, X: NDArray[Any], *, classes: Sequence[Any] | None = None, top: int = 5
 ) -> RankedClasses:
-    """Rank the classes of each image.
-
-    Parameters
-    ----------
-    model : zero-shot estimator
-        Fitted.
-    X : array of shape (n_images, n_features)
-        Image features.
-    classes : sequence of labels, optional
-        The candidates; by default every described class.
-    top : int, default=5
-        How many classes per image, where there are so many.
-
-    Returns
-    -------
-    RankedClasses
-        Labels, scores and probabilities.
-    """
+    """The best classes of each image, among some or all; fewer where there are not so many."""
     labels = candidate_classes(model, classes)
     k = min(top, len(labels))
     best, scores, chances, none = [], [], [], []
@@ -254,25 +174,7 @@ def rank_classes(
 def explain_predictions(
     file: ModelFile, X: NDArray[Any], *, classes: Sequence[Any] | None = None, k: int = 3
 ) -> list[Explanation]:
-    """Say why images are predicted as they are, by a model file that knows its training images.
-
-    Parameters
-    ----------
-    file : ModelFile
-        A model with its `about` and `extras`, as :func:`save_image_model` writes them.
-    X : array of shape (n_images, n_features)
-        Image features.
-    classes : sequence of labels, optional
-        The candidates; by default every described class.
-    k : int, default=3
-        How many seen classes, attributes and pictures are named at most.
-
-    Returns
-    -------
-    list of Explanation
-        One per image; see :func:`~zslearn.inspection.explain`. The nearest training pictures are
-        named where the file knows them.
-    """
+    """Say why images are predicted as they are, with the training pictures that a file knows."""
     training = _training_pictures(file)
     candidates = candidate_classes(file.model, classes)
     return explain(file.model, X, classes=candidates, k=k, training=training)
@@ -297,25 +199,7 @@ def _training_pictures(file: ModelFile) -> TrainingPictures | None:
 
 
 def candidate_classes(model: Any, classes: Sequence[Any] | None = None) -> NDArray[Any]:
-    """Classes to choose among, checked before images are looked at.
-
-    Parameters
-    ----------
-    model : zero-shot estimator
-        Fitted.
-    classes : sequence of labels, optional
-        The candidates; by default every described class.
-
-    Returns
-    -------
-    ndarray
-        Labels, each once.
-
-    Raises
-    ------
-    ValueError
-        There are no candidates, or the model does not describe one.
-    """
+    """Labels to choose among, each once; classes that the model does not describe are refused."""
     known = model.classes_
     if classes is None:
         return known
@@ -341,22 +225,6 @@ def _probabilities(
     column = {label: i for i, label in enumerate(labels.tolist())}
     at = np.array([[column[label] for label in row] for row in best.tolist()], dtype=np.intp)
     return np.take_along_axis(chances, at, axis=1)
-
-
-def _table(
-    images: list[str], best: NDArray[Any], chances: NDArray[Any], seen: set[Any]
-) -> pd.DataFrame:
-    columns: dict[str, Any] = {"image": images}
-    for rank in range(best.shape[1]):
-        names = best[:, rank].tolist()
-        known_by = [SEEN if name in seen else DESCRIBED for name in names]
-        for what, values in (
-            ("class", names),
-            ("known_by", known_by),
-            ("probability", chances[:, rank]),
-        ):
-            columns[_column(what, rank)] = values
-    return pd.DataFrame(columns)
 
 
 def _column(what: str, rank: int) -> str:
