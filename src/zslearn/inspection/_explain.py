@@ -1,4 +1,8 @@
-"""Explanations of predictions, for any method, wrapper or pipeline."""
+"""Explanations of predictions, for any method, wrapper or pipeline.
+
+Of a class that is described only: the seen classes it was made from, and the attributes that told
+it from the runner-up, each by describing the class with the runner-up's value and making it anew.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,13 @@ from zslearn.base._streams import is_streamed
 from zslearn.signatures._kernels import rbf_similarity
 from zslearn.signatures._table import SignatureTable
 
-# What is said of a prediction: records, as text and for JSON.
+# Where a class cannot be made apart from the others, each attribute needs a description of all of
+# them: so many attributes are tried, those that differ most.
+_MOST_APART = 12
+# Parameters of a class made alone, and made with all others, that agree to this share are the same.
+_SAME = 1e-5
+_BY_WEIGHTS = "the weights by which the method makes the class"
+_BY_SIGNATURES = "how near the descriptions are; the method has no weights of seen classes"
 
 
 @dataclass(frozen=True)
@@ -175,137 +185,6 @@ class Explanation:
         return "\n".join(lines)
 
 
-# What would be if a class had another attribute: it is described so, and made anew.
-
-# Where a class cannot be made apart from the others, each attribute needs a description of all of
-# them: so many attributes are tried, those that differ most.
-_MOST_APART = 12
-# Parameters of a class made alone, and made with all others, that agree to this share are the same.
-_SAME = 1e-5
-
-
-@dataclass(frozen=True, eq=False)
-class Change:
-    """Attributes of a class that differ from another's, and what each of them does to its scores.
-
-    Parameters
-    ----------
-    names : list of str
-        The attributes.
-    values, other_values : ndarray of shape (n_attributes,)
-        Of the class and of the other, as they were described.
-    effects : ndarray of shape (n_samples, n_attributes)
-        How much the score of the class falls if it has the other's value.
-    """
-
-    names: list[str]
-    values: Floats
-    other_values: Floats
-    effects: Floats
-
-
-def attribute_changes(method: Any, rows: Array, label: Any, other: Any) -> Change:
-    """Give a class the attributes of another, one at a time, and score it again."""
-    table: SignatureTable = method.signature_table_
-    row, other_row = table.positions(np.asarray([label, other], dtype=table.labels.dtype))
-    places = [
-        (view, int(column))
-        for view, array in enumerate(table.arrays)
-        for column in np.flatnonzero(array[row] != array[other_row])
-    ]
-    effects = _made_alone(method, table, rows, row, other_row, places)
-    if effects is None:
-        places = _most_different(table, row, other_row, places)
-        effects = _made_together(method, table, rows, row, other_row, places)
-    return Change(
-        [_name(table, view, column) for view, column in places],
-        np.asarray([table.arrays[view][row, column] for view, column in places]),
-        np.asarray([table.arrays[view][other_row, column] for view, column in places]),
-        effects,
-    )
-
-
-def _made_alone(
-    method: Any,
-    table: SignatureTable,
-    rows: Array,
-    row: int,
-    other_row: int,
-    places: list[tuple[int, int]],
-) -> Floats | None:
-    """All variants of the class in one call; None where a class depends on the others beside it."""
-    arrays = [np.repeat(array[[row]], 1 + len(places), axis=0) for array in table.arrays]
-    for number, (view, column) in enumerate(places, start=1):
-        arrays[view][number, column] = table.arrays[view][other_row, column]
-    labels = np.repeat(table.labels[[row]], 1 + len(places))
-    variants = replace(table, labels=labels, arrays=tuple(arrays))
-    described = variants.normalized(method.signature_scale_, keep_views=method.keep_views)
-    scorer = method.class_scorer_
-    try:
-        parameters = method.synthesize(described, labels)
-    except TypeError:
-        return None
-    known = to_numpy(take_rows(scorer.parameters, np.asarray([row])))[0]
-    first = to_numpy(take_rows(parameters, np.asarray([0])))[0]
-    if known.shape != first.shape or not np.allclose(
-        known, first, rtol=0, atol=_SAME * np.abs(known).max()
-    ):
-        return None
-    numbers = np.arange(1 + len(places))
-    alone = replace(
-        scorer, labels=numbers, parameters=parameters, bias=None, precedence=None, temperature=None
-    )
-    scores = np.asarray(to_numpy(alone.scores(rows)), dtype=np.float64)
-    return scores[:, :1] - scores[:, 1:]
-
-
-def _made_together(
-    method: Any,
-    table: SignatureTable,
-    rows: Array,
-    row: int,
-    other_row: int,
-    places: list[tuple[int, int]],
-) -> Floats:
-    """Every class is described anew for each attribute."""
-    label = table.labels[[row]]
-    before = to_numpy(method.class_scorer_.scores(rows, label))[:, 0]
-    effects = np.empty((len(before), len(places)))
-    for number, (view, column) in enumerate(places):
-        arrays = [array.copy() for array in table.arrays]
-        arrays[view][row, column] = arrays[view][other_row, column]
-        with warnings.catch_warnings():
-            # That the class now equals another is what was asked for.
-            warnings.simplefilter("ignore")
-            variant = method.describing(replace(table, arrays=tuple(arrays)))
-        effects[:, number] = before - to_numpy(variant.class_scorer_.scores(rows, label))[:, 0]
-    return effects
-
-
-def _most_different(
-    table: SignatureTable, row: int, other_row: int, places: list[tuple[int, int]]
-) -> list[tuple[int, int]]:
-    """The attributes that differ most, in units of their spread over the classes."""
-
-    def distance(place: tuple[int, int]) -> float:
-        view, column = place
-        values: NDArray[np.float64] = table.arrays[view][:, column]
-        return float(abs(values[row] - values[other_row]) / max(values.std(), 1e-300))
-
-    return sorted(sorted(places, key=distance, reverse=True)[:_MOST_APART])
-
-
-def _name(table: SignatureTable, view: int, column: int) -> str:
-    """The name of an attribute, with its view where there are several."""
-    columns = table.columns[view]
-    name = f"attribute {column}" if columns is None else str(columns[column])
-    return f"{table.names[view]}: {name}" if table.names[view] else name
-
-
-_BY_WEIGHTS = "the weights by which the method makes the class"
-_BY_SIGNATURES = "how near the descriptions are; the method has no weights of seen classes"
-
-
 @dataclass(frozen=True, eq=False)
 class TrainingPictures:
     """Training images that an explanation may point to.
@@ -382,72 +261,54 @@ def explain(
             "as X[:10].compute() of a dask array."
         )
     X = model._check_features(X)
-    best, method, rows = _Best.of(model, X, classes), *_innermost(model, X)
+    best, (method, rows) = _best_two(model, X, classes), _innermost(model, X)
+    rejected = [False] * len(best)
+    if hasattr(model, "is_none"):
+        rejected = model.is_none(X, classes=classes).tolist()
     shares, made_by = _seen_shares(method, k)
-    changes = _attribute_effects(best, method, rows, k)
-    near: list[tuple[NearPicture, ...]] = [()] * len(best.labels)
+    effects = _attribute_effects(best, method, rows, k)
+    near: list[tuple[NearPicture, ...]] = [()] * len(best)
     if training is not None and k:
         near = _near_pictures(model, method, rows, training, k)
     out = []
-    for row, (predicted, runner_up) in enumerate(best.predictions()):
+    for row, (predicted, *others) in enumerate(best):
         made = shares.get(predicted.label, ())
         out.append(
             Explanation(
                 predicted,
-                runner_up,
-                rejected=bool(best.rejected[row]),
+                others[0] if others else None,
+                rejected=rejected[row],
                 made_from=made,
                 made_by=made_by if made else "",
-                attributes=changes.get(row, ()),
+                attributes=effects.get(row, ()),
                 pictures=near[row],
             )
         )
     return out
 
 
-@dataclass(frozen=True, eq=False)
-class _Best:
-    """The best two classes of each row."""
-
-    labels: NDArray[Any]
-    scores: Floats
-    chances: Floats | None
-    seen: frozenset[Any]
-    rejected: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, model: Any, X: Array, classes: Any) -> _Best:
-        scorer = model.class_scorer_
-        n_candidates = len(scorer.labels if classes is None else to_numpy(classes))
-        labels, scores = scorer.top_k(X, min(2, n_candidates), classes)
-        chances = None
-        if scorer.temperature is not None:
-            candidates = scorer.labels if classes is None else to_numpy(classes)
-            where = {label: column for column, label in enumerate(candidates.tolist())}
-            table = to_numpy(scorer.probabilities(X, candidates))
-            columns = np.asarray([[where[label] for label in row] for row in labels.tolist()])
-            chances = np.take_along_axis(table, columns, axis=1)
-        rejected = np.zeros(len(labels), dtype=bool)
-        if hasattr(model, "is_none"):
-            rejected = model.is_none(X, classes=classes)
-        seen = frozenset(model.seen_classes_.tolist())
-        return cls(labels, to_numpy(scores), chances, seen, rejected)
-
-    def predictions(self) -> list[tuple[Prediction, Prediction | None]]:
-        """The best class and the runner-up of each row."""
-        out = []
-        for row, labels in enumerate(self.labels.tolist()):
-            pair = [
-                Prediction(
-                    label,
-                    "seen" if label in self.seen else "described only",
-                    float(self.scores[row, place]),
-                    None if self.chances is None else float(self.chances[row, place]),
-                )
-                for place, label in enumerate(labels)
-            ]
-            out.append((pair[0], pair[1] if len(pair) > 1 else None))
-        return out
+def _best_two(model: Any, X: Array, classes: Any) -> list[list[Prediction]]:
+    """The best class and the runner-up of each row."""
+    scorer = model.class_scorer_
+    candidates = scorer.labels if classes is None else to_numpy(classes)
+    labels, scores = scorer.top_k(X, min(2, len(candidates)), classes)
+    chances = None
+    if scorer.temperature is not None:
+        chances = to_numpy(scorer.probabilities(X, candidates))
+    column = {label: place for place, label in enumerate(candidates.tolist())}
+    seen = set(model.seen_classes_.tolist())
+    return [
+        [
+            Prediction(
+                label,
+                "seen" if label in seen else "described only",
+                score,
+                None if chances is None else float(chances[row, column[label]]),
+            )
+            for label, score in zip(*of_row, strict=True)
+        ]
+        for row, of_row in enumerate(zip(labels.tolist(), to_numpy(scores).tolist(), strict=True))
+    ]
 
 
 def _innermost(model: Any, X: Array) -> tuple[ZeroShotClassifier, Array]:
@@ -482,34 +343,123 @@ def _seen_shares(method: Any, k: int) -> tuple[dict[Any, tuple[SeenShare, ...]],
 
 
 def _attribute_effects(
-    best: _Best, method: Any, rows: Array, k: int
+    best: list[list[Prediction]], method: Any, rows: Array, k: int
 ) -> dict[int, tuple[AttributeEffect, ...]]:
     """What told each row's class from the runner-up, where it is described only."""
     pairs: dict[tuple[Any, Any], list[int]] = {}
-    for row, labels in enumerate(best.labels.tolist()):
-        if len(labels) > 1 and labels[0] not in best.seen and k:
-            pairs.setdefault((labels[0], labels[1]), []).append(row)
+    for row, predictions in enumerate(best):
+        if len(predictions) > 1 and predictions[0].kind != "seen" and k:
+            pairs.setdefault((predictions[0].label, predictions[1].label), []).append(row)
     out = {}
-    for (label, other), of_pair in pairs.items():
-        change = attribute_changes(method, take_rows(rows, np.asarray(of_pair)), label, other)
-        for row, effects in zip(of_pair, change.effects, strict=True):
-            out[row] = _largest_effects(change, effects, k)
+    table: SignatureTable = method.signature_table_
+    for pair, of_pair in pairs.items():
+        own, other = table.positions(np.asarray(pair, dtype=table.labels.dtype)).tolist()
+        some = take_rows(rows, np.asarray(of_pair))
+        places = [
+            (view, column)
+            for view, array in enumerate(table.arrays)
+            for column in np.flatnonzero(array[own] != array[other]).tolist()
+        ]
+        effects = _effects_alone(method, table, some, own, other, places)
+        if effects is None:
+            places = _most_different(table, own, other, places)
+            effects = _effects_together(method, table, some, own, other, places)
+        for row, of_row in zip(of_pair, effects, strict=True):
+            order = np.argsort(-of_row, kind="stable")[:k]
+            out[row] = tuple(
+                AttributeEffect(
+                    _attribute_name(table, *places[j]),
+                    float(table.arrays[places[j][0]][own, places[j][1]]),
+                    float(table.arrays[places[j][0]][other, places[j][1]]),
+                    float(of_row[j]),
+                )
+                for j in order
+                if of_row[j] > 0
+            )
     return out
 
 
-def _largest_effects(change: Change, effects: Floats, k: int) -> tuple[AttributeEffect, ...]:
-    """The attributes that speak most for the class."""
-    order = np.argsort(-effects, kind="stable")[:k]
-    return tuple(
-        AttributeEffect(
-            change.names[j],
-            float(change.values[j]),
-            float(change.other_values[j]),
-            float(effects[j]),
-        )
-        for j in order
-        if effects[j] > 0
+def _effects_alone(
+    method: Any,
+    table: SignatureTable,
+    rows: Array,
+    own: int,
+    other: int,
+    places: list[tuple[int, int]],
+) -> Floats | None:
+    """How much the score falls with each attribute of the other class: all variants in one call.
+
+    None where what is made of a class depends on the others beside it.
+    """
+    arrays = [np.repeat(array[[own]], 1 + len(places), axis=0) for array in table.arrays]
+    for number, (view, column) in enumerate(places, start=1):
+        arrays[view][number, column] = table.arrays[view][other, column]
+    labels = np.repeat(table.labels[[own]], 1 + len(places))
+    variants = replace(table, labels=labels, arrays=tuple(arrays))
+    described = variants.normalized(method.signature_scale_, keep_views=method.keep_views)
+    scorer = method.class_scorer_
+    try:
+        parameters = method.synthesize(described, labels)
+    except TypeError:
+        return None
+    known = to_numpy(take_rows(scorer.parameters, np.asarray([own])))[0]
+    first = to_numpy(take_rows(parameters, np.asarray([0])))[0]
+    if known.shape != first.shape or not np.allclose(
+        known, first, rtol=0, atol=_SAME * np.abs(known).max()
+    ):
+        return None
+    alone = replace(
+        scorer,
+        labels=np.arange(1 + len(places)),
+        parameters=parameters,
+        bias=None,
+        precedence=None,
+        temperature=None,
     )
+    scores = np.asarray(to_numpy(alone.scores(rows)), dtype=np.float64)
+    return scores[:, :1] - scores[:, 1:]
+
+
+def _effects_together(
+    method: Any,
+    table: SignatureTable,
+    rows: Array,
+    own: int,
+    other: int,
+    places: list[tuple[int, int]],
+) -> Floats:
+    """The same where every class is described anew for each attribute."""
+    label = table.labels[[own]]
+    before = to_numpy(method.class_scorer_.scores(rows, label))[:, 0]
+    effects = np.empty((len(before), len(places)))
+    for number, (view, column) in enumerate(places):
+        arrays = [array.copy() for array in table.arrays]
+        arrays[view][own, column] = arrays[view][other, column]
+        with warnings.catch_warnings():
+            # That the class now equals another is what was asked for.
+            warnings.simplefilter("ignore")
+            variant = method.describing(replace(table, arrays=tuple(arrays)))
+        effects[:, number] = before - to_numpy(variant.class_scorer_.scores(rows, label))[:, 0]
+    return effects
+
+
+def _most_different(
+    table: SignatureTable, own: int, other: int, places: list[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """The attributes that differ most, in units of their deviation over the classes."""
+
+    def distance(place: tuple[int, int]) -> float:
+        values: NDArray[np.float64] = table.arrays[place[0]][:, place[1]]
+        return float(abs(values[own] - values[other]) / max(values.std(), 1e-300))
+
+    return sorted(sorted(places, key=distance, reverse=True)[:_MOST_APART])
+
+
+def _attribute_name(table: SignatureTable, view: int, column: int) -> str:
+    """The name of an attribute, with its view where there are several."""
+    columns = table.columns[view]
+    name = f"attribute {column}" if columns is None else str(columns[column])
+    return f"{table.names[view]}: {name}" if table.names[view] else name
 
 
 def _near_pictures(
@@ -518,7 +468,10 @@ def _near_pictures(
     """The nearest training pictures of each row."""
     known = model._check_features(training.X)
     labels = to_numpy(training.y).ravel().tolist()
-    names = list(range(len(labels))) if training.names is None else list(training.names)
+    names = list(range(len(labels)))
+    if training.names is not None:
+        # What JSON can hold.
+        names = [name if isinstance(name, (str, int)) else str(name) for name in training.names]
     if not len(labels) == len(names) == known.shape[0]:
         raise ValueError(
             f"training has {known.shape[0]} rows, {len(labels)} labels and {len(names)} names: "
@@ -531,13 +484,8 @@ def _near_pictures(
     distances = -to_numpy(scores)
     return [
         tuple(
-            NearPicture(_plain(names[place]), labels[place], abs(float(distance)))
+            NearPicture(names[place], labels[place], abs(distance))
             for place, distance in zip(*pair, strict=True)
         )
         for pair in zip(to_numpy(places).tolist(), distances.tolist(), strict=True)
     ]
-
-
-def _plain(name: Any) -> Any:
-    """A name that JSON can hold."""
-    return name if isinstance(name, (str, int)) else str(name)

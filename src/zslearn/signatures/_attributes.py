@@ -14,7 +14,7 @@ Missing = Literal["error", "mean", "drop"]
 
 
 @dataclass(frozen=True)
-class AttributeReport:
+class _AttributeReport:
     """What is in a table of attributes.
 
     Parameters
@@ -53,7 +53,7 @@ class AttributeReport:
         return "\n".join(lines)
 
 
-def attribute_report(table: pd.DataFrame) -> AttributeReport:
+def attribute_report(table: pd.DataFrame) -> _AttributeReport:
     """Say what is in a table of attributes, and what is wrong with it.
 
     Parameters
@@ -64,7 +64,8 @@ def attribute_report(table: pd.DataFrame) -> AttributeReport:
     Returns
     -------
     AttributeReport
-        Kind, constant columns, and columns with missing values.
+        Numbers of classes and attributes, `kind`, `constant` columns, `empty` ones and those with
+        `missing` values; `str` gives it as text.
 
     Examples
     --------
@@ -77,22 +78,18 @@ def attribute_report(table: pd.DataFrame) -> AttributeReport:
     constant: 1, 'legs'
     with missing values: 1, stripes (1)
     """
-    _check_table(table)
-    constant, empty, missing, kinds = [], [], {}, set()
-    for name, column in table.items():
-        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
-        n_missing = int(np.isnan(values).sum())
-        if n_missing:
-            missing[str(name)] = n_missing
-        held = np.unique(values[~np.isnan(values)])
-        if not held.size:
-            empty.append(str(name))
-        elif held.size == 1:
-            constant.append(str(name))
-        else:
-            kinds.add("binary" if set(held.tolist()) in ({0, 1}, {-1, 1}) else "continuous")
+    numbers = _numbers(table)
+    empty = [name for name, column in numbers.items() if column.isna().all()]
+    constant = [name for name, column in numbers.items() if column.nunique() == 1]
+    kinds = {
+        "binary" if set(column.dropna()) in ({0, 1}, {-1, 1}) else "continuous"
+        for _, column in numbers.items()
+        if column.nunique() > 1
+    }
+    n_missing = numbers.isna().sum()
     kind = kinds.pop() if len(kinds) == 1 else "mixed" if kinds else "constant"
-    return AttributeReport(*table.shape, kind, constant, empty, missing)
+    missing = {str(name): int(count) for name, count in n_missing.items() if count}
+    return _AttributeReport(*table.shape, kind, constant, empty, missing)
 
 
 def attribute_signatures(
@@ -135,11 +132,7 @@ def attribute_signatures(
             f"Attributes lack values in {len(lacking)} of {report.n_attributes} columns: "
             f"{name_some(lacking)}. Fill them in, or say missing='mean' or missing='drop'."
         )
-    columns = {
-        str(name): column.to_numpy(dtype=np.float64, na_value=np.nan)
-        for name, column in table.items()
-    }
-    numbers = pd.DataFrame(columns, index=table.index)
+    numbers = _numbers(table)
     left_out = set(lacking) if missing == "drop" else set(report.empty)
     if drop_constant:
         left_out |= set(report.constant)
@@ -155,7 +148,8 @@ def attribute_signatures(
     return numbers.rename_axis(index=str(table.index.name or "class"))
 
 
-def _check_table(table: Any) -> None:
+def _numbers(table: Any) -> pd.DataFrame:
+    """The table in float64, its columns named by strings; refuse what is no table of attributes."""
     if not isinstance(table, pd.DataFrame) or not table.size:
         raise ValueError("Attributes must be a DataFrame with one row per class; it is empty.")
     if not table.index.is_unique:
@@ -164,25 +158,26 @@ def _check_table(table: Any) -> None:
     names = [str(name) for name in table.columns]
     if len(set(names)) != len(names):
         raise ValueError("Two columns of attributes have one name.")
-    kinds = pd.api.types
-    wrong = [
-        name
-        for name, dtype in zip(names, table.dtypes, strict=True)
-        if not (
-            kinds.is_numeric_dtype(dtype) or kinds.is_bool_dtype(dtype) or _is_numbers(table[name])
-        )
-    ]
+    wrong = [str(name) for name, column in table.items() if not _is_numbers(column)]
     if wrong:
         raise ValueError(f"The columns {name_some(wrong)} are not numbers.")
-    for name, column in table.items():
-        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
-        if np.isinf(values).any():
-            label = table.index[int(np.isinf(values).argmax())]
-            raise ValueError(f"The attribute {str(name)!r} of {name_some([label])} is infinite.")
+    columns = {
+        str(name): column.to_numpy(dtype=np.float64, na_value=np.nan)
+        for name, column in table.items()
+    }
+    numbers = pd.DataFrame(columns, index=table.index)
+    for name, column in numbers.items():
+        if np.isinf(column).any():
+            label = table.index[int(np.isinf(column).argmax())]
+            raise ValueError(f"The attribute {name!r} of {name_some([label])} is infinite.")
+    return numbers
 
 
-def _is_numbers(column: Any) -> bool:
-    """Whether a column of objects holds truth values or numbers, some of them missing."""
+def _is_numbers(column: pd.Series) -> bool:
+    """Whether a column holds numbers or truth values, some of them perhaps missing."""
+    kinds = pd.api.types
+    if kinds.is_numeric_dtype(column.dtype) or kinds.is_bool_dtype(column.dtype):
+        return True
     return column.dtype == object and all(
         value is None or value is pd.NA or isinstance(value, (bool, int, float, np.number))
         for value in column

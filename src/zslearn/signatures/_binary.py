@@ -64,59 +64,69 @@ def binarize_signatures(
     dog          0     1
     seal         0     0
     """
-    given = {"threshold": threshold, "classes": classes}
     if isinstance(signatures, MultiSignatures):
-        views = {name: binarize_signatures(v, **given) for name, v in signatures.views.items()}
+        views = {
+            name: binarize_signatures(view, threshold=threshold, classes=classes)
+            for name, view in signatures.views.items()
+        }
         return MultiSignatures(views, signatures.weights, signatures.gamma_factors)
+    frame = _as_frame(signatures)
+    rows = frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    if rows.ndim != 2 or 0 in rows.shape:
+        raise ValueError(f"signatures must have one row per class; got shape {rows.shape}.")
+    if not np.isfinite(rows).all():
+        raise ValueError("signatures contain NaN or infinity. Fill in the missing values first.")
+    if isinstance(threshold, pd.Series) and not isinstance(frame.columns, pd.RangeIndex):
+        threshold = _by_name(threshold, frame.columns)
+    chosen = rows if classes is None else rows[_positions(classes, frame.index)]
+    binary = pd.DataFrame(_above(rows, threshold, chosen), frame.index, frame.columns)
     if isinstance(signatures, pd.DataFrame):
-        if isinstance(threshold, pd.Series):
-            threshold = _by_name(threshold, signatures.columns)
-        values = _finite_rows(signatures.to_numpy(dtype=np.float64, na_value=np.nan))
-        chosen = values if classes is None else values[_positions(classes, signatures.index)]
-        binary = _above(values, threshold, chosen)
-        return pd.DataFrame(binary, index=signatures.index, columns=signatures.columns)
+        return binary
+    if isinstance(signatures, Mapping):
+        is_series = isinstance(next(iter(signatures.values())), pd.Series)
+        found = [binary.iloc[i] if is_series else row for i, row in enumerate(binary.to_numpy())]
+        return dict(zip(signatures, found, strict=True))
+    if _is_polars(signatures):
+        columns = {name: binary[name].to_numpy() for name in binary}
+        columns[LABEL_COLUMN] = signatures[LABEL_COLUMN]
+        return type(signatures)(columns).select(signatures.columns)
+    return binary.to_numpy()
+
+
+def _is_polars(signatures: Any) -> bool:
+    return type(signatures).__module__.partition(".")[0] == "polars"
+
+
+def _as_frame(signatures: Any) -> pd.DataFrame:
+    """Signatures of any form as a frame of pandas, its index the labels."""
+    if isinstance(signatures, pd.DataFrame):
+        return signatures
     if isinstance(signatures, Mapping):
         if not signatures:
             raise ValueError("signatures is empty: there is nothing to binarize.")
-        return _binarized_mapping(signatures, **given)
-    if type(signatures).__module__.partition(".")[0] == "polars":
-        return _binarized_polars(signatures, **given)
+        rows, labels = list(signatures.values()), pd.Index(list(signatures), tupleize_cols=False)
+        if all(isinstance(row, pd.Series) for row in rows):
+            return pd.DataFrame(rows).set_axis(labels)
+        vectors = [np.asarray(to_numpy(row), dtype=np.float64) for row in rows]
+        shapes = {vector.shape for vector in vectors}
+        if len(shapes) > 1 or vectors[0].ndim != 1:
+            raise ValueError(
+                "All signatures must be vectors of one length; got the shapes "
+                f"{name_some(sorted(shapes))}."
+            )
+        return pd.DataFrame(np.stack(vectors), index=labels)
+    if _is_polars(signatures):
+        if LABEL_COLUMN not in signatures.columns:
+            raise ValueError(
+                "signatures is a polars frame, which has no index: put the class labels into a "
+                f"column named {LABEL_COLUMN!r}."
+            )
+        columns = signatures.to_dict(as_series=False)
+        return pd.DataFrame(columns, index=columns.pop(LABEL_COLUMN))
     array = to_numpy(signatures) if is_foreign(signatures) else np.asarray(signatures)
-    values = _finite_rows(array.astype(np.float64))
-    chosen = values if classes is None else values[_positions(classes, range(len(values)))]
-    return _above(values, threshold, chosen)
-
-
-def _binarized_mapping(signatures: Mapping[Any, Any], **given: Any) -> dict[Any, Any]:
-    """Series have their attributes in any order, and stay Series; other vectors become arrays."""
-    rows, labels = list(signatures.values()), list(signatures)
-    if all(isinstance(row, pd.Series) for row in rows):
-        frame = binarize_signatures(pd.DataFrame(rows).set_axis(labels), **given)
-        return {label: frame.iloc[i] for i, label in enumerate(labels)}
-    vectors = [np.asarray(to_numpy(row), dtype=np.float64) for row in rows]
-    shapes = {vector.shape for vector in vectors}
-    if len(shapes) > 1 or vectors[0].ndim != 1:
-        raise ValueError(
-            "All signatures must be vectors of one length; got the shapes "
-            f"{name_some(sorted(shapes))}."
-        )
-    if given["classes"] is not None:
-        given["classes"] = _positions(given["classes"], labels)
-    return dict(zip(labels, binarize_signatures(np.stack(vectors), **given), strict=True))
-
-
-def _binarized_polars(signatures: Any, **given: Any) -> Any:
-    """A polars frame has no index: its labels are no attribute."""
-    if LABEL_COLUMN not in signatures.columns:
-        raise ValueError(
-            "signatures is a polars frame, which has no index: put the class labels into a column "
-            f"named {LABEL_COLUMN!r}."
-        )
-    columns = signatures.to_dict(as_series=False)
-    labels = columns.pop(LABEL_COLUMN)
-    binary = binarize_signatures(pd.DataFrame(columns, index=labels), **given)
-    columns = {name: binary[name].to_numpy() for name in columns}
-    return type(signatures)({LABEL_COLUMN: labels, **columns}).select(signatures.columns)
+    if array.ndim != 2:
+        raise ValueError(f"signatures must have one row per class; got shape {array.shape}.")
+    return pd.DataFrame(array)
 
 
 def binary_rows(rows: NDArray[np.float64], kind: BinaryKind) -> NDArray[np.bool_]:
@@ -189,33 +199,17 @@ def _by_name(threshold: pd.Series, names: pd.Index) -> NDArray[Any]:
     """Thresholds in the order of the attributes."""
     unknown = [name for name in names if name not in threshold.index]
     if unknown or len(threshold) != len(names) or not threshold.index.is_unique:
-        raise ValueError(
-            f"threshold must name each of the {len(names)} attributes once"
-            + (
-                f"; it lacks {name_some(unknown)}."
-                if unknown
-                else f"; it has {len(threshold)} entries."
-            )
-        )
+        has = f"it lacks {name_some(unknown)}" if unknown else f"it has {len(threshold)} entries"
+        raise ValueError(f"threshold must name each of the {len(names)} attributes once; {has}.")
     return threshold.loc[list(names)].to_numpy()
-
-
-def _finite_rows(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    if rows.ndim != 2 or 0 in rows.shape:
-        raise ValueError(f"signatures must have one row per class; got shape {rows.shape}.")
-    if not np.isfinite(rows).all():
-        raise ValueError("signatures contain NaN or infinity. Fill in the missing values first.")
-    return rows
 
 
 def _positions(classes: Any, labels: Any) -> NDArray[np.intp]:
     where = {label: i for i, label in enumerate(labels)}
     wanted = np.asarray(classes).tolist()
     unknown = [label for label in wanted if label not in where]
-    if unknown or not wanted:
-        raise ValueError(
-            f"classes names what signatures do not describe: {name_some(unknown)}."
-            if unknown
-            else "classes is empty: name at least one, or leave it out."
-        )
+    if unknown:
+        raise ValueError(f"classes names what signatures do not describe: {name_some(unknown)}.")
+    if not wanted:
+        raise ValueError("classes is empty: name at least one, or leave it out.")
     return np.asarray([where[label] for label in wanted], dtype=np.intp)

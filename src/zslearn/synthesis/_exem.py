@@ -122,7 +122,21 @@ class LearnsFromStatistics(ZeroShotClassifier):
 
     @available_if(_keeps_no_samples)
     def fit_statistics(self, statistics: ClassStatistics, *, signatures: Any = None) -> Self:
-        """Learn from the statistics of samples instead of the samples."""
+        """Learn from the statistics of samples instead of the samples.
+
+        Parameters
+        ----------
+        statistics : ClassStatistics
+            Of features prepared by this model's `feature_norm`. For distance="standardized" with a
+            projection they must have been taken with `factors=True`.
+        signatures : DataFrame, mapping, array or MultiSignatures, optional
+            See :meth:`fit`.
+
+        Returns
+        -------
+        self
+            The fitted method; the same as `fit` gives on the samples.
+        """
         self._validate_params()
         with self._anew() as fresh:
             fresh._learn_from(statistics, signatures, None)
@@ -138,17 +152,37 @@ class LearnsFromStatistics(ZeroShotClassifier):
         classes: Any = None,
         sample_weight: Any = None,
     ) -> Self:
-        """Learn from one more chunk of samples; only their statistics are kept.
+        """Learn from one more batch of samples; only their statistics are kept.
 
-        The model is made anew from all chunks at every call. For many chunks it is cheaper to add
+        The model is made anew from all batches at every call. For many batches it is cheaper to add
         up :class:`ClassStatistics` and to call :meth:`fit_statistics` once. What `fit` learned is
         not gone on with, as it keeps no statistics; a warning says so.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features; also a :class:`~zslearn.datasets.FeatureBlocks` or a dask array.
+        y : array-like of shape (n_samples,)
+            Class labels, of one class or more. There is a model once two classes have been seen.
+        signatures : DataFrame, mapping, array or MultiSignatures, optional
+            What is known of each class; needed at the first call, later only for classes that have
+            not been described yet.
+        classes : array-like of labels, optional
+            In place of `signatures` at the first call: every class there will be, each described by
+            its own indicator.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each sample counts; see :meth:`fit`.
+
+        Returns
+        -------
+        self
+            The method. After an error it is as it was.
         """
         self._validate_params()
         known = getattr(self, "statistics_", None)
         if known is None and hasattr(self, "_described"):
             warn_user(
-                "fit kept no statistics that a chunk could be added to: the model begins anew with "
+                "fit kept no statistics that a batch could be added to: the model begins anew with "
                 "this one. Begin with partial_fit to go on with it."
             )
         if known is not None:
@@ -156,8 +190,8 @@ class LearnsFromStatistics(ZeroShotClassifier):
         with self._anew() as fresh:
             statistics = fresh._statistics_of(X, y, sample_weight)
             names = getattr(fresh if known is None else self, "feature_names_in_", None)
-            chunk = statistics.classes
-            table = self._block_table(signatures, classes, chunk, first=known is None)
+            batch = statistics.classes
+            table = self._block_table(signatures, classes, batch, first=known is None)
             total = statistics if known is None else known + statistics
             fresh._table_so_far = table
             if len(total.classes) < 2:
@@ -169,12 +203,13 @@ class LearnsFromStatistics(ZeroShotClassifier):
         return self
 
     def _statistics_of(self, X: Any, y: Any, sample_weight: Any) -> ClassStatistics:
-        """Statistics of the samples of one chunk, which may itself come in blocks."""
+        """Statistics of the samples of one batch, which may itself come in blocks."""
         factors = self.distance == "standardized" and self.n_components is not None
         if is_streamed(X):
             samples = stream_samples(X, y, sample_weight)
             self.n_features_in_ = samples.shape[1]
-            found: ClassStatistics = samples.reduce(_block_statistics, (self.feature_norm, factors))
+            options = {"feature_norm": self.feature_norm, "factors": factors}
+            found: ClassStatistics = samples.reduce(_block_statistics, options)
             return found
         X, labels = self._check_training(X, y)
         X, labels, weights = weighted_samples(X, labels, sample_weight)
@@ -195,51 +230,45 @@ class LearnsFromStatistics(ZeroShotClassifier):
             self._describe(training.table)
 
     def _block_table(
-        self, signatures: Any, classes: Any, chunk: NDArray[Any], *, first: bool
+        self, signatures: Any, classes: Any, batch: NDArray[Any], *, first: bool
     ) -> SignatureTable:
-        """All signatures so far and those given with this chunk; each class of it must be there."""
+        """All signatures so far and those given with this batch; each class of it must be there."""
         if first:
             if signatures is None and classes is not None:
                 every = np.unique(label_array(classes, "classes"))
-                missing = np.setdiff1d(chunk, every)
+                missing = np.setdiff1d(batch, every)
                 if missing.size:
                     raise ValueError(f"classes does not name {name_some(missing.tolist())} of y.")
                 return SignatureTable.from_user(None, every)
-            return SignatureTable.from_user(signatures, chunk)
-        # Classes may have been added since the chunk before.
+            return SignatureTable.from_user(signatures, batch)
+        # Classes may have been added since the batch before.
         table = self._described.table if hasattr(self, "_described") else self._table_so_far
         if signatures is not None:
-            # An array can only describe the classes of this chunk.
-            table = _join_tables(table, SignatureTable.read(signatures, chunk))
+            # An array can only describe the classes of this batch.
+            table = _join_tables(table, SignatureTable.read(signatures, batch))
         described = set(table.labels.tolist())
-        undescribed = [label for label in chunk.tolist() if label not in described]
+        undescribed = [label for label in batch.tolist() if label not in described]
         if undescribed:
             raise ValueError(
-                f"No signature describes {name_some(undescribed)} of y: give it with this chunk. "
-                "Nothing of the chunk was taken in."
+                f"No signature describes {name_some(undescribed)} of y: give it with this batch. "
+                "Nothing of the batch was taken in."
             )
         return table
 
 
 def _block_statistics(
-    start: int, rows: Any, labels: Any, weights: Any, shared: Any
+    start: int, rows: Any, labels: Any, weights: Any, options: dict[str, Any]
 ) -> ClassStatistics | None:
-    """Statistics of one block of a chunk."""
-    feature_norm, factors = shared
+    """Statistics of one block of a batch."""
     if not len(rows) or (weights is not None and not weights.any()):
         return None
-    return ClassStatistics.from_samples(
-        rows,
-        check_block_labels(labels, len(rows)),
-        feature_norm=feature_norm,
-        factors=factors,
-        sample_weight=weights,
-    )
+    labels = check_block_labels(labels, len(rows))
+    return ClassStatistics.from_samples(rows, labels, sample_weight=weights, **options)
 
 
 def _join_tables(known: SignatureTable, new: SignatureTable) -> SignatureTable:
     """Earlier signatures and later ones; a class in both must have the same signature."""
-    new = new.with_labels_like(known.labels, "the chunks before").aligned_with(known)
+    new = new.with_labels_like(known.labels, "the batches before").aligned_with(known)
     described = set(known.labels.tolist())
     again = np.asarray([label in described for label in new.labels.tolist()], dtype=bool)
     old = known.positions(new.labels[again])
