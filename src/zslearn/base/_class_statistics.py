@@ -32,21 +32,11 @@ _ROUNDING = 1e-12
 
 
 class Moments(NamedTuple):
-    """Sums over samples.
+    """Sums over samples, of centred features if so asked."""
 
-    Parameters
-    ----------
-    gram : array of shape (n_features, n_features)
-        XᵀX, of centred features if so asked.
-    class_sums : array of shape (n_classes, n_features)
-        The sum of the samples of each class, centred likewise.
-    mean : array of shape (n_features,)
-        What was taken from each sample; zeros where the features are not centred.
-    """
-
-    gram: Array
-    class_sums: Array
-    mean: Array
+    gram: Array  # XᵀX
+    class_sums: Array  # the sum of the samples of each class
+    mean: Array  # what was taken from each sample; zeros where the features are not centred
 
 
 @dataclass(frozen=True, eq=False)
@@ -383,11 +373,6 @@ class SummedRows(ABC):
     """Samples that lie elsewhere, in the place of `X`: only their sums are in memory.
 
     :func:`class_moments`, :func:`class_means` and :func:`class_squares` take it for `X`.
-
-    Parameters
-    ----------
-    sums : ClassStatistics
-        Of all samples.
     """
 
     def __init__(self, sums: ClassStatistics) -> None:

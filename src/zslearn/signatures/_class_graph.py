@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,6 @@ from zslearn._utils._files import saved_part
 from zslearn._utils._messages import name_some
 from zslearn.signatures._wordnet import WordNet
 
-# Class hierarchies: read from child–parent pairs, or built by clustering signatures.
-
 _FORMS = (
     "a mapping child → parent, a DataFrame with the columns 'child' and 'parent', "
     "or a list of (child, parent) pairs"
@@ -31,16 +30,8 @@ _FORMS = (
 class ClassTree:
     """A forest of classes: every node has one parent, or none.
 
-    Parameters
-    ----------
-    pairs : mapping, DataFrame or iterable of pairs
-        Child–parent pairs. Children that are class labels are leaves or inner nodes; a parent may
-        have any name. A child whose parent is None or NaN is a root.
-
-    Attributes
-    ----------
-    parents : dict
-        Parent of each child.
+    Children that are class labels are leaves or inner nodes; a parent may have any name. A child
+    whose parent is None or NaN is a root.
     """
 
     def __init__(self, pairs: Any) -> None:
@@ -71,19 +62,13 @@ class ClassTree:
         self._refuse_cycles()
 
     def _refuse_cycles(self) -> None:
-        safe: set[Hashable] = set()
-        for child in self.parents:
-            path: dict[Hashable, None] = {}
-            node = child
-            while node in self.parents and node not in safe:
-                if node in path:
-                    raise ValueError(
-                        f"The hierarchy has a cycle through {name_some([node])}: following its "
-                        "parents leads back to it."
-                    )
-                path[node] = None
-                node = self.parents[node]
-            safe.update(path)
+        try:
+            TopologicalSorter({child: [parent] for child, parent in self.parents.items()}).prepare()
+        except CycleError as error:
+            raise ValueError(
+                f"The hierarchy has a cycle through {name_some(error.args[1][:1])}: following its "
+                "parents leads back to it."
+            ) from None
 
     def __contains__(self, node: Hashable) -> bool:
         return node in self._nodes

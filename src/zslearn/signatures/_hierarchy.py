@@ -174,8 +174,8 @@ def hierarchy_signatures(
            [2., 0., 4.],
            [4., 4., 0.]])
     """
-    listed = _check_labels(labels)
-    _check_sizes(len(listed), n_components, n_landmarks, method)
+    listed = [labels] if isinstance(labels, str) else list(labels)
+    _check(listed, n_components, n_landmarks, method)
     if isinstance(hierarchy, WordNet):
         graph = class_graph(hierarchy, listed)
     elif isinstance(hierarchy, ClassGraph):
@@ -203,19 +203,16 @@ def hierarchy_signatures(
     return pd.DataFrame(vectors, index=index, columns=column_names("hie", vectors.shape[1]))
 
 
-def _check_labels(labels: Iterable[Any]) -> list[Any]:
-    listed = [labels] if isinstance(labels, str) else list(labels)
-    if len(listed) < 2:
-        raise ValueError(f"labels holds {len(listed)} classes; distances need at least two.")
-    if len(set(listed)) != len(listed):
-        twice = [label for label, count in Counter(listed).items() if count > 1]
-        raise ValueError(f"labels names {name_some(twice)} more than once.")
-    return listed
-
-
-def _check_sizes(
-    n_classes: int, n_components: int | None, n_landmarks: int | None, method: str
+def _check(
+    labels: list[Any], n_components: int | None, n_landmarks: int | None, method: str
 ) -> None:
+    """Refuse labels and sizes that cannot be scaled."""
+    n_classes = len(labels)
+    if n_classes < 2:
+        raise ValueError(f"labels holds {n_classes} classes; distances need at least two.")
+    twice = [label for label, count in Counter(labels).items() if count > 1]
+    if twice:
+        raise ValueError(f"labels names {name_some(twice)} more than once.")
     if method not in ("auto", "exact", "landmark"):
         raise ValueError(f"method={method!r}; there are 'auto', 'exact' and 'landmark'.")
     for name, value in (("n_components", n_components), ("n_landmarks", n_landmarks)):
@@ -226,7 +223,7 @@ def _check_sizes(
             f"n_components={n_components} is too many: {n_classes} classes have at most "
             f"{n_classes - 1} dimensions."
         )
-    if n_landmarks is not None and n_landmarks < 2:
+    if n_landmarks == 1:
         raise ValueError("n_landmarks=1 is too few: distances need at least two.")
 
 

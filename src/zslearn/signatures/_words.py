@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -69,7 +70,12 @@ def read_word_vectors(
     try:
         kind = kind or _guess_kind(path, gensim)
         if kind == "gensim":
-            _refuse_pickle(path, trusted)
+            if not trusted:
+                raise ValueError(
+                    f"{plain(path)} is a pickle, as gensim saves its KeyedVectors; reading one can "
+                    "run any code. If you have written it yourself, say trusted=True; else ask for "
+                    "the vectors in word2vec's format (KeyedVectors.save_word2vec_format)."
+                )
             return gensim.models.KeyedVectors.load(str(path), mmap="r")
         if kind != "glove":
             _check_size(path, gensim)
@@ -115,7 +121,7 @@ def _guess_kind(path: Path, gensim: Any) -> str:
 
 def _are_numbers(fields: list[bytes]) -> bool:
     try:
-        return bool(np.isfinite([float(field) for field in fields]).any())
+        return len([float(field) for field in fields]) > 0
     except ValueError:
         return False
 
@@ -131,15 +137,6 @@ def _check_size(path: Path, gensim: Any) -> None:
         raise ValueError(
             f"{plain(path)} announces {n_words} words of {width} numbers, which it cannot hold: it "
             "is not whole."
-        )
-
-
-def _refuse_pickle(path: Path, trusted: bool) -> None:
-    if not trusted:
-        raise ValueError(
-            f"{plain(path)} is a pickle, as gensim saves its KeyedVectors; reading one can run any "
-            "code. If you have written it yourself, say trusted=True; else ask for the vectors in "
-            "word2vec's format (KeyedVectors.save_word2vec_format)."
         )
 
 
@@ -222,9 +219,11 @@ def train_word_vectors(
         if not (isinstance(value, (int, np.integer)) and value >= 1):
             raise ValueError(f"{name}={value!r} must be a whole number of at least 1.")
     sentences = _Sentences(corpus, lower_case)
-    n_sentences, n_words, n_kinds = sentences.count()
+    counts = Counter(word for sentence in sentences for word in sentence)
+    if not counts:
+        raise ValueError("corpus has no words.")
     n_passes = (2 if phrases else 1) + n_epochs
-    with progress_bar(progress, n_sentences * n_passes, "sentences") as advance:
+    with progress_bar(progress, sentences.n_sentences * n_passes, "sentences") as advance:
         sentences.advance = advance
         terms: Any = sentences
         if phrases:
@@ -235,7 +234,8 @@ def train_word_vectors(
                 scoring=_phrase_score,
                 delimiter="_",
             )
-            terms = _Joined(sentences, found.freeze())
+            # Found anew in each pass, so that none are in memory.
+            terms = found.freeze()[sentences]
         model = models.Word2Vec(
             vector_size=n_dimensions,
             window=window,
@@ -247,7 +247,7 @@ def train_word_vectors(
             workers=n_jobs,
         )
         model.build_vocab(terms)
-        _check_corpus(model, n_words, n_kinds, min_count, n_dimensions)
+        _check_corpus(model, counts, min_count, n_dimensions)
         model.train(terms, total_examples=model.corpus_count, epochs=n_epochs)
     return model.wv
 
@@ -268,11 +268,11 @@ def _phrase_score(
     return (bigram_count - min_count) / worda_count / wordb_count * corpus_word_count
 
 
-def _check_corpus(model: Any, n_words: int, n_kinds: int, min_count: int, width: int) -> None:
+def _check_corpus(model: Any, counts: Counter[str], min_count: int, width: int) -> None:
     """Refuse a corpus in which words do not occur often enough to be learned."""
     kept = len(model.wv)
     n_kept = sum(model.wv.get_vecattr(word, "count") for word in model.wv.index_to_key)
-    has = f"The corpus has {n_words} words, {n_kinds} different ones"
+    has = f"The corpus has {counts.total()} words, {len(counts)} different ones"
     if kept < 2:
         raise ValueError(
             f"{has}; {kept} of these occur at least {min_count} times (min_count). It is too small "
@@ -297,63 +297,35 @@ class _Sentences:
     def __init__(self, corpus: Any, lower_case: bool) -> None:
         self.lower_case = lower_case
         self.advance: Callable[[int], None] = lambda amount: None
-        if isinstance(corpus, (str, os.PathLike)):
-            corpus = [corpus]
-        items = list(corpus)
-        if not items:
+        self.n_sentences = 0
+        self.items = [corpus] if isinstance(corpus, (str, os.PathLike)) else list(corpus)
+        if not self.items:
             raise ValueError("corpus is empty.")
-        self.files: list[Path] | None = None
-        self.lists: list[list[str]] = []
-        if all(isinstance(item, (str, os.PathLike)) for item in items):
-            self.files = [Path(item) for item in items]
-        elif all(isinstance(item, (list, tuple)) for item in items):
-            self.lists = [list(item) for item in items]
-        else:
+        if not any(
+            all(isinstance(item, kind) for item in self.items)
+            for kind in ((str, os.PathLike), (list, tuple))
+        ):
             raise ValueError("corpus must be text files, or sentences as lists of words.")
 
     def __iter__(self) -> Iterator[list[str]]:
-        for n_done, sentence in enumerate(self._sentences(), 1):
-            yield sentence
-            if not n_done % 1000:
-                self.advance(1000)
+        self.n_sentences = 0
+        for item in self.items:
+            for sentence in self._lines(item) if isinstance(item, (str, os.PathLike)) else [item]:
+                yield list(sentence)
+                self.n_sentences += 1
+                if not self.n_sentences % 1000:
+                    self.advance(1000)
 
-    def _sentences(self) -> Iterator[list[str]]:
-        if self.files is None:
-            yield from self.lists
-            return
-        utils = import_optional("gensim.utils", "Training word vectors")
-        for path in self.files:
-            try:
-                with open(path, encoding="utf-8") as file:
-                    for line in file:
-                        yield list(utils.tokenize(line, lowercase=self.lower_case))
-            except UnicodeDecodeError as error:
-                raise ValueError(
-                    f"{plain(path)}: the text is not UTF-8 ({error.reason}); save it as UTF-8."
-                ) from error
-
-    def count(self) -> tuple[int, int, int]:
-        """Sentences, words, and different words."""
-        n_sentences = n_words = 0
-        kinds: set[str] = set()
-        for sentence in self._sentences():
-            n_sentences += 1
-            n_words += len(sentence)
-            kinds.update(sentence)
-        if not n_words:
-            raise ValueError("corpus has no words.")
-        return n_sentences, n_words, len(kinds)
-
-
-class _Joined:
-    """Sentences with their phrases joined; found anew in each pass, so that none are in memory."""
-
-    def __init__(self, sentences: _Sentences, phrases: Any) -> None:
-        self.sentences, self.phrases = sentences, phrases
-
-    def __iter__(self) -> Iterator[list[str]]:
-        for sentence in self.sentences:
-            yield self.phrases[sentence]
+    def _lines(self, path: str | os.PathLike[str]) -> Iterator[Iterable[str]]:
+        tokenize = import_optional("gensim.utils", "Training word vectors").tokenize
+        try:
+            with open(path, encoding="utf-8") as file:
+                for line in file:
+                    yield tokenize(line, lowercase=self.lower_case)
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{plain(path)}: the text is not UTF-8 ({error.reason}); save it as UTF-8."
+            ) from error
 
 
 Phrases = Literal["joined", "averaged", "both"]

@@ -65,17 +65,10 @@ class Whitening:
               V^\top (x - \bar x)
 
     and are brought to unit norm again; :math:`\bar x` is the mean of the class means.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (n_features, n_features)
-        What features are multiplied by.
-    offset : ndarray of shape (n_features,)
-        What is taken from the product.
     """
 
-    matrix: Floats
-    offset: Floats
+    matrix: Floats  # what features are multiplied by
+    offset: Floats  # what is taken from the product
 
     @classmethod
     def of(cls, statistics: ClassStatistics, shrinkage: float) -> Whitening:

@@ -62,21 +62,11 @@ _OF_EXEMPLARS = (
 @saved_part
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """Principal components of the samples, and the real exemplars along them.
+    """Principal components of the samples, and the real exemplars along them."""
 
-    Parameters
-    ----------
-    mean : ndarray of shape (n_features,)
-        What is taken from samples; zeros without components.
-    components : ndarray of shape (n_dims, n_features) or None
-        Directions; None leaves samples as they are.
-    exemplars : ndarray of shape (n_seen, n_dims)
-        Means of the projected samples of each class.
-    """
-
-    mean: Floats
-    components: Floats | None
-    exemplars: Floats
+    mean: Floats  # of the samples; zeros without components
+    components: Floats | None  # rows are directions; None leaves samples as they are
+    exemplars: Floats  # means of the projected samples of each class
 
     def __call__(self, X: Array) -> Array:
         """Project rows of any library."""
@@ -89,14 +79,8 @@ class Projection:
 class ExemplarSpaces:
     """Projections of one set of samples and the deviations along them, each computed once.
 
-    Parameters
-    ----------
-    training : Training
-        Samples and signatures; it has no rows where the statistics are all that is known.
-    statistics : ClassStatistics
-        Of the samples.
-    widths : sequence of (int or None)
-        Values of `n_components`.
+    `training` has no rows where the statistics are all that is known; `widths` are the values of
+    `n_components`.
     """
 
     def __init__(
@@ -197,16 +181,7 @@ class SharedKernel:
 class KernelRegressor:
     """A kernel expansion per dimension, k(a)ᵀβ + b: ν-SVRs, or kernel ridge regression.
 
-    Parameters
-    ----------
-    kernel : SharedKernel
-        Between any classes and the seen ones.
-    coef : array of shape (n_seen, n_dims)
-        Coefficients β, of the library and on the device that they were solved with.
-    intercept : array of shape (n_dims,)
-        Constant terms b.
-    violation, n_iter : array of shape (n_dims,), optional
-        Certificate of the ν-SVRs.
+    Coefficients lie where they were solved; `violation` and `n_iter` certify ν-SVRs.
     """
 
     def __init__(
@@ -257,14 +232,9 @@ class KernelRegressor:
 
 @saved_part
 class SignatureRegressor:
-    """Any regressor with scikit-learn's methods, over signatures or over their kernel.
+    """Any regressor with scikit-learn's methods, over signatures or over their RBF kernel.
 
-    Parameters
-    ----------
-    estimator : regressor
-        With several outputs. One whose parameter `kernel` is "precomputed" gets the RBF kernel.
-    gamma : float
-        1/σ² of that kernel.
+    It gets the kernel where its parameter `kernel` is "precomputed".
     """
 
     def __init__(self, estimator: Any, gamma: float) -> None:
@@ -326,20 +296,11 @@ def _gaussian_process(gamma: float, random_state: Any) -> Any:
 @saved_part
 @dataclass(frozen=True, eq=False)
 class Exemplars:
-    """Real exemplars of the seen classes, and what predicts those of any class.
+    """Real exemplars of the seen classes, and what predicts those of any class."""
 
-    Parameters
-    ----------
-    projection : Projection
-        The space they lie in.
-    regressor : object
-        Fitted, with `predict`.
-    held_out : tuple or None
-        Labels of the seen classes, and exemplars by regressors that did not see each of them.
-    """
-
-    projection: Projection
-    regressor: Any
+    projection: Projection  # the space they lie in
+    regressor: Any  # fitted, with `predict`
+    # Labels of the seen classes, and exemplars by regressors that did not see each of them.
     held_out: tuple[NDArray[Any], Floats] | None = None
 
     def of_seen(self) -> Floats:
