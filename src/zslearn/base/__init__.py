@@ -15,6 +15,7 @@ scorer from that of the estimator inside.
 
 from zslearn._scoring._embedding import Embedding
 from zslearn._scoring._scorer import ClassScorer
+from zslearn._utils._array import move_like, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import InputWarning
 from zslearn.base._classifier import ZeroShotClassifier
@@ -38,5 +39,7 @@ __all__ = [
     "group_by_params",
     "group_by_params_except",
     "inherit_docs",
+    "move_like",
+    "to_numpy",
     "weighted_samples",
 ]

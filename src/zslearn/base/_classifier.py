@@ -61,7 +61,7 @@ class Describing:
         return table
 
     def describing(self, table: SignatureTable) -> Self:
-        """A copy that describes other classes; what was learned is shared, and nothing is changed."""
+        """A copy that describes other classes; what was learned is shared, nothing is changed."""
         check_is_fitted(self, "signature_table_")
         other: Any = copy.copy(self)
         other._describe(table)
@@ -136,8 +136,8 @@ class ZeroShotClassifier(Describing, ZeroShotPredictor):
     #: Hyper-parameters along which solutions start from each other. A search that goes on after an
     #: interruption fits settings that differ in these alone together again.
     path_parameters: ClassVar[tuple[str, ...]] = ()
-    #: Attributes that decide what `embed` does: estimators of a search whose values are the very same
-    #: objects share rows that are embedded once. None: nothing is shared.
+    #: Attributes that decide what `embed` does: estimators of a search in which these are the very
+    #: same objects share rows that are embedded once. None: nothing is shared.
     embedding_attributes: tuple[str, ...] | None = None
     #: Whether `synthesize` makes each class of its own signature alone, whatever others there are.
     describes_each_alone: bool = False

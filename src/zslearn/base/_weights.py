@@ -105,7 +105,7 @@ def fit_weighted(
 
 
 def check_weights(sample_weight: Any, X: Any) -> Floats | None:
-    """Weights of the rows of `X` as float64, not negative, at least one positive; None if all are 1.
+    """Weights of rows as float64, none negative, one positive at least; None where all are 1.
 
     One number stands for all rows.
     """

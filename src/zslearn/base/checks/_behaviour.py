@@ -1,4 +1,4 @@
-"""Checks of an estimator's manners: parameters, documentation, errors, what a fit leaves."""
+"""Checks of one estimator: predictions, descriptions, files, parameters, errors."""
 
 from __future__ import annotations
 
@@ -22,30 +22,24 @@ from sklearn.utils._param_validation import generate_invalid_param_val, make_con
 from sklearn.utils.estimator_checks import check_estimator
 
 from zslearn import persistence
-from zslearn._utils._array import to_numpy
 from zslearn.base.checks._grids import fitted_alone, grid_settings, other_settings, solved
 from zslearn.base.checks._problem import (
     ROUNDING,
     SOLVER_TOLERANCE,
-    fail,
+    Expect,
+    TrainingData,
     fit,
     fitted,
-    is_scaled_by_all,
     late_classes,
     new_class,
     new_names,
     problem,
     quiet,
-    require,
-    require_close,
-    require_equal,
     training_data,
     unused_rows,
 )
 from zslearn.model_selection._search import ZeroShotSearchCV
 from zslearn.signatures._views import MultiSignatures
-
-# Checks of what a fitted estimator predicts.
 
 
 def check_repeatable(estimator: Any) -> None:
@@ -53,14 +47,10 @@ def check_repeatable(estimator: Any) -> None:
 
     Chance comes from `random_state` alone, whose default is a number.
     """
-    again = fit(clone(estimator), training_data())
-    require_equal(
-        estimator,
-        again.decision_function(unused_rows()),
-        fitted(estimator).decision_function(unused_rows()),
-        "the scores of a second fit",
-        "Draw random numbers from check_random_state(self.random_state) only.",
-    )
+    expect = Expect(estimator, "Draw random numbers from check_random_state(self.random_state).")
+    again = fit(clone(estimator), training_data()).decision_function(unused_rows())
+    first = fitted(estimator).decision_function(unused_rows())
+    expect.equal(again, first, "the scores of a second fit")
 
 
 def check_better_than_chance(estimator: Any) -> None:
@@ -68,18 +58,15 @@ def check_better_than_chance(estimator: Any) -> None:
 
     A sign that is wrong somewhere passes every other check.
     """
-    model, data = fitted(estimator), problem()
+    look = "Look at the signs of the scores, and whether embed and synthesize lead to one space."
+    model, data, expect = fitted(estimator), problem(), Expect(estimator, look)
     for kind, X, y, classes, factor in (
         ("unseen", data.X_test_unseen, data.y_test_unseen, data.unseen_classes, 1.5),
         ("seen", data.X_test_seen, data.y_test_seen, data.seen_classes, 3.0),
     ):
         accuracy = model.score(X, y, classes=classes)
-        require(
-            accuracy > factor / len(classes),
-            estimator,
-            f"the accuracy among {len(classes)} {kind} classes is {accuracy:.3f}",
-            "Look at the signs of the scores, and whether embed and synthesize lead to one space.",
-        )
+        what = f"the accuracy among {len(classes)} {kind} classes is {accuracy:.3f}"
+        expect.that(accuracy > factor / len(classes), what)
 
 
 def check_candidates(estimator: Any) -> None:
@@ -88,27 +75,22 @@ def check_candidates(estimator: Any) -> None:
     Scores of a class do not depend on which others are candidates, nor does a prediction on the
     order in which they are named.
     """
+    expect = Expect(estimator, "Leave decision_function and predict to the base class.")
     model, X = fitted(estimator), unused_rows()
     positions = [7, 0, 11]
     chosen = model.classes_[positions]
     scores = model.decision_function(X, classes=chosen)
-    look = "Leave decision_function and predict to the base class."
     full = model.decision_function(X)[:, positions]
-    require_close(estimator, scores, full, "the scores of three candidates", look, ROUNDING)
+    expect.close(scores, full, "the scores of three candidates")
     predicted = model.predict(X, classes=chosen)
-    outside = set(predicted.tolist()) - set(chosen.tolist())
-    require(not outside, estimator, f"{sorted(outside)} are named and no candidates", look)
+    outside = sorted(set(predicted.tolist()) - set(chosen.tolist()))
+    expect.that(not outside, f"{outside} are named and no candidates")
     ordered = np.sort(scores, axis=1)
     clear = ordered[:, -1] - ordered[:, -2] > ROUNDING * np.abs(scores).max()
     best = chosen[np.argmax(scores, axis=1)]
-    require_equal(estimator, predicted[clear], best[clear], "the best of three candidates", look)
-    require_equal(
-        estimator,
-        model.predict(X, classes=chosen[::-1]),
-        predicted,
-        "what is predicted with the candidates in the opposite order",
-        look,
-    )
+    expect.equal(predicted[clear], best[clear], "the best of three candidates")
+    again = model.predict(X, classes=chosen[::-1])
+    expect.equal(again, predicted, "what is predicted with the candidates in the opposite order")
 
 
 def check_top_k(estimator: Any) -> None:
@@ -116,14 +98,14 @@ def check_top_k(estimator: Any) -> None:
 
     It never makes the matrix of all scores, and must agree with it.
     """
-    model, X = fitted(estimator), unused_rows()
-    labels, scores = model.predict_top_k(X, k=3)
     look = "Leave predict_top_k to the base class; embed must treat each row by itself."
+    model, X, expect = fitted(estimator), unused_rows(), Expect(estimator, look)
+    labels, scores = model.predict_top_k(X, k=3)
     best = -np.sort(-model.decision_function(X), axis=1)[:, :3]
-    require_close(estimator, scores, best, "the three best scores", look, ROUNDING)
-    require_equal(estimator, labels[:, 0], model.predict(X), "the first of the best", look)
+    expect.close(scores, best, "the three best scores")
+    expect.equal(labels[:, 0], model.predict(X), "the first of the best")
     twice = [row for row in labels.tolist() if len(set(row)) < 3]
-    require(not twice, estimator, f"a class is named twice for a sample: {twice[:1]}", look)
+    expect.that(not twice, f"a class is named twice for a sample: {twice[:1]}")
 
 
 def check_float32(estimator: Any) -> None:
@@ -131,17 +113,12 @@ def check_float32(estimator: Any) -> None:
 
     Features are often stored so; a method that turns them into float64 doubles its memory.
     """
-    double = fitted(estimator).decision_function(unused_rows())
-    model = fitted(estimator, "float32")
-    single = model.decision_function(unused_rows().astype(np.float32))
     look = "Make arrays in embed and synthesize in the dtype of X; sum in double precision."
-    require(
-        single.dtype == np.float32,
-        estimator,
-        f"features of float32 give scores of {single.dtype}",
-        look,
-    )
-    require_close(estimator, single, double, "the scores of float32", look, 2e-3)
+    expect = Expect(estimator, look)
+    double = fitted(estimator).decision_function(unused_rows())
+    single = fitted(estimator, "float32").decision_function(unused_rows().astype(np.float32))
+    expect.that(single.dtype == np.float32, f"features of float32 give scores of {single.dtype}")
+    expect.close(single, double, "the scores of float32", 2e-3)
 
 
 def check_small_blocks(estimator: Any) -> None:
@@ -149,7 +126,8 @@ def check_small_blocks(estimator: Any) -> None:
 
     Predictions are the same; a model that is fitted in blocks may differ by rounding.
     """
-    model, X = fitted(estimator), unused_rows()
+    look = "embed must treat each row by itself; look at what _fit does with blocks of rows."
+    model, X, expect = fitted(estimator), unused_rows(), Expect(estimator, look)
     data = training_data()
     with tempfile.TemporaryDirectory() as folder:
         mapped = []
@@ -161,21 +139,9 @@ def check_small_blocks(estimator: Any) -> None:
             in_blocks = fit(clone(estimator), data._replace(X=mapped[0]))
             scores = in_blocks.decision_function(mapped[1])
         del mapped, rows
-    require_equal(
-        estimator,
-        predicted,
-        model.predict(X),
-        "what is predicted block by block",
-        "embed must treat each row by itself.",
-    )
-    require_close(
-        estimator,
-        scores,
-        model.decision_function(X),
-        "the scores of a model that is fitted block by block",
-        "Look at what _fit does with zslearn._utils._blocks.row_blocks, and at rows that it changes.",
-        SOLVER_TOLERANCE,
-    )
+    expect.equal(predicted, model.predict(X), "what is predicted block by block")
+    what = "the scores of a model that is fitted block by block"
+    expect.close(scores, model.decision_function(X), what, SOLVER_TOLERANCE)
 
 
 def check_pickling(estimator: Any) -> None:
@@ -183,19 +149,17 @@ def check_pickling(estimator: Any) -> None:
 
     Models travel to the processes of a search, and to disk.
     """
-    model, X = fitted(estimator), unused_rows()
     look = "Keep nothing that cannot be pickled: no lambda, open file or generator."
+    model, X, expect = fitted(estimator), unused_rows(), Expect(estimator, look)
     try:
         again = pickle.loads(pickle.dumps(model))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
-        fail(estimator, f"the model cannot be pickled: {error}", look)
-    require_equal(
-        estimator, again.decision_function(X), model.decision_function(X), "the scores", look
-    )
+        expect.fail(f"the model cannot be pickled: {error}")
+    expect.equal(again.decision_function(X), model.decision_function(X), "the scores")
     with quiet():
         again.add_classes(new_class())
-    require("zz-new" in again.classes_, estimator, "add_classes after pickling adds none", look)
-    require("zz-new" not in model.classes_, estimator, "the copy shares its classes", look)
+    expect.that("zz-new" in again.classes_, "add_classes after pickling adds none")
+    expect.that("zz-new" not in model.classes_, "the copy shares its classes")
 
 
 def check_n_jobs(estimator: Any) -> None:
@@ -205,15 +169,9 @@ def check_n_jobs(estimator: Any) -> None:
     """
     if "n_jobs" not in estimator.get_params(deep=False):
         raise SkipTest("has no n_jobs")
-    alone = fitted(estimator, n_jobs=1).decision_function(unused_rows())
-    require_close(
-        estimator,
-        fitted(estimator, n_jobs=2).decision_function(unused_rows()),
-        alone,
-        "the scores with n_jobs=2, compared with n_jobs=1,",
-        "Cut the work into pieces that do not depend on n_jobs.",
-        1e-12,
-    )
+    expect = Expect(estimator, "Cut the work into pieces that do not depend on n_jobs.")
+    one, two = (fitted(estimator, n_jobs=n).decision_function(unused_rows()) for n in (1, 2))
+    expect.close(two, one, "the scores with n_jobs=2, compared with n_jobs=1,", 1e-12)
 
 
 def check_torch(estimator: Any) -> None:
@@ -237,41 +195,24 @@ def _check_library(estimator: Any, library: str) -> None:
         xp = importlib.import_module(library)
     except ImportError as error:
         raise SkipTest(f"needs {library}") from error
-    rows = unused_rows()
-    foreign = xp.asarray(unused_rows())
-    data = training_data()
-    expected = fitted(estimator).decision_function(rows)
-    model = fit(clone(estimator), data._replace(X=xp.asarray(data.X)))
-    scores = model.decision_function(foreign)
     look = (
         "Take functions from array_api_compat.array_namespace(X), bring arrays to X with "
-        "zslearn._utils._array.move_like and to NumPy with zslearn._utils._array.to_numpy."
+        "zslearn.base.move_like and to NumPy with zslearn.base.to_numpy."
     )
-    require(
-        type(scores) is type(foreign),
-        estimator,
-        f"X of {type(foreign).__name__} gives scores of {type(scores).__name__}",
-        look,
-    )
-    require_close(estimator, scores, expected, f"the scores with {library}", look, 1e-6)
-    require_equal(
-        estimator,
-        model.predict(foreign),
-        fitted(estimator).predict(rows),
-        f"what is predicted with {library}",
-        look,
-    )
-    require_close(
-        estimator,
-        to_numpy(model.decision_function(rows)),
-        expected,
-        f"the scores of NumPy's rows by a model fitted with {library}",
-        look,
-        1e-6,
-    )
+    expect, rows, data = Expect(estimator, look), unused_rows(), training_data()
+    foreign = xp.asarray(unused_rows())
+    numpys = fitted(estimator)
+    model = fit(clone(estimator), data._replace(X=xp.asarray(data.X)))
+    scores, expected = model.decision_function(foreign), numpys.decision_function(rows)
+    kinds = type(foreign).__name__, type(scores).__name__
+    expect.that(type(scores) is type(foreign), f"X of {kinds[0]} gives scores of {kinds[1]}")
+    expect.close(scores, expected, f"the scores with {library}", 1e-6)
+    expect.equal(model.predict(foreign), numpys.predict(rows), f"what is predicted with {library}")
+    what = f"the scores of NumPy's rows by a model fitted with {library}"
+    expect.close(model.decision_function(rows), expected, what, 1e-6)
 
 
-# Checks of what describing classes may change, and what not.
+# What describing classes may change, and what not.
 
 
 def check_attributes_name_every_class(estimator: Any) -> None:
@@ -279,20 +220,14 @@ def check_attributes_name_every_class(estimator: Any) -> None:
 
     A user chooses candidates by them, and wrappers tell seen classes from unseen ones.
     """
+    expect = Expect(estimator, "Leave these attributes to the base class.")
     model, data = fitted(estimator), problem()
-    look = "Leave these attributes to the base class."
-    for name, expected in (
-        ("classes_", data.signatures.index),
-        ("seen_classes_", data.seen_classes),
-        ("unseen_classes_", data.unseen_classes),
-    ):
-        require_equal(estimator, getattr(model, name), np.sort(expected), name, look)
-    require(
-        model.n_features_in_ == data.X_train.shape[1],
-        estimator,
-        f"n_features_in_ is {model.n_features_in_}, and X has {data.X_train.shape[1]} columns",
-        look,
-    )
+    expect.equal(model.classes_, np.sort(data.signatures.index), "classes_")
+    expect.equal(model.seen_classes_, np.sort(data.seen_classes), "seen_classes_")
+    expect.equal(model.unseen_classes_, np.sort(data.unseen_classes), "unseen_classes_")
+    width = data.X_train.shape[1]
+    what = f"n_features_in_ is {model.n_features_in_}, and X has {width} columns"
+    expect.that(model.n_features_in_ == width, what)
 
 
 def check_order_of_classes(estimator: Any) -> None:
@@ -300,15 +235,10 @@ def check_order_of_classes(estimator: Any) -> None:
 
     Rows of a table have no order that means something; columns of scores follow `classes_`.
     """
+    expect = Expect(estimator, "Find classes by their label, not by their row in a user's table.")
     first = fitted(estimator).decision_function(unused_rows())
     again = fitted(estimator, "shuffled").decision_function(unused_rows())
-    require_equal(
-        estimator,
-        again,
-        first,
-        "the scores after shuffling the rows of signatures",
-        "Find classes by their label, not by their row in the table of a user.",
-    )
+    expect.equal(again, first, "the scores after shuffling the rows of signatures")
 
 
 def check_renamed_labels(estimator: Any) -> None:
@@ -316,16 +246,11 @@ def check_renamed_labels(estimator: Any) -> None:
 
     A label is a name: nothing may be learned from it.
     """
-    names = new_names()
+    expect = Expect(estimator, "Work with positions of classes, training.y; labels are names only.")
     first = fitted(estimator).predict(unused_rows())
     again = fitted(estimator, "renamed").predict(unused_rows())
-    require_equal(
-        estimator,
-        again,
-        np.asarray([names[label] for label in first.tolist()]),
-        "what is predicted with numbers in place of names",
-        "Work with positions of classes, training.y, and treat labels as names only.",
-    )
+    renamed = np.asarray([new_names()[label] for label in first.tolist()])
+    expect.equal(again, renamed, "what is predicted with numbers in place of names")
 
 
 def check_unused_class(estimator: Any) -> None:
@@ -335,17 +260,13 @@ def check_unused_class(estimator: Any) -> None:
     `signature_scale="all"` each described class counts by intention.
     """
     _skip_if_scaled_by_all(estimator)
+    look = "Learn from training.signatures, the seen ones; synthesize each class by itself."
     kept = training_data("without late classes").signatures.index.to_numpy()
     first = fitted(estimator).decision_function(unused_rows(), classes=kept)
     model = fitted(estimator, "without late classes")
-    require_close(
-        estimator,
-        model.decision_function(unused_rows(), classes=kept),
-        first,
-        "the scores of the other classes, once some unseen ones are not described",
-        "Learn from training.signatures, the seen ones; let synthesize treat each class by itself.",
-        ROUNDING,
-    )
+    scores = model.decision_function(unused_rows(), classes=kept)
+    what = "the scores of the other classes, once some unseen ones are not described"
+    Expect(estimator, look).close(scores, first, what)
 
 
 def check_each_class_alone(estimator: Any) -> None:
@@ -356,7 +277,8 @@ def check_each_class_alone(estimator: Any) -> None:
     """
     if not getattr(estimator, "describes_each_alone", False):
         raise SkipTest("describes_each_alone is not true: all classes are always described.")
-    data = training_data()
+    look = "Make each class of its own signature in synthesize, or do not set describes_each_alone."
+    expect, data = Expect(estimator, look), training_data()
     some = fitted(estimator).unseen_classes_
     expected = fitted(estimator).decision_function(unused_rows(), classes=some)
     with quiet():
@@ -364,38 +286,27 @@ def check_each_class_alone(estimator: Any) -> None:
             data.X, data.y, signatures=data.signatures, settings=[{}], classes=some
         )
         ((_, model),) = list(grid)
-    look = "Make each class of its own signature in synthesize, or do not set describes_each_alone."
-    require_equal(estimator, model.classes_, some, "classes_", look)
-    require_close(
-        estimator,
-        model.decision_function(unused_rows(), classes=some),
-        expected,
-        "the scores of the classes, once no others are described",
-        look,
-        ROUNDING,
-    )
+    expect.equal(model.classes_, some, "classes_")
+    scores = model.decision_function(unused_rows(), classes=some)
+    expect.close(scores, expected, "the scores of the classes, once no others are described")
 
 
 def check_described_later(estimator: Any) -> None:
     """A class that `add_classes` describes is as if it had been described at `fit`.
 
-    To the last digit: what a model says must not depend on when it was told of a class.
+    To the last digit: what a model says must not depend on when a class was described.
     """
     _skip_if_scaled_by_all(estimator)
-    whole = fitted(estimator)
-    model = copy.deepcopy(fitted(estimator, "without late classes"))
     look = "Keep what is learned apart from what is described; synthesize all classes together."
+    expect, whole = Expect(estimator, look), fitted(estimator)
+    model = copy.deepcopy(fitted(estimator, "without late classes"))
     with quiet():
         returned = model.add_classes(problem().signatures.loc[late_classes()])
-    require(returned is model, estimator, "add_classes does not return the estimator", look)
-    require_equal(estimator, model.classes_, whole.classes_, "classes_ after add_classes", look)
-    require_equal(
-        estimator,
-        model.decision_function(unused_rows()),
-        whole.decision_function(unused_rows()),
-        "the scores after add_classes, compared with describing all classes at fit,",
-        look,
-    )
+    expect.that(returned is model, "add_classes does not return the estimator")
+    expect.equal(model.classes_, whole.classes_, "classes_ after add_classes")
+    later, at_fit = (m.decision_function(unused_rows()) for m in (model, whole))
+    what = "the scores after add_classes, compared with describing all classes at fit,"
+    expect.equal(later, at_fit, what)
 
 
 def check_several_views(estimator: Any) -> None:
@@ -404,31 +315,26 @@ def check_several_views(estimator: Any) -> None:
     A method receives them joined to one vector per class, or apart where it says
     `keep_views = True`.
     """
-    frame = problem().signatures
-    late = late_classes()
+    look = "With keep_views = True, synthesize must handle SignatureViews; without, arrays only."
+    frame, late, data = problem().signatures, late_classes(), training_data()
 
     def views(rows: Any) -> MultiSignatures:
         return MultiSignatures({"front": rows.iloc[:, :5], "back": rows.iloc[:, 5:]})
 
-    data = training_data()
     model = fit(clone(estimator), data._replace(signatures=views(frame.drop(index=late))))
     with quiet():
         model.add_classes(views(frame.loc[late]))
     scores = model.decision_function(unused_rows())
-    require(
-        bool(np.isfinite(scores).all()) and scores.shape[1] == len(frame),
-        estimator,
+    Expect(estimator, look).that(
+        np.isfinite(scores).all() and scores.shape[1] == len(frame),
         f"MultiSignatures lead to scores of shape {scores.shape} that are not all finite numbers",
-        "With keep_views = True, synthesize must handle SignatureViews; without, arrays only.",
     )
 
 
 def _skip_if_scaled_by_all(estimator: Any) -> None:
-    if is_scaled_by_all(estimator):
-        raise SkipTest('with signature_scale="all" every class described at fit counts')
-
-
-# A check of model files.
+    for name, value in estimator.get_params(deep=True).items():
+        if name.split("__")[-1] == "signature_scale" and isinstance(value, str) and value == "all":
+            raise SkipTest('with signature_scale="all" every class described at fit counts')
 
 
 def check_saving(estimator: Any) -> None:
@@ -441,41 +347,37 @@ def check_saving(estimator: Any) -> None:
         "Keep what fit learns in attributes that are numbers, texts, arrays, lists, dicts or "
         "estimators; call zslearn.persistence.register with other classes that you keep."
     )
+    expect, model = Expect(estimator, look), fitted(estimator)
     if not type(estimator).__module__.startswith("zslearn."):
         persistence.register(type(estimator))
-    model = fitted(estimator)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.zsl")
         try:
             persistence.save(model, path)
-        except persistence.CannotSaveError as error:
-            fail(estimator, f"the model cannot be saved: {error}", look)
-        try:
             again = persistence.load(path)
-        except persistence.ModelFileError as error:
-            fail(estimator, f"the model cannot be loaded: {error}", look)
-    require(type(again) is type(model), estimator, f"a {type(again).__name__} is loaded", look)
-    _require_same(estimator, again, model, "after saving", look)
+        except (persistence.CannotSaveError, persistence.ModelFileError) as error:
+            expect.fail(f"the model cannot be saved and loaded: {error}")
+    expect.that(type(again) is type(model), f"a {type(again).__name__} is loaded")
+    _expect_same_model(expect, again, model, "after saving")
     added = copy.deepcopy(model)
     with quiet():
         added.add_classes(new_class())
         again.add_classes(new_class())
-    _require_same(estimator, again, added, "after saving and add_classes", look)
+    _expect_same_model(expect, again, added, "after saving and add_classes")
 
 
-def _require_same(estimator: Any, again: Any, model: Any, when: str, look: str) -> None:
-    """Fail unless two models predict the same."""
+def _expect_same_model(expect: Expect, again: Any, model: Any, when: str) -> None:
     X = unused_rows()
     for name in ("classes_", "seen_classes_", "unseen_classes_"):
-        require_equal(estimator, getattr(again, name), getattr(model, name), f"{name} {when}", look)
+        expect.equal(getattr(again, name), getattr(model, name), f"{name} {when}")
     for name in ("decision_function", "predict", "predict_proba"):
         if hasattr(model, name):
-            actual, expected = getattr(again, name)(X), getattr(model, name)(X)
-            require_equal(estimator, actual, expected, f"what {name} gives {when}", look)
-    for actual, expected in zip(
-        again.predict_top_k(X, k=3), model.predict_top_k(X, k=3), strict=True
-    ):
-        require_equal(estimator, actual, expected, f"what predict_top_k gives {when}", look)
+            expect.equal(getattr(again, name)(X), getattr(model, name)(X), f"{name} {when}")
+    for actual, expected in zip(again.predict_top_k(X, 3), model.predict_top_k(X, 3), strict=True):
+        expect.equal(actual, expected, f"what predict_top_k gives {when}")
+
+
+# Parameters, documentation, errors, and what a fit leaves.
 
 
 def check_scikit_learn(
@@ -499,13 +401,9 @@ def check_scikit_learn(
             f"{estimator!r}: of scikit-learn's checks {', '.join(failed)} failed. {name}: {error}. "
             f"Look at sklearn.utils.estimator_checks.{name}."
         ) from error
-    passed = [r for r in results if r["status"] == "passed"]
-    require(
-        len(passed) > 30,
-        estimator,
-        f"only {len(passed)} of scikit-learn's checks ran",
-        "Look at its tags: what they rule out is not checked.",
-    )
+    n_passed = sum(r["status"] == "passed" for r in results)
+    expect = Expect(estimator, "Look at its tags: what they rule out is not checked.")
+    expect.that(n_passed > 30, f"only {n_passed} of scikit-learn's checks ran")
 
 
 def check_documentation(estimator: Any) -> None:
@@ -513,15 +411,11 @@ def check_documentation(estimator: Any) -> None:
 
     `zslearn.base.inherit_docs` adds those that base classes document.
     """
-    cls = type(estimator)
-    doc = inspect.getdoc(cls) or ""
+    expect = Expect(estimator, 'Add a line "name : type, default=…" to its section Parameters.')
+    doc = inspect.getdoc(type(estimator)) or ""
     for name in estimator.get_params(deep=False):
-        require(
-            re.search(rf"^(\w+, )*{name}(, \w+)* :", doc, re.M) is not None,
-            estimator,
-            f"the docstring of {cls.__name__} says nothing of the hyper-parameter {name!r}",
-            f'Add a line "{name} : type, default=…" to its section Parameters.',
-        )
+        named = re.search(rf"^(\w+, )*{name}(, \w+)* :", doc, re.M)
+        expect.that(named, f"the docstring says nothing of the hyper-parameter {name!r}")
 
 
 class _WrongType:
@@ -548,33 +442,29 @@ def check_wrong_parameters_are_named(estimator: Any) -> None:
     So does a search with such a value in its grid. Each hyper-parameter has an entry in
     `_parameter_constraints`.
     """
-    cls, names = type(estimator), set(estimator.get_params(deep=False))
-    constrained = cls._parameter_constraints
-    look = f"Look at {cls.__name__}._parameter_constraints."
-    missing = sorted(names ^ set(constrained))
-    require(not missing, estimator, f"constraints and parameters differ in {missing}", look)
-    for name, constraints in constrained.items():
+    cls = type(estimator)
+    look = f"Look at {cls.__name__}._parameter_constraints, and decorate fit as the base does."
+    expect = Expect(estimator, look)
+    missing = sorted(set(estimator.get_params(deep=False)) ^ set(cls._parameter_constraints))
+    expect.that(not missing, f"constraints and parameters differ in {missing}")
+    for name, constraints in cls._parameter_constraints.items():
         if isinstance(constraints, str):
             continue  # "no_validation"
-        for value in _wrong_values(constraints):
-            wrong = clone(estimator).set_params(**{name: value})
-            _require_refusal(estimator, wrong, name, value)
+        wrong = {
+            f"{name}={value!r}": clone(estimator).set_params(**{name: value})
+            for value in _wrong_values(constraints)
+        }
         grid = {name: [getattr(estimator, name), _WrongType()]}
         search = ZeroShotSearchCV(clone(estimator), grid, cv=2, error_score="raise")
-        _require_refusal(estimator, search, name, "an object of another type, in a search")
-
-
-def _require_refusal(estimator: Any, wrong: Any, name: str, value: Any) -> None:
-    """Fitting fails with an error that names the hyper-parameter and the class."""
-    cls = type(estimator).__name__
-    look = f"Decorate fit with zslearn._utils._validation.checks_parameters; look at the constraint of {name!r}."
-    try:
-        fit(wrong, training_data())
-    except (TypeError, ValueError) as error:
-        named = name in str(error) and cls in str(error)
-        require(named, estimator, f"{name}={value!r} is refused without names: {error}", look)
-    else:
-        fail(estimator, f"{name}={value!r} is accepted", look)
+        wrong[f"{name} of another type, in a search,"] = search
+        for what, model in wrong.items():
+            try:
+                fit(model, training_data())
+            except (TypeError, ValueError) as error:
+                named = name in str(error) and cls.__name__ in str(error)
+                expect.that(named, f"{what} is refused without names: {error}")
+            else:
+                expect.fail(f"{what} is accepted")
 
 
 def check_error_leaves_the_model(estimator: Any) -> None:
@@ -583,49 +473,36 @@ def check_error_leaves_the_model(estimator: Any) -> None:
     Whatever the reason: labels that are too few, a class without signature, one class only,
     parameters that cannot be made. A service whose nightly fit fails goes on with the old model.
     """
+    expect = Expect(estimator, "Change attributes only when all that can fail is done.")
     model = copy.deepcopy(fitted(estimator))
-    before = _state(model)
-    expected = model.decision_function(unused_rows())
-    data = training_data()
-    seen = problem().seen_classes
-    broken = {
-        "y is too short": data._replace(y=data.y[:-1]),
-        "a seen class has no signature": data._replace(
-            signatures=data.signatures.drop(index=seen[0])
-        ),
-        "y holds one class": data._replace(y=np.repeat(seen[:1], len(data.y))),
-        "X has other columns, and a seen class no signature": data._replace(
-            X=data.X[:, 1:], signatures=data.signatures.drop(index=seen[0])
-        ),
-    }
-    for what, wrong in broken.items():
-        _fail_to_fit(estimator, model, wrong, what)
-        _require_state(estimator, model, before, what)
+    before, expected = _state(model), model.decision_function(unused_rows())
+    data, seen = training_data(), problem().seen_classes
+    lacking = data.signatures.drop(index=seen[0])
+
+    def fail_to_fit(what: str, wrong: TrainingData) -> None:
+        try:
+            fit(model, wrong)
+        except (TypeError, ValueError):
+            _expect_state(expect, model, before, what)
+        else:
+            expect.fail(f"fit succeeds although {what}")
+
+    fail_to_fit("y is too short", data._replace(y=data.y[:-1]))
+    fail_to_fit("a seen class has no signature", data._replace(signatures=lacking))
+    fail_to_fit("y holds one class", data._replace(y=np.repeat(seen[:1], len(data.y))))
+    wrong = data._replace(X=data.X[:, 1:], signatures=lacking)
+    fail_to_fit("X has other columns, and a seen class no signature", wrong)
     innermost = estimator
     while hasattr(innermost, "estimator") and not hasattr(innermost, "synthesize"):
         innermost = innermost.estimator
     with patch.object(type(innermost), "synthesize", _refuse_to_synthesize):
-        _fail_to_fit(estimator, model, data._replace(X=data.X[::-1] * 2.0), "synthesize fails")
-    _require_state(estimator, model, before, "synthesize fails")
-    require_equal(
-        estimator,
-        model.decision_function(unused_rows()),
-        expected,
-        "the scores after fits that failed",
-        "Change attributes only when all that can fail is done.",
-    )
+        fail_to_fit("synthesize fails", data._replace(X=data.X[::-1] * 2.0))
+    scores = model.decision_function(unused_rows())
+    expect.equal(scores, expected, "the scores after fits that failed")
 
 
 def _refuse_to_synthesize(self: Any, *args: Any, **options: Any) -> Any:
     raise ValueError("refused on purpose, at the end of fit")
-
-
-def _fail_to_fit(estimator: Any, model: Any, data: Any, what: str) -> None:
-    try:
-        fit(model, data)
-    except (TypeError, ValueError):
-        return
-    fail(estimator, f"fit succeeds although {what}", "Leave the checks of input to the base.")
 
 
 def _state(model: Any) -> dict[str, str]:
@@ -633,16 +510,11 @@ def _state(model: Any) -> dict[str, str]:
     return {name: joblib.hash(value) for name, value in vars(model).items()}
 
 
-def _require_state(estimator: Any, model: Any, before: dict[str, str], what: str) -> None:
+def _expect_state(expect: Expect, model: Any, before: dict[str, str], what: str) -> None:
     after = _state(model)
-    changed = sorted(
-        name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
-    )
-    require(
-        not changed,
-        estimator,
-        f"{what}, and these attributes are not as before: {', '.join(changed)}",
-        "Change attributes only in _fit, on the estimator it is called for.",
+    changed = sorted(n for n in before.keys() | after.keys() if before.get(n) != after.get(n))
+    expect.that(
+        not changed, f"{what}, and these attributes are not as before: {', '.join(changed)}"
     )
 
 
@@ -651,27 +523,20 @@ def check_predicting_changes_nothing(estimator: Any) -> None:
 
     Threads predict with one model at the same time, and a search keeps rows that it has embedded.
     """
-    model = copy.deepcopy(fitted(estimator))
-    X = unused_rows()
+    expect = Expect(estimator, "embed and synthesize read attributes, and write to none or to X.")
+    model, X = copy.deepcopy(fitted(estimator)), unused_rows()
     before = _state(model)
     model.predict(X)
     model.decision_function(X, classes=model.unseen_classes_)
     model.predict_top_k(X, 3)
-    _require_state(estimator, model, before, "after predicting")
-    require_equal(estimator, X, unused_rows(), "X after predicting", "embed must not write to X.")
-    learned = {name for name in before if name.endswith("_")}
+    _expect_state(expect, model, before, "after predicting")
+    expect.equal(X, unused_rows(), "X after predicting")
     with quiet():
         model.add_classes(new_class())
     after = _state(model)
-    changed = sorted(
-        name for name in learned - {"estimator_"} if name in after and after[name] != before[name]
-    )
-    require(
-        not changed,
-        estimator,
-        f"describing a class changes what was learned: {', '.join(changed)}",
-        "synthesize must read attributes and write none.",
-    )
+    learned = {name for name in before if name.endswith("_")} - {"estimator_"}
+    changed = sorted(name for name in learned & after.keys() if after[name] != before[name])
+    expect.that(not changed, f"describing a class changes what was learned: {', '.join(changed)}")
 
 
 def check_refit_forgets(estimator: Any) -> None:
@@ -679,6 +544,8 @@ def check_refit_forgets(estimator: Any) -> None:
 
     Neither an attribute that only the first setting has, nor a start for the second.
     """
+    look = "Learned attributes end in an underscore; the base drops these before each fit."
+    expect = Expect(estimator, look)
     # Which attributes there are depends on choices rather than on numbers.
     choices = [
         setting
@@ -691,13 +558,7 @@ def check_refit_forgets(estimator: Any) -> None:
         model.set_params(**plain.get_params(deep=False)).set_params(**setting)
         fit(model, training_data("small"))
         alone = fitted_alone(estimator, setting)
-        look = "Learned attributes end in an underscore; the base drops these before each fit."
         left = sorted(set(vars(model)) ^ set(vars(alone)))
-        require(not left, estimator, f"a refit with {setting} differs in attributes {left}", look)
-        require_equal(
-            estimator,
-            model.decision_function(unused_rows()),
-            alone.decision_function(unused_rows()),
-            f"the scores of a refit with {setting}, compared with a fresh estimator,",
-            look,
-        )
+        expect.that(not left, f"a refit with {setting} differs in attributes {left}")
+        again, fresh = (m.decision_function(unused_rows()) for m in (model, alone))
+        expect.equal(again, fresh, f"the scores of a refit with {setting}")

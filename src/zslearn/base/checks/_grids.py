@@ -1,4 +1,4 @@
-"""Checks of fitting many settings of the hyper-parameters together, as a search does."""
+"""Checks of many settings fitted together, of weights and threads, and inside other estimators."""
 
 from __future__ import annotations
 
@@ -28,24 +28,19 @@ from zslearn.base._weights import AcceptsSampleWeight
 from zslearn.base.checks._problem import (
     ROUNDING,
     SOLVER_TOLERANCE,
-    fail,
+    Expect,
     fit,
     fitted,
     new_class,
     once,
     problem,
     quiet,
-    require,
-    require_close,
-    require_equal,
     training_data,
     unused_rows,
 )
 from zslearn.calibration._stacking import CalibratedStacking
 from zslearn.model_selection._search import ZeroShotSearchCV
 from zslearn.synthesis._exem import EXEM
-
-# Settings of an estimator's hyper-parameters to check it under: its grid, and other values.
 
 #: Settings of an estimator's own grid that are looked at.
 _MOST_SETTINGS = 6
@@ -63,9 +58,12 @@ def grid_settings(estimator: Any) -> list[dict[str, Any]]:
     if not grids:
         return []
     grid = grids["fast"] if "fast" in grids else next(iter(grids.values()))
-    parts = [grid] if isinstance(grid, Mapping) else list(grid)
-    settings = [setting for part in parts for setting in _settings_of(part)]
+    settings = [setting for part in _parts(grid) for setting in _settings_of(part)]
     return [s for i, s in enumerate(settings) if s not in settings[:i]]
+
+
+def _parts(grid: Any) -> list[Mapping[str, Sequence[Any]]]:
+    return [grid] if isinstance(grid, Mapping) else list(grid)
 
 
 def _settings_of(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
@@ -74,12 +72,10 @@ def _settings_of(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     varied = [name for name, values in grid.items() if len(values) > 1]
     # Where there are more hyper-parameters than settings, several change together.
     n_groups = min(len(varied), _MOST_SETTINGS - 2)
-    settings = [first]
-    for start in range(n_groups):
-        names = varied[start::n_groups]
-        settings.append({**first, **{name: grid[name][-1] for name in names}})
-    settings.append({name: values[len(values) // 2] for name, values in grid.items()})
-    return settings
+    groups = [varied[start::n_groups] for start in range(n_groups)]
+    last = [{**first, **{name: grid[name][-1] for name in names}} for names in groups]
+    middle = {name: values[len(values) // 2] for name, values in grid.items()}
+    return [first, *last, middle]
 
 
 def other_settings(estimator: Any) -> list[dict[str, Any]]:
@@ -88,16 +84,14 @@ def other_settings(estimator: Any) -> list[dict[str, Any]]:
     Which ones there are is read from `_parameter_constraints`. Settings that the estimator refuses
     beside its other hyper-parameters are left out.
     """
-    settings = []
-    for name, constraints in estimator._parameter_constraints.items():
-        if isinstance(constraints, str):
-            continue  # "no_validation"
-        present = getattr(estimator, name)
-        for constraint in constraints:
-            for value in _valid_values(name, constraint, present):
-                if _is_accepted(estimator, {name: value}):
-                    settings.append({name: value})
-    return settings
+    settings = [
+        {name: value}
+        for name, constraints in estimator._parameter_constraints.items()
+        if not isinstance(constraints, str)  # "no_validation"
+        for constraint in constraints
+        for value in _valid_values(name, constraint, getattr(estimator, name))
+    ]
+    return [setting for setting in settings if _is_accepted(estimator, setting)]
 
 
 def _valid_values(name: str, constraint: Any, present: Any) -> list[Any]:
@@ -114,22 +108,16 @@ def _valid_values(name: str, constraint: Any, present: Any) -> list[Any]:
         candidates += [0.5, 1.5]
     elif constraint is None:
         candidates = [None]
-    elif constraint is Integral:
+    elif constraint is Integral or constraint == "random_state":
         candidates = [1, 2]
     elif isinstance(constraint, str) and constraint == "boolean":
         candidates = [not present]
-    elif isinstance(constraint, str) and constraint == "random_state":
-        candidates = [1, 2]
     valid = (value for value in candidates if checked.is_satisfied_by(value))
-    return [value for value in valid if not _same(value, present)][:1]
+    return [v for v in valid if not (type(v) is type(present) and v == present)][:1]
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _same(a: Any, b: Any) -> bool:
-    return type(a) is type(b) and bool(a == b)
 
 
 def _is_accepted(estimator: Any, setting: dict[str, Any]) -> bool:
@@ -168,22 +156,26 @@ def fitted_together(estimator: Any) -> list[HandedOut]:
 
     def compute() -> list[HandedOut]:
         settings = [{}, *grid_settings(estimator), *other_settings(estimator)]
-        data = training_data("small")
-        grid = (
-            clone(estimator)
-            .set_params(**solved(estimator))
-            .fit_grid(data.X, data.y, signatures=data.signatures, settings=settings)
-        )
+        precise = clone(estimator).set_params(**solved(estimator))
         with quiet():
             return [
                 HandedOut(index, settings[index], model, model.decision_function(unused_rows()))
-                for index, model in grid
+                for index, model in _fit_grid(precise, settings)
             ]
 
     return once(estimator, "fitted together", compute)
 
 
-# Checks of an estimator inside others: predicted exemplars, calibration, a search.
+def _fit_grid(estimator: Any, settings: list[dict[str, Any]]) -> Any:
+    data = training_data("small")
+    return estimator.fit_grid(data.X, data.y, signatures=data.signatures, settings=settings)
+
+
+def _few_settings(estimator: Any) -> list[dict[str, Any]]:
+    return grid_settings(estimator) or [{}, *other_settings(estimator)]
+
+
+# An estimator inside others: predicted exemplars, calibration, a search.
 
 _LOOK_WRAPPERS = (
     "A wrapper clones the estimator, fits it on part of the data and reads its class_scorer_."
@@ -200,13 +192,13 @@ def check_inside_exem(estimator: Any) -> None:
         _check_use(estimator, fit(wrapper, training_data("small")))
         return
     name = type(estimator).__name__
-    look = f"The error must name the other order: {name}(EXEM(estimator=…))."
+    expect = Expect(estimator, f"The error must name the other order: {name}(EXEM(estimator=…)).")
     try:
         fit(wrapper, training_data("small"))
     except (TypeError, ValueError) as error:
-        require(f"{name}(EXEM(" in str(error), estimator, f"EXEM refuses it with: {error}", look)
+        expect.that(f"{name}(EXEM(" in str(error), f"EXEM refuses it with: {error}")
     else:
-        fail(estimator, "EXEM accepts an estimator that wraps another", look)
+        expect.fail("EXEM accepts an estimator that wraps another")
 
 
 def check_inside_calibrated_stacking(estimator: Any) -> None:
@@ -214,25 +206,16 @@ def check_inside_calibrated_stacking(estimator: Any) -> None:
 
     It is how a method is used in the generalized setting.
     """
+    expect = Expect(estimator, _LOOK_WRAPPERS)
     wrapper = fit(CalibratedStacking(clone(estimator), bias=0.25), training_data("small"))
     model = fitted(estimator, "small")
     lowered = 0.25 * np.isin(model.classes_, model.seen_classes_)
-    require_close(
-        estimator,
-        wrapper.decision_function(unused_rows()),
-        model.decision_function(unused_rows()) - lowered,
-        "the scores inside CalibratedStacking(bias=0.25)",
-        _LOOK_WRAPPERS,
-        ROUNDING,
-    )
+    expected = model.decision_function(unused_rows()) - lowered
+    scores = wrapper.decision_function(unused_rows())
+    expect.close(scores, expected, "the scores inside CalibratedStacking(bias=0.25)")
     _check_use(estimator, wrapper)
     searched = fit(CalibratedStacking(clone(estimator), cv=2), training_data("small"))
-    require(
-        bool(np.isfinite(searched.bias_)),
-        estimator,
-        f"the factor is {searched.bias_}",
-        _LOOK_WRAPPERS,
-    )
+    expect.that(np.isfinite(searched.bias_), f"the factor is {searched.bias_}")
     _check_use(estimator, searched)
 
 
@@ -241,55 +224,35 @@ def check_inside_search(estimator: Any) -> None:
 
     In the generalized setting it lowers the scores of the seen classes besides.
     """
-    settings = (grid_settings(estimator) or [{}, *other_settings(estimator)])[-2:]
+    expect = Expect(estimator, _LOOK_WRAPPERS)
+    settings = _few_settings(estimator)[-2:]
     grid = [{name: [value] for name, value in setting.items()} for setting in settings]
     for setting in ("zsl", "gzsl"):
         search = ZeroShotSearchCV(clone(estimator), grid, setting=setting, cv=2)
         fit(search, training_data("small"))
         alone = fitted(estimator, "small", **search.best_params_)
         seen = np.isin(alone.classes_, alone.seen_classes_)
-        require_close(
-            estimator,
-            search.decision_function(unused_rows()),
-            alone.decision_function(unused_rows()) - search.bias_ * seen,
-            f"the scores of {search.best_params_}, which a search in setting {setting!r} chose,",
-            _LOOK_WRAPPERS,
-            ROUNDING,
-        )
+        expected = alone.decision_function(unused_rows()) - search.bias_ * seen
+        what = f"the scores of {search.best_params_}, which a search in setting {setting!r} chose,"
+        expect.close(search.decision_function(unused_rows()), expected, what)
         _check_use(estimator, search)
 
 
 def _check_use(estimator: Any, wrapper: Any) -> None:
     """A fitted wrapper predicts, and describes a class later, which then has scores."""
-    name = type(wrapper).__name__
+    expect, inside = Expect(estimator, _LOOK_WRAPPERS), f"inside {type(wrapper).__name__}"
     predicted = wrapper.predict(unused_rows(), classes=wrapper.unseen_classes_)
-    require(
-        set(predicted.tolist()) <= set(wrapper.unseen_classes_.tolist()),
-        estimator,
-        f"inside {name}, what is predicted is not among the candidates",
-        _LOOK_WRAPPERS,
-    )
+    outside = set(predicted.tolist()) - set(wrapper.unseen_classes_.tolist())
+    expect.that(not outside, f"{inside}, what is predicted is not among the candidates")
     with quiet():
         wrapper.add_classes(new_class())
-    require(
-        "zz-new" in wrapper.unseen_classes_,
-        estimator,
-        f"inside {name}, add_classes describes no class",
-        _LOOK_WRAPPERS,
-    )
+    expect.that("zz-new" in wrapper.unseen_classes_, f"{inside}, add_classes describes no class")
     scores = wrapper.decision_function(unused_rows(), classes=["zz-new"])
-    require(
-        bool(np.isfinite(scores).all()),
-        estimator,
-        f"inside {name}, the scores of a class described later are not finite",
-        _LOOK_WRAPPERS,
-    )
+    what = f"{inside}, the scores of a class described later are not finite"
+    expect.that(np.isfinite(scores).all(), what)
 
 
-# Checks of weighted samples, and of classes that several threads describe.
-
-#: Threads that describe classes, and how many each describes.
-_THREADS, _CLASSES = 4, 5
+# Weighted samples, and classes that several threads describe.
 
 
 def check_sample_weight(estimator: Any) -> None:
@@ -300,23 +263,20 @@ def check_sample_weight(estimator: Any) -> None:
     """
     if not isinstance(estimator, AcceptsSampleWeight):
         return
-    data = training_data("small")
-    weights = np.random.default_rng(0).integers(0, 4, len(data.y))
+    look = (
+        "Read training.weights wherever samples are counted or summed; training.sizes for counts."
+    )
+    X, y, signatures = training_data("small")
+    weights = np.random.default_rng(0).integers(0, 4, len(y))
     plain = clone(estimator).set_params(**solved(estimator))
-    repeated = np.repeat(np.arange(len(data.y)), weights)
+    repeated = np.repeat(np.arange(len(y)), weights)
     with quiet():
-        weighted = clone(plain).fit(
-            data.X, data.y, signatures=data.signatures, sample_weight=weights
-        )
-        there_often = clone(plain).fit(
-            data.X[repeated], data.y[repeated], signatures=data.signatures
-        )
-    require_close(
-        estimator,
+        weighted = clone(plain).fit(X, y, signatures=signatures, sample_weight=weights)
+        often = clone(plain).fit(X[repeated], y[repeated], signatures=signatures)
+    Expect(estimator, look).close(
         weighted.decision_function(unused_rows()),
-        there_often.decision_function(unused_rows()),
+        often.decision_function(unused_rows()),
         "the scores of a fit with whole weights, compared with samples repeated so often,",
-        "Read training.weights wherever samples are counted or summed; training.sizes for counts.",
         SOLVER_TOLERANCE,
     )
 
@@ -326,36 +286,24 @@ def check_classes_from_threads(estimator: Any) -> None:
 
     A service describes classes while it predicts, each request in a thread of its own.
     """
-    model = copy.deepcopy(fitted(estimator))
-    known = problem().signatures
-    rng = np.random.default_rng(0)
-    tables = [
-        pd.DataFrame(
-            rng.dirichlet(np.ones(len(known)), _CLASSES) @ known.to_numpy(),
-            index=[f"zz-{thread}-{i}" for i in range(_CLASSES)],
-            columns=known.columns,
-        )
-        for thread in range(_THREADS)
-    ]
+    model, known = copy.deepcopy(fitted(estimator)), problem().signatures
+    rows = np.random.default_rng(0).dirichlet(np.ones(len(known)), 20) @ known.to_numpy()
+    table = pd.DataFrame(rows, index=[f"zz-{i}" for i in range(20)], columns=known.columns)
 
-    def describe(table: pd.DataFrame) -> None:
-        for label in table.index:
+    def describe(thread: int) -> None:
+        for label in table.index[thread::4]:
             model.add_classes(table.loc[[label]])
 
-    with quiet(), ThreadPoolExecutor(_THREADS) as pool:
-        list(pool.map(describe, tables))
-    lost = set().union(*(table.index for table in tables)) - set(model.classes_.tolist())
-    require(
-        not lost,
-        estimator,
-        f"of {_THREADS * _CLASSES} classes that {_THREADS} threads described, {len(lost)} are lost",
-        "add_classes of the base holds a lock; describe classes through it.",
-    )
+    with quiet(), ThreadPoolExecutor(4) as pool:
+        list(pool.map(describe, range(4)))
+    lost = set(table.index) - set(model.classes_.tolist())
+    expect = Expect(estimator, "add_classes of the base holds a lock; describe classes through it.")
+    expect.that(not lost, f"of 20 classes that 4 threads described, {len(lost)} are lost")
 
 
 _LOOK = (
     "Look at _fit_many: variants that share work must agree in all that the work depends on "
-    "(zslearn.base.alike), and what is shared must not change between them."
+    "(zslearn.base.group_by_params), and what is shared must not change between them."
 )
 
 
@@ -365,21 +313,19 @@ def check_grid_is_valid(estimator: Any) -> None:
     A search takes a grid by its name, and would find out late.
     """
     known = estimator.get_params(deep=True)
-    constraints = estimator._parameter_constraints
     for grid_name, grid in getattr(estimator, "grids", {}).items():
-        look = f"Look at grids[{grid_name!r}]."
-        parts = [grid] if isinstance(grid, Mapping) else list(grid)
-        require(len(parts) > 0, estimator, "a grid is empty", look)
-        for name, values in (item for part in parts for item in part.items()):
-            require(name in known, estimator, f"{name!r} is no hyper-parameter", look)
-            require(len(values) > 0, estimator, f"{name!r} has no values", look)
+        expect = Expect(estimator, f"Look at grids[{grid_name!r}].")
+        expect.that(_parts(grid), "a grid is empty")
+        for name, values in (item for part in _parts(grid) for item in part.items()):
+            expect.that(name in known, f"{name!r} is no hyper-parameter")
+            expect.that(len(values) > 0, f"{name!r} has no values")
             for value in values:
                 try:
                     validate_parameter_constraints(
-                        constraints, {name: value}, type(estimator).__name__
+                        estimator._parameter_constraints, {name: value}, type(estimator).__name__
                     )
                 except ValueError as error:
-                    fail(estimator, f"a value of the grid is refused: {error}", look)
+                    expect.fail(f"a value of the grid is refused: {error}")
 
 
 def check_grid_equals_single_fits(estimator: Any) -> None:
@@ -390,18 +336,17 @@ def check_grid_equals_single_fits(estimator: Any) -> None:
     preparation of features: a grid is not limited to what an author had in mind when sharing work.
     Solvers that stop at `tol` may differ by what a small one leaves, all else by rounding.
     """
-    models = fitted_together(estimator)
-    settings = [{}, *grid_settings(estimator), *other_settings(estimator)]
-    came = [model.position for model in models]
-    require(
-        sorted(came) == list(range(len(settings))),
-        estimator,
-        f"of {len(settings)} settings, fit_grid gave those with the numbers {sorted(came)}",
-        "Look at _fit_many: it must yield each variant once.",
-    )
+    expect, models = Expect(estimator, _LOOK), fitted_together(estimator)
+    n_settings = 1 + len(grid_settings(estimator)) + len(other_settings(estimator))
+    came = sorted(model.position for model in models)
+    what = f"of {n_settings} settings, fit_grid gave those with the numbers {came}"
+    expect.that(came == list(range(n_settings)), what)
     for _, setting, model, scores in models:
-        _require_setting(estimator, model, setting)
-        _require_scores(estimator, scores, fitted_alone(estimator, setting), setting)
+        parameters = model.get_params(deep=True)
+        for name, value in setting.items():
+            same = parameters[name] is value or parameters[name] == value
+            expect.that(same, f"the model of {setting} has {name}={parameters[name]!r}")
+        _expect_scores(expect, scores, fitted_alone(estimator, setting), setting)
 
 
 def check_grid_with_a_generator(estimator: Any) -> None:
@@ -412,36 +357,17 @@ def check_grid_with_a_generator(estimator: Any) -> None:
     if "random_state" not in estimator.get_params(deep=False):
         raise SkipTest("has no random_state")
     seeded = clone(estimator).set_params(**solved(estimator), random_state=np.random.RandomState(7))
-    data = training_data("small")
-    settings = (grid_settings(estimator) or [{}, *other_settings(estimator)])[:2]
-    for index, model in clone(seeded).fit_grid(
-        data.X, data.y, signatures=data.signatures, settings=settings
-    ):
+    settings = _few_settings(estimator)[:2]
+    for index, model in _fit_grid(clone(seeded), settings):
         scores = model.decision_function(unused_rows())
-        alone = fit(clone(seeded).set_params(**settings[index]), data)
-        _require_scores(seeded, scores, alone, settings[index])
+        alone = fit(clone(seeded).set_params(**settings[index]), training_data("small"))
+        _expect_scores(Expect(seeded, _LOOK), scores, alone, settings[index])
 
 
-def _require_setting(estimator: Any, model: Any, setting: dict[str, Any]) -> None:
-    parameters = model.get_params(deep=True)
-    for name, value in setting.items():
-        require(
-            parameters[name] is value or parameters[name] == value,
-            estimator,
-            f"the model of {setting} has {name}={parameters[name]!r}",
-            _LOOK,
-        )
-
-
-def _require_scores(estimator: Any, scores: Any, alone: Any, setting: dict[str, Any]) -> None:
-    require_close(
-        estimator,
-        scores,
-        alone.decision_function(unused_rows()),
-        f"the scores of {setting} in a grid, compared with a single fit,",
-        _LOOK,
-        SOLVER_TOLERANCE if solved(estimator) else ROUNDING,
-    )
+def _expect_scores(expect: Expect, scores: Any, alone: Any, setting: dict[str, Any]) -> None:
+    tolerance = SOLVER_TOLERANCE if solved(expect.estimator) else ROUNDING
+    what = f"the scores of {setting} in a grid, compared with a single fit,"
+    expect.close(scores, alone.decision_function(unused_rows()), what, tolerance)
 
 
 def check_grid_hands_out_separate_models(estimator: Any) -> None:
@@ -449,22 +375,22 @@ def check_grid_hands_out_separate_models(estimator: Any) -> None:
 
     Models may share arrays that none of them writes to.
     """
+    expect = Expect(estimator, "A model of a grid must not write to what it shares with others.")
     # A copy of all together: what they share, the copies share.
     models = copy.deepcopy(fitted_together(estimator))
-    look = "A model of a grid must not write to what it shares with others."
 
-    def require_as_before(what: str) -> None:
+    def expect_as_before(what: str) -> None:
         for _, setting, model, scores in models:
-            actual = model.decision_function(unused_rows())
-            require_equal(estimator, actual, scores, f"the scores of {setting}, {what},", look)
+            now = model.decision_function(unused_rows())
+            expect.equal(now, scores, f"the scores of {setting}, {what},")
 
-    require_as_before("once all others were fitted")
+    expect_as_before("once all others were fitted")
     changed = models.pop(0).model
     with quiet():
         changed.add_classes(new_class())
     data = training_data("small")
     fit(changed, data._replace(X=np.ascontiguousarray(data.X[::-1]) * 3.0 + 1.0))
-    require_as_before("once another model of the grid was refitted")
+    expect_as_before("once another model of the grid was refitted")
 
 
 def check_grid_holds_one_model(estimator: Any) -> None:
@@ -472,39 +398,21 @@ def check_grid_holds_one_model(estimator: Any) -> None:
 
     A grid of hundreds of settings must take the memory of one.
     """
-    settings = (grid_settings(estimator) or [{}, *other_settings(estimator)])[:3]
     look = "Keep nothing of a variant after yielding it; only what the next ones share."
-    data = training_data("small")
-    grid = clone(estimator).fit_grid(data.X, data.y, signatures=data.signatures, settings=settings)
-    earlier: weakref.ref[Any] | None = None
-    earlier_parameters: weakref.ref[Any] | None = None
+    expect, settings = Expect(estimator, look), _few_settings(estimator)[:3]
+    grid = _fit_grid(clone(estimator), settings)
+    earlier: list[weakref.ref[Any]] = []
     for _ in settings:
         with quiet():
             _, model = next(grid)
         parameters = model.class_scorer_.parameters
-        require(
-            not _is_held(earlier),
-            estimator,
-            "the model before is still held when the next is handed out",
-            look,
-        )
-        require(
-            # Settings that make the same parameters may share them.
-            not _is_held(earlier_parameters, but_for=parameters),
-            estimator,
-            "the class parameters of the model before are still held",
-            look,
-        )
-        earlier, earlier_parameters = weakref.ref(model), weakref.ref(parameters)
-        del model, parameters
-
-
-def _is_held(reference: weakref.ref[Any] | None, but_for: Any = None) -> bool:
-    """Whether an object is still there, other than as a cycle that nothing refers to."""
-    if reference is None or reference() is None or reference() is but_for:
-        return False
-    gc.collect()
-    return reference() is not None
+        gc.collect()
+        # Settings that make the same parameters may share them.
+        held = [ref() for ref in earlier if ref() is not None and ref() is not parameters]
+        what = "the model before, or its parameters, are still held when the next is handed out"
+        expect.that(not held, what)
+        earlier = [weakref.ref(model), weakref.ref(parameters)]
+        del model, parameters, held
 
 
 def check_rows_embedded_once(estimator: Any) -> None:
@@ -513,15 +421,10 @@ def check_rows_embedded_once(estimator: Any) -> None:
     Embedded rows are kept while the attributes that `embedding_attributes` names are the very same
     objects of the next model. A fit must set them anew, not change them in place.
     """
+    expect = Expect(estimator, "embedding_attributes must name all that embed reads, or be None.")
     models = fitted_together(estimator)
     for order, visited in (("in turn", models), ("in the opposite order", models[::-1])):
         rows = EmbeddedRows(unused_rows())
         for _, setting, model, scores in visited:
-            require_close(
-                estimator,
-                model.class_scorer_.scores(rows),
-                scores,
-                f"the scores of {setting} by rows that settings share, visited {order},",
-                "embedding_attributes must name all that embed reads, or be None.",
-                1e-12,
-            )
+            what = f"the scores of {setting} by rows that settings share, visited {order},"
+            expect.close(model.class_scorer_.scores(rows), scores, what, 1e-12)

@@ -10,67 +10,47 @@ from unittest import SkipTest
 
 from sklearn import config_context
 
-from zslearn.base.checks import (
-    _behaviour as _conventions,
-)
-from zslearn.base.checks import (
-    _behaviour as _descriptions,
-)
-from zslearn.base.checks import (
-    _behaviour as _predictions,
-)
-from zslearn.base.checks import (
-    _behaviour as _saving,
-)
-from zslearn.base.checks import (
-    _grids,
-)
-from zslearn.base.checks import (
-    _grids as _weights,
-)
-from zslearn.base.checks import (
-    _grids as _wrappers,
-)
+from zslearn.base.checks import _behaviour, _grids
 
 Check = Callable[[Any], None]
 
 #: In the order in which they run: what is basic, quick and easy to mend comes first.
 _CHECKS: tuple[Check, ...] = (
-    _conventions.check_documentation,
-    _conventions.check_wrong_parameters_are_named,
+    _behaviour.check_documentation,
+    _behaviour.check_wrong_parameters_are_named,
     _grids.check_grid_is_valid,
-    _descriptions.check_attributes_name_every_class,
-    _predictions.check_repeatable,
-    _predictions.check_better_than_chance,
-    _predictions.check_candidates,
-    _predictions.check_top_k,
-    _descriptions.check_order_of_classes,
-    _descriptions.check_renamed_labels,
-    _descriptions.check_unused_class,
-    _descriptions.check_each_class_alone,
-    _descriptions.check_described_later,
-    _descriptions.check_several_views,
-    _conventions.check_predicting_changes_nothing,
-    _conventions.check_error_leaves_the_model,
-    _predictions.check_float32,
-    _predictions.check_small_blocks,
-    _predictions.check_pickling,
-    _saving.check_saving,
-    _predictions.check_n_jobs,
-    _predictions.check_torch,
-    _predictions.check_array_api_strict,
+    _behaviour.check_attributes_name_every_class,
+    _behaviour.check_repeatable,
+    _behaviour.check_better_than_chance,
+    _behaviour.check_candidates,
+    _behaviour.check_top_k,
+    _behaviour.check_order_of_classes,
+    _behaviour.check_renamed_labels,
+    _behaviour.check_unused_class,
+    _behaviour.check_each_class_alone,
+    _behaviour.check_described_later,
+    _behaviour.check_several_views,
+    _behaviour.check_predicting_changes_nothing,
+    _behaviour.check_error_leaves_the_model,
+    _behaviour.check_float32,
+    _behaviour.check_small_blocks,
+    _behaviour.check_pickling,
+    _behaviour.check_saving,
+    _behaviour.check_n_jobs,
+    _behaviour.check_torch,
+    _behaviour.check_array_api_strict,
     _grids.check_grid_equals_single_fits,
     _grids.check_grid_with_a_generator,
     _grids.check_grid_hands_out_separate_models,
     _grids.check_grid_holds_one_model,
     _grids.check_rows_embedded_once,
-    _conventions.check_refit_forgets,
-    _weights.check_sample_weight,
-    _weights.check_classes_from_threads,
-    _wrappers.check_inside_exem,
-    _wrappers.check_inside_calibrated_stacking,
-    _wrappers.check_inside_search,
-    _conventions.check_scikit_learn,
+    _behaviour.check_refit_forgets,
+    _grids.check_sample_weight,
+    _grids.check_classes_from_threads,
+    _grids.check_inside_exem,
+    _grids.check_inside_calibrated_stacking,
+    _grids.check_inside_search,
+    _behaviour.check_scikit_learn,
 )
 _NAMES = frozenset(check.__name__ for check in _CHECKS)
 
@@ -108,7 +88,7 @@ def zero_shot_checks(
         if name not in _NAMES
     }
     for check in _CHECKS:
-        if check is _conventions.check_scikit_learn and of_scikit_learn:
+        if check is _behaviour.check_scikit_learn and of_scikit_learn:
             check = functools.partial(check, expected_failed_checks=of_scikit_learn)
         yield check
 
