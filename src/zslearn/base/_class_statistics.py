@@ -24,6 +24,7 @@ from zslearn._scoring._embedding import PreparedRows
 from zslearn._utils._array import Array, Floats, is_foreign, to_numpy
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._device import block_budget, on_device
+from zslearn._utils._files import saved_part
 from zslearn.base._weights import weighted_samples
 from zslearn.signatures._table import label_array, label_kind
 
@@ -39,6 +40,7 @@ class Moments(NamedTuple):
     mean: Array  # what was taken from each sample; zeros where the features are not centred
 
 
+@saved_part
 @dataclass(frozen=True, eq=False)
 class ClassStatistics:
     """Counts, means and scatter of classes; objects add up as their samples do.
