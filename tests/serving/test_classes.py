@@ -246,7 +246,7 @@ def test_classes_in_words(problem, tmp_path):
         ):
             sent = client.post("/classes", json={"name": "b", "text": bad})
             assert why in reason(sent, 422)
-    assert Recognizer(path).texts_of("new") == ["a small bird"]
+    assert Recognizer(path).shown("new")["texts"] == ["a small bird"]
 
 
 def test_an_encoder_in_a_folder_is_read_on_the_word_of_who_serves(problem, tmp_path, monkeypatch):
@@ -335,3 +335,21 @@ def test_records_of_other_kinds_are_served(problem, tmp_path, value):
         with client_of(create_app(path)) as client:
             assert client.get("/classes").status_code == 200
             assert client.get(f"/classes/{label}").status_code == 200
+
+
+def test_a_class_that_is_removed_while_it_is_shown(model_path, problem):
+    """Every look at a class is of one moment: a delete in between is no fault of the service."""
+    recognizer = Recognizer(model_path)
+    without = recognizer.snapshot
+    recognizer.add("new", attributes=problem.signatures.iloc[0].tolist())
+    looks = iter([recognizer.snapshot] + [without] * 9)
+
+    class Concurrent(Recognizer):
+        snapshot = property(lambda self: next(looks))
+
+    recognizer.__class__ = Concurrent
+    del recognizer.__dict__["snapshot"]
+    with client_of(create_app(recognizer)) as client:
+        shown = client.get("/classes/new")
+    assert shown.status_code == 200
+    assert shown.json()["name"] == "new"

@@ -6,6 +6,7 @@ import re
 import socket
 import threading
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -212,8 +213,7 @@ def test_an_error_of_one_does_not_hurt_those_beside_it(model_path, problem):
     from zslearn.serving._batching import Batcher, Job
 
     recognizer = Recognizer(model_path)
-    batcher = Batcher.__new__(Batcher)
-    batcher._recognizer, batcher._observe = recognizer, None
+    batcher = Batcher(recognizer, observe=lambda n_rows: None)
     jobs = [Job(problem.X_test_unseen[:2]), Job(np.ones((1, 3))), Job(problem.X_test_unseen[2:3])]
     gone = Job(problem.X_test_unseen[:1])
     gone.done.cancel()
@@ -255,3 +255,10 @@ def test_slow_senders_are_not_waited_for(model_path):
                 assert received.startswith(beginning)
                 assert bool(received) == bool(beginning)
                 assert 0.5 < time.monotonic() - start < 8
+
+
+def test_serving_leaves_the_filters_of_warnings(model_path, monkeypatch):
+    monkeypatch.setattr("uvicorn.Server.run", lambda server: None)
+    before = list(warnings.filters)
+    serve(model_path)
+    assert warnings.filters == before

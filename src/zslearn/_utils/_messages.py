@@ -6,7 +6,9 @@ import re
 import sys
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from difflib import get_close_matches
 from typing import Any
 
@@ -173,8 +175,23 @@ class InputWarning(UserWarning):
     """What was given can be used, but something about it is odd: its text says what."""
 
 
+_is_quiet: ContextVar[bool] = ContextVar("is_quiet", default=False)
+
+
+@contextmanager
+def no_user_warnings() -> Iterator[None]:
+    """Have :func:`warn_user` say nothing, in this thread alone (filters are a whole process's)."""
+    token = _is_quiet.set(True)
+    try:
+        yield
+    finally:
+        _is_quiet.reset(token)
+
+
 def warn_user(message: str, category: type[Warning] = InputWarning) -> None:
     """Warn at the line of the user's code that called into the library."""
+    if _is_quiet.get():
+        return
     level = 2
     frame = sys._getframe(1)
     while frame.f_back is not None and _is_inside(frame.f_globals.get("__name__", "")):

@@ -1,4 +1,8 @@
-"""The application: what is answered at which address."""
+"""The application: what is answered at which address, and how bodies of requests are read.
+
+A request to /predict: the guard admits it, its body is read within limits, images are decoded, and
+a job goes to the batcher, whose thread asks the recognizer.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +22,15 @@ from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect
+from starlette.routing import Route
 
 from zslearn._utils._messages import plain
 from zslearn._version import __version__
-from zslearn.serving import _app as schemas
 from zslearn.serving._batching import Batcher, Job
 from zslearn.serving._guard import MAX_NAME, MAX_TEXT, MAX_TEXTS, Guard, Limits, Measures, Refusal
 from zslearn.serving._recognizer import LARGEST, Recognizer, Snapshot
 
-# What requests and answers look like: the OpenAPI document is made of these.
-
+# What requests and answers look like; the OpenAPI document is made of these.
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
 Name = Annotated[str, Field(min_length=1, max_length=4 * MAX_NAME)]
@@ -41,24 +44,8 @@ class _Body(BaseModel):
 
 
 class Trial(_Body):
-    """A class that is tried, and not kept."""
+    """A class that is tried, and not kept: described by attributes or by text."""
 
-    attributes: Values | None = None
-    like: str | None = None
-    text: Texts | None = None
-
-
-class Features(_Body):
-    """Feature vectors, one per image."""
-
-    features: Annotated[list[list[Number]], Field(min_length=1)]
-    trial: Trial | None = Field(None, description="A class that is tried, and not kept.")
-
-
-class NewClass(_Body):
-    """A class, described by attributes or by text."""
-
-    name: Name
     attributes: Values | None = Field(
         None, description="Values by the name of the attribute, or all of them in order."
     )
@@ -68,6 +55,19 @@ class NewClass(_Body):
     text: Texts | None = Field(
         None, description="What is said of the class, where the model's signatures are text."
     )
+
+
+class NewClass(Trial):
+    """A class, described by attributes or by text."""
+
+    name: Name
+
+
+class Features(_Body):
+    """Feature vectors, one per image."""
+
+    features: Annotated[list[list[Number]], Field(min_length=1)]
+    trial: Trial | None = Field(None, description="A class that is tried, and not kept.")
 
 
 class RankedClass(BaseModel):
@@ -170,8 +170,6 @@ class Reason(BaseModel):
     status: int
     reason: str
 
-
-# Bodies of requests, read with limits and never to the disk.
 
 Body = TypeVar("Body", bound=BaseModel)
 
@@ -283,40 +281,34 @@ _PAGE = {
     "/page.css": ("page.css", "text/css"),
     "/page.js": ("page.js", "text/javascript"),
 }
-_BODY = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {"schema": {"$ref": "#/components/schemas/Features"}},
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": ["images"],
-                    "properties": {
-                        "images": {
-                            "type": "array",
-                            "minItems": 1,
-                            "items": {"type": "string", "format": "binary"},
-                        }
-                    },
-                    "additionalProperties": False,
-                }
-            },
-        },
+
+
+def _body(**schemas: Any) -> dict[str, Any]:
+    """What a body may be, for the document, by kind: bodies are read by hand."""
+    content = {kind.replace("_", "/", 1).replace("_", "-"): s for kind, s in schemas.items()}
+    return {
+        "requestBody": {
+            "required": True,
+            "content": {kind: {"schema": schema} for kind, schema in content.items()},
+        }
     }
+
+
+_FILES = {"type": "array", "minItems": 1, "items": {"type": "string", "format": "binary"}}
+_FORM = {
+    "type": "object",
+    "required": ["images"],
+    "properties": {"images": _FILES},
+    "additionalProperties": False,
 }
-_NEW_CLASS = {
-    "requestBody": {
-        "required": True,
-        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/NewClass"}}},
-    }
-}
+_BODY = _body(application_json={"$ref": "#/components/schemas/Features"}, multipart_form_data=_FORM)
+_NEW_CLASS = _body(application_json={"$ref": "#/components/schemas/NewClass"})
 
 
 def _refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """What may be refused, for the document; each refusal is JSON with a reason."""
     every = (400, 401, 403, 408, 421, 422, 503, *statuses)
-    return {status: {"model": schemas.Reason} for status in sorted(every)}
+    return {status: {"model": Reason} for status in sorted(every)}
 
 
 def build_app(recognizer: Recognizer, token: str | None) -> FastAPI:
@@ -342,7 +334,7 @@ def build_app(recognizer: Recognizer, token: str | None) -> FastAPI:
     _add_refusals(app)
     _add_predict(app, recognizer, batcher, measures)
     _add_classes(app, recognizer)
-    _add_rest(app, recognizer, measures)
+    _add_service(app, recognizer, measures)
     _add_page(app)
     _document(app, recognizer, with_token=token is not None)
     app.add_middleware(Guard, limits=recognizer.limits, measures=measures, token=token)
@@ -392,18 +384,12 @@ def _add_predict(
         ]
         return np.stack(await asyncio.gather(*work))
 
-    async def try_class(body: schemas.Trial | None) -> Snapshot | None:
-        if body is None:
-            return None
-
-        def work() -> Snapshot:
-            return recognizer.trial(recognizer.describe(**body.model_dump())[0])
-
-        return await asyncio.to_thread(work)
+    def try_class(body: Trial) -> Snapshot:
+        return recognizer.trial(recognizer.describe(**body.model_dump())[0])
 
     @app.post(
         "/predict",
-        response_model=schemas.Predictions,
+        response_model=Predictions,
         responses=_refusals(404, 409, 413, 415),
         openapi_extra=_BODY,
         summary="Rank the classes of images, or of feature vectors",
@@ -424,12 +410,13 @@ def _add_predict(
             names = [name for name, _ in images]
             X = await decode(images)
         else:
-            body = await read_json(request, schemas.Features, limits)
+            body = await read_json(request, Features, limits)
             if len(body.features) > limits.batch:
                 raise Refusal(413, f"{len(body.features)} rows; at most {limits.batch} at once.")
             X = recognizer.checked_features(body.features)
             names = [str(place) for place in range(len(X))]
-            trial = await try_class(body.trial)
+            if body.trial is not None:
+                trial = await asyncio.to_thread(try_class, body.trial)
         job = Job(X, top=top, among=among, why=explain, trial=trial)
         found, made = await asyncio.wrap_future(batcher.submit(job))
         for answer in found:
@@ -447,52 +434,43 @@ def _add_predict(
 
 
 def _add_classes(app: FastAPI, recognizer: Recognizer) -> None:
-    def known(snapshot: Snapshot, name: str) -> dict[str, Any]:
-        return {
-            "name": name,
-            "known_by": "seen" if name in snapshot.seen else "described only",
-            "added": name in snapshot.added,
-        }
-
     @app.get(
         "/classes",
-        response_model=schemas.Classes,
+        response_model=Classes,
         responses=_refusals(),
         summary="Every class that can be predicted",
     )
     async def list_classes() -> Response:
         snapshot = recognizer.snapshot
-        return _json({"classes": [known(snapshot, name) for name in snapshot.label_of]})
+        return _json({"classes": [snapshot.known(name) for name in snapshot.label_of]})
 
     @app.post(
         "/classes",
         status_code=201,
-        response_model=schemas.KnownClass,
+        response_model=KnownClass,
         responses=_refusals(404, 409, 413, 415, 507),
         openapi_extra=_NEW_CLASS,
         summary="Add a class by describing it",
     )
     async def add_class(request: Request) -> Response:
-        body = await read_json(request, schemas.NewClass, recognizer.limits)
+        body = await read_json(request, NewClass, recognizer.limits)
         said = body.model_dump(exclude={"name"})
         # Shielded: a class that is half way to the disk is not given up.
         added = await asyncio.shield(asyncio.to_thread(recognizer.add, body.name, **said))
-        return _json(known(recognizer.snapshot, added.name), 201)
+        return _json(recognizer.snapshot.known(added.name), 201)
 
     @app.get(
         "/classes/{name:path}",
-        response_model=schemas.DescribedClass,
+        response_model=DescribedClass,
         responses=_refusals(404),
         summary="A class with its description",
     )
     async def show_class(name: ClassName) -> Response:
-        values = recognizer.values_of(name).tolist()
-        texts = recognizer.texts_of(name)
-        return _json({**known(recognizer.snapshot, name), "attributes": values, "texts": texts})
+        return _json(recognizer.shown(name))
 
     @app.delete(
         "/classes/{name:path}",
-        response_model=schemas.Removed,
+        response_model=Removed,
         responses=_refusals(404, 409, 507),
         summary="Remove a class that was added",
     )
@@ -501,7 +479,7 @@ def _add_classes(app: FastAPI, recognizer: Recognizer) -> None:
         return _json({"removed": name})
 
 
-def _add_rest(app: FastAPI, recognizer: Recognizer, measures: Measures) -> None:
+def _add_service(app: FastAPI, recognizer: Recognizer, measures: Measures) -> None:
     attributes = recognizer.attributes
     described_by = "attributes" if recognizer.encoder is None else "text"
     if recognizer.file.model.signature_table_.indicators:
@@ -528,15 +506,11 @@ def _add_rest(app: FastAPI, recognizer: Recognizer, measures: Measures) -> None:
         "max_added": recognizer.limits.added_classes,
     }
 
-    @app.get(
-        "/about", response_model=schemas.About, responses=_refusals(), summary="What is served"
-    )
+    @app.get("/about", response_model=About, responses=_refusals(), summary="What is served")
     async def show_about() -> Response:
         return _json(about)
 
-    @app.get(
-        "/health", response_model=schemas.Health, responses=_refusals(), summary="Whether it runs"
-    )
+    @app.get("/health", response_model=Health, responses=_refusals(), summary="Whether it runs")
     async def health() -> Response:
         return _json({"status": "ok", "version": __version__})
 
@@ -559,22 +533,15 @@ def _add_page(app: FastAPI) -> None:
     """The page for people, from the files of the package."""
     folder = resources.files("zslearn.serving") / "page"
     for path, (name, kind) in _PAGE.items():
-        endpoint = _showing((folder / name).read_bytes(), kind)
-        app.add_api_route(path, endpoint, include_in_schema=False)
-
-
-def _showing(content: bytes, kind: str) -> Any:
-    async def show() -> Response:
-        return Response(content, media_type=kind)
-
-    return show
+        response = Response((folder / name).read_bytes(), media_type=kind)
+        app.router.routes.append(Route(path, response, methods=["GET"]))
 
 
 def _document(app: FastAPI, recognizer: Recognizer, *, with_token: bool) -> None:
     """Complete the OpenAPI document: bodies, which are read by hand, their sizes, and the token."""
     document = app.openapi()
     parts = document.setdefault("components", {}).setdefault("schemas", {})
-    for kind in (schemas.Features, schemas.NewClass):
+    for kind in (Features, NewClass):
         schema = kind.model_json_schema(ref_template="#/components/schemas/{model}")
         parts.update(schema.pop("$defs", {}))
         parts[kind.__name__] = schema

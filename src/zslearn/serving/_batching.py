@@ -14,24 +14,13 @@ from numpy.typing import NDArray
 
 from zslearn.serving._recognizer import Answer, Recognizer, Snapshot
 
+# Once so many rows are gathered, further requests wait for the next batch.
+_ENOUGH_ROWS = 256
+
 
 @dataclass(eq=False)
 class Job:
-    """What one request asks.
-
-    Parameters
-    ----------
-    X : ndarray
-        Features, or pixels of type uint8 of which features are made.
-    top : int
-        How many classes per image.
-    among : {"all", "seen", "described"}
-        The candidates.
-    why : bool
-        Whether predictions are explained.
-    trial : Snapshot or None
-        Another model than the one that is served.
-    """
+    """What one request asks, of features or pixels (uint8); `trial` replaces the model served."""
 
     X: NDArray[Any]
     top: int = 5
@@ -45,27 +34,11 @@ class Batcher:
     """One thread that computes; what waits meanwhile is computed together.
 
     Nothing is waited for: a request that comes alone is computed at once, and those that come while
-    it is computed are the next batch.
-
-    Parameters
-    ----------
-    recognizer : Recognizer
-        What answers.
-    max_rows : int, default=256
-        Rows that are computed at once.
-    observe : callable, optional
-        Called with the number of rows of each batch.
+    it is computed are the next batch. `observe` is called with the number of rows of each.
     """
 
-    def __init__(
-        self,
-        recognizer: Recognizer,
-        *,
-        max_rows: int = 256,
-        observe: Callable[[int], None] | None = None,
-    ) -> None:
+    def __init__(self, recognizer: Recognizer, observe: Callable[[int], None]) -> None:
         self._recognizer = recognizer
-        self._max_rows = max_rows
         self._observe = observe
         self._waiting: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -90,55 +63,41 @@ class Batcher:
                 self._thread = None
 
     def _work(self) -> None:
-        job = self._waiting.get()
-        while job is not None:
-            jobs, job = self._gather(job)
+        for job in iter(self._waiting.get, None):
+            jobs, n_rows = [job], len(job.X)
+            while n_rows < _ENOUGH_ROWS and not self._waiting.empty():
+                more = self._waiting.get()
+                if more is None:
+                    self._waiting.put(None)
+                    break
+                jobs.append(more)
+                n_rows += len(more.X)
             self._do(jobs)
-            if job is _NOTHING:
-                job = self._waiting.get()
-
-    def _gather(self, first: Job) -> tuple[list[Job], Any]:
-        """Jobs that wait, as many as are computed at once, and what comes after them."""
-        jobs, n_rows = [first], len(first.X)
-        while True:
-            try:
-                job = self._waiting.get_nowait()
-            except queue.Empty:
-                return jobs, _NOTHING
-            if job is None or n_rows + len(job.X) > self._max_rows:
-                return jobs, job
-            jobs.append(job)
-            n_rows += len(job.X)
 
     def _do(self, jobs: Sequence[Job]) -> None:
         # Those whose request has gone are not computed.
         jobs = [job for job in jobs if job.done.set_running_or_notify_cancel()]
         if not jobs:
             return
-        if self._observe is not None:
-            self._observe(sum(len(job.X) for job in jobs))
-        if len(jobs) == 1:
-            self._alone(jobs[0])
-            return
+        self._observe(sum(len(job.X) for job in jobs))
         try:
             results = self._together(jobs)
-        except Exception:
+        except Exception as error:
+            if len(jobs) == 1:
+                jobs[0].done.set_exception(error)
+                return
             # One of them is to blame: each answers for itself.
             for job in jobs:
-                self._alone(job)
+                try:
+                    job.done.set_result(self._together([job])[0])
+                except Exception as own_error:
+                    job.done.set_exception(own_error)
             return
         for job, result in zip(jobs, results, strict=True):
             job.done.set_result(result)
 
-    def _alone(self, job: Job) -> None:
-        try:
-            (result,) = self._together([job])
-        except BaseException as error:
-            job.done.set_exception(error)
-        else:
-            job.done.set_result(result)
-
     def _together(self, jobs: Sequence[Job]) -> list[tuple[list[Answer], NDArray[Any]]]:
+        """Answers to each job; those that ask the same of the same model are one computation."""
         features = self._features(jobs)
         current = self._recognizer.snapshot
         groups: dict[tuple[int, str, bool], list[int]] = {}
@@ -146,20 +105,18 @@ class Batcher:
             groups.setdefault((id(job.trial), job.among, job.why), []).append(place)
         out: list[Any] = [None] * len(jobs)
         for (_, among, why), places in groups.items():
-            whole = np.concatenate([features[place] for place in places])
-            found = self._recognizer.answer(
-                whole,
-                jobs[places[0]].trial or current,
-                among=among,
-                top=max(jobs[place].top for place in places),
-                why=why,
+            found = iter(
+                self._recognizer.answer(
+                    np.concatenate([features[place] for place in places]),
+                    jobs[places[0]].trial or current,
+                    among=among,
+                    top=max(jobs[place].top for place in places),
+                    why=why,
+                )
             )
-            start = 0
             for place in places:
-                own = found[start : start + len(features[place])]
-                start += len(own)
-                top = jobs[place].top
-                cut = [{**answer, "ranked": answer["ranked"][:top]} for answer in own]
+                own = [next(found) for _ in features[place]]
+                cut = [{**a, "ranked": a["ranked"][: jobs[place].top]} for a in own]
                 out[place] = cut, features[place]
         return out
 
@@ -173,6 +130,3 @@ class Batcher:
             for place, rows in zip(images, np.split(made, ends), strict=True):
                 of_job[place] = rows
         return [np.asarray(X, dtype=np.float64) for X in of_job]
-
-
-_NOTHING = Job(np.empty((0, 0)))

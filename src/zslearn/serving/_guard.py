@@ -1,4 +1,4 @@
-"""What every request passes before it is looked at, and every answer on its way out."""
+"""What every request passes before it is looked at: limits, checks of its words, the guard."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from zslearn._utils._messages import composed
-
-# How much a service takes on.
 
 
 @dataclass(frozen=True)
@@ -65,25 +63,13 @@ class Limits:
                 raise ValueError(f"The limit {field.name}={value!r} must be a positive number.")
 
 
-# Requests that are refused, and what is checked of the words in them.
-
 MAX_NAME = 200
 MAX_TEXT = 2000
 MAX_TEXTS = 16
 
 
 class Refusal(Exception):
-    """A request that is answered with a reason.
-
-    Parameters
-    ----------
-    status : int
-        The status of HTTP.
-    reason : str
-        What is wrong, and what to do.
-    retry_after : int, optional
-        Seconds after which the same request may go well.
-    """
+    """A request that is answered with a status of HTTP and a reason: what is wrong, what to do."""
 
     def __init__(self, status: int, reason: str, retry_after: int | None = None) -> None:
         super().__init__(reason)
@@ -141,49 +127,35 @@ def _is_text(words: str) -> bool:
     )
 
 
-# What a service counts, for Prometheus.
-
 _METHODS = frozenset({"GET", "POST", "DELETE", "HEAD", "OPTIONS", "PUT", "PATCH"})
 
 
 class Measures:
-    """Counters of one service.
-
-    No label is made of what a request says, so that there are never many.
-    """
+    """What one service counts, for Prometheus; no label is made of what a request says."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+        registry = self.registry = CollectorRegistry()
         self._requests = Counter(
-            "zslearn_requests",
-            "Requests that were answered.",
-            ["route", "method", "status"],
-            registry=self.registry,
-        )
+            "zslearn_requests", "Requests that were answered.", ["route", "method", "status"],
+            registry=registry,
+        )  # fmt: skip
         self._seconds = Histogram(
-            "zslearn_request_seconds",
-            "Seconds from the first byte to the answer.",
-            ["route"],
+            "zslearn_request_seconds", "Seconds from the first byte to the answer.", ["route"],
             buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30),
-            registry=self.registry,
-        )
+            registry=registry,
+        )  # fmt: skip
         self.in_flight = Gauge(
-            "zslearn_requests_in_flight", "Requests being answered.", registry=self.registry
+            "zslearn_requests_in_flight", "Requests being answered.", registry=registry
         )
         self.batch_rows = Histogram(
-            "zslearn_batch_rows",
-            "Images or feature vectors that were computed together.",
-            buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256),
-            registry=self.registry,
-        )
+            "zslearn_batch_rows", "Images or feature vectors that were computed together.",
+            buckets=(1, 2, 4, 8, 16, 32, 64, 128, 256), registry=registry,
+        )  # fmt: skip
         self.images = Counter(
-            "zslearn_images", "Images that were predicted.", ["as"], registry=self.registry
+            "zslearn_images", "Images that were predicted.", ["as"], registry=registry
         )
         self.classes = Gauge(
-            "zslearn_classes",
-            "Classes by how they are known.",
-            ["known_by"],
-            registry=self.registry,
+            "zslearn_classes", "Classes by how they are known.", ["known_by"], registry=registry
         )
 
     def count(self, route: str, method: str, status: int, seconds: float) -> None:
@@ -209,16 +181,18 @@ _log = logging.getLogger("zslearn")
 OPEN_PATHS = frozenset({"/", "/page.css", "/page.js", "/health", "/openapi.json"})
 #: Answered however much there is to do.
 _ALWAYS = frozenset({"/health", "/metrics"})
-_HEADERS = {
-    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
-    "img-src 'self' blob: data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'",
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cross-origin-resource-policy": "same-origin",
-    "cross-origin-opener-policy": "same-origin",
-    "cache-control": "no-store",
-}
+_HEADERS = [
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
+        b"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+]
 
 
 def is_loopback(host: str) -> bool:
@@ -231,33 +205,13 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-@dataclass
-class _Progress:
-    """How far a request is."""
-
-    has_body: bool = False
-    has_started: bool = False
-    status: int = 500
-
-
 class Guard:
     """An ASGI application around another one.
 
     It checks the host, the origin and the token, limits time and the number of requests, counts
-    what is answered, and turns every error into JSON with a reason.
-
-    Parameters
-    ----------
-    app : ASGI application
-        What answers.
-    limits : Limits
-        How much is taken on.
-    measures : Measures
-        What is counted.
-    token : str or None
-        What requests must carry as ``Authorization: Bearer TOKEN``. Without one, only requests to
-        a name of this machine are answered: others come from a page whose server has pointed its
-        own name here.
+    what is answered, and turns every error into JSON with a reason. Without a token only requests
+    to a name of this machine are answered: others come from a page whose server has pointed its
+    own name here.
     """
 
     def __init__(
@@ -277,61 +231,55 @@ class Guard:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        progress, start = _Progress(), time.perf_counter()
+        start = time.perf_counter()
+        has_body, status = False, 0
 
         async def watched_receive() -> Message:
+            nonlocal has_body
             message = await receive()
             if message["type"] == "http.request" and not message.get("more_body"):
-                progress.has_body = True
+                has_body = True
             return message
 
         async def watched_send(message: Message) -> None:
+            nonlocal status
             if message["type"] == "http.response.start":
-                progress.has_started, progress.status = True, message["status"]
+                status = message["status"]
                 own = {name for name, _ in message["headers"]}
-                message["headers"] = [
-                    *message["headers"],
-                    *(
-                        (k.encode(), v.encode())
-                        for k, v in _HEADERS.items()
-                        if k.encode() not in own
-                    ),
-                ]
+                added = [(k, v) for k, v in _HEADERS if k not in own]
+                message["headers"] = [*message["headers"], *added]
             await send(message)
 
         self._in_flight += 1
         self._measures.in_flight.set(self._in_flight)
         try:
-            await self._answer(scope, watched_receive, watched_send, progress)
+            self._admit(scope)
+            async with asyncio.timeout(self._limits.seconds):
+                await self._app(scope, watched_receive, watched_send)
+        except Exception as error:
+            refusal = self._refusal(error, scope, has_body)
+            # Of an answer that has begun nothing can be taken back.
+            if not status:
+                await send_refusal(watched_send, refusal)
         finally:
             self._in_flight -= 1
             self._measures.in_flight.set(self._in_flight)
             route = getattr(scope.get("route"), "path", "other")
-            self._measures.count(
-                route, scope["method"], progress.status, time.perf_counter() - start
-            )
+            seconds = time.perf_counter() - start
+            self._measures.count(route, scope["method"], status or 500, seconds)
 
-    async def _answer(
-        self, scope: Scope, receive: Receive, send: Send, progress: _Progress
-    ) -> None:
-        try:
-            self._admit(scope)
-            async with asyncio.timeout(self._limits.seconds):
-                await self._app(scope, receive, send)
-            return
-        except Refusal as error:
-            refusal = error
-        except TimeoutError:
-            seconds = self._limits.seconds
-            if progress.has_body:
-                refusal = Refusal(503, f"No answer within {seconds:g} seconds.", 1)
-            else:
-                refusal = Refusal(408, f"The request was not whole within {seconds:g} seconds.")
-        except Exception:
-            _log.exception("a request to %s failed", scope.get("route", "an unknown place"))
-            refusal = Refusal(500, "The service failed; its log says how.")
-        if not progress.has_started:
-            await send_refusal(send, refusal)
+    def _refusal(self, error: Exception, scope: Scope, has_body: bool) -> Refusal:
+        """What is answered after an error."""
+        if isinstance(error, Refusal):
+            return error
+        if isinstance(error, TimeoutError):
+            seconds = f"{self._limits.seconds:g} seconds"
+            if has_body:
+                return Refusal(503, f"No answer within {seconds}.", 1)
+            return Refusal(408, f"The request was not whole within {seconds}.")
+        where = scope.get("route", "an unknown place")
+        _log.error("a request to %s failed", where, exc_info=error)
+        return Refusal(500, "The service failed; its log says how.")
 
     def _admit(self, scope: Scope) -> None:
         """Refuse a request that may not be answered."""

@@ -1,4 +1,4 @@
-"""A model file that answers, and that classes are added to."""
+"""A model file that answers, and that classes are added to; these are kept in a file beside it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from zslearn._utils._array import Floats
 from zslearn._utils._files import DamagedFileError, read_checked_json, write_checked_json
-from zslearn._utils._messages import did_you_mean, plain
+from zslearn._utils._messages import did_you_mean, no_user_warnings, plain
 from zslearn.images._backbones import Backbone
 from zslearn.images._decoding import UnreadableImageError, read_image
 from zslearn.images._describing import backbone_for_model, encoder_for_model
@@ -26,24 +26,12 @@ from zslearn.serving._guard import Limits, Refusal, checked_name, checked_texts,
 from zslearn.signatures._table import SignatureTable
 from zslearn.signatures._text import text_signatures
 
-# Classes that were added while a model was served, in a file beside it.
-
 _FORMAT = 1
 
 
 @dataclass(frozen=True)
 class AddedClass:
-    """A class that was described to a running service.
-
-    Parameters
-    ----------
-    name : str
-        What it is called.
-    values : tuple of float
-        Its attributes, in the order of the model.
-    texts : tuple of str
-        What was said of it, where it was described in words.
-    """
+    """A class that was described to a running service: its attributes, and what was said of it."""
 
     name: str
     values: tuple[float, ...]
@@ -57,14 +45,7 @@ class AddedFileError(ValueError):
 class AddedFile:
     """The file that keeps added classes: whole or not there, and never another process's.
 
-    Parameters
-    ----------
-    path : Path
-        Where it is, or will be.
-    attributes : sequence of str
-        Names of the model's attributes: classes that are described by others are refused.
-    encoder : str or None
-        What makes attributes of text.
+    Classes that are described by other attributes, or another encoder of text, are refused.
     """
 
     def __init__(self, path: Path, attributes: Sequence[str], encoder: str | None) -> None:
@@ -127,37 +108,19 @@ class AddedFile:
         match entry:
             case {"name": str(name), "values": list(values), "texts": list(texts)} if (
                 len(values) == len(self._attributes)
-                and all(_is_number(value) for value in values)
+                and all(type(value) in (int, float) and math.isfinite(value) for value in values)
                 and all(isinstance(text, str) for text in texts)
             ):
                 return AddedClass(name, tuple(map(float, values)), tuple(texts))
         raise DamagedFileError("one of its classes is not described as those of the model are")
 
 
-def _is_number(value: Any) -> bool:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and math.isfinite(value)
-
-
-# A model as it was at one moment.
-
-
 @dataclass(frozen=True, eq=False)
 class Snapshot:
     """A model as it was at one moment; nothing in it changes.
 
-    Parameters
-    ----------
-    model : zero-shot estimator
-        Fitted.
-    label_of : dict of str to label
-        Labels by their names, sorted as the model has them.
-    seen : frozenset of str
-        Names of classes with training images.
-    added : dict of str to AddedClass
-        Classes that the model file does not have.
-    trial : str or None
-        The class among these that is only tried.
+    Labels by their names, in the order of the model; names of the classes with training images;
+    classes that the model file does not have; the one among these that is only tried.
     """
 
     model: Any
@@ -166,74 +129,41 @@ class Snapshot:
     added: dict[str, AddedClass]
     trial: str | None = None
 
+    def find(self, name: str) -> Any:
+        """The label of a name; a Refusal where there is none."""
+        if name not in self.label_of:
+            near = did_you_mean(name, self.label_of) if len(name) <= 200 else ""
+            raise Refusal(404, f"There is no class {plain(name, 100)!r}.{near}")
+        return self.label_of[name]
 
-def free_name(snapshot: Snapshot) -> str:
-    """A name that no class has, of the kind that the model's labels are."""
-    labels = snapshot.model.classes_
-    if labels.dtype.kind in "iu":
-        return str(int(labels.max()) + 1)
-    name = "the new class"
-    while name in snapshot.label_of:
-        name += "′"
-    return name
+    def values_of(self, name: str) -> Floats:
+        """The attributes of a class, one view after the other."""
+        table = self.model.signature_table_
+        place = table.labels.tolist().index(self.find(name))
+        return np.concatenate([array[place] for array in table.arrays])
+
+    def known(self, name: str) -> dict[str, Any]:
+        """A class as answers name it."""
+        known_by = "seen" if name in self.seen else "described only"
+        return {"name": name, "known_by": known_by, "added": name in self.added}
+
+    def free_name(self) -> str:
+        """A name that no class has, of the kind that the model's labels are."""
+        labels = self.model.classes_
+        if labels.dtype.kind in "iu":
+            return str(int(labels.max()) + 1)
+        name = "the new class"
+        while name in self.label_of:
+            name += "′"
+        return name
 
 
-# What a service says of images, as JSON holds it.
-
+# What a service says of an image, as JSON holds it.
 Answer = dict[str, Any]
 
 
-def answers(
-    file: ModelFile,
-    X: Floats,
-    added: frozenset[str],
-    candidates: list[Any] | None,
-    *,
-    top: int,
-    why: bool,
-) -> list[Answer]:
-    """Rank the classes of images."""
-    model = file.model
-    ranked = rank_classes(model, X, classes=candidates, top=top)
-    seen = set(model.seen_classes_.tolist())
-    none = ranked.is_none
-    surely = model.predict_rank(X, classes=candidates) if hasattr(model, "predict_rank") else None
-    reasons = explain_predictions(file, X, classes=candidates) if why else None
-    out = []
-    rows = zip(ranked.labels.tolist(), ranked.scores, ranked.probabilities, strict=True)
-    for place, (labels, scores, chances) in enumerate(rows):
-        out.append(
-            {
-                "ranked": [
-                    {
-                        "class": str(label),
-                        "known_by": "seen" if label in seen else "described only",
-                        "added": str(label) in added,
-                        "score": _number(score),
-                        "probability": _number(chance),
-                    }
-                    for label, score, chance in zip(labels, scores, chances, strict=True)
-                ],
-                "none_of_these": None if none is None else bool(none[place]),
-                "surely": None
-                if surely is None
-                else {
-                    "node": str(surely.nodes[place]),
-                    "depth": int(surely.depths[place]),
-                    "probability": _number(surely.probabilities[place]),
-                },
-                "explanation": None if reasons is None else _explained(reasons[place].to_dict()),
-            }
-        )
-    return out
-
-
-def _explained(content: dict[str, Any]) -> dict[str, Any]:
-    """An explanation whose class names are text, and whose numbers JSON can hold."""
-    return {key: _plain(value) for key, value in content.items()}
-
-
 def _plain(value: Any) -> Any:
+    """An explanation whose class names are text, and whose numbers JSON can hold."""
     if isinstance(value, dict):
         return {k: str(v) if k in ("label", "name") else _plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -247,23 +177,13 @@ def _number(value: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-# The attributes of a model as one list, whatever views its signatures have.
-
 #: Larger values are of no use to any method, and their squares are of none to a computer.
 LARGEST = 1e15
 
 
 @dataclass(frozen=True, eq=False)
 class Attributes:
-    """Names and ranges of what classes are described by.
-
-    Parameters
-    ----------
-    names : tuple of str
-        No two are the same.
-    lows, highs : ndarray of shape (n_attributes,)
-        The smallest and the largest value of the classes in the model file.
-    """
+    """Names of what classes are described by, as one list, and ranges in the model file."""
 
     names: tuple[str, ...]
     lows: Floats
@@ -312,12 +232,6 @@ class Attributes:
         if not values.any():
             raise Refusal(422, "Every attribute is 0, which describes nothing.")
         return values
-
-
-def row_of(table: SignatureTable, label: Any) -> Floats:
-    """The attributes of a class, one view after the other."""
-    place = table.labels.tolist().index(label)
-    return np.concatenate([array[place] for array in table.arrays])
 
 
 def with_rows(table: SignatureTable, rows: Mapping[Any, Sequence[float]]) -> SignatureTable:
@@ -444,7 +358,9 @@ class Recognizer:
         model = self.file.model
         if added:
             rows = {label_for(name, self._table.labels): c.values for name, c in added.items()}
-            model = model.describing(with_rows(self._table, rows))
+            # That classes cannot be told apart is shown to who adds them, and is no line of a log.
+            with no_user_warnings():
+                model = model.describing(with_rows(self._table, rows))
         label_of = {str(label): label for label in model.classes_.tolist()}
         seen = frozenset(map(str, model.seen_classes_.tolist()))
         return Snapshot(model, label_of, seen, added)
@@ -491,7 +407,7 @@ class Recognizer:
                 raise Refusal(422, "like goes with attributes, not with text.")
             texts = checked_texts(text)
             return self._encode(texts), tuple(texts)
-        start = None if like is None else self.values_of(like)
+        start = None if like is None else self.snapshot.values_of(like)
         assert attributes is not None
         return self.attributes.values(attributes, start), ()
 
@@ -520,27 +436,15 @@ class Recognizer:
             )
         return values
 
-    def values_of(self, name: str) -> Floats:
-        """The attributes of a class; a Refusal where there is none of that name."""
+    def shown(self, name: str) -> dict[str, Any]:
+        """A class with its description, all of one moment; a Refusal where there is none."""
         snapshot = self.snapshot
-        return row_of(snapshot.model.signature_table_, self.find(snapshot, name))
-
-    def texts_of(self, name: str) -> list[str]:
-        """What was said of a class, where that is known."""
-        if name in self.snapshot.added:
-            return list(self.snapshot.added[name].texts)
-        texts = self._texts.get(name)
+        values = snapshot.values_of(name).tolist()
+        texts = snapshot.added[name].texts if name in snapshot.added else self._texts.get(name)
         if isinstance(texts, str):
-            return [texts]
-        return [str(text) for text in texts] if isinstance(texts, list) else []
-
-    @staticmethod
-    def find(snapshot: Snapshot, name: str) -> Any:
-        """The label of a name; a Refusal where there is none."""
-        if name not in snapshot.label_of:
-            near = did_you_mean(name, snapshot.label_of) if len(name) <= 200 else ""
-            raise Refusal(404, f"There is no class {plain(name, 100)!r}.{near}")
-        return snapshot.label_of[name]
+            texts = [texts]
+        texts = [str(text) for text in texts] if isinstance(texts, (list, tuple)) else []
+        return {**snapshot.known(name), "attributes": values, "texts": texts}
 
     def add(
         self,
@@ -568,7 +472,12 @@ class Recognizer:
         values, texts = self.describe(attributes=attributes, like=like, text=text)
         new = AddedClass(name, tuple(values.tolist()), texts)
         with self._lock:
-            self._refuse_taken(name)
+            label = label_for(name, self._table.labels)
+            none = getattr(self.file.model, "none_label_", None)
+            if str(label) in self.snapshot.label_of or label == none:
+                raise Refusal(
+                    409, f"There is a class {name!r} already; remove it first, or rename this."
+                )
             if len(self.snapshot.added) >= self.limits.added_classes:
                 raise Refusal(
                     409,
@@ -577,14 +486,6 @@ class Recognizer:
                 )
             self._replace({**self.snapshot.added, name: new})
         return new
-
-    def _refuse_taken(self, name: str) -> None:
-        known, none = self.snapshot.label_of, getattr(self.file.model, "none_label_", None)
-        label = label_for(name, self._table.labels)
-        if str(label) in known or label == none:
-            raise Refusal(
-                409, f"There is a class {name!r} already; remove it first, or rename this."
-            )
 
     def remove(self, name: str) -> None:
         """Forget a class that was added.
@@ -595,7 +496,7 @@ class Recognizer:
             Its name.
         """
         with self._lock:
-            self.find(self.snapshot, name)
+            self.snapshot.find(name)
             if name not in self.snapshot.added:
                 raise Refusal(
                     409, f"{plain(name, 100)!r} is of the model file; only added classes can go."
@@ -632,7 +533,7 @@ class Recognizer:
             Its `trial` is what answers call the class.
         """
         snapshot = self.snapshot
-        name = free_name(snapshot)
+        name = snapshot.free_name()
         new = AddedClass(name, tuple(values.tolist()))
         try:
             return replace(self._snapshot({**snapshot.added, name: new}), trial=name)
@@ -686,13 +587,38 @@ class Recognizer:
     def answer(
         self, X: Floats, snapshot: Snapshot, *, among: str = "all", top: int = 5, why: bool = False
     ) -> list[Answer]:
-        """Rank the classes of images; see :func:`answers`."""
+        """What is said of each image: its ranked classes, and whatever else the model tells."""
         model = snapshot.model
         candidates = None
         if among != "all":
             labels = model.seen_classes_ if among == "seen" else model.unseen_classes_
             candidates = labels.tolist()
-        if candidates is not None and not candidates:
-            raise Refusal(422, "This model has no classes that are described only.")
-        file = replace(self.file, model=model)
-        return answers(file, X, frozenset(snapshot.added), candidates, top=top, why=why)
+            if not candidates:
+                raise Refusal(422, "This model has no classes that are described only.")
+        ranked = rank_classes(model, X, classes=candidates, top=top)
+        surely = reasons = None
+        if hasattr(model, "predict_rank"):
+            surely = model.predict_rank(X, classes=candidates)
+        if why:
+            reasons = explain_predictions(replace(self.file, model=model), X, classes=candidates)
+        found: list[Answer] = []
+        rows = zip(ranked.labels.tolist(), ranked.scores, ranked.probabilities, strict=True)
+        for place, (labels, scores, chances) in enumerate(rows):
+            answer: Answer = {"ranked": []}
+            for label, score, chance in zip(labels, scores, chances, strict=True):
+                known = snapshot.known(str(label))
+                numbers = {"score": _number(score), "probability": _number(chance)}
+                answer["ranked"].append({"class": known.pop("name"), **known, **numbers})
+            none = ranked.is_none
+            answer["none_of_these"] = None if none is None else bool(none[place])
+            answer["surely"] = answer["explanation"] = None
+            if surely is not None:
+                answer["surely"] = {
+                    "node": str(surely.nodes[place]),
+                    "depth": int(surely.depths[place]),
+                    "probability": _number(surely.probabilities[place]),
+                }
+            if reasons is not None:
+                answer["explanation"] = _plain(reasons[place].to_dict())
+            found.append(answer)
+        return found

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-import warnings
+import re
 from typing import TYPE_CHECKING, Any
 
 import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from zslearn._utils._messages import InputWarning
 from zslearn._utils._optional import import_optional
 from zslearn.serving._guard import Limits
 from zslearn.serving._recognizer import Recognizer
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
-
-# The server around the application.
 
 #: Connections beyond the requests in flight: people who look at the page keep one open.
 _SPARE_CONNECTIONS = 256
@@ -70,13 +67,6 @@ def server_config(app: Any, host: str, port: int, limits: Limits) -> uvicorn.Con
         timeout_keep_alive=15,
         timeout_graceful_shutdown=5,
     )
-
-
-def run(app: Any, host: str, port: int, limits: Limits) -> None:
-    """Serve until the process is stopped."""
-    # Of classes that look alike: said to who adds them, not to the log of the server.
-    warnings.simplefilter("ignore", InputWarning)
-    uvicorn.Server(server_config(app, host, port, limits)).run()
 
 
 #: A token that can be guessed is none.
@@ -163,18 +153,12 @@ def serve(
             "(--host 127.0.0.1)."
         )
     recognizer = model if isinstance(model, Recognizer) else Recognizer(model)
-    run(create_app(recognizer, token=token), host, port, recognizer.limits)
+    app = create_app(recognizer, token=token)
+    uvicorn.Server(server_config(app, host, port, recognizer.limits)).run()
 
 
 def _check_token(token: str | None) -> None:
-    if token is None:
-        return
-    if (
-        len(token) < _SHORTEST_TOKEN
-        or not token.isascii()
-        or not token.isprintable()
-        or " " in token
-    ):
+    if token is not None and not re.fullmatch(f"[!-~]{{{_SHORTEST_TOKEN},}}", token):
         raise ValueError(
             f"The token must be {_SHORTEST_TOKEN} characters or more, of ASCII and without spaces; "
             'make one with: python -c "import secrets; print(secrets.token_urlsafe())"'
