@@ -27,7 +27,7 @@ WORDS = {
 
 
 def rows(records: pd.DataFrame, like: str) -> list[str]:
-    """A line per row and setting: ours with its spread, the seeds, and the paper's number."""
+    """A line per row and setting: ours with its standard deviation, the seeds, and the paper's number."""
     table = build_table(records, like, rows="ours", columns="ours")
     published = load_published()
     published = published[(published.table == like) & (published.dataset == "CUB")]
@@ -40,8 +40,8 @@ def rows(records: pd.DataFrame, like: str) -> list[str]:
             keys = dict(column.keys)
             method = keys.get("method", str(label).rpartition(" · ")[2])
             variant = keys.get("variant", "")
-            spread, digits = table.spread.loc[label, column.name], column.decimals
-            ours = f"{value:.{digits}f}" + ("" if pd.isna(spread) else f" ± {spread:.{digits}f}")
+            std, digits = table.deviation.loc[label, column.name], column.decimals
+            ours = f"{value:.{digits}f}" + ("" if pd.isna(std) else f" ± {std:.{digits}f}")
             theirs = published[(published.method == method) & (published.variant == variant)]
             paper = f"{theirs.value.iloc[0]:.{digits}f}" if len(theirs) else "–"
             setting = WORDS.get(variant.replace(";", ","), variant.replace("n_components=", ""))

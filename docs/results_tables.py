@@ -165,7 +165,7 @@ def _difference(row: pd.Series | None, column: tuple[str, str, int, int]) -> str
         return "–"
     factor, digits = column[2:]
     text = f"{factor * row.difference:+.{digits}f}"
-    spread = "" if np.isnan(row.spread) else f" ± {factor * row.spread:.{digits}f}"
+    spread = "" if np.isnan(row.deviation) else f" ± {factor * row.deviation:.{digits}f}"
     return (text + spread).replace("-", "−")
 
 

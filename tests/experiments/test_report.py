@@ -65,7 +65,7 @@ def test_the_numbers_are_those_of_the_records(runs, report):
             mine = (records["method"] == method) & (records["metric"] == name)
             of_cell = records[mine & (records["setting"] == setting)]
             assert cell["mean"] == pytest.approx(of_cell["value"].mean(), abs=1e-5)
-            assert cell["spread"] == pytest.approx(of_cell["value"].std(ddof=1), abs=1e-5)
+            assert cell["deviation"] == pytest.approx(of_cell["value"].std(ddof=1), abs=1e-5)
             assert cell["published"] is None
 
 
@@ -95,12 +95,12 @@ def test_the_points_of_a_curve_have_their_factors(runs, small):
     record = json.loads(path.read_text())
     curve = curve_of(record)
     metrics = record["metrics"]
-    at = curve.calibrated
-    assert curve.seen[at] == pytest.approx(metrics["calibrated_seen"], abs=1e-3)
-    assert curve.unseen[at] == pytest.approx(metrics["calibrated_unseen"], abs=1e-3)
-    assert curve.seen[curve.plain] == pytest.approx(metrics["seen"], abs=1e-3)
-    assert curve.factor[0] is None
-    assert all(np.diff(curve.factor[1:]) >= 0)
+    at = curve["calibrated"]
+    assert curve["seen"][at] == pytest.approx(metrics["calibrated_seen"], abs=1e-3)
+    assert curve["unseen"][at] == pytest.approx(metrics["calibrated_unseen"], abs=1e-3)
+    assert curve["seen"][curve["plain"]] == pytest.approx(metrics["seen"], abs=1e-3)
+    assert curve["factor"][0] is None
+    assert all(np.diff(curve["factor"][1:]) >= 0)
     # The whole curve of the record has the area.
     area = np.trapezoid(record["curve"]["acc_seen"], record["curve"]["acc_unseen"])
     assert area == pytest.approx(metrics["ausuc"], abs=1e-12)
@@ -114,10 +114,10 @@ def test_a_curve_of_many_points_is_thinned_out_without_losing_its_area():
         "calibration_factor": 1.2345,
     }
     curve = curve_of(record)
-    assert len(curve.unseen) < 200
-    assert np.trapezoid(curve.seen, curve.unseen) == pytest.approx(2 / 3, abs=1e-4)
-    assert curve.factor[curve.calibrated] == pytest.approx(1.2345, abs=2e-3)
-    assert curve.factor[curve.plain] == pytest.approx(0, abs=2e-3)
+    assert len(curve["unseen"]) < 200
+    assert np.trapezoid(curve["seen"], curve["unseen"]) == pytest.approx(2 / 3, abs=1e-4)
+    assert curve["factor"][curve["calibrated"]] == pytest.approx(1.2345, abs=2e-3)
+    assert curve["factor"][curve["plain"]] == pytest.approx(0, abs=2e-3)
 
 
 def test_records_of_former_versions_are_shown_without_what_they_lack(tmp_path):
@@ -182,21 +182,23 @@ def test_kinds_of_signatures_are_not_mixed(tmp_path):
                     record["semantic"] = semantic
                 write_record(record, tmp_path / f"{method}-{setting}-{semantic}.json")
     report = build_report(whole_records(tmp_path), read_records(tmp_path), {})
-    place = report.table.where.index("signatures")
-    metric = [column.name for column in report.table.metrics].index("per_class_accuracy")
-    found = {(row.method, row.where[place]): row.cells[metric] for row in report.table.rows}
-    assert {key[1]: cell.mean for key, cell in found.items()} == {"own": 0.5, "sentences": 0.8}
+    table = report["table"]
+    place = table["where"].index("signatures")
+    metric = [column["name"] for column in table["metrics"]].index("per_class_accuracy")
+    found = {(r["method"], r["where"][place]): r["cells"][metric] for r in table["rows"]}
+    assert {key[1]: cell["mean"] for key, cell in found.items()} == {"own": 0.5, "sentences": 0.8}
     # The published numbers are of attributes.
-    assert {key[1]: cell.published is None for key, cell in found.items()} == {
+    assert {key[1]: cell["published"] is None for key, cell in found.items()} == {
         "own": False,
         "sentences": True,
     }
-    assert [group.label for group in report.groups] == [
+    assert [group["label"] for group in report["groups"]] == [
         "CUB, own signatures",
         "CUB, sentences signatures",
     ]
-    assert ["Signatures", "own and sentences"] in report.facts
-    assert all(len({run.group for run in report.runs if run.method == m}) == 2 for m in (0, 1))
+    assert ["Signatures", "own and sentences"] in report["facts"]
+    for method in (0, 1):
+        assert len({run["group"] for run in report["runs"] if run["method"] == method}) == 2
 
 
 def test_many_splits_are_counted_as_splits(tmp_path):
@@ -204,17 +206,17 @@ def test_many_splits_are_counted_as_splits(tmp_path):
         record = example_record("ESZSL", "zsl") | {"split": f"part-{i}"}
         write_record(record, tmp_path / f"{i}.json")
     report = build_report(whole_records(tmp_path), read_records(tmp_path), {})
-    assert ["Split", "5 splits"] in report.facts
+    assert ["Split", "5 splits"] in report["facts"]
 
 
 def test_landscape_marks_the_choice_and_the_edge(tmp_path):
     record = example_record("ESZSL", "zsl")
     found = landscape_of(record)
-    assert (found.x, found.y) == ("alpha", "gamma")
-    row, column = found.chosen
-    assert found.x_values[column] == "10"
-    assert found.y_values[row] == "0.1"
-    assert found.mean[row][column] == max(max(row) for row in found.mean)
+    assert (found["x"], found["y"]) == ("alpha", "gamma")
+    row, column = found["chosen"]
+    assert found["x_values"][column] == "10"
+    assert found["y_values"][row] == "0.1"
+    assert found["mean"][row][column] == max(max(row) for row in found["mean"])
     write_record(record, tmp_path / "x.json")
     page = data_of(write_report(tmp_path, tmp_path / "page.html"))
     assert page["runs"][0]["edges"] == {"alpha": "largest"}
@@ -247,7 +249,7 @@ def test_ranks_over_data_sets_and_over_seeds(tmp_path):
     assert ranks["mean_ranks"] == [1, 2, 3]
     # Demšar 2006: q = 2.343 for three methods; 2.343 · sqrt(3 · 4 / (6 · 4)).
     assert ranks["critical_difference"] == pytest.approx(2.343 * np.sqrt(0.5), abs=1e-3)
-    assert ranks["alike"] == [[0, 1], [1, 2]]
+    assert ranks["not_different"] == [[0, 1], [1, 2]]
     assert ranks["statistic"] == pytest.approx(8.0)
     for seed in (0, 1):
         for place, method in enumerate(methods):

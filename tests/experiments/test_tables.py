@@ -210,7 +210,7 @@ def test_several_records_give_their_mean():
     table = build_table(records)
     assert table.ours.loc["ESZSL", "CUB NS accuracy"] == 50.0
     assert "Spread – mean ± standard deviation over 3 seeds." in table.notes
-    assert table.spread.loc["ESZSL", "CUB NS accuracy"] == pytest.approx(10.0, abs=0.01)
+    assert table.deviation.loc["ESZSL", "CUB NS accuracy"] == pytest.approx(10.0, abs=0.01)
     # One run that stands in two files.
     table = build_table(_frame(_record(), _record()))
     note = "Ours are means over several records of one run – CUB NS accuracy: 2."

@@ -41,7 +41,7 @@ class Ranking:
     n_columns : int
         Over how many columns.
     statistic, pvalue : float
-        Friedman test that all methods are alike, corrected for ties; NaN where it has no meaning
+        Friedman test that no methods differ, corrected for ties; NaN where it has no meaning
         (fewer than three methods or two columns).
     critical_difference : float
         Of Nemenyi's test at the level `alpha`; NaN where the Friedman test is.
@@ -153,7 +153,7 @@ def _friedman(ranks: np.ndarray) -> tuple[float, float]:
     return statistic, float(stats.chi2.sf(statistic, n_methods - 1))
 
 
-def alike_places(ranks: np.ndarray, difference: float) -> list[tuple[int, int]]:
+def ranges_within(ranks: np.ndarray, difference: float) -> list[tuple[int, int]]:
     """First and last of each longest run of sorted ranks that lie within `difference`."""
     runs: list[tuple[int, int]] = []
     for first, rank in enumerate(ranks):
@@ -167,8 +167,7 @@ def save_critical_difference(
     ranks: pd.Series, difference: float, path: Path, *, title: str = ""
 ) -> None:
     """Draw mean ranks on a line, with bars that join methods which do not differ."""
-    size = picture_size(ranks, difference)
-    figure = new_figure(figsize=size)
+    figure = new_figure(figsize=picture_size(ranks, difference))
     axes = figure.subplots()
     draw_critical_difference(axes, ranks, difference)
     if title:
@@ -179,7 +178,7 @@ def save_critical_difference(
 def picture_size(ranks: pd.Series, difference: float) -> tuple[float, float]:
     """Inches that the names need."""
     values = np.sort(_finite_ranks(ranks, difference))
-    depth = 0.35 * len(alike_places(values, difference)) + 1.0 - (-len(values) // 2)
+    depth = 0.35 * len(ranges_within(values, difference)) + 1.0 - (-len(values) // 2)
     return (9.0, 0.24 * depth + 1.1)
 
 
@@ -194,7 +193,7 @@ def draw_critical_difference(axes: Any, ranks: pd.Series, difference: float) -> 
     """Draw mean ranks on a line into axes; see :func:`save_critical_difference`."""
     ranks = ranks.sort_values(kind="stable")
     values = _finite_ranks(ranks, difference)
-    runs = alike_places(values, difference)
+    runs = ranges_within(values, difference)
     n_left = -(-len(values) // 2)
     low, high = 1.0, max(float(len(values)), 2.0)
     top_of_names = 0.35 * len(runs) + 1.0
@@ -231,30 +230,3 @@ def draw_critical_difference(axes: Any, ranks: pd.Series, difference: float) -> 
         level = 0.5 + 0.35 * i
         ends = [values[first] - 0.05, values[last] + 0.05]
         axes.plot(ends, [level, level], color="#b42318", linewidth=3, solid_capstyle="round")
-
-
-def save_rank_counts(ranking: Ranking, path: Path, *, title: str = "") -> None:
-    """Draw how often each method is at each place, as below the paper's main table."""
-    counts = ranking.counts.to_numpy()
-    size = 0.26 * len(counts) + 1.2
-    figure = new_figure(figsize=(size + 2.2, size))
-    axes = figure.subplots()
-    axes.imshow(counts, cmap="Blues", vmin=0, vmax=max(1, ranking.n_columns))
-    for i, j in zip(*np.nonzero(counts), strict=True):
-        dark = counts[i, j] > 0.6 * ranking.n_columns
-        axes.text(
-            j,
-            i,
-            str(counts[i, j]),
-            ha="center",
-            va="center",
-            color="w" if dark else "k",
-            fontsize=7,
-        )
-    names = [f"{name} [{rank:.1f}]" for name, rank in ranking.mean_ranks.items()]
-    axes.set_yticks(range(len(names)), names, fontsize=8, parse_math=False)
-    axes.set_xticks(range(counts.shape[1]), ranking.counts.columns, fontsize=7)
-    axes.set_xlabel("place", fontsize=8)
-    if title:
-        axes.set_title(title, fontsize=11)
-    save_figure(figure, path)

@@ -15,7 +15,7 @@ import numpy as np
 
 from zslearn.experiments._figures import new_figure, save_figure
 from zslearn.experiments._names import method_style, metric_label, same_features
-from zslearn.experiments._summary import ALIKE, seeds_text
+from zslearn.experiments._summary import NOT_DIFFERENT_NOTE, seeds_text
 from zslearn.experiments._tables import ResultTable, TableColumn
 
 #: How a table may be written.
@@ -24,7 +24,7 @@ _MISSING = "–"
 
 #: Text and mark: "best", "second" or nothing, with ≈ behind it where it applies.
 _Cell = tuple[str, str]
-_ALIKE_SIGN = "≈"
+_SAME_SIGN = "≈"
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ def render(
     format : {"terminal", "markdown", "csv", "latex", "rst"}
         The best and second best of a column are marked ``**`` and ``*`` on a terminal, bold and
         italic in Markdown and reStructuredText, bold and underlined in LaTeX; those that do not
-        differ from the best are marked ``≈``. CSV holds plain numbers, spreads in columns of their
-        own.
+        differ from the best are marked ``≈``. CSV holds plain numbers, standard deviations in
+        columns of their own.
     width : int, optional
         On a terminal: how wide a line may be; the columns that do not fit follow below.
 
@@ -87,7 +87,7 @@ def _number(value: float, decimals: int, mark: str = "", *, sign: bool = False) 
 
 
 def _drawn(table: ResultTable, *, plain: bool = False) -> list[_Drawn]:
-    """The columns as text; with `plain` numbers stand alone, spreads beside them."""
+    """The columns as text; with `plain` numbers stand alone, deviations beside them."""
     drawn = []
     difference = table.difference
     for column in table.columns:
@@ -116,26 +116,26 @@ def _drawn(table: ResultTable, *, plain: bool = False) -> list[_Drawn]:
 
 
 def _our_sides(table: ResultTable, column: TableColumn, *, plain: bool) -> dict[str, list[_Cell]]:
-    """Our numbers of one column, with their spread where there are several seeds."""
+    """Our numbers of one column, with their deviation where there are several seeds."""
     name, digits = column.name, column.decimals
     seeds = seeds_text(table.n_seeds[name].tolist())
     head = f"ours ({seeds})" if seeds else "ours"
-    marks = table.marks_ours[name] + table.alike[name].map({True: _ALIKE_SIGN, False: ""})
+    marks = table.marks_ours[name] + table.not_different[name].map({True: _SAME_SIGN, False: ""})
     numbers = [_number(v, digits, mark) for v, mark in zip(table.ours[name], marks, strict=True)]
     if not seeds:
         return {head: numbers}
-    spreads = [_number(value, digits)[0] for value in table.spread[name]]
+    deviations = [_number(value, digits)[0] for value in table.deviation[name]]
     if plain:
-        return {head: numbers, "±": [(spread, "") for spread in spreads]}
-    both = zip(numbers, spreads, strict=True)
+        return {head: numbers, "±": [(deviation, "") for deviation in deviations]}
+    both = zip(numbers, deviations, strict=True)
     return {head: [(t if s == _MISSING else f"{t} ± {s}", mark) for (t, mark), s in both]}
 
 
 def _marked(cell: _Cell, emphasize: Callable[[str, str], str]) -> str:
     """A cell with its marks; `emphasize` takes the text and "best", "second" or nothing."""
     text, mark = cell
-    plain = emphasize(text, mark.removesuffix(_ALIKE_SIGN))
-    return f"{plain} {_ALIKE_SIGN}" if mark.endswith(_ALIKE_SIGN) else plain
+    plain = emphasize(text, mark.removesuffix(_SAME_SIGN))
+    return f"{plain} {_SAME_SIGN}" if mark.endswith(_SAME_SIGN) else plain
 
 
 def _joined(cells: Sequence[_Cell], emphasize: Callable[[str, str], str]) -> str:
@@ -147,7 +147,11 @@ def _joined(cells: Sequence[_Cell], emphasize: Callable[[str, str], str]) -> str
 
 def _notes(table: ResultTable) -> list[str]:
     """The notes of a table, and what its signs mean."""
-    return [*table.notes, ALIKE] if table.alike.any(axis=None) else list(table.notes)
+    return (
+        [*table.notes, NOT_DIFFERENT_NOTE]
+        if table.not_different.any(axis=None)
+        else list(table.notes)
+    )
 
 
 def _compares(columns: Sequence[_Drawn]) -> bool:
@@ -160,7 +164,7 @@ def _terminal(table: ResultTable, width: int | None) -> str:
         return text + {"best": "**", "second": "*"}.get(mark, "")
 
     columns = _drawn(table)
-    n_heads = 2 if _compares(columns) or table.spread.notna().any(axis=None) else 1
+    n_heads = 2 if _compares(columns) or table.deviation.notna().any(axis=None) else 1
     stub = _padded(["", table.corner, *map(str, table.ours.index)][2 - n_heads :], right=False)
     blocks: list[list[list[str]]] = [[]]
     used = len(stub[0])
@@ -197,7 +201,7 @@ def _markdown(table: ResultTable) -> str:
 
     columns = _drawn(table)
     head = [escaped(table.corner)]
-    compares = _compares(columns) or table.spread.notna().any(axis=None)
+    compares = _compares(columns) or table.deviation.notna().any(axis=None)
     for column in columns:
         sides = f"<br>{' / '.join(column.parts)}" if compares else ""
         head.append(f"{escaped(column.name)}{sides}")
@@ -273,7 +277,7 @@ def _latex(table: ResultTable) -> str:
     ]
     for i, label in enumerate(table.ours.index):
         cells = [_marked(cell, marked) for column in columns for cell in column.cells[i]]
-        cells = [cell.replace(_ALIKE_SIGN, _LATEX[_ALIKE_SIGN]) for cell in cells]
+        cells = [cell.replace(_SAME_SIGN, _LATEX[_SAME_SIGN]) for cell in cells]
         lines.append(" & ".join([escaped(str(label)), *cells]) + r" \\")
     lines += [r"\hline", r"\end{tabular}", r"\end{table}"]
     return "\n".join(lines) + "\n"

@@ -1,11 +1,35 @@
-"""The main numbers of runs in one table: a row per method, a column per metric."""
+r"""The main numbers of runs in one table: a row per method, a column per metric.
+
+A number was measured once for each seed and class split. Its mean is that over the seeds of the
+means over the class splits; its deviation is the standard deviation of these means over the seeds:
+how far another seed would move it.
+
+Two methods are compared on the runs that both have, by the differences :math:`d_i` of one method
+from the other:
+
+- with several class splits :math:`d_i` is the mean difference on a split: class splits are
+  different problems, seeds repeat one;
+- with one split :math:`d_i` is the difference on a class, averaged over the seeds, where the number
+  is an accuracy, that is a mean over classes: other classes would be another problem;
+- any other number (AUSUC, a harmonic mean) has no value of a class, and :math:`d_i` is the
+  difference of a seed. Seeds alone say nothing of other unseen classes.
+
+The methods do not differ where
+
+.. math:: |\bar d| \le t_{n - 1,\, 0.975} \, s_d / \sqrt n,
+
+that is, where the 95 % interval of the mean difference holds 0. Where there are fewer than two
+pairs, or all differences are the same and not 0 (:math:`s_d = 0`, as of methods without chance that
+choose one setting for every seed), nothing is judged. Nothing is corrected for the number of
+comparisons.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -14,37 +38,9 @@ from scipy import stats
 from zslearn._utils._array import Floats
 from zslearn.experiments._names import is_drawn, metric_label
 
-# Means and spreads over seeds and class splits, and whether two methods differ.
-#
-# A number was measured once for each seed and class split. Its mean is that over the seeds of the
-# means over the class splits, and its spread the standard deviation of these means over the
-# seeds:
-# how far another seed would move it.
-#
-# Two methods are compared on the runs that both have, by the differences :math:`d_i` of one
-# method
-# from the other:
-#
-# - with several class splits :math:`d_i` is the mean difference on a split: class splits are
-#   different problems, seeds repeat one;
-# - with one split :math:`d_i` is the difference on a class, averaged over the seeds, where the
-# number
-#   is an accuracy, that is a mean over classes: other classes would be another problem;
-# - any other number (AUSUC, a harmonic mean) has no value of a class, and :math:`d_i` is the
-#   difference of a seed. Seeds alone say nothing of other unseen classes.
-#
-# The methods do not differ where
-#
-# .. math:: |\bar d| \le t_{n - 1,\, 0.975} \, s_d / \sqrt n,
-#
-# that is, where the 95 % interval of the mean difference holds 0. Where there are fewer than two
-# pairs, or all differences are the same and not 0 (:math:`s_d = 0`, as of methods without chance
-# that
-# choose one setting for every seed), nothing is judged. Nothing is corrected for the number of
-# comparisons.
-
-#: What tables say of the mark.
-ALIKE = (
+#: The verdict on a number that does not differ from the best, and what tables say of its mark.
+NOT_DIFFERENT: Literal["not different"] = "not different"
+NOT_DIFFERENT_NOTE = (
     "≈ – does not differ from the best: 0 lies in the 95 % t interval of the paired difference, "
     "over class splits where there are several, else over classes for accuracies and over seeds "
     "for other numbers; not corrected for the number of comparisons."
@@ -52,26 +48,31 @@ ALIKE = (
 
 #: Seed and class split.
 Run = tuple[Hashable, str]
-#: A number by run.
-Runs = Mapping[Run, float]
 
 #: How a number compares with the best; nothing for the best itself.
-Verdict = Literal["alike", "differs", "not judged", ""]
+Verdict = Literal["not different", "differs", "not judged", ""]
 
-# Differences and spreads below this are what is lost in rounding.
+# Differences and deviations below this are what is lost in rounding.
 _ROUNDING = 1e-12
+
+#: The metrics of a summary, in its order.
+SUMMARY = (
+    "per_class_accuracy",
+    "harmonic",
+    "calibrated_seen",
+    "calibrated_unseen",
+    "calibrated_harmonic",
+    "ausuc",
+)
+#: What makes rows distinct, beside the method.
+ORIGIN = ("dataset", "split", "features", "semantic", "protocol", "grid")
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What one method gave in one metric.
+    """What one method gave in one metric: the number of each run, and that of each class.
 
-    Parameters
-    ----------
-    runs : dict of (seed, class split) to float
-        The number of each run.
-    by_class : dict of (seed, class split) to mapping
-        Where the number is a mean over classes: that of each class.
+    The latter where the number is a mean over classes.
     """
 
     runs: dict[Run, float] = field(default_factory=dict)
@@ -86,37 +87,26 @@ class Measured:
         )
 
 
-@dataclass(frozen=True)
-class Spread:
-    """Mean and spread of one number.
-
-    Parameters
-    ----------
-    mean : float
-        Over the seeds, of the means over class splits.
-    deviation : float
-        Standard deviation of these means over the seeds; NaN with one seed.
-    n_seeds : int
-        Number of seeds.
-    """
+class SeedMean(NamedTuple):
+    """Mean over seeds of means over class splits, and the standard deviation of the latter."""
 
     mean: float
     deviation: float
     n_seeds: int
 
-    @classmethod
-    def of(cls, runs: Runs) -> Spread:
-        """From the number of every run; NaN without any."""
-        by_seed: dict[Hashable, list[float]] = {}
-        for (seed, _), value in runs.items():
-            by_seed.setdefault(seed, []).append(value)
-        means = [float(np.mean(values)) for values in by_seed.values()]
-        if not means:
-            return cls(np.nan, np.nan, 0)
-        deviation = float(np.std(means, ddof=1)) if len(means) > 1 else np.nan
-        # The mean of equal numbers may be off by rounding.
-        deviation = 0.0 if deviation < _ROUNDING else deviation
-        return cls(float(np.mean(means)), deviation, len(means))
+
+def seed_mean(runs: Mapping[Run, float]) -> SeedMean:
+    """The mean of the numbers of runs; NaN without any, the deviation also with one seed."""
+    by_seed: dict[Hashable, list[float]] = {}
+    for (seed, _), value in runs.items():
+        by_seed.setdefault(seed, []).append(value)
+    means = [float(np.mean(values)) for values in by_seed.values()]
+    if not means:
+        return SeedMean(np.nan, np.nan, 0)
+    deviation = float(np.std(means, ddof=1)) if len(means) > 1 else np.nan
+    # The mean of equal numbers may be off by rounding.
+    deviation = 0.0 if deviation < _ROUNDING else deviation
+    return SeedMean(float(np.mean(means)), deviation, len(means))
 
 
 def do_not_differ(first: Measured, second: Measured) -> bool | None:
@@ -169,12 +159,12 @@ def verdicts(cells: Iterable[Measured]) -> list[Verdict]:
     The best has the largest mean over the runs that all have.
     """
     cells = list(cells)
-    means = [Spread.of(cell.runs).mean for cell in on_common_runs(cells)]
+    means = [seed_mean(cell.runs).mean for cell in on_common_runs(cells)]
     if np.isnan(means).all():
         return [""] * len(cells)
     best = int(np.nanargmax(means))
     words: dict[bool | None, Verdict] = {
-        True: "alike",
+        True: NOT_DIFFERENT,
         False: "differs",
         None: "not judged",
     }
@@ -186,7 +176,7 @@ def verdicts(cells: Iterable[Measured]) -> list[Verdict]:
 
 def not_judged_text(table: pd.DataFrame, *, several_seeds: bool) -> str:
     """What a table says of numbers that could not be compared with the best."""
-    is_open, is_judged = table == "not judged", table.isin(["alike", "differs"])
+    is_open, is_judged = table == "not judged", table.isin([NOT_DIFFERENT, "differs"])
     if not is_open.any(axis=None) or not (several_seeds or is_judged.any(axis=None)):
         return ""
     where = []
@@ -209,34 +199,21 @@ def seeds_text(counts: Iterable[int]) -> str:
     return f"{several[0]} to {several[-1]} seeds"
 
 
-#: The metrics of a summary, in its order.
-SUMMARY = (
-    "per_class_accuracy",
-    "harmonic",
-    "calibrated_seen",
-    "calibrated_unseen",
-    "calibrated_harmonic",
-    "ausuc",
-)
-#: What tells rows apart, beside the method.
-ORIGIN = ("dataset", "split", "features", "semantic", "protocol", "grid")
-
-
 @dataclass(frozen=True)
 class RunSummary:
-    """Means and spreads of the main numbers, over seeds and class splits.
+    """Means and deviations of the main numbers, over seeds and class splits.
 
     Parameters
     ----------
     mean : DataFrame
         Fractions, NaN where there is none: one row per method, one column per metric.
-    spread : DataFrame
+    deviation : DataFrame
         Standard deviation over the seeds of the means over class splits; NaN with one seed.
-    verdict : DataFrame of {"alike", "differs", "not judged", ""}
-        Whether a method differs from the best of its column, for which nothing is said. "alike": 0
-        lies in the 95 % t interval of the paired differences, over class splits where there are
-        several, else over classes for accuracies and over seeds for other numbers. "not judged":
-        there are fewer than two pairs, or the difference is the same in each.
+    verdict : DataFrame of {"not different", "differs", "not judged", ""}
+        Whether a method differs from the best of its column, for which nothing is said. "not
+        different": 0 lies in the 95 % t interval of the paired differences, over class splits where
+        there are several, else over classes for accuracies and over seeds for other numbers. "not
+        judged": there are fewer than two pairs, or the difference is the same in each.
     n_seeds : DataFrame of int
         How many seeds a number is a mean over.
     class_splits : tuple of str
@@ -246,24 +223,24 @@ class RunSummary:
     """
 
     mean: pd.DataFrame
-    spread: pd.DataFrame
+    deviation: pd.DataFrame
     verdict: pd.DataFrame
     n_seeds: pd.DataFrame
     class_splits: tuple[str, ...] = ()
     drawn: bool = False
 
     @property
-    def alike(self) -> pd.DataFrame:
+    def not_different(self) -> pd.DataFrame:
         """Whether a method does not differ from the best of its column."""
-        return self.verdict == "alike"
+        return self.verdict == NOT_DIFFERENT
 
     @property
     def notes(self) -> list[str]:
         """What a reader must know of the comparison with the best."""
         several = bool((self.n_seeds > 1).any(axis=None))
         not_judged = not_judged_text(self.verdict, several_seeds=several)
-        alike = ALIKE if self.alike.any(axis=None) else ""
-        return [note for note in (alike, not_judged) if note]
+        marked = NOT_DIFFERENT_NOTE if self.not_different.any(axis=None) else ""
+        return [note for note in (marked, not_judged) if note]
 
     @property
     def runs(self) -> str:
@@ -271,8 +248,8 @@ class RunSummary:
         seeds = seeds_text(self.n_seeds.to_numpy().ravel().tolist())
         splits = f"mean over {', '.join(self.class_splits)}" if self.class_splits else ""
         splits += ", drawn at random" if splits and self.drawn else ""
-        spread = f"mean ± standard deviation over {seeds}" if seeds else ""
-        return "; ".join(part for part in (splits, spread) if part)
+        deviation = f"mean ± standard deviation over {seeds}" if seeds else ""
+        return "; ".join(part for part in (splits, deviation) if part)
 
     def cells(self) -> pd.DataFrame:
         """The table as text.
@@ -283,8 +260,8 @@ class RunSummary:
             Such as "0.588 ± 0.004 ≈", with "–" where there is no number.
         """
         table = self.mean.map(lambda value: "–" if pd.isna(value) else f"{value:.3f}")
-        spread = self.spread.map(lambda value: "" if pd.isna(value) else f" ± {value:.3f}")
-        return table + spread + self.alike.map(lambda is_alike: " ≈" if is_alike else "")
+        deviation = self.deviation.map(lambda value: "" if pd.isna(value) else f" ± {value:.3f}")
+        return table + deviation + self.not_different.map(lambda same: " ≈" if same else "")
 
 
 def summarize_runs(records: pd.DataFrame) -> pd.DataFrame:
@@ -304,7 +281,7 @@ def summarize_runs(records: pd.DataFrame) -> pd.DataFrame:
         class; "H" the harmonic mean without calibration, of a method tuned for the conventional
         setting where there is one; "S cal.", "U cal." and "H cal." the accuracies on images of
         seen and unseen classes and their harmonic mean, with calibration; and "AUSUC". With several
-        seeds each is followed by its spread, "accuracy ±" and so on.
+        seeds each is followed by its standard deviation, "accuracy ±" and so on.
 
     See Also
     --------
@@ -312,16 +289,16 @@ def summarize_runs(records: pd.DataFrame) -> pd.DataFrame:
     build_table : Records in the layout of the paper's tables.
     """
     summary = compare_runs(records)
-    if not summary.runs or summary.spread.isna().all(axis=None):
+    if not summary.runs or summary.deviation.isna().all(axis=None):
         return summary.mean
     parts: dict[str, Any] = {}
     for name in summary.mean.columns:
-        parts |= {name: summary.mean[name], f"{name} ±": summary.spread[name]}
+        parts |= {name: summary.mean[name], f"{name} ±": summary.deviation[name]}
     return pd.DataFrame(parts)
 
 
 def compare_runs(records: pd.DataFrame) -> RunSummary:
-    """Means and spreads over seeds and class splits, and which methods do not differ.
+    """Means and deviations over seeds and class splits, and which methods do not differ.
 
     Parameters
     ----------
@@ -335,26 +312,56 @@ def compare_runs(records: pd.DataFrame) -> RunSummary:
 
     See Also
     --------
-    summarize_runs : The means and spreads as one table.
+    summarize_runs : The means and deviations as one table.
     """
     records, class_splits = _prepared(records)
     several = [name for name in ORIGIN if records[name].nunique() > 1]
-    shown = [name for name in SUMMARY if (records["metric"] == name).any()]
-    cells: dict[Hashable, dict[str, Measured]] = {}
-    for record in records.to_dict("records"):
-        cells.setdefault(tuple(record[name] for name in (*several, "method")), {})
+    names = [*several, "method"]
+    cells: dict[Any, dict[str, Measured]] = {
+        row: {} for row in records[names].itertuples(index=False, name=None)
+    }
     # The first of two that give the same number: conventional before generalized.
     for record in records.sort_values("setting", ascending=False, kind="stable").to_dict("records"):
-        row = tuple(record[name] for name in (*several, "method"))
+        row = tuple(record[name] for name in names)
         cell = cells[row].setdefault(record["metric"], Measured())
         run = (record["seed"], record["class_split"])
         if run not in cell.runs:
             cell.runs[run] = record["value"]
             if isinstance(by_class := record.get("by_class"), tuple):
                 cell.by_class[run] = dict(by_class)
-    summary = _tables(cells, [*several, "method"], shown, class_splits)
+    rows = list(cells)
+    index: Any = pd.Index([row[-1] for row in rows], name="method")
+    if several:
+        index = pd.MultiIndex.from_tuples(rows, names=names)
+    # Methods are compared with those of the same data set, split and so on.
+    groups: dict[Any, list[int]] = {}
+    for position, row in enumerate(rows):
+        groups.setdefault(row[:-1], []).append(position)
+    means: dict[str, list[SeedMean]] = {}
+    words: dict[str, list[str]] = {}
+    for metric in [name for name in SUMMARY if (records["metric"] == name).any()]:
+        column = [cells[row].get(metric, Measured()) for row in rows]
+        label = metric_label(metric)
+        means[label] = [seed_mean(cell.runs) for cell in column]
+        words[label] = [""] * len(rows)
+        for positions in groups.values():
+            found = verdicts(column[i] for i in positions)
+            for position, word in zip(positions, found, strict=True):
+                words[label][position] = word
+
+    def frame(part: str) -> pd.DataFrame:
+        values = {label: [getattr(m, part) for m in column] for label, column in means.items()}
+        return pd.DataFrame(values, index=index)
+
     versions = records["split_version"].unique() if "split_version" in records else ()
-    return replace(summary, drawn=any(is_drawn(str(version)) for version in versions))
+    return RunSummary(
+        mean=frame("mean"),
+        deviation=frame("deviation"),
+        verdict=pd.DataFrame(words, index=index, dtype=object),
+        n_seeds=frame("n_seeds"),
+        class_splits=class_splits,
+        drawn=any(is_drawn(str(version)) for version in versions),
+    )
 
 
 def _prepared(records: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
@@ -368,62 +375,25 @@ def _prepared(records: pd.DataFrame) -> tuple[pd.DataFrame, tuple[str, ...]]:
     # A missing seed is one and the same.
     records["seed"] = [None if pd.isna(seed) else seed for seed in records["seed"]]
     records["class_split"] = ""
-    splits: dict[Any, list[str]] = {}
-    for dataset, split in records[["dataset", "split"]].drop_duplicates().itertuples(index=False):
-        if is_class_split(split):
-            splits.setdefault(dataset, []).append(split)
     names: list[str] = []
-    for dataset, of_dataset in splits.items():
-        if len(of_dataset) > 1:
-            rows = (records["dataset"] == dataset) & records["split"].isin(of_dataset)
+    for dataset, splits in class_splits_of(records).items():
+        if len(splits) > 1:
+            rows = (records["dataset"] == dataset) & records["split"].isin(splits)
             records.loc[rows, "class_split"] = records.loc[rows, "split"]
             records.loc[rows, "split"] = "ss"
-            names += of_dataset
+            names += splits
     return records, tuple(dict.fromkeys(names))
+
+
+def class_splits_of(records: pd.DataFrame) -> dict[str, list[str]]:
+    """The class splits of each data set."""
+    splits: dict[str, list[str]] = {}
+    for dataset, split in records[["dataset", "split"]].drop_duplicates().itertuples(index=False):
+        if is_class_split(str(split).casefold()):
+            splits.setdefault(dataset, []).append(split)
+    return splits
 
 
 def is_class_split(split: str) -> bool:
     """Whether a split is one of several over which means are taken: "ss-1", "ss-2", …."""
     return re.fullmatch(r"ss-\d+", split) is not None
-
-
-def _tables(
-    cells: dict[Any, dict[str, Measured]],
-    names: list[str],
-    shown: list[str],
-    class_splits: tuple[str, ...],
-) -> RunSummary:
-    """The tables of a summary, from the runs behind each number."""
-    rows = list(cells)
-    index: Any = pd.Index([row[-1] for row in rows], name="method")
-    if len(names) > 1:
-        index = pd.MultiIndex.from_tuples(rows, names=names)
-    nothing = Measured()
-    mean: dict[str, Any] = {}
-    spread: dict[str, Any] = {}
-    verdict: dict[str, Any] = {}
-    n_seeds: dict[str, Any] = {}
-    # Methods are compared with those of the same data set, split and so on.
-    groups: dict[Any, list[int]] = {}
-    for position, row in enumerate(rows):
-        groups.setdefault(row[:-1], []).append(position)
-    for metric in shown:
-        in_column = [cells[row].get(metric, nothing) for row in rows]
-        measured = [Spread.of(cell.runs) for cell in in_column]
-        words = [""] * len(rows)
-        for positions in groups.values():
-            found = verdicts(in_column[i] for i in positions)
-            for position, word in zip(positions, found, strict=True):
-                words[position] = word
-        label = metric_label(metric)
-        mean[label] = [spread_of.mean for spread_of in measured]
-        spread[label] = [spread_of.deviation for spread_of in measured]
-        n_seeds[label] = [spread_of.n_seeds for spread_of in measured]
-        verdict[label] = words
-    return RunSummary(
-        mean=pd.DataFrame(mean, index=index),
-        spread=pd.DataFrame(spread, index=index),
-        verdict=pd.DataFrame(verdict, index=index, dtype=object),
-        n_seeds=pd.DataFrame(n_seeds, index=index),
-        class_splits=class_splits,
-    )

@@ -1,10 +1,24 @@
-"""From records to a report."""
+"""From records to a report: the data that the page shows, computed here and nowhere else.
+
+A report is plain data that JSON can hold: numbers are finite or None, texts are printable, and
+methods, groups and classes are named by their positions in its lists.
+
+- `methods`: name, colour and line. `groups`: runs that can be compared, of one data set, split,
+  features, signatures, protocol and grid, with their classes, the unseen ones first.
+- `table`: the main numbers, a row per method and group; each cell has the mean over seeds and class
+  splits and its standard deviation over the seeds, whether it is the best or does not differ from
+  it, and the published number with the difference where the features are the same.
+- `runs`: one per record, with its choices, its seen–unseen curve and the scores of its search.
+- `by_class`: accuracies of classes in thousandths, what each is taken for most often and how often.
+- `ranks`: mean ranks by metric, with the places of methods that do not differ.
+- `images`, `versions`, `commands`, `facts`, `title` and `summary`.
+"""
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +26,7 @@ import numpy as np
 import pandas as pd
 
 from zslearn._utils._array import Floats
+from zslearn._utils._messages import plain
 from zslearn.datasets._xlsa17 import XLSA17
 from zslearn.experiments._examples import Images
 from zslearn.experiments._methods import METHODS
@@ -26,105 +41,24 @@ from zslearn.experiments._names import (
     short_version,
 )
 from zslearn.experiments._published import load_published
-from zslearn.experiments._ranks import alike_places, rank_methods
+from zslearn.experiments._ranks import ranges_within, rank_methods
 from zslearn.experiments._records import (
     checked_edges,
     checked_failure,
     checked_metrics,
     checked_origin,
 )
-from zslearn.experiments._report._model import (
-    ByClass,
-    Cell,
-    Curve,
-    Group,
-    Landscape,
-    Method,
-    Metric,
-    Ranks,
-    Report,
-    Row,
-    Run,
-    Table,
-    number,
-    significant,
-    text,
-    written,
-)
-from zslearn.experiments._summary import ORIGIN, SUMMARY, RunSummary, compare_runs
+from zslearn.experiments._summary import NOT_DIFFERENT, ORIGIN, SUMMARY, RunSummary, compare_runs
 from zslearn.model_selection._plot import read_landscape
 
-# Classes: accuracy and confusions by method, as means over seeds.
+Record = Mapping[str, Any]
+Part = dict[str, Any]
 
-Record_classes = Mapping[str, Any]
-
-#: So many accuracies of classes a report has room for, of all methods and settings together.
+#: So many accuracies of classes a report holds, of all methods and settings together.
 MOST_NUMBERS = 120_000
-
-
-def classes_of(records: Iterable[Record_classes]) -> tuple[list[str], int]:
-    """The classes that records of one group have accuracies of."""
-    unseen: dict[str, None] = {}
-    others: dict[str, None] = {}
-    for record in records:
-        of_record = dict.fromkeys(record.get("per_class", {}))
-        if record["setting"] == "zsl":
-            unseen |= of_record
-        else:
-            unseen |= {name: None for name in record.get("unseen_classes", []) if name in of_record}
-            others |= of_record
-    return [*unseen, *(name for name in others if name not in unseen)], len(unseen)
-
-
-def by_class_of(
-    group: int, method: int, setting: str, records: Sequence[Record_classes], classes: Sequence[str]
-) -> ByClass | None:
-    """Accuracies of the classes by one method, as means over its records."""
-    places = {name: place for place, name in enumerate(classes)}
-    found: dict[str, list[float]] = {}
-    confused: dict[str, dict[str, float]] = {}
-    for record in records:
-        for name, value in record.get("per_class", {}).items():
-            found.setdefault(name, []).append(value)
-        for name, pairs in record.get("confused_with", {}).items():
-            shares = confused.setdefault(name, {})
-            for other, share in pairs:
-                shares[other] = shares.get(other, 0.0) + share
-    if not found:
-        return None
-    taken_for: list[int | None] = []
-    share_of: list[int | None] = []
-    for name in classes:
-        shares = {
-            other: share for other, share in confused.get(name, {}).items() if other in places
-        }
-        worst = max(shares, key=lambda other: shares[other]) if shares else None
-        taken_for.append(None if worst is None else places[worst])
-        share_of.append(None if worst is None else _thousandths(shares[worst] / len(found[name])))
-    accuracy = [_thousandths(np.mean(found[name])) if name in found else None for name in classes]
-    return ByClass(group, method, setting, accuracy, taken_for, share_of)
-
-
-def _thousandths(share: Any) -> int:
-    return round(float(share) * 1000)
-
-
-def shown_names(classes: Sequence[str]) -> list[str]:
-    """Names that a page can show, no two of them alike."""
-    names: list[str] = []
-    taken: set[str] = set()
-    for name in classes:
-        shown = text(name)
-        again = 1
-        while shown in taken:
-            again += 1
-            shown = f"{text(name)} ({again})"
-        taken.add(shown)
-        names.append(shown)
-    return names
-
-
-# The main table: our numbers beside the published ones.
+#: So many points of a curve, and values of a hyper-parameter, are shown.
+_MOST_POINTS, _MOST_VALUES = 160, 40
+_LONGEST = 120
 
 MEANINGS = {
     "per_class_accuracy": "accuracy per class, unseen classes among these",
@@ -134,343 +68,18 @@ MEANINGS = {
     "calibrated_harmonic": "harmonic mean of the two, calibrated",
     "ausuc": "area under the seen–unseen curve",
 }
+_LEADS = {
+    "per_class_accuracy": "Among unseen classes alone",
+    "ausuc": "Among seen and unseen classes together",
+}
 #: Tables of the paper with one number per method, data set and split.
 _TABLES = ("zsl", "gzsl", "harmonic", "main")
-
-
-def main_table(records: pd.DataFrame, methods: list[str]) -> Table:
-    """Put the main numbers of records beside the published ones."""
-    summary = compare_runs(records)
-    frame = summary.mean.index.to_frame(index=False)
-    where = [str(name) for name in frame.columns if name != "method"]
-    published = _published()
-    rows = []
-    for position, origin in enumerate(frame.to_dict("records")):
-        known = {name: origin.get(name, _common(records, name, summary)) for name in ORIGIN}
-        cells = _cells(summary, position, published, str(origin["method"]), known)
-        labels = [signatures_label(origin[n]) if n == "semantic" else origin[n] for n in where]
-        rows.append(Row(methods.index(str(origin["method"])), [*map(text, labels)], cells))
-    names = [name for name in SUMMARY if (records["metric"] == name).any()]
-    metrics = [
-        Metric(
-            name,
-            metric_label(name),
-            MEANINGS[name],
-            any(row.cells[i].published is not None for row in rows),
-        )
-        for i, name in enumerate(names)
-    ]
-    heads = ["signatures" if name == "semantic" else name for name in where]
-    return Table(heads, metrics, rows, _notes(summary, records, rows))
-
-
-def signatures_label(semantic: str) -> str:
-    """A kind of signatures as a page names it; records leave the data set's own without a name."""
-    return semantic or "own"
-
-
-def _common(records: pd.DataFrame, name: str, summary: RunSummary) -> str:
-    """What all records have in common; class splits go together as "ss"."""
-    if name == "split" and summary.class_splits:
-        return "ss"
-    value = records[name].iloc[0] if name in records else ""
-    return "" if pd.isna(value) else str(value)
-
-
-def _published() -> dict[tuple[str, str, str, str], list[dict[Any, Any]]]:
-    """Numbers of the paper by method, data set, split and metric."""
-    data = load_published()
-    plain = (data["variant"] == "") & (data["subset"] == "") & (data["semantic"] == "attributes")
-    found: dict[tuple[str, str, str, str], list[dict[Any, Any]]] = {}
-    for row in data[data["table"].isin(_TABLES) & plain].to_dict("records"):
-        key = (row["method"], row["dataset"], row["split"], row["metric"])
-        found.setdefault(key, []).append(row)
-    return found
-
-
-def _cells(
-    summary: RunSummary,
-    position: int,
-    published: dict[tuple[str, str, str, str], list[dict[Any, Any]]],
-    method: str,
-    origin: dict[str, Any],
-) -> list[Cell]:
-    split = str(origin["split"]).casefold()
-    dataset = canonical_dataset(str(origin["dataset"]), own=split == "own")
-    key = canonical_method(method), dataset, split
-    names = {metric_label(name): name for name in SUMMARY}
-    cells = []
-    for label in summary.mean.columns:
-        mean = number(summary.mean[label].iloc[position])
-        verdict = str(summary.verdict[label].iloc[position])
-        # The published numbers are of attributes.
-        is_own = origin["semantic"] in ("", "attributes")
-        found = published.get((*key, names[str(label)]), []) if is_own else []
-        same = [row for row in found if same_features(row["features"], str(origin["features"]))]
-        value = features = difference = None
-        if found and mean is not None:
-            row = (same or found)[0]
-            value = row["value"] / (100 if row["unit"] == "%" else 1)
-            features = "" if same else row["features"]
-            difference = mean - value if same else None
-        cells.append(
-            Cell(
-                mean=mean,
-                spread=number(summary.spread[label].iloc[position]),
-                best=mean is not None and verdict == "",
-                alike=verdict == "alike",
-                published=number(value),
-                difference=number(difference),
-                features=features or "",
-            )
-        )
-    return cells
-
-
-def _notes(summary: RunSummary, records: pd.DataFrame, rows: list[Row]) -> list[str]:
-    notes = [f"Numbers are the {summary.runs}."] if summary.runs else []
-    notes += summary.notes
-    cells = [cell for row in rows for cell in row.cells if cell.published is not None]
-    if not cells:
-        return notes
-    of_paper = records[records["split"].str.casefold() != "own"]
-    versions = np.unique([short_version(str(v)) for v in of_paper["split_version"]]).tolist()
-    if versions != ["PS1"]:
-        notes.append(
-            "Published numbers are on version PS1 of the new splits; these runs are on "
-            f"{', '.join(map(text, versions))}."
-        )
-    others = sorted({cell.features for cell in cells} - {""})
-    if others:
-        notes.append(f"Published with other features: {', '.join(others)}; no difference is shown.")
-    return notes
-
-
-# Curves and searches of single runs.
-
-#: So many points of a curve are shown.
-_MOST_POINTS = 160
-#: So many values of a hyper-parameter are shown.
-_MOST_VALUES = 40
-
-
-def curve_of(record: Mapping[str, Any]) -> Curve | None:
-    """The curve of a record, thinned out to what a screen can show."""
-    curve = record.get("curve", {})
-    unseen, seen = (np.asarray(curve.get(name, [])) for name in ("acc_unseen", "acc_seen"))
-    if unseen.size < 2:
-        return None
-    bias = curve.get("bias")
-    factors = np.array([-np.inf if b is None else b for b in bias or [None] * unseen.size])
-    marks = {"plain": 0.0, "calibrated": number(record.get("calibration_factor"), 12)}
-    # The point of a factor is the last one that it is large enough for.
-    found = {
-        name: max(int(np.searchsorted(factors, factor, side="right")) - 1, 0)
-        for name, factor in marks.items()
-        if bias and factor is not None
-    }
-    kept = np.unique([*_spaced(unseen, seen), *found.values()])
-    places = {name: int(np.searchsorted(kept, place)) for name, place in found.items()}
-    return Curve(
-        unseen=unseen[kept].round(4).tolist(),
-        seen=seen[kept].round(4).tolist(),
-        factor=[significant(factor) for factor in factors[kept].tolist()],
-        plain=places.get("plain"),
-        calibrated=places.get("calibrated"),
-    )
-
-
-def _spaced(unseen: Floats, seen: Floats) -> list[int]:
-    """Positions of points at about the same distances along a curve, with both ends."""
-    length = np.append(0.0, np.hypot(np.diff(unseen), np.diff(seen)).cumsum())
-    steps = np.linspace(0.0, length[-1], _MOST_POINTS)
-    found = np.searchsorted(length, steps).clip(0, unseen.size - 1)
-    return [0, *found.tolist(), unseen.size - 1]
-
-
-def landscape_of(record: Mapping[str, Any]) -> Landscape | None:
-    """The search of a record over the two hyper-parameters with most values."""
-    table = record.get("cross_validation", {})
-    settings = table.get("params", [])
-    scores = [name for name in table if name.startswith("mean_test_")]
-    if len(settings) < 2 or not scores or not all(isinstance(s, dict) for s in settings):
-        return None
-    mean = np.array([number(value, 12) for value in table[scores[0]]], dtype=float)
-    std = np.full(len(mean), np.nan)
-    if np.isnan(mean).all():
-        return None
-    names = _by_number_of_values(settings)
-    if not names:
-        return None
-    # What was chosen is what the record says; the best of equals is the first.
-    chosen = record.get("hyper_parameters", {})
-    here = [i for i, s in enumerate(settings) if s.items() <= chosen.items()]
-    score = scores[0].removeprefix("mean_test_")
-    search = SimpleNamespace(
-        cv_results_={"params": settings, f"mean_test_{score}": mean, f"std_test_{score}": std},
-        best_index_=here[0] if here else int(np.nanargmax(mean)),
-        edges_={},
-    )
-    found = read_landscape(search, names[0], names[1] if len(names) > 1 else None, None)
-    place = found["chosen"]
-    return Landscape(
-        score=text(score),
-        x=text(found["x_name"]),
-        y=text(found["y_name"] or ""),
-        x_values=[written(value) for value in found["x_values"]],
-        y_values=[written(value) for value in found["y_values"] or []],
-        mean=[[number(value, 4) for value in row] for row in np.atleast_2d(found["mean"]).tolist()],
-        chosen=None if place is None else [0, *place][-2:],
-        others=[text(name) for name in found["others"]],
-    )
-
-
-def _by_number_of_values(settings: list[dict[str, Any]]) -> list[str]:
-    """Up to two hyper-parameters with several values, those with most first."""
-    values: dict[str, set[str]] = {}
-    for setting in settings:
-        for name, value in setting.items():
-            values.setdefault(name, set()).add(repr(value))
-    varied = [name for name, found in values.items() if 1 < len(found) <= _MOST_VALUES]
-    return sorted(varied, key=lambda name: -len(values[name]))[:2]
-
-
-# Ranks of methods, over what the records allow to compare.
-
 _RANKED = ("per_class_accuracy", "ausuc", "calibrated_harmonic")
 _SEEDS = (
     "There is one data set and split: the ranks are means over seeds, which repeat one problem. "
     "They say how far chance in tuning moves the order, and nothing of other data."
 )
-
-
-def ranks_of(records: pd.DataFrame, methods: list[str]) -> list[Ranks]:
-    """Rank the methods by each main metric.
-
-    Columns are data sets, splits and so on, each the mean over its seeds; where there is only one
-    of these, its seeds.
-    """
-    found = []
-    for metric in _RANKED:
-        of_metric = records[records["metric"] == metric]
-        ranks = _ranks(of_metric, metric, methods)
-        if ranks is not None:
-            found.append(ranks)
-    return found
-
-
-def _ranks(records: pd.DataFrame, metric: str, methods: list[str]) -> Ranks | None:
-    if records.empty:
-        return None
-    origin = [records[name].astype(str) for name in ORIGIN]
-    problems = pd.Series(list(zip(*origin, strict=True)), index=records.index)
-    seeds = records["seed"].map(lambda seed: "" if pd.isna(seed) else str(seed))
-    by_seed = problems.nunique() == 1
-    columns = seeds if by_seed else problems
-    values = records.assign(column=columns).pivot_table(
-        index="method", columns="column", values="value", aggfunc="mean"
-    )
-    # A benchmark that is not finished: the columns that all methods have, if there are several.
-    common = values.dropna(axis="columns")
-    complete = common if common.shape[1] > 1 else values.dropna()
-    # A rank on one column is its number once more.
-    if min(complete.shape) < 2:
-        return None
-    over, note = f"{complete.shape[1]} data sets and splits", ""
-    if by_seed:
-        over, note = f"{complete.shape[1]} seeds", _SEEDS
-    if left_out := sorted(set(values.index) - set(complete.index)):
-        note += f" Left out, for want of a number in every column: {', '.join(left_out)}."
-    ranking = rank_methods(complete)
-    difference = number(ranking.critical_difference)
-    ranks = ranking.mean_ranks.to_numpy(dtype=float)
-    alike = [] if difference is None else alike_places(ranks, difference)
-    return Ranks(
-        title=f"{metric_label(metric)}, over {over}",
-        methods=[methods.index(str(name)) for name in ranking.mean_ranks.index],
-        mean_ranks=np.round(ranks, 3).tolist(),
-        critical_difference=difference,
-        statistic=number(ranking.statistic),
-        # As printed; a smaller one is 0 to a reader.
-        pvalue=number(ranking.pvalue, 6),
-        alike=[list(places) for places in alike],
-        note=note.strip(),
-    )
-
-
-# Where a report comes from: versions, machines, and the command that makes it again.
-
-Record_reproduce = Mapping[str, Any]
-#: Data sets whose files and splits are fixed.
-_FIXED = ("glyphs",)
-#: Data sets that the command line knows, by their names in records.
-_NAMED = {name.casefold(): name for name in (*_FIXED, *XLSA17)}
-_DEFAULT_FEATURES = "res101"
-
-
-def versions_of(records: Sequence[Record_reproduce]) -> list[list[str]]:
-    """Packages and machines of all records, with every version that occurs."""
-    found: dict[str, dict[str, None]] = {}
-    for record in records:
-        for part in ("versions", "machine"):
-            values = record.get(part, {})
-            for name, value in values.items() if isinstance(values, dict) else ():
-                found.setdefault(text(name), {}).setdefault(text(value))
-    return [[name, ", ".join(versions)] for name, versions in found.items()]
-
-
-def commands_of(records: Sequence[Record_reproduce]) -> list[str]:
-    """The commands that make the records again."""
-    kept = dict.fromkeys(record["command"] for record in records if record.get("command"))
-    others: dict[tuple[str, ...], list[Record_reproduce]] = {}
-    for record in records:
-        if not record.get("command"):
-            names = ("dataset", "features", "protocol", "grid", "split_version")
-            key = tuple(str(record.get(name) or "") for name in names[:4])
-            # The class splits of one data set are one command.
-            drawn = "random" if is_drawn(str(record["split_version"])) else ""
-            others.setdefault((*key, drawn), []).append(record)
-    return [*kept, *(_command(key, group) for key, group in others.items())]
-
-
-def _command(key: tuple[str, ...], records: Sequence[Record_reproduce]) -> str:
-    dataset, features, protocol, grid, drawn = key
-
-    def several(name: str) -> list[str]:
-        return [str(v) for v in dict.fromkeys(r[name] for r in records if r.get(name) is not None)]
-
-    methods, settings, splits, seeds = map(several, ("method", "setting", "split", "seed"))
-    name = None if "own" in splits else _NAMED.get(dataset.casefold())
-    if name is None:
-        options = [f"{methods!r}", '"runs"', f"settings={settings!r}"]
-        options += [f"splits={splits!r}"] if splits else []
-        options += [f"seeds=[{', '.join(seeds)}]"] if seeds else []
-        options += [f"protocol={protocol!r}"] if protocol not in ("", "default") else []
-        options += [f"grid={grid!r}"] if grid else []
-        return _printable(f"run_benchmark(data, {', '.join(options)})")
-    words = ["zslearn", "bench", name, "--methods", *methods, "--setting", *settings]
-    words += ["--split", *splits] if splits else []
-    words += ["--seeds", *seeds] if seeds else []
-    if name not in _FIXED and features not in ("", _DEFAULT_FEATURES):
-        words += ["--features", f"{features}.mat"]
-    words += ["--class-splits", "random"] if drawn else []
-    words += ["--protocol", protocol] if protocol not in ("", "default") else []
-    words += ["--grid", grid] if grid else []
-    return _printable(shlex.join(words))
-
-
-def _printable(line: str) -> str:
-    """A command on one line that is safe to show."""
-    return "".join(letter if letter.isprintable() else "?" for letter in line)
-
-
-Record = Mapping[str, Any]
-_LEADS = {
-    "per_class_accuracy": "Among unseen classes alone",
-    "ausuc": "Among seen and unseen classes together",
-}
 _GROUP = ("dataset", "split", "split_version", "features", "semantic", "protocol", "grid")
-
 #: What all runs have in common: the name above it, and what several are called.
 _FACTS = {
     "dataset": ("Data", "data sets"),
@@ -480,72 +89,96 @@ _FACTS = {
     "protocol": ("Protocol", "protocols"),
     "grid": ("Grid", "grids"),
 }
+#: Data sets whose files and splits are fixed.
+_FIXED = ("glyphs",)
+#: Data sets that the command line knows, by their names in records.
+_NAMED = {name.casefold(): name for name in (*_FIXED, *XLSA17)}
+
+
+def number(value: Any, digits: int = 5) -> float | None:
+    """A number with so many digits after the point; None where there is none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return round(float(value), digits) if math.isfinite(value) else None
+
+
+def significant(value: Any, digits: int = 4) -> float | None:
+    """A number of any size with so many digits; None where there is none."""
+    found = number(value, 300)
+    return None if found is None else float(f"{found:.{digits}g}")
+
+
+def text(value: Any) -> str:
+    """Printable text of a length that a page can show."""
+    return plain(value, _LONGEST)
+
+
+def written(value: Any) -> str:
+    """A value of a hyper-parameter, numbers short."""
+    is_number = isinstance(value, float) and math.isfinite(value)
+    return f"{value:.4g}" if is_number else text(value)
+
+
+def signatures_label(semantic: str) -> str:
+    """A kind of signatures as a page names it; records leave the data set's own without a name."""
+    return semantic or "own"
 
 
 def build_report(
     records: Sequence[Record], numbers: pd.DataFrame, images: Images, *, title: str | None = None
-) -> Report:
+) -> Part:
     """Gather what a page shows."""
-    methods = _in_order({record["method"] for record in records})
-    keys = {_key(record): None for record in records}
-    members = {key: [r for r in records if _key(r) == key] for key in keys}
-    groups = _groups(list(keys))
-    runs = [
-        _run(record, methods, list(keys).index(_key(record)))
-        for record in sorted(records, key=lambda record: methods.index(record["method"]))
-    ]
-    groups, by_class, pictures = _classes(groups, list(members.values()), methods, images)
-    table = main_table(numbers, methods)
-    datasets = list(dict.fromkeys(group.dataset for group in groups))
-    return Report(
-        title=text(title) if title else f"Zero-shot learning on {_joined(datasets)}",
-        summary=_summary(table, methods, len(groups)),
-        facts=_facts(runs, groups, methods, records),
-        methods=[_method(name) for name in methods],
-        groups=groups,
-        table=table,
-        runs=runs,
-        by_class=by_class,
-        ranks=ranks_of(numbers, methods),
-        images=pictures,
-        versions=versions_of(records),
-        commands=commands_of(records),
-    )
-
-
-def _key(record: Record) -> tuple[str, ...]:
-    origin = checked_origin(record)
-    return tuple(origin[name] for name in _GROUP)
-
-
-def _in_order(names: set[str]) -> list[str]:
-    """Methods as tables order them, those of one's own last."""
     known = list(METHODS)
-    return sorted(
-        names, key=lambda name: (known.index(name) if name in known else len(known), name)
+    # As tables order them, those of one's own last.
+    methods = sorted(
+        {record["method"] for record in records},
+        key=lambda name: (known.index(name) if name in known else len(known), name),
     )
+    members: dict[tuple[str, ...], list[Record]] = {}
+    for record in records:
+        origin = checked_origin(record)
+        members.setdefault(tuple(origin[name] for name in _GROUP), []).append(record)
+    group_of = {id(r): i for i, found in enumerate(members.values()) for r in found}
+    in_order = sorted(records, key=lambda record: methods.index(record["method"]))
+    runs = [
+        {"method": methods.index(record["method"]), "group": group_of[id(record)], **_run(record)}
+        for record in in_order
+    ]
+    groups = _groups(list(members))
+    by_class, pictures = _classes(groups, list(members.values()), methods, images)
+    table = main_table(numbers, methods)
+    datasets = list(dict.fromkeys(group["dataset"] for group in groups))
+    styles = [(name, method_style(name)) for name in methods]
+    return {
+        "title": text(title) if title else f"Zero-shot learning on {_joined(datasets)}",
+        "summary": _summary(table, methods, len(groups)),
+        "facts": _facts(runs, groups, methods, records),
+        "methods": [{"name": text(n), "color": s.color, "line": s.line} for n, s in styles],
+        "groups": groups,
+        "table": table,
+        "runs": runs,
+        "by_class": by_class,
+        "ranks": ranks_of(numbers, methods),
+        "images": pictures,
+        "versions": versions_of(records),
+        "commands": commands_of(records),
+    }
 
 
-def _method(name: str) -> Method:
-    style = method_style(name)
-    return Method(text(name), style.color, style.line)
-
-
-def _groups(keys: Sequence[tuple[str, ...]]) -> list[Group]:
-    """Groups with a label that says as much as tells them apart."""
+def _groups(keys: Sequence[tuple[str, ...]]) -> list[Part]:
+    """Groups with a label that says as much as makes them distinct."""
     several = [i for i in range(1, len(_GROUP)) if len({key[i] for key in keys}) > 1]
     # A version is long, and mostly goes with the data set and the split.
     place = _GROUP.index("split_version")
     if len({(*key[:place], *key[place + 1 :]) for key in keys}) == len(keys):
         several = [i for i in several if i != place]
     kind = _GROUP.index("semantic")
+    names = ("dataset", "split", "version", "features", "semantic", "protocol", "grid")
     groups = []
     for key in keys:
-        signatures = f"{signatures_label(key[kind])} signatures"
-        shown = [*key[:kind], signatures, *key[kind + 1 :]]
+        shown = [*key[:kind], f"{signatures_label(key[kind])} signatures", *key[kind + 1 :]]
         label = ", ".join(text(shown[i]) for i in [0, *several] if shown[i])
-        dataset, split, version, features, semantic, protocol, grid = map(text, key)
-        groups.append(Group(label, dataset, split, version, features, semantic, protocol, grid))
+        groups.append({"label": label, **dict(zip(names, map(text, key), strict=True))})
     return groups
 
 
@@ -556,110 +189,47 @@ def _joined(names: Sequence[str], kind: str = "data sets") -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) < 5 else f"{len(names)} {kind}"
 
 
-def _run(record: Record, methods: Sequence[str], group: int) -> Run:
-    failure = checked_failure(record)
-    metrics = {} if failure else checked_metrics(record)
-    chosen = record.get("hyper_parameters", {})
-    times = record.get("times", {})
-    times = times if isinstance(times, dict) else {}
-    return Run(
-        method=methods.index(record["method"]),
-        group=group,
-        setting=text(record["setting"]),
-        seed=record.get("seed"),
-        metrics={
-            text(metric_label(name)): round(value, 4)
-            for name, value in metrics.items()
-            if is_fraction(name)
-        },
-        hyper_parameters={text(name): written(value) for name, value in chosen.items()},
-        edges={text(name): edge for name, (_, edge) in checked_edges(record).items()},
-        factor=significant(record.get("calibration_factor")),
-        tuning=number(times.get("tune_and_fit"), 2),
-        measuring=number(times.get("measure"), 2),
-        failed=f"{failure['type']}: {failure['reason']}" if failure else "",
-        curve=None if failure else curve_of(record),
-        landscape=None if failure else landscape_of(record),
-    )
-
-
-def _classes(
-    groups: Sequence[Group],
-    members: Sequence[Sequence[Record]],
-    methods: Sequence[str],
-    images: Images,
-) -> tuple[list[Group], list[ByClass], Images]:
-    """Groups with their classes, what each method makes of them, and their pictures."""
-    named, found = [], []
-    pictures: Images = {}
-    # Each group gets its share of the room.
-    room = MOST_NUMBERS // max(1, len(groups))
-    for position, (group, records) in enumerate(zip(groups, members, strict=True)):
-        parts: dict[tuple[int, str], list[Record]] = {}
-        for record in records:
-            key = methods.index(record["method"]), record["setting"]
-            parts.setdefault(key, []).append(record)
-        classes, n_unseen = classes_of(records)
-        kept = classes[: max(1, room // len(parts))]
-        names = shown_names(kept)
-        named.append(
-            replace(
-                group,
-                classes=names,
-                n_unseen=min(n_unseen, len(kept)),
-                left_out=len(classes) - len(kept),
-            )
-        )
-        for (method, setting), of_part in parts.items():
-            by_class = by_class_of(position, method, setting, of_part, kept)
-            if by_class is not None:
-                found.append(by_class)
-        of_data = images.get(str(records[0]["dataset"]), {})
-        shown = {n: of_data[c] for n, c in zip(names, kept, strict=True) if c in of_data}
-        pictures.setdefault(group.dataset, {}).update(shown)
-    return named, found, {name: shown for name, shown in pictures.items() if shown}
-
-
-def _summary(table: Table, methods: Sequence[str], n_groups: int) -> str:
+def _summary(table: Part, methods: Sequence[str], n_groups: int) -> str:
     """Who leads, in words; nothing where there are several data sets or one method."""
     if n_groups > 1 or len(methods) < 2:
         return ""
+    names = [column["name"] for column in table["metrics"]]
     sentences = []
-    for metric, words in _LEADS.items():
-        names = [column.name for column in table.metrics]
-        if metric not in names:
-            continue
-        cells = [(row.cells[names.index(metric)].mean, row.method) for row in table.rows]
+    for metric in [metric for metric in _LEADS if metric in names]:
+        cells = [
+            (row["cells"][names.index(metric)]["mean"], row["method"]) for row in table["rows"]
+        ]
         value, method = max((mean, method) for mean, method in cells if mean is not None)
-        best = text(methods[method])
-        sentences.append(f"{words}, {best} leads: {metric_label(metric)} {value:.3f}.")
+        leads = f"{_LEADS[metric]}, {text(methods[method])} leads"
+        sentences.append(f"{leads}: {metric_label(metric)} {value:.3f}.")
     return " ".join(sentences)
 
 
 def _facts(
-    runs: Sequence[Run], groups: Sequence[Group], methods: Sequence[str], records: Sequence[Record]
+    runs: Sequence[Part],
+    groups: Sequence[Part],
+    methods: Sequence[str],
+    records: Sequence[Record],
 ) -> list[list[str]]:
     """What was run, by name and value."""
-    n_failed = sum(bool(run.failed) for run in runs)
-    seeds = sorted({run.seed for run in runs if run.seed is not None})
-    seconds = sum((run.tuning or 0) + (run.measuring or 0) for run in runs)
+    n_failed = sum(bool(run["failed"]) for run in runs)
+    seeds = sorted({run["seed"] for run in runs if run["seed"] is not None})
+    seconds = sum((run["tuning"] or 0) + (run["measuring"] or 0) for run in runs)
     written_at = sorted(text(r["written"]) for r in records if isinstance(r.get("written"), str))
-    settings = {"zsl": "conventional", "gzsl": "generalized"}
+    names = {"zsl": "conventional", "gzsl": "generalized"}
+    settings = [names.get(s, s) for s in sorted({run["setting"] for run in runs})[::-1]]
     facts = [
         ["Methods", str(len(methods))],
         ["Runs", f"{len(runs)}, {n_failed} failed" if n_failed else str(len(runs))],
-        [
-            "Settings",
-            _joined([settings.get(s, s) for s in sorted({r.setting for r in runs})[::-1]]),
-        ],
+        ["Settings", _joined(settings)],
     ]
-    if len(groups) == 1 and groups[0].classes:
+    if len(groups) == 1 and groups[0]["classes"]:
         group = groups[0]
-        n_seen = len(group.classes) + group.left_out - group.n_unseen
+        n_seen = len(group["classes"]) + group["left_out"] - group["n_unseen"]
         seen = f"{n_seen} seen, " if n_seen else ""
-        facts.append(["Classes", f"{seen}{group.n_unseen} unseen"])
+        facts.append(["Classes", f"{seen}{group['n_unseen']} unseen"])
     for name, (label, kind) in _FACTS.items():
-        found = list(dict.fromkeys(getattr(group, name) for group in groups))
+        found = list(dict.fromkeys(group[name] for group in groups))
         if name == "semantic" and any(found):
             found = [signatures_label(value) for value in found]
         if any(found):
@@ -677,3 +247,410 @@ def duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+# Classes: accuracy and confusions by method, as means over seeds.
+
+
+def _classes(
+    groups: Sequence[Part],
+    members: Sequence[Sequence[Record]],
+    methods: Sequence[str],
+    images: Images,
+) -> tuple[list[Part], Images]:
+    """Give groups their classes; what each method makes of these, and their pictures."""
+    found: list[Part] = []
+    pictures: Images = {}
+    # Each group has its share.
+    most = MOST_NUMBERS // max(1, len(groups))
+    for position, (group, records) in enumerate(zip(groups, members, strict=True)):
+        parts: dict[tuple[int, str], list[Record]] = {}
+        for record in records:
+            key = methods.index(record["method"]), record["setting"]
+            parts.setdefault(key, []).append(record)
+        classes, n_unseen = classes_of(records)
+        kept = classes[: max(1, most // len(parts))]
+        group["classes"] = shown_names(kept)
+        group["n_unseen"] = min(n_unseen, len(kept))
+        group["left_out"] = len(classes) - len(kept)
+        for (method, setting), of_part in parts.items():
+            numbers = by_class_of(of_part, kept)
+            if numbers is not None:
+                where = {"group": position, "method": method, "setting": setting}
+                found.append(where | numbers)
+        of_data = images.get(str(records[0]["dataset"]), {})
+        names = zip(group["classes"], kept, strict=True)
+        shown = {name: of_data[label] for name, label in names if label in of_data}
+        pictures.setdefault(group["dataset"], {}).update(shown)
+    return found, {name: shown for name, shown in pictures.items() if shown}
+
+
+def classes_of(records: Iterable[Record]) -> tuple[list[str], int]:
+    """The classes that records of one group have accuracies of, and how many are unseen."""
+    unseen: dict[str, None] = {}
+    others: dict[str, None] = {}
+    for record in records:
+        of_record = dict.fromkeys(record.get("per_class", {}))
+        if record["setting"] == "zsl":
+            unseen |= of_record
+        else:
+            unseen |= {name: None for name in record.get("unseen_classes", []) if name in of_record}
+            others |= of_record
+    return [*unseen, *(name for name in others if name not in unseen)], len(unseen)
+
+
+def by_class_of(records: Sequence[Record], classes: Sequence[str]) -> Part | None:
+    """Accuracies of the classes by one method, as means over its records."""
+    places = {name: place for place, name in enumerate(classes)}
+    found: dict[str, list[float]] = {}
+    confused: dict[str, dict[str, float]] = {}
+    for record in records:
+        for name, value in record.get("per_class", {}).items():
+            found.setdefault(name, []).append(value)
+        for name, pairs in record.get("confused_with", {}).items():
+            shares = confused.setdefault(name, {})
+            for other, share in pairs:
+                shares[other] = shares.get(other, 0.0) + share
+    if not found:
+        return None
+
+    def thousandths(share: Any) -> int:
+        return round(float(share) * 1000)
+
+    taken_for: list[int | None] = []
+    share_of: list[int | None] = []
+    for name in classes:
+        shares = {other: s for other, s in confused.get(name, {}).items() if other in places}
+        worst = max(shares, key=lambda other: shares[other]) if shares else None
+        taken_for.append(None if worst is None else places[worst])
+        share_of.append(None if worst is None else thousandths(shares[worst] / len(found[name])))
+    accuracy = [thousandths(np.mean(found[name])) if name in found else None for name in classes]
+    return {"accuracy": accuracy, "taken_for": taken_for, "share": share_of}
+
+
+def shown_names(classes: Sequence[str]) -> list[str]:
+    """Names that a page can show, no two of them the same."""
+    names: dict[str, None] = {}
+    for name in classes:
+        shown, again = text(name), 1
+        while shown in names:
+            again += 1
+            shown = f"{text(name)} ({again})"
+        names[shown] = None
+    return list(names)
+
+
+# The main table: our numbers beside the published ones.
+
+
+def main_table(records: pd.DataFrame, methods: list[str]) -> Part:
+    """Put the main numbers of records beside the published ones."""
+    summary = compare_runs(records)
+    frame = summary.mean.index.to_frame(index=False)
+    where = [str(name) for name in frame.columns if name != "method"]
+    data = load_published()
+    of_paper = data[
+        data["table"].isin(_TABLES)
+        & (data["variant"] == "")
+        & (data["subset"] == "")
+        & (data["semantic"] == "attributes")
+    ]
+    common = {name: _common(records, name, summary) for name in ORIGIN}
+    rows: list[Part] = []
+    origins: list[Any] = frame.to_dict("records")
+    for position, origin in enumerate(origins):
+        method = str(origin["method"])
+        labels = [signatures_label(origin[n]) if n == "semantic" else origin[n] for n in where]
+        cells = _cells(summary, position, of_paper, method, common | origin)
+        rows.append(
+            {"method": methods.index(method), "where": [*map(text, labels)], "cells": cells}
+        )
+    metrics = [
+        {
+            "name": name,
+            "label": metric_label(name),
+            "meaning": MEANINGS[name],
+            "published": any(row["cells"][i]["published"] is not None for row in rows),
+        }
+        for i, name in enumerate(name for name in SUMMARY if (records["metric"] == name).any())
+    ]
+    heads = ["signatures" if name == "semantic" else name for name in where]
+    notes = _notes(summary, records, rows)
+    return {"where": heads, "metrics": metrics, "rows": rows, "notes": notes}
+
+
+def _common(records: pd.DataFrame, name: str, summary: RunSummary) -> str:
+    """What all records have in common; class splits go together as "ss"."""
+    if name == "split" and summary.class_splits:
+        return "ss"
+    value = records[name].iloc[0] if name in records else ""
+    return "" if pd.isna(value) else str(value)
+
+
+def _cells(
+    summary: RunSummary, position: int, of_paper: pd.DataFrame, method: str, origin: Record
+) -> list[Part]:
+    """The cells of a row, one per metric."""
+    split = str(origin["split"]).casefold()
+    # The published numbers are of attributes.
+    if origin["semantic"] not in ("", "attributes"):
+        of_paper = of_paper.iloc[:0]
+    of_row = of_paper[
+        (of_paper["method"] == canonical_method(method))
+        & (of_paper["dataset"] == canonical_dataset(str(origin["dataset"]), own=split == "own"))
+        & (of_paper["split"] == split)
+    ].to_dict("records")
+    names = {metric_label(name): name for name in SUMMARY}
+    cells = []
+    for label in summary.mean.columns:
+        mean = number(summary.mean[label].iloc[position])
+        verdict = str(summary.verdict[label].iloc[position])
+        found = [row for row in of_row if row["metric"] == names[str(label)]]
+        same = [row for row in found if same_features(row["features"], str(origin["features"]))]
+        value = difference = None
+        features = ""
+        if found and mean is not None:
+            row = (same or found)[0]
+            value = row["value"] / (100 if row["unit"] == "%" else 1)
+            features = "" if same else row["features"]
+            difference = mean - value if same else None
+        cells.append(
+            {
+                "mean": mean,
+                "deviation": number(summary.deviation[label].iloc[position]),
+                "best": mean is not None and verdict == "",
+                "not_different": verdict == NOT_DIFFERENT,
+                "published": number(value),
+                "difference": number(difference),
+                "features": features,
+            }
+        )
+    return cells
+
+
+def _notes(summary: RunSummary, records: pd.DataFrame, rows: list[Part]) -> list[str]:
+    notes = [f"Numbers are the {summary.runs}."] if summary.runs else []
+    notes += summary.notes
+    cells = [cell for row in rows for cell in row["cells"] if cell["published"] is not None]
+    if not cells:
+        return notes
+    of_paper = records[records["split"].str.casefold() != "own"]
+    versions = np.unique([short_version(str(v)) for v in of_paper["split_version"]]).tolist()
+    if versions != ["PS1"]:
+        notes.append(
+            "Published numbers are on version PS1 of the new splits; these runs are on "
+            f"{', '.join(map(text, versions))}."
+        )
+    others = sorted({cell["features"] for cell in cells} - {""})
+    if others:
+        notes.append(f"Published with other features: {', '.join(others)}; no difference is shown.")
+    return notes
+
+
+# Single runs: their curves and searches.
+
+
+def _run(record: Record) -> Part:
+    """What a page shows of one record."""
+    failure = checked_failure(record)
+    metrics = {} if failure else checked_metrics(record)
+    times = record.get("times", {})
+    times = times if isinstance(times, dict) else {}
+    chosen = record.get("hyper_parameters", {})
+    return {
+        "setting": text(record["setting"]),
+        "seed": record.get("seed"),
+        "metrics": {
+            text(metric_label(name)): round(value, 4)
+            for name, value in metrics.items()
+            if is_fraction(name)
+        },
+        "hyper_parameters": {text(name): written(value) for name, value in chosen.items()},
+        "edges": {text(name): edge for name, (_, edge) in checked_edges(record).items()},
+        "factor": significant(record.get("calibration_factor")),
+        "tuning": number(times.get("tune_and_fit"), 2),
+        "measuring": number(times.get("measure"), 2),
+        "failed": f"{failure['type']}: {failure['reason']}" if failure else "",
+        "curve": None if failure else curve_of(record),
+        "landscape": None if failure else landscape_of(record),
+    }
+
+
+def curve_of(record: Record) -> Part | None:
+    """The curve of a record, thinned out to what a screen can show."""
+    curve = record.get("curve", {})
+    unseen, seen = (np.asarray(curve.get(name, [])) for name in ("acc_unseen", "acc_seen"))
+    if unseen.size < 2:
+        return None
+    bias = curve.get("bias")
+    factors = np.array([-np.inf if b is None else b for b in bias or [None] * unseen.size])
+    marks = {"plain": 0.0, "calibrated": number(record.get("calibration_factor"), 12)}
+    # The point of a factor is the last one that it is large enough for.
+    found = {
+        name: max(int(np.searchsorted(factors, factor, side="right")) - 1, 0)
+        for name, factor in marks.items()
+        if bias and factor is not None
+    }
+    kept = np.unique([*_spaced(unseen, seen), *found.values()])
+    places = {name: int(np.searchsorted(kept, place)) for name, place in found.items()}
+    return {
+        "unseen": unseen[kept].round(4).tolist(),
+        "seen": seen[kept].round(4).tolist(),
+        "factor": [significant(factor) for factor in factors[kept].tolist()],
+        "plain": places.get("plain"),
+        "calibrated": places.get("calibrated"),
+    }
+
+
+def _spaced(unseen: Floats, seen: Floats) -> list[int]:
+    """Positions of points at about the same distances along a curve, with both ends."""
+    length = np.append(0.0, np.hypot(np.diff(unseen), np.diff(seen)).cumsum())
+    steps = np.linspace(0.0, length[-1], _MOST_POINTS)
+    found = np.searchsorted(length, steps).clip(0, unseen.size - 1)
+    return [0, *found.tolist(), unseen.size - 1]
+
+
+def landscape_of(record: Record) -> Part | None:
+    """The search of a record over the two hyper-parameters with most values."""
+    table = record.get("cross_validation", {})
+    settings = table.get("params", [])
+    scores = [name for name in table if name.startswith("mean_test_")]
+    if len(settings) < 2 or not scores or not all(isinstance(s, dict) for s in settings):
+        return None
+    mean = np.array([number(value, 12) for value in table[scores[0]]], dtype=float)
+    values: dict[str, set[str]] = {}
+    for setting in settings:
+        for name, value in setting.items():
+            values.setdefault(name, set()).add(repr(value))
+    varied = [name for name, found in values.items() if 1 < len(found) <= _MOST_VALUES]
+    if np.isnan(mean).all() or not varied:
+        return None
+    names = sorted(varied, key=lambda name: -len(values[name]))[:2]
+    # What was chosen is what the record says; the best of equals is the first.
+    chosen = record.get("hyper_parameters", {})
+    here = [i for i, s in enumerate(settings) if s.items() <= chosen.items()]
+    score = scores[0].removeprefix("mean_test_")
+    std = np.full(len(mean), np.nan)
+    search = SimpleNamespace(
+        cv_results_={"params": settings, f"mean_test_{score}": mean, f"std_test_{score}": std},
+        best_index_=here[0] if here else int(np.nanargmax(mean)),
+        edges_={},
+    )
+    found = read_landscape(search, names[0], names[1] if len(names) > 1 else None, None)
+    place = found["chosen"]
+    return {
+        "score": text(score),
+        "x": text(found["x_name"]),
+        "y": text(found["y_name"] or ""),
+        "x_values": [written(value) for value in found["x_values"]],
+        "y_values": [written(value) for value in found["y_values"] or []],
+        "mean": [[number(v, 4) for v in row] for row in np.atleast_2d(found["mean"]).tolist()],
+        "chosen": None if place is None else [0, *place][-2:],
+        "others": [text(name) for name in found["others"]],
+    }
+
+
+# Ranks of methods, over what the records allow to compare.
+
+
+def ranks_of(records: pd.DataFrame, methods: list[str]) -> list[Part]:
+    """Rank the methods by each main metric.
+
+    Columns are data sets, splits and so on, each the mean over its seeds; where there is only one
+    of these, its seeds.
+    """
+    found = [_ranks(records[records["metric"] == metric], metric, methods) for metric in _RANKED]
+    return [ranks for ranks in found if ranks is not None]
+
+
+def _ranks(records: pd.DataFrame, metric: str, methods: list[str]) -> Part | None:
+    if records.empty:
+        return None
+    origin = [records[name].astype(str) for name in ORIGIN]
+    problems = pd.Series(list(zip(*origin, strict=True)), index=records.index)
+    seeds = records["seed"].map(lambda seed: "" if pd.isna(seed) else str(seed))
+    by_seed = problems.nunique() == 1
+    values = records.assign(column=seeds if by_seed else problems).pivot_table(
+        index="method", columns="column", values="value", aggfunc="mean"
+    )
+    # A benchmark that is not finished: the columns that all methods have, if there are several.
+    common = values.dropna(axis="columns")
+    complete = common if common.shape[1] > 1 else values.dropna()
+    # A rank on one column is its number once more.
+    if min(complete.shape) < 2:
+        return None
+    over, note = f"{complete.shape[1]} data sets and splits", ""
+    if by_seed:
+        over, note = f"{complete.shape[1]} seeds", _SEEDS
+    if left_out := sorted(set(values.index) - set(complete.index)):
+        note += f" Left out, for want of a number in every column: {', '.join(left_out)}."
+    ranking = rank_methods(complete)
+    difference = number(ranking.critical_difference)
+    ranks = ranking.mean_ranks.to_numpy(dtype=float)
+    ranges = [] if difference is None else ranges_within(ranks, difference)
+    return {
+        "title": f"{metric_label(metric)}, over {over}",
+        "methods": [methods.index(str(name)) for name in ranking.mean_ranks.index],
+        "mean_ranks": np.round(ranks, 3).tolist(),
+        "critical_difference": difference,
+        "statistic": number(ranking.statistic),
+        # As printed; a smaller one is 0 to a reader.
+        "pvalue": number(ranking.pvalue, 6),
+        "not_different": [list(places) for places in ranges],
+        "note": note.strip(),
+    }
+
+
+# Where a report comes from: versions, machines, and the command that makes it again.
+
+
+def versions_of(records: Sequence[Record]) -> list[list[str]]:
+    """Packages and machines of all records, with every version that occurs."""
+    found: dict[str, dict[str, None]] = {}
+    for record in records:
+        for part in ("versions", "machine"):
+            values = record.get(part, {})
+            for name, value in values.items() if isinstance(values, dict) else ():
+                found.setdefault(text(name), {}).setdefault(text(value))
+    return [[name, ", ".join(versions)] for name, versions in found.items()]
+
+
+def commands_of(records: Sequence[Record]) -> list[str]:
+    """The commands that make the records again."""
+    kept = dict.fromkeys(record["command"] for record in records if record.get("command"))
+    others: dict[tuple[str, ...], list[Record]] = {}
+    for record in [record for record in records if not record.get("command")]:
+        key = tuple(str(record.get(n) or "") for n in ("dataset", "features", "protocol", "grid"))
+        # The class splits of one data set are one command.
+        drawn = "random" if is_drawn(str(record["split_version"])) else ""
+        others.setdefault((*key, drawn), []).append(record)
+    return [*kept, *(_command(key, group) for key, group in others.items())]
+
+
+def _command(key: tuple[str, ...], records: Sequence[Record]) -> str:
+    """A command on one line that is safe to show."""
+    dataset, features, protocol, grid, drawn = key
+
+    def several(name: str) -> list[str]:
+        return [str(v) for v in dict.fromkeys(r[name] for r in records if r.get(name) is not None)]
+
+    methods, settings, splits, seeds = map(several, ("method", "setting", "split", "seed"))
+    name = None if "own" in splits else _NAMED.get(dataset.casefold())
+    if name is None:
+        options = [f"{methods!r}", '"runs"', f"settings={settings!r}"]
+        options += [f"splits={splits!r}"] if splits else []
+        options += [f"seeds=[{', '.join(seeds)}]"] if seeds else []
+        options += [f"protocol={protocol!r}"] if protocol not in ("", "default") else []
+        options += [f"grid={grid!r}"] if grid else []
+        line = f"run_benchmark(data, {', '.join(options)})"
+    else:
+        words = ["zslearn", "bench", name, "--methods", *methods, "--setting", *settings]
+        words += ["--split", *splits] if splits else []
+        words += ["--seeds", *seeds] if seeds else []
+        if name not in _FIXED and features not in ("", "res101"):
+            words += ["--features", f"{features}.mat"]
+        words += ["--class-splits", "random"] if drawn else []
+        words += ["--protocol", protocol] if protocol not in ("", "default") else []
+        words += ["--grid", grid] if grid else []
+        line = shlex.join(words)
+    return "".join(letter if letter.isprintable() else "?" for letter in line)

@@ -1,4 +1,9 @@
-"""Records in, one page out."""
+"""The report as one page: a file with its style, its program and its data.
+
+Everything that comes from records is data, in one block of JSON that cannot end its element: no
+"<" stands in it. The program puts it on the page as text, never as markup. A policy in the page
+forbids any request to a server and any program but this one, by their digests.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +12,12 @@ import hashlib
 import html
 import json
 import os
-from collections.abc import Iterable
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from string import Template
+from typing import Any
 
 from zslearn._utils._files import replacing
 from zslearn._utils._messages import name_some
@@ -20,24 +25,17 @@ from zslearn._version import __version__
 from zslearn.experiments._examples import Images, read_examples
 from zslearn.experiments._records import numbers_of, whole_records
 from zslearn.experiments._report._build import build_report
-from zslearn.experiments._report._model import Report
-
-# The page: one file with its style, its program and its data.
-#
-# Everything that comes from records is data, in one block of JSON that cannot end its element: no
-# "<" stands in it. The program puts it on the page as text, never as markup. A policy in the page
-# forbids any request to a server and any program but this one, by their digests.
 
 #: Parts of the program, in their order.
 _PROGRAM = ("dom.js", "table.js", "curves.js", "ranks.js", "search.js", "classes.js", "page.js")
 
 
-def render_page(report: Report) -> str:
+def render_page(report: Mapping[str, Any]) -> str:
     """Write a report as one page."""
     style = _asset("page.css")
     program = _program()
     return Template(_asset("page.html")).substitute(
-        title=html.escape(report.title),
+        title=html.escape(report["title"]),
         policy=_policy(style, program),
         style=style,
         program=program,
@@ -46,9 +44,9 @@ def render_page(report: Report) -> str:
     )
 
 
-def _json(report: Report) -> str:
+def _json(report: Mapping[str, Any]) -> str:
     """Data that an element of the page can hold: without "<", and in letters of any encoding."""
-    found = json.dumps(asdict(report), allow_nan=False, separators=(",", ":"))
+    found = json.dumps(report, allow_nan=False, separators=(",", ":"))
     return found.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
@@ -96,7 +94,7 @@ def write_report(
     ----------
     runs : path or iterable of paths
         The folder of the records; or the files of records, as :func:`run_benchmark` returns them.
-        Records of former versions lack some of it: what they lack is left out.
+        What records lack is left out.
     path : str or path, default="report.html"
         The page; it is written whole or not at all.
     title : str, optional
@@ -115,7 +113,6 @@ def write_report(
     See Also
     --------
     run_benchmark : Writes records.
-    save_examples : Keeps images of one's own data set beside records.
 
     Examples
     --------

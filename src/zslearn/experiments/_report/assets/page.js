@@ -81,7 +81,7 @@ function methodPage(position) {
       (cell.difference === null ? ` (${cell.features})` : ` (${signed(cell.difference)})`));
     return cell.mean === null ? null : el("div", { title: metric.meaning },
       el("dt", {}, where ? `${metric.label}, ${where}` : metric.label),
-      el("dd", {}, number(cell.mean), cell.spread === null ? null : el("small", {}, ` ± ${number(cell.spread)}`), paper));
+      el("dd", {}, number(cell.mean), cell.deviation === null ? null : el("small", {}, ` ± ${number(cell.deviation)}`), paper));
   }));
   const curves = DATA.groups.flatMap((_, i) => curveRuns(i)).filter((run) => run.method === position);
   const searched = runs.filter((run) => run.landscape !== null);

@@ -1,7 +1,7 @@
 // Mean ranks: a row per method, bars at the right join methods that do not differ.
 function rankChart(ranks) {
   const [width, left, letters] = NARROW ? [340, 132, 15] : [580, 206, 25];
-  const [right, top, step] = [26 + 14 * ranks.alike.length, 34, 28];
+  const [right, top, step] = [26 + 14 * ranks.not_different.length, 34, 28];
   const n = ranks.methods.length;
   const height = top + step * n + 26;
   const most = Math.max(n, 2);
@@ -24,15 +24,15 @@ function rankChart(ranks) {
       svg("text", { class: "tick", x: x(ranks.mean_ranks[i]) + 11, y: y(i) + 4 }, ranks.mean_ranks[i].toFixed(2)),
     );
   });
-  ranks.alike.forEach(([first, last], k) => {
+  ranks.not_different.forEach(([first, last], k) => {
     const at = width - 12 - 14 * k;
-    parts.push(svg("line", { class: "alike", x1: at, x2: at, y1: y(first) - 7, y2: y(last) + 7 }));
+    parts.push(svg("line", { class: "range", x1: at, x2: at, y1: y(first) - 7, y2: y(last) + 7 }));
   });
   if (ranks.critical_difference !== null) {
     const long = Math.min(ranks.critical_difference, most - 1);
     const at = top + step * n + 14;
     parts.push(
-      svg("line", { class: "alike", x1: x(1), x2: x(1 + long), y1: at, y2: at }),
+      svg("line", { class: "range", x1: x(1), x2: x(1 + long), y1: at, y2: at }),
       svg("text", { class: "tick", x: left - 10, y: at + 4, "text-anchor": "end" },
         `${NARROW ? "crit. diff." : "critical difference"} ${ranks.critical_difference.toFixed(2)}`),
     );
@@ -47,7 +47,7 @@ function rankSection() {
   const cards = DATA.ranks.map((ranks) => {
     const drawing = rankChart(ranks);
     const tested = ranks.pvalue === null ? null
-      : note(`Friedman test that all are alike: χ² = ${number(ranks.statistic, 2)}, p ${ranks.pvalue < 0.001 ? "< 0.001" : `= ${number(ranks.pvalue)}`}. ` +
+      : note(`Friedman test that no methods differ: χ² = ${number(ranks.statistic, 2)}, p ${ranks.pvalue < 0.001 ? "< 0.001" : `= ${number(ranks.pvalue)}`}. ` +
           "Bars at the right join methods whose mean ranks differ by less than the critical difference (Nemenyi, 5 %).");
     return el("div", { class: "card" }, el("h3", {}, ranks.title), drawing, tested,
       ranks.note ? note(ranks.note) : null, saveButtons("ranks", drawing));

@@ -58,11 +58,11 @@ function sortable(caption, columns, rows, sorted = null) {
 
 function numberCell(cell, top) {
   if (cell.mean === null) return "–";
-  const spread = cell.spread === null ? null : el("small", {}, ` ± ${number(cell.spread)}`);
+  const deviation = cell.deviation === null ? null : el("small", {}, ` ± ${number(cell.deviation)}`);
   // The place of the mark is kept where there is none, so that numbers stand below each other.
-  const mark = el("span", { class: "sign" }, cell.alike ? el("abbr", { title: "does not differ from the best" }, "≈") : null);
+  const mark = el("span", { class: "sign" }, cell.not_different ? el("abbr", { title: "does not differ from the best" }, "≈") : null);
   const value = el(cell.best ? "strong" : "span", {}, number(cell.mean));
-  return barred(top > 0 ? cell.mean / top : null, value, spread, mark);
+  return barred(top > 0 ? cell.mean / top : null, value, deviation, mark);
 }
 
 function mainColumns(table, published) {

@@ -14,9 +14,9 @@ from scipy import stats
 from zslearn.experiments import build_table, compare_runs, render, summarize_runs
 from zslearn.experiments._summary import (
     Measured,
-    Spread,
     do_not_differ,
     on_common_runs,
+    seed_mean,
     seeds_text,
     verdicts,
 )
@@ -43,14 +43,14 @@ def test_mean_and_spread():
     """The spread is over seeds, of means over class splits."""
     values = RNG.rand(5, 4)
     runs = {(i, f"ss-{j}"): values[i, j] for i, j in product(range(5), range(4))}
-    found = Spread.of(runs)
+    found = seed_mean(runs)
     assert found.mean == pytest.approx(values.mean())
     assert found.deviation == pytest.approx(values.mean(axis=1).std(ddof=1))
     assert found.n_seeds == 5
-    single = Spread.of({(0, ""): 0.5})
+    single = seed_mean({(0, ""): 0.5})
     assert (single.mean, single.n_seeds) == (0.5, 1)
     assert np.isnan(single.deviation)
-    assert np.isnan(Spread.of({}).mean)
+    assert np.isnan(seed_mean({}).mean)
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.01, 0.02, 0.05, -0.02])
@@ -97,7 +97,7 @@ def test_what_cannot_be_told_is_not_judged():
     assert do_not_differ(same, _over_seeds(0.5, 0.6))
     # Without chance every seed gives one number.
     assert do_not_differ(_over_seeds(0.887, 0.887), _over_seeds(0.867, 0.867)) is None
-    assert verdicts([Measured(), same, same, other]) == ["", "", "alike", "not judged"]
+    assert verdicts([Measured(), same, same, other]) == ["", "", "not different", "not judged"]
     assert verdicts([Measured(), Measured()]) == ["", ""]
 
 
@@ -161,12 +161,12 @@ def test_a_note_says_what_is_not_judged():
     records = _without_chance()
     summary = compare_runs(records)
     assert summary.verdict.loc["SAE"].to_dict() == {
-        "accuracy": "alike",
+        "accuracy": "not different",
         "AUSUC": "not judged",
     }
     assert any(note.startswith("Not judged against the best – AUSUC:") for note in summary.notes)
     table = build_table(records, rows="ours", columns="ours")
-    assert table.verdict.loc["SAE"].tolist() == ["alike", "not judged"]
+    assert table.verdict.loc["SAE"].tolist() == ["not different", "not judged"]
     assert any(note.startswith("Not judged against the best – CUB NS") for note in table.notes)
     assert "over classes for accuracies" in render(table)
     # Without values of classes the gap of 88.7 ± 0.0 and 86.7 ± 0.0 is no verdict, either.
@@ -225,8 +225,12 @@ def test_a_summary_of_several_seeds():
     for method in ("ESZSL", "ALE", "ConSE"):
         values = by_method.get_group(method)
         assert summary.mean.loc[method, "accuracy"] == pytest.approx(values.mean())
-        assert summary.spread.loc[method, "accuracy"] == pytest.approx(values.std(ddof=1))
-    assert summary.alike["accuracy"].to_dict() == {"ESZSL": False, "ALE": True, "ConSE": False}
+        assert summary.deviation.loc[method, "accuracy"] == pytest.approx(values.std(ddof=1))
+    assert summary.not_different["accuracy"].to_dict() == {
+        "ESZSL": False,
+        "ALE": True,
+        "ConSE": False,
+    }
     assert summary.runs == "mean ± standard deviation over 5 seeds"
     assert summary.cells()["accuracy"].tolist() == [
         "0.600 ± 0.015",
@@ -236,7 +240,7 @@ def test_a_summary_of_several_seeds():
     table = summarize_runs(records)
     assert table.columns.tolist() == ["accuracy", "accuracy ±"]
     pd.testing.assert_series_equal(
-        table["accuracy ±"], summary.spread["accuracy"], check_names=False
+        table["accuracy ±"], summary.deviation["accuracy"], check_names=False
     )
     single = records[records["seed"] == 0]
     assert summarize_runs(single).columns.tolist() == ["accuracy"]
@@ -287,7 +291,7 @@ def test_tables_of_several_seeds():
     table = build_table(_five_seeds(), rows="ours", columns="ours")
     column = "CUB NS accuracy"
     assert table.ours[column].to_dict() == {"ConSE": 30.0, "ALE": 59.8, "ESZSL": 60.0}
-    assert table.alike[column].to_dict() == {"ConSE": False, "ALE": True, "ESZSL": False}
+    assert table.not_different[column].to_dict() == {"ConSE": False, "ALE": True, "ESZSL": False}
     text = render(table)
     assert "ours (5 seeds) / published" in text
     assert "Spread – mean ± standard deviation over 5 seeds." in text
