@@ -26,24 +26,24 @@ NAMES = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COUNTS)
 def test_networks_have_torchvisions_weights(name):
-    net = build_network(name)
-    assert sum(p.numel() for p in net.module.parameters()) == COUNTS[name]
-    names = net.module.state_dict()
+    module, forward = build_network(name)
+    assert sum(p.numel() for p in module.parameters()) == COUNTS[name]
+    names = module.state_dict()
     count, some = NAMES[name]
     assert len(names) == count
     assert set(some) <= set(names)
     with torch.inference_mode():
-        features = net.forward(net.module, torch.randn(2, 3, 64, 64))
+        features = forward(module, torch.randn(2, 3, 64, 64))
     assert features.shape == (2, 1024 if name == "googlenet" else 2048)
     assert (features >= 0).all()
-    assert not net.module.training
+    assert not module.training
 
 
 @pytest.fixture(scope="module")
 def googlenet_file(tmp_path_factory):
     torch.manual_seed(0)
-    net = build_network("googlenet")
-    state = net.module.state_dict()
+    net = build_network("googlenet")[0]
+    state = net.state_dict()
     path = tmp_path_factory.mktemp("weights") / "googlenet.pth"
     # As torchvision's file: with the side branches of training.
     torch.save({**state, "aux1.fc2.weight": torch.zeros(3)}, path)
@@ -57,14 +57,14 @@ def test_local_weights(googlenet_file, tmp_path):
     found = backbone.features([image])
     with torch.inference_mode():
         x = torch.tensor([1.0, -1.0, -0.5 / 127.5]).view(1, 3, 1, 1).expand(1, 3, 224, 224)
-        expected = net.forward(net.module, x).numpy()
+        expected = build_network("googlenet")[1](net, x).numpy()
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
     assert len(backbone.weights_sha256) == 64
 
     from safetensors.torch import save_file
 
     other = tmp_path / "same.safetensors"
-    state = {f"module.{k}": v for k, v in net.module.state_dict().items()}
+    state = {f"module.{k}": v for k, v in net.state_dict().items()}
     save_file({k: v for k, v in state.items() if "num_batches" not in k}, other)
     np.testing.assert_allclose(
         load_backbone("googlenet", weights=other, device="cpu").features([image]), found, atol=1e-6

@@ -278,7 +278,7 @@ def test_prompts_alone_name_colours(folder, open_clip):  # noqa: F811
     assert set(top.ravel()) == {"red", "blue", "cyan"}
     assert (np.diff(scores, axis=1) <= 0).all()
     np.testing.assert_allclose(model.predict_proba(features.X).sum(axis=1), 1)
-    with pytest.raises(ValueError, match="Unknown classes: 'pink'"):
+    with pytest.raises(ValueError, match="knows no class 'pink'"):
         model.predict(features.X, classes=["pink"])
     with pytest.raises(ValueError, match="Both sides must come from one model"):
         model.predict(np.eye(7))

@@ -1,4 +1,16 @@
-"""Networks that turn pictures into features, by name."""
+"""Networks that turn pictures into features, by name, and how a picture is prepared for them.
+
+ResNet and GoogLeNet have the names that torchvision gives to their weights: a network is a tree of
+modules that hold the weights, and a function that goes through them. The functions end after the
+pooling, whose output are the features; the last layer is there because files of weights have it.
+EfficientNet-Lite, timm and open_clip come from their packages.
+
+References
+----------
+K. He, X. Zhang, S. Ren and J. Sun, "Deep residual learning for image recognition", CVPR 2016.
+
+C. Szegedy et al., "Going deeper with convolutions", CVPR 2015.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,18 +32,6 @@ from zslearn._utils._optional import import_optional
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
-# ResNet and GoogLeNet, with the names that torchvision gives to their weights.
-#
-# A network is a tree of modules that hold the weights, and a function that goes through them. The
-# functions end after the pooling, whose output are the features; the last layer is there because
-# files of weights have it.
-#
-# References
-# ----------
-# K. He, X. Zhang, S. Ren and J. Sun, "Deep residual learning for image recognition", CVPR 2016.
-#
-# C. Szegedy et al., "Going deeper with convolutions", CVPR 2015.
 
 #: A module of torch, or a tensor.
 Module = Any
@@ -57,23 +57,12 @@ _INCEPTION = {
 _N_CLASSES = 1000
 
 
-class Network(NamedTuple):
-    """Weights, how to go through them, and how many features come out."""
-
-    module: Module
-    forward: Callable[[Module, Tensor], Tensor]
-    n_features: int
-
-
-def build_network(name: str) -> Network:
-    """A network without trained weights."""
+def build_network(name: str) -> tuple[Module, Callable[[Module, Tensor], Tensor]]:
+    """A network without trained weights, and what goes through it."""
     nn = import_optional("torch", f"The network {name}").nn
     if name == "googlenet":
-        return Network(_googlenet(nn).eval(), _googlenet_features, 1024)
-    return Network(_resnet(nn, _RESNET_BLOCKS[name]).eval(), _resnet_features, 2048)
-
-
-# --------------------------------------------------------------------------------------- ResNet
+        return _googlenet(nn).eval(), _googlenet_features
+    return _resnet(nn, _RESNET_BLOCKS[name]).eval(), _resnet_features
 
 
 def _resnet(nn: Any, blocks: Sequence[int]) -> Module:
@@ -115,9 +104,6 @@ def _resnet_features(net: Module, x: Tensor) -> Tensor:
             y = block.bn3(block.conv3(y))
             x = f.relu(y + (block.downsample(x) if hasattr(block, "downsample") else x))
     return x.mean((2, 3))
-
-
-# ------------------------------------------------------------------------------------ GoogLeNet
 
 
 def _googlenet(nn: Any) -> Module:
@@ -183,8 +169,6 @@ def _googlenet_features(net: Module, x: Tensor) -> Tensor:
             x = shrink(x, 3 if name == "inception3b" else 2)
     return x.mean((2, 3))
 
-
-# From a picture to the numbers that a network takes.
 
 #: Ways to make a picture square.
 CROPS = ("center", "squash")
@@ -298,8 +282,6 @@ class Preprocessing:
 IMAGENET_MEAN = (0.485 * 255, 0.456 * 255, 0.406 * 255)
 IMAGENET_STD = (0.229 * 255, 0.224 * 255, 0.225 * 255)
 
-# Files of weights, read without running what they might hold.
-
 #: What files of weights have in front of the names of a network.
 _PREFIXES = ("module.", "model.", "backbone.")
 #: Parts that do not matter to the features: the last layer, and GoogLeNet's side branches.
@@ -308,9 +290,10 @@ _COUNTER = "num_batches_tracked"
 
 
 def read_weights(path: Path) -> tuple[dict[str, Any], str]:
-    """Tensors by name from a file, and the SHA-256 of the file."""
+    """Tensors by name from a file, and its SHA-256; nothing that the file may hold is run."""
     torch = import_optional("torch", "Reading weights")
-    digest = file_digest(path)
+    with open(path, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
     try:
         if path.suffix == ".safetensors":
             from safetensors.torch import load_file
@@ -333,12 +316,6 @@ def read_weights(path: Path) -> tuple[dict[str, Any], str]:
     if not tensors or not all(torch.is_tensor(value) for value in tensors.values()):
         raise ValueError(f"{plain(path)}: there is no state_dict, which is tensors by name.")
     return tensors, digest
-
-
-def file_digest(path: Path) -> str:
-    """The SHA-256 of a file."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def tensors_digest(module: Any) -> str:
@@ -381,8 +358,6 @@ def put_weights(
     module.load_state_dict(given, strict=False)
 
 
-# Networks of the packages timm and open_clip, where they are installed.
-
 #: Names that the packages give to ways of resizing which Pillow calls otherwise.
 _WAYS = {"random": "bilinear", "bicubic": "bicubic", "bilinear": "bilinear", "nearest": "nearest"}
 
@@ -397,30 +372,25 @@ def _package(module: str, package: str, name: str) -> ModuleType:
         ) from error
 
 
-def timm_backbone(name: str, path: Path | None, device: str) -> dict[str, Any]:
-    """Fields of a backbone by a network of timm, without its last layer."""
+def _timm(name: str, path: Path | None, device: str) -> Backbone:
+    """A network of timm, without its last layer."""
     timm = _package("timm", "timm", name)
     module = timm.create_model(name.partition(":")[2], pretrained=path is None, num_classes=0)
     digest = _put_or_digest(module, path, name)
     found = timm.data.resolve_model_data_config(module)
-    size = int(found["input_size"][-1])
-    return {
-        "preprocessing": Preprocessing(
-            size,
-            "squash" if found.get("crop_mode") == "squash" else "center",
-            min(1.0, float(found.get("crop_pct") or 1.0)),
-            _way(str(found.get("interpolation", "bicubic"))),
-            _bytes(found["mean"]),
-            _bytes(found["std"]),
-        ),
-        "weights_sha256": digest,
-        "n_features": int(module.num_features),
-        "forward": module.eval().to(device),
-    }
+    share = min(1.0, float(found.get("crop_pct") or 1.0))
+    return Backbone(
+        name=name,
+        preprocessing=_of_package(found, found["input_size"][-1], found.get("crop_mode"), share),
+        weights_sha256=digest,
+        n_features=int(module.num_features),
+        device=device,
+        forward=module.eval().to(device),
+    )
 
 
-def open_clip_backbone(name: str, path: Path | None, device: str) -> dict[str, Any]:
-    """Fields of a backbone by a model of open_clip: its side for pictures, and that for text."""
+def _open_clip(name: str, path: Path | None, device: str) -> Backbone:
+    """A model of open_clip: its side for pictures, and that for text."""
     open_clip = _package("open_clip", "open_clip_torch", name)
     model_name, _, tag = name.partition(":")[2].partition("/")
     if model_name.startswith("hf-hub:"):
@@ -442,21 +412,25 @@ def open_clip_backbone(name: str, path: Path | None, device: str) -> dict[str, A
     def forward_text(texts: Sequence[str]) -> Any:
         return module.encode_text(tokenize(list(texts)).to(device))
 
-    preprocessing = Preprocessing(
-        int(size),
-        "squash" if found.get("resize_mode") == "squash" else "center",
-        1.0,
-        _way(str(found.get("interpolation", "bicubic"))),
-        _bytes(found["mean"]),
-        _bytes(found["std"]),
+    return Backbone(
+        name=name,
+        preprocessing=_of_package(found, size, found.get("resize_mode"), 1.0),
+        weights_sha256=digest,
+        n_features=len(forward_text(["a photo"])[0]),
+        device=device,
+        forward=module.encode_image,
+        forward_text=forward_text,
     )
-    return {
-        "preprocessing": preprocessing,
-        "weights_sha256": digest,
-        "n_features": len(forward_text(["a photo"])[0]),
-        "forward": module.encode_image,
-        "forward_text": forward_text,
-    }
+
+
+def _of_package(found: Mapping[str, Any], size: int, mode: Any, share: float) -> Preprocessing:
+    """Preprocessing as a package writes it, for pixels from 0 to 1."""
+    way = str(found.get("interpolation", "bicubic"))
+    if way not in _WAYS:
+        raise ValueError(f"Pictures cannot be resized by {plain(way)!r} here.")
+    mean, std = (tuple(255.0 * float(value) for value in found[key]) for key in ("mean", "std"))
+    crop = "squash" if mode == "squash" else "center"
+    return Preprocessing(int(size), crop, share, _WAYS[way], mean, std)  # type: ignore[arg-type]
 
 
 def _put_or_digest(module: Any, path: Path | None, name: str) -> str:
@@ -466,18 +440,6 @@ def _put_or_digest(module: Any, path: Path | None, name: str) -> str:
     tensors, digest = read_weights(path)
     put_weights(module, tensors, name, path)
     return digest
-
-
-def _way(name: str) -> str:
-    if name not in _WAYS:
-        raise ValueError(f"Pictures cannot be resized by {plain(name)!r} here.")
-    return _WAYS[name]
-
-
-def _bytes(values: Sequence[float]) -> tuple[float, float, float]:
-    """Three numbers for pixels from 0 to 255, given for pixels from 0 to 1."""
-    red, green, blue = (255.0 * float(value) for value in values)
-    return red, green, blue
 
 
 #: Networks that need no file of weights, with the side of their input.
@@ -664,9 +626,9 @@ def load_backbone(
     elif name in _LOCAL:
         backbone = _local(name, path, device)
     elif name.startswith("timm:"):
-        backbone = Backbone(name=name, device=device, **timm_backbone(name, path, device))
+        backbone = _timm(name, path, device)
     elif name.startswith("open_clip:"):
-        backbone = Backbone(name=name, device=device, **open_clip_backbone(name, path, device))
+        backbone = _open_clip(name, path, device)
     else:
         raise ValueError(
             f"There is no backbone {name!r}; there are {', '.join(BACKBONES)}, timm:NAME and "
@@ -696,9 +658,8 @@ def _lite(name: str, path: Path | None, device: str) -> Backbone:
     package = import_optional("efficientnet_lite_pytorch", f"The backbone {name}")
     if path is None:
         path = _lite_weights(name)
-    tensors, digest = read_weights(path)
     module = package.EfficientNet.from_name(name)
-    put_weights(module, tensors, name, path)
+    digest = _put_or_digest(module, path, name)
     module = module.eval().to(device)
     size = _LITE[name]
     return Backbone(
@@ -721,13 +682,7 @@ def _lite_weights(name: str) -> Path:
     if number == "0":
         module = import_optional(package, f"The backbone {name}")
     else:
-        try:
-            module = importlib.import_module(package)
-        except ImportError as error:
-            raise ImportError(
-                f"The backbone {name} needs {package}, which is not installed. Install it with: "
-                f"pip install {package}"
-            ) from error
+        module = _package(package, package, name)
     return Path(getattr(module, f"EfficientnetLite{number}ModelFile").get_model_file_path())
 
 
@@ -738,17 +693,16 @@ def _local(name: str, path: Path | None, device: str) -> Backbone:
             f"The backbone {name} needs a file of weights (weights=, --weights): a state_dict of "
             "torchvision's layout, .pth or .safetensors."
         )
-    tensors, digest = read_weights(path)
-    network = build_network(name)
-    put_weights(network.module, tensors, name, path)
-    module = network.module.to(device)
+    module, features = build_network(name)
+    digest = _put_or_digest(module, path, name)
+    module = module.to(device)
     # torchvision's GoogLeNet takes pixels from −1 to 1.
     mean, std = ((127.5,) * 3,) * 2 if name == "googlenet" else (IMAGENET_MEAN, IMAGENET_STD)
     return Backbone(
         name=name,
         preprocessing=Preprocessing(224, "center", 224 / 256, "bilinear", mean, std),
         weights_sha256=digest,
-        n_features=network.n_features,
+        n_features=int(module.fc.in_features),
         device=device,
-        forward=lambda x: network.forward(module, x),
+        forward=lambda x: features(module, x),
     )

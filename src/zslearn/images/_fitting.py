@@ -1,11 +1,15 @@
-"""Fitting a method on images of some classes, for all that are described."""
+"""Fitting a method on images of some classes, and files of models that know how to be used.
+
+A model file says how features are made of images and what classes are described by, so that images
+can be predicted and further classes described later.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,8 +31,6 @@ from zslearn.images._describing import (
 )
 from zslearn.images._features import ImageFeatures
 from zslearn.persistence._model_files import read_model, save
-
-# Model files that know how their features and signatures were made.
 
 #: Features of training images that travel with a model, in bytes; of more images some are taken.
 _KEPT_BYTES = 64 * 2**20
@@ -133,14 +135,17 @@ def add_classes_to_file(
                 f"{plain(path)}: its classes are described by numbers, not by text; give a table "
                 "with the same columns."
             )
-        new = _describe_as_in_file(
-            description, signatures, encoder, about.get("features"), plain(path)
-        )
+        named, features = signatures.get("encoder"), about.get("features")
+        if not isinstance(named, str):
+            raise ValueError(f"{plain(path)} does not say what turned its texts into numbers.")
+        encoder = encoder_for_model(named, encoder, plain(path))
+        features = features if isinstance(features, Mapping) else {}
+        if encoder == "backbone":
+            refuse_foreign_network(str(features.get("backbone", "")), plain(path))
+        new = describe_in_text(description, encoder, about_features=features)
         known = signatures.get("texts")
-        signatures["texts"] = {
-            **(known if isinstance(known, Mapping) else {}),
-            **new.about["texts"],
-        }
+        known = known if isinstance(known, Mapping) else {}
+        signatures["texts"] = {**known, **new.about["texts"]}
         about["signatures"] = signatures
         table = new.signatures
     else:
@@ -153,41 +158,10 @@ def add_classes_to_file(
     return labels
 
 
-def _describe_as_in_file(
-    texts: Mapping[str, Any],
-    signatures: Mapping[str, Any],
-    encoder: str | None,
-    features: Any,
-    where: str,
-) -> Description:
-    """Signatures of texts by the encoder that a model file, or the caller, names."""
-    named = signatures.get("encoder")
-    if not isinstance(named, str):
-        raise ValueError(f"{where} does not say what turned its texts into numbers.")
-    encoder = encoder_for_model(named, encoder, where)
-    features = features if isinstance(features, Mapping) else {}
-    if encoder == "backbone":
-        refuse_foreign_network(str(features.get("backbone", "")), where)
-    return describe_in_text(texts, encoder, about_features=features)
-
-
 #: Short names of methods that have several forms, and the form that is meant.
 METHODS_IN_SHORT = {"exem": "EXEM (1NN)", "sync": "SynC o-vs-o"}
 #: Fewer seen classes than this cannot be left out in turn.
 _FEWEST_CLASSES = 4
-
-
-@dataclass(frozen=True, eq=False)
-class _TrainingPart:
-    """What tuning asks of a data set."""
-
-    X_train: NDArray[Any]
-    y_train: NDArray[Any]
-    signatures: pd.DataFrame
-
-    @property
-    def seen_classes(self) -> NDArray[Any]:
-        return np.unique(self.y_train)
 
 
 def fit_images(
@@ -260,39 +234,36 @@ def fit_images(
     known = find_method(METHODS_IN_SHORT.get(method.casefold(), method))
     protocol = Protocol("default")
     estimator = protocol.prepare(known.make(), random_state)
-    part: Any = _TrainingPart(X, y, signatures)
+    seen = np.unique(y)
+    # What tuning asks of a data set.
+    data: Any = SimpleNamespace(X_train=X, y_train=y, signatures=signatures, seen_classes=seen)
     if known.check is not None:
-        known.check(part)
-    n_seen = len(part.seen_classes)
-    if tune is None or n_seen < _FEWEST_CLASSES:
+        known.check(data)
+    model: Any
+    if tune is None or len(seen) < _FEWEST_CLASSES:
         calibrated = CalibratedStacking(
             estimator, temperature="cv", n_jobs=n_jobs, random_state=random_state
         )
         model = calibrated.fit(X, y, signatures=signatures)
-        return _rejecting(model, part, none_rate, n_jobs, random_state)
-    options = TuningOptions(
-        "gzsl",
-        tune,
-        protocol.folds("gzsl", n_seen, random_state),
-        n_jobs=n_jobs,
-        progress=progress,
-        temperature="cv",
-    )
-    model = known.tune(estimator, part, options)
-    return _rejecting(model, part, none_rate, n_jobs, random_state)
-
-
-def _rejecting(
-    model: Any, part: _TrainingPart, rate: float | None, n_jobs: int | None, seed: int
-) -> Any:
-    """The model, with a threshold below which it says "none of these" where a rate is given."""
-    if rate is None:
+    else:
+        options = TuningOptions(
+            "gzsl",
+            tune,
+            protocol.folds("gzsl", len(seen), random_state),
+            n_jobs=n_jobs,
+            progress=progress,
+            temperature="cv",
+        )
+        model = known.tune(estimator, data, options)
+    if none_rate is None:
         return model
     chosen = CalibratedStacking(
         clone(model.estimator_), bias=float(model.bias_), temperature=model.temperature_
     )
-    rejecting = NoneOfThese(chosen, false_alarm_rate=rate, n_jobs=n_jobs, random_state=seed)
-    return rejecting.fit(part.X_train, part.y_train, signatures=part.signatures)
+    rejecting = NoneOfThese(
+        chosen, false_alarm_rate=none_rate, n_jobs=n_jobs, random_state=random_state
+    )
+    return rejecting.fit(X, y, signatures=signatures)
 
 
 def _training(

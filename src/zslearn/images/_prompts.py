@@ -10,8 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from zslearn._utils._array import Floats, unit_rows
-from zslearn._utils._messages import did_you_mean, name_some
+from zslearn._utils._messages import name_some
 from zslearn.images._backbones import Backbone, load_backbone
+from zslearn.images._predicting import candidate_classes
 
 #: What a name is put into where no other prompts are given.
 PROMPTS = ("a photo of a {}.",)
@@ -123,7 +124,7 @@ class PromptClassifier:
                 f"X has shape {X.shape}; the texts have {self.signatures.shape[1]} numbers each. "
                 "Both sides must come from one model."
             )
-        labels = self._candidates(classes)
+        labels = candidate_classes(self, classes)
         described = self.signatures.loc[labels].to_numpy(dtype=np.float64)
         return unit_rows(X) @ unit_rows(described).T
 
@@ -167,7 +168,7 @@ class PromptClassifier:
         scores : ndarray of shape (n_images, k)
             Their cosines, descending.
         """
-        labels = self._candidates(classes)
+        labels = candidate_classes(self, classes)
         scores = self.decision_function(X, classes=classes)
         order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
         return labels[order], np.take_along_axis(scores, order, axis=1)
@@ -188,14 +189,3 @@ class PromptClassifier:
             Class labels.
         """
         return self.predict_top_k(X, 1, classes=classes)[0][:, 0]
-
-    def _candidates(self, classes: Any) -> NDArray[Any]:
-        if classes is None:
-            return self.classes_
-        labels = np.asarray(classes)
-        known = set(self.classes_.tolist())
-        if unknown := [label for label in labels.tolist() if label not in known]:
-            raise ValueError(
-                f"Unknown classes: {name_some(unknown)}.{did_you_mean(unknown[0], known)}"
-            )
-        return labels
