@@ -141,7 +141,7 @@ def test_examples(plt):
     # Spread over samples 5, 6, 7; then a sample that is recognised as the predicted class.
     assert [_drawn(row) for row in display.example_axes_] == [[5, 7, 8], [2, None, 4]]
     assert display.example_axes_[0, 0].images[0].get_cmap().name == "gray_r"
-    titles = [row[0].get_title(loc="left") for row in display.example_axes_]
+    titles = [row[0].texts[0].get_text() for row in display.example_axes_]
     assert titles == ["1  emu → owl: 75 % (3 of 4)", "2  cat → emu: 25 % (1 of 4)"]
     assert display.figure_.legends == []
     # Drawn into given axes there is no place for them.
@@ -159,7 +159,7 @@ def test_missing_images(plt):
     # More pairs than there are images of: they are named all the same.
     display.plot(n_pairs=3)
     assert len(display.example_axes_) == 3
-    assert display.example_axes_[2, 0].get_title(loc="left") == "3  cat → owl: 25 % (1 of 4)"
+    assert display.example_axes_[2, 0].texts[0].get_text() == "3  cat → owl: 25 % (1 of 4)"
 
 
 def test_a_predicted_class_without_samples_has_no_example(plt):

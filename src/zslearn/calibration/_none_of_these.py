@@ -262,9 +262,8 @@ class NoneOfThese(HeldOutCalibration):
             )
 
     def _calibrate(self, folds: list[FoldScores], scale: float) -> None:
-        known, foreign = _empty(), _empty()
-        if folds:
-            known, foreign = map(joined, zip(*self._looked_at(folds), strict=True))
+        parts = self._looked_at(folds)
+        known, foreign = (joined([part[i] for part in parts]) for i in (0, 1))
         share = float(self.false_alarm_rate)
         unit = 1.0 if self.statistic == "probability" else scale
         seen, described = thresholds_at(known, share)
@@ -355,8 +354,3 @@ def _automatic(classes: NDArray[Any]) -> Any:
     if kind == "string":
         return "none of these"
     return min(-1, int(classes.min()) - 1) if kind == "number" else None
-
-
-def _empty() -> HeldOut:
-    nothing = np.empty(0, dtype=bool)
-    return HeldOut(np.empty(0), np.empty(0, dtype=np.intp), nothing, nothing)

@@ -318,16 +318,14 @@ class RankPredictor(HeldOutCalibration):
             values = -ladder.wrong_from(descent, fold.true)
             parts.append(HeldOut(values, fold.true, fold.left_out[fold.true], fold.left_out[ends]))
             descents.append(descent)
-        nothing = np.empty(0, dtype=bool)
-        whole = joined(parts) if parts else HeldOut(np.empty(0), nothing + 0, nothing, nothing)
+        whole = joined(parts)
         self.calibration_values_ = -whole.values
         self.calibration_classes_ = whole.classes
         self.calibration_described_ = whole.described
         self.calibration_as_described_ = whole.as_described
         thresholds = self._thresholds(self.confidence)
         self.threshold_ = {"seen": thresholds[0], "described": thresholds[1]}
-        wrong, _ = cross_fitted(whole, whole.of(np.zeros(len(whole.values), dtype=bool)),
-                                1 - self.confidence)  # fmt: skip
+        wrong, _ = cross_fitted(whole, joined([]), 1 - self.confidence)
         self.right_rate_, self.right_interval_ = rate_and_interval(~wrong, whole)
         self.mean_depth_ = _mean_depth(descents, whole, thresholds)
 

@@ -10,7 +10,7 @@ of the others.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -36,18 +36,10 @@ _MOST_GROUPS = 20
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Values of images that were held out.
+    """Values of images that were held out, which a threshold cuts.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n,)
-        What a threshold cuts.
-    classes : ndarray of int of shape (n,)
-        The class of each image.
-    described : ndarray of bool of shape (n,)
-        Whether that class was known by its description alone.
-    as_described : ndarray of bool of shape (n,)
-        Whether the class predicted for the image was so.
+    `classes` has the class of each image, `described` whether that class was known by its
+    description alone, `as_described` whether the class predicted for the image was so.
     """
 
     values: Floats
@@ -70,22 +62,15 @@ class HeldOut:
 
     def of(self, chosen: NDArray[np.bool_]) -> HeldOut:
         """Some of the images."""
-        return HeldOut(
-            self.values[chosen],
-            self.classes[chosen],
-            self.described[chosen],
-            self.as_described[chosen],
-        )
+        return HeldOut(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
 
 def joined(parts: Sequence[HeldOut]) -> HeldOut:
-    """The images of all folds."""
-    return HeldOut(
-        np.concatenate([part.values for part in parts]),
-        np.concatenate([part.classes for part in parts]),
-        np.concatenate([part.described for part in parts]),
-        np.concatenate([part.as_described for part in parts]),
-    )
+    """The images of all folds, which may be none."""
+    nothing = np.empty(0, dtype=bool)
+    parts = [HeldOut(np.empty(0), np.empty(0, dtype=np.intp), nothing, nothing), *parts]
+    columns = ([getattr(part, field.name) for part in parts] for field in fields(HeldOut))
+    return HeldOut(*map(np.concatenate, columns))
 
 
 def thresholds_at(held_out: HeldOut, share: float) -> tuple[float, float]:

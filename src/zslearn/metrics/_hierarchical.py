@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from scipy.sparse.csgraph import dijkstra
 
+from zslearn._utils._array import Floats
 from zslearn._utils._messages import name_some
 from zslearn.metrics._validation import (
     check_classes,
@@ -22,28 +24,18 @@ from zslearn.metrics._validation import (
     unique,
 )
 
-# Neighbourhoods in a class hierarchy, of many classes at a time and never of all pairs.
 
+class _Graph:
+    """A class hierarchy as an undirected graph."""
 
-class HierarchyGraph(NamedTuple):
-    """An undirected graph: 1 where two nodes are linked, by their positions."""
-
-    node_of: dict[Hashable, int]
-    links: sparse.csr_array
-
-    @classmethod
-    def from_pairs(cls, hierarchy: Any) -> HierarchyGraph:
+    def __init__(self, hierarchy: Any) -> None:
         pairs = _check_pairs(hierarchy)
-        node_of: dict[Hashable, int] = {}
+        self.node_of: dict[Hashable, int] = {}
         flat = (label for pair in pairs for label in pair)
-        links = np.array([node_of.setdefault(label, len(node_of)) for label in flat], dtype=np.intp)
-        child, parent = links.reshape(-1, 2).T
-        source, target = np.append(child, parent), np.append(parent, child)
-        ones = np.ones(len(source), dtype=np.float32)
-        shape = (len(node_of), len(node_of))
-        linked = sparse.csr_array((ones, (source, target)), shape=shape)
-        linked.data[:] = 1.0  # also where a link is named twice
-        return cls(node_of=node_of, links=linked)
+        nodes = [self.node_of.setdefault(label, len(self.node_of)) for label in flat]
+        child, parent = np.array(nodes, dtype=np.intp).reshape(-1, 2).T
+        shape = (len(self.node_of), len(self.node_of))
+        self.links = sparse.csr_array((np.ones(len(child)), (child, parent)), shape=shape)
 
     def nodes(self, labels: Any, name: str) -> NDArray[np.intp]:
         """Nodes of some labels; an error naming those that are not in the hierarchy."""
@@ -55,28 +47,29 @@ class HierarchyGraph(NamedTuple):
             )
         return np.array([self.node_of[label] for label in labels], dtype=np.intp)
 
+    def hops(
+        self, names: Sequence[Hashable], label_nodes: NDArray[np.intp], ks: NDArray[np.intp]
+    ) -> tuple[Floats, Floats]:
+        """Hops from some classes to all nodes, and the radius that holds K labels, by class and K.
 
-class Neighbourhoods(NamedTuple):
-    """What lies around some nodes, as far as the radius of each grew.
-
-    Parameters
-    ----------
-    reached : sparse array of shape (n_starts, n_nodes)
-        One more than the hops from a start to each node that was reached, else 0.
-    radii : ndarray of shape (n_starts, n_k)
-        The radius at which at least K labels are inside, by start and K.
-    """
-
-    reached: sparse.csr_array
-    radii: NDArray[np.intp]
-
-    def hops_to(self, start: NDArray[np.intp], nodes: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Hops from the start of each row to its nodes; more than all nodes where none lead."""
-        rows = np.repeat(start, nodes.shape[1])
-        found = self.reached[rows, nodes.ravel()]
-        found = np.asarray(found if isinstance(found, np.ndarray) else found.todense()).ravel()
-        hops = found.astype(np.intp) - 1
-        return np.where(hops < 0, self.reached.shape[1] + 1, hops).reshape(nodes.shape)
+        Nodes further away than the largest radius may be infinitely far.
+        """
+        starts = np.array([self.node_of[name] for name in names], dtype=np.intp)
+        hops = np.full((len(starts), len(self.node_of)), np.inf)
+        growing = np.arange(len(starts))
+        # Most classes have enough labels near them; only the others are looked around further.
+        for limit in (4.0, 16.0, np.inf):
+            hops[growing] = dijkstra(
+                self.links, directed=False, indices=starts[growing], unweighted=True, limit=limit
+            )
+            n_inside = np.isfinite(hops[np.ix_(growing, label_nodes)]).sum(axis=1)
+            growing, n_inside = growing[n_inside < ks.max()], n_inside[n_inside < ks.max()]
+            if not growing.size:
+                return hops, np.sort(hops[:, label_nodes], axis=1)[:, ks - 1]
+        raise ValueError(
+            f"k={ks.max()} is too large for the class {name_some([names[growing[0]]])}: the "
+            f"hierarchy leads from it to {n_inside[0]} label(s) of classes."
+        )
 
 
 def _check_pairs(hierarchy: Any) -> list[Sequence[Hashable]]:
@@ -98,64 +91,6 @@ def _check_pairs(hierarchy: Any) -> list[Sequence[Hashable]]:
                 f"hierarchy holds a missing label in the pair {pair!r}: leave the pair out."
             )
     return pairs
-
-
-def grow(
-    graph: HierarchyGraph,
-    starts: NDArray[np.intp],
-    label_nodes: NDArray[np.intp],
-    ks: NDArray[np.intp],
-    names: Sequence[Hashable],
-) -> Neighbourhoods:
-    """Grow a radius around each of some nodes until it holds the largest K of the labels."""
-    n_starts, n_nodes = len(starts), len(graph.node_of)
-    is_label = np.zeros(n_nodes, dtype=np.float32)
-    is_label[label_nodes] = 1.0
-    growing = np.arange(n_starts)
-    ones = np.ones(n_starts, dtype=np.float32)
-    # Rows of `frontier` and `before` are those of the starts that still grow.
-    frontier = sparse.csr_array((ones, (growing, starts)), shape=(n_starts, n_nodes))
-    before = sparse.csr_array((n_starts, n_nodes), dtype=np.float32)
-    inside = [np.rint(frontier @ is_label).astype(np.intp)]  # labels, by radius and start
-    rows, columns = [growing], [starts]
-    while (keep := inside[-1][growing] < ks.max()).any():
-        growing, frontier, before = growing[keep], frontier[keep], before[keep]
-        _refuse_dead_ends(frontier, growing, inside[-1], ks, names)
-        ring = frontier @ graph.links
-        ring.data[:] = 1.0
-        # A neighbour of a node at distance d is at d − 1, d or d + 1.
-        ring = sparse.csr_array(ring - ring.multiply(frontier) - ring.multiply(before))
-        ring.eliminate_zeros()
-        before, frontier = frontier, ring
-        row, column = ring.tocoo().coords
-        rows.append(growing[row])
-        columns.append(column.astype(np.intp))
-        counts = inside[-1].copy()
-        counts[growing] += np.rint(ring @ is_label).astype(np.intp)
-        inside.append(counts)
-    hops = np.repeat(np.arange(len(rows)), [len(row) for row in rows]).astype(np.float32)
-    places = (np.concatenate(rows), np.concatenate(columns))
-    reached = sparse.csr_array((hops + 1, places), shape=(n_starts, n_nodes))
-    reached.sort_indices()
-    enough = np.stack(inside)[:, :, None] >= ks  # radius × start × K
-    return Neighbourhoods(reached, enough.argmax(axis=0))
-
-
-def _refuse_dead_ends(
-    frontier: sparse.csr_array,
-    growing: NDArray[np.intp],
-    inside: NDArray[np.intp],
-    ks: NDArray[np.intp],
-    names: Sequence[Hashable],
-) -> None:
-    """Refuse a start from which nothing more is reached, though labels are still wanted."""
-    dead = np.flatnonzero(np.diff(frontier.indptr) == 0)
-    if dead.size:
-        start = growing[dead[0]]
-        raise ValueError(
-            f"k={ks.max()} is too large for the class {name_some([names[start]])}: the hierarchy "
-            f"leads from it to {inside[start]} label(s) of classes."
-        )
 
 
 #: (child, parent) pairs.
@@ -245,28 +180,28 @@ def hierarchical_precision_at_k(
     labels = check_classes(classes)
     ks, distinct, codes = check_top(y_top, k)
     check_same_length("y_true", true, "y_top", codes)
-    graph = HierarchyGraph.from_pairs(hierarchy)
+    graph = _Graph(hierarchy)
     label_nodes = graph.nodes(labels, "classes")
 
     predicted = distinct.to_numpy()
     top_nodes = label_nodes[check_known(predicted, labels, "y_top")][codes]
 
     true_classes = unique(true)
-    true_nodes = graph.nodes(true_classes, "y_true")
+    graph.nodes(true_classes, "y_true")
     true_code = positions(true, true_classes)
     by_class = np.argsort(true_code, kind="stable")
     start = np.append(0, np.cumsum(np.bincount(true_code)))
 
     n_hits = np.zeros(len(ks))
     n_rows = max(1, _BLOCK_CELLS // len(graph.node_of))
-    for first in range(0, len(true_nodes), n_rows):
-        some = slice(first, first + n_rows)
-        near = grow(graph, true_nodes[some], label_nodes, ks, true_classes[some].tolist())
-        samples = by_class[start[first] : start[min(first + n_rows, len(true_nodes))]]
-        distance = near.hops_to(true_code[samples] - first, top_nodes[samples])
-        radius = near.radii[true_code[samples] - first]
+    for first in range(0, len(true_classes), n_rows):
+        some = true_classes[first : first + n_rows].tolist()
+        hops, radius = graph.hops(some, label_nodes, ks)
+        samples = by_class[start[first] : start[first + len(some)]]
+        of_sample = true_code[samples] - first
+        near = hops[of_sample[:, None], top_nodes[samples]]
         for i, n_top in enumerate(ks):
-            n_hits[i] += np.count_nonzero(distance[:, :n_top] <= radius[:, [i]])
+            n_hits[i] += np.count_nonzero(near[:, :n_top] <= radius[of_sample, i, None])
     precision = n_hits / (ks * len(true))
     return float(precision[0]) if np.ndim(k) == 0 else precision
 
@@ -321,10 +256,10 @@ def hierarchical_correct_set(
         raise ValueError(f"k must be a whole number, got {k!r}.")
     ks = check_k(k)
     labels = check_classes(classes)
-    graph = HierarchyGraph.from_pairs(hierarchy)
+    graph = _Graph(hierarchy)
     label_nodes = graph.nodes(labels, "classes")
-    (node,) = graph.nodes([label], "label")
-    near = grow(graph, np.array([node]), label_nodes, ks, [label])
-    distance = near.hops_to(np.zeros(1, dtype=np.intp), label_nodes[None])[0]
-    inside = np.flatnonzero(distance <= near.radii[0, 0])
+    graph.nodes([label], "label")
+    hops, radius = graph.hops([label], label_nodes, ks)
+    distance = hops[0, label_nodes]
+    inside = np.flatnonzero(distance <= radius[0, 0])
     return labels[inside[np.argsort(distance[inside], kind="stable")]]

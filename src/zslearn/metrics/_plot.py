@@ -1,8 +1,8 @@
-"""Pictures of metrics, as Display classes."""
+"""The picture of the seen–unseen curve, and what all displays share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -15,22 +15,60 @@ from zslearn._utils._optional import import_optional
 from zslearn.metrics._curve import area_under, seen_unseen_curve
 from zslearn.metrics._validation import Missing, check_classes, check_same_kind, positions, unique
 
-# What several pictures of this package share: names of classes as labels, and colours.
-
 #: Blue and vermilion of Okabe and Ito, which people with any colour vision can tell apart.
 BLUE, VERMILION = "#0072B2", "#D55E00"
+# Letters of a name that a label shows.
+_LONGEST_NAME = 24
 
-#: Letters of a class name that a label shows.
-LONGEST_NAME = 24
+
+class Display:
+    """Base of displays: the axes that they draw into."""
+
+    ax_: Any
+    figure_: Any
+
+    def _begin(self, ax: Any, **options: Any) -> Any:
+        """The axes to draw into, in a new figure where none are given."""
+        pyplot = import_optional("matplotlib.pyplot", type(self).__name__)
+        if ax is None:
+            _, ax = pyplot.subplots(**options)
+        self.ax_, self.figure_ = ax, ax.figure
+        return ax
 
 
 def short_name(label: Any) -> str:
     """A label on one line, cut where it is long."""
     name = " ".join(str(label).split())
-    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1].rstrip() + "…"
+    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 1].rstrip() + "…"
 
 
-# Signatures of some classes as rows of unit length, for the pictures that compare classes.
+def with_name(name: str | None, text: str | None) -> str | None:
+    """A name with a number behind it, or the one of them that there is."""
+    return f"{name} ({text})" if name is not None and text is not None else name or text
+
+
+def plain_texts(legend: Any) -> None:
+    """Show names in a legend as they are: a dollar begins no formula."""
+    for text in (*legend.get_texts(), legend.get_title()):
+        text.set_parse_math(False)
+
+
+def write_cell(cells: Any, x: float, y: float, value: float, text: str, fontsize: int) -> Any:
+    """Write into a coloured cell, dark on light or light on dark; on one without a value dark."""
+    red, green, blue, _ = (1, 1, 1, 1) if np.isnan(value) else cells.cmap(cells.norm(value))
+    dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
+    options = {"ha": "center", "va": "center", "color": "white" if dark else "black"}
+    return cells.axes.text(x, y, text, fontsize=fontsize, **options)
+
+
+def frame_cell(ax: Any, x: Sequence[float], y: Sequence[float], linewidth: float) -> Any:
+    """Draw a frame around a cell between two places on each axis."""
+    (left, right), (low, high) = x, y
+    (frame,) = ax.plot(
+        [left, right, right, left, left], [low, low, high, high, low],
+        color=VERMILION, linewidth=linewidth, zorder=3, clip_on=False, scalex=False, scaley=False,
+    )  # fmt: skip
+    return frame
 
 
 def signature_rows(signatures: Any, classes: NDArray[Any]) -> Floats:
@@ -84,7 +122,7 @@ def _labels_and_values(view: Any) -> tuple[list[Any], Any]:
     )
 
 
-class SeenUnseenCurveDisplay:
+class SeenUnseenCurveDisplay(Display):
     """Picture of the seen–unseen accuracy curve.
 
     A round marker on the curve is where there is no calibration (factor 0), a diamond is at the
@@ -151,8 +189,6 @@ class SeenUnseenCurveDisplay:
     line_: Any
     point_: Any
     calibrated_point_: Any
-    ax_: Any
-    figure_: Any
 
     def __init__(
         self,
@@ -215,28 +251,14 @@ class SeenUnseenCurveDisplay:
         Returns
         -------
         display : SeenUnseenCurveDisplay
-
-        See Also
-        --------
-        SeenUnseenCurveDisplay.from_predictions : The same from scores.
         """
         scores = to_numpy(estimator.decision_function(X, classes=estimator.classes_))
-        acc_unseen, acc_seen, bias = seen_unseen_curve(
-            y,
-            scores,
-            classes=estimator.classes_,
-            seen_classes=estimator.seen_classes_,
-            missing=missing,
-        )
+        space = {"classes": estimator.classes_, "seen_classes": estimator.seen_classes_}
+        curve = seen_unseen_curve(y, scores, missing=missing, **space)
         factor = _factor_in_scores(estimator)
-        display = cls(
-            acc_unseen=acc_unseen,
-            acc_seen=acc_seen,
-            bias=bias if factor is None else _without_factor(bias, factor, scores),
-            ausuc=area_under(acc_unseen, acc_seen),
-            estimator_name=type(estimator).__name__ if name is None else name,
-            calibration_factor=factor,
-        )
+        if factor is not None:
+            curve = (*curve[:2], _without_factor(curve[2], factor, scores))
+        display = cls._of_curve(curve, type(estimator).__name__ if name is None else name, factor)
         return display.plot(ax=ax, **kwargs)
 
     @classmethod
@@ -281,10 +303,6 @@ class SeenUnseenCurveDisplay:
         -------
         display : SeenUnseenCurveDisplay
 
-        See Also
-        --------
-        SeenUnseenCurveDisplay.from_estimator : The same from an estimator and samples.
-
         Examples
         --------
         >>> from zslearn.metrics import SeenUnseenCurveDisplay
@@ -298,18 +316,24 @@ class SeenUnseenCurveDisplay:
         >>> display.line_.get_label()
         'EXEM (AUSUC = 0.88)'
         """
-        acc_unseen, acc_seen, bias = seen_unseen_curve(
+        curve = seen_unseen_curve(
             y_true, scores, classes=classes, seen_classes=seen_classes, missing=missing
         )
-        display = cls(
+        return cls._of_curve(curve, name, calibration_factor).plot(ax=ax, **kwargs)
+
+    @classmethod
+    def _of_curve(
+        cls, curve: tuple[Floats, Floats, Floats], name: str | None, factor: float | None
+    ) -> SeenUnseenCurveDisplay:
+        acc_unseen, acc_seen, bias = curve
+        return cls(
             acc_unseen=acc_unseen,
             acc_seen=acc_seen,
             bias=bias,
             ausuc=area_under(acc_unseen, acc_seen),
             estimator_name=name,
-            calibration_factor=calibration_factor,
+            calibration_factor=factor,
         )
-        return display.plot(ax=ax, **kwargs)
 
     def plot(
         self, ax: Any = None, *, name: str | None = None, **kwargs: Any
@@ -330,14 +354,10 @@ class SeenUnseenCurveDisplay:
         display : SeenUnseenCurveDisplay
             This object.
         """
-        pyplot = import_optional("matplotlib.pyplot", "SeenUnseenCurveDisplay")
-        if ax is None:
-            _, ax = pyplot.subplots()
-        self.ax_, self.figure_ = ax, ax.figure
-
-        label = self._label(self.estimator_name if name is None else name)
-        line_kwargs = {} if label is None else {"label": label}
-        line_kwargs.update(kwargs)
+        ax = self._begin(ax)
+        area = None if self.ausuc is None else f"AUSUC = {self.ausuc:0.2f}"
+        label = with_name(self.estimator_name if name is None else name, area)
+        line_kwargs = ({} if label is None else {"label": label}) | kwargs
         (self.line_,) = ax.plot(self.acc_unseen, self.acc_seen, **line_kwargs)
 
         self.point_ = self._mark(0.0, "o")
@@ -367,12 +387,6 @@ class SeenUnseenCurveDisplay:
             color=self.line_.get_color(),
         )
         return point
-
-    def _label(self, name: str | None) -> str | None:
-        area = None if self.ausuc is None else f"AUSUC = {self.ausuc:0.2f}"
-        if name is None or area is None:
-            return name if area is None else area
-        return f"{name} ({area})"
 
 
 def _is_number(value: Any) -> bool:

@@ -8,28 +8,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zslearn._utils._array import Floats
-from zslearn._utils._optional import import_optional
 from zslearn.metrics._accuracy import per_class_accuracy
-from zslearn.metrics._plot import BLUE, short_name, signature_rows
+from zslearn.metrics._plot import BLUE, Display, plain_texts, short_name, signature_rows
 from zslearn.metrics._validation import check_classes, check_labels, unique
 
-# Where a label may stand, in typographic points from its class; nearer and to the right first.
-_NEXT_TO = 5
-_PLACES = [
-    (radius * dx, radius * dy, ha, va)
-    for radius in (_NEXT_TO, 12, 20)
-    for dx, dy, ha, va in (
-        (1, 0.4, "left", "bottom"),
-        (1, -0.4, "left", "top"),
-        (-1, 0.4, "right", "bottom"),
-        (-1, -0.4, "right", "top"),
-        (0, 1, "center", "bottom"),
-        (0, -1, "center", "top"),
-    )
-]
+# Where a label may stand, in typographic points from its class; to the right first.
+_PLACES = (
+    (5, 2, "left", "bottom"),
+    (5, -2, "left", "top"),
+    (-5, 2, "right", "bottom"),
+    (-5, -2, "right", "top"),
+    (0, 5, "center", "bottom"),
+    (0, -5, "center", "top"),
+)
 
 
-class ClassDistanceDisplay:
+class ClassDistanceDisplay(Display):
     """Picture of the accuracy in each unseen class against its distance from the seen classes.
 
     A point is an unseen class: to the right the Euclidean distance from its signature to the
@@ -87,8 +81,6 @@ class ClassDistanceDisplay:
 
     points_: Any
     labels_: list[Any]
-    ax_: Any
-    figure_: Any
 
     def __init__(
         self,
@@ -117,10 +109,8 @@ class ClassDistanceDisplay:
         X: Any,
         y: ArrayLike,
         *,
-        signatures: Any,
         classes: ArrayLike | None = None,
         name: str | None = None,
-        ax: Any = None,
         **kwargs: Any,
     ) -> ClassDistanceDisplay:
         """Plot the unseen classes of a fitted estimator, which chooses among them.
@@ -134,34 +124,24 @@ class ClassDistanceDisplay:
             Samples of unseen classes.
         y : array-like of shape (n_samples,)
             Their labels.
-        signatures : DataFrame, mapping or MultiSignatures
-            What is known of each class, as it was given to `fit`.
         classes : array-like, default=None
             The unseen classes to choose among. None: `unseen_classes_`.
         name : str, default=None
             Name in the legend. None: the name of the estimator's class.
-        ax : matplotlib Axes, default=None
-            Where to draw. None: a new figure.
         **kwargs : dict
-            Passed to `plot`.
+            Signatures, as they were given to `fit`, and all else that `from_predictions` takes.
 
         Returns
         -------
         display : ClassDistanceDisplay
-
-        See Also
-        --------
-        ClassDistanceDisplay.from_predictions : The same from predicted labels.
         """
         candidates = estimator.unseen_classes_ if classes is None else classes
         return cls.from_predictions(
             y,
             estimator.predict(X, classes=candidates),
-            signatures=signatures,
             seen_classes=estimator.seen_classes_,
             classes=candidates,
             name=type(estimator).__name__ if name is None else name,
-            ax=ax,
             **kwargs,
         )
 
@@ -203,10 +183,6 @@ class ClassDistanceDisplay:
         Returns
         -------
         display : ClassDistanceDisplay
-
-        See Also
-        --------
-        ClassDistanceDisplay.from_estimator : The same from an estimator and samples.
         """
         unseen = (
             unique(check_labels(y_true, "y_true")) if classes is None else check_classes(classes)
@@ -230,7 +206,7 @@ class ClassDistanceDisplay:
 
     @property
     def correlation(self) -> float:
-        """Spearman's rank correlation; NaN with fewer than 3 classes or without any spread."""
+        """Spearman's rank correlation; NaN with fewer than 3 classes or where all are equal."""
         shown = ~np.isnan(self.accuracy)
         # Equal distances may differ by rounding, which must not rank them.
         distance, accuracy = self.distance[shown].round(12), self.accuracy[shown]
@@ -254,7 +230,7 @@ class ClassDistanceDisplay:
             Name in the legend. None: `estimator_name`.
         n_labels : int, default=10
             How many classes are named, at most: those whose accuracy is furthest from the line of
-            least squares. A name that finds no room beside its point is left out. Names are placed
+            least squares. A name that fits nowhere beside its point is left out. Names are placed
             for the size that the figure has now.
         **kwargs : dict
             Passed to matplotlib's `scatter`.
@@ -264,11 +240,7 @@ class ClassDistanceDisplay:
         display : ClassDistanceDisplay
             This object.
         """
-        pyplot = import_optional("matplotlib.pyplot", "ClassDistanceDisplay")
-        if ax is None:
-            _, ax = pyplot.subplots(layout="constrained")
-        self.ax_, self.figure_ = ax, ax.figure
-
+        ax = self._begin(ax, layout="constrained")
         shown = np.flatnonzero(~np.isnan(self.accuracy))
         distance, accuracy = self.distance[shown], self.accuracy[shown]
         options: dict[str, Any] = {"s": 22, "alpha": 0.8, "linewidths": 0, "zorder": 2}
@@ -285,9 +257,7 @@ class ClassDistanceDisplay:
         )
         ax.set_ylim(min(-0.05, ax.get_ylim()[0]), max(1.05, ax.get_ylim()[1]))
         # Above the axes it covers no point.
-        legend = ax.legend(loc="lower left", bbox_to_anchor=(0, 1), frameon=False)
-        for text in legend.get_texts():
-            text.set_parse_math(False)
+        plain_texts(ax.legend(loc="lower left", bbox_to_anchor=(0, 1), frameon=False))
 
         furthest = np.argsort(-np.abs(_residuals(distance, accuracy)), kind="stable")[:n_labels]
         names = [short_name(self.classes[i]) for i in shown[furthest]]
@@ -308,20 +278,17 @@ def _residuals(x: Floats, y: Floats) -> Floats:
     if len(x) == 0:
         return np.zeros(0)
     centred = x - x.mean()
-    spread = float(centred @ centred)
-    slope = float(centred @ y) / spread if spread > 0 else 0.0
+    squares = float(centred @ centred)
+    slope = float(centred @ y) / squares if squares > 0 else 0.0
     return y - y.mean() - slope * centred
 
 
 def _place_labels(ax: Any, names: list[str], x: Floats, y: Floats) -> list[Any]:
-    """Write names beside their points where there is room: over no other name and no point."""
+    """Write names beside their points where they cover no other name and no point."""
     # Only now are the axes where the figure's layout puts them.
     ax.figure.draw_without_rendering()
     frame = ax.get_window_extent()
-    legend = ax.get_legend()
-    taken = [text.get_window_extent() for text in ax.texts]
-    if legend is not None:
-        taken.append(legend.get_window_extent())
+    taken = [text.get_window_extent() for text in (*ax.texts, ax.get_legend())]
     points = np.concatenate(
         [ax.transData.transform(np.ma.getdata(c.get_offsets())) for c in ax.collections]
     )
@@ -338,15 +305,7 @@ def _place_labels(ax: Any, names: list[str], x: Floats, y: Floats) -> list[Any]:
             if inside and not box.count_contains(points) and not box.count_overlaps(taken):
                 taken.append(box)
                 labels.append(label)
-                _join(ax, point, (dx, dy))
                 break
         else:
             label.remove()
     return labels
-
-
-def _join(ax: Any, point: list[float], place: tuple[float, float]) -> None:
-    """Draw a line from a point to its name, where this is not next to it."""
-    if max(map(abs, place)) > _NEXT_TO:
-        line = {"arrowstyle": "-", "color": "0.5", "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3}
-        ax.annotate("", point, xytext=place, textcoords="offset points", arrowprops=line, zorder=1)

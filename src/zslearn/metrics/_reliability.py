@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zslearn._utils._array import Floats, to_numpy
-from zslearn._utils._optional import import_optional
+from zslearn.metrics._plot import Display, with_name
 from zslearn.metrics._validation import (
     check_classes,
     check_k,
@@ -128,7 +128,7 @@ def expected_calibration_error(
     return _error(confidence, accuracy, counts)
 
 
-class ReliabilityDisplay:
+class ReliabilityDisplay(Display):
     """Picture of accuracy against confidence: on the diagonal probabilities are honest.
 
     Below it predictions are too sure of themselves, above it not sure enough. The area of a marker
@@ -181,8 +181,6 @@ class ReliabilityDisplay:
     line_: Any
     markers_: Any
     diagonal_: Any
-    ax_: Any
-    figure_: Any
 
     def __init__(
         self,
@@ -205,9 +203,7 @@ class ReliabilityDisplay:
         y: ArrayLike,
         *,
         classes: ArrayLike | None = None,
-        n_bins: int = 15,
         name: str | None = None,
-        ax: Any = None,
         **kwargs: Any,
     ) -> ReliabilityDisplay:
         """Plot the curve of a fitted estimator.
@@ -223,31 +219,21 @@ class ReliabilityDisplay:
             Their labels.
         classes : array-like of labels, default=None
             The candidates. None: every class in `classes_`.
-        n_bins : int, default=15
-            Number of bins between 0 and 1.
         name : str, default=None
             Name in the legend. None: the name of the estimator's class.
-        ax : matplotlib Axes, default=None
-            Where to draw. None: a new figure.
         **kwargs : dict
-            Passed to matplotlib's `plot` for the curve.
+            All else that `from_predictions` takes.
 
         Returns
         -------
         display : ReliabilityDisplay
-
-        See Also
-        --------
-        ReliabilityDisplay.from_predictions : The same from probabilities.
         """
         candidates = estimator.classes_ if classes is None else classes
         return cls.from_predictions(
             y,
             estimator.predict_proba(X, classes=candidates),
             classes=candidates,
-            n_bins=n_bins,
             name=type(estimator).__name__ if name is None else name,
-            ax=ax,
             **kwargs,
         )
 
@@ -285,10 +271,6 @@ class ReliabilityDisplay:
         Returns
         -------
         display : ReliabilityDisplay
-
-        See Also
-        --------
-        ReliabilityDisplay.from_estimator : The same from an estimator and samples.
         """
         confidence, accuracy, counts = reliability_curve(
             y_true, probabilities, classes=classes, n_bins=n_bins
@@ -313,14 +295,9 @@ class ReliabilityDisplay:
         display : ReliabilityDisplay
             This object.
         """
-        pyplot = import_optional("matplotlib.pyplot", "ReliabilityDisplay")
-        if ax is None:
-            _, ax = pyplot.subplots()
-        self.ax_, self.figure_ = ax, ax.figure
-
-        name = self.estimator_name if name is None else name
+        ax = self._begin(ax)
         error = f"ECE = {_error(self.confidence, self.accuracy, self.counts):0.2f}"
-        label = error if name is None else f"{name} ({error})"
+        label = with_name(self.estimator_name if name is None else name, error)
         (self.diagonal_,) = ax.plot([0, 1], [0, 1], color="0.6", linestyle=":")
         (self.line_,) = ax.plot(self.confidence, self.accuracy, **{"label": label, **kwargs})
         self.markers_ = ax.scatter(

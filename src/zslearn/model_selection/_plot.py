@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from numbers import Real
-from typing import Any, Literal, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zslearn._utils._array import Floats
 from zslearn._utils._messages import name_some
 from zslearn._utils._optional import import_optional
+from zslearn.metrics._plot import (
+    BLUE,
+    VERMILION,
+    Display,
+    frame_cell,
+    plain_texts,
+    short_name,
+    write_cell,
+)
 from zslearn.model_selection._search import Edge, find_edges
 
 
@@ -47,17 +55,40 @@ def read_landscape(search: Any, x: str | None, y: str | None, score: str | None)
     -------
     Landscape
     """
-    results = _results_of(search)
+    results: Mapping[str, Any] | None = getattr(search, "cv_results_", None)
+    if results is None:
+        raise ValueError(f"This {type(search).__name__} is not fitted: call fit first.")
+    prefix = "mean_test_"
+    scores = [key.removeprefix(prefix) for key in results if key.startswith(prefix)]
+    if not scores:
+        raise ValueError(
+            "The search compared no settings, for want of signatures, of classes to leave out, or "
+            "of a second setting: there is nothing to draw."
+        )
+    name = scores[0] if score is None else score
+    if name not in scores:
+        raise ValueError(f"The search has no score {score!r}; it has {name_some(scores)}.")
     settings: list[Mapping[str, Any]] = list(results["params"])
-    name = _score_name(results, score)
     x, y = _check_names(settings, x, y)
     mean = np.asarray(results[f"mean_test_{name}"], dtype=np.float64)
     std = np.asarray(results[f"std_test_{name}"], dtype=np.float64)
 
     axes = [axis for axis in (y, x) if axis is not None]
     values = [_values(settings, axis) for axis in axes]
-    cells = [_cell(setting, axes, values) for setting in settings]
-    best = _best_in_cells(cells, mean, tuple(map(len, values)))
+    keys = [[_key(value) for value in axis_values] for axis_values in values]
+    cells = [
+        tuple(key.index(_key(setting[axis])) for axis, key in zip(axes, keys, strict=True))
+        if all(axis in setting for axis in axes)
+        else None
+        for setting in settings
+    ]
+    # Of each cell the setting with the largest score, the first of equals; −1 without any.
+    best = np.full([len(axis_values) for axis_values in values], -1, dtype=np.intp)
+    for index, cell in enumerate(cells):
+        if cell is None or np.isnan(mean[index]):
+            continue
+        if best[cell] < 0 or mean[index] > mean[best[cell]]:
+            best[cell] = index
     edges = getattr(search, "edges_", None)
     if edges is None:
         edges = find_edges(search.estimator, settings, search.best_index_, mean)
@@ -81,28 +112,6 @@ def is_number(value: Any) -> bool:
     return (
         isinstance(value, Real) and not isinstance(value, bool) and bool(np.isfinite(float(value)))
     )
-
-
-def _results_of(search: Any) -> Mapping[str, Any]:
-    results: Mapping[str, Any] | None = getattr(search, "cv_results_", None)
-    if results is None:
-        raise ValueError(f"This {type(search).__name__} is not fitted: call fit first.")
-    if not any(key.startswith("mean_test_") for key in results):
-        raise ValueError(
-            "The search compared no settings, for want of signatures, of classes to leave out, or "
-            "of a second setting: there is nothing to draw."
-        )
-    return results
-
-
-def _score_name(results: Mapping[str, Any], score: str | None) -> str:
-    prefix = "mean_test_"
-    names = [key.removeprefix(prefix) for key in results if key.startswith(prefix)]
-    if score is None:
-        return names[0]
-    if score not in names:
-        raise ValueError(f"The search has no score {score!r}; it has {name_some(names)}.")
-    return score
 
 
 def _varied(settings: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -147,121 +156,32 @@ def _values(settings: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
     return sorted(values) if all(map(is_number, values)) else values
 
 
-def _cell(
-    setting: Mapping[str, Any], names: Sequence[str], values: Sequence[Sequence[Any]]
-) -> tuple[int, ...] | None:
-    """Position of a setting in the picture; None where it does not name a hyper-parameter of it."""
-    if any(name not in setting for name in names):
-        return None
-    return tuple(
-        [_key(value) for value in axis].index(_key(setting[name]))
-        for name, axis in zip(names, values, strict=True)
-    )
-
-
-def _best_in_cells(
-    cells: Sequence[tuple[int, ...] | None], mean: Floats, shape: tuple[int, ...]
-) -> NDArray[np.intp]:
-    """Of each cell the setting with the largest score, the first of equals; −1 without any."""
-    best = np.full(shape, -1, dtype=np.intp)
-    for index, cell in enumerate(cells):
-        if cell is None or np.isnan(mean[index]):
-            continue
-        if best[cell] < 0 or mean[index] > mean[best[cell]]:
-            best[cell] = index
-    return best
-
-
-# Values of a hyper-parameter on an axis: its scale, the cells around them and their labels.
-
-_LONGEST_NAME = 24
-
-AxisKind = Literal["log", "linear", "category"]
-
-
-def axis_kind(values: Sequence[Any]) -> AxisKind:
-    """How values of a hyper-parameter are laid out on an axis."""
-    if not all(is_number(value) for value in values):
-        return "category"
-    numbers = np.array([float(value) for value in values])
-    if len(numbers) < 2:
-        return "linear"
-    linear = _unevenness(numbers)
-    if numbers[0] > 0:
-        logarithmic = _unevenness(np.log(numbers))
-        # Two values have one step, which is even in both ways.
-        far_apart = len(numbers) > 2 or numbers[1] >= 10 * numbers[0]
-        if far_apart and logarithmic <= 1.6 and (logarithmic < linear or len(numbers) == 2):
-            return "log"
-    return "linear" if linear <= 5 else "category"
-
-
-def _unevenness(numbers: Floats) -> float:
-    """The largest step divided by the smallest."""
-    steps = np.diff(numbers)
-    # Even steps differ by rounding.
-    return float(np.round(steps.max() / steps.min(), 9))
-
-
-def positions(values: Sequence[Any], kind: AxisKind) -> Floats:
-    """Places of values on their axis: numbers at themselves, categories at equal distances."""
-    if kind == "category":
-        return np.arange(len(values), dtype=np.float64)
-    return np.array([float(value) for value in values])
-
-
-def cell_borders(centres: Floats, kind: AxisKind) -> Floats:
-    """Borders between cells: halfway between neighbours, on the scale of the axis."""
-    if kind == "log":
-        return np.exp(cell_borders(np.log(centres), "linear"))
-    if len(centres) == 1:
-        return np.array([centres[0] - 0.5, centres[0] + 0.5])
-    between = (centres[1:] + centres[:-1]) / 2
-    first, last = 2 * centres[0] - between[0], 2 * centres[-1] - between[-1]
-    return np.array([first, *between, last])
-
-
-def middle(low: float, high: float, scale: str) -> float:
-    """The middle of two places on an axis."""
-    return float(np.sqrt(low * high) if scale == "log" else (low + high) / 2)
-
-
-def set_axis(axis: Any, set_scale: Any, name: str, values: Sequence[Any], kind: AxisKind) -> None:
-    """Scale, name and one tick per value, every second or third where there are many."""
-    if kind == "log":
-        set_scale("log")
-    ticks = positions(values, kind)
+def _set_axis(axis: Any, name: str, values: Sequence[Any]) -> None:
+    """The name, and one tick per value, every second or third where there are many."""
+    ticks = np.arange(len(values))
     step = -(-len(values) // 12)
-    names = [written(value) for value in values]
+    names = [_written(value) for value in values]
     turned = axis.axis_name == "x" and sum(map(len, names[::step])) > 50
     rotation = {"rotation": 30, "ha": "right"} if turned else {}
     axis.set_ticks(ticks[::step], names[::step], parse_math=False, **rotation)
     axis.set_ticks([], minor=True)
-    axis.set_label_text(short(name), parse_math=False)
+    axis.set_label_text(short_name(name), parse_math=False)
 
 
-def written(value: Any) -> str:
+def _written(value: Any) -> str:
     """A value as a label."""
     if is_number(value):
         return f"{float(value):.4g}".replace("e-0", "e-").replace("e+0", "e")
-    return short(value)
+    return short_name(value)
 
 
-def short(value: Any) -> str:
-    """Text on one line, cut where it is long."""
-    text = " ".join(str(value).split())
-    return text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 1].rstrip() + "…"
-
-
-# Blue and vermilion of Okabe and Ito, which people with any colour vision can tell apart.
-_BLUE, _VERMILION = "#0072B2", "#D55E00"
 # Up to so many cells of a heat map have their score written into them.
 _MOST_VALUES = 100
 # Length of an arrow over an edge of the grid, in typographic points.
 _ARROW = 26
 
 
-class SearchLandscapeDisplay:
+class SearchLandscapeDisplay(Display):
     """Picture of the mean validation score over one or two hyper-parameters of a search.
 
     One hyper-parameter gives a line, with a band of one standard deviation over the folds; two give
@@ -269,8 +189,7 @@ class SearchLandscapeDisplay:
     is marked; an arrow leads away from it where it sits on an edge of the grid, and the legend says
     in which direction to search on.
 
-    An axis is logarithmic where its values grow by about the same factor. Values that are no
-    numbers, or numbers of neither even steps nor even factors, are placed at equal distances.
+    Values stand at equal distances, numbers in their order, all else in the order of the grid.
 
     Use `from_search` to make one. All parameters are stored as attributes.
 
@@ -344,8 +263,6 @@ class SearchLandscapeDisplay:
     text_: list[Any]
     chosen_: Any
     arrows_: dict[str, Any]
-    ax_: Any
-    figure_: Any
 
     def __init__(
         self,
@@ -429,37 +346,29 @@ class SearchLandscapeDisplay:
         display : SearchLandscapeDisplay
             This object.
         """
-        pyplot = import_optional("matplotlib.pyplot", "SearchLandscapeDisplay")
-        if ax is None:
-            _, ax = pyplot.subplots(layout="constrained")
-        self.ax_, self.figure_ = ax, ax.figure
+        ax = self._begin(ax, layout="constrained")
         self.line_ = self.band_ = self.mesh_ = self.chosen_ = None
         self.text_, self.arrows_ = [], {}
 
-        x_kind = axis_kind(self.x_values)
-        x = positions(self.x_values, x_kind)
-        set_axis(ax.xaxis, ax.set_xscale, self.x_name, self.x_values, x_kind)
+        _set_axis(ax.xaxis, self.x_name, self.x_values)
         if self.y_values is None:
-            self._draw_line(x, kwargs)
+            self._draw_line(kwargs)
             if self.chosen is not None:
-                self._mark_point(x[self.chosen[0]])
+                self._mark_point(self.chosen[0])
         else:
-            y_kind = axis_kind(self.y_values)
-            y = positions(self.y_values, y_kind)
-            set_axis(ax.yaxis, ax.set_yscale, str(self.y_name), self.y_values, y_kind)
-            x_borders, y_borders = cell_borders(x, x_kind), cell_borders(y, y_kind)
-            self._draw_mesh(x_borders, y_borders, kwargs)
+            _set_axis(ax.yaxis, str(self.y_name), self.y_values)
+            self._draw_mesh(kwargs)
             if self.mean.size <= _MOST_VALUES:
-                self._write_values(x, y)
+                self._write_values()
             if self.chosen is not None:
-                row, column = self.chosen
-                self._mark_cell(x_borders[column : column + 2], y_borders[row : row + 2])
+                self._mark_cell(*self.chosen)
         self._explain()
         return self
 
-    def _draw_line(self, x: Floats, kwargs: dict[str, Any]) -> None:
-        """The mean with the spread over the folds; values without an order are not joined."""
-        options: dict[str, Any] = {"color": _BLUE, "marker": "o", "markersize": 4}
+    def _draw_line(self, kwargs: dict[str, Any]) -> None:
+        """Mean and standard deviation over the folds; values without an order are not joined."""
+        x = np.arange(len(self.x_values))
+        options: dict[str, Any] = {"color": BLUE, "marker": "o", "markersize": 4}
         options["label"] = "mean over the folds ± 1 standard deviation"
         if {"c", "color"} & set(kwargs):
             del options["color"]
@@ -472,64 +381,49 @@ class SearchLandscapeDisplay:
             self.band_ = self.ax_.fill_between(x, *span, color=color, alpha=0.2, linewidth=0)
         else:
             self.band_ = self.ax_.vlines(x, *span, color=color, alpha=0.4, linewidth=3)
-        # Room for an arrow over an edge of the grid.
+        # Space for an arrow over an edge of the grid.
         self.ax_.margins(x=0.12)
-        self.ax_.set_ylabel(f"Validation {short(self.score_name)}", parse_math=False)
+        self.ax_.set_ylabel(f"Validation {short_name(self.score_name)}", parse_math=False)
 
-    def _draw_mesh(self, x_borders: Floats, y_borders: Floats, kwargs: dict[str, Any]) -> None:
+    def _draw_mesh(self, kwargs: dict[str, Any]) -> None:
         """Cells around the values; those without a score are grey."""
         options = {"cmap": "cividis", "edgecolors": "white", "linewidth": 0.5}
         scores = np.ma.masked_invalid(self.mean)
-        self.mesh_ = self.ax_.pcolormesh(x_borders, y_borders, scores, **(options | kwargs))
+        y, x = (np.arange(n + 1) - 0.5 for n in self.mean.shape)
+        self.mesh_ = self.ax_.pcolormesh(x, y, scores, **(options | kwargs))
         self.ax_.set_facecolor("0.85")
         bar = self.figure_.colorbar(self.mesh_, ax=self.ax_)
-        bar.set_label(f"Mean validation {short(self.score_name)}", parse_math=False)
+        bar.set_label(f"Mean validation {short_name(self.score_name)}", parse_math=False)
 
-    def _write_values(self, x: Floats, y: Floats) -> None:
+    def _write_values(self) -> None:
         """Scores in the cells, in a colour that can be read there."""
         size = 9 if self.mean.shape[1] <= 8 else 7
         for (row, column), value in np.ndenumerate(self.mean):
-            if np.isnan(value):
-                text, color = "no score", "0.3"
-            else:
-                red, green, blue, _ = self.mesh_.cmap(self.mesh_.norm(value))
-                dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
-                text, color = f"{value:.3f}", "white" if dark else "black"
-            self.text_.append(
-                self.ax_.text(
-                    x[column], y[row], text, ha="center", va="center", color=color, fontsize=size
-                )
-            )
+            text = "no score" if np.isnan(value) else f"{value:.3f}"
+            self.text_.append(write_cell(self.mesh_, column, row, float(value), text, size))
 
     def _mark_point(self, x: float) -> None:
         """Mark the chosen value on the line, with an arrow that leads on where it is on an edge."""
         score = self._score_of_chosen()
         (self.chosen_,) = self.ax_.plot(
-            x, score, color=_VERMILION, marker="D", markersize=8, linestyle="none", zorder=3
+            x, score, color=VERMILION, marker="D", markersize=8, linestyle="none", zorder=3
         )
         for name, edge in (self.edges or {}).items():
             shift = -_ARROW if edge == "smallest" else _ARROW
             self.arrows_[name] = self._arrow((x, score), (shift, 0), "<|-")
 
-    def _mark_cell(self, x_borders: Floats, y_borders: Floats) -> None:
+    def _mark_cell(self, row: int, column: int) -> None:
         """Frame the chosen cell, with an arrow to the border where it is on an edge."""
-        (left, right), (low, high) = x_borders, y_borders
-        (self.chosen_,) = self.ax_.plot(
-            [left, right, right, left, left], [low, low, high, high, low],
-            color=_VERMILION, linewidth=3, zorder=3, clip_on=False, scalex=False, scaley=False,
-        )  # fmt: skip
+        frame = (column - 0.5, column + 0.5), (row - 0.5, row + 0.5)
+        self.chosen_ = frame_cell(self.ax_, *frame, linewidth=3)
         for name, edge in (self.edges or {}).items():
-            shift = _ARROW if edge == "smallest" else -_ARROW
-            if name == self.x_name:
-                border = left if edge == "smallest" else right
-                point, text = (border, middle(low, high, self.ax_.get_yscale())), (shift, 0)
-            else:
-                border = low if edge == "smallest" else high
-                point, text = (middle(left, right, self.ax_.get_xscale()), border), (0, shift)
-            self.arrows_[name] = self._arrow(point, text, "-|>")
+            sign = -1 if edge == "smallest" else 1
+            right, up = (sign, 0) if name == self.x_name else (0, sign)
+            point, shift = (column + right / 2, row + up / 2), (-right * _ARROW, -up * _ARROW)
+            self.arrows_[name] = self._arrow(point, shift, "-|>")
 
     def _arrow(self, point: tuple[Any, Any], shift: tuple[float, float], style: str) -> Any:
-        arrow = {"arrowstyle": style, "color": _VERMILION, "linewidth": 2, "mutation_scale": 14}
+        arrow = {"arrowstyle": style, "color": VERMILION, "linewidth": 2, "mutation_scale": 14}
         arrow |= {"shrinkA": 0, "shrinkB": 0}
         return self.ax_.annotate(
             "", point, xytext=shift, textcoords="offset points", arrowprops=arrow, zorder=3
@@ -542,12 +436,14 @@ class SearchLandscapeDisplay:
         """Say above the axes, where nothing is covered, what is drawn and what was chosen."""
         lines = import_optional("matplotlib.lines", "SearchLandscapeDisplay")
         entries = [] if self.line_ is None else [((self.line_, self.band_), self.line_.get_label())]
-        marks = {"color": _VERMILION, "linestyle": "none", "markersize": 7}
+        marks = {"color": VERMILION, "linestyle": "none", "markersize": 7}
         if self.chosen is not None:
-            values = [f"{short(self.x_name)} = {written(self.x_values[self.chosen[-1]])}"]
+            values = [f"{short_name(self.x_name)} = {_written(self.x_values[self.chosen[-1]])}"]
             frame: dict[str, Any] = {"marker": "D"}
             if self.y_values is not None:
-                values.append(f"{short(self.y_name)} = {written(self.y_values[self.chosen[0]])}")
+                values.append(
+                    f"{short_name(self.y_name)} = {_written(self.y_values[self.chosen[0]])}"
+                )
                 frame = {"marker": "s", "markerfacecolor": "none", "markeredgewidth": 2}
             handle = lines.Line2D([], [], **(marks | frame))
             label = f"chosen: {', '.join(values)} ({self._score_of_chosen():.3f})"
@@ -557,8 +453,8 @@ class SearchLandscapeDisplay:
             marker = "v^" if name == self.y_name else "<>"
             handle = lines.Line2D([], [], marker=marker[0 if smaller else 1], **marks)
             further = "smaller" if smaller else "larger"
-            entries.append((handle, f"on the edge of the grid: try {further} {short(name)}"))
-        best = f"best over {', '.join(map(short, self.others))}" if self.others else None
+            entries.append((handle, f"on the edge of the grid: try {further} {short_name(name)}"))
+        best = f"best over {', '.join(map(short_name, self.others))}" if self.others else None
         if not entries:
             self.ax_.set_title(best or "", fontsize=9, parse_math=False)
             return
@@ -566,5 +462,4 @@ class SearchLandscapeDisplay:
             *zip(*entries, strict=True), title=best, title_fontsize=9, alignment="left",
             loc="lower left", bbox_to_anchor=(0, 1), frameon=False, fontsize=9,
         )  # fmt: skip
-        for text in (*legend.get_texts(), legend.get_title()):
-            text.set_parse_math(False)
+        plain_texts(legend)
