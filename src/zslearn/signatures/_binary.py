@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from zslearn._utils._array import is_foreign, to_numpy
 from zslearn._utils._messages import name_some
-from zslearn.signatures._table import LABEL_COLUMN
+from zslearn.signatures._table import LABEL_COLUMN, as_frame, is_polars
 from zslearn.signatures._views import MultiSignatures
 
 BinaryKind = Literal["zero-one", "signs"]
@@ -70,13 +69,14 @@ def binarize_signatures(
             for name, view in signatures.views.items()
         }
         return MultiSignatures(views, signatures.weights, signatures.gamma_factors)
-    frame = _as_frame(signatures)
+    positions = None if isinstance(signatures, Mapping) else np.arange(len(signatures))
+    frame, columns = as_frame(signatures, positions, "signatures")
     rows = frame.to_numpy(dtype=np.float64, na_value=np.nan)
-    if rows.ndim != 2 or 0 in rows.shape:
+    if 0 in rows.shape:
         raise ValueError(f"signatures must have one row per class; got shape {rows.shape}.")
     if not np.isfinite(rows).all():
         raise ValueError("signatures contain NaN or infinity. Fill in the missing values first.")
-    if isinstance(threshold, pd.Series) and not isinstance(frame.columns, pd.RangeIndex):
+    if isinstance(threshold, pd.Series) and columns is not None:
         threshold = _by_name(threshold, frame.columns)
     chosen = rows if classes is None else rows[_positions(classes, frame.index)]
     binary = pd.DataFrame(_above(rows, threshold, chosen), frame.index, frame.columns)
@@ -84,49 +84,13 @@ def binarize_signatures(
         return binary
     if isinstance(signatures, Mapping):
         is_series = isinstance(next(iter(signatures.values())), pd.Series)
-        found = [binary.iloc[i] if is_series else row for i, row in enumerate(binary.to_numpy())]
-        return dict(zip(signatures, found, strict=True))
-    if _is_polars(signatures):
-        columns = {name: binary[name].to_numpy() for name in binary}
-        columns[LABEL_COLUMN] = signatures[LABEL_COLUMN]
-        return type(signatures)(columns).select(signatures.columns)
+        vectors = [binary.iloc[i] if is_series else row for i, row in enumerate(binary.to_numpy())]
+        return dict(zip(signatures, vectors, strict=True))
+    if is_polars(signatures):
+        found = {name: binary[name].to_numpy() for name in binary}
+        found[LABEL_COLUMN] = signatures[LABEL_COLUMN]
+        return type(signatures)(found).select(signatures.columns)
     return binary.to_numpy()
-
-
-def _is_polars(signatures: Any) -> bool:
-    return type(signatures).__module__.partition(".")[0] == "polars"
-
-
-def _as_frame(signatures: Any) -> pd.DataFrame:
-    """Signatures of any form as a frame of pandas, its index the labels."""
-    if isinstance(signatures, pd.DataFrame):
-        return signatures
-    if isinstance(signatures, Mapping):
-        if not signatures:
-            raise ValueError("signatures is empty: there is nothing to binarize.")
-        rows, labels = list(signatures.values()), pd.Index(list(signatures), tupleize_cols=False)
-        if all(isinstance(row, pd.Series) for row in rows):
-            return pd.DataFrame(rows).set_axis(labels)
-        vectors = [np.asarray(to_numpy(row), dtype=np.float64) for row in rows]
-        shapes = {vector.shape for vector in vectors}
-        if len(shapes) > 1 or vectors[0].ndim != 1:
-            raise ValueError(
-                "All signatures must be vectors of one length; got the shapes "
-                f"{name_some(sorted(shapes))}."
-            )
-        return pd.DataFrame(np.stack(vectors), index=labels)
-    if _is_polars(signatures):
-        if LABEL_COLUMN not in signatures.columns:
-            raise ValueError(
-                "signatures is a polars frame, which has no index: put the class labels into a "
-                f"column named {LABEL_COLUMN!r}."
-            )
-        columns = signatures.to_dict(as_series=False)
-        return pd.DataFrame(columns, index=columns.pop(LABEL_COLUMN))
-    array = to_numpy(signatures) if is_foreign(signatures) else np.asarray(signatures)
-    if array.ndim != 2:
-        raise ValueError(f"signatures must have one row per class; got shape {array.shape}.")
-    return pd.DataFrame(array)
 
 
 def binary_rows(rows: NDArray[np.float64], kind: BinaryKind) -> NDArray[np.bool_]:

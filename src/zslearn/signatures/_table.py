@@ -60,32 +60,23 @@ def labels_in_order(signatures: Any) -> NDArray[Any]:
     """Labels of signatures that a user gave, in the order of their rows."""
     if isinstance(signatures, MultiSignatures):
         signatures = next(iter(signatures.views.values()))
-    return labels_and_rows(signatures, None, "signatures")[0]
+    return label_array(as_frame(signatures, None, "signatures")[0].index, "signatures")
 
 
-def labels_and_rows(
+def is_polars(signatures: Any) -> bool:
+    """Whether signatures are a frame of polars, which need not be installed."""
+    return type(signatures).__module__.partition(".")[0] == "polars"
+
+
+def as_frame(
     signatures: Any, seen: NDArray[Any] | None, where: str
-) -> tuple[NDArray[Any], Any, tuple[str, ...] | None]:
-    """Labels, rows and attribute names of one view, whatever it came as."""
+) -> tuple[pd.DataFrame, tuple[Any, ...] | None]:
+    """One view as a frame of pandas whose index holds the labels, and its attribute names."""
     if isinstance(signatures, pd.DataFrame):
-        columns = _unique_columns(signatures.columns, where)
-        return label_array(signatures.index, where), signatures, columns
+        return signatures, _unique_columns(signatures.columns, where)
     if isinstance(signatures, Mapping):
-        if not signatures:
-            raise ValueError(f"{where} is empty: describe at least the classes in y.")
-        rows = list(signatures.values())
-        if all(isinstance(row, pd.Series) for row in rows):
-            columns = _unique_columns(rows[0].index, where)
-            for label, row in signatures.items():
-                if len(row) != len(rows[0]) or set(row.index) != set(columns):
-                    raise ValueError(
-                        f"The signature of {label!r} in {where} does not have the attributes of "
-                        f"{next(iter(signatures))!r}: all Series must have one index."
-                    )
-            rows = [row.reindex(columns).to_numpy() for row in rows]
-            return label_array(signatures, where), rows, columns
-        return label_array(signatures, where), rows, None
-    if type(signatures).__module__.partition(".")[0] == "polars":
+        return _mapping_as_frame(signatures, where)
+    if is_polars(signatures):
         if LABEL_COLUMN not in getattr(signatures, "columns", ()):
             near = suggest(LABEL_COLUMN, getattr(signatures, "columns", ()))
             hint = f" It has a column {near[0]!r}: rename it." if near else ""
@@ -93,9 +84,8 @@ def labels_and_rows(
                 f"{where} is a polars frame, which has no index: put the class labels into a "
                 f"column named {LABEL_COLUMN!r}.{hint}"
             )
-        rest = signatures.drop(LABEL_COLUMN)
-        labels = label_array(signatures[LABEL_COLUMN].to_list(), where)
-        return labels, pd.DataFrame(rest.to_dict(as_series=False)), tuple(rest.columns)
+        columns = signatures.to_dict(as_series=False)
+        return pd.DataFrame(columns, index=columns.pop(LABEL_COLUMN)), tuple(columns)
     if seen is None:
         raise ValueError(
             f"{where} must say which class each row describes: give a DataFrame whose index "
@@ -115,60 +105,59 @@ def labels_and_rows(
             "Rows of an array follow np.unique(y); to describe classes without samples give a "
             "DataFrame whose index holds the labels."
         )
-    return seen, array, None
+    try:
+        return pd.DataFrame(np.array(array, dtype=np.float64), index=seen), None
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{where} must be numbers: {error}.") from None
 
 
-def sorted_without_duplicates(labels: NDArray[Any], where: str) -> NDArray[np.intp]:
-    """The order of labels, none of which may occur twice, nor in two Unicode forms."""
-    order = np.argsort(labels, kind="stable")
-    ordered = labels[order]
-    twice = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-    if twice.size:
-        raise ValueError(
-            f"{where} describes a class more than once: {name_some(twice.tolist())}. "
-            "Keep one row per class."
-        )
-    if labels.dtype.kind == "U":
-        refuse_equal_labels(labels.tolist(), where)
-    return order
-
-
-def checked_rows(rows: Any, labels: NDArray[Any], where: str) -> Floats:
-    """Rows as a finite float64 array; errors name the class."""
-    if isinstance(rows, pd.DataFrame):
-        not_numbers = [
-            str(name)
-            for name, dtype in rows.dtypes.items()
-            if not (pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype))
-        ]
-        if not_numbers:
-            raise ValueError(
-                f"{where} has columns that are not numbers: {name_some(not_numbers)}. "
-                "Drop them, or move the labels into the index."
-            )
-        array = rows.to_numpy(dtype=np.float64, na_value=np.nan)
-    elif isinstance(rows, list):
-        vectors: list[Floats] = []
-        for label, row in zip(labels.tolist(), rows, strict=True):
-            try:
-                vector = np.asarray(to_numpy(row), dtype=np.float64)
-            except (TypeError, ValueError):
+def _mapping_as_frame(
+    signatures: Mapping[Any, Any], where: str
+) -> tuple[pd.DataFrame, tuple[Any, ...] | None]:
+    """A mapping label → Series, whose attributes may come in any order, or label → vector."""
+    if not signatures:
+        raise ValueError(f"{where} is empty: describe at least the classes in y.")
+    index = pd.Index(list(signatures), tupleize_cols=False)
+    first_label, first = next(iter(signatures.items()))
+    if all(isinstance(row, pd.Series) for row in signatures.values()):
+        columns = _unique_columns(first.index, where)
+        for label, row in signatures.items():
+            if len(row) != len(first) or set(row.index) != set(columns):
                 raise ValueError(
-                    f"The signature of {label!r} in {where} must hold numbers."
-                ) from None
-            vectors.append(vector)
-            width = vectors[0].shape
-            if vector.ndim != 1 or vector.shape != width:
-                raise ValueError(
-                    f"The signature of {label!r} has shape {vector.shape}, "
-                    f"that of {labels.tolist()[0]!r} {width}: all must be vectors of one length."
+                    f"The signature of {label!r} in {where} does not have the attributes of "
+                    f"{first_label!r}: all Series must have one index."
                 )
-        array = np.stack(vectors)
-    else:
+        rows = [row.reindex(columns).to_numpy() for row in signatures.values()]
+        return pd.DataFrame(np.stack(rows), index, first.index), columns
+    vectors: list[Floats] = []
+    for label, row in signatures.items():
         try:
-            array = np.array(rows, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{where} must be numbers: {error}.") from None
+            vectors.append(np.asarray(to_numpy(row), dtype=np.float64))
+        except (TypeError, ValueError):
+            message = f"The signature of {label!r} in {where} must hold numbers."
+            raise ValueError(message) from None
+        if vectors[-1].ndim != 1 or vectors[-1].shape != vectors[0].shape:
+            raise ValueError(
+                f"The signature of {label!r} in {where} has shape {vectors[-1].shape}, that of "
+                f"{first_label!r} {vectors[0].shape}: all must be vectors of one length."
+            )
+    return pd.DataFrame(np.stack(vectors), index), None
+
+
+def checked_rows(frame: pd.DataFrame, labels: NDArray[Any], where: str) -> Floats:
+    """Rows as a finite float64 array; errors name the class."""
+    kinds = pd.api.types
+    not_numbers = [
+        str(name)
+        for name, dtype in frame.dtypes.items()
+        if not (kinds.is_numeric_dtype(dtype) or kinds.is_bool_dtype(dtype))
+    ]
+    if not_numbers:
+        raise ValueError(
+            f"{where} has columns that are not numbers: {name_some(not_numbers)}. "
+            "Drop them, or move the labels into the index."
+        )
+    array = frame.to_numpy(dtype=np.float64, na_value=np.nan)
     if array.shape[1] == 0:
         raise ValueError(f"{where} has no attributes: each class needs at least one number.")
     bad = ~np.isfinite(array).all(axis=1)
@@ -329,10 +318,20 @@ class SignatureTable:
         """
         if isinstance(signatures, MultiSignatures):
             return cls._read_views(signatures)
-        labels, rows, columns = labels_and_rows(signatures, seen, where)
-        order = sorted_without_duplicates(labels, where)
-        array = checked_rows(rows, labels, where)
-        return cls(labels[order], (array[order],), (columns,))
+        frame, columns = as_frame(signatures, seen, where)
+        labels = label_array(frame.index, where)
+        order = np.argsort(labels, kind="stable")
+        ordered = labels[order]
+        twice = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+        if twice.size:
+            raise ValueError(
+                f"{where} describes a class more than once: {name_some(twice.tolist())}. "
+                "Keep one row per class."
+            )
+        if labels.dtype.kind == "U":
+            refuse_equal_labels(labels.tolist(), where)
+        array = checked_rows(frame, labels, where)
+        return cls(ordered, (array[order],), (columns,))
 
     @classmethod
     def _read_views(cls, signatures: MultiSignatures) -> SignatureTable:
