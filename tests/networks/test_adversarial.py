@@ -16,11 +16,13 @@ from zslearn.networks._adversarial import (
     critic_loss,
     critic_scores,
     critic_weights,
+    encoded,
+    encoder_weights,
     generated,
     generator_weights,
+    vaegan_loss,
+    wgan_loss,
 )
-from zslearn.networks._vaegan import encoded, encoder_weights, vaegan_loss
-from zslearn.networks._wgan import wgan_loss
 
 torch = pytest.importorskip("torch")
 

@@ -345,16 +345,10 @@ class CentredRows:
 
     def blocks(self, dtype: Any) -> Iterator[tuple[slice, Array]]:
         """The rows, a block at a time."""
-        if dtype == self.step_dtype and not self.rows.lazy:
-            yield from ((rows, self._held[rows, :]) for rows in self._slices())
-            return
         mean = self.xp.astype(self.mean, dtype)
+        source = self.rows.single if dtype == self.step_dtype else self.rows.X
         for rows in self._slices():
-            yield rows, self.xp.astype(self.rows.X[rows, :], dtype, copy=False) - mean
-
-    @cached_property
-    def _held(self) -> Array:
-        return self.rows.single - self.xp.astype(self.mean, self.step_dtype)
+            yield rows, self.xp.astype(source[rows, :], dtype, copy=False) - mean
 
     @cached_property
     def mean(self) -> Array:

@@ -41,12 +41,11 @@ from zslearn.experiments._tuning import (
 )
 from zslearn.model_selection._search import ZeroShotSearchCV
 from zslearn.networks._adgpm import DGP, SGCN
+from zslearn.networks._adversarial import VAEGANGenerator, WGANGenerator
 from zslearn.networks._cada_vae import CADAVAE
 from zslearn.networks._class_norm import ClassNorm
 from zslearn.networks._gcnz import GCNZ
 from zslearn.networks._generation import GaussianGenerator, GeneratedFeatures
-from zslearn.networks._vaegan import VAEGANGenerator
-from zslearn.networks._wgan import WGANGenerator
 from zslearn.signatures._binary import binary_kind, refuse_mixed_signatures
 from zslearn.signatures._views import MultiSignatures
 from zslearn.synthesis._exem import EXEM
