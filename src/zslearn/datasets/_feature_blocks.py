@@ -27,21 +27,12 @@ from zslearn.datasets._array_files import (
 )
 from zslearn.datasets._files import Budget, FileLimitError, reason
 
-# Rows of tables in Parquet and Arrow files: a column of vectors, or one column per feature.
-
 
 class TableRows(RowFile):
-    """Rows of one file.
+    """Rows of a Parquet file, or of ``.arrow`` or ``.feather`` in Arrow's format.
 
-    Parameters
-    ----------
-    path : Path
-        A file ``.parquet``, or ``.arrow`` or ``.feather`` of Arrow's format.
-    features : str
-        The column that holds vectors. Where there is none of that name, every column of numbers
-        but the label is a feature.
-    label : str
-        The column of the labels; it may be absent.
+    `features` is a column of vectors; where there is none, every column of numbers but `label`,
+    which may be absent, is a feature.
     """
 
     def __init__(self, path: Path, features: str, label: str) -> None:
@@ -186,13 +177,8 @@ def _numbers(schema: Any, label: str, path: Path) -> list[str]:
     """Columns that are features, in the order of the table; all but the label must be numbers."""
     names = [name for name in schema.names if name != label]
     types = _pyarrow("pyarrow.types", path)
-    other = [
-        name
-        for name in names
-        if not (
-            types.is_floating(schema.field(name).type) or types.is_integer(schema.field(name).type)
-        )
-    ]
+    kinds = {name: schema.field(name).type for name in names}
+    other = [n for n, t in kinds.items() if not (types.is_floating(t) or types.is_integer(t))]
     if other or not names:
         raise ValueError(
             f"{path}: these columns are not numbers: {name_some(other)}. Name the column of "
@@ -271,8 +257,7 @@ class FeatureBlocks(RowsInBlocks):
         read_ahead: int = 1,
         allow_nan: bool = False,
     ) -> None:
-        label_files = None if labels is None else [ArrayRows(np.asarray(labels), "labels")]
-        self._begin([ArrayRows(X)], label_files, block_bytes, read_ahead, allow_nan)
+        self._begin([ArrayRows(X)], labels, block_bytes, read_ahead, allow_nan)
 
     @classmethod
     def open(
@@ -319,45 +304,38 @@ class FeatureBlocks(RowsInBlocks):
             A file cannot be opened.
         """
         files = [_open(path, features, label) for path in _shards(paths)]
-        label_files: list[RowFile] | None = None
-        if isinstance(labels, (str, os.PathLike)):
-            label_files = [NpyRows(Path(labels))]
-        elif isinstance(labels, (list, tuple)) and all(
-            isinstance(part, os.PathLike) for part in labels
-        ):
-            label_files = [NpyRows(Path(part)) for part in labels]
-        elif labels is not None:
-            label_files = [ArrayRows(np.asarray(labels), "labels")]
         blocks = cls.__new__(cls)
-        blocks._begin(files, label_files, block_bytes, read_ahead, allow_nan)
+        blocks._begin(files, labels, block_bytes, read_ahead, allow_nan)
         return blocks
 
     def _begin(
         self,
         files: Sequence[RowFile],
-        label_files: Sequence[RowFile] | None,
+        labels: Any,
         block_bytes: int,
         depth: int,
         allow_nan: bool,
     ) -> None:
         _check_shards(files)
-        self._files, self._label_files = files, label_files
+        self._files, self._labels = files, None
+        self._label_files = [] if labels is None else _label_files(labels)
         self._ends = list(accumulate(file.shape[0] for file in files))
         self.shape = self._ends[-1], files[0].shape[1]
         self.dtype = np.result_type(*[file.dtype for file in files])
         self.block_bytes, self.read_ahead, self.allow_nan = block_bytes, depth, allow_nan
-        if label_files is not None:
-            n_labels = sum(file.shape[0] for file in label_files)
-            if any(len(file.shape) != 1 for file in label_files) or n_labels != self.shape[0]:
+        if self._label_files:
+            n_labels = sum(file.shape[0] for file in self._label_files)
+            if any(len(file.shape) != 1 for file in self._label_files) or n_labels != self.shape[0]:
                 raise ValueError(
                     f"There are {self.shape[0]} rows of features and {n_labels} labels; give one "
                     "label per row, in one axis."
                 )
-        with_labels = [file.has_labels for file in files]
-        if label_files is None and any(with_labels) != all(with_labels):
-            missing = [f.name for f, known in zip(files, with_labels, strict=True) if not known]
+            parts = [part for file in self._label_files for part, _ in file.read(0, 2**16)]
+            self._labels = np.concatenate(parts)
+        missing = [file.name for file in files if not file.has_labels]
+        if self._labels is None and 0 < len(missing) < len(files):
             raise ValueError(f"Some shards have labels, but not these: {name_some(missing)}.")
-        self.has_labels = label_files is not None or all(with_labels)
+        self.has_labels = self._labels is not None or not missing
 
     def __repr__(self) -> str:
         n_files = len(self._files)
@@ -382,24 +360,19 @@ class FeatureBlocks(RowsInBlocks):
 
     def fingerprint(self) -> str:
         """A digest of which files these are, of what size and when written; not of their rows."""
-        files = [*self._files, *(self._label_files or ())]
-        return fingerprint([file.identity() for file in files])
+        return fingerprint([file.identity() for file in (*self._files, *self._label_files)])
 
     def _read(self, start: int) -> Iterator[Block]:
         n_bytes = self.shape[1] * self.dtype.itemsize
         length = block_length(n_bytes, self.block_bytes)
-        labels = None if self._label_files is None else _Run(self._label_files, start)
         at = start
         for number in range(bisect_right(self._ends, start), len(self._files)):
             file = self._files[number]
             before = self._ends[number] - file.shape[0]
             for rows, own in file.read(at - before, length):
                 self._check(rows, file, at - before)
-                yield Block(
-                    at,
-                    rows.astype(self.dtype, copy=False),
-                    own if labels is None else labels.take(len(rows)),
-                )
+                labels = own if self._labels is None else self._labels[at : at + len(rows)]
+                yield Block(at, rows.astype(self.dtype, copy=False), labels)
                 at += len(rows)
 
     def _check(self, rows: NDArray[Any], file: RowFile, first: int) -> None:
@@ -420,31 +393,13 @@ class FeatureBlocks(RowsInBlocks):
             )
 
 
-class _Run:
-    """Labels of shards as one run, a few at a time."""
-
-    def __init__(self, files: Sequence[RowFile], start: int) -> None:
-        self._parts = self._read(files, start)
-        self._rest: NDArray[Any] | None = None
-
-    @staticmethod
-    def _read(files: Sequence[RowFile], start: int) -> Iterator[NDArray[Any]]:
-        for file in files:
-            if start < file.shape[0]:
-                for labels, _ in file.read(start, 2**16):
-                    yield labels
-            start = max(0, start - file.shape[0])
-
-    def take(self, n_labels: int) -> NDArray[Any]:
-        """The next labels."""
-        parts: list[NDArray[Any]] = []
-        while n_labels:
-            if self._rest is None or not len(self._rest):
-                self._rest = next(self._parts)
-            parts.append(self._rest[:n_labels])
-            self._rest = self._rest[n_labels:]
-            n_labels -= len(parts[-1])
-        return np.concatenate(parts)
+def _label_files(labels: Any) -> list[RowFile]:
+    """Labels as an array, one file, or a list of files; a list of strings is a list of labels."""
+    if isinstance(labels, (str, os.PathLike)):
+        return [NpyRows(Path(labels))]
+    if isinstance(labels, (list, tuple)) and all(isinstance(part, os.PathLike) for part in labels):
+        return [NpyRows(Path(part)) for part in labels]
+    return [ArrayRows(np.asarray(labels), "labels")]
 
 
 def _shards(paths: PathLike | Sequence[PathLike]) -> list[Path]:
