@@ -87,7 +87,7 @@ class Server:
         values = {
             "name": "xlsa17",
             "file": "xlsa17.zip",
-            "urls": (self.url(),),
+            "url": self.url(),
             "size": len(self.payload),
             "sha256": hashlib.sha256(self.payload).hexdigest(),
             "data_sets": ("CUB",),

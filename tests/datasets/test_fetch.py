@@ -138,7 +138,7 @@ def test_an_archive_brought_by_other_means_is_not_downloaded(server, tmp_path):
 
 def test_redirect(server, tmp_path):
     server.redirects = {"/old": server.url("/middle"), "/middle": "/xlsa17.zip"}
-    bring(server.archive(urls=(server.url("/old"),)), tmp_path)
+    bring(server.archive(url=server.url("/old")), tmp_path)
     assert_whole(tmp_path)
     assert [path for path, _ in server.asked] == ["/old", "/middle", "/xlsa17.zip"]
 
@@ -146,7 +146,7 @@ def test_redirect(server, tmp_path):
 def test_redirect_keeps_the_range(server, tmp_path):
     server.redirects = {"/old": "/xlsa17.zip"}
     server.cuts = [100_000]
-    bring(server.archive(urls=(server.url("/old"),)), tmp_path)
+    bring(server.archive(url=server.url("/old")), tmp_path)
     assert server.answered == [200, 206]
     assert_whole(tmp_path)
 
@@ -155,7 +155,7 @@ def test_redirect_keeps_the_range(server, tmp_path):
 def test_redirects_that_lead_nowhere(server, tmp_path, where):
     server.redirects = {"/loop": where}
     with pytest.raises(FetchError, match="Could not download"):
-        bring(server.archive(urls=(server.url("/loop"),)), tmp_path)
+        bring(server.archive(url=server.url("/loop")), tmp_path)
     assert left(tmp_path) == []
 
 
@@ -177,7 +177,7 @@ def test_no_plain_address_is_asked(plain_server, tmp_path, monkeypatch):
 def test_no_redirect_from_encrypted_to_plain(server, plain_server, tmp_path):
     server.redirects = {"/old": plain_server.url()}
     with pytest.raises(FetchError, match=r"is not encrypted \(https\)"):
-        bring(server.archive(urls=(server.url("/old"),)), tmp_path)
+        bring(server.archive(url=server.url("/old")), tmp_path)
     assert [path for path, _ in server.asked] == ["/old"]
     assert plain_server.asked == []
 
@@ -244,17 +244,11 @@ def test_a_server_in_trouble_is_asked_again(server, tmp_path):
     assert len(server.asked) == 4
 
 
-def test_the_second_address_is_tried(server, tmp_path):
-    server.redirects = {"/broken": "/broken"}
-    bring(server.archive(urls=(server.url("/broken"), server.url())), tmp_path)
-    assert_whole(tmp_path)
-
-
 def test_nobody_there(server, tmp_path):
     url = server.url()
     server.close()
     with pytest.raises(FetchError, match=r"Could not download .*refused"):
-        bring(server.archive(urls=(url,)), tmp_path)
+        bring(server.archive(url=url), tmp_path)
 
 
 # ------------------------------------------------------------------------------------- proof
@@ -370,7 +364,7 @@ def test_a_page_instead_of_an_archive(server, tmp_path):
 SCRIPT = """
 import sys
 from zslearn.datasets import _fetch
-archive = _fetch.Archive("xlsa17", "xlsa17.zip", (sys.argv[1],), None, sys.argv[3], ())
+archive = _fetch.Archive("xlsa17", "xlsa17.zip", sys.argv[1], None, sys.argv[3], ())
 _fetch.archives = lambda: {"xlsa17": archive}
 from zslearn.cli import main
 sys.exit(main(["data", "fetch", "xlsa17", "--to", sys.argv[2]]))
@@ -572,8 +566,7 @@ def test_what_systems_leave_is_skipped(tmp_path):
 def test_the_list_of_archives():
     for name, archive in archives().items():
         assert archive.file == f"{name}.zip"
-        assert archive.urls
-        assert all(url.startswith("https://") for url in archive.urls)
+        assert archive.url.startswith("https://")
         assert archive.sha256 is None or len(archive.sha256) == 64
     assert find_archive("CUB").name == "xlsa17"
     assert find_archive("FLO").name == "cvpr18xian"

@@ -31,7 +31,7 @@ def fetch(url, folder, sha256, pause):
 
     shutil.copyfileobj = slow_copy
     _fetch._WAIT = 0.01
-    archive = _fetch.Archive("xlsa17", "xlsa17.zip", (url,), None, sha256, ())
+    archive = _fetch.Archive("xlsa17", "xlsa17.zip", url, None, sha256, ())
     _fetch.fetch(archive, Path(folder), progress=False, say=lambda text: None)
 
 

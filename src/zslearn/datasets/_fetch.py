@@ -58,11 +58,11 @@ class FetchError(OSError):
 
 @dataclass(frozen=True)
 class Archive:
-    """A remote archive: where it is and what proves that it is the right one."""
+    """A remote archive: where it is, what proves that it is the right one, what is in it."""
 
     name: str
     file: str
-    urls: tuple[str, ...]
+    url: str
     size: int | None
     sha256: str | None
     data_sets: tuple[str, ...]
@@ -73,10 +73,7 @@ def archives() -> dict[str, Archive]:
     """The archives that can be fetched, by name."""
     text = resources.files("zslearn.datasets").joinpath("_archives.json").read_text("utf-8")
     return {
-        name: Archive(
-            name=name,
-            **{**entry, "urls": tuple(entry["urls"]), "data_sets": tuple(entry["data_sets"])},
-        )
+        name: Archive(name=name, **{**entry, "data_sets": tuple(entry["data_sets"])})
         for name, entry in json.loads(text).items()
     }
 
@@ -151,10 +148,8 @@ def unproved(*folders: Path) -> str:
 
 def _read_record(path: Path) -> Provenance:
     content = read_checked_json(path)
-    if content.keys() != Provenance.__dataclass_fields__.keys() or content["trust"] not in (
-        VERIFIED,
-        FIRST_USE,
-    ):
+    is_record = content.keys() == Provenance.__dataclass_fields__.keys()
+    if not is_record or content["trust"] not in (VERIFIED, FIRST_USE):
         raise DamagedFileError("no record of a fetched archive")
     return Provenance(**content)
 
@@ -322,41 +317,18 @@ class _Interrupted(Exception):
     """The connection ended early; it may be continued."""
 
 
-def _download(archive: Archive, part: Path, *, progress: bool, deadline: float) -> str:
-    """Bring a file, and return its address.
-
-    The addresses are tried in their order, each several times as long as it can be continued.
-    """
+def _download(archive: Archive, part: Path, *, progress: bool, deadline: float) -> None:
+    """Bring a file, in several tries as long as it can be continued."""
     end = time.monotonic() + deadline
-    failures: list[str] = []
-    for url in archive.urls:
-        failure = _try_address(url, part, archive, progress, end)
-        if failure is None:
-            return url
-        failures.append(f"{url}: {plain(failure, 200)}")
-        if time.monotonic() >= end:
-            failures.append(f"the limit of {deadline:.0f} seconds is over")
-            break
-    kept = part.stat().st_size if part.is_file() else 0
-    if not kept:
-        part.unlink(missing_ok=True)
-    raise FetchError(
-        f"Could not download {archive.file} ({'; '.join(failures)}). "
-        + (f"{kept} bytes are kept; run it again to continue." if kept else "Nothing is kept.")
-    )
-
-
-def _try_address(url: str, part: Path, archive: Archive, progress: bool, end: float) -> str | None:
-    """Try one address, and return why it failed, or None."""
     failure = ""
     for attempt in range(_TRIES):
         if attempt:
             time.sleep(max(0.0, min(_WAIT * 2 ** (attempt - 1), end - time.monotonic())))
-            if time.monotonic() >= end:
-                break
+        if time.monotonic() >= end:
+            break
         try:
-            _transfer(url, part, archive, progress, end)
-            return None
+            _transfer(archive, part, progress, end)
+            return
         except (ArchiveError, FetchError):
             raise
         except _Interrupted as error:
@@ -370,7 +342,15 @@ def _try_address(url: str, part: Path, archive: Archive, progress: bool, end: fl
         except (OSError, http.client.HTTPException, ValueError) as error:
             failure = str(getattr(error, "reason", error)) or type(error).__name__
             break
-    return failure
+    if time.monotonic() >= end:
+        failure += f"; the limit of {deadline:.0f} seconds is over"
+    kept = part.stat().st_size if part.is_file() else 0
+    if not kept:
+        part.unlink(missing_ok=True)
+    raise FetchError(
+        f"Could not download {archive.file} ({archive.url}: {plain(failure, 200)}). "
+        + (f"{kept} bytes are kept; run it again to continue." if kept else "Nothing is kept.")
+    )
 
 
 def _check_encrypted(url: str) -> None:
@@ -409,11 +389,11 @@ def _open(url: str, headers: dict[str, str], end: float) -> Any:
     return opener.open(request, timeout=max(0.01, min(_TIMEOUT, end - time.monotonic())))
 
 
-def _transfer(url: str, part: Path, archive: Archive, progress: bool, end: float) -> None:
+def _transfer(archive: Archive, part: Path, progress: bool, end: float) -> None:
     """One connection: start at what is there and write until the end."""
     here = part.stat().st_size if part.is_file() else 0
     try:
-        response = _open(url, {"Range": f"bytes={here}-"} if here else {}, end)
+        response = _open(archive.url, {"Range": f"bytes={here}-"} if here else {}, end)
     except urllib.error.HTTPError as error:
         if error.code != 416 or not here:
             raise
@@ -426,11 +406,11 @@ def _transfer(url: str, part: Path, archive: Archive, progress: bool, end: float
         start, total = _placement(response, part, here)
         expected = archive.size or total
         if expected is not None and expected > MAX_BYTES:
-            raise ArchiveError(f"{url} claims {expected} bytes, which is too much.")
+            raise ArchiveError(f"{archive.url} claims {expected} bytes, which is too much.")
         if archive.size is not None and total not in (None, archive.size):
             raise ArchiveError(
-                f"{url} has {total} bytes instead of {archive.size}; it is not the archive that "
-                "was expected."
+                f"{archive.url} has {total} bytes instead of {archive.size}; it is not the archive "
+                "that was expected."
             )
         try:
             _receive(response, part, start, expected, archive.file, progress)
@@ -620,8 +600,9 @@ def _bring(
         else:
             path = path.with_name(f"{path.name}.part")
             advice = " The download was removed."
-            say(f"downloading {archive.urls[0]}")
-            source = _download(archive, path, progress=progress, deadline=deadline)
+            say(f"downloading {archive.url}")
+            source = archive.url
+            _download(archive, path, progress=progress, deadline=deadline)
             say("checking the download")
         provenance = _verified(path, source, archive, target, first_use)
         say(f"unpacking to {target}")
