@@ -42,6 +42,7 @@ def footer_length(raw: bytes) -> int:
     return struct.unpack("<I", raw[-8:-4])[0]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
 def test_no_flipped_bit_of_a_footer_ends_the_process(tmp_path):
     """In a process of its own: pyarrow's C++ can abort one."""

@@ -18,11 +18,12 @@ from zslearn._utils._blocks import block_length
 from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._optional import import_optional
 from zslearn.datasets._array_files import (
+    ArrayRows,
     NpyRows,
+    RowFile,
     is_zarr,
     open_parquet,
     open_zarr_array,
-    read_array,
 )
 from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
 from zslearn.datasets._files import Budget, FileLimitError, reason
@@ -33,8 +34,6 @@ from zslearn.datasets._mat import MatFileError, check_hdf5_size
 _LABEL_COLUMNS = ("wnid", "class", "label")
 #: The array that is taken out of an HDF5 file of several.
 _DATA_SET = "features"
-#: A file of NumPy that is no longer may hold a header and nothing else.
-_HEADER_BYTES = 128
 
 
 class _ShardError(ValueError):
@@ -56,7 +55,7 @@ def _reading(where: str) -> Iterator[None]:
 
 
 class _NpyFiles:
-    """A file ``<class>.npy`` per class, memory-mapped; the base of the other layouts.
+    """A file ``<class>.npy`` per class; the base of the other layouts.
 
     A layout knows the names of its shards, the shape and dtype of each, and reads rows of one.
     """
@@ -73,18 +72,15 @@ class _NpyFiles:
         return str(self._path / f"{name}{self.suffix}")
 
     def shape(self, name: str) -> tuple[tuple[int, ...], Any]:
-        array = self._open(name)
-        return array.shape, array.dtype
+        rows = self._open(name)
+        return rows.shape, rows.dtype
 
     def read(self, name: str, start: int, stop: int) -> NDArray[Any]:
-        return np.array(self._open(name)[start:stop])
+        with _reading(self.where(name)):
+            return next(self._open(name).read(start, stop - start))[0]
 
-    def _open(self, name: str) -> NDArray[Any]:
-        path = Path(self.where(name))
-        # An array of no rows cannot be mapped; it is a header alone.
-        if path.stat().st_size <= _HEADER_BYTES and 0 in NpyRows(path).shape:
-            return np.empty((0, 0), dtype=np.float32)
-        return read_array(path)
+    def _open(self, name: str) -> RowFile:
+        return NpyRows(Path(self.where(name)))
 
 
 class _HDF5Files(_NpyFiles):
@@ -123,12 +119,8 @@ class _ZarrStore(_NpyFiles):
     def where(self, name: str) -> str:
         return f"{self._path}, array {name}"
 
-    def read(self, name: str, start: int, stop: int) -> NDArray[Any]:
-        with _reading(self.where(name)):
-            return np.asarray(self._open(name)[start:stop])
-
-    def _open(self, name: str) -> Any:
-        return open_zarr_array(self._path / name)
+    def _open(self, name: str) -> RowFile:
+        return ArrayRows(open_zarr_array(self._path / name))
 
 
 class _ParquetStore(_NpyFiles):
@@ -338,6 +330,8 @@ class ClassShards:
             raise ValueError(f"{self.path} has no rows of {label!r}.")
         end = int(self.counts[label])
         stop = end if stop is None else min(stop, end)
+        if start >= stop:
+            return np.empty((0, self.n_features), dtype=np.float32)
         part = self._layout.read(label, start, stop)
         return part.astype(np.promote_types(part.dtype, np.float32), copy=False)
 
@@ -441,26 +435,8 @@ def _draw(label: str, seed: int) -> np.random.Generator:
     return np.random.default_rng([seed, *label.encode()])
 
 
-# ImageNet's features from a person's own folder, as a data set that is read when it is used.
-
-
 class ShardedRows:
-    """The rows of all shards in one array, read where it is indexed.
-
-    Parameters
-    ----------
-    shards : ClassShards
-        The features.
-    labels : sequence of str
-        Classes whose rows follow one another, in this order.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Rows of all classes, and features.
-    dtype : dtype
-        float32.
-    """
+    """The rows of some classes one after another as one array, read where it is indexed."""
 
     ndim = 2
     dtype = np.dtype(np.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Literal, overload
@@ -19,8 +20,6 @@ from zslearn._utils._messages import name_some
 from zslearn._utils._validation import checks_arguments
 from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
 from zslearn.metrics._accuracy import per_class_accuracy
-
-# What a generated problem was generated from, as a classifier to measure methods against.
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,26 +288,10 @@ def make_zero_shot(
       images      none
       splits      ns
     """
+    version = _version(locals())
     dtype = np.dtype(dtype)
     if dtype not in (np.float32, np.float64):
         raise ValueError(f"dtype must be float32 or float64, not {dtype}.")
-    version = _version(
-        n_seen=n_seen,
-        n_unseen=n_unseen,
-        n_features=n_features,
-        n_attributes=n_attributes,
-        samples_per_class=samples_per_class,
-        imbalance=imbalance,
-        noise=noise,
-        nonlinearity=nonlinearity,
-        signature_kind=signature_kind,
-        scatter=scatter,
-        n_modes=n_modes,
-        test_seen_share=test_seen_share,
-        labels=labels,
-        dtype=dtype,
-        random_state=random_state,
-    )
     seed = check_random_state(random_state).randint(2**31 - 1, size=4)
     rng = np.random.Generator(np.random.PCG64(seed))
 
@@ -357,17 +340,17 @@ def make_zero_shot(
     return (data, GeneratingModel(names, means, scales)) if return_truth else data
 
 
-def _version(**parameters: Any) -> str:
-    """Name the parameters that differ from the defaults."""
+def _version(parameters: Mapping[str, Any]) -> str:
+    """Name the parameters of :func:`make_zero_shot` that differ from the defaults."""
     defaults = inspect.signature(make_zero_shot).parameters
     changed = []
     for name, value in parameters.items():
         if name == "dtype":
-            if value != np.float64:
-                changed.append(f"dtype={value}")
+            if np.dtype(value) != np.float64:
+                changed.append(f"dtype={np.dtype(value)}")
         elif isinstance(value, np.random.RandomState):
             changed.append(f"{name}=RandomState")
-        elif name == "random_state" or value != defaults[name].default:
+        elif name == "random_state" or (name != "return_truth" and value != defaults[name].default):
             changed.append(f"{name}={value}")
     return f"{VERSION}({', '.join(changed)})"
 
