@@ -217,7 +217,10 @@ def test_what_a_server_says_is_written_plainly(server, tmp_path, manners, capfd)
     assert left(tmp_path) == []
 
 
-@pytest.mark.parametrize("manners", [{"piece": 1, "pause": 0.05}, {"header_pause": 0.05}])
+@pytest.mark.parametrize(
+    "manners",
+    [{"piece": 1, "pause": 0.05}, pytest.param({"header_pause": 0.05}, marks=pytest.mark.slow)],
+)
 def test_a_server_that_trickles_meets_the_deadline(server, tmp_path, manners):
     """Each byte is in time, but all of them would take hours."""
     vars(server).update(manners)

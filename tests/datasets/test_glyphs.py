@@ -258,6 +258,7 @@ def test_parameters_are_validated():
 
 
 @pytest.mark.parametrize("terminal", [False, True])
+@pytest.mark.slow
 def test_progress_needs_a_terminal(tmp_path, rendered_once, monkeypatch, terminal):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
     load_glyphs(data_home=tmp_path, progress=True)

@@ -129,6 +129,7 @@ def check_damaged(seed, folder):
     assert result is None or result == expected
 
 
+@pytest.mark.slow
 def test_damaged(cases, tmp_path):
     for seed in cases(150):
         check_damaged(seed, tmp_path)

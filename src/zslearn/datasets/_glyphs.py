@@ -30,13 +30,11 @@ from zslearn._utils._progress import progress_bar
 from zslearn._utils._validation import checks_arguments
 from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
 
-# A histogram of oriented gradients, computed for many small images at once.
-#
-# Following Dalal and Triggs, "Histograms of Oriented Gradients for Human Detection", CVPR 2005:
-# unsigned orientations shared between the two nearest of nine bins, cells of 4 × 4 pixels,
-# blocks of
-# 2 × 2 cells one cell apart, each block to unit ℓ2 norm, clipped at 0.2, and to unit norm again.
+# ------------------------------------------------------- histograms of oriented gradients
 
+# Dalal and Triggs, "Histograms of Oriented Gradients for Human Detection", CVPR 2005: unsigned
+# orientations shared between the two nearest of nine bins, cells of 4 × 4 pixels, blocks of 2 × 2
+# cells one cell apart, each block to unit ℓ2 norm, clipped at 0.2, and to unit norm again.
 N_BINS = 9
 CELL = 4  # pixels
 CLIP = 0.2
@@ -124,23 +122,12 @@ COMPOSED = (
 )
 CLASSES = string.ascii_uppercase + string.ascii_lowercase + COMPOSED
 FACES = (
-    "DejaVuSans.ttf",
-    "DejaVuSans-Bold.ttf",
-    "DejaVuSans-Oblique.ttf",
-    "DejaVuSans-BoldOblique.ttf",
-    "DejaVuSansMono.ttf",
-    "DejaVuSansMono-Bold.ttf",
-    "DejaVuSansMono-Oblique.ttf",
-    "DejaVuSansMono-BoldOblique.ttf",
-    "DejaVuSerif.ttf",
-    "DejaVuSerif-Bold.ttf",
-    "DejaVuSerif-Italic.ttf",
-    "DejaVuSerif-BoldItalic.ttf",
-    "STIXGeneral.ttf",
-    "STIXGeneralBol.ttf",
-    "STIXGeneralItalic.ttf",
-    "STIXGeneralBolIta.ttf",
-)
+    "DejaVuSans.ttf", "DejaVuSans-Bold.ttf", "DejaVuSans-Oblique.ttf", "DejaVuSans-BoldOblique.ttf",
+    "DejaVuSansMono.ttf", "DejaVuSansMono-Bold.ttf", "DejaVuSansMono-Oblique.ttf",
+    "DejaVuSansMono-BoldOblique.ttf", "DejaVuSerif.ttf", "DejaVuSerif-Bold.ttf",
+    "DejaVuSerif-Italic.ttf", "DejaVuSerif-BoldItalic.ttf", "STIXGeneral.ttf", "STIXGeneralBol.ttf",
+    "STIXGeneralItalic.ttf", "STIXGeneralBolIta.ttf",
+)  # fmt: skip
 N_VARIANTS = 3
 SIDE = 32  # pixels
 OVERSAMPLING = 2  # so that a shift by half a pixel shows
@@ -162,13 +149,7 @@ _CACHE_OVERHEAD = 1 << 16  # bytes
 _IMAGE_SEED, _NOISE_SEED, _NS_SEED, _SS_SEED, _FACES_SEED = 1, 2, 3, 4, 5
 
 
-@checks_arguments(
-    {
-        "split": [str],
-        "data_home": [str, os.PathLike, None],
-        "progress": ["boolean"],
-    }
-)
+@checks_arguments({"split": [str], "data_home": [str, os.PathLike, None], "progress": ["boolean"]})
 def load_glyphs(
     split: str = "ns",
     *,
@@ -308,15 +289,15 @@ def _shuffled(items: Sequence[str], rng: np.random.Generator) -> list[str]:
 
 def _fill(unseen: list[str], candidates: Sequence[str]) -> list[str]:
     """Add candidates up to 50 classes, leaving each mark at least half of its letters."""
-    room = {mark: count // 2 for mark, count in Counter(_parts(c)[1] for c in COMPOSED).items()}
+    left = {mark: count // 2 for mark, count in Counter(_parts(c)[1] for c in COMPOSED).items()}
     for character in unseen:
-        room[_parts(character)[1]] -= 1
+        left[_parts(character)[1]] -= 1
     chosen = list(unseen)
     for character in candidates:
         mark = _parts(character)[1]
-        if len(chosen) < N_UNSEEN and room[mark] > 0 and character not in chosen:
+        if len(chosen) < N_UNSEEN and left[mark] > 0 and character not in chosen:
             chosen.append(character)
-            room[mark] -= 1
+            left[mark] -= 1
     return chosen
 
 
@@ -324,7 +305,7 @@ def _unseen_classes() -> dict[str, list[str]]:
     """Choose the unseen classes of every split."""
     unseen = {"ns": _fill([], _shuffled(COMPOSED, _generator(_NS_SEED)))}
     # The letters of each mark, in random order, are dealt round to the four splits: 44 or 43 each.
-    # The rest comes from other splits, and from each letter once.
+    # The others come from other splits, and from each letter once.
     rng = _generator(_SS_SEED)
     by_mark = sorted(_shuffled(COMPOSED, rng), key=lambda character: _parts(character)[1])
     again = _shuffled(COMPOSED, rng)

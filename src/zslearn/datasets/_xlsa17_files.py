@@ -98,15 +98,9 @@ def read_classes(home: Path, signatures: str | Sequence[str]) -> Classes:
         file, _, variable = word.rpartition(":")
         table = _class_table(home / (file or SPLIT_FILE), variable, names, home)
         names = list(range(1, len(table) + 1)) if names is None else names
-        views[view_name(word)] = table
+        views[Path(file).stem if file else variable] = table
     assert names is not None
     return Classes(names, views, path)
-
-
-def view_name(word: str) -> str:
-    """The name of a kind of signatures: its variable, or the file that it is in."""
-    file, _, variable = word.rpartition(":")
-    return Path(file).stem if file else variable
 
 
 def _class_table(
