@@ -205,12 +205,7 @@ class TrainingPictures:
 
 
 def explain(
-    model: Any,
-    X: Any,
-    *,
-    classes: Any = None,
-    k: int = 3,
-    training: TrainingPictures | None = None,
+    model: Any, X: Any, *, classes: Any = None, k: int = 3, training: TrainingPictures | None = None
 ) -> list[Explanation]:
     """Say of each image why it is predicted as it is.
 

@@ -20,11 +20,7 @@ from zslearn.signatures._table import SignatureTable
 from zslearn.signatures._text import encode_text, text_signatures
 from zslearn.signatures._views import MultiSignatures, SignatureViews
 from zslearn.signatures._wordnet import WordNet
-from zslearn.signatures._words import (
-    read_word_vectors,
-    train_word_vectors,
-    word_signatures,
-)
+from zslearn.signatures._words import read_word_vectors, train_word_vectors, word_signatures
 
 __all__ = [
     "ClassGraph",

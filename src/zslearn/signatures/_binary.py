@@ -21,10 +21,7 @@ _SAME = 1e-9
 
 
 def binarize_signatures(
-    signatures: Any,
-    *,
-    threshold: Literal["mean"] | float | ArrayLike = "mean",
-    classes: Any = None,
+    signatures: Any, *, threshold: Literal["mean"] | float | ArrayLike = "mean", classes: Any = None
 ) -> Any:
     """Say of each class which attributes it has: 1 above a threshold, 0 elsewhere.
 

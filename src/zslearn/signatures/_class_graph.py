@@ -197,15 +197,9 @@ def _is_missing(node: Any) -> bool:
 #: Roots of ImageNet's main branches: plant, geological formation, natural object, sport, artifact,
 #: fungus, person, animal. Classes outside them are in a ninth branch, "misc".
 IMAGENET_BRANCHES = (
-    "n00017222",
-    "n09287968",
-    "n00019128",
-    "n00523513",
-    "n00021939",
-    "n12992868",
-    "n00007846",
+    "n00017222", "n09287968", "n00019128", "n00523513", "n00021939", "n12992868", "n00007846",
     "n00015388",
-)
+)  # fmt: skip
 #: So many links below the root of a branch ImageNet's own structure ends.
 _IMAGENET_DEPTH = 11
 
@@ -394,15 +388,8 @@ def class_graph(wordnet: WordNet, wnids: Iterable[str], *, instances: bool = Tru
     (17, 16)
     """
     first = list(dict.fromkeys(wordnet.check(wnids)))
-    inside = set(first)
-    level = first
-    while level:
-        above = {
-            parent for child in level for parent in wordnet.parents(child, instances=instances)
-        }
-        level = sorted(above - inside)
-        inside.update(level)
-    return _induced(wordnet, first, inside, instances)
+    above = (wordnet.ancestors(wnid, instances=instances) for wnid in first)
+    return _induced(wordnet, first, set(first).union(*above), instances)
 
 
 def imagenet_graph(wordnet: WordNet, wnids: Iterable[str]) -> ClassGraph:

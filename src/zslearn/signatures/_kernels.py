@@ -26,10 +26,7 @@ _BINS = 1 << 16
 
 
 def normalize_signatures(
-    signatures: ArrayLike,
-    *,
-    norm: SignatureNorm | None = "l2",
-    scale: float | None = None,
+    signatures: ArrayLike, *, norm: SignatureNorm | None = "l2", scale: float | None = None
 ) -> NDArray[np.float64]:
     """Normalise each signature, then divide all of them by their median distance.
 

@@ -103,7 +103,10 @@ class MultiSignatures:
             raise ValueError("views must map at least one name to signatures.")
         self.views: dict[str, Any] = dict(views)
         self.weights = _convex(weights, list(self.views))
-        self.gamma_factors = _factors(gamma_factors, list(self.views))
+        factors = _by_view(gamma_factors, list(self.views), "gamma_factors")
+        if np.any(factors <= 0):
+            raise ValueError(f"gamma_factors must be positive; got {factors.tolist()}.")
+        self.gamma_factors = dict(zip(self.views, factors.tolist(), strict=True))
 
     @property
     def index(self) -> pd.Index:
@@ -160,16 +163,6 @@ def _convex(
     if np.any(values < 0) or values.sum() == 0:
         raise ValueError(f"weights must be non-negative and not all zero; got {values.tolist()}.")
     return dict(zip(names, (values / values.sum()).tolist(), strict=True))
-
-
-def _factors(
-    factors: Sequence[float] | Mapping[str, float] | None, names: list[str]
-) -> dict[str, float]:
-    """Factors by name, positive."""
-    values = _by_view(factors, names, "gamma_factors")
-    if np.any(values <= 0):
-        raise ValueError(f"gamma_factors must be positive; got {values.tolist()}.")
-    return dict(zip(names, values.tolist(), strict=True))
 
 
 def _by_view(

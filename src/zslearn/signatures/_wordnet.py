@@ -78,7 +78,7 @@ class WordNet:
         path = self.folder / _FILE
         self.version, self._lines = _read_lines(path)
         self._links = {wnid: _links(line, path) for wnid, line in self._lines.items()}
-        self._children: dict[tuple[str, bool], list[str]] | None = None
+        self._children: dict[str, list[tuple[str, bool]]] | None = None
         self._check(path, version)
 
     def _check(self, path: Path, version: str | None) -> None:
@@ -97,16 +97,12 @@ class WordNet:
                 "is damaged or not whole."
             )
         if version == IMAGENET_VERSION and self.version is None:
-            wrong = [
-                wnid
-                for wnid, name in _KNOWN.items()
-                if wnid not in self._lines or name not in self.names(wnid)
-            ]
-            if wrong:
-                raise ValueError(
-                    f"{plain(path)} does not say which version of WordNet it is, and {wrong[0]} is "
-                    f"not {_KNOWN[wrong[0]]!r} in it, as in WordNet {version}."
-                )
+            for wnid, name in _KNOWN.items():
+                if wnid not in self._lines or name not in self.names(wnid):
+                    raise ValueError(
+                        f"{plain(path)} does not say which version of WordNet it is, and {wnid} is "
+                        f"not {name!r} in it, as in WordNet {version}."
+                    )
 
     @property
     def wnids(self) -> list[str]:
@@ -203,15 +199,12 @@ class WordNet:
         """
         self._line(wnid)
         if self._children is None:
-            children: dict[tuple[str, bool], list[str]] = {}
+            self._children = {}
             for child, links in self._links.items():
                 for parent, is_instance in links:
-                    children.setdefault((parent, False), [])
-                    children.setdefault((parent, True), []).append(child)
-                    if not is_instance:
-                        children[parent, False].append(child)
-            self._children = children
-        return list(self._children.get((wnid, instances), ()))
+                    self._children.setdefault(parent, []).append((child, is_instance))
+        found = self._children.get(wnid, ())
+        return [child for child, is_instance in found if instances or not is_instance]
 
     def ancestors(self, wnid: str, *, instances: bool = True) -> list[str]:
         """Hypernyms, their hypernyms, and so on up to the root.

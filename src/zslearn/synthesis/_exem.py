@@ -382,10 +382,7 @@ class EXEM(AcceptsSampleWeight, LearnsFromStatistics):
         "nu": [Interval(Real, 0, 1, closed="right")],
         "gamma": [Interval(Real, 0, None, closed="neither")],
         "distance": [StrOptions({"euclidean", "standardized"})],
-        "regressor": [
-            StrOptions({"svr", "krr", "gp", "mlp"}),
-            HasMethods(["fit", "predict"]),
-        ],
+        "regressor": [StrOptions({"svr", "krr", "gp", "mlp"}), HasMethods(["fit", "predict"])],
         "estimator": [HasMethods(["fit", "predict"]), None],
         "whiten": [Interval(Real, 0, 1, closed="right"), None],
         "nested": ["boolean"],

@@ -418,14 +418,7 @@ def _within_budget(
 
 @jit_inner()
 def _move(
-    beta: Floats,
-    C: float,
-    tight: bool,
-    free: Ints,
-    n_free: int,
-    p: Floats,
-    t: float,
-    blocking: int,
+    beta: Floats, C: float, tight: bool, free: Ints, n_free: int, p: Floats, t: float, blocking: int
 ) -> None:
     """Take the step; what is at the end of its way, or next to it, is set there."""
     for a in range(n_free):
@@ -539,12 +532,7 @@ def solve_targets(
     r_bits: Ints,
     n_iter: Ints,
     numbers: Floats,
-    masks: Ints,
-    gain: Floats,
-    gain_bits: Ints,
-    free: Ints,
-    work: Floats,
-    L: Floats,
+    scratch: tuple[Ints, Floats, Ints, Ints, Floats, Floats],
     stop: Ints,
 ) -> None:
     """Solve the targets `first` … `last`−1, rows of Y, into rows of `beta` and `r`.
@@ -553,10 +541,11 @@ def solve_targets(
     which pairs alone would take long to finish where the kernel is ill-conditioned.
 
     `r_bits` and `gain_bits` are the memory of `r` and `gain`, seen as integers. The rows of
-    `numbers` are intercepts, half-widths and violations. From `masks` on all is memory to work in:
-    what makes arrays and views takes long to compile, so that they come from Python. What is found
-    once `stop` is no longer 0 is not to be used.
+    `numbers` are intercepts, half-widths and violations; `scratch` is memory to work in: what makes
+    arrays and views takes long to compile, so that they come from Python. What is found once `stop`
+    is no longer 0 is not to be used.
     """
+    masks, gain, gain_bits, free, work, L = scratch
     n = K.shape[0]
     low = np.int64(1)
     while low < n:
@@ -574,21 +563,9 @@ def solve_targets(
         while True:
             steps = min(pairs_at_once, max_iter - total)
             slack, done, reached = pair_steps(
-                K,
-                inverse_curvature,
-                beta[j],
-                r[j],
-                r_bits[j],
-                slack,
-                C,
-                tol,
-                steps,
-                low,
-                masks,
-                gain,
-                gain_bits,
-                stop,
-            )
+                K, inverse_curvature, beta[j], r[j], r_bits[j], slack, C, tol, steps, low,
+                masks, gain, gain_bits, stop,
+            )  # fmt: skip
             if stop[0] != 0:
                 return
             total += done
@@ -763,31 +740,15 @@ class PairSolver:
 
         def solve() -> None:
             gain = np.empty(n_points)
-            solve_targets(
-                self.K,
-                inverse_curvature,
-                targets,
-                C,
-                budget,
-                beta,
-                r,
-                np.asarray(starts, dtype=np.int64),
-                tol,
-                max_iter,
-                wanted.start,
-                wanted.stop,
-                beta[out],
-                r[out],
-                r[out].view(np.int64),
-                n_iter,
-                numbers,
-                np.empty((4, n_points), dtype=np.int64),
-                gain,
-                gain.view(np.int64),
-                np.empty(n_points, dtype=np.int64),
-                np.empty((4, n_points)),
+            scratch = (
+                np.empty((4, n_points), dtype=np.int64), gain, gain.view(np.int64),
+                np.empty(n_points, dtype=np.int64), np.empty((4, n_points)),
                 np.empty((n_points, n_points)),
-                self._stop,
-            )
+            )  # fmt: skip
+            solve_targets(
+                self.K, inverse_curvature, targets, C, budget, beta, r,
+                np.asarray(starts, dtype=np.int64), tol, max_iter, wanted.start, wanted.stop,
+                beta[out], r[out], r[out].view(np.int64), n_iter, numbers, scratch, self._stop,
+            )  # fmt: skip
 
         return self._pool.submit(solve)
