@@ -24,12 +24,10 @@ from zslearn._utils._device import block_budget, moves_kept, on_device
 from zslearn._utils._jit import jit, jit_inner
 from zslearn._utils._processes import blas_threads, in_threads
 
-# The largest scores of each row, the first of equals first.
-#
-# A library's own selection says nothing of equals. On a device that works apart from the host one
-# number more than wanted is selected, and rows in which two of them are equal are marked; these
-# few
-# are settled at the end, when the host asks for the first time.
+# The largest scores of each row, the first of equals first. A library's own selection says nothing
+# of equals. On a device that works apart from the host one number more than wanted is selected, and
+# rows in which two of them are equal are marked; these few are settled at the end, when the host
+# asks for the first time.
 
 Best = tuple[Array, Array]
 
@@ -77,11 +75,9 @@ def _kth_largest(block: Array, k: int) -> Array:
 def merged(first: Best, second: Best, k: int) -> Best:
     """The best `k` of two lists, the first of which holds the earlier classes."""
     xp = compat.array_namespace(first[1])
-    indices = xp.concat([first[0], second[0]], axis=1)
-    values = xp.concat([first[1], second[1]], axis=1)
-    order = xp.argsort(values, axis=1, descending=True, stable=True)
-    order = order[:, : min(k, order.shape[1])]
-    return xp.take_along_axis(indices, order, axis=1), xp.take_along_axis(values, order, axis=1)
+    indices, values = (xp.concat(parts, axis=1) for parts in zip(first, second, strict=True))
+    indices, values = _ordered(indices, values)
+    return indices[:, :k], values[:, :k]
 
 
 def in_order(best: Best) -> Best:
@@ -311,17 +307,12 @@ class TorchLists:
         self.indices[rows], self.values[rows] = best
 
 
-# The best classes of a block of scores, compiled: one pass over the block while it is in cache.
-#
-# Most classes of a row are far from the best. Classes are therefore taken in short runs, whose
-# maximum is found with vector instructions, and only runs that reach a threshold are looked
-# into. The
-# threshold is the worst of the list so far; of a row without a list yet it is the k-th largest
-# maximum of the runs, for at least k classes are as good. What reaches it is gathered first,
-# without
-# a branch for each class, and then sorted into the list.
-#
-# This module is compiled, and imported where it is first needed.
+# The best classes of a block of scores, compiled, in one pass while the block is in cache. Most
+# classes of a row are far from the best: they are taken in short runs, whose maximum is found with
+# vector instructions, and only runs that reach a threshold are looked into. The threshold is the
+# worst of the list so far; of a row without a list yet it is the k-th largest maximum of the runs,
+# for at least k classes are as good. What reaches it is gathered without a branch for each class,
+# and then sorted into the list.
 
 _RUN = 16
 # Maxima of runs are looked at so many at a time; those that are missing are −∞.
@@ -376,7 +367,7 @@ def add_to_lists(
                 threshold = (square - threshold * threshold) / two
         elif n_runs >= k:
             if k < _MANY:
-                threshold = _kth_largest_selection(maxima[:n_runs], tops)
+                threshold = _kth_largest_maximum(maxima[:n_runs], tops)
             else:
                 threshold = _at_least(maxima, n_runs, k, room)
         if finish:
@@ -537,7 +528,7 @@ def _find_maxima_less(line: Any, half: Any, maxima: Any, room: Any) -> None:
 
 
 @jit_inner()
-def _kth_largest_selection(numbers: Any, tops: Any) -> Any:
+def _kth_largest_maximum(numbers: Any, tops: Any) -> Any:
     """The smallest of the largest numbers, as many as `tops` has room for."""
     k, count = tops.shape[0], 0
     for number in numbers:
