@@ -124,7 +124,8 @@ class ESZSL(AcceptsSampleWeight, ZeroShotClassifier):
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """The moments serve every penalty, and the left half every `alpha_signatures`."""
         for same_center in group_by_params(variants, "center"):
-            features = ClassRidge(training, center=same_center[0].center in ("features", "both"))
+            center = same_center[0].center in ("features", "both")
+            features = ClassRidge(training.moments(center=center))
             for same_features in group_by_params(same_center, "alpha_features"):
                 by_class = features.solve(same_features[0].alpha_features)
                 for variant in same_features:

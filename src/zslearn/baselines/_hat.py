@@ -162,7 +162,7 @@ def solve_nodes(
         # The root needs no choice of rows.
         own = training if len(members) == training.n_seen else training.only(members)
         few = len(own.y) < own.rows.shape[1]
-        node = _FewRows(own) if few else ClassRidge(own, center=True)
+        node = _FewRows(own) if few else ClassRidge(own.moments(center=True))
         for alpha, found in zip(alphas, parts, strict=True):
             coef = node.solve(alpha * square * len(own.y))
             found.append((coef, -node.mean @ coef))

@@ -21,7 +21,7 @@ indicators Y, one column per sample: X becomes :math:`Y X^\top (X X^\top + \rho 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -148,10 +148,10 @@ class SAE(AcceptsSampleWeight, ZeroShotClassifier):
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """The eigenvectors serve every penalty."""
-        features = _Features(training)
+        moments = cache(lambda center: training.moments(center=center))
         for same_sides in group_by_params(variants, "center", "alpha_reduction"):
             first = same_sides[0]
-            equation = _Sylvester(training, features, first.center, first.alpha_reduction)
+            equation = _Sylvester(training, moments, first.center, first.alpha_reduction)
             # Those that embed alike follow one another.
             for variant in sorted(same_sides, key=lambda variant: variant.direction):
                 variant.alpha_ = float(variant.alpha) * equation.unit
@@ -197,27 +197,18 @@ class SAE(AcceptsSampleWeight, ZeroShotClassifier):
 
 
 class _Sylvester:
-    """The equation with both sides in their eigenvectors.
-
-    Attributes
-    ----------
-    unit : float
-        tr(SSᵀ) / tr(XXᵀ), the unit of λ.
-    mean, signature_mean : array of shape (n_features,), ndarray of shape (n_attributes,)
-        What is taken from features and signatures.
-    reduction : array of shape (n_features, n_seen) or None
-        What features are multiplied by first.
-    """
+    """The equation with both sides in their eigenvectors; λ is in units of tr(SSᵀ) / tr(XXᵀ)."""
 
     def __init__(
         self,
         training: Training,
-        features: _Features,
+        moments: Callable[[bool], Moments],
         center: str | None,
         alpha_reduction: float | None,
     ) -> None:
         signatures = training.signatures
-        spectrum, self.reduction = features.sides(center in ("both", "features"), alpha_reduction)
+        is_centered = center in ("both", "features")
+        spectrum, self.reduction = _feature_side(moments, is_centered, alpha_reduction)
         s, U, self.signature_mean = weighted_rows(
             signatures, training.sizes, center=center in ("both", "signatures")
         )
@@ -242,26 +233,15 @@ class _Sylvester:
         return self.U @ inner @ xp.matrix_transpose(self.V)
 
 
-class _Features:
-    """Sums over the samples, each taken once, and their spectra."""
-
-    def __init__(self, training: Training) -> None:
-        self._training = training
-        self._moments = cache(lambda center: training.moments(center=center))
-
-    def sides(self, center: bool, alpha: float | None) -> tuple[RowSpectrum, Array | None]:
-        """The spectrum of the features, or that of the scores of the seen classes and their map."""
-        if alpha is None:
-            return self._spectrum(center), None
-        # (XXᵀ + ρI)⁻¹ XYᵀ: ridge regression of the indicators of the seen classes.
-        moments = None if self._training.keeps_sums else self._moments(False)
-        map_to_scores = ClassRidge(self._training, center=False, moments=moments).solve(alpha)
-        return RowSpectrum.of(_reduced(self._moments(center), map_to_scores)), map_to_scores
-
-    def _spectrum(self, center: bool) -> RowSpectrum:
-        if self._training.keeps_sums:
-            return self._training.spectrum(center=center)
-        return RowSpectrum.of(self._moments(center))
+def _feature_side(
+    moments: Callable[[bool], Moments], center: bool, alpha: float | None
+) -> tuple[RowSpectrum, Array | None]:
+    """The spectrum of the features, or that of the scores of the seen classes and their map."""
+    if alpha is None:
+        return RowSpectrum.of(moments(center)), None
+    # (XXᵀ + ρI)⁻¹ XYᵀ: ridge regression of the indicators of the seen classes.
+    map_to_scores = ClassRidge(moments(False)).solve(alpha)
+    return RowSpectrum.of(_reduced(moments(center), map_to_scores)), map_to_scores
 
 
 def _reduced(moments: Moments, reduction: Array) -> Moments:

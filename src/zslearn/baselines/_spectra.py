@@ -3,71 +3,45 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cached_property
 
 import array_api_compat as compat
 import numpy as np
 import scipy.linalg
 
+from zslearn._solvers._linalg import eigenbasis
 from zslearn._utils._array import Array, Floats
 from zslearn.base._class_statistics import Moments
-from zslearn.base._training import RowSpectrum, Training
 
 
 class ClassRidge:
     """(XᵀX + γI)⁻¹ XᵀY for any γ, with Y the indicators of the classes.
 
-    Each penalty is solved for by elimination, unless eigenvectors of XᵀX are kept for several
-    methods; a penalty below the rounding of XᵀX always in its eigenvectors, which tell what is
-    zero.
-
-    Parameters
-    ----------
-    training : Training
-        Samples of the seen classes.
-    center : bool
-        Whether the mean of the samples is taken from them first.
-    moments : Moments, optional
-        Of these samples, where they are known.
-
-    Attributes
-    ----------
-    mean : array of shape (n_features,)
-        What is taken from each sample.
+    Each penalty is solved for by elimination; one below the rounding of XᵀX in its eigenvectors,
+    which tell what is zero.
     """
 
-    def __init__(self, training: Training, *, center: bool, moments: Moments | None = None) -> None:
-        self._spectrum: RowSpectrum | None = None
-        self._moments: Moments | None = None
-        if training.keeps_sums:
-            self._spectrum = training.spectrum(center=center)
-            self.mean = self._spectrum.mean
-        else:
-            self._moments = training.moments(center=center) if moments is None else moments
-            self.mean = self._moments.mean
+    def __init__(self, moments: Moments) -> None:
+        self.gram, self.class_sums, self.mean = moments
 
     def solve(self, alpha: float) -> Array:
         """(XᵀX + γI)⁻¹ XᵀY, of shape (n_features, n_seen)."""
-        if self._moments is None:
-            return self._solve_in_eigenvectors(alpha)
-        gram, class_sums, _ = self._moments
-        xp = compat.array_namespace(gram)
-        if alpha <= resolution(gram, float(xp.linalg.trace(gram))):
-            return self._solve_in_eigenvectors(alpha)
+        xp = compat.array_namespace(self.gram)
         # XᵀY: the sum of each class as a column.
-        return solve_shifted(gram, alpha, xp.matrix_transpose(class_sums))
-
-    def _solve_in_eigenvectors(self, alpha: float) -> Array:
-        if self._spectrum is None:
-            assert self._moments is not None
-            self._spectrum = RowSpectrum.of(self._moments)
-        values, vectors, class_sums, _ = self._spectrum
-        xp = compat.array_namespace(vectors)
+        right = xp.matrix_transpose(self.class_sums)
+        if alpha > resolution(self.gram, float(xp.linalg.trace(self.gram))):
+            return solve_shifted(self.gram, alpha, right)
+        values, vectors, _ = self._eigenbasis
         size = values + alpha
         # Where neither is more than rounding there is nothing of XᵀY.
         there = size > resolution(vectors, float(xp.max(values)))
         size = xp.where(there, size, xp.ones_like(size))
         weights = xp.where(there, 1 / size, xp.zeros_like(size))
-        return vectors @ (weights[:, None] * xp.matrix_transpose(class_sums @ vectors))
+        return vectors @ (weights[:, None] * (xp.matrix_transpose(vectors) @ right))
+
+    @cached_property
+    def _eigenbasis(self) -> tuple[Array, Array, float]:
+        return eigenbasis(self.gram)
 
 
 def solve_shifted(matrix: Array, alpha: float, right: Array) -> Array:
