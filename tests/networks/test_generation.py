@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 from zslearn.base._class_statistics import mean_square_distance
 from zslearn.baselines import ESZSL
 from zslearn.networks import GaussianGenerator, GeneratedFeatures
-from zslearn.networks._feature_classifier import linear_rows, mean_rows, with_intercept
+from zslearn.networks._generation import linear_rows, mean_rows, with_intercept
 from zslearn.solvers import softmax_path
 from zslearn.synthesis import EXEM
 

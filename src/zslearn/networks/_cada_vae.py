@@ -1,45 +1,44 @@
-"""CADA-VAE: features and signatures are encoded into one latent space; a softmax tells classes.
+r"""CADA-VAE: features and signatures are encoded into one latent space; a softmax tells classes.
 
-The autoencoders and their loss are in :mod:`zslearn.networks._cada_vae`.
+An encoder gives each input, features x or a signature a, a Gaussian of the latent space with mean
+:math:`\mu` and variances :math:`\sigma^2`; a decoder brings a latent z back. With z drawn from the
+Gaussian of x, and z' from that of its class's signature a, a sample costs
+
+.. math:: & \|x - D_x(z)\|_1 + \|a - D_a(z')\|_1 && \text{(reconstruction)} \\
+          & + \beta \, [\mathrm{KL}(x) + \mathrm{KL}(a)] && \text{(towards } N(0, I)) \\
+          & + \gamma \, [\|x - D_x(z')\|_1 + \|a - D_a(z)\|_1] && \text{(cross-alignment)} \\
+          & + \delta \, W_2(x, a) && \text{(distribution alignment)}
+
+with :math:`\mathrm{KL} = \frac12 \sum_j (\mu_j^2 + \sigma_j^2 - 1 - \log \sigma_j^2)` and the
+2-Wasserstein distance of two Gaussians with diagonal covariances,
+:math:`W_2^2 = \|\mu - \mu'\|^2 + \|\sigma - \sigma'\|^2`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn._scoring._classes import ScoreFunction
 from zslearn._solvers.logistic import softmax_path
 from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
-from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.networks import _torch_training as networks
-from zslearn.networks._torch_training import DeviceRows, Tensor, linear, relu, uniform_layer
-
-# The two autoencoders of CADA-VAE, and the loss that they are trained with.
-#
-# An encoder gives each input, features x or a signature a, a Gaussian of the latent space with
-# mean
-# :math:`\mu` and variances :math:`\sigma^2`; a decoder brings a latent z back. With z drawn from
-# the
-# Gaussian of x, and z' from that of its class's signature a, a sample costs
-#
-# .. math:: & \|x - D_x(z)\|_1 + \|a - D_a(z')\|_1 && \text{(reconstruction)} \\
-#           & + \beta \, [\mathrm{KL}(x) + \mathrm{KL}(a)] && \text{(towards } N(0, I)) \\
-#           & + \gamma \, [\|x - D_x(z')\|_1 + \|a - D_a(z)\|_1] && \text{(cross-alignment)} \\
-#           & + \delta \, W_2(x, a) && \text{(distribution alignment)}
-#
-# with :math:`\mathrm{KL} = \frac12 \sum_j (\mu_j^2 + \sigma_j^2 - 1 - \log \sigma_j^2)` and the
-# 2-Wasserstein distance of two Gaussians with diagonal covariances,
-# :math:`W_2^2 = \|\mu - \mu'\|^2 + \|\sigma - \sigma'\|^2`.
+from zslearn.networks._torch_training import (
+    DeviceRows,
+    ScheduledMethod,
+    Tensor,
+    linear,
+    relu,
+    uniform_layer,
+)
 
 # When the weight of a term begins to grow and when it is reached, as shares of the epochs; the
 # authors train for 100.
@@ -200,24 +199,10 @@ def two_sizes(name: str, sizes: Sequence[int]) -> tuple[int, int]:
 # The softmax need not be more exact than what the drawn latents leave open.
 _SOFTMAX_TOL = 1e-4
 _PENALTIES = [3e-3, 1e-3, 5e-4, 2e-4, 1e-4]
-# Hyper-parameters of the softmax, on which the autoencoders do not depend.
-_OF_SOFTMAX = ("alpha", "n_seen_latents", "n_unseen_latents")
-
-
-class _Encoded(NamedTuple):
-    """What one training of the autoencoders gives to all variants that share it."""
-
-    encoder: list[NDArray[Any]]
-    signature_encoder: list[NDArray[Any]]
-    decoders: tuple[list[NDArray[Any]], list[NDArray[Any]]]
-    feature_min: NDArray[Any]
-    feature_range: NDArray[Any]
-    loss_curve: Floats
-    seed: int
 
 
 @inherit_docs
-class CADAVAE(ZeroShotClassifier):
+class CADAVAE(ScheduledMethod):
     """Aligned variational autoencoders of features and signatures, and a softmax on latents.
 
     Fitting needs the `torch` extra; a fitted method, also one that describes further classes, does
@@ -246,9 +231,6 @@ class CADAVAE(ZeroShotClassifier):
         Samples of a step.
     max_iter : int, default=100
         Epochs.
-    stop_after : int, optional
-        End after so many epochs of the `max_iter` over which the weights grow. A search over it
-        costs one run per fold: the run goes on, and its state at each count is scored.
     n_seen_latents : int, default=200
         Latents per seen class that the softmax learns from: images drawn from their Gaussians, each
         image several times where there are fewer.
@@ -260,13 +242,6 @@ class CADAVAE(ZeroShotClassifier):
     noise : {"shared", "independent"}, default="shared"
         How latents are drawn: "independent" has a number for each dimension, times σ, as the paper
         says; "shared" has one for all dimensions, times σ², as the authors' program does it.
-    device : {"cpu", "cuda"} or None, default=None
-        Where the network is trained. None is a GPU where torch finds one, else the CPU. A tensor of
-        torch is trained with where it lies, whatever this says. A fitted method is on no device.
-    verbose : int, default=0
-        Above 0, a bar shows how many epochs are done.
-    random_state : int, RandomState instance or None, default=0
-        Decides the first weights, the batches and the noise.
 
     Attributes
     ----------
@@ -281,10 +256,6 @@ class CADAVAE(ZeroShotClassifier):
         Latents of training images.
     latent_seed_ : int
         Decides the latents, whenever classes are described.
-    loss_curve_ : ndarray of shape (n_epochs,)
-        Mean loss of each epoch.
-    n_iter_ : int
-        Epochs.
 
     See Also
     --------
@@ -317,22 +288,16 @@ class CADAVAE(ZeroShotClassifier):
     True
     """
 
-    score_function: ScoreFunction = "dot"
-
+    _untrained: ClassVar[tuple[str, ...]] = ("alpha", "n_seen_latents", "n_unseen_latents")
     _describing_trains: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ZeroShotClassifier._parameter_constraints,
-        **networks.CONSTRAINTS,
-        **networks.STOP_CONSTRAINT,
+        **ScheduledMethod._parameter_constraints,
         "latent_size": [Interval(Integral, 1, None, closed="left")],
         "encoder_sizes": [tuple, list],
         "decoder_sizes": [tuple, list],
         "divergence_weight": [Interval(Real, 0, None, closed="left")],
         "cross_weight": [Interval(Real, 0, None, closed="left")],
         "distance_weight": [Interval(Real, 0, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "n_seen_latents": [Interval(Integral, 1, None, closed="left")],
         "n_unseen_latents": [Interval(Integral, 1, None, closed="left")],
         "alpha": [Interval(Real, 0, None, closed="neither")],
@@ -393,73 +358,50 @@ class CADAVAE(ZeroShotClassifier):
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
-    @classmethod
-    def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        """One run serves all variants that differ in the softmax or in where it stops."""
-        networks.need_torch("CADAVAE")
-        for group in networks.shared_runs(variants, *_OF_SOFTMAX, "stop_after", "verbose"):
-            encoded = group[0]._train(training, {networks.last_epoch(model) for model in group})
-            for model in group:
-                model._take(encoded[networks.last_epoch(model)], training)
-                yield model
+    def _epochs(self, training: Training) -> networks.Run:
+        """Change the weights of both autoencoders by Adam."""
+        import torch
 
-    def _train(self, training: Training, stops: Set[int]) -> dict[int, _Encoded]:
-        """Train until the last of some counts of epochs; the autoencoders after each of them."""
-        encoder_sizes = two_sizes("encoder_sizes", self.encoder_sizes)
-        decoder_sizes = two_sizes("decoder_sizes", self.decoder_sizes)
         rng, seed = networks.generator(self.random_state)
         smallest, width = feature_units(training.X)
-        scaled = scale(training.X, smallest, width)
-        rows = DeviceRows(scaled, training.y, self.device)
+        rows = DeviceRows(scale(training.X, smallest, width), training.y, self.device)
         signatures = networks.tensor(unit_rows(training.signatures), rows.like)
         start = first_weights(
             rng,
             rows.n_features,
             training.signatures.shape[1],
             self.latent_size,
-            encoder_sizes,
-            decoder_sizes,
+            two_sizes("encoder_sizes", self.encoder_sizes),
+            two_sizes("decoder_sizes", self.decoder_sizes),
         )
         weights = Autoencoders(*(networks.trainable(part, rows.like) for part in start))
-        work = self.batch_size * sum(w.numel() for part in weights for w in part)
-        states, curve = {}, np.empty(max(stops))
-        with networks.training_threads(work):
-            run = self._epochs(weights, rows, signatures, rng)
-            for epoch in networks.epochs(max(stops), self.verbose, "CADAVAE"):
-                curve[epoch] = next(run)
-                if epoch + 1 in stops:
-                    encoder, other, *decoders = (networks.learned(part) for part in weights)
-                    both = decoders[0], decoders[1]
-                    sofar = curve[: epoch + 1].copy()
-                    states[epoch + 1] = _Encoded(encoder, other, both, smallest, width, sofar, seed)
-        return states
+        every = [w for part in weights for w in part]
+        optimizer = torch.optim.Adam(every, lr=self.learning_rate, amsgrad=True, fused=True)
 
-    def _epochs(
-        self,
-        weights: Autoencoders,
-        rows: DeviceRows,
-        signatures: networks.Tensor,
-        rng: np.random.Generator,
-    ) -> Iterator[float]:
-        """Change the weights by Adam; give the loss of each epoch after it."""
-        import torch
+        def state() -> dict[str, Any]:
+            encoder, signature_encoder, *decoders = (networks.learned(part) for part in weights)
+            return {
+                "encoder_": encoder,
+                "signature_encoder_": signature_encoder,
+                "decoders_": tuple(decoders),
+                "feature_min_": smallest,
+                "feature_range_": width,
+                "latent_seed_": seed,
+            }
 
-        optimizer = torch.optim.Adam(
-            [w for part in weights for w in part], lr=self.learning_rate, amsgrad=True, fused=True
-        )
-        for epoch in range(self.max_iter):
-            at = self._loss_weights(epoch, rows.n_features)
-            losses = []
-            for X, y in rows.batches(self.batch_size, rng):
-                noise = networks.tensor(
-                    rng.standard_normal((2, len(X), self._noise_width)), rows.like
-                )
-                optimizer.zero_grad()
-                value = loss(weights, X, signatures[y], (noise[0], noise[1]), at)
-                value.backward()
-                optimizer.step()
-                losses.append(value.detach())
-            yield float(torch.stack(losses).mean())
+        with networks.training_threads(self.batch_size * sum(w.numel() for w in every)):
+            for epoch in range(self.max_iter):
+                at = self._loss_weights(epoch, rows.n_features)
+                losses = []
+                for X, y in rows.batches(self.batch_size, rng):
+                    drawn = rng.standard_normal((2, len(X), self._noise_width))
+                    noise = networks.tensor(drawn, rows.like)
+                    optimizer.zero_grad()
+                    value = loss(weights, X, signatures[y], (noise[0], noise[1]), at)
+                    value.backward()
+                    optimizer.step()
+                    losses.append(value.detach())
+                yield float(torch.stack(losses).mean()), state
 
     @property
     def _noise_width(self) -> int:
@@ -470,14 +412,7 @@ class CADAVAE(ZeroShotClassifier):
         full = LossWeights(self.divergence_weight, self.cross_weight, self.distance_weight)
         return scheduled(full, epoch / self.max_iter, n_features)
 
-    def _take(self, encoded: _Encoded, training: Training) -> None:
-        """Take over the encoders, and draw latents of the training images."""
-        self.encoder_ = encoded.encoder
-        self.signature_encoder_ = encoded.signature_encoder
-        self.decoders_ = encoded.decoders
-        self.feature_min_, self.feature_range_ = encoded.feature_min, encoded.feature_range
-        self.loss_curve_, self.latent_seed_ = encoded.loss_curve, encoded.seed
-        self.n_iter_ = len(self.loss_curve_)
+    def _complete(self, training: Training) -> None:
         self.seen_latents_ = self._draw_seen(training)
 
     def _draw_seen(self, training: Training) -> NDArray[Any]:
@@ -512,10 +447,8 @@ class CADAVAE(ZeroShotClassifier):
         array of shape (n_samples, latent_size + 1)
             One row per sample.
         """
-        xp = compat.array_namespace(X)
-        mean = encode(self.encoder_, scale(X, self.feature_min_, self.feature_range_)).mean
-        ones = xp.ones_like(mean[:, :1])
-        return xp.concat([mean, ones], axis=1)
+        scaled = scale(X, self.feature_min_, self.feature_range_)
+        return networks.with_intercept(encode(self.encoder_, scaled).mean)
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
         """Fit a softmax to latents of all classes: seen ones by images, others by signatures.

@@ -10,22 +10,20 @@ of an image are :math:`s \cos(x, p(a_c))`; their cross-entropy over the seen cla
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn._scoring._classes import ScoreFunction
 from zslearn._utils._array import Array, Floats, unit_rows
 from zslearn._utils._docstrings import inherit_docs
-from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.networks import _torch_training as networks
-from zslearn.networks._torch_training import DeviceRows, Tensor, linear, relu
+from zslearn.networks._torch_training import DeviceRows, ScheduledMethod, Tensor, linear, relu
 
 # Added to the variances; a unit that is the same for all classes stays zero.
 _EPSILON = 1e-5
@@ -84,17 +82,8 @@ def loss(
     return cross_entropy(scale * (X @ normalize(made, dim=1).T), y), used
 
 
-class _State(NamedTuple):
-    """A trained network."""
-
-    weights: list[NDArray[Any]]
-    moments: list[tuple[NDArray[Any], ...]]
-    loss_curve: Floats
-    rectify: bool
-
-
 @inherit_docs
-class ClassNorm(ZeroShotClassifier):
+class ClassNorm(ScheduledMethod):
     """Class normalisation: a three-layer network makes prototypes of signatures; cosine.
 
     Fitting needs the `torch` extra; a fitted method does not.
@@ -113,9 +102,6 @@ class ClassNorm(ZeroShotClassifier):
         Samples of a step. All seen classes are in every step.
     max_iter : int, default=50
         Epochs.
-    stop_after : int, optional
-        End after so many epochs of the `max_iter` that the learning rate is planned for. A search
-        over it costs one run per fold: the run goes on, and its state at each count is scored.
     rectify : bool or "auto", default="auto"
         Whether prototypes pass through a ReLU, as in the original, whose features have none below
         zero. "auto": where that holds of the training features.
@@ -123,13 +109,6 @@ class ClassNorm(ZeroShotClassifier):
         What the scores of seen classes are multiplied by. The authors take 1 for CUB and 0.95
         elsewhere, which favours the unseen classes in the generalized setting.
         :class:`~zslearn.calibration.CalibratedStacking` finds such a bias by cross-validation.
-    device : {"cpu", "cuda"} or None, default=None
-        Where the network is trained. None is a GPU where torch finds one, else the CPU. A tensor of
-        torch is trained with where it lies, whatever this says. A fitted method is on no device.
-    verbose : int, default=0
-        Above 0, a bar shows how many epochs are done.
-    random_state : int, RandomState instance or None, default=0
-        Decides the first weights, the batches and the noise.
 
     Attributes
     ----------
@@ -139,10 +118,6 @@ class ClassNorm(ZeroShotClassifier):
         Running mean and variance of the units of the second layer, before and after its ReLU.
     rectify_ : bool
         Whether prototypes pass through a ReLU.
-    loss_curve_ : ndarray of shape (n_epochs,)
-        Mean loss of each epoch.
-    n_iter_ : int
-        Epochs.
 
     See Also
     --------
@@ -175,18 +150,13 @@ class ClassNorm(ZeroShotClassifier):
     """
 
     embedding_attributes = ()
-    score_function: ScoreFunction = "dot"
+    _untrained: ClassVar[tuple[str, ...]] = ("seen_factor",)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ZeroShotClassifier._parameter_constraints,
-        **networks.CONSTRAINTS,
-        **networks.STOP_CONSTRAINT,
+        **ScheduledMethod._parameter_constraints,
         "hidden_size": [Interval(Integral, 1, None, closed="left")],
         "logit_scale": [Interval(Real, 0, None, closed="neither")],
         "alpha": [Interval(Real, 0, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "rectify": ["boolean", StrOptions({"auto"})],
         "seen_factor": [Interval(Real, 0, None, closed="neither")],
     }
@@ -239,39 +209,6 @@ class ClassNorm(ZeroShotClassifier):
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
-    @classmethod
-    def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        """One run serves all variants that differ in where it stops."""
-        networks.need_torch("ClassNorm")
-        for group in networks.shared_runs(variants, "stop_after", "seen_factor", "verbose"):
-            states = group[0]._train(training, {networks.last_epoch(model) for model in group})
-            for model in group:
-                model._take(states[networks.last_epoch(model)])
-                yield model
-
-    def _train(self, training: Training, stops: Set[int]) -> dict[int, _State]:
-        """Train until the last of some counts of epochs; the network after each of them."""
-        rng, _ = networks.generator(self.random_state)
-        xp = compat.array_namespace(training.X)
-        rectify = bool(xp.all(training.X >= 0)) if self.rectify == "auto" else self.rectify
-        rows = DeviceRows(self.embed(training.X), training.y, self.device)
-        signatures = networks.tensor(_of_root_norm(training.signatures), rows.like)
-        weights = networks.trainable(self._first_weights(rng, training), rows.like)
-        states, curve = {}, np.empty(max(stops))
-        with networks.training_threads(len(signatures) * sum(w.numel() for w in weights)):
-            run = self._epochs(weights, signatures, rows, rng, rectify)
-            for epoch in networks.epochs(max(stops), self.verbose, "ClassNorm"):
-                running, curve[epoch] = next(run)
-                if epoch + 1 in stops:
-                    parts = networks.learned(weights), [tuple(networks.learned(p)) for p in running]
-                    states[epoch + 1] = _State(*parts, curve[: epoch + 1].copy(), rectify)
-        return states
-
-    def _take(self, state: _State) -> None:
-        """Take over a trained network."""
-        self.weights_, self.moments_, self.loss_curve_, self.rectify_ = state
-        self.n_iter_ = len(self.loss_curve_)
-
     def _first_weights(self, rng: np.random.Generator, training: Training) -> list[NDArray[Any]]:
         """Layers as torch begins them, the last one narrower (the authors' equation 10)."""
         n_attributes, n_features = training.signatures.shape[1], training.X.shape[1]
@@ -284,35 +221,40 @@ class ClassNorm(ZeroShotClassifier):
         weights[4] = rng.uniform(-limit, limit, (self.hidden_size, n_features))
         return weights
 
-    def _epochs(
-        self,
-        weights: list[Tensor],
-        signatures: Tensor,
-        rows: DeviceRows,
-        rng: np.random.Generator,
-        rectify: bool,
-    ) -> Iterator[tuple[list[Moments], float]]:
-        """Change the weights by Adam; after each epoch the running statistics and its loss."""
+    def _epochs(self, training: Training) -> networks.Run:
+        """Change the weights by Adam, and running statistics with them."""
         import torch
 
+        rng, _ = networks.generator(self.random_state)
+        xp = compat.array_namespace(training.X)
+        rectify = bool(xp.all(training.X >= 0)) if self.rectify == "auto" else self.rectify
+        rows = DeviceRows(self.embed(training.X), training.y, self.device)
+        signatures = networks.tensor(_of_root_norm(training.signatures), rows.like)
+        weights = networks.trainable(self._first_weights(rng, training), rows.like)
         optimizer = torch.optim.Adam(
             weights, lr=self.learning_rate, weight_decay=self.alpha, fused=True
         )
         running = [
             Moments(torch.zeros_like(weights[3]), torch.ones_like(weights[3])) for _ in range(2)
         ]
-        for epoch in range(self.max_iter):
-            if epoch == int(_DECAY_AFTER * self.max_iter):
-                optimizer.param_groups[0]["lr"] = 0.1 * self.learning_rate
-            losses = []
-            for X, y in rows.batches(self.batch_size, rng):
-                optimizer.zero_grad()
-                value, used = loss(weights, signatures, X, y, self.logit_scale, rectify)
-                value.backward()
-                optimizer.step()
-                running = [_moved(old, new) for old, new in zip(running, used, strict=True)]
-                losses.append(value.detach())
-            yield running, float(torch.stack(losses).mean())
+
+        def state() -> dict[str, Any]:
+            moments = [tuple(networks.learned(part)) for part in running]
+            return {"weights_": networks.learned(weights), "moments_": moments, "rectify_": rectify}
+
+        with networks.training_threads(len(signatures) * sum(w.numel() for w in weights)):
+            for epoch in range(self.max_iter):
+                if epoch == int(_DECAY_AFTER * self.max_iter):
+                    optimizer.param_groups[0]["lr"] = 0.1 * self.learning_rate
+                losses = []
+                for X, y in rows.batches(self.batch_size, rng):
+                    optimizer.zero_grad()
+                    value, used = loss(weights, signatures, X, y, self.logit_scale, rectify)
+                    value.backward()
+                    optimizer.step()
+                    running = [_moved(old, new) for old, new in zip(running, used, strict=True)]
+                    losses.append(value.detach())
+                yield float(torch.stack(losses).mean()), state
 
     def embed(self, X: Array) -> Array:
         """Features of unit norm.

@@ -23,20 +23,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from zslearn._scoring._classes import ScoreFunction
 from zslearn._scoring._scorer import ClassScorer
+from zslearn._solvers.logistic import softmax_path
 from zslearn._utils._array import Array, Floats, move_like, take_rows, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import fingerprint, saved_part
 from zslearn._utils._validation import checks_parameters
-from zslearn.base._class_statistics import class_means, deviation_blocks
+from zslearn.base._class_statistics import class_means, deviation_blocks, mean_square_distance
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params
-from zslearn.networks._feature_classifier import (
-    linear_rows,
-    mean_rows,
-    softmax_rows,
-    with_intercept,
-)
+from zslearn.networks._torch_training import with_intercept
 from zslearn.signatures._kernels import rbf_similarity
 from zslearn.signatures._table import SignatureTable
 
@@ -499,3 +495,50 @@ def _seeded(generator: Any, seed: int) -> Any:
     if "random_state" in copy.get_params(deep=False) and copy.random_state is None:
         copy.set_params(random_state=seed)
     return copy
+
+
+# Classifiers that learn from features, real or generated: coefficients and an intercept per class.
+
+
+def softmax_rows(
+    X: Array, y: NDArray[np.intp], n_classes: int, *, alpha: float, tol: float, balanced: bool
+) -> Array:
+    """Softmax regression; see :func:`zslearn.solvers.softmax_path`."""
+    unit = mean_square_distance(X) or 1.0
+    weights = (1.0 / np.bincount(y))[y] if balanced else None
+    (result,) = softmax_path(X, y, n_classes, alphas=[alpha * unit], tol=tol, sample_weight=weights)
+    return _joined(result.coef, result.intercept)
+
+
+def mean_rows(X: Array, y: NDArray[np.intp], n_classes: int) -> Array:
+    """Nearest class mean, as a linear classifier: −½‖x − m‖² = mᵀx − ½‖m‖² − ½‖x‖²."""
+    means = class_means(X, y, n_classes)
+    xp = compat.array_namespace(means)
+    return _joined(means, -0.5 * xp.sum(means * means, axis=1))
+
+
+def linear_rows(estimator: Any, X: Array, y: NDArray[np.intp], n_classes: int) -> Floats:
+    """Coefficients of a linear classifier in scikit-learn's manners."""
+    fitted = clone(estimator).fit(to_numpy(X), y)
+    if not hasattr(fitted, "coef_"):
+        raise TypeError(
+            f"estimator={type(estimator).__name__}(…) has no coef_ after fit. Take a linear "
+            "classifier, such as LogisticRegression, or a zero-shot method."
+        )
+    coef = np.atleast_2d(np.asarray(fitted.coef_, dtype=np.float64))
+    intercept = np.ravel(np.asarray(getattr(fitted, "intercept_", 0.0), dtype=np.float64))
+    if n_classes == 2 and len(coef) == 1:
+        # scikit-learn has one row for two classes, positive for the second.
+        coef, intercept = np.concatenate([-coef, coef]), np.concatenate([-intercept, intercept])
+    if len(coef) != n_classes:
+        raise TypeError(
+            f"estimator={type(estimator).__name__}(…) has {len(coef)} rows of coefficients for "
+            f"{n_classes} classes. Take one that has a row per class."
+        )
+    return _joined(coef, np.broadcast_to(intercept, (n_classes,)))
+
+
+def _joined(coef: Array, intercept: Array) -> Array:
+    """Coefficients with the intercepts behind them."""
+    xp = compat.array_namespace(coef)
+    return xp.concat([coef, move_like(intercept, coef)[:, None]], axis=1)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Self
 
 import array_api_compat as compat
@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn._scoring._classes import ScoreFunction
 from zslearn._solvers.svm._losses import SVMLoss
 from zslearn._solvers.svm._multiclass import train_multiclass_svm
 from zslearn._solvers.svm._rows import TrainingRows
@@ -33,12 +32,10 @@ from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
 from zslearn._utils._messages import InputWarning, name_some, warn_user
 from zslearn.base._class_statistics import class_means
-from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params
 from zslearn.networks import _torch_training as networks
-from zslearn.networks._feature_classifier import with_intercept
-from zslearn.networks._torch_training import Tensor, relu
+from zslearn.networks._torch_training import NetworkMethod, Tensor, relu, with_intercept
 from zslearn.signatures._class_graph import ClassGraph, ClassTree, ancestor_pairs, cluster_levels
 from zslearn.signatures._kernels import squared_distances
 
@@ -454,7 +451,7 @@ def _normalized(rows: Array) -> Array:
 
 
 @inherit_docs
-class GraphMethod(ZeroShotClassifier):
+class GraphMethod(NetworkMethod):
     """Base of GCNZ, SGCN and DGP, which say what their layers are.
 
     Parameters
@@ -480,22 +477,11 @@ class GraphMethod(ZeroShotClassifier):
         so that describing another class never changes what was learned; "all", every class
         described at `fit`, as the released programs do. Rows are made on the graph of all described
         classes.
-    device : {"cpu", "cuda"} or None, default=None
-        Where the network is trained. None is a GPU where torch finds one, else the CPU. A tensor of
-        torch is trained with where it lies, whatever this says. A fitted method is on no device.
-    verbose : int, default=0
-        Above 0, a bar shows how many epochs are done.
-    random_state : int, RandomState instance or None, default=0
-        Decides the first weights, the batches and the noise.
 
     Attributes
     ----------
     weights_ : list of ndarray
         Θ of each layer, one row per input.
-    loss_curve_ : ndarray of shape (max_iter,)
-        The loss of each epoch.
-    n_iter_ : int
-        Epochs.
     n_nodes_ : int
         Nodes of the graph that the network was trained with.
     hierarchy_built_ : bool
@@ -503,11 +489,8 @@ class GraphMethod(ZeroShotClassifier):
     """
 
     embedding_attributes = ("_intercepts_given",)
-    score_function: ScoreFunction = "dot"
-
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **ZeroShotClassifier._parameter_constraints,
-        **networks.CONSTRAINTS,
+        **NetworkMethod._parameter_constraints,
         "hierarchy": [
             StrOptions({"cluster"}),
             ClassTree,
@@ -527,8 +510,6 @@ class GraphMethod(ZeroShotClassifier):
         "target_alpha": [Interval(Real, 0, None, closed="neither")],
         "graph": [StrOptions({"seen", "all"})],
         "alpha": [Interval(Real, 0, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
 
     hierarchy: Any
@@ -536,11 +517,6 @@ class GraphMethod(ZeroShotClassifier):
     target_alpha: float
     graph: str
     alpha: float
-    learning_rate: float
-    max_iter: int
-    device: str | None
-    verbose: int
-    random_state: Any
 
     # What a graph method says of itself.
 

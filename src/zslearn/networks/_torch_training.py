@@ -10,11 +10,11 @@ single precision. One seed leads to one model, up to rounding, wherever it is tr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from numbers import Integral
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from numbers import Integral, Real
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Self
 
 import array_api_compat as compat
 import numpy as np
@@ -22,14 +22,19 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from zslearn._scoring._classes import ScoreFunction
 from zslearn._utils._array import Array, move_like, to_numpy
+from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._optional import import_optional
 from zslearn._utils._progress import progress_bar
+from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params_except
 
 #: A tensor of torch, which may not be installed.
 Tensor = Any
-_Variant = TypeVar("_Variant")
+#: The loss of each epoch of a run, and what gives the fitted attributes after it.
+Run = Generator[tuple[float, Callable[[], dict[str, Any]]], None, None]
 
 # Rows up to this size move to the device once; larger ones batch by batch.
 _RESIDENT_BYTES = 4 << 30
@@ -41,10 +46,6 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "device": [StrOptions({"cpu", "cuda"}), None],
     "verbose": ["verbose"],
     "random_state": ["random_state"],
-}
-#: The constraint of `stop_after`, where training follows a schedule.
-STOP_CONSTRAINT: dict[str, list[Any]] = {
-    "stop_after": [Interval(Integral, 1, None, closed="left"), None]
 }
 
 
@@ -135,20 +136,6 @@ def epochs(n_epochs: int, verbose: int, what: str) -> Iterator[int]:
             advance(1)
 
 
-def last_epoch(model: Any) -> int:
-    """How many epochs a network is trained for: `max_iter`, or fewer where `stop_after` says so."""
-    return int(min(model.max_iter, model.stop_after or model.max_iter))
-
-
-def shared_runs(variants: Sequence[_Variant], *names: str) -> Iterator[list[_Variant]]:
-    """Group estimators that one training run serves."""
-    for group in group_by_params_except(variants, *names):
-        if isinstance(group[0].random_state, Integral):  # type: ignore[attr-defined]
-            yield group
-        else:
-            yield from ([variant] for variant in group)
-
-
 def generator(random_state: Any) -> tuple[np.random.Generator, int]:
     """A source of all random numbers of a fit, and a seed that can be kept for later."""
     first, second = check_random_state(random_state).randint(2**31 - 1, size=2).tolist()
@@ -202,3 +189,107 @@ def training_threads(work: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def with_intercept(X: Array) -> Array:
+    """Rows with a 1 behind them."""
+    xp = compat.array_namespace(X)
+    ones = xp.ones((X.shape[0], 1), dtype=X.dtype, device=compat.device(X))
+    return xp.concat([X, ones], axis=1)
+
+
+@inherit_docs
+class NetworkMethod(ZeroShotClassifier):
+    """Base of zero-shot methods that train a network; images meet classes by the inner product.
+
+    Parameters
+    ----------
+    device : {"cpu", "cuda"} or None, default=None
+        Where the network is trained. None is a GPU where torch finds one, else the CPU. A tensor of
+        torch is trained with where it lies, whatever this says. A fitted method is on no device.
+    verbose : int, default=0
+        Above 0, a bar shows how many epochs are done.
+    random_state : int, RandomState instance or None, default=0
+        Decides the first weights, the batches and the noise.
+
+    Attributes
+    ----------
+    loss_curve_ : ndarray of shape (n_epochs,)
+        Mean loss of each epoch.
+    n_iter_ : int
+        Epochs.
+    """
+
+    score_function: ScoreFunction = "dot"
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **ZeroShotClassifier._parameter_constraints,
+        **CONSTRAINTS,
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    learning_rate: float
+    max_iter: int
+    device: str | None
+    verbose: int
+    random_state: Any
+
+
+@inherit_docs
+class ScheduledMethod(NetworkMethod):
+    """Base of methods whose training follows a schedule over `max_iter` and may end before.
+
+    Parameters
+    ----------
+    max_iter : int
+        Epochs.
+    stop_after : int, optional
+        End after so many epochs of the `max_iter` that training is planned for. A search over it
+        costs one run per fold: the run goes on, and its state at each count is scored.
+    """
+
+    #: Hyper-parameters on which the network does not depend.
+    _untrained: ClassVar[tuple[str, ...]] = ()
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **NetworkMethod._parameter_constraints,
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "stop_after": [Interval(Integral, 1, None, closed="left"), None],
+    }
+
+    batch_size: int
+    stop_after: int | None
+
+    def _epochs(self, training: Training) -> Run:
+        """Train for `max_iter` epochs."""
+        raise NotImplementedError
+
+    def _complete(self, training: Training) -> None:
+        """Compute fitted attributes that follow from the network."""
+
+    @classmethod
+    def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
+        """One run serves all variants that differ in where it stops, or in what follows it."""
+        need_torch(cls.__name__)
+        for group in group_by_params_except(variants, *cls._untrained, "stop_after", "verbose"):
+            # Without a seed every fit is a run of its own.
+            seeded = isinstance(group[0].random_state, Integral)
+            for models in [group] if seeded else [[model] for model in group]:
+                stops = [min(m.max_iter, m.stop_after or m.max_iter) for m in models]
+                states = models[0]._train(training, stops)
+                for model, stop in zip(models, stops, strict=True):
+                    model.__dict__.update(states[stop])
+                    model._complete(training)
+                    yield model
+
+    def _train(self, training: Training, stops: Sequence[int]) -> dict[int, dict[str, Any]]:
+        """Fitted attributes after each of some counts of epochs, in one run."""
+        states, curve = {}, np.empty(max(stops))
+        with closing(self._epochs(training)) as run:
+            for epoch in epochs(max(stops), self.verbose, type(self).__name__):
+                curve[epoch], state = next(run)
+                if epoch + 1 in stops:
+                    losses = curve[: epoch + 1].copy()
+                    states[epoch + 1] = {**state(), "loss_curve_": losses, "n_iter_": epoch + 1}
+        return states
