@@ -76,6 +76,7 @@ def merged(first: Best, second: Best, k: int) -> Best:
     """The best `k` of two lists, the first of which holds the earlier classes."""
     xp = compat.array_namespace(first[1])
     indices, values = (xp.concat(parts, axis=1) for parts in zip(first, second, strict=True))
+    k = min(k, values.shape[1])
     indices, values = _ordered(indices, values)
     return indices[:, :k], values[:, :k]
 
