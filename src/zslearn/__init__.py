@@ -1,4 +1,4 @@
-"""Zero-shot learning in scikit-learn's manners."""
+"""Zero-shot learning with scikit-learn's conventions: classes known by a description alone."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["EXEM", "GaussianEXEM", "SynC", "__version__", "export_onnx", "load", "save"]
 
-# What is here lazily, so that `zslearn --version` and those who need one part alone do not wait for
-# the rest: names with the module that has them, and the packages.
+# Loaded when asked for, so that `zslearn --version` does not wait for the whole library: names with
+# the module that has them, and the packages.
 _HOMES = dict.fromkeys(("EXEM", "GaussianEXEM", "SynC"), "zslearn.synthesis")
 _HOMES |= dict.fromkeys(("export_onnx", "load", "save"), "zslearn.persistence")
 _PACKAGES = (

@@ -1,16 +1,20 @@
-"""The contract of every method: embed · synthesize · score.
+"""The contract of every method: embed, synthesize, score.
 
-A zero-shot method is three verbs. `embed` takes image features into a space, `synthesize` makes the
-parameters of any described class, and the score named by `score_function` is how the two meet::
+A zero-shot method takes image features into a space (`embed`), makes the parameters of any described
+class in that space (`synthesize`), and scores a pair by the function that `score_function` names::
 
     image features X ──► embed(X) ─────────┐
                                            ├──► score ──► a number per (image, class)
     class signatures ──► synthesize(S) ────┘
 
-A method derives from :class:`ZeroShotClassifier` and writes `_fit`, `embed` and `synthesize`; what
-a user calls is written once, in :class:`ZeroShotPredictor`, and works on the scorer that was made
-when classes were described. A wrapper derives from :class:`ZeroShotMetaClassifier` and makes its
-scorer from that of the estimator inside.
+A method derives from :class:`ZeroShotClassifier` and writes `_fit`, `embed` and `synthesize`. What a
+user calls is written once, in :class:`ZeroShotPredictor`, and works on a :class:`ClassScorer` that is
+made when classes are described. A wrapper derives from :class:`ZeroShotMetaClassifier` and makes its
+scorer from that of the estimator inside. :mod:`zslearn.base.checks` has checks for authors.
+
+Public are the names below; a subclass may also define `_fit`, `_fit_many`, `_wrap` and
+`_parameter_constraints`. The modules are private: samples read in blocks (`_streams`), sums over
+training rows (`_class_statistics`, `_training`), pipelines (`_pipeline`).
 """
 
 from zslearn._scoring._embedding import Embedding
