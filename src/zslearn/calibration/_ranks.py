@@ -1,4 +1,7 @@
-"""The estimator that names the deepest node of a hierarchy that is sure enough."""
+"""The estimator that names the deepest node of a hierarchy that is sure enough.
+
+An image goes down the hierarchy by the most probable child, as far as a node is sure enough.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +34,6 @@ from zslearn.signatures._class_graph import ClassTree, cluster_hierarchy
 from zslearn.signatures._table import SignatureTable
 from zslearn.signatures._views import side_by_side
 
-# Down a hierarchy by the most probable child, and how sure each step is.
-
 #: The node above everything, where a hierarchy has several roots.
 TOP = "(all classes)"
 
@@ -41,12 +42,8 @@ TOP = "(all classes)"
 class Descent:
     """The path of each image from the root down.
 
-    Parameters
-    ----------
-    nodes : ndarray of int of shape (n_samples, n_levels)
-        Positions in `Ladder.nodes`; −1 below the end of a path.
-    probabilities : ndarray of shape (n_samples, n_levels)
-        Of the nodes, never rising; 0 below the end.
+    `nodes` are positions in `Ladder.nodes` by image and level, −1 below the end of a path;
+    `probabilities` are those of the nodes, never rising, 0 below the end.
     """
 
     nodes: NDArray[np.intp]
@@ -66,15 +63,7 @@ class Descent:
 
 
 class Ladder:
-    """Nodes of a hierarchy over some classes.
-
-    Parameters
-    ----------
-    tree : ClassTree
-        The hierarchy.
-    labels : ndarray of shape (n_classes,)
-        Classes; one that the hierarchy does not have hangs at the root.
-    """
+    """Nodes of a hierarchy over some classes; a class that it does not have hangs at the root."""
 
     def __init__(self, tree: ClassTree, labels: NDArray[Any]) -> None:
         paths = [[*reversed(tree.ancestors(label)), label] for label in labels.tolist()]
@@ -196,10 +185,9 @@ class RankPredictor(HeldOutCalibration):
         Its 95 % interval. The unit is the class, not the image.
     mean_depth_ : float
         How deep the nodes lie that are named for them.
-    calibration_values_, calibration_classes_ : ndarray of shape (n_held_out,)
-        Of each held-out image the probability of the first wrong node on its path, and its class.
-    calibration_described_, calibration_as_described_ : ndarray of shape (n_held_out,)
-        Whether that class was left out of training, and whether the class at the end was.
+    held_out_ : HeldOut
+        Of each held-out image less the probability of the first wrong node on its path, its class,
+        whether that class was left out of training, and whether the class at the end was.
     temperature_ : float
         What scores are divided by to become logarithms of probabilities: the estimator's own, or
         found in the folds.
@@ -318,11 +306,7 @@ class RankPredictor(HeldOutCalibration):
             values = -ladder.wrong_from(descent, fold.true)
             parts.append(HeldOut(values, fold.true, fold.left_out[fold.true], fold.left_out[ends]))
             descents.append(descent)
-        whole = joined(parts)
-        self.calibration_values_ = -whole.values
-        self.calibration_classes_ = whole.classes
-        self.calibration_described_ = whole.described
-        self.calibration_as_described_ = whole.as_described
+        self.held_out_ = whole = joined(parts)
         thresholds = self._thresholds(self.confidence)
         self.threshold_ = {"seen": thresholds[0], "described": thresholds[1]}
         wrong, _ = cross_fitted(whole, joined([]), 1 - self.confidence)
@@ -333,15 +317,9 @@ class RankPredictor(HeldOutCalibration):
         """The thresholds of a confidence."""
         if not 0 < confidence < 1:
             raise ValueError(f"confidence must be between 0 and 1; got {confidence!r}.")
-        if not len(self.calibration_values_):
+        if not len(self.held_out_.values):
             return float(confidence), float(confidence)
-        whole = HeldOut(
-            -self.calibration_values_,
-            self.calibration_classes_,
-            self.calibration_described_,
-            self.calibration_as_described_,
-        )
-        seen, described = thresholds_at(whole, 1 - confidence)
+        seen, described = thresholds_at(self.held_out_, 1 - confidence)
         return -seen, -described
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.pipeline import Pipeline
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn._scoring._probabilities import mean_temperature
 from zslearn._scoring._scorer import ClassScorer
@@ -27,6 +26,7 @@ from zslearn.calibration._folds import (
     rescaled,
     score_folds,
 )
+from zslearn.calibration._thresholds import HeldOutCalibration
 
 
 @inherit_docs
@@ -119,14 +119,10 @@ class CalibratedStacking(ZeroShotMetaClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "estimator": [HasMethods(["fit", "decision_function", "add_classes"]), Pipeline],
+        **HeldOutCalibration._parameter_constraints,
         "bias": [StrOptions({"cv"}), Interval(Real, None, None, closed="neither")],
         "temperature": [StrOptions({"cv"}), Interval(Real, 0, None, closed="neither"), None],
-        "cv": [Interval(Integral, 2, None, closed="left"), HasMethods(["split"]), list],
-        "held_out": [Interval(Real, 0, 1, closed="neither")],
         "rescale_bias": ["boolean"],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
     }
 
     def __init__(

@@ -22,6 +22,7 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from zslearn._scoring._probabilities import mean_temperature, softmax
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Floats, to_numpy
+from zslearn._utils._files import saved_part
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._meta import ZeroShotMetaClassifier
 from zslearn.base._pipeline import as_zero_shot
@@ -34,6 +35,7 @@ from zslearn.signatures._table import SignatureTable
 _MOST_GROUPS = 20
 
 
+@saved_part
 @dataclass(frozen=True, eq=False)
 class HeldOut:
     """Values of images that were held out, which a threshold cuts.

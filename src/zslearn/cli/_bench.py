@@ -74,14 +74,11 @@ _ONLY_FOR = {
 
 
 def add_demo(parser: argparse.ArgumentParser) -> None:
-    """Add the words of `zslearn demo`."""
-    parser.description = (
-        "Fit the quick methods on the embedded glyphs and recognise letters that they never saw. "
-        "Prints a table; writes it, pictures and a report for a browser to a folder."
-    )
-    parser.epilog = (
-        "`zslearn demo imagenet` predicts the last layer of a real network: see its --help."
-    )
+    """Fit the quick methods on the embedded glyphs and recognise letters that they never saw.
+
+    Prints a table; writes it, pictures and a report for a browser to a folder.
+    """
+    parser.epilog = "`zslearn demo imagenet` predicts the last layer of a network: see its --help."
     add_options(parser, ("--out", "FOLDER", Path("zslearn-demo"), "where to write"))
     parser.set_defaults(run=_run_demo)
 
@@ -99,13 +96,12 @@ def _run_demo(arguments: argparse.Namespace) -> int:
 
 
 def add_bench(parser: argparse.ArgumentParser) -> None:
-    """Add the words of `zslearn bench`."""
-    parser.description = (
-        "Tune methods by leaving out seen classes, measure them on the test images, write one "
-        "record for each, and print a table of the results. What is finished is not computed "
-        "again; what was stopped goes on where it was. A method that fails is named at the end, "
-        "and tried again the next time."
-    )
+    """Tune methods by leaving out seen classes, and measure them on the test images.
+
+    Writes one record for each run, and prints a table of the results. What is finished is not
+    computed again; what was stopped goes on where it was. A method that fails is named at the end,
+    and tried again the next time.
+    """
     parser.epilog = "`zslearn bench imagenet` makes the paper's tables on ImageNet: see its --help."
     add_data_options(parser)
     others = ", ".join(name for name, method in METHODS.items() if not method.in_default)
@@ -229,11 +225,10 @@ def _name_run(run: dict[Any, Any], runs: pd.DataFrame) -> str:
 
 
 def add_table(parser: argparse.ArgumentParser) -> None:
-    """Add the words of `zslearn table`."""
-    parser.description = (
-        "Records in the layout of one of the paper's tables: ours, published and the difference; "
-        "or ours alone, for data that the paper does not have. Only reads records."
-    )
+    """Records in the layout of one of the paper's tables: ours, published and the difference.
+
+    Ours alone for data that the paper does not have. Only reads records.
+    """
     parser.add_argument("runs", type=Path, metavar="RUNS", help="the folder of the records")
     add_options(
         parser,
@@ -282,12 +277,12 @@ def _run_table(arguments: argparse.Namespace) -> int:
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
-    """Add the words of `zslearn report`."""
-    parser.description = (
-        "Write records as one page for a browser, which needs no network: the main numbers beside "
-        "the published ones, curves, ranks, a page for each method and each class, what the "
-        "searches found, times, versions and the command that makes it again. Only reads records."
-    )
+    """Write records as one page for a browser, which needs no network.
+
+    The main numbers beside the published ones, curves, ranks, a page for each method and each
+    class, what the searches found, times, versions and the command that makes it again. Only reads
+    records.
+    """
     parser.add_argument("runs", type=Path, metavar="RUNS", help="the folder of the records")
     add_options(
         parser,
@@ -304,15 +299,16 @@ def _run_report(arguments: argparse.Namespace) -> int:
 
 
 def add_analyze(parser: argparse.ArgumentParser) -> None:
-    """Add the words of `zslearn analyze`."""
+    """Compute one of the paper's analyses on a data set.
+
+    Prints its table, and writes the table (.csv), a record of each part and the pictures (.svg,
+    .png). What is finished is not computed again. Hyper-parameters are chosen by leaving out seen
+    classes.
+    """
     names = "\n".join(f"  {name:<13} {found.title}" for name, found in ANALYSES.items())
-    about = (
-        "Compute one of the paper's analyses on a data set: print its table, and write the table "
-        "(.csv), a record of each part and the pictures (.svg, .png). What is finished is not "
-        "computed again. Hyper-parameters are chosen by leaving out seen classes."
-    )
+    about = textwrap.fill(parser.description or "", width=79)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.description = f"{textwrap.fill(about, width=79)}\n\nanalyses:\n{names}"
+    parser.description = f"{about}\n\nanalyses:\n{names}"
     parser.add_argument("analysis", choices=list(ANALYSES), metavar="NAME", help="see above")
     add_data_options(parser)
     runs = f"records of zslearn bench to read, for {', '.join(_ONLY_FOR['runs'])}; DATA is optional"

@@ -29,8 +29,7 @@ _NAMED = ("split", "features", "signatures", "version", "class_splits")
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
-    """Add the words of `zslearn data`."""
-    parser.description = "What data sets there are, and what is in them."
+    """What data sets there are, and what is in them."""
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="list|show|fetch|check")
     verbs.add_parser("list", help="name the data sets").set_defaults(run=_run_list)
     shown = verbs.add_parser("show", help="describe one data set")

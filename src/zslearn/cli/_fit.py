@@ -62,10 +62,7 @@ _NETWORK = ("weights", "boxes", "device", "batch_size", "workers", "backbone", "
 
 
 def add_features(parser: argparse.ArgumentParser) -> None:
-    """Add the words of `zslearn features`."""
-    parser.description = (
-        "Turn images into features by a trained network, and say how features were made."
-    )
+    """Turn images into features by a trained network, and say how features were made."""
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="extract|show")
     extract = verbs.add_parser(
         "extract",
@@ -179,12 +176,11 @@ def _run_show(arguments: argparse.Namespace) -> int:
 
 
 def add_fit(parser: argparse.ArgumentParser) -> None:
-    """Add the words of `zslearn fit`."""
-    parser.description = (
-        "Fit a method on images of some classes, for all classes that are described, and write it "
-        "to one model file. Hyper-parameters, calibration and probabilities are found by leaving "
-        "out classes that have images."
-    )
+    """Fit a method on images of some classes, for all classes that are described.
+
+    Writes one model file. Hyper-parameters, calibration and probabilities are found by leaving out
+    classes that have images.
+    """
     kept = "where features of images are kept for another fit (default: NAME.features.npz)"
     _add_training(parser)
     add_options(
@@ -196,11 +192,10 @@ def add_fit(parser: argparse.ArgumentParser) -> None:
 
 
 def add_tune(parser: argparse.ArgumentParser) -> None:
-    """Add the words of `zslearn tune`."""
-    parser.description = (
-        "Search a method's hyper-parameters by leaving out classes that have images, and print "
-        "the best settings. Writes no model."
-    )
+    """Search a method's hyper-parameters by leaving out classes that have images.
+
+    Prints the best settings, and writes no model.
+    """
     _add_training(parser)
     parser.set_defaults(run=_run_tune, keep_features=None, out=None)
 
@@ -340,11 +335,10 @@ def _add_model_and_source(parser: argparse.ArgumentParser) -> None:
 
 
 def add_predict(parser: argparse.ArgumentParser) -> None:
-    """Add the words of `zslearn predict`."""
-    parser.description = (
-        "Name the best classes of images by a model file. Features of images are made as those of "
-        "the training images were."
-    )
+    """Name the best classes of images by a model file.
+
+    Features of images are made as those of the training images were.
+    """
     _add_model_and_source(parser)
     classes = (
         "the candidates: classes, a text file with one per line, 'seen', or 'described' for those "
@@ -433,11 +427,11 @@ def _features_for(arguments: argparse.Namespace, file: ModelFile) -> ImageFeatur
 
 
 def add_evaluate(parser: argparse.ArgumentParser) -> None:
-    """Add the words of `zslearn evaluate`."""
-    parser.description = (
-        "Measure a model file on images with labels: per-class accuracies of classes with "
-        "training images and of those that are described only."
-    )
+    """Measure a model file on images with labels.
+
+    Prints per-class accuracies of classes with training images and of those that are described
+    only.
+    """
     _add_model_and_source(parser)
     parser.set_defaults(run=_run_evaluate)
 
@@ -467,8 +461,7 @@ def _run_evaluate(arguments: argparse.Namespace) -> int:
 
 
 def add_add_class(parser: argparse.ArgumentParser) -> None:
-    """Add the words of `zslearn add-class`."""
-    parser.description = "Describe further classes to a model file; nothing is learned again."
+    """Describe further classes to a model file; nothing is learned again."""
     table = (
         "a table .csv with the columns of the model's signatures, or with the columns class and "
         "text for a model whose classes are described in text"

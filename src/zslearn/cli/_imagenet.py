@@ -26,12 +26,11 @@ from zslearn.signatures._wordnet import WordNet
 
 
 def add_bench_imagenet(parser: argparse.ArgumentParser) -> None:
-    """Add the words of `zslearn bench imagenet`."""
-    parser.description = (
-        "Tune methods on the seen classes of ImageNet, measure them on the paper's test sets, "
-        "write one record for each, and print tables 4 and 7 to 12 of the paper as far as the "
-        "signatures fill them. Rows are read in blocks. What is finished is not computed again."
-    )
+    """Tune methods on the seen classes of ImageNet, and measure them on the paper's test sets.
+
+    Writes one record for each run, and prints tables 4 and 7 to 12 of the paper as far as the
+    signatures fill them. Rows are read in blocks. What is finished is not computed again.
+    """
     folder = (
         "features: files <wnid>.npy or <wnid>.h5, a Zarr group with an array per wnid, or a "
         "parquet file with a column wnid"
@@ -118,12 +117,11 @@ def _run_bench(arguments: argparse.Namespace) -> int:
 
 
 def add_demo_imagenet(parser: argparse.ArgumentParser) -> None:
-    """Add the words of `zslearn demo imagenet`."""
-    parser.description = (
-        "Hold out classes of a real image network, predict their rows of its last layer from "
-        "words, text and the hierarchy, and print how often the true row is nearest to the "
-        "predicted one of its class. Tests classes, not images; the network saw them all."
-    )
+    """Hold out classes of a real image network, and predict their rows of its last layer.
+
+    Predicts from words, text and the hierarchy, and prints how often the true row is nearest to the
+    predicted one of its class. Tests classes, not images; the network saw them all.
+    """
     methods = f"some of {', '.join(last_layers.TRACK_METHODS)} (default: ESZSL SGCN)"
     kinds = f"some of {', '.join(map(repr, last_layers.KINDS))} (default: all)"
     recipe = (

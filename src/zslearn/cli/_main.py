@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import inspect
 import logging
 import os
 import sys
@@ -14,7 +15,8 @@ from typing import Any, NoReturn
 
 from zslearn._version import __version__
 
-#: Command → the module with its function `add_<command>`, and its line of help.
+#: Command → the module with its function `add_<command>`, whose docstring is the command's
+#: description, and its line of help.
 _COMMANDS = {
     "demo": ("_bench", "recognise letters that the model never saw"),
     "data": ("_data", "what data sets there are, and what is in them"),
@@ -96,7 +98,9 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
             command = commands.add_parser(name, help=line)
         if name in words:
             imported = importlib.import_module(f"zslearn.cli.{module}")
-            getattr(imported, f"add_{name.replace('-', '_')}")(command)
+            add_words = getattr(imported, f"add_{name.replace('-', '_')}")
+            command.description = inspect.getdoc(add_words)
+            add_words(command)
     return parser
 
 

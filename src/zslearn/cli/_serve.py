@@ -15,11 +15,10 @@ from zslearn.cli._output import add_options
 
 
 def add_export(parser: argparse.ArgumentParser) -> None:
-    """Add the words of `zslearn export`."""
-    parser.description = (
-        "Write a saved model as an ONNX file: features in, scores and labels out. The file is run "
-        "by onnxruntime and compared with the model before it is kept."
-    )
+    """Write a saved model as an ONNX file: features in, scores and labels out.
+
+    The file is run by onnxruntime and compared with the model before it is kept.
+    """
     parser.add_argument("model", type=Path, metavar="MODEL.zsl", help="a model that fit has saved")
     parser.add_argument("file", type=Path, metavar="MODEL.onnx", help="where the ONNX file goes")
     unchecked = "do not run the file (onnxruntime is then not needed)"
@@ -47,12 +46,11 @@ def run_export(arguments: argparse.Namespace) -> int:
 
 
 def add_serve(parser: argparse.ArgumentParser) -> None:
-    """Add the words of `zslearn serve`."""
-    parser.description = (
-        "Serve a model file over HTTP: predictions of images or features, classes that are added "
-        "by describing them, and a page for people. Only this machine is answered unless there is "
-        "a token."
-    )
+    """Serve a model file over HTTP, with a page for people.
+
+    Answers predictions of images or features, and adds classes by describing them. Only this
+    machine is answered unless there is a token.
+    """
     parser.add_argument("model", type=Path, metavar="MODEL", help="a model file .zsl")
     token = "what requests must carry, needed where other machines reach the service; or set"
     encoder = "what reads texts of added classes, for a model that names an encoder in a folder"

@@ -35,11 +35,10 @@ _DESCRIPTIONS = (
 
 
 def add_signatures(parser: argparse.ArgumentParser) -> None:
-    """Add the words of `zslearn signatures`."""
-    parser.description = (
-        "Make a table of signatures, one row per class, and write it as .csv or .parquet; other "
-        "commands read it with --signatures-file."
-    )
+    """Make a table of signatures, one row per class, and write it as .csv or .parquet.
+
+    Other commands read it with --signatures-file.
+    """
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="|".join(_VERBS))
     for name, (add, run, about) in _VERBS.items():
         verb = verbs.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
@@ -246,30 +245,10 @@ def _make_combine(arguments: argparse.Namespace) -> None:
 
 #: Verb → what adds its words, what makes the table, and its line of help.
 _VERBS = {
-    "text": (
-        _add_text,
-        _make_text,
-        "encode names, glosses or descriptions of classes with a sentence encoder",
-    ),
+    "text": (_add_text, _make_text, "encode names or descriptions with a sentence encoder"),
     "words": (_add_words, _make_words, "average the word vectors of the names of classes"),
-    "hierarchy": (
-        _add_hierarchy,
-        _make_hierarchy,
-        "place classes by their distances in a hierarchy (multidimensional scaling)",
-    ),
-    "attributes": (
-        _add_attributes,
-        _make_attributes,
-        "check a table of attributes, and say what is missing or constant in it",
-    ),
-    "train-words": (
-        _add_train_words,
-        _make_train_words,
-        "train word vectors on a corpus: skip-gram with hierarchical softmax, as in the paper",
-    ),
-    "combine": (
-        _add_combine,
-        _make_combine,
-        "put tables of signatures side by side, each normalised and with its weight",
-    ),
+    "hierarchy": (_add_hierarchy, _make_hierarchy, "place classes by distances in a hierarchy"),
+    "attributes": (_add_attributes, _make_attributes, "check a table of attributes, and report"),
+    "train-words": (_add_train_words, _make_train_words, "train word vectors as in the paper"),
+    "combine": (_add_combine, _make_combine, "put tables side by side, each with its weight"),
 }

@@ -11,6 +11,10 @@ class where m_S − m_U > γ and the best unseen class where m_S − m_U ≤ γ:
 the unseen class wins. So a sample counts through three things only: its margin m_S − m_U, and
 whether its best seen and its best unseen class are right. As γ grows, samples cross from seen to
 unseen in the order of their margins, and each crossing changes the accuracy of one class.
+
+Accuracies are sums of 1 / (n_classes · n_samples of the class) over correct samples. These weights
+are kept as integers, in units of 2⁻⁶²: integer sums are exact, hence the same in any order, and
+rounding the weights moves an accuracy by less than n_samples · 2⁻⁶².
 """
 
 from __future__ import annotations
@@ -31,16 +35,8 @@ from zslearn.metrics._validation import (
     check_present,
 )
 
-# What the seen–unseen accuracy curve needs of each sample: its margin and its weight.
-#
-# Accuracies are sums of 1 / (n_classes · n_samples of the class) over correct samples. These
-# weights
-# are kept as integers, in units of 2⁻⁶²: integer sums are exact, hence the same in any order, and
-# what has been added comes off again without a remainder. Rounding the weights moves an accuracy
-# by
-# less than n_samples · 2⁻⁶², below 1e-12 for four million samples.
-
-_ONE = 2.0**62  # an accuracy of 1, in the units of the weights
+# An accuracy of 1, in the units of the weights.
+_ONE = 2.0**62
 
 
 class Samples(NamedTuple):
@@ -231,17 +227,8 @@ def ausuc(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        True labels: samples of seen and of unseen classes, at least one of each.
-    scores : array of shape (n_samples, n_classes)
-        Scores, larger is better; NumPy, torch or CuPy.
-    classes : array-like of shape (n_classes,)
-        Labels of the columns of `scores`.
-    seen_classes : array-like
-        The seen ones among `classes`; the others are the unseen ones.
-    missing : {"error", "ignore", "zero"}, default="error"
-        What to do with a class of `classes` that never occurs in `y_true`: refuse, leave it out of
-        the mean, or count its accuracy as 0, which is what the authors' program does.
+    y_true, scores, classes, seen_classes, missing
+        As of :func:`seen_unseen_curve`.
 
     Returns
     -------
@@ -285,17 +272,8 @@ def best_harmonic_mean(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        True labels: samples of seen and of unseen classes, at least one of each.
-    scores : array of shape (n_samples, n_classes)
-        Scores, larger is better; NumPy, torch or CuPy.
-    classes : array-like of shape (n_classes,)
-        Labels of the columns of `scores`.
-    seen_classes : array-like
-        The seen ones among `classes`; the others are the unseen ones.
-    missing : {"error", "ignore", "zero"}, default="error"
-        What to do with a class of `classes` that never occurs in `y_true`: refuse, leave it out of
-        the mean, or count its accuracy as 0, which is what the authors' program does.
+    y_true, scores, classes, seen_classes, missing
+        As of :func:`seen_unseen_curve`.
 
     Returns
     -------
@@ -341,16 +319,8 @@ def seen_unseen_summary(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        True labels: samples of seen and of unseen classes, at least one of each.
-    scores : array of shape (n_samples, n_classes)
-        Scores, larger is better; NumPy, torch or CuPy.
-    classes : array-like of shape (n_classes,)
-        Labels of the columns of `scores`.
-    seen_classes : array-like
-        The seen ones among `classes`; the others are the unseen ones.
-    missing : {"error", "ignore", "zero"}, default="error"
-        As for :func:`ausuc`.
+    y_true, scores, classes, seen_classes, missing
+        As of :func:`seen_unseen_curve`.
 
     Returns
     -------
@@ -387,20 +357,11 @@ def generalized_accuracy(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        True labels: samples of seen and of unseen classes, at least one of each.
-    scores : array of shape (n_samples, n_classes)
-        Scores, larger is better; NumPy, torch or CuPy.
-    classes : array-like of shape (n_classes,)
-        Labels of the columns of `scores`.
-    seen_classes : array-like
-        The seen ones among `classes`; the others are the unseen ones.
+    y_true, scores, classes, seen_classes, missing
+        As of :func:`seen_unseen_curve`.
     bias : float, default=0.0
         The calibration factor γ, taken off the seen classes' scores. An unseen class is predicted
         where m_S − m_U ≤ γ, that is also on a tie; 0 is no calibration.
-    missing : {"error", "ignore", "zero"}, default="error"
-        What to do with a class of `classes` that never occurs in `y_true`: refuse, leave it out of
-        the mean, or count its accuracy as 0, which is what the authors' program does.
 
     Returns
     -------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -23,9 +24,6 @@ _LONGEST_NAME = 24
 
 class Display:
     """Base of displays: the axes that they draw into."""
-
-    ax_: Any
-    figure_: Any
 
     def _begin(self, ax: Any, **options: Any) -> Any:
         """The axes to draw into, in a new figure where none are given."""
@@ -122,6 +120,7 @@ def _labels_and_values(view: Any) -> tuple[list[Any], Any]:
     )
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SeenUnseenCurveDisplay(Display):
     """Picture of the seen–unseen accuracy curve.
 
@@ -186,30 +185,17 @@ class SeenUnseenCurveDisplay(Display):
     <...SeenUnseenCurveDisplay object at ...>
     """
 
-    line_: Any
-    point_: Any
-    calibrated_point_: Any
+    acc_unseen: Floats
+    acc_seen: Floats
+    bias: Floats
+    ausuc: float | None = None
+    estimator_name: str | None = None
+    calibration_factor: float | None = None
 
-    def __init__(
-        self,
-        *,
-        acc_unseen: Floats,
-        acc_seen: Floats,
-        bias: Floats,
-        ausuc: float | None = None,
-        estimator_name: str | None = None,
-        calibration_factor: float | None = None,
-    ) -> None:
-        if calibration_factor is not None and not _is_number(calibration_factor):
-            raise ValueError(
-                f"calibration_factor must be a number or None, got {calibration_factor!r}."
-            )
-        self.acc_unseen = acc_unseen
-        self.acc_seen = acc_seen
-        self.bias = bias
-        self.ausuc = ausuc
-        self.estimator_name = estimator_name
-        self.calibration_factor = calibration_factor
+    def __post_init__(self) -> None:
+        factor = self.calibration_factor
+        if factor is not None and not _is_number(factor):
+            raise ValueError(f"calibration_factor must be a number or None, got {factor!r}.")
 
     @classmethod
     def from_estimator(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -160,6 +161,7 @@ def _show(ax: Any, image: Any, options: Mapping[str, Any]) -> None:
     ax.imshow(pixels, **({"cmap": "gray"} | dict(options)))
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class UnseenConfusionDisplay(Display):
     """Picture of the confusions among unseen classes.
 
@@ -220,31 +222,20 @@ class UnseenConfusionDisplay(Display):
     'cat taken for owl: 1 of 2'
     """
 
-    im_: Any
-    text_: NDArray[Any] | None
-    marks_: list[Any]
-    example_axes_: NDArray[Any] | None
+    counts: Any
+    classes: Any
+    n_other: Any = None
+    examples: Mapping[tuple[Any, Any], Sequence[Any]] | None = None
+    estimator_name: str | None = None
 
-    def __init__(
-        self,
-        *,
-        counts: ArrayLike,
-        classes: ArrayLike,
-        n_other: NDArray[Any] | None = None,
-        examples: Mapping[tuple[Any, Any], Sequence[Any]] | None = None,
-        estimator_name: str | None = None,
-    ) -> None:
-        counts, classes = np.asarray(counts), check_classes(classes)
-        if counts.shape != (len(classes), len(classes)):
+    def __post_init__(self) -> None:
+        self.counts, self.classes = np.asarray(self.counts), check_classes(self.classes)
+        if self.counts.shape != (len(self.classes), len(self.classes)):
             raise ValueError(
-                f"counts must have one row and one column per class: there are {len(classes)} "
-                f"classes, and counts has shape {counts.shape}."
+                f"counts must have one row and one column per class: there are "
+                f"{len(self.classes)} classes, and counts has shape {self.counts.shape}."
             )
-        self.counts = counts
-        self.classes = classes
-        self.n_other = None if n_other is None else np.asarray(n_other)
-        self.examples = examples
-        self.estimator_name = estimator_name
+        self.n_other = None if self.n_other is None else np.asarray(self.n_other)
 
     @classmethod
     def from_estimator(
@@ -435,7 +426,7 @@ class UnseenConfusionDisplay(Display):
             other = _shares(self.n_other[:, None], self._n_samples())
             shares = np.column_stack([shares, other])
         own_figure = ax is None
-        self.example_axes_ = None
+        self.example_axes_: Any = None
         examples = self._examples_of(pairs) if own_figure and self.examples and pairs else []
         if own_figure:
             side = float(np.clip(0.17 * len(shares) + 1.6, 2.6, 8.5))
@@ -534,7 +525,6 @@ class UnseenConfusionDisplay(Display):
         options: Mapping[str, Any],
     ) -> None:
         """One row per pair: images that were confused, and one of the class they were taken for."""
-        assert self.example_axes_ is not None
         for number, (pair, row) in enumerate(zip(pairs, self.example_axes_, strict=True)):
             title = f"{number + 1}  {_in_words(pair)}"
             # No title of the axes: a layout would move the images apart by its width.

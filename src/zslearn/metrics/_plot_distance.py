@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ _PLACES = (
 )
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ClassDistanceDisplay(Display):
     """Picture of the accuracy in each unseen class against its distance from the seen classes.
 
@@ -79,28 +81,21 @@ class ClassDistanceDisplay(Display):
     ['hen', 'cat']
     """
 
-    points_: Any
-    labels_: list[Any]
+    distance: Any
+    accuracy: Any
+    classes: Any
+    nearest: NDArray[Any] | None = None
+    estimator_name: str | None = None
 
-    def __init__(
-        self,
-        *,
-        distance: ArrayLike,
-        accuracy: ArrayLike,
-        classes: ArrayLike,
-        nearest: NDArray[Any] | None = None,
-        estimator_name: str | None = None,
-    ) -> None:
-        self.distance: Floats = np.asarray(distance, dtype=np.float64)
-        self.accuracy: Floats = np.asarray(accuracy, dtype=np.float64)
-        self.classes = check_classes(classes)
+    def __post_init__(self) -> None:
+        self.distance = np.asarray(self.distance, dtype=np.float64)
+        self.accuracy = np.asarray(self.accuracy, dtype=np.float64)
+        self.classes = check_classes(self.classes)
         if not len(self.distance) == len(self.accuracy) == len(self.classes):
             raise ValueError(
                 "distance, accuracy and classes must have one entry per class: got "
                 f"{len(self.distance)}, {len(self.accuracy)} and {len(self.classes)}."
             )
-        self.nearest = nearest
-        self.estimator_name = estimator_name
 
     @classmethod
     def from_estimator(

@@ -9,6 +9,7 @@ calibration error is
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,7 @@ def expected_calibration_error(
     return _error(confidence, accuracy, counts)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ReliabilityDisplay(Display):
     """Picture of accuracy against confidence: on the diagonal probabilities are honest.
 
@@ -178,22 +180,10 @@ class ReliabilityDisplay(Display):
     'EXEM (ECE = 0.20)'
     """
 
-    line_: Any
-    markers_: Any
-    diagonal_: Any
-
-    def __init__(
-        self,
-        *,
-        confidence: Floats,
-        accuracy: Floats,
-        counts: NDArray[np.intp],
-        estimator_name: str | None = None,
-    ) -> None:
-        self.confidence = confidence
-        self.accuracy = accuracy
-        self.counts = counts
-        self.estimator_name = estimator_name
+    confidence: Floats
+    accuracy: Floats
+    counts: NDArray[np.intp]
+    estimator_name: str | None = None
 
     @classmethod
     def from_estimator(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Real
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 
-from zslearn._utils._array import Floats
 from zslearn._utils._messages import name_some
 from zslearn._utils._optional import import_optional
 from zslearn.metrics._plot import (
@@ -20,26 +20,10 @@ from zslearn.metrics._plot import (
     short_name,
     write_cell,
 )
-from zslearn.model_selection._search import Edge, find_edges
+from zslearn.model_selection._search import find_edges
 
 
-class Landscape(TypedDict):
-    """The parameters of `SearchLandscapeDisplay`."""
-
-    x_name: str
-    x_values: list[Any]
-    mean: Floats
-    std: Floats
-    y_name: str | None
-    y_values: list[Any] | None
-    chosen: tuple[int, ...] | None
-    chosen_score: float
-    edges: dict[str, Edge]
-    others: list[str]
-    score_name: str
-
-
-def read_landscape(search: Any, x: str | None, y: str | None, score: str | None) -> Landscape:
+def read_landscape(search: Any, x: str | None, y: str | None, score: str | None) -> dict[str, Any]:
     """Scores of a fitted search, the other hyper-parameters being at their best.
 
     Parameters
@@ -53,7 +37,8 @@ def read_landscape(search: Any, x: str | None, y: str | None, score: str | None)
 
     Returns
     -------
-    Landscape
+    dict
+        The parameters of :class:`SearchLandscapeDisplay` by name.
     """
     results: Mapping[str, Any] | None = getattr(search, "cv_results_", None)
     if results is None:
@@ -92,19 +77,19 @@ def read_landscape(search: Any, x: str | None, y: str | None, score: str | None)
     edges = getattr(search, "edges_", None)
     if edges is None:
         edges = find_edges(search.estimator, settings, search.best_index_, mean)
-    return Landscape(
-        x_name=x,
-        x_values=values[-1],
-        mean=np.where(best < 0, np.nan, mean[best]),
-        std=np.where(best < 0, np.nan, std[best]),
-        y_name=y,
-        y_values=values[0] if y is not None else None,
-        chosen=cells[search.best_index_],
-        chosen_score=float(mean[search.best_index_]),
-        edges={axis: edge for axis, edge in edges.items() if axis in axes},
-        others=[axis for axis in _varied(settings) if axis not in axes],
-        score_name=name,
-    )
+    return {
+        "x_name": x,
+        "x_values": values[-1],
+        "mean": np.where(best < 0, np.nan, mean[best]),
+        "std": np.where(best < 0, np.nan, std[best]),
+        "y_name": y,
+        "y_values": values[0] if y is not None else None,
+        "chosen": cells[search.best_index_],
+        "chosen_score": float(mean[search.best_index_]),
+        "edges": {axis: edge for axis, edge in edges.items() if axis in axes},
+        "others": [axis for axis in _varied(settings) if axis not in axes],
+        "score_name": name,
+    }
 
 
 def is_number(value: Any) -> bool:
@@ -181,6 +166,7 @@ _MOST_VALUES = 100
 _ARROW = 26
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SearchLandscapeDisplay(Display):
     """Picture of the mean validation score over one or two hyper-parameters of a search.
 
@@ -257,45 +243,28 @@ class SearchLandscapeDisplay(Display):
     (4,)
     """
 
-    line_: Any
-    band_: Any
-    mesh_: Any
-    text_: list[Any]
-    chosen_: Any
-    arrows_: dict[str, Any]
+    x_name: str
+    x_values: Sequence[Any]
+    mean: Any
+    std: Any
+    y_name: str | None = None
+    y_values: Sequence[Any] | None = None
+    chosen: tuple[int, ...] | None = None
+    chosen_score: float | None = None
+    edges: Mapping[str, str] | None = None
+    others: Sequence[str] = ()
+    score_name: str = "score"
 
-    def __init__(
-        self,
-        *,
-        x_name: str,
-        x_values: Sequence[Any],
-        mean: Floats,
-        std: Floats,
-        y_name: str | None = None,
-        y_values: Sequence[Any] | None = None,
-        chosen: tuple[int, ...] | None = None,
-        chosen_score: float | None = None,
-        edges: Mapping[str, str] | None = None,
-        others: Sequence[str] = (),
-        score_name: str = "score",
-    ) -> None:
-        shape = (len(x_values),) if y_values is None else (len(y_values), len(x_values))
-        if np.shape(mean) != shape or np.shape(std) != shape:
+    def __post_init__(self) -> None:
+        self.mean = np.asarray(self.mean, dtype=np.float64)
+        self.std = np.asarray(self.std, dtype=np.float64)
+        n_x = len(self.x_values)
+        shape = (n_x,) if self.y_values is None else (len(self.y_values), n_x)
+        if self.mean.shape != shape or self.std.shape != shape:
             raise ValueError(
                 f"mean and std must have one entry per value: expected the shape {shape}, got "
-                f"{np.shape(mean)} and {np.shape(std)}."
+                f"{self.mean.shape} and {self.std.shape}."
             )
-        self.x_name = x_name
-        self.x_values = x_values
-        self.mean: Floats = np.asarray(mean, dtype=np.float64)
-        self.std: Floats = np.asarray(std, dtype=np.float64)
-        self.y_name = y_name
-        self.y_values = y_values
-        self.chosen = chosen
-        self.chosen_score = chosen_score
-        self.edges = edges
-        self.others = others
-        self.score_name = score_name
 
     @classmethod
     def from_search(
@@ -347,8 +316,10 @@ class SearchLandscapeDisplay(Display):
             This object.
         """
         ax = self._begin(ax, layout="constrained")
-        self.line_ = self.band_ = self.mesh_ = self.chosen_ = None
-        self.text_, self.arrows_ = [], {}
+        nothing: Any = None
+        self.line_ = self.band_ = self.mesh_ = self.chosen_ = nothing
+        self.text_: list[Any] = []
+        self.arrows_: dict[str, Any] = {}
 
         _set_axis(ax.xaxis, self.x_name, self.x_values)
         if self.y_values is None:

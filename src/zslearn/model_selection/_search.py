@@ -34,12 +34,12 @@ from zslearn._scoring._probabilities import mean_temperature
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Floats, take_rows, to_numpy
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._files import Checkpoint, DamagedFileError, fingerprint, source_digest
+from zslearn._utils._files import Checkpoint, fingerprint, source_digest
 from zslearn._utils._fit_cache import FitCache
 from zslearn._utils._messages import InputWarning, name_some, warn_user
 from zslearn._utils._processes import end_with_parent, threads_for
 from zslearn._utils._progress import progress_bar
-from zslearn._utils._validation import checks_parameters, is_share
+from zslearn._utils._validation import checks_parameters
 from zslearn.base._meta import ZeroShotMetaClassifier
 from zslearn.base._pipeline import ZeroShotPipeline, as_zero_shot
 from zslearn.base._variants import with_setting
@@ -122,7 +122,10 @@ class FoldTask:
         """Score every setting; what is finished already is not computed again."""
         end_with_parent(self.caller)
         advance = advance or (lambda amount: None)
-        done: dict[int, dict[str, float]] = self.checkpoint.read(self._checked) or {}
+        done = {
+            int(index): {name: math.nan if v is None else v for name, v in scores.items()}
+            for index, scores in (self.checkpoint.read() or {}).items()
+        }
         left = self._settings_left(done)
         advance(len(done))
         failures: dict[int, str] = {}
@@ -144,32 +147,6 @@ class FoldTask:
             for name in (*self.names, *_TIMES, _TIED)
         }
         return FoldResult(scores, failures, kept_fits.n_read, kept_fits.seconds)
-
-    def _checked(self, done: Any) -> dict[int, dict[str, float]]:
-        """Scores by setting out of a checkpoint; DamagedFileError where they cannot be scores."""
-        if not isinstance(done, dict):
-            raise DamagedFileError("there are no scores by setting")
-        settings = {str(index): index for index in range(len(self.settings))}
-        found: dict[int, dict[str, float]] = {}
-        for word, scores in done.items():
-            if word not in settings:
-                raise DamagedFileError(f"there is no setting {word[:20]!r}")
-            if not isinstance(scores, dict) or not scores.keys() >= set(self.names):
-                raise DamagedFileError(f"setting {word} lacks scores")
-            found[settings[word]] = {name: self._number(name, v) for name, v in scores.items()}
-        return found
-
-    def _number(self, name: str, value: Any) -> float:
-        """A score out of a checkpoint, where null is NaN; one of the user's may be any number."""
-        if value is None:
-            return math.nan
-        is_own = self.scorers.get(name, "own") is not None
-        if type(value) not in (int, float) or not (is_own or is_share(value)):
-            raise DamagedFileError(f"{name!r:.60} cannot be {value!r:.60}")
-        try:
-            return float(value)
-        except OverflowError:
-            raise DamagedFileError(f"{name!r:.60} is too large a number") from None
 
     def _write(self, done: Mapping[int, Mapping[str, float]]) -> None:
         """Write what is finished; NaN, which JSON does not have, as null."""
