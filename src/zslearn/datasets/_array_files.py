@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from zslearn._utils._messages import name_some
 from zslearn._utils._optional import import_optional
-from zslearn.datasets._files import Budget, FileLimitError, reason
+from zslearn.datasets._files import Budget, reading
 
 #: The array that is read out of several: features, or labels.
 FEATURES = ("X", "features")
@@ -46,37 +46,33 @@ def read_array(path: Path) -> NDArray[Any]:
 def read_member(path: Path, searched: tuple[str, ...]) -> NDArray[Any] | None:
     """The array of a file ``.npz`` that has one of these names; None where labels are not there."""
     budget = Budget(path)
-    with open(path, "rb") as file:
-        try:
-            with np.load(file, allow_pickle=False) as archive:
-                names = list(archive.files)
-                found = [name for name in names if name in searched]
-                if searched == LABELS and not found:
-                    return None
-                if len(names) == 1:
-                    found = names
-                if len(found) != 1:
-                    raise ValueError(
-                        f"it holds {len(names)} arrays ({name_some(names)}); name one of them "
-                        f"{searched[0]}"
-                    )
-                sizes = {info.filename: info.file_size for info in archive.zip.infolist()}
-                budget.take(sizes.get(f"{found[0]}.npy", sizes.get(found[0], 0)))
-                array = archive[found[0]]
-                if not isinstance(array, np.ndarray):
-                    raise ValueError(f"{found[0]} is no array")
-                return array
-        except FileLimitError:
-            raise
-        # zipfile, zlib and the parser of NumPy's headers each raise errors of their own.
-        except Exception as error:
-            raise ValueError(f"{path}: the array cannot be read ({reason(error)}).") from error
+    with (
+        open(path, "rb") as file,
+        reading(path, "the array"),
+        np.load(file, allow_pickle=False) as archive,
+    ):
+        names = list(archive.files)
+        found = [name for name in names if name in searched]
+        if searched == LABELS and not found:
+            return None
+        if len(names) == 1:
+            found = names
+        if len(found) != 1:
+            raise ValueError(
+                f"it holds {len(names)} arrays ({name_some(names)}); name one of them {searched[0]}"
+            )
+        sizes = {info.filename: info.file_size for info in archive.zip.infolist()}
+        budget.take(sizes.get(f"{found[0]}.npy", sizes.get(found[0], 0)))
+        array = archive[found[0]]
+        if not isinstance(array, np.ndarray):
+            raise ValueError(f"{found[0]} is no array")
+        return array
 
 
 def read_header(file: IO[bytes], path: Path) -> tuple[tuple[int, ...], Any, np.dtype[Any]]:
     """Shape, order and dtype of the array that fills an open file ``.npy``; stops behind them."""
     size = os.fstat(file.fileno()).st_size
-    try:
+    with reading(path, "the array"):
         version = npy.read_magic(file)
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         shape, is_fortran, dtype = read(file)
@@ -88,9 +84,6 @@ def read_header(file: IO[bytes], path: Path) -> tuple[tuple[int, ...], Any, np.d
                 f"shape {shape} and dtype {dtype} need {n_bytes} bytes, and there are "
                 f"{size - file.tell()}"
             )
-    # The parser of NumPy's headers raises errors of many kinds.
-    except Exception as error:
-        raise ValueError(f"{path}: the array cannot be read ({reason(error)}).") from error
     return tuple(map(int, shape)), "F" if is_fortran else "C", dtype
 
 
@@ -103,7 +96,7 @@ _VALUE_BYTES = 32
 def open_parquet(path: Path, budget: Budget) -> Any:
     """Open a Parquet file whose rows do not take too much memory, by what it declares."""
     parquet = import_optional("pyarrow.parquet", f"Reading {path.name}")
-    try:
+    with reading(path, "the table"):
         source = parquet.ParquetFile(path, page_checksum_verification=True, pre_buffer=False)
         metadata = source.metadata
         # Not what it says of columns: pyarrow ends the process where that is damaged.
@@ -113,11 +106,6 @@ def open_parquet(path: Path, budget: Budget) -> Any:
         for group in groups:
             values = _VALUE_BYTES * group.num_rows * metadata.num_columns
             budget.check(max(values, group.total_byte_size))
-    except FileLimitError:
-        raise
-    # pyarrow has errors of its own, and a damaged file can raise nearly any other.
-    except Exception as error:
-        raise ValueError(f"{path}: the table cannot be read ({reason(error)}).") from error
     return source
 
 
@@ -128,15 +116,11 @@ def read_parquet(path: Path) -> pd.DataFrame:
     budget.check(_VALUE_BYTES * source.metadata.num_rows * source.metadata.num_columns)
     arrow = import_optional("pyarrow", f"Reading {path.name}")
     batches = []
-    try:
+    with reading(path, "the table"):
         for batch in source.iter_batches():
             budget.take(2 * batch.nbytes)  # in pyarrow, then in pandas
             batches.append(batch)
         return arrow.Table.from_batches(batches, source.schema_arrow).to_pandas()
-    except FileLimitError:
-        raise
-    except Exception as error:
-        raise ValueError(f"{path}: the table cannot be read ({reason(error)}).") from error
 
 
 # ---------------------------------------------------------------------------------------- Zarr
@@ -151,7 +135,7 @@ def open_zarr_array(path: Path) -> Any:
     """Open a Zarr array of numbers or text that runs no code and is not too large."""
     zarr = import_optional("zarr", "Reading Zarr arrays")
     budget = Budget(path, file_size=sum(f.stat().st_size for f in path.rglob("*") if f.is_file()))
-    try:
+    with reading(path, "the array"):
         array = zarr.open_array(str(path), mode="r")
         metadata = {**array.metadata.to_dict(), "attributes": None}
         if "pickle" in str(metadata) or np.dtype(array.dtype).kind not in "biufU":
@@ -159,10 +143,6 @@ def open_zarr_array(path: Path) -> Any:
         item = np.dtype(array.dtype).itemsize
         # A codec reads one buffer and writes another, and the numbers are copied out of it.
         budget.check(max(math.prod(array.shape), 3 * math.prod(array.chunks)) * item)
-    except FileLimitError:
-        raise
-    except Exception as error:
-        raise ValueError(f"{path}: the array cannot be opened ({reason(error)}).") from error
     return array
 
 
@@ -254,10 +234,8 @@ class ZarrRows(RowFile):
     def __init__(self, path: Path, features: str, label: str) -> None:
         self.name = str(path)
         zarr = import_optional("zarr", "Reading Zarr arrays")
-        try:
+        with reading(path, "the array"):
             is_group = isinstance(zarr.open(str(path), mode="r"), zarr.Group)
-        except Exception as error:
-            raise ValueError(f"{path}: the array cannot be opened ({reason(error)}).") from error
         if is_group and not is_zarr(path / features):
             raise ValueError(
                 f"{path}: the group has no array {features!r}. Name it with features=…"
@@ -292,13 +270,8 @@ class ZarrRows(RowFile):
             raise ValueError(f"{self.name}: chunks came or went while the array was being read.")
 
     def _slice(self, array: Any, first: int, last: int) -> Any:
-        try:
+        with reading(self.name, f"rows {first} to {last - 1}"):
             return np.asarray(array[first:last])
-        # Each codec raises errors of its own.
-        except Exception as error:
-            raise ValueError(
-                f"{self.name}: rows {first} to {last - 1} cannot be read ({reason(error)})."
-            ) from error
 
     def identity(self) -> list[Any]:
         """Also how many chunks there are."""

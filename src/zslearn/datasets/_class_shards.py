@@ -26,32 +26,14 @@ from zslearn.datasets._array_files import (
     open_zarr_array,
 )
 from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
-from zslearn.datasets._files import Budget, FileLimitError, reason
+from zslearn.datasets._files import Budget, reading
 from zslearn.datasets._imagenet_classes import imagenet_classes
-from zslearn.datasets._mat import MatFileError, check_hdf5_size
+from zslearn.datasets._mat import check_hdf5_size
 
 #: Columns of a table that may hold the class of a row.
 _LABEL_COLUMNS = ("wnid", "class", "label")
 #: The array that is taken out of an HDF5 file of several.
 _DATA_SET = "features"
-
-
-class _ShardError(ValueError):
-    """What is wrong with a shard, without its name."""
-
-
-@contextmanager
-def _reading(where: str) -> Iterator[None]:
-    """Say which shard an error is about, whatever library raised it."""
-    try:
-        yield
-    except (FileLimitError, ImportError):
-        raise
-    except (MatFileError, _ShardError) as error:
-        raise ValueError(f"{where}: {error}") from error
-    # The libraries have errors of their own, and a damaged file can raise nearly any other.
-    except Exception as error:
-        raise ValueError(f"{where}: it cannot be read ({reason(error)}).") from error
 
 
 class _NpyFiles:
@@ -76,7 +58,7 @@ class _NpyFiles:
         return rows.shape, rows.dtype
 
     def read(self, name: str, start: int, stop: int) -> NDArray[Any]:
-        with _reading(self.where(name)):
+        with reading(self.where(name)):
             return next(self._open(name).read(start, stop - start))[0]
 
     def _open(self, name: str) -> RowFile:
@@ -100,13 +82,13 @@ class _HDF5Files(_NpyFiles):
     @contextmanager
     def _data(self, name: str) -> Iterator[Any]:
         h5py = import_optional("h5py", "Reading .h5 shards")
-        with _reading(self.where(name)), h5py.File(self.where(name), "r") as file:
+        with reading(self.where(name)), h5py.File(self.where(name), "r") as file:
             # A link to another file is not followed.
             hard = [n for n in file if isinstance(file.get(n, getlink=True), h5py.HardLink)]
             arrays = [n for n in hard if isinstance(file[n], h5py.Dataset)]
             chosen = [_DATA_SET] if _DATA_SET in arrays else arrays
             if len(chosen) != 1:
-                raise _ShardError(f"it holds {len(arrays)} arrays; name one of them {_DATA_SET!r}.")
+                raise ValueError(f"it holds {len(arrays)} arrays; name one of them {_DATA_SET!r}")
             yield file[chosen[0]]
 
 
@@ -143,7 +125,7 @@ class _ParquetStore(_NpyFiles):
         groups = range(self._file.num_row_groups)
         sizes = [self._file.metadata.row_group(i).num_rows for i in groups]
         self._starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
-        with _reading(str(path)):
+        with reading(str(path)):
             self._ranges = self._find_ranges(labels[0])
 
     def _find_ranges(self, label: str) -> dict[str, tuple[int, int]]:
@@ -156,8 +138,8 @@ class _ParquetStore(_NpyFiles):
             for begin, end in pairwise(cuts):
                 name = str(values[begin])
                 if name in ranges and name != last:
-                    raise _ShardError(
-                        f"the rows of {name!r} do not stand together; sort the table by {label!r}."
+                    raise ValueError(
+                        f"the rows of {name!r} do not stand together; sort the table by {label!r}"
                     )
                 ranges[name] = (ranges[name][0] if name in ranges else at + begin, at + end)
                 last = name
@@ -182,7 +164,7 @@ class _ParquetStore(_NpyFiles):
         start, stop = begin + start, min(begin + stop, end)
         first = int(np.searchsorted(self._starts, start, side="right")) - 1
         last = int(np.searchsorted(self._starts, stop, side="left"))
-        with _reading(self.where(name)):
+        with reading(self.where(name)):
             table = self._file.read_row_groups(list(range(first, last)), columns=self._features)
             part = table.slice(start - int(self._starts[first]), stop - start)
             return np.column_stack([part.column(n).to_numpy() for n in self._features])

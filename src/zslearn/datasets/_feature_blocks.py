@@ -25,7 +25,7 @@ from zslearn.datasets._array_files import (
     is_zarr,
     open_parquet,
 )
-from zslearn.datasets._files import Budget, FileLimitError, reason
+from zslearn.datasets._files import Budget, reading
 
 
 class TableRows(RowFile):
@@ -80,18 +80,13 @@ class TableRows(RowFile):
             )
 
     def _batches(self, start: int, length: int, columns: list[str]) -> Iterator[Any]:
-        try:
+        with reading(self.path, "the rows"):
             status = self.path.stat()
             if (status.st_size, status.st_mtime_ns) != self._state:
                 raise ValueError("the file changed after it was opened")
             for batch in self._table.batches(start, length, columns):
                 for first in range(0, len(batch), length):
                     yield batch.slice(first, length)
-        except FileLimitError:
-            raise
-        # pyarrow has errors of its own, and a damaged file can raise nearly any other.
-        except Exception as error:
-            raise ValueError(f"{self.path}: the rows cannot be read ({reason(error)}).") from error
 
     def _features(self, batch: Any, stop: int) -> NDArray[Any]:
         if not self._is_vector:
@@ -151,13 +146,11 @@ class _ArrowFile:
 
     def __init__(self, path: Path) -> None:
         arrow = _pyarrow("pyarrow", path)
-        try:
+        with reading(path, "the table"):
             # Not mapped: a map of a file that is cut off would end the process.
             self._reader = _pyarrow("pyarrow.ipc", path).open_file(arrow.OSFile(str(path)))
             self.schema = self._reader.schema
             sizes = [len(self._reader.get_batch(i)) for i in range(self._reader.num_record_batches)]
-        except Exception as error:
-            raise ValueError(f"{path}: the table cannot be read ({reason(error)}).") from error
         self._sizes, self.n_rows = sizes, sum(sizes)
 
     def batches(self, start: int, length: int, columns: list[str]) -> Iterator[Any]:

@@ -117,6 +117,17 @@ def reason(error: Exception) -> str:
     return plain(str(error).partition("\n")[0].rstrip("."), 300) or type(error).__name__
 
 
+@contextmanager
+def reading(where: object, what: str = "it") -> Iterator[None]:
+    """Name the file in whatever error a library raises: a damaged one can raise nearly any."""
+    try:
+        yield
+    except (FileLimitError, ImportError):
+        raise
+    except Exception as error:
+        raise ValueError(f"{plain(where)}: {what} cannot be read ({reason(error)}).") from error
+
+
 # ---------------------------------------------------------------------- tables in text files
 
 #: What pandas takes for a column besides its cells, and for a cell, in bytes.
@@ -194,14 +205,11 @@ def read_csv(path: Path, options: Callable[[list[str]], dict[str, Any]]) -> pd.D
     if has_header:
         _check_header(first, path)
     budget.take(len(first) * (_COLUMN_BYTES + _CELL_BYTES * n_rows) + 2 * budget.file_size)
-    try:
+    with reading(path, "the table"):
         # "NA" and "nan" may be names of classes; only what is empty is missing.
         table = pd.read_csv(
             path, index_col=False, keep_default_na=False, na_values=[""], **arguments
         )
-    # The parsers of single cells have errors of their own.
-    except Exception as error:
-        raise ValueError(f"{plain(path)}: the table cannot be read ({reason(error)}).") from error
     if table.shape != (n_rows - has_header, len(first)):
         raise ValueError(
             f"{plain(path)}: the table cannot be read: by its quotes and ends of line it has "
