@@ -1,4 +1,4 @@
-"""A server on loopback, with https, whose manners can be changed.
+"""A server on loopback, with https, whose behaviour can be changed.
 
 Its certificate is one that only the tests trust: set ``SSL_CERT_FILE`` to `CERTIFICATE`.
 """
@@ -50,7 +50,7 @@ def assert_whole(folder, *also):
 
 
 class Server:
-    """A server whose manners can be changed; it remembers what it was asked."""
+    """A server whose behaviour can be changed; it remembers what it was asked."""
 
     def __init__(self, *, encrypted=True):
         self.payload = PAYLOAD
@@ -109,14 +109,14 @@ class Listener(ThreadingHTTPServer):
 
 class Handler(BaseHTTPRequestHandler):
     def __init__(self, server, *arguments):
-        self.manners = server
+        self.behaviour = server
         super().__init__(*arguments)
 
     def log_message(self, *arguments):
         pass
 
     def do_GET(self):
-        m = self.manners
+        m = self.behaviour
         wanted = self.headers.get("Range")
         m.asked.append((self.path, wanted))
         if m.header_pause:
@@ -157,7 +157,7 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def _send(self, start):
-        m = self.manners
+        m = self.behaviour
         end = min(start + m.cuts.pop(0) if m.cuts else len(m.payload), len(m.payload))
         for at in range(start, end, m.piece):
             self.wfile.write(m.payload[at : min(at + m.piece, end)])
@@ -168,4 +168,4 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"HTTP/1.0 200 OK\r\nX-Long: ")
         for _ in range(1000):
             self.wfile.write(b"x")
-            time.sleep(self.manners.header_pause)
+            time.sleep(self.behaviour.header_pause)

@@ -193,7 +193,7 @@ ESCAPE = "\x1b]0;gotcha\x07\x1b[2J\x9b31m"
 
 
 @pytest.mark.parametrize(
-    "manners",
+    "behaviour",
     [
         {"status": 404, "reason": ESCAPE},
         {"status": 500, "reason": ESCAPE},
@@ -205,8 +205,8 @@ ESCAPE = "\x1b]0;gotcha\x07\x1b[2J\x9b31m"
         {"headers": {"Content-Length": ESCAPE}, "payload": b"x"},
     ],
 )
-def test_what_a_server_says_is_written_plainly(server, tmp_path, manners, capfd):
-    vars(server).update(manners)
+def test_what_a_server_says_is_written_plainly(server, tmp_path, behaviour, capfd):
+    vars(server).update(behaviour)
     said = []
     with pytest.raises((FetchError, ArchiveError)) as caught:
         fetch(server.archive(size=None), tmp_path, progress=True, say=said.append)
@@ -218,12 +218,12 @@ def test_what_a_server_says_is_written_plainly(server, tmp_path, manners, capfd)
 
 
 @pytest.mark.parametrize(
-    "manners",
+    "behaviour",
     [{"piece": 1, "pause": 0.05}, pytest.param({"header_pause": 0.05}, marks=pytest.mark.slow)],
 )
-def test_a_server_that_trickles_meets_the_deadline(server, tmp_path, manners):
+def test_a_server_that_trickles_meets_the_deadline(server, tmp_path, behaviour):
     """Each byte is in time, but all of them would take hours."""
-    vars(server).update(manners)
+    vars(server).update(behaviour)
     start = time.monotonic()
     with pytest.raises(FetchError, match="the limit of 1 seconds is over") as caught:
         fetch(server.archive(), tmp_path, progress=False, say=lambda text: None, deadline=1)

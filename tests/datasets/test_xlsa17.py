@@ -111,13 +111,13 @@ def test_nothing_there_says_how_to_get_it(tmp_path):
 def test_version_is_unknown_unless_told(tmp_path):
     write_data_set(tmp_path)
     assert load_xlsa17("CUB", folder=tmp_path).version.startswith("xlsa17/ns/unknown/")
-    told = load_xlsa17("CUB", folder=tmp_path, version="PS2").version
-    assert told.startswith("xlsa17/ns/PS2/")
+    given = load_xlsa17("CUB", folder=tmp_path, version="PS2").version
+    assert given.startswith("xlsa17/ns/PS2/")
     # Another split has another checksum, in whatever order it stands.
     write_data_set(tmp_path, trainval_loc=np.sort(splits()["trainval_loc"], axis=0))
-    assert load_xlsa17("CUB", folder=tmp_path, version="PS2").version == told
+    assert load_xlsa17("CUB", folder=tmp_path, version="PS2").version == given
     write_data_set(tmp_path, test_seen_loc=np.array([[9, 10, 19]]))
-    assert load_xlsa17("CUB", folder=tmp_path, version="PS2").version != told
+    assert load_xlsa17("CUB", folder=tmp_path, version="PS2").version != given
     with pytest.raises(ValueError, match=r"version='PS3'; give 'PS1', 'PS2' or None"):
         load_xlsa17("CUB", folder=tmp_path, version="PS3")
 

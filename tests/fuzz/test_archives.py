@@ -269,7 +269,7 @@ HEADERS = {
 
 
 def rude(server, rng):
-    """Give a server bad manners."""
+    """Make a server misbehave."""
     payloads = [PAYLOAD, PAYLOAD[:1000], b"", b"<html>", PAYLOAD + b"x", rng.bytes(5000)]
     server.payload = payloads[rng.choice(6, p=[0.6, 0.08, 0.08, 0.08, 0.08, 0.08])]
     server.cuts = [int(cut) for cut in rng.integers(0, 300_000, rng.integers(0, 6))]

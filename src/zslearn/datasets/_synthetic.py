@@ -238,7 +238,7 @@ def make_zero_shot(
         class one.
     noise : float, default=0.2
         Standard deviation of the samples of a class in any one direction, in units of the root mean
-        square distance of two class means. So two classes overlap alike for any `n_features`: the
+        square distance of two class means. So two classes overlap as much for any `n_features`: the
         border between them lies ``1 / (2 * noise)`` standard deviations from their means.
     nonlinearity : float in [0, 1], default=0.5
         0 gives a linear map, 1 a purely non-linear one.
@@ -247,7 +247,7 @@ def make_zero_shot(
         that two classes may be the same where attributes are few; from a standard normal
         distribution for the seen classes, as a convex combination of three of these for an unseen
         class; or by steps down a binary tree whose leaves are the classes, so that siblings are
-        alike.
+        similar.
     scatter : {"equal", "attributes"}, default="equal"
         Whether the samples scatter with one standard deviation in all classes and features, or
         the logarithm of a feature's standard deviation is a linear function of the signature, of
