@@ -60,8 +60,8 @@ def _by_hand(model, data, X, label, attribute, value):
         CalibratedStacking(ESZSL(), bias=0.1),
         ZeroShotSearchCV(ESZSL(), {"alpha_features": [1.0, 10.0]}, cv=2),
         Pipeline([("scale", StandardScaler()), ("method", ESZSL())]),
-        GeneratedFeatures(n_generated=10),
-        GeneratedFeatures(n_generated=10, estimator=ESZSL()),
+        pytest.param(GeneratedFeatures(n_generated=10), marks=pytest.mark.slow),
+        pytest.param(GeneratedFeatures(n_generated=10, estimator=ESZSL()), marks=pytest.mark.slow),
     ],
     ids=str,
 )

@@ -116,6 +116,7 @@ def test_the_lattice_is_of_convex_weights(n_views, n_points):
     assert len(np.unique(points, axis=0)) == n_points
 
 
+@pytest.mark.slow
 def test_runs_tune_the_weights(problem, views, tmp_path):
     data = problem.with_signatures(views)
     assert "signatures  " in repr(data)

@@ -100,6 +100,7 @@ def test_a_small_batch_gives_the_same(problem, monkeypatch):
     _check(kernels, Y, list(nu_svr_paths(*tensors, **GRID)), 1e-3)
 
 
+@pytest.mark.slow
 def test_a_device_with_little_free_memory(problem, monkeypatch):
     kernels, Y = problem
     largest, units = [], []

@@ -219,6 +219,7 @@ def test_perceptron(problem):
     assert named.regressor_.estimator.coefs_[0].shape == (problem.signatures.shape[1], 700)
 
 
+@pytest.mark.slow
 def test_the_perceptron_says_where_it_is_trained():
     torch = pytest.importorskip("torch")
     X, Y = np.eye(4), np.eye(4)[:, :2]
