@@ -101,25 +101,6 @@ def digest_of(training: Training) -> str:
     return fingerprint(rows, training.y, training.n_seen, training.weights)
 
 
-def sums_of(training: Training) -> ClassStatistics:
-    """See :attr:`Training.sums`."""
-
-    def compute() -> ClassStatistics:
-        return ClassStatistics.of_rows(
-            training.rows, training.y, training.classes, weights=training.weights
-        )
-
-    if not training.keeps_sums:
-        return compute()
-    names = "means", "squares", "scatter"
-    arrays: dict[str, Any] = cached_fit(
-        ("class sums", training.rows_key),
-        lambda: {name: getattr(sums, name) for sums in [compute()] for name in names},
-    )
-    counts = training.counts.astype(np.int64)
-    return ClassStatistics(training.classes, counts, training.sizes, **arrays)
-
-
 def moments_of(training: Training, *, center: bool) -> Moments:
     """See :meth:`Training.moments`."""
     if training.keeps_sums:
@@ -278,7 +259,15 @@ class Training:
     @cached_property
     def sums(self) -> ClassStatistics:
         """Counts, means and scatter of the classes."""
-        return sums_of(self)
+        if not self.keeps_sums:
+            return ClassStatistics.of_rows(self.rows, self.y, self.classes, weights=self.weights)
+
+        def compute() -> dict[str, Any]:
+            found = ClassStatistics.of_rows(self.rows, self.y, self.classes, weights=self.weights)
+            return {name: getattr(found, name) for name in ("means", "squares", "scatter")}
+
+        arrays: dict[str, Any] = cached_fit(("class sums", self.rows_key), compute)
+        return ClassStatistics(self.classes, self.counts.astype(np.int64), self.sizes, **arrays)
 
     def release_sums(self) -> None:
         """Hold a table of features by features no longer, unless searches share it."""

@@ -463,7 +463,7 @@ def _near_pictures(
     """The nearest training pictures of each row."""
     known = model._check_features(training.X)
     labels = to_numpy(training.y).ravel().tolist()
-    names = list(range(len(labels)))
+    names: list[Any] = list(range(len(labels)))
     if training.names is not None:
         # What JSON can hold.
         names = [name if isinstance(name, (str, int)) else str(name) for name in training.names]

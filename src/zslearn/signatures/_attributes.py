@@ -79,8 +79,8 @@ def attribute_report(table: pd.DataFrame) -> _AttributeReport:
     with missing values: 1, stripes (1)
     """
     numbers = _numbers(table)
-    empty = [name for name, column in numbers.items() if column.isna().all()]
-    constant = [name for name, column in numbers.items() if column.nunique() == 1]
+    empty = [str(name) for name, column in numbers.items() if column.isna().all()]
+    constant = [str(name) for name, column in numbers.items() if column.nunique() == 1]
     kinds = {
         "binary" if set(column.dropna()) in ({0, 1}, {-1, 1}) else "continuous"
         for _, column in numbers.items()

@@ -26,7 +26,7 @@ from zslearn._utils._messages import (
     warn_user,
 )
 from zslearn.signatures._kernels import median_distance
-from zslearn.signatures._views import MultiSignatures, SignatureViews, view_arrays
+from zslearn.signatures._views import MultiSignatures, SignatureViews
 
 #: The column of a polars frame, which has no index, that holds the class labels.
 LABEL_COLUMN = "class"
@@ -471,8 +471,9 @@ class SignatureTable:
 
     def warn_equal_signatures(self, normalized: Floats | SignatureViews) -> None:
         """Warn of classes whose normalised signatures are equal: no method can tell them apart."""
+        arrays = normalized.arrays if isinstance(normalized, SignatureViews) else [normalized]
         # −0 and 0 are equal.
-        rounded = np.concatenate(view_arrays(normalized), axis=1).round(10) + 0.0
+        rounded = np.concatenate(arrays, axis=1).round(10) + 0.0
         keys = [row.tobytes() for row in rounded]
         if len(set(keys)) == len(keys):
             return
