@@ -342,7 +342,7 @@ def test_a_class_that_is_removed_while_it_is_shown(model_path, problem):
     recognizer = Recognizer(model_path)
     without = recognizer.snapshot
     recognizer.add("new", attributes=problem.signatures.iloc[0].tolist())
-    looks = iter([recognizer.snapshot] + [without] * 9)
+    looks = iter([recognizer.snapshot] * 2 + [without] * 9)
 
     class Concurrent(Recognizer):
         snapshot = property(lambda self: next(looks))
