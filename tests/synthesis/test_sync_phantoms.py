@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -26,7 +27,6 @@ from zslearn.synthesis import SynC
 from zslearn.synthesis._phantoms import (
     PhantomObjective,
     Point,
-    ScoreLoss,
     combine,
     descend,
     initial_combinations,
@@ -395,14 +395,10 @@ def test_losses_of_scores(loss):
     rng = np.random.default_rng(0)
     scores, y = rng.standard_normal((30, 5)), rng.integers(0, 5, 30)
     margins = np.abs(rng.standard_normal((5, 5))) * (1 - np.eye(5))
-    value, slope = ScoreLoss(y, loss, margins)(scores)
-    expected, expected_slope = loss_and_slope(scores, y, loss, margins)
-    assert value == pytest.approx(expected)
-    np.testing.assert_allclose(slope, expected_slope)
     # A weight is a number of repetitions.
     weights = rng.integers(1, 4, 30)
     repeated = np.repeat(np.arange(30), weights)
-    value, slope = ScoreLoss(y, loss, margins, weights.astype(float))(scores)
+    value, slope = loss_and_slope(scores, y, loss, margins, sample_weight=weights)
     expected, expected_slope = loss_and_slope(scores[repeated], y[repeated], loss, margins)
     assert value == pytest.approx(expected)
     sums = np.zeros_like(scores)
@@ -412,7 +408,7 @@ def test_losses_of_scores(loss):
 
 def test_smoothed_slope_tends_to_the_slope():
     rng = np.random.default_rng(0)
-    loss = ScoreLoss(rng.integers(0, 5, 30), "crammer_singer", None)
+    loss = partial(loss_and_slope, y=rng.integers(0, 5, 30), loss="crammer_singer")
     scores = rng.standard_normal((30, 5))
     sharp = loss(scores)[1]
     apart = [np.abs(loss(scores, smoothing=mu)[1] - sharp).max() for mu in (1.0, 0.1, 1e-4)]

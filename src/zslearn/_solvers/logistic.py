@@ -20,7 +20,7 @@ At the end of a step the intercepts are the best ones for its coefficients: what
 :math:`\alpha`-strongly convex, so that :math:`F - \min F \le \|\nabla F\|^2 / 2\alpha`. This gap is
 the certificate, always from the rows in double precision, though steps are made in single precision
 where rows are many. It is measured against the objective and against what training gains; see
-`_gain`.
+`_stopping`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from zslearn._solvers._gain import Goal
+from zslearn._solvers._stopping import StoppingRule
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._utils._array import Array, Floats, take_rows, to_numpy
 from zslearn._utils._blocks import row_blocks
@@ -752,7 +752,7 @@ class Newton:
         gradient = sums.gradient + alpha * coef
         gap = loss.squares(gradient) / (2 * alpha)
         noise = (self.rows.rounding * sums.absolute) ** 2 / (2 * alpha)
-        goal = Goal(self.tol, loss.at_zero, noise)
+        goal = StoppingRule(self.tol, loss.at_zero, noise)
         state = sums.value + penalty, gap, penalty
         gain, wanted = (np.asarray(f(*state)) for f in (goal.gain, goal.wanted))
         return Point(coef, intercept, sums, gradient, state[0], gap, gain, wanted)
@@ -857,7 +857,7 @@ class Newton:
         def inner(a: Array, b: Array, c: Array, d: Array) -> Floats:
             return loss.per_problem(xp.sum(a * b, axis=1) + c * d)
 
-        excess = np.asarray(Goal(self.tol, loss.at_zero).excess(point.objective, point.gap))
+        excess = np.asarray(StoppingRule(self.tol, loss.at_zero).excess(point.objective, point.gap))
         # The last step need not be more exact than the tolerance asks.
         forcing = np.minimum(np.sqrt(excess), _FORCING) ** 2
         forcing = np.maximum(forcing, np.minimum(0.1 * self.tol / excess, _FORCING**2))

@@ -193,15 +193,7 @@ _GENERATORS = frozenset(["MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"])
 
 
 class Decoder:
-    """Make objects of what :class:`Encoder` wrote.
-
-    Parameters
-    ----------
-    arrays : mapping of str to ndarray
-        Of the file.
-    device : str, optional
-        Where arrays that were tensors of torch become tensors again; None leaves them NumPy's.
-    """
+    """Make objects of what :class:`Encoder` wrote."""
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]], device: Any = None) -> None:
         self._arrays = arrays

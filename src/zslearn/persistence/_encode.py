@@ -273,15 +273,7 @@ _PLAIN_DTYPES = frozenset(DTYPES.values())
 
 
 class Encoder:
-    """Write objects as JSON; their arrays are collected in `arrays`.
-
-    Attributes
-    ----------
-    arrays : dict of str to ndarray
-        C-contiguous, of the types of safetensors.
-    uses_sklearn : bool
-        Whether a part of scikit-learn was met.
-    """
+    """Write objects as JSON; their arrays are collected in `arrays`."""
 
     def __init__(self) -> None:
         self.arrays: dict[str, NDArray[Any]] = {}

@@ -123,13 +123,7 @@ _LOG_ODDS = (-700.0, 700.0)
 
 
 class TrainingSamples:
-    """Training samples that the temperature is found from; those of one space are kept.
-
-    Parameters
-    ----------
-    training : Training
-        What a method is fitted on.
-    """
+    """Training samples that the temperature is found from; those of one space are kept."""
 
     def __init__(self, training: Training) -> None:
         rows, self.y, self.weights = training.spread_samples()
@@ -212,25 +206,7 @@ def held_out_scores(
 
 
 class HeldOutSamples:
-    """Training samples, each scored without itself: what tells the temperature and the odds.
-
-    Parameters
-    ----------
-    samples : TrainingSamples
-        The samples.
-    space : WhitenedSpace
-        Where they are scored.
-    prior, seen : ClassGaussians
-        Of the class means: each without the samples of the class, and with them.
-    sizes : ndarray of shape (n_seen,)
-        Weight of the samples of each class, in independent samples.
-    trust : float
-        How many of these a sample is worth.
-    predictive : bool
-        Whether variances count.
-    axis_weights : ndarray of shape (n_dims,)
-        See :func:`natural_parameters`.
-    """
+    """Training samples, each scored without itself: what tells the temperature and the odds."""
 
     def __init__(
         self,

@@ -65,21 +65,7 @@ _FEWEST_DIMENSIONS = 8
 
 @dataclass(frozen=True, eq=False)
 class WhitenedSpace:
-    """A map of features, and the class means in its image.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (n_features, n_dims)
-        From features to the space.
-    offset : ndarray of shape (n_dims,)
-        What is taken from the product: the mean of the class means.
-    norm : float or None
-        The norm that samples are brought to next; None leaves them as they are.
-    center : ndarray of shape (n_dims,)
-        What is taken last: the mean of the class means again.
-    means : ndarray of shape (n_seen, n_dims)
-        Means of the seen classes; their own mean is zero.
-    """
+    """A map of features, and the class means in its image."""
 
     matrix: Floats
     offset: Floats
@@ -108,17 +94,7 @@ def into_space(
 
 
 class WhitenedSpaces:
-    """Spaces of one set of samples, each computed once.
-
-    Parameters
-    ----------
-    training : Training
-        Samples and signatures; only the statistics are read.
-    statistics : ClassStatistics
-        Of the samples.
-    widths : sequence of (int or None)
-        Values of `n_components`.
-    """
+    """Spaces of one set of samples, each computed once."""
 
     def __init__(
         self, training: Training, statistics: ClassStatistics, widths: Sequence[int | None]
@@ -183,15 +159,7 @@ _HALVINGS = 40
 
 @saved_part
 class SignatureKernel:
-    """RBF kernel between the seen classes, with its eigendecomposition.
-
-    Parameters
-    ----------
-    seen : ndarray of shape (n_seen, n_attributes) or SignatureViews
-        Normalised signatures.
-    gamma : float
-        1/σ².
-    """
+    """RBF kernel between the seen classes, with its eigendecomposition."""
 
     gamma: float
     values: Floats
@@ -221,11 +189,6 @@ class LayeredKernel:
     with :math:`g(a)` the mean that a first process predicts, brought to unit length and divided by
     the median distance over the seen classes, as signatures are. The seen classes are predicted
     like all others, from a process that knows them.
-
-    Parameters
-    ----------
-    first : ClassProcess
-        The first layer. Its width serves both kernels.
     """
 
     gamma: float
@@ -263,15 +226,7 @@ class LayeredKernel:
 
 @dataclass(frozen=True, eq=False)
 class ClassGaussians:
-    """What is known of the mean of each of some classes: independent normal distributions.
-
-    Parameters
-    ----------
-    means : ndarray of shape (n_classes, n_dims)
-        Expectations.
-    variances : ndarray of shape (n_classes, n_dims)
-        Variances.
-    """
+    """What is known of the mean of each of some classes: independent normal distributions."""
 
     means: Floats
     variances: Floats
@@ -279,19 +234,7 @@ class ClassGaussians:
 
 @saved_part
 class ClassProcess:
-    """The process, conditioned on the means of the seen classes.
-
-    Parameters
-    ----------
-    kernel : SignatureKernel or LayeredKernel
-        Between the seen classes.
-    means : ndarray of shape (n_seen, n_dims)
-        Means of their samples, around zero.
-    sizes : ndarray of shape (n_seen,)
-        Weights of their samples.
-    alpha : float
-        Variance of what signatures do not tell, in units of the signal's.
-    """
+    """The process, conditioned on the means of the seen classes."""
 
     kernel: SignatureKernel | LayeredKernel
     coef: Floats

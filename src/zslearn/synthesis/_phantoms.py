@@ -14,10 +14,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from zslearn._solvers.svm._losses import SVMLoss
 from zslearn._utils._array import Floats, to_numpy
 from zslearn.signatures._kernels import normalized_similarity
 from zslearn.signatures._table import SignatureTable
@@ -113,7 +111,7 @@ def initial_combinations(
     init: str,
     rng: np.random.RandomState,
 ) -> Views:
-    """Coefficients β of the first phantoms, scaled so that each b has the norm of the signatures."""
+    """Coefficients β of the first phantoms; each b has the norm of the signatures."""
     n_seen = len(signatures)
     if init == "auto":
         init = {-1: "kmeans", 0: "seen", 1: "random"}[int(np.sign(n_phantoms - n_seen))]
@@ -195,21 +193,7 @@ def signature_norms(signatures: Signatures) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class PhantomObjective:
-    r"""What of eSynCSemObj depends on β; g enters by its gradient with respect to S.
-
-    Parameters
-    ----------
-    signatures : ndarray or SignatureViews
-        Normalised signatures of the seen classes, A.
-    factors : tuple of ndarray
-        L of each view, where the distance is :math:`\gamma \|(a - b) L\|^2`.
-    gamma : float
-        The paper's 1/σ².
-    eta : float
-        Weight of the ℓ1 norm.
-    norm_penalty : float
-        ν here, γ in the paper.
-    """
+    r"""What of eSynCSemObj depends on β; g enters by its gradient with respect to S."""
 
     signatures: Signatures
     factors: Views
@@ -300,7 +284,7 @@ def metric_factors(metric: Any, signatures: Signatures) -> Views:
 
 
 def metric_factor(metric: Any, array: Floats) -> Floats:
-    r"""L with :math:`\Sigma^{-1} = L L^\top`, the metric of the signatures of one view (eSynCDist)."""
+    r"""L with :math:`\Sigma^{-1} = L L^\top`, the metric of one view's signatures (eSynCDist)."""
     n_attributes = array.shape[1]
     if metric is None:
         return np.eye(n_attributes)
@@ -348,19 +332,7 @@ _SMALL_STEPS = 3
 
 @dataclass(frozen=True)
 class Point(Generic[_Extra]):
-    """Coefficients and what is known there.
-
-    Parameters
-    ----------
-    betas : tuple of ndarray
-        β of each view.
-    value : float
-        The whole objective.
-    gradients : tuple of ndarray
-        Of the part without the ℓ1 norm.
-    extra : object
-        What belongs to this point besides: the base classifiers, say.
-    """
+    """Coefficients and what is known there."""
 
     betas: Views
     value: float
@@ -370,19 +342,7 @@ class Point(Generic[_Extra]):
 
 @dataclass(frozen=True)
 class Descent(Generic[_Extra]):
-    """Where a descent ended.
-
-    Parameters
-    ----------
-    point : Point
-        The best coefficients.
-    values : tuple of float
-        The objective after each step, falling.
-    refused : bool
-        Whether the last step was cut short by points that `evaluate` refused.
-    converged : bool
-        Whether it ended by itself, and not at its largest number of steps.
-    """
+    """Where a descent ended."""
 
     point: Point[_Extra]
     values: tuple[float, ...]
@@ -490,58 +450,3 @@ def _difference(first: Views, second: Views) -> Views:
 
 def _norm(arrays: Views) -> float:
     return float(np.sqrt(sum(float(np.sum(array**2)) for array in arrays)))
-
-
-@dataclass(frozen=True)
-class ScoreLoss:
-    """The loss of a table of scores, with weights of the samples and a smoothed slope.
-
-    Parameters
-    ----------
-    y : ndarray of int of shape (n_samples,)
-        Class of each sample.
-    loss : {"squared_hinge", "crammer_singer"}
-        The loss; see :func:`zslearn.solvers.multiclass_svm`.
-    margins : ndarray of shape (n_classes, n_classes) or None
-        Margins of Crammer–Singer; 1 by default.
-    weights : ndarray of shape (n_samples,) or None
-        How much each sample counts.
-    """
-
-    y: NDArray[np.intp]
-    loss: SVMLoss
-    margins: Floats | None
-    weights: Floats | None = None
-
-    def shares(self) -> Floats:
-        """The share of each sample in the mean."""
-        if self.weights is None:
-            return np.full(len(self.y), 1 / len(self.y))
-        return self.weights / self.weights.sum()
-
-    def __call__(
-        self, scores: Floats, *, smoothing: float = 0.0, dual: Floats | None = None
-    ) -> tuple[float, Floats]:
-        """The loss, and its slope with respect to the scores."""
-        every, shares = np.arange(len(self.y)), self.shares()[:, None]
-        if self.loss == "squared_hinge":
-            # −s·max(0, 1 − s·score): negative where the true class should score higher.
-            slope = np.maximum(1 + scores, 0)
-            slope[every, self.y] = -np.maximum(1 - scores[every, self.y], 0)
-            weight = shares / scores.shape[1]
-            return float(np.sum(weight * slope**2)), 2 * weight * slope
-        n_classes = scores.shape[1]
-        margins = 1.0 - np.eye(n_classes) if self.margins is None else self.margins
-        violations = scores + margins[self.y] - scores[every, self.y][:, None]
-        worst = violations.argmax(axis=1)
-        value = float(np.sum(shares[:, 0] * violations[every, worst]))
-        if dual is not None:
-            slope = np.array(dual, dtype=np.float64)
-        elif smoothing > 0:
-            slope = np.exp((violations - violations[every, worst][:, None]) / smoothing)
-            slope /= slope.sum(axis=1, keepdims=True)
-        else:
-            slope = np.zeros_like(scores)
-            slope[every, worst] = 1.0
-        slope[every, self.y] -= 1.0
-        return value, shares * slope

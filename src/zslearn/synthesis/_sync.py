@@ -33,7 +33,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
 from zslearn._solvers._linalg import pseudo_inverse
-from zslearn._solvers.svm._losses import SVMLoss
+from zslearn._solvers.svm._losses import SVMLoss, loss_and_slope
 from zslearn._solvers.svm._multiclass import SVMResult, train_multiclass_svm
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._utils._array import Array, Floats, move_like, to_numpy
@@ -49,7 +49,6 @@ from zslearn.synthesis._phantoms import (
     Descent,
     PhantomObjective,
     Point,
-    ScoreLoss,
     Views,
     combinations_of,
     combine,
@@ -83,25 +82,7 @@ _KEPT_BYTES = 2**27
 
 @dataclass(frozen=True)
 class Learned:
-    """What was learned under one setting.
-
-    Parameters
-    ----------
-    solution : SVMResult
-        The trained W.
-    base_classifiers : array of shape (n_phantoms, n_features)
-        V.
-    phantoms : ndarray of shape (n_phantoms, n_attributes) or SignatureViews
-        Normalised signatures of the phantoms.
-    combinations : tuple of ndarray of shape (n_phantoms, n_seen) or None
-        Coefficients β of the phantoms, one table per view; None where they were given.
-    objective : float
-        Value of the objective.
-    history : tuple of float
-        The objective after each step of learning phantoms.
-    n_iter : int
-        Steps of all solves together.
-    """
+    """What was learned under one setting."""
 
     solution: SVMResult
     base_classifiers: Array
@@ -113,16 +94,7 @@ class Learned:
 
 
 class SynCProblem:
-    """What training starts from, whatever alpha and gamma are.
-
-    Parameters
-    ----------
-    training : Training
-        Samples and signatures of the seen classes.
-    model : SynC
-        Its hyper-parameters other than alpha and gamma are read; `ridge`, `eta` and
-        `norm_penalty`, which nothing here depends on, may be set anew.
-    """
+    """What training starts from, whatever alpha and gamma are."""
 
     def __init__(self, training: Training, model: Any) -> None:
         self.rng = check_random_state(model.random_state)
@@ -164,10 +136,10 @@ class SynCProblem:
             return phantoms, None
         return phantoms, combinations_of(phantoms, self.signatures)
 
-    @property
-    def score_loss(self) -> ScoreLoss:
-        """The loss as a function of the scores."""
-        return ScoreLoss(self.rows.y, self.loss, self.margins, self.weights)
+    def score_loss(self, scores: Floats, **options: Any) -> tuple[float, Floats]:
+        """The loss as a function of the scores, and its slope."""
+        y, weights = self.rows.y, self.weights
+        return loss_and_slope(scores, y, self.loss, self.margins, sample_weight=weights, **options)
 
     def learn(self, alpha: float, gamma: float, start: SVMResult | None) -> Learned:
         """Learn the base classifiers, and the phantoms where they are to be learned."""
@@ -298,17 +270,6 @@ class Synthesis:
 
     Then V = `back` U and U = `forward` V. With a ridge, V is what minimises
     ‖S V − W‖² + ridge · ‖V‖² instead.
-
-    Parameters
-    ----------
-    similarities : ndarray of shape (n_seen, n_phantoms)
-        S.
-    penalize : {"w", "v"}
-        What the penalty is on.
-    free : bool
-        Whether W is trained freely even where S cannot make it.
-    ridge : float, default=0.0
-        Weight of ‖V‖² where V is made of W.
     """
 
     def __init__(

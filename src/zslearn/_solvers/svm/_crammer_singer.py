@@ -18,13 +18,17 @@ Rows are visited in blocks. Matrix products give the scores of a block and its i
 then the dual points of its rows are improved one after another, each exactly, with the scores of
 the others kept up to date through the inner products; a matrix product takes the sum of the changes
 into U. So the ascent is that of single rows, at the speed of BLAS. Rows that are at their optimum
-are left out until the next look at all of them, which also makes the certificate. Visits compute in
-single precision until its rounding holds up the gap, then in double; the looks always do that.
+are left out until the next evaluation of the gap, which goes over all rows. Visits compute in
+single precision until its rounding holds up the gap, then in double; the certificate always does.
+
+At the optimum a row's dual point has weight on a handful of classes, whatever their number is. So
+with many classes only candidates are visited between two evaluations: those with weight, and some
+that score next. Products with single classifiers then take the place of those with all of them.
 
 From U = 0 a small :math:`\alpha` can take very many passes where classes overlap. An ascent that is
-too slow to arrive is given up, and the rest of the passes comes down from larger :math:`\alpha`,
+too slow to arrive is given up, and the passes that are left come down from larger :math:`\alpha`,
 each solution the start of the next. The gap is measured against the objective and against what
-training gains; see `_gain`. Where rows are weighted, N is the sum of the weights and each term
+training gains; see `_stopping`. Where rows are weighted, N is the sum of the weights and each term
 counts by its row's.
 """
 
@@ -37,14 +41,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn._solvers._gain import Goal
+from zslearn._solvers._stopping import StoppingRule
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._utils._array import Floats
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._jit import jit, jit_inner
 from zslearn._utils._processes import one_blas_thread
-
-# The state of the dual ascent of Crammer–Singer: its points, the U they make, looks and visits.
 
 # Rows that are visited together: their inner products must stay cheap beside their scores, and what
 # is compiled must return within about a second, which for very many classes takes fewer rows.
@@ -52,7 +54,7 @@ _VISITED_TOGETHER = 128
 _OPERATIONS = 1 << 29
 # Visits to each row of a block while its scores are at hand.
 _SWEEPS = 3
-# Passes over the open rows between two looks at all rows.
+# Passes over the open rows between two evaluations of the gap.
 PASSES = 4
 # Classes without weight that a row's visits keep an eye on, those that score highest.
 _SPARE = 8
@@ -62,8 +64,8 @@ _SINGLE_PRODUCTS = 6
 _KEPT_PRODUCTS = 1 << 26
 
 
-class Look(NamedTuple):
-    """What a look at all rows tells."""
+class GapEvaluation(NamedTuple):
+    """Objective, dual value, gap and penalty at U(p), and the gap of each row."""
 
     objective: float
     dual_value: float
@@ -94,7 +96,7 @@ class Ascent:
         self.weights = rows.sample_weight
         self.target = np.eye(rows.n_classes)
         #: Classes that may soon have weight, row after row, and where those of each row start.
-        self.likely: tuple[NDArray[np.int32], NDArray[np.intp]] | None = None
+        self.candidates: tuple[NDArray[np.int32], NDArray[np.intp]] | None = None
         # From U = 0 the margins alone do not tell which classes will.
         self.is_fresh = start is None
         #: Whether classes are so many that some may be left out.
@@ -170,11 +172,11 @@ class Ascent:
         return self.X[rows].astype(np.float64, copy=False)
 
     @property
-    def may_glance(self) -> bool:
+    def evaluates_in_single(self) -> bool:
         """Whether looks in single precision save time: then visits take less than looks."""
         return self.has_many and self.dtype == np.float32
 
-    def look(self, *, exact: bool = True) -> Look:
+    def evaluate(self, *, exact: bool = True) -> GapEvaluation:
         """Objective and gap at U(p), which is made afresh: rounding does not pile up.
 
         Otherwise they are those of single precision, at U as visits have left it.
@@ -184,7 +186,7 @@ class Ascent:
             self.base = self._make_base()
         coefficients = self._coefficients().astype(np.float64 if exact else self.dtype, copy=False)
         row_gaps, losses, linear = (np.empty(len(self.y)) for _ in range(3))
-        likely = []
+        candidates = []
         for rows in self._blocks():
             labels = self.y[rows]
             margins = self.margins[labels]
@@ -196,11 +198,11 @@ class Ascent:
             losses[rows] = top - own
             linear[rows] = np.einsum("nc,nc->n", self.dual[rows], margins)
             if self.has_many and not self.is_fresh:
-                likely.append(likely_classes(scores, self.dual[rows], _SPARE))
-        self._keep(likely)
+                candidates.append(candidate_classes(scores, self.dual[rows], _SPARE))
+        self._keep(candidates)
         n = len(self.y)
         penalty = 0.5 * self.alpha * float(np.sum(self.base * self.base))
-        return Look(
+        return GapEvaluation(
             self._sum(losses) / n + penalty,
             self._sum(linear) / n - penalty,
             self._sum(np.maximum(row_gaps, 0)) / n,
@@ -208,14 +210,14 @@ class Ascent:
             penalty,
         )
 
-    def _keep(self, likely: list[tuple[NDArray[np.int32], NDArray[np.intp]]]) -> None:
-        """Keep the likely classes of all rows where they are few."""
-        self.likely = None
-        if likely:
-            classes = np.concatenate([found for found, _ in likely])
-            counts = np.concatenate([found for _, found in likely])
+    def _keep(self, candidates: list[tuple[NDArray[np.int32], NDArray[np.intp]]]) -> None:
+        """Keep the candidates of all rows where they are few."""
+        self.candidates = None
+        if candidates:
+            classes = np.concatenate([found for found, _ in candidates])
+            counts = np.concatenate([found for _, found in candidates])
             if self._is_few(len(classes), self.dual.size):
-                self.likely = classes, np.concatenate([[0], np.cumsum(counts)])
+                self.candidates = classes, np.concatenate([[0], np.cumsum(counts)])
 
     def rounding(self) -> float:
         """How far the scores of a visit may be off, were all classifiers as long as the longest."""
@@ -224,22 +226,22 @@ class Ascent:
         lengths = np.linalg.norm(self._coefficients(), axis=1)
         return float(np.finfo(self.dtype).eps) * self.length * float(lengths.max())
 
-    def widen(self) -> None:
+    def use_double_precision(self) -> None:
         """Compute in double precision from now on."""
         self.visited, self.dtype = self.X, np.dtype(np.float64)
 
-    def open_rows(self, look: Look, wanted: float) -> NDArray[np.intp]:
+    def open_rows(self, found: GapEvaluation, wanted: float) -> NDArray[np.intp]:
         """Rows that are not at their optimum, or between classes, where others move them."""
-        bound = 0.1 * min(wanted, look.gap)
+        bound = 0.1 * min(wanted, found.gap)
         between = self.dual.max(axis=1) < 1
-        return np.flatnonzero(between | (look.row_gaps > bound))
+        return np.flatnonzero(between | (found.row_gaps > bound))
 
     def improve(
         self, open_rows: NDArray[np.intp], n_passes: int, rng: np.random.RandomState
     ) -> int:
         """Visit some rows so many times, or fewer until a look tells more; how often is said."""
-        if self.likely is not None:
-            self._visit_likely(open_rows, n_passes, rng, *self.likely)
+        if self.candidates is not None:
+            self._visit_candidates(open_rows, n_passes, rng, *self.candidates)
             return n_passes
         if self.is_fresh and self.has_many:
             n_passes = 1
@@ -269,7 +271,7 @@ class Ascent:
             base += self.scale * (moved if mixing is None else mixing.T @ moved)
         self.base = base.astype(np.float64)
 
-    def _visit_likely(
+    def _visit_candidates(
         self,
         open_rows: NDArray[np.intp],
         n_passes: int,
@@ -277,7 +279,7 @@ class Ascent:
         classes: NDArray[np.int32],
         starts: NDArray[np.intp],
     ) -> None:
-        """Improve the dual points of some rows within their likely classes, block by block.
+        """Improve the dual points of some rows within their candidates, block by block.
 
         Blocks stay the same, so that their inner products serve all passes; their order changes.
         """
@@ -292,17 +294,17 @@ class Ascent:
         for _ in range(n_passes):
             for number in rng.permutation(len(blocks)).tolist():
                 rows = blocks[number]
-                X, places, gram = self._few_rows(rows, products.get(number))
+                X, places, gram = self._rows_and_products(rows, products.get(number))
                 if room:
                     products[number] = gram
                 steps = self.scale * self._weights_of(rows)
-                improve_few(
+                improve_candidates(
                     X, places, rows, self.y, classes, starts, steps, gram, self.margins, base,
                     self.dual, _SWEEPS,
                 )  # fmt: skip
         self.base = base.astype(np.float64)
 
-    def _few_rows(
+    def _rows_and_products(
         self, rows: NDArray[np.intp], gram: NDArray[Any] | None
     ) -> tuple[NDArray[Any], NDArray[np.intp], NDArray[Any]]:
         """Where some rows are: an array, their places in it, and their inner products."""
@@ -312,10 +314,6 @@ class Ascent:
             gram = X @ X.T if gram is None else gram
         return X, places, gram
 
-
-# Dual points of Crammer–Singer: the rows of a block improved one after another, each exactly.
-#
-# This module is compiled, and imported where it is first needed.
 
 # Pairs of classes exchanged in one visit of a row, where classes are mixed.
 _PAIRS = 16
@@ -445,21 +443,12 @@ def _exchange(value: Floats, dual: Floats, norm: float, kernel: Floats, pull: Fl
     return largest
 
 
-# Crammer–Singer by the few classes that compete for each row: compiled.
-#
-# At the optimum a row's dual point has weight on a handful of classes, whatever their number is.
-# So
-# between two looks at all rows only likely classes are visited: those with weight, and some that
-# score next. Products with single classifiers then take the place of those with all of them.
-#
-# This module is compiled, and imported where it is first needed.
-
 # Columns of U that are summed together: those of all classes stay in the cache.
 _COLUMNS = 512
 
 
 @jit("the Crammer–Singer solver's choice of classes")
-def likely_classes(
+def candidate_classes(
     values: Floats, dual: Floats, spare: int
 ) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
     """The classes of each row that have weight, and some that score highest of the others.
@@ -500,7 +489,7 @@ def likely_classes(
 
 
 @jit("the Crammer–Singer solver for many classes")
-def improve_few(
+def improve_candidates(
     X: Any,
     places: NDArray[np.intp],
     rows: NDArray[np.intp],
@@ -514,7 +503,7 @@ def improve_few(
     dual: Floats,
     sweeps: int,
 ) -> None:
-    """Improve the dual points of some rows within their likely classes, and U with them.
+    """Improve the dual points of some rows within their candidates, and U with them.
 
     `places` says where the rows lie in `X`; `rows`, where they lie in `labels`, `dual` and
     `starts`, which leads to their `classes`. `gram` holds inner products of the rows, `steps` how
@@ -524,10 +513,10 @@ def improve_few(
     value, point, change = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
     # By class, so that a change of one row reaches the others in the order of memory.
     scores = np.empty((n_classes, n_rows))
-    n_likely = 0
+    n_candidates = 0
     for i in range(n_rows):
-        n_likely += starts[rows[i] + 1] - starts[rows[i]]
-    before = np.empty(n_likely)
+        n_candidates += starts[rows[i] + 1] - starts[rows[i]]
+    before = np.empty(n_candidates)
     position = 0
     for i in range(n_rows):
         row = rows[i]
@@ -598,7 +587,7 @@ def _add(factor: float, x: Any, total: Any) -> None:
         total[d] += share * x[d]
 
 
-# Down to this gap visits may compute in single precision: U is made afresh at every look.
+# Down to this gap visits may compute in single precision: U is made afresh at every found.
 _SINGLE = 1e-5
 # A gap of less than so many times the rounding of scores in single precision may be held up by it.
 _ROUNDINGS = 10.0
@@ -652,22 +641,22 @@ def crammer_singer(
     bound = tighter.objective - tighter.gap
     gap = max(0.0, min(better.gap, better.objective - bound))
     penalty = 0.5 * alpha * float(np.sum(better.base**2))
-    goal = _goal(rows, margins, tol)
+    rule = _stopping_rule(rows, margins, tol)
     state = better.objective, gap, penalty
     return AscentResult(
         better.base,
         tighter.dual,
         *state[:2],
-        float(goal.gain(*state)),
-        gap <= float(goal.wanted(*state)),
+        float(rule.gain(*state)),
+        gap <= float(rule.wanted(*state)),
         found.n_iter + again.n_iter,
     )
 
 
-def _goal(rows: TrainingRows, margins: Floats, tol: float) -> Goal:
+def _stopping_rule(rows: TrainingRows, margins: Floats, tol: float) -> StoppingRule:
     """The gap to reach. At U = 0 the objective is the mean of the rows' largest margins."""
     at_zero = float(np.average(margins.max(axis=1)[rows.y], weights=rows.sample_weight))
-    return Goal(tol, at_zero, _ROUNDING * at_zero)
+    return StoppingRule(tol, at_zero, _ROUNDING * at_zero)
 
 
 def _come_down(
@@ -702,25 +691,25 @@ def _ascend(
     """Ascend from one start until the gap is reached, the passes are used up, or it is given up."""
     single = tol >= _SINGLE and _IN_RANGE[0] < rows.mean_square < _IN_RANGE[1]
     ascent = Ascent(rows, margins, alpha, mixing, start, single=single)
-    goal = _goal(rows, margins, tol)
+    rule = _stopping_rule(rows, margins, tol)
     # Two looks after the first are the least that a rate can be told from.
     judged_at = PASSES * max(2, round(_TRIAL * max_iter / PASSES))
     n_iter, given_up = 0, False
-    best: Look | None = None
+    best: GapEvaluation | None = None
     base = ascent.target  # of the best, when there is one
     before = np.inf
     gaps: list[tuple[int, float]] = []
-    exact = not ascent.may_glance
+    exact = not ascent.evaluates_in_single
     while True:
-        look = ascent.look(exact=exact)
-        if look.gap > 0.5 * before and look.gap < _ROUNDINGS * ascent.rounding():
+        found = ascent.evaluate(exact=exact)
+        if found.gap > 0.5 * before and found.gap < _ROUNDINGS * ascent.rounding():
             # Where the objective is small so is the gap asked for.
-            ascent.widen()
-        before = look.gap
-        if exact and (best is None or look.objective < best.objective):
-            best, base = look, ascent.base.copy()
-        state = _state(look, best if exact else look)
-        gap, wanted = state[1], float(goal.wanted(*state))
+            ascent.use_double_precision()
+        before = found.gap
+        if exact and (best is None or found.objective < best.objective):
+            best, base = found, ascent.base.copy()
+        state = _state(found, best if exact else found)
+        gap, wanted = state[1], float(rule.wanted(*state))
         if gaps and gaps[-1][0] == n_iter:
             gaps.pop()
         gaps.append((n_iter, gap))
@@ -729,25 +718,25 @@ def _ascend(
             given_up = _predicted(gaps, max_iter) > wanted
         if gap <= wanted or n_iter >= max_iter or given_up:
             if exact:
-                gain = float(goal.gain(*state))
+                gain = float(rule.gain(*state))
                 return AscentResult(base, ascent.dual, *state[:2], gain, gap <= wanted, n_iter)
             exact = True  # what is reported is never a gap of single precision
             continue
-        exact = not ascent.may_glance
+        exact = not ascent.evaluates_in_single
         # More than can be gained, as the bound says so far, need not be known exactly.
-        least = min(look.objective, float(goal.at_zero) - look.dual_value)
-        open_rows = ascent.open_rows(look, max(tol * least, wanted))
+        least = min(found.objective, float(rule.at_zero) - found.dual_value)
+        open_rows = ascent.open_rows(found, max(tol * least, wanted))
         rounds = 1 if len(gaps) == 1 or _predicted(gaps, n_iter + 2 * PASSES) <= wanted else 2
         with one_blas_thread():
-            for _ in range(rounds if ascent.likely is not None else 1):
+            for _ in range(rounds if ascent.candidates is not None else 1):
                 n_iter += ascent.improve(open_rows, min(PASSES, max_iter - n_iter), rng)
 
 
-def _state(look: Look, best: Look | None) -> tuple[float, float, float]:
+def _state(found: GapEvaluation, best: GapEvaluation | None) -> tuple[float, float, float]:
     """Objective, gap and penalty at the best point, whose gap the last look may bound, too."""
-    if best is None or look.objective <= best.objective:
-        return look.objective, max(look.gap, 0.0), look.penalty
-    gap = min(look.gap, best.objective - look.dual_value)
+    if best is None or found.objective <= best.objective:
+        return found.objective, max(found.gap, 0.0), found.penalty
+    gap = min(found.gap, best.objective - found.dual_value)
     return best.objective, max(gap, 0.0), best.penalty
 
 

@@ -19,24 +19,35 @@ def loss_and_slope(
     margins: Any = None,
     *,
     sample_weight: Floats | None = None,
+    smoothing: float = 0.0,
+    dual: Floats | None = None,
 ) -> tuple[float, Floats]:
-    """The loss part of the objective, and its (sub)gradient with respect to the scores."""
-    n_samples, n_classes = scores.shape
-    every = np.arange(n_samples)
-    weights = np.ones(n_samples) if sample_weight is None else sample_weight
-    weights = weights / weights.sum()
+    """The loss part of the objective, and its (sub)gradient with respect to the scores.
+
+    Of Crammer–Singer's hinge the gradient may be that of a soft maximum, or of dual points.
+    """
+    every, n_classes = np.arange(len(y)), scores.shape[1]
+    weights = np.ones(len(y)) if sample_weight is None else sample_weight
+    shares = (weights / weights.sum())[:, None]
     if loss == "squared_hinge":
         # −s·max(0, 1 − s·score): negative where the true class should score higher.
         slope = np.maximum(1 + scores, 0)
         slope[every, y] = -np.maximum(1 - scores[every, y], 0)
-        value = weights @ np.einsum("nc,nc->n", slope, slope) / n_classes
-        return float(value), slope * (2 / n_classes * weights)[:, None]
+        weight = shares / n_classes
+        return float(np.sum(weight * slope**2)), 2 * weight * slope
     violations = scores + checked_margins(margins, n_classes)[y] - scores[every, y][:, None]
     worst = violations.argmax(axis=1)
-    slope = np.zeros_like(scores)
-    slope[every, worst] += weights
-    slope[every, y] -= weights
-    return float(weights @ violations[every, worst]), slope
+    value = float(np.sum(shares[:, 0] * violations[every, worst]))
+    if dual is not None:
+        slope = np.array(dual, dtype=np.float64)
+    elif smoothing > 0:
+        slope = np.exp((violations - violations[every, worst][:, None]) / smoothing)
+        slope /= slope.sum(axis=1, keepdims=True)
+    else:
+        slope = np.zeros_like(scores)
+        slope[every, worst] = 1.0
+    slope[every, y] -= 1.0
+    return value, shares * slope
 
 
 def checked_margins(margins: Any, n_classes: int) -> Floats:

@@ -288,7 +288,7 @@ def train_multiclass_svm(
     warm_start: SVMResult | None = None,
     random_state: RandomState = None,
 ) -> SVMResult:
-    """Train linear classifiers as :func:`multiclass_svm` does, on rows that were made ready once."""
+    """Train as :func:`multiclass_svm` does, on rows that were made ready once."""
     if not (np.isfinite(alpha) and alpha > 0):
         raise ValueError(f"alpha must be a positive number; got {alpha!r}.")
     if loss not in get_args(SVMLoss):

@@ -15,19 +15,9 @@ from zslearn._utils._blocks import row_blocks
 from zslearn._utils._device import block_budget
 from zslearn._utils._processes import one_blas_thread
 
-# Rows that are made as they are read, as an operand of products.
-
 
 class CastRows:
-    """Rows that are made as they are read, in one precision; products go through them in blocks.
-
-    Parameters
-    ----------
-    rows : object
-        Of NumPy, to be read in slices; see :class:`TrainingRows`.
-    dtype : dtype
-        The precision.
-    """
+    """Rows that are made as they are read, in one precision; products go through them in blocks."""
 
     # So that NumPy leaves `array @ rows` to this class.
     __array_ufunc__ = None
@@ -80,44 +70,10 @@ class TrainingRows:
     rows than columns the problem is therefore solved in the coordinates of an orthonormal basis of
     that span, which changes no inner product: X = Rᵀ Qᵀ, w = Q u.
 
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-        NumPy, torch, CuPy or any array of the array API standard; float32 or float64. Or rows that
-        are made as they are read: an object with the shape, the dtype and the namespace of an
-        array, which is read in slices, by `take(positions)` or as a `whole()`.
-    y : array-like of int of shape (n_samples,)
-        Class of each row, from 0 to n_classes − 1.
-    n_classes : int, optional
-        By default the largest label plus one.
-    sample_weight : array-like of shape (n_samples,), optional
-        How much each row counts, not negative: a whole number counts it that many times. By default
-        each counts once.
-
-    Attributes
-    ----------
-    X : array of shape (n_samples, width)
-        The rows in the smaller space.
-    y : ndarray of int of shape (n_samples,)
-        Class of each row.
-    n_classes : int
-        Number of classes.
-    sample_weight : ndarray of shape (n_samples,) or None
-        How much each row counts, with a mean of one; None where all count alike.
-    n_features : int
-        Number of columns before the rotation.
-    basis : array of shape (n_features, width) or None
-        The orthonormal basis Q; None where nothing is rotated.
-    xp, device : object
-        Namespace and device of the rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zslearn._solvers.svm._rows import TrainingRows
-    >>> rows = TrainingRows(np.eye(2, 5), [0, 1])
-    >>> rows.shape, rows.n_features
-    ((2, 2), 5)
+    `X` is an array of any library, or rows that are made as they are read: an object with the
+    shape, dtype and namespace of an array, which is read in slices, by `take(positions)` or as a
+    `whole()`. `sample_weight`, how much each row counts, is brought to a mean of one; None where
+    all count the same.
     """
 
     def __init__(
@@ -155,8 +111,6 @@ class TrainingRows:
             self.basis, triangle = xp.linalg.qr(xp.matrix_transpose(xp.astype(X, xp.float64)))
             X = xp.matrix_transpose(triangle)
         self.X: Array = X
-        #: Where the last solve ended, for the next one; see `_svm_known_point`.
-        self.known_point: Any = None
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -16,7 +16,7 @@ rows.
 The certificate is a duality gap. The residuals :math:`h = \max(0, 1 - s\, x^\top w)` make the dual
 point :math:`2h / NC`, whose gap is :math:`\|g\|^2 / 2\alpha` with the gradient g; the best multiple
 of that point is taken. It is measured against the objective and against what training gains; see
-`_gain`. Where rows are weighted, N is the sum of the weights and each term counts by its row's.
+`_stopping`. Where rows are weighted, N is the sum of the weights and each term counts by its row's.
 """
 
 from __future__ import annotations
@@ -26,45 +26,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn._solvers._gain import Goal
+from zslearn._solvers._stopping import StoppingRule
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._utils._array import Array, take_rows, to_numpy
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._device import block_budget, on_device
 from zslearn._utils._processes import one_blas_thread
-
-# What the last solve over some rows knew where it ended, for the next one to start with.
-#
-# Scores and the pull of the rows do not depend on the penalty: a path over several penalties
-# need not
-# compute them again at each start.
-
-# A table of all rows by all classes that is larger is not kept.
-_KEPT_BYTES = 1 << 25
-
-
-class KnownPoint(NamedTuple):
-    """Coefficients, the scores they give, and how the violating rows pull at them."""
-
-    base: Array
-    scores: Array
-    pull: Array
-
-
-def remember(rows: TrainingRows, point: KnownPoint) -> None:
-    """Keep a point beside the rows, if it is of all classes and not too large."""
-    n_rows, n_classes = point.scores.shape
-    if n_classes == rows.n_classes and 8 * n_rows * n_classes <= _KEPT_BYTES:
-        rows.known_point = point
-
-
-def recall(rows: TrainingRows, base: Array) -> KnownPoint | None:
-    """The point that was kept, if it is this one; it is then no longer kept."""
-    known, rows.known_point = rows.known_point, None
-    if known is None or known.base.shape != base.shape:
-        return None
-    return known if bool(rows.xp.all(known.base == base)) else None
-
 
 # Conjugate gradients end here at the latest; the line search makes any direction safe.
 _MAX_CG = 250
@@ -135,15 +102,13 @@ def _solve(problem: _Problem, max_iter: int, start: Array) -> NewtonResult:
     xp = rows.xp
     n_base = problem.n_classes if problem.mixing is None else problem.mixing.shape[1]
     base = rows.asarray(xp.zeros((n_base, rows.shape[1]))) if start is None else start
-    known = None if start is None or problem.mixing is not None else recall(rows, base)
-    point = problem.evaluate(base, known)
-    del known
+    point = problem.evaluate(base)
     n_iter = stalled = 0
     while point.gap > point.wanted and n_iter < max_iter and stalled < 3:
         step, scores = problem.direction(point)
         length = problem.line_search(point, step, scores)
         del scores
-        base = point.base + _column(length) * step
+        base = point.base + length.T * step
         before = point.objective, point.gap
         # Tables of all rows: those of the point before make room.
         del point
@@ -153,9 +118,6 @@ def _solve(problem: _Problem, max_iter: int, start: Array) -> NewtonResult:
         still = point.objective >= before[0] * (1 - 1e-14)
         stalled = stalled + 1 if still and point.gap > 0.5 * before[1] else 0
     converged = point.gap <= point.wanted
-    if problem.mixing is None:
-        pull = problem.alpha * point.base - point.gradient
-        remember(rows, KnownPoint(point.base, point.scores, pull))
     return NewtonResult(point.base, point.objective, point.gap, point.gain, converged, n_iter)
 
 
@@ -199,34 +161,31 @@ class _Problem:
         # The rounding of a sum of rows under weights that add up to one.
         self.rounding = float(np.finfo(np.float64).eps * (rows.shape[0] * rows.mean_square) ** 0.5)
 
-    def evaluate(self, base: Array, known: KnownPoint | None = None) -> _Point:
-        """Objective, gradient and certificate; products that are known are not computed again."""
+    def evaluate(self, base: Array) -> _Point:
+        """Objective, gradient and certificate."""
         xp, alpha = self.xp, self.alpha
         coefficients = base if self.mixing is None else self.mixing @ base
-        scores = self.rows.scores(coefficients) if known is None else known.scores
+        scores = self.rows.scores(coefficients)
         residuals = 1 - self.signs * scores
         residuals = xp.where(residuals > 0, residuals, xp.zeros_like(residuals))
         weighted = self.rows.weigh(residuals)
-        if known is not None:
-            pull = known.pull
-        else:
-            pull = self.weight * self.rows.combine(self.signs * weighted)
+        pull = self.weight * self.rows.combine(self.signs * weighted)
         if self.mixing is not None:
             pull = xp.matrix_transpose(self.mixing) @ pull
         gradient = alpha * base - pull
         # Per problem: the loss, the penalty, and the dual value b t − a t² at its best t.
         loss = 0.5 * self.weight * self._over_samples(weighted * residuals)
-        penalty = 0.5 * alpha * _row(self._over_features(base * base))
+        penalty = 0.5 * alpha * self._over_features(base * base).T
         objective = loss + penalty
-        gap = _row(self._over_features(gradient * gradient)) / (2 * alpha)
+        gap = self._over_features(gradient * gradient).T / (2 * alpha)
         linear = self.weight * self._over_samples(weighted)
-        quadratic = loss + _row(self._over_features(pull * pull)) / (2 * alpha)
+        quadratic = loss + self._over_features(pull * pull).T / (2 * alpha)
         tiny = xp.finfo(xp.float64).smallest_normal
         best = objective - linear * linear / (4 * xp.where(quadratic > tiny, quadratic, tiny))
         # The difference of two equal numbers is noise; there the gradient says more.
         gap = xp.where((best < gap) & (best > 1e-12 * objective), best, gap)
         noise = float(xp.sum((self.rounding * linear) ** 2)) / (2 * alpha)
-        goal = Goal(self.tol, self.at_zero, noise)
+        rule = StoppingRule(self.tol, self.at_zero, noise)
         state = float(xp.sum(objective)), float(xp.sum(gap)), float(xp.sum(penalty))
         return _Point(
             base,
@@ -235,8 +194,8 @@ class _Problem:
             gradient,
             gap,
             *state[:2],
-            float(goal.gain(*state)),
-            float(goal.wanted(*state)),
+            float(rule.gain(*state)),
+            float(rule.wanted(*state)),
         )
 
     def direction(self, point: _Point) -> tuple[Array, Array]:
@@ -315,7 +274,7 @@ class _Problem:
                 product = xp.matrix_transpose(mixing) @ product
             return scores, product + self.alpha * direction
 
-        excess = float(Goal(self.tol, self.at_zero).excess(point.objective, point.gap))
+        excess = float(StoppingRule(self.tol, self.at_zero).excess(point.objective, point.gap))
         forcing = min(_FORCING, max(excess, 0.1 * self.tol) ** 0.5) ** 2
         residual = xp.astype(-point.gradient, dtype)
         guided = precondition(residual)
@@ -332,7 +291,7 @@ class _Problem:
             curved = self._over_features(search * product)
             length = xp.where(open_ & (curved > 0), power / _nonzero(xp, curved), 0 * power)
             step = step + length * search
-            moved = moved + _row(length) * scores
+            moved = moved + length.T * scores
             residual = residual - length * product
             guided = precondition(residual)
             renewed = self._over_features(residual * guided)
@@ -346,8 +305,8 @@ class _Problem:
         along = self.signs * moved
         residuals = 1 - self.signs * point.scores
         weighted = self.rows.weigh(along)
-        slope = alpha * _row(self._over_features(point.base * step))
-        square = alpha * _row(self._over_features(step * step))
+        slope = alpha * self._over_features(point.base * step).T
+        square = alpha * self._over_features(step * step).T
         length = xp.ones_like(slope)
         low, high = xp.zeros_like(slope), xp.full_like(slope, xp.inf)
         for _ in range(30):
@@ -385,13 +344,6 @@ class _Problem:
         if self.mixing is None:
             return self.xp.sum(products, axis=0, keepdims=True)
         return self.xp.reshape(self.xp.sum(products), (1, 1))
-
-
-def _row(column: Array) -> Array:
-    return column.T
-
-
-_column = _row
 
 
 def _nonzero(xp: object, x: Array) -> Array:

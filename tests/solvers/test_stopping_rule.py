@@ -14,7 +14,7 @@ from scipy.optimize import LinearConstraint, minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from zslearn import SynC
-from zslearn._solvers._gain import Goal
+from zslearn._solvers._stopping import StoppingRule
 from zslearn._solvers.svm._multiclass import multiclass_svm_objective
 from zslearn.datasets import load_glyphs
 from zslearn.solvers import logistic_path, multiclass_svm, multiclass_svm_path, softmax_path
@@ -200,14 +200,14 @@ def test_where_nothing_can_be_gained(tol):
 
 
 def test_the_gain_by_hand():
-    goal = Goal(0.1, at_zero=2.0)
+    goal = StoppingRule(0.1, at_zero=2.0)
     assert goal.gain(1.5, 0.1, 0.2) == pytest.approx(0.5)
     assert goal.wanted(1.5, 0.1, 0.2) == pytest.approx(0.05)
     assert goal.wanted(0.3, 0.1, 0.2) == pytest.approx(0.03)
     # Nothing is gained yet, but the coefficients cannot be near zero: (0.3 − 0.1)² is.
     assert goal.gain(2.0, 0.01, 0.09) == pytest.approx(0.04)
     assert goal.gain(2.5, 0.5, 0.01) == 0
-    assert Goal(0.1, 2.0, noise=1e-20).wanted(2.0, 1e-21, 0.0) == 1e-20
+    assert StoppingRule(0.1, 2.0, noise=1e-20).wanted(2.0, 1e-21, 0.0) == 1e-20
 
 
 @pytest.mark.slow

@@ -26,22 +26,12 @@ Numbers = float | Floats
 
 
 @dataclass(frozen=True)
-class Goal:
-    """When a solution is good enough: one problem in numbers, or several in arrays of a shape.
+class StoppingRule:
+    """When a solution is good enough: one problem in numbers, or several in arrays of a shape."""
 
-    Parameters
-    ----------
-    tol : float
-        The gap to reach, as a share of the objective and of the gain.
-    at_zero : float or ndarray
-        The objective at zero coefficients.
-    noise : float or ndarray, default=0.0
-        A gap that rounding alone makes: what is not larger is as good as zero.
-    """
-
-    tol: float
-    at_zero: Numbers
-    noise: Numbers = 0.0
+    tol: float  # the gap to reach, as a share of the objective and of the gain
+    at_zero: Numbers  # the objective at zero coefficients
+    noise: Numbers = 0.0  # a gap that rounding alone makes: as good as zero
 
     def gain(self, objective: Numbers, gap: Numbers, penalty: Numbers) -> Numbers:
         """How far the minimum lies below the objective at zero, at least."""

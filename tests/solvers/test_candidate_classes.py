@@ -9,9 +9,9 @@ from sklearn.svm import LinearSVC
 from zslearn._solvers.svm import _crammer_singer as ascent
 from zslearn._solvers.svm._crammer_singer import (
     add_pulls,
+    candidate_classes,
+    improve_candidates,
     improve_dual,
-    improve_few,
-    likely_classes,
 )
 from zslearn._solvers.svm._multiclass import multiclass_svm_objective
 from zslearn._solvers.svm._rows import TrainingRows
@@ -31,7 +31,7 @@ def make_rows(n_samples=720, n_features=40, n_classes=N_CLASSES, seed=0):
 
 def count_visits(monkeypatch):
     """How often few classes were visited, and all."""
-    counts = {"_visit": 0, "_visit_likely": 0}
+    counts = {"_visit": 0, "_visit_candidates": 0}
     for name in counts:
         original = getattr(ascent.Ascent, name)
 
@@ -51,7 +51,7 @@ def test_liblinear_among_many_classes(monkeypatch):
     found = multiclass_svm(X, y, loss="crammer_singer", alpha=alpha, tol=1e-7, random_state=0)
     assert found.converged
     assert counts["_visit"] <= 2  # the first, from zero
-    assert counts["_visit_likely"] > 1
+    assert counts["_visit_candidates"] > 1
     peer = LinearSVC(
         C=1 / (alpha * len(y)), multi_class="crammer_singer", fit_intercept=False, tol=1e-6,
         max_iter=100_000, random_state=0,
@@ -77,11 +77,11 @@ def test_as_with_all_classes(single, weighted, monkeypatch):
     rows = X.astype(np.float32) if single else X
     counts = count_visits(monkeypatch)
     few = multiclass_svm_path(rows, y, **options)
-    assert counts["_visit_likely"] > 1
+    assert counts["_visit_candidates"] > 1
     monkeypatch.setattr(ascent, "_SPARE", N_CLASSES)
-    counts["_visit_likely"] = 0
+    counts["_visit_candidates"] = 0
     whole = multiclass_svm_path(rows, y, **options)
-    assert counts["_visit_likely"] == 0
+    assert counts["_visit_candidates"] == 0
     for a, b in zip(few, whole, strict=True):
         assert a.converged
         assert a.relative_gap <= 1e-5
@@ -118,8 +118,8 @@ def test_dense_dual_points_are_visited_whole():
     rows = TrainingRows(X, y, N_CLASSES)
     start = np.full((len(y), N_CLASSES), 1 / N_CLASSES)
     state = ascent.Ascent(rows, margins, 0.01, None, start, single=False)
-    state.look()
-    assert state.likely is None
+    state.evaluate()
+    assert state.candidates is None
 
 
 def test_likely_classes():
@@ -127,7 +127,7 @@ def test_likely_classes():
     values = rng.standard_normal((50, 20))
     dual = np.where(rng.random((50, 20)) < 0.2, rng.random((50, 20)), 0.0)
     dual[0], dual[1] = 0.0, 1.0
-    classes, counts = likely_classes(values, dual, 4)
+    classes, counts = candidate_classes(values, dual, 4)
     for i, found in enumerate(np.split(classes, np.cumsum(counts)[:-1])):
         weighty = np.flatnonzero(dual[i])
         others = np.setdiff1d(np.argsort(-values[i], kind="stable"), weighty, assume_unique=True)
@@ -149,7 +149,9 @@ def test_with_all_classes_few_are_all():
     improve_dual(X @ base.T, gram, expected, margins[y], np.zeros((0, 0)), 2)
     rows = np.arange(40)
     classes, starts = np.tile(np.arange(7, dtype=np.int32), 40), 7 * np.arange(41)
-    improve_few(X, rows, rows, y, classes, starts, scale * weights, X @ X.T, margins, base, dual, 2)
+    improve_candidates(
+        X, rows, rows, y, classes, starts, scale * weights, X @ X.T, margins, base, dual, 2
+    )
     np.testing.assert_allclose(dual, expected, atol=1e-10)
     total = np.zeros((7, X.shape[1]))
     add_pulls(X, y, dual, weights, total)
