@@ -6,6 +6,7 @@ import copy
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -119,19 +120,15 @@ def _check_classes_of_parts(
         "unseen": set(split.unseen_classes.tolist()),
     }
     trained: set[Hashable] = set()
-    for part, own, other in (
-        ("train", "seen", "unseen"),
-        ("test_seen", "seen", "unseen"),
-        ("test_unseen", "unseen", "seen"),
+    to_unseen = "move these samples to test_unseen, or list the class as seen"
+    for part, own, other, advice in (
+        ("train", "seen", "unseen", to_unseen),
+        ("test_seen", "seen", "unseen", to_unseen),
+        ("test_unseen", "unseen", "seen", "move these samples to test_seen"),
     ):
         # In the order in which the classes occur in y.
         present = [labels[code] for code in np.unique(codes[getattr(split, part)])]
         if leaked := [label for label in present if label in listed[other]]:
-            advice = (
-                "move these samples to test_unseen, or list the class as seen"
-                if other == "unseen"
-                else "move these samples to test_seen"
-            )
             raise ValueError(
                 f"{where}: part {part} holds samples of {name_classes(leaked)} listed as {other}; "
                 f"{advice}."
@@ -186,14 +183,13 @@ def _check_indices(indices: NDArray[Any], n_samples: int, where: str) -> None:
 
 def _check_disjoint(split: ClassSplit, where: str) -> None:
     """Refuse parts that share samples."""
-    for position, first in enumerate(PARTS):
-        for second in PARTS[position + 1 :]:
-            shared = np.intersect1d(getattr(split, first), getattr(split, second))
-            if shared.size:
-                raise ValueError(
-                    f"{where}: parts {first} and {second} share {shared.size} samples "
-                    f"({name_some(shared)}); keep each sample in one part."
-                )
+    for first, second in combinations(PARTS, 2):
+        shared = np.intersect1d(getattr(split, first), getattr(split, second))
+        if shared.size:
+            raise ValueError(
+                f"{where}: parts {first} and {second} share {shared.size} samples "
+                f"({name_some(shared)}); keep each sample in one part."
+            )
 
 
 def _check_class_lists(split: ClassSplit, described: set[Hashable], where: str) -> None:

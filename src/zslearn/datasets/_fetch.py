@@ -655,14 +655,13 @@ def _is_there(target: Path) -> bool:
 
 def _already_there(target: Path) -> str:
     provenance = provenance_of(target)
-    if provenance is None:
-        origin = "of unknown origin"
-    elif provenance.is_verified:
-        origin = "verified"
-    elif provenance.trust == UNKNOWN:
-        origin = f"of unknown origin: {RECORD} cannot be read, or is damaged"
-    else:
-        origin = f"unverified, sha256 {provenance.sha256}"
+    origin = "of unknown origin"
+    if provenance is not None:
+        origin = {
+            VERIFIED: "verified",
+            FIRST_USE: f"unverified, sha256 {provenance.sha256}",
+            UNKNOWN: f"of unknown origin: {RECORD} cannot be read, or is damaged",
+        }[provenance.trust]
     return f"already there: {target} ({origin}; move it away to fetch it anew)"
 
 
