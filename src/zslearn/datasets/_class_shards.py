@@ -130,21 +130,14 @@ class _ParquetStore(_NpyFiles):
 
     def _find_ranges(self, label: str) -> dict[str, tuple[int, int]]:
         """First row of each class, and the row behind its last."""
-        ranges: dict[str, tuple[int, int]] = {}
-        last, at = None, 0
-        for batch in self._file.iter_batches(columns=[label]):
-            values = np.asarray(batch.column(0).to_pylist(), dtype=object)
-            cuts = [0, *(np.flatnonzero(values[1:] != values[:-1]) + 1).tolist(), len(values)]
-            for begin, end in pairwise(cuts):
-                name = str(values[begin])
-                if name in ranges and name != last:
-                    raise ValueError(
-                        f"the rows of {name!r} do not stand together; sort the table by {label!r}"
-                    )
-                ranges[name] = (ranges[name][0] if name in ranges else at + begin, at + end)
-                last = name
-            at += len(values)
-        return ranges
+        values = self._file.read(columns=[label]).column(0).to_pandas().to_numpy(dtype=object)
+        begins = [0, *(np.flatnonzero(values[1:] != values[:-1]) + 1).tolist()][: len(values)]
+        names = [str(values[begin]) for begin in begins]
+        if twice := [name for name, count in Counter(names).items() if count > 1]:
+            raise ValueError(
+                f"the rows of {twice[0]!r} do not stand together; sort the table by {label!r}"
+            )
+        return dict(zip(names, pairwise([*begins, len(values)]), strict=True))
 
     def names(self) -> list[str]:
         return sorted(self._ranges)
