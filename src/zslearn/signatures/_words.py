@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -85,7 +86,9 @@ def read_word_vectors(
             no_header=kind == "glove",
             unicode_errors="replace",
         )
-    except (EOFError, OSError, TypeError, ValueError, AssertionError) as error:
+        if not found.vectors.size:
+            raise ValueError("there are no numbers in it")
+    except (EOFError, OSError, TypeError, ValueError, AssertionError, zlib.error) as error:
         if isinstance(error, FileNotFoundError) or str(error).startswith(plain(path)):
             raise
         raise ValueError(
