@@ -9,6 +9,7 @@ from zslearn.cli import main
 from zslearn.datasets import make_zero_shot
 
 pytest.importorskip("onnxruntime")
+pytest.importorskip("ndonnx")
 persistence = pytest.importorskip("zslearn.persistence")
 
 

@@ -119,9 +119,9 @@ def test_says_where_all_classes_score_alike(problem, setting, tmp_path):
     grid = {"alpha_features": [0.1, 10.0, 1000.0]}
     search = ZeroShotSearchCV(_Silent(), grid, setting=setting, cv=3, checkpoint=tmp_path)
     for _ in range(2):  # the second time from what is on disk
-        with pytest.warns(InputWarning, match="all classes score alike on every image") as said:
+        with pytest.warns(InputWarning, match="all classes score the same on every image") as said:
             _fit(search, problem)
-        (message,) = [str(w.message) for w in said if "score alike" in str(w.message)]
+        (message,) = [str(w.message) for w in said if "score the same" in str(w.message)]
         assert "In fold 0, 1, 2" in message
         assert "1000.0" in message
         assert "10.0}" not in message

@@ -3,8 +3,8 @@
 Every class counts the same, however many images it has, and seen classes together count as much as
 described ones. Scores of the two kinds differ, so that each has a threshold of its own: an image is
 compared with that of the kind of the class predicted for it. A threshold is measured on classes
-that had no part in it: the classes are dealt into groups, and those of a group meet the thresholds
-of the others.
+that had no part in it: the classes are dealt into groups, and those of a group are compared with
+the thresholds of the others.
 """
 
 from __future__ import annotations
@@ -126,13 +126,13 @@ def ranks(known: HeldOut, others: HeldOut) -> tuple[Floats, Floats]:
     n_groups = min(len(np.unique(known.classes)), _MOST_GROUPS)
     out = [np.zeros(len(part.values)) for part in (known, others)]
     for group in range(n_groups):
-        rest = known.of(known.classes % n_groups != group)
-        weights = rest.weights
+        fitted = known.of(known.classes % n_groups != group)
+        weights = fitted.weights
         for kind in (False, True):
-            same = rest.as_described == kind
+            same = fitted.as_described == kind
             same = same if same.any() else np.ones_like(same)
-            order = np.argsort(rest.values[same], kind="stable")
-            values = rest.values[same][order]
+            order = np.argsort(fitted.values[same], kind="stable")
+            values = fitted.values[same][order]
             total = np.concatenate([[0.0], np.cumsum(weights[same][order])])
             for ranked, part in zip(out, (known, others), strict=True):
                 own = (part.classes % n_groups == group) & (part.as_described == kind)
@@ -146,7 +146,7 @@ def rate_and_interval(
 ) -> tuple[float, tuple[float, float]]:
     """How often something happened, with an interval whose unit is the class.
 
-    Images of one class are alike: twenty of them are not twenty independent trials. The variance
+    Images of one class are similar: twenty of them are not twenty independent trials. The variance
     is that of the classes' rates; it stands for an effective number of trials, with which the
     exact binomial interval is taken (Korn and Graubard, 1998). Classes drawn anew from where these
     came are what the interval is about.

@@ -1,4 +1,4 @@
-"""The command line: the library's verbs as words. A command parses and prints."""
+"""The command line: a command parses and prints, the library does the work."""
 
 from zslearn.cli._main import main
 

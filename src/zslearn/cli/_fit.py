@@ -345,8 +345,8 @@ def add_predict(parser: argparse.ArgumentParser) -> None:
         "without training images (default: all)"
     )
     why = (
-        "also say why: which seen classes a described one was made from, which attributes told it "
-        "from the runner-up, and the nearest training pictures"
+        "also say why: which seen classes a described one was made from, which attributes decided "
+        "against the runner-up, and the nearest training pictures"
     )
     parser.add_argument("--classes", nargs="+", type=composed, metavar="CLASS", help=classes)
     add_options(

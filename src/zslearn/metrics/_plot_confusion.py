@@ -315,8 +315,8 @@ class UnseenConfusionDisplay(Display):
             The image of each sample, of shape (height, width) or (height, width, 3 or 4); None
             where one is missing. Examples of the worst pairs are drawn beside the shares.
         n_pairs, n_examples : int, default=5 and 6
-            How many of the worst pairs are named, and how many images of each are drawn: spread
-            evenly over the confused samples.
+            How many of the worst pairs are named, and how many images of each are drawn,
+            evenly spaced among the confused samples.
         name : str, default=None
             Name in the title. None: no title.
         ax : matplotlib Axes, default=None

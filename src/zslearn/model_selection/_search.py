@@ -15,6 +15,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from numbers import Integral, Real
 from os import PathLike
@@ -113,7 +114,7 @@ class FoldTask:
     settings: Sequence[Mapping[str, Any]]
     scorers: Mapping[str, Any]
     names: Sequence[str]
-    checkpoint: Checkpoint
+    checkpoint: Checkpoint | None
     raise_errors: bool
     caller: int
     memory: Path | None = None
@@ -122,10 +123,7 @@ class FoldTask:
         """Score every setting; what is finished already is not computed again."""
         end_with_parent(self.caller)
         advance = advance or (lambda amount: None)
-        done = {
-            int(index): {name: math.nan if v is None else v for name, v in scores.items()}
-            for index, scores in (self.checkpoint.read() or {}).items()
-        }
+        done = self._read()
         left = self._settings_left(done)
         advance(len(done))
         failures: dict[int, str] = {}
@@ -148,14 +146,23 @@ class FoldTask:
         }
         return FoldResult(scores, failures, kept_fits.n_read, kept_fits.seconds)
 
+    def _read(self) -> dict[int, dict[str, float]]:
+        """What is finished: scores by setting; null is NaN, which JSON does not have."""
+        found = None if self.checkpoint is None else self.checkpoint.read()
+        return {
+            int(index): {name: math.nan if v is None else v for name, v in scores.items()}
+            for index, scores in (found or {}).items()
+        }
+
     def _write(self, done: Mapping[int, Mapping[str, float]]) -> None:
-        """Write what is finished; NaN, which JSON does not have, as null."""
-        self.checkpoint.write(
-            {
-                str(index): {name: None if math.isnan(v) else v for name, v in scores.items()}
-                for index, scores in done.items()
-            }
-        )
+        """Write what is finished."""
+        if self.checkpoint is not None:
+            self.checkpoint.write(
+                {
+                    str(index): {name: None if math.isnan(v) else v for name, v in scores.items()}
+                    for index, scores in done.items()
+                }
+            )
 
     def _settings_left(self, done: Mapping[int, Any]) -> list[int]:
         """Settings that are not finished, and the finished ones on the path of one of these.
@@ -244,7 +251,7 @@ class FoldTask:
                 found = self._measure(model, images)
             times = is_fitted - start, time.perf_counter() - is_fitted
             done[left[position]] = found | dict(zip(_TIMES, times, strict=True))
-            if self.checkpoint.is_due():
+            if self.checkpoint is not None and self.checkpoint.is_due():
                 self._write(done)
             advance(1)
             start = time.perf_counter()
@@ -359,7 +366,7 @@ def _warn_of_equal_scores(
         which = [dict(settings[i]) for i in np.flatnonzero(tied.any(axis=0)).tolist()]
         folds = name_some(np.flatnonzero(tied.any(axis=1)).tolist())
         warn_user(
-            f"In fold {folds} all classes score alike on every image under {name_some(which)}: "
+            f"In fold {folds} all classes score the same on every image under {name_some(which)}: "
             f"{name} is that of a guess there."
         )
     values = np.stack([result.scores[name] for result in results])
@@ -369,8 +376,8 @@ def _warn_of_equal_scores(
         if equal.size:
             warn_user(
                 f"In fold {name_some(equal.tolist())} all {len(settings)} settings have the same "
-                f"{name}, {name_some(np.unique(values[equal, 0]).round(4).tolist())}: they are not "
-                "told apart there."
+                f"{name}, {name_some(np.unique(values[equal, 0]).round(4).tolist())}: it does not "
+                "distinguish them there."
             )
 
 
@@ -634,7 +641,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         signatures are, the networks of CMT and CMT*, the regressors of EXEM, or the scatter of the
         features with its eigenvectors, which many methods begin with.
         They go by the content of all that they depend on, and two gigabytes at most are kept: those
-        that were not used for longest make room. Whoever names the folder removes it.
+        that were not used for longest are removed. Whoever names the folder removes it.
     progress : bool, default=False
         Whether a bar shows how far the search is, and the time left: in a terminal, or below the
         cell of a notebook.
@@ -896,14 +903,16 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         """Compute every fold, or read what was finished before."""
         folds = checked_folds(self.cv, X, y, generalized=self.setting == "gzsl")
         names = self._names(scorers)
-        folder, key = None, ""
+        checkpoints: list[Checkpoint | None] = [None] * len(folds)
         if self.checkpoint is not None:
-            # Absolute: workers may have been started elsewhere.
-            folder = Path(self.checkpoint).absolute()
             key = fingerprint(
                 to_numpy(X), y, weights, table.labels, *table.arrays, table.weights, folds,
                 self.estimator, settings, scorers, self.setting, names, source_digest(),
             )  # fmt: skip
+            # Absolute: workers may have been started elsewhere.
+            folder = Path(self.checkpoint).absolute()
+            files = [folder / f"fold-{number}-{key[:16]}.json" for number in range(len(folds))]
+            checkpoints = [Checkpoint(file, key) for file in files]
         tasks = [
             FoldTask(
                 as_zero_shot(self.estimator),
@@ -915,19 +924,18 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
                 settings,
                 scorers,
                 names,
-                Checkpoint(folder and folder / f"fold-{number}-{key[:16]}.json", key),
+                checkpoint,
                 self.error_score == "raise",
                 os.getpid(),
                 None if self.memory is None else Path(self.memory).absolute(),
             )
-            for number, fold in enumerate(folds)
+            for fold, checkpoint in zip(folds, checkpoints, strict=True)
         ]
         results: list[FoldResult] = []
-        shown, total = self.progress or self.verbose > 0, len(folds) * len(settings)
-        with (
-            progress_bar(shown, total, "settings × folds") as advance,
-            warnings.catch_warnings(),
-        ):
+        bar: AbstractContextManager[Advance] = nullcontext(lambda amount: None)
+        if self.progress or self.verbose > 0:
+            bar = progress_bar(True, len(folds) * len(settings), "settings × folds")
+        with bar as advance, warnings.catch_warnings():
             # joblib renews a worker whose memory grew, loses nothing by it, and warns.
             warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
             for result in start_folds(tasks, X, self.n_jobs, advance):
