@@ -29,6 +29,27 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
     estimator: Any
     estimator_: Any
 
+    def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the inner estimator, and find what this one adds.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        signatures : DataFrame, mapping, array or MultiSignatures, optional
+            What is known of each class; see :meth:`ZeroShotClassifier.fit`.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each sample counts in training, for an estimator whose `fit` takes it.
+
+        Returns
+        -------
+        self
+            The fitted estimator. After an error it is as it was.
+        """
+        raise NotImplementedError
+
     def _wrap(self, scorer: ClassScorer) -> ClassScorer:
         """Make the scorer of this estimator from that of the inner one; here the same."""
         return scorer

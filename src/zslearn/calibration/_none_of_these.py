@@ -170,13 +170,6 @@ class NoneOfThese(HeldOutCalibration):
     def predict(self, X: Any, *, classes: Any = None) -> NDArray[Any]:
         """Name the best class of each sample, or say that it is none of them.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
-        classes : array-like of labels, optional
-            The candidates; by default every class in `classes_`, for which the thresholds are made.
-
         Returns
         -------
         ndarray of shape (n_samples,)
@@ -212,11 +205,6 @@ class NoneOfThese(HeldOutCalibration):
     def add_classes(self, signatures: Any) -> Self:
         """Describe further classes; `none_label_` can be none of them.
 
-        Parameters
-        ----------
-        signatures : DataFrame, mapping or MultiSignatures
-            See :meth:`ZeroShotClassifier.add_classes`.
-
         Returns
         -------
         self
@@ -229,8 +217,6 @@ class NoneOfThese(HeldOutCalibration):
                 f"{self.none_label_!r} is what rejected images are named: call the class otherwise."
             )
         return super().add_classes(signatures)
-
-    # How it is done.
 
     def _decide(self, X: Any, classes: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """The best class of each sample, and whether it is rejected."""

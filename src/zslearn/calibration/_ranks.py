@@ -279,8 +279,6 @@ class RankPredictor(HeldOutCalibration):
             parts.append((ladder.nodes[places], depths, probabilities))
         return RankPrediction(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
-    # How it is done.
-
     def _begin_calibration(self, table: SignatureTable) -> None:
         pairs, classes = self.hierarchy, table.labels
         if isinstance(pairs, str):

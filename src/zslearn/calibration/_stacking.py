@@ -150,17 +150,6 @@ class CalibratedStacking(ZeroShotMetaClassifier):
     def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
         """Fit the estimator, and find the factor and the temperature.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        signatures : DataFrame, mapping, array or MultiSignatures, optional
-            What is known of each class; see :meth:`ZeroShotClassifier.fit`.
-        sample_weight : array-like of shape (n_samples,), optional
-            How much each sample counts in training, for an estimator whose `fit` takes it.
-
         Returns
         -------
         self

@@ -22,6 +22,7 @@ from sklearn.utils._param_validation import HasMethods, Interval
 from zslearn._scoring._probabilities import mean_temperature, softmax
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Floats, to_numpy
+from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._meta import ZeroShotMetaClassifier
@@ -201,6 +202,7 @@ def _shared_temperature(folds: list[FoldScores], scale: float) -> float:
     return mean_temperature(rescaled([fold.temperature() for fold in folds], scales, scale))
 
 
+@inherit_docs
 class HeldOutCalibration(ZeroShotMetaClassifier):
     """Fits an estimator, and has it score left-out classes in folds; a subclass looks at those.
 
@@ -223,7 +225,13 @@ class HeldOutCalibration(ZeroShotMetaClassifier):
 
     @checks_parameters(also_of_inner=True)
     def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the estimator, and calibrate on classes that are left out in turn."""
+        """Fit the estimator, and calibrate on classes that are left out in turn.
+
+        Returns
+        -------
+        self
+            The fitted estimator. After an error it is as it was.
+        """
         with self._anew() as fresh:
             X, y = fresh._check_training(X, y)
             X, y, weights = weighted_samples(X, y, sample_weight)

@@ -785,18 +785,9 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
     def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
         """Search, then fit the method on all of the training data.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        signatures : DataFrame, mapping, array or MultiSignatures, optional
-            What is known of each class; see :meth:`ZeroShotClassifier.fit`. Without signatures no
-            class can be left out and still be described: the first setting is taken.
-        sample_weight : array-like of shape (n_samples,), optional
-            How much each sample counts in training, for a method whose `fit` takes it. Images that
-            validate all count the same, as in scikit-learn.
+        Without signatures no class can be left out and still be described: the first setting is
+        taken. Weights count in training; images that validate all count the same, as in
+        scikit-learn.
 
         Returns
         -------

@@ -90,17 +90,6 @@ class WeightedViews(ZeroShotMetaClassifier):
     def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
         """Fit the method on the views under these weights.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        signatures : MultiSignatures, DataFrame, mapping or array, optional
-            What is known of each class. What has one view only is taken as it is.
-        sample_weight : array-like of shape (n_samples,), optional
-            How much each sample counts, for an estimator whose `fit` takes it.
-
         Returns
         -------
         self
