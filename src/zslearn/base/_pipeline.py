@@ -1,4 +1,8 @@
-"""Pipelines of scikit-learn that end in a zero-shot estimator, as zero-shot estimators."""
+"""Pipelines of scikit-learn that end in a zero-shot estimator, as zero-shot estimators.
+
+With them what wrappers need: settings of an estimator inside another one, grouped by the prefix of
+their names, and scikit-learn's transformers written for arrays of any library.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +28,6 @@ from zslearn.base._predictor import ZeroShotPredictor
 from zslearn.base._streams import is_streamed, needs_rows
 from zslearn.signatures._table import SignatureTable
 
-# Settings of an estimator inside another one, by the prefix of their names.
-
 
 def prefixed_grids(method: Any, name: str) -> dict[str, list[dict[str, Sequence[Any]]]]:
     """Grids of a method under the name that it has in a wrapper."""
@@ -43,14 +45,8 @@ def prefixed_grids(method: Any, name: str) -> dict[str, list[dict[str, Sequence[
 class SettingGroup:
     """Settings that differ in the hyper-parameters of the last estimator alone.
 
-    Parameters
-    ----------
-    indices : list of int
-        Positions of the settings.
-    shared : dict
-        The hyper-parameters that are the same for all of them.
-    of_last : list of dict
-        For each setting those of the last estimator, without its prefix.
+    `indices` are their positions, `shared` the hyper-parameters that all have in common, `of_last`
+    those of the last estimator, without its prefix.
     """
 
     indices: list[int]
@@ -73,9 +69,6 @@ def grouped_settings(settings: Sequence[Mapping[str, Any]], prefix: str) -> list
             }
         )
     return list(groups.values())
-
-
-# What transformers of scikit-learn do to rows, written for arrays of any library.
 
 
 def transform_array(transformer: Any, rows: Array) -> Array:
