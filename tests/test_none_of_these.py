@@ -147,7 +147,10 @@ class TestThresholds:
 
 
 class TestNoneOfThese:
-    @pytest.mark.parametrize("statistic", ["max", "margin", "probability"])
+    @pytest.mark.parametrize(
+        "statistic",
+        ["max", *(pytest.param(s, marks=pytest.mark.slow) for s in ("margin", "probability"))],
+    )
     def test_false_alarms_are_as_many_as_accepted(self, statistic):
         """Over several problems, on test images: a third of the unseen classes is not described."""
         said, seen, described, detected = [], [], [], []
@@ -314,7 +317,7 @@ class TestDescent:
 
 
 class TestRankPredictor:
-    @pytest.mark.parametrize("confidence", [0.7, 0.9])
+    @pytest.mark.parametrize("confidence", [0.9, pytest.param(0.7, marks=pytest.mark.slow)])
     def test_confidence_holds(self, confidence):
         """Over several problems, on test images of seen and of unseen classes."""
         said, measured, depths = [], [], []

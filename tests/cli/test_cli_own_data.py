@@ -45,16 +45,28 @@ def test_show_a_folder(folder, capsys):
     "words",
     [
         ["beasts"],
-        ["table.csv", "--label-column", "species", *SIGNATURES, *UNSEEN],
-        ["table.csv", "--label-column", "species", *SIGNATURES, "--unseen", "beasts/unseen.txt"],
-        [
-            "--features-file",
-            "beasts/features.csv",
-            "--labels-file",
-            "beasts/labels.csv",
-            *SIGNATURES,
-            *UNSEEN,
-        ],
+        *(
+            pytest.param(words, marks=pytest.mark.slow)
+            for words in (
+                ["table.csv", "--label-column", "species", *SIGNATURES, *UNSEEN],
+                [
+                    "table.csv",
+                    "--label-column",
+                    "species",
+                    *SIGNATURES,
+                    "--unseen",
+                    "beasts/unseen.txt",
+                ],
+                [
+                    "--features-file",
+                    "beasts/features.csv",
+                    "--labels-file",
+                    "beasts/labels.csv",
+                    *SIGNATURES,
+                    *UNSEEN,
+                ],
+            )
+        ),
     ],
 )
 def test_bench_and_table(folder, words, capsys):

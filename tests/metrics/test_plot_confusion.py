@@ -190,7 +190,10 @@ def test_strange_names(plt):
     assert len(_listed(display)) == 5
 
 
-@pytest.mark.parametrize("n_classes", [2, 15, 16, 50, 51, 130])
+@pytest.mark.parametrize(
+    "n_classes",
+    [15, 51, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 16, 50, 130))],
+)
 def test_labels_are_thinned_and_do_not_touch(plt, n_classes):
     classes = [f"class {i:03d}" for i in range(n_classes)]
     display = _plot(classes, classes[1:] + classes[:1])

@@ -25,7 +25,6 @@ from zslearn.model_selection import (
     ZeroShotSearchCV,
     unseen_accuracy_scorer,
 )
-from zslearn.synthesis import EXEM
 
 GRID = {"pca__n_components": [5, 8], "eszsl__alpha_features": [1.0, 10.0, 100.0]}
 
@@ -190,8 +189,8 @@ def test_missing_values_before_an_imputer(problem):
 
     X = problem.X_train.copy()
     X[::7, 3] = np.nan
-    pipe = make_pipeline(SimpleImputer(), EXEM(n_components=5))
-    search = ZeroShotSearchCV(pipe, {"exem__nu": [0.3, 0.6]}, cv=2)
+    pipe = make_pipeline(SimpleImputer(), ESZSL())
+    search = ZeroShotSearchCV(pipe, {"eszsl__alpha_features": [10.0, 100.0]}, cv=2)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         search.fit(X, problem.y_train, signatures=problem.signatures)

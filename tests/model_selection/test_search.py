@@ -603,7 +603,7 @@ class Fragile(ESZSL):
             yield model
 
 
-@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_setting_that_fails_does_not_end_the_search(problem, n_jobs):
     grid = {"alpha_features": [1.0, 13.0, 10.0, 100.0]}
     plain = _fit(ZeroShotSearchCV(ESZSL(), {"alpha_features": [1.0, 10.0, 100.0]}), problem)

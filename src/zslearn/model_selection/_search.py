@@ -636,12 +636,11 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         A folder where finished settings are kept. A search that was stopped, even by force, goes
         on from there; another search does not read them.
     memory : path, optional
-        A folder where fits are kept that several searches have in common, such as the softmax
-        regressions of ConSE and the trainings of SynC "ovo" and "cs", whatever the classes'
-        signatures are, the networks of CMT and CMT*, the regressors of EXEM, or the scatter of the
-        features with its eigenvectors, which many methods begin with.
-        They go by the content of all that they depend on, and two gigabytes at most are kept: those
-        that were not used for longest are removed. Whoever names the folder removes it.
+        A folder where fits are kept that several searches have in common, such as the trainings of
+        SynC "ovo" and "cs", the regressors of EXEM, or the scatter of the features with its
+        eigenvectors, which many methods begin with. They go by the content of all that they depend
+        on, and two gigabytes at most are kept: those that were not used for longest are removed.
+        Whoever names the folder removes it.
     progress : bool, default=False
         Whether a bar shows how far the search is, and the time left: in a terminal, or below the
         cell of a notebook.
