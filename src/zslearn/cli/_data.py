@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,15 +87,18 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _data_set(word: str) -> str:
-    """A data set by its name, or the path of one's own data; then capitals do not matter."""
-    if word in _NAMES or Path(word).exists():
+    """A data set by its name, or the path of one's own data."""
+    if Path(word).exists():
         return word
-    for name in _NAMES:
+    return _known(word, _NAMES, "; or name a folder or a table of your own")
+
+
+def _known(word: str, names: Sequence[str], more: str = "") -> str:
+    """One of the names, in capitals or not."""
+    for name in names:
         if word.casefold() == name.casefold():
             return name
-    raise argparse.ArgumentTypeError(
-        f"{unknown_data_set(word, _NAMES)}; or name a folder or a table of your own"
-    )
+    raise argparse.ArgumentTypeError(f"{unknown_data_set(word, names)}{more}")
 
 
 def _hold_out(word: str) -> float | str:
@@ -218,20 +222,12 @@ def _add_fetch(verbs: Any) -> None:
         description="Download an archive of data sets and unpack it, unless it is there. A "
         "download that was interrupted is continued.",
     )
-    names = ", ".join(fetchable_names())
-    fetched.add_argument("name", type=_fetchable, metavar="NAME", help=names)
+    names = fetchable_names()
+    known = partial(_known, names=names)
+    fetched.add_argument("name", type=known, metavar="NAME", help=", ".join(names))
     where = "where to put it (default: the folder named by ZSLEARN_DATA)"
     add_options(fetched, ("--to", "FOLDER", None, where))
     fetched.set_defaults(run=_run_fetch)
-
-
-def _fetchable(word: str) -> str:
-    """An archive or one of its data sets by name, in capitals or not."""
-    names = fetchable_names()
-    for name in names:
-        if word.casefold() == name.casefold():
-            return name
-    raise argparse.ArgumentTypeError(unknown_data_set(word, names))
 
 
 def _run_fetch(arguments: argparse.Namespace) -> int:

@@ -13,6 +13,16 @@ from pathlib import Path
 from zslearn._utils._messages import plain
 from zslearn.cli._output import add_options
 
+#: Field of `Limits` → option, its type and its help.
+_LIMITS = {
+    "body_bytes": ("--max-body", float, "MiB of a request's body (default: 32)"),
+    "pixels": ("--max-pixels", int, "pixels of an image (default: 50000000)"),
+    "batch": ("--max-batch", int, "images or vectors of one request (default: 64)"),
+    "added_classes": ("--max-added", int, "classes that may be added (default: 1000)"),
+    "in_flight": ("--max-in-flight", int, "requests at the same time (default: 64)"),
+    "seconds": ("--timeout", float, "seconds for a request (default: 30)"),
+}
+
 
 def add_export(parser: argparse.ArgumentParser) -> None:
     """Write a saved model as an ONNX file: features in, scores and labels out.
@@ -64,15 +74,8 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
         ("--device", "DEVICE", "auto", "cpu, cuda, …; auto is a GPU if any"),
         ("--text-encoder", "NAME", None, encoder),
     )
-    add_options(
-        parser.add_argument_group("limits"),
-        ("--max-body", float, None, "MiB of a request's body (default: 32)"),
-        ("--max-pixels", int, None, "pixels of an image (default: 50000000)"),
-        ("--max-batch", int, None, "images or vectors of one request (default: 64)"),
-        ("--max-added", int, None, "classes that may be added (default: 1000)"),
-        ("--max-in-flight", int, None, "requests at the same time (default: 64)"),
-        ("--timeout", float, None, "seconds for a request (default: 30)"),
-    )
+    group = parser.add_argument_group("limits")
+    add_options(group, *((word, kind, None, text) for word, kind, text in _LIMITS.values()))
     parser.set_defaults(run=run_serve)
 
 
@@ -82,20 +85,16 @@ def run_serve(arguments: argparse.Namespace) -> int:
     from zslearn.serving._recognizer import Recognizer
     from zslearn.serving._service import serve
 
-    chosen = {
-        "body_bytes": None if arguments.max_body is None else int(arguments.max_body * 2**20),
-        "pixels": arguments.max_pixels,
-        "batch": arguments.max_batch,
-        "added_classes": arguments.max_added,
-        "in_flight": arguments.max_in_flight,
-        "seconds": arguments.timeout,
-    }
+    words = {name: word[2:].replace("-", "_") for name, (word, _, _) in _LIMITS.items()}
+    limits = {name: getattr(arguments, word) for name, word in words.items()}
+    if limits["body_bytes"] is not None:
+        limits["body_bytes"] = int(limits["body_bytes"] * 2**20)
     recognizer = Recognizer(
         arguments.model,
         added=arguments.added,
         weights=arguments.weights,
         device=arguments.device,
-        limits=Limits(**{name: value for name, value in chosen.items() if value is not None}),
+        limits=Limits(**{name: value for name, value in limits.items() if value is not None}),
         encoder=arguments.text_encoder,
     )
     host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
