@@ -7,12 +7,24 @@ it. The score of a class is its log density at the sample, divided by a temperat
 its prior:
 
 .. math:: f_c(x) = \log \mathcal N(z; m_c, 1 + v_c) / T + \log \pi_c.
+
+The space and the process are in `_gaussian_process`. Two numbers are found on training samples:
+
+- The temperature T. Real samples have heavier tails than a Gaussian, and classes differ in
+  covariance, so that log densities claim more than they know. T is the one under which the labels
+  of the training samples are most likely, each scored by the posterior of its own class mean
+  without that sample, in closed form.
+- The odds :math:`\pi_u / \pi_s` of a class without samples. Its mean is less certain: without a
+  prior in its favour its samples go to seen classes. Each fifth of the seen classes in turn is
+  taken for unseen, with the means that the other classes predict, and the training samples are
+  recognised among all. The odds are those with the largest harmonic mean of the accuracies of the
+  two groups, drawn half the way to `USUAL_ODDS`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -46,25 +58,13 @@ from zslearn.synthesis._gaussian_process import (
     posterior,
 )
 
-# How much likelier a class without samples is than one with samples, from the seen classes.
-#
-# A class without samples is predicted from its signature, and its mean is less certain: without a
-# prior in its favour its samples go to seen classes. How strong a prior is right depends on how
-# much
-# signatures tell, which differs from data set to data set. It is found on the seen classes: each
-# fifth of them in turn is taken for unseen, with the means that the other classes predict, and
-# the
-# training samples are recognised among all. The odds are those with the largest harmonic mean of
-# the
-# accuracies of the two groups, drawn half the way to :data:`USUAL_ODDS`.
-
 #: The odds where nothing tells them: the ratio of seen to unseen classes in five folds.
 USUAL_ODDS = 4.0
 _GROUPS = 5
 # Fewer seen classes than these tell nothing.
 _FEWEST_CLASSES = 2 * _GROUPS
 # Logarithms of odds to choose from, and the share of the best that counts as being as good.
-_LOG_ODDS_ODDS = np.linspace(-3.0, 12.0, 151)
+_CANDIDATE_LOG_ODDS = np.linspace(-3.0, 12.0, 151)
 _AS_GOOD = 0.995
 
 
@@ -87,7 +87,7 @@ def unseen_odds_of(
     own_seen, own_unseen = as_seen[rows, y], as_unseen[rows, y]
     # Every class counts alike.
     shares = weights / np.bincount(y, weights, n_seen)[y]
-    harmonic = np.zeros(len(_LOG_ODDS_ODDS))
+    harmonic = np.zeros(len(_CANDIDATE_LOG_ODDS))
     for k in range(_GROUPS):
         others = np.delete(best_seen, k, axis=1).max(axis=1)
         # A sample is taken for one of an unseen class where the log odds are above this.
@@ -95,26 +95,16 @@ def unseen_odds_of(
         unseen = group[y] == k
         right_seen = shares * (~unseen & (own_seen >= others))
         right_unseen = shares * (unseen & (own_unseen >= best_unseen[:, k]))
-        above = threshold[:, None] >= _LOG_ODDS_ODDS
+        above = threshold[:, None] >= _CANDIDATE_LOG_ODDS
         seen_accuracy = right_seen @ above / max(shares[~unseen].sum(), 1e-300)
         unseen_accuracy = right_unseen @ ~above / max(shares[unseen].sum(), 1e-300)
         total = seen_accuracy + unseen_accuracy
         harmonic += 2 * seen_accuracy * unseen_accuracy / np.where(total > 0, total, 1.0)
     if harmonic.max() <= 0:
         return USUAL_ODDS
-    found = _LOG_ODDS_ODDS[harmonic >= _AS_GOOD * harmonic.max()].mean()
+    found = _CANDIDATE_LOG_ODDS[harmonic >= _AS_GOOD * harmonic.max()].mean()
     return float(np.exp((found + np.log(USUAL_ODDS)) / 2))
 
-
-# How far the densities of Gaussian exemplars are to be trusted, from the training samples.
-#
-# Real samples have heavier tails than a Gaussian, and classes differ in covariance, so that the
-# log
-# densities claim more than they know. Divided by a temperature T they are honest. It is the one
-# under
-# which the labels of the training samples are most likely, each of them scored by a model of its
-# own
-# class that has not seen it: the posterior of the class mean without that sample, in closed form.
 
 # The inverse temperature is looked for between these multiples of the inverse of the scores' scale.
 _RANGE = (1e-3, 1e3)
@@ -203,76 +193,6 @@ def held_out_scores(
         own = (axis_weights * own_means * (z - 0.5 * own_means)).sum(axis=1)
     scores[np.arange(len(y)), y] = own
     return scores
-
-
-class HeldOutSamples:
-    """Training samples, each scored without itself: what tells the temperature and the odds."""
-
-    def __init__(
-        self,
-        samples: TrainingSamples,
-        space: WhitenedSpace,
-        prior: ClassGaussians,
-        seen: ClassGaussians,
-        sizes: Floats,
-        trust: float,
-        *,
-        predictive: bool,
-        axis_weights: Floats,
-    ) -> None:
-        self._samples, self._space = samples, space
-        self._prior, self._seen, self._sizes, self._trust = prior, seen, sizes, trust
-        self._how: dict[str, Any] = {"predictive": predictive, "axis_weights": axis_weights}
-        self._has_warned = False
-
-    @cached_property
-    def _scores(self) -> Floats:
-        samples = self._samples
-        return held_out_scores(
-            samples.inside(self._space), samples.y, self._trust * np.minimum(samples.weights, 1.0),
-            self._prior, self._sizes, self._space.means, self._seen, **self._how,
-        )  # fmt: skip
-
-    @cached_property
-    def _likeliest(self) -> float:
-        return likeliest_temperature(self._scores, self._samples.y, self._samples.weights)
-
-    def temperature(self, wanted: str | float) -> float:
-        """The temperature, as the parameter of the method wants it."""
-        if not isinstance(wanted, str):
-            return float(wanted)
-        if self._samples.n:
-            return self._likeliest
-        warn_once(
-            "Statistics do not tell the temperature of GaussianEXEM: it is 1. Give the one that "
-            "fit finds on samples (temperature_) as temperature=, and unseen_odds_ as unseen_odds=."
-        )
-        self._has_warned = True
-        return 1.0
-
-    def odds(self, wanted: str | float, temperature: float) -> float | None:
-        """The odds of classes without samples, as the parameter of the method wants them."""
-        if wanted == "balanced":
-            return None
-        if not isinstance(wanted, str):
-            return float(wanted)
-        if not self._samples.n:
-            if not self._has_warned:
-                warn_once(
-                    f"Statistics do not tell the odds of unseen classes: they are {USUAL_ODDS:g}. "
-                    "Give those that fit finds on samples (unseen_odds_) as unseen_odds=."
-                )
-            return USUAL_ODDS
-        unseen = log_densities(self._samples.inside(self._space), self._prior, **self._how)
-        # Found at the temperature that the samples tell, whichever is used.
-        odds = unseen_odds_of(
-            self._scores / self._likeliest,
-            unseen / self._likeliest,
-            self._samples.y,
-            self._samples.weights,
-            self._space.means[:, 0],
-        )
-        return float(np.exp(np.clip(np.log(odds) * self._likeliest / temperature, *_LOG_ODDS)))
 
 
 def likeliest_temperature(scores: Floats, y: NDArray[np.intp], weights: Floats) -> float:
@@ -513,8 +433,6 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
 
-    # Learning.
-
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Statistics, whitening and eigenvectors of kernels are shared."""
@@ -575,14 +493,52 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         self.seen_means_, self.seen_variances_ = seen.means, seen.variances
         predictive = self.variance == "predictive"
         self.axis_weights_ = 1 / (1 + (0.0 if predictive else self.doubt) * errors.mean(axis=0))
-        held_out = HeldOutSamples(
-            samples, space, prior, seen, sizes, self.trust,
-            predictive=predictive, axis_weights=self.axis_weights_,
-        )  # fmt: skip
-        self.temperature_ = held_out.temperature(self.temperature)
-        self.unseen_odds_ = held_out.odds(self.unseen_odds, self.temperature_)
+        self._find_temperature_and_odds(samples, space, prior, seen, sizes)
 
-    # The three verbs.
+    def _find_temperature_and_odds(
+        self,
+        samples: TrainingSamples,
+        space: WhitenedSpace,
+        prior: ClassGaussians,
+        seen: ClassGaussians,
+        sizes: Floats,
+    ) -> None:
+        """Take the temperature and the odds that are given, or find them on the samples."""
+        finds_temperature, finds_odds = self.temperature == "samples", self.unseen_odds == "samples"
+        self.temperature_ = 1.0 if finds_temperature else float(self.temperature)
+        self.unseen_odds_: float | None = USUAL_ODDS
+        if not finds_odds:
+            self.unseen_odds_ = None if self.unseen_odds == "balanced" else float(self.unseen_odds)
+        if not (finds_temperature or finds_odds):
+            return
+        if not samples.n:
+            what = (
+                "the temperature of GaussianEXEM: it is 1. Give the one that fit finds on samples "
+                "(temperature_) as temperature=, and unseen_odds_ as unseen_odds=."
+                if finds_temperature
+                else f"the odds of unseen classes: they are {USUAL_ODDS:g}. Give those that fit "
+                "finds on samples (unseen_odds_) as unseen_odds=."
+            )
+            warn_once(f"Statistics do not tell {what}")
+            return
+        y, weights, z = samples.y, samples.weights, samples.inside(space)
+        how: dict[str, Any] = {
+            "predictive": self.variance == "predictive",
+            "axis_weights": self.axis_weights_,
+        }
+        worth = self.trust * np.minimum(weights, 1.0)
+        as_seen = held_out_scores(z, y, worth, prior, sizes, space.means, seen, **how)
+        likeliest = likeliest_temperature(as_seen, y, weights)
+        if finds_temperature:
+            self.temperature_ = likeliest
+        if finds_odds:
+            as_unseen = log_densities(z, prior, **how)
+            # Found at the temperature that the samples tell, whichever is used.
+            odds = unseen_odds_of(
+                as_seen / likeliest, as_unseen / likeliest, y, weights, space.means[:, 0]
+            )
+            log_odds = np.log(odds) * likeliest / self.temperature_
+            self.unseen_odds_ = float(np.exp(np.clip(log_odds, *_LOG_ODDS)))
 
     def embed(self, X: Array) -> Array:
         """Whitened samples z as (z, 1), or as (z², z, 1) with variance="predictive".
@@ -606,13 +562,12 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             One row per class.
         """
         is_seen, classes = self._gaussians(signatures, labels)
-        # A model of an earlier version has no weights, and the odds that were given.
-        weights = vars(self).get("axis_weights_", 1.0)
-        odds = vars(self).get("unseen_odds_", self.unseen_odds)
-        predictive = self.variance == "predictive"
-        parts = natural_parameters(classes, predictive=predictive, axis_weights=weights)
+        parts = natural_parameters(
+            classes, predictive=self.variance == "predictive", axis_weights=self.axis_weights_
+        )
         parameters = np.concatenate(parts, axis=1) / self.temperature_
-        if odds is None or odds == "balanced":
+        odds = self.unseen_odds_
+        if odds is None:
             odds = len(self.seen_classes_) / max(int((~is_seen).sum()), 1)
         parameters[~is_seen, -1] += np.log(odds)
         return parameters

@@ -1,6 +1,21 @@
-r"""Class means as a Gaussian process over signatures.
+r"""The space of Gaussian exemplars, and class means in it as a Gaussian process over signatures.
 
-In each dimension j of a whitened space the mean of class c is
+With :math:`\Sigma` the pooled covariance within the seen classes, along the principal components of
+the samples, and :math:`\Sigma_\rho = (1 - \rho) \Sigma + \rho \bar\sigma^2 I` the same shrunk to
+its mean variance, a sample becomes
+
+.. math:: z = R^\top \Sigma_\rho^{-1/2} P (x - \bar x),
+
+with P the components, :math:`\bar x` the mean of the class means, and R the principal axes of the
+whitened class means. These lie in at most S − 1 dimensions; what is orthogonal to all of them
+tells no two classes apart and is left out.
+
+Samples are then brought to a common norm r, the root of their mean squared norm. The mean of a
+class follows from its statistics: a sample of class c has a squared norm of about
+:math:`\|y_c\|^2 + t`, with :math:`y_c` the mean of the class and t the variance within classes
+summed over the dimensions, so that the mean becomes :math:`r y_c / \sqrt{\|y_c\|^2 + t}`.
+
+In each dimension j of this space the mean of class c is
 
 .. math:: \mu_{cj} = f_j(a_c) + \delta_{cj}, \qquad f_j \sim \mathcal{GP}(0, s_j^2 k), \quad
           \delta_{cj} \sim \mathcal N(0, \alpha s_j^2),
@@ -23,7 +38,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -37,26 +52,6 @@ from zslearn.signatures._kernels import median_distance, rbf_similarity
 from zslearn.signatures._views import Signatures
 from zslearn.synthesis._exemplars import ExemplarSpaces
 
-# The space of Gaussian exemplars: unit covariance within classes, axes along the class means.
-#
-# With :math:`\Sigma` the pooled covariance within the seen classes, along the principal
-# components of
-# the samples, and :math:`\Sigma_\rho = (1 - \rho) \Sigma + \rho \bar\sigma^2 I` the same shrunk
-# to
-# its mean variance, a sample becomes
-#
-# .. math:: z = R^\top \Sigma_\rho^{-1/2} P (x - \bar x),
-#
-# with P the components, :math:`\bar x` the mean of the class means, and R the principal axes of
-# the
-# whitened class means. These lie in at most S − 1 dimensions; what is orthogonal to all of them
-# tells no two classes apart and is left out.
-#
-# Samples are then brought to a common norm r, the root of their mean squared norm. The mean of a
-# class follows from its statistics: a sample of class c has a squared norm of about
-# :math:`\|y_c\|^2 + t`, with :math:`y_c` the mean of the class and t the variance within classes
-# summed over the dimensions, so that the mean becomes :math:`r y_c / \sqrt{\|y_c\|^2 + t}`.
-
 # Variances and singular values that are a smaller share of the largest are rounding error.
 _ROUNDING = 1e-12
 # In fewer dimensions samples keep their norm, which then tells classes apart.
@@ -67,22 +62,11 @@ _FEWEST_DIMENSIONS = 8
 class WhitenedSpace:
     """A map of features, and the class means in its image."""
 
-    matrix: Floats
-    offset: Floats
-    norm: float | None
-    center: Floats
-    means: Floats
-
-    @classmethod
-    def of(
-        cls, matrix: Floats, offset: Floats, means: Floats, sizes: Floats, within: float
-    ) -> Self:
-        """Bring samples to a common norm, that of an average sample."""
-        squares = (means**2).sum(axis=1) + within
-        norm = float(np.sqrt(sizes @ squares / sizes.sum()))
-        scaled = means * (norm / np.sqrt(np.where(squares > 0, squares, 1.0)))[:, None]
-        center = scaled.mean(axis=0)
-        return cls(matrix, offset, norm, center, scaled - center)
+    matrix: Floats  # (n_features, n_dims)
+    offset: Floats  # taken from the product: the mean of the class means
+    norm: float | None  # what samples are brought to next; None leaves them as they are
+    center: Floats  # taken last: the mean of the class means again
+    means: Floats  # of the seen classes; their own mean is zero
 
 
 def into_space(
@@ -142,7 +126,11 @@ class WhitenedSpaces:
         sizes = self.statistics.sizes
         share = max(float(sizes.sum()) - len(sizes), 1.0) / float(sizes.sum())
         within = share * float((axes**2 @ (values / roots**2)).sum())
-        return WhitenedSpace.of(matrix, offset, means, sizes, within)
+        squares = (means**2).sum(axis=1) + within
+        norm = float(np.sqrt(sizes @ squares / sizes.sum()))
+        scaled = means * (norm / np.sqrt(np.where(squares > 0, squares, 1.0)))[:, None]
+        center = scaled.mean(axis=0)
+        return WhitenedSpace(matrix, offset, norm, center, scaled - center)
 
 
 def _with_sign(rows: Floats) -> Floats:
@@ -228,7 +216,7 @@ class LayeredKernel:
 class ClassGaussians:
     """What is known of the mean of each of some classes: independent normal distributions."""
 
-    means: Floats
+    means: Floats  # (n_classes, n_dims)
     variances: Floats
 
 
