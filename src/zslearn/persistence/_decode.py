@@ -205,25 +205,16 @@ class Decoder:
         self._kinds: dict[str, Callable[[Any, dict[str, Any], bool], Any]] = {
             "array": self._array,
             "dict": self._dict,
-            "dtype": self._dtype,
             "float": self._float,
             "frame": self._frame,
-            "frozenset": lambda said, node, finite: frozenset(self._set(said, finite)),
             "function": self._function,
-            "generator": self._generator,
             "index": self._index,
             "masked": self._masked,
-            "numpy": self._numpy_type,
             "object": self._object,
             "objects": self._object_array,
-            "random_state": self._random_state,
-            "range": self._range,
             "same": self._same,
             "scalar": self._scalar,
             "series": self._frame,
-            "set": lambda said, node, finite: self._set(said, finite),
-            "slice": self._slice,
-            "tuple": lambda said, node, finite: tuple(self._list(said, finite)),
         }
 
     @property
@@ -243,13 +234,15 @@ class Decoder:
         try:
             if isinstance(node, list):
                 return self._list(node, finite)
-            kind = next(iter(node), None)
-            if kind not in self._kinds:
+            kind: Any = next(iter(node), None)
+            if kind not in self._kinds and kind not in _OF_PLAIN_VALUE:
                 raise BadContentError(f"it has something of the unknown kind {plain(kind, 60)!r}")
             must, may = _KEYS.get(kind, _NO_KEYS)
             said = node.keys() - {kind}
             if not must <= said <= must | may:
                 raise BadContentError(f"it says of a {kind!r} what no version has said")
+            if kind in _OF_PLAIN_VALUE:
+                return _OF_PLAIN_VALUE[kind](self.decode(node[kind], finite=finite))
             return self._kinds[kind](node[kind], node, finite)
         except _FAULTS as error:
             if isinstance(error, BadContentError):
@@ -263,12 +256,6 @@ class Decoder:
         if not isinstance(said, list):
             raise BadContentError("it has something else where a list should be")
         return [self.decode(item, finite=finite) for item in said]
-
-    def _set(self, said: Any, finite: bool) -> set[Any]:
-        items = self._list(said, finite)
-        if len(set(items)) < len(items):
-            raise BadContentError("it has the same thing twice in a set")
-        return set(items)
 
     def _dict(self, said: Any, node: dict[str, Any], finite: bool) -> dict[Any, Any]:
         pairs = [(self.decode(k), self.decode(v, finite=finite)) for k, v in said]
@@ -338,29 +325,11 @@ class Decoder:
             raise BadContentError(f"it has a number that is none of {node['of']}")
         return scalar
 
-    def _dtype(self, said: Any, node: dict[str, Any], finite: bool) -> np.dtype[Any]:
-        dtype = np.dtype(said) if isinstance(said, str) and len(said) < 12 else None
-        if dtype is None or dtype.kind not in "biufUO":
-            raise BadContentError("it names an unknown dtype")
-        return dtype
-
-    def _numpy_type(self, said: Any, node: dict[str, Any], finite: bool) -> Any:
-        if not isinstance(said, str) or said not in _SCALARS:
-            raise BadContentError("it names an unknown type of NumPy")
-        return np.dtype(said.removesuffix("_")).type
-
     def _function(self, said: Any, node: dict[str, Any], finite: bool) -> Any:
         function = find(said)
         if isinstance(function, type):
             raise BadContentError("it names a class where a function should be")
         return function
-
-    def _range(self, said: Any, node: dict[str, Any], finite: bool) -> range:
-        return range(*said)
-
-    def _slice(self, said: Any, node: dict[str, Any], finite: bool) -> slice:
-        start, stop, step = self._list(said, finite)
-        return slice(start, stop, step)
 
     def _index(self, said: Any, node: dict[str, Any], finite: bool) -> pd.Index:
         return pd.Index(self.decode(said), name=self.decode(node["name"]))
@@ -375,19 +344,6 @@ class Decoder:
         frame = pd.DataFrame(dict(enumerate(columns)), index=index)
         frame.columns = names
         return frame if "frame" in node else frame.iloc[:, 0]
-
-    def _random_state(self, said: Any, node: dict[str, Any], finite: bool) -> Any:
-        random_state = np.random.RandomState(0)
-        random_state.set_state(self.decode(said, finite=True))
-        return random_state
-
-    def _generator(self, said: Any, node: dict[str, Any], finite: bool) -> Any:
-        state = self.decode(said, finite=True)
-        if state["bit_generator"] not in _GENERATORS:
-            raise BadContentError("it names an unknown generator of random numbers")
-        generator = np.random.Generator(getattr(np.random, state["bit_generator"])(0))
-        generator.bit_generator.state = state
-        return generator
 
     def _same(self, said: Any, node: dict[str, Any], finite: bool) -> Any:
         # Only what is complete has a number: nothing can hold itself.
@@ -422,6 +378,64 @@ class Decoder:
         check_part(value)
         self._objects.append(value)
         return value
+
+
+def _set(items: list[Any]) -> set[Any]:
+    if not isinstance(items, list) or len(set(items)) < len(items):
+        raise BadContentError("it has no list, or the same thing twice, in a set")
+    return set(items)
+
+
+def _tuple(items: list[Any]) -> tuple[Any, ...]:
+    if not isinstance(items, list):
+        raise BadContentError("it has something else where a list should be")
+    return tuple(items)
+
+
+def _slice(parts: list[Any]) -> slice:
+    start, stop, step = parts
+    return slice(start, stop, step)
+
+
+def _dtype(said: Any) -> np.dtype[Any]:
+    dtype = np.dtype(said) if isinstance(said, str) and len(said) < 12 else None
+    if dtype is None or dtype.kind not in "biufUO":
+        raise BadContentError("it names an unknown dtype")
+    return dtype
+
+
+def _numpy_type(said: Any) -> Any:
+    if not isinstance(said, str) or said not in _SCALARS:
+        raise BadContentError("it names an unknown type of NumPy")
+    return np.dtype(said.removesuffix("_")).type
+
+
+def _random_state(state: Any) -> np.random.RandomState:
+    random_state = np.random.RandomState(0)
+    random_state.set_state(state)
+    return random_state
+
+
+def _generator(state: Any) -> np.random.Generator:
+    if state["bit_generator"] not in _GENERATORS:
+        raise BadContentError("it names an unknown generator of random numbers")
+    generator = np.random.Generator(getattr(np.random, state["bit_generator"])(0))
+    generator.bit_generator.state = state
+    return generator
+
+
+#: Kind → what makes an instance of the plain value that it was written as.
+_OF_PLAIN_VALUE: dict[Any, Callable[[Any], Any]] = {
+    "tuple": _tuple,
+    "set": _set,
+    "frozenset": lambda items: frozenset(_set(items)),
+    "range": lambda parts: range(*parts),
+    "slice": _slice,
+    "dtype": _dtype,
+    "numpy": _numpy_type,
+    "random_state": _random_state,
+    "generator": _generator,
+}
 
 
 def _as(array: NDArray[Any], kind: Any) -> NDArray[Any]:

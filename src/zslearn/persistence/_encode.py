@@ -16,7 +16,7 @@ import importlib
 import inspect
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
@@ -311,36 +311,22 @@ class Encoder:
             return self._scalar(value, where)
         if isinstance(value, (pd.DataFrame, pd.Series, pd.Index)):
             return self._frame(value, where)
-        if type(value) in _COLLECTIONS:
-            return self._collection(value, where)
-        if isinstance(value, np.dtype):
-            return {"dtype": value.str}
-        if isinstance(value, type) and issubclass(value, np.generic):
-            return {"numpy": value.__name__}
-        if isinstance(value, types.FunctionType):
-            return {"function": self._name(value, where)}
-        if isinstance(value, (np.random.RandomState, np.random.Generator)):
-            return self._random(value, where)
-        return self._object(value, where)
-
-    def _collection(self, value: Any, where: str) -> Any:
+        if type(value) is list:
+            return [self.encode(item, f"{where}.{i}") for i, item in enumerate(value)]
         if type(value) is dict:
             pairs = [
                 [self.encode(key, f"{where}.key"), self.encode(item, f"{where}.{key}")]
                 for key, item in value.items()
             ]
             return {"dict": pairs}
-        if type(value) is range:
-            return {"range": [value.start, value.stop, value.step]}
-        if type(value) is slice:
-            parts = (value.start, value.stop, value.step)
-            return {"slice": [self.encode(part, where) for part in parts]}
-        items = [self.encode(item, f"{where}.{i}") for i, item in enumerate(value)]
-        if type(value) is list:
-            return items
-        if type(value) is tuple:
-            return {"tuple": items}
-        return {type(value).__name__: sorted(items, key=repr)}
+        if isinstance(value, types.FunctionType):
+            return {"function": self._name(value, where)}
+        for kind, (cls, to_plain) in _BY_PLAIN_VALUE.items():
+            if type(value) is cls or (kind == "dtype" and isinstance(value, cls)):
+                return {kind: self.encode(to_plain(value), where)}
+        if isinstance(value, type) and issubclass(value, np.generic):
+            return {"numpy": value.__name__}
+        return self._object(value, where)
 
     def _array(self, value: Any, where: str) -> dict[str, Any]:
         if id(value) in self._known_arrays:
@@ -412,15 +398,6 @@ class Encoder:
             "columns": self.encode(value.columns, f"{where}.columns"),
         }
 
-    def _random(self, value: Any, where: str) -> dict[str, Any]:
-        if isinstance(value, np.random.RandomState):
-            state = value.get_state(legacy=False)
-            kind = "random_state"
-        else:
-            state = value.bit_generator.state
-            kind = "generator"
-        return {kind: self.encode(state, where)}
-
     def _object(self, value: Any, where: str) -> dict[str, Any]:
         if id(value) in self._known_objects:
             return {"same": self._known_objects[id(value)][1]}
@@ -453,7 +430,17 @@ class Encoder:
         return name
 
 
-_COLLECTIONS = (dict, list, tuple, set, frozenset, range, slice)
+#: Kind → class, and what its instances are written as; `_decode` has the way back.
+_BY_PLAIN_VALUE: dict[str, tuple[type, Callable[[Any], Any]]] = {
+    "tuple": (tuple, list),
+    "set": (set, lambda value: sorted(value, key=repr)),
+    "frozenset": (frozenset, lambda value: sorted(value, key=repr)),
+    "range": (range, lambda value: [value.start, value.stop, value.step]),
+    "slice": (slice, lambda value: [value.start, value.stop, value.step]),
+    "dtype": (np.dtype, lambda value: value.str),
+    "random_state": (np.random.RandomState, lambda value: value.get_state(legacy=False)),
+    "generator": (np.random.Generator, lambda value: value.bit_generator.state),
+}
 
 
 def plain_about(about: Mapping[str, Any] | None) -> dict[str, Any]:

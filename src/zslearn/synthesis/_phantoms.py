@@ -183,17 +183,16 @@ def signature_norms(signatures: Signatures) -> tuple[float, ...]:
     )
 
 
-# The objective of learned phantoms as a function of their coefficients β.
-#
-# .. math:: g(S(\beta)) + \eta \sum_{rc} |\beta_{rc}|
-#           + \frac{\nu}{2} \sum_r (\|b_r\|^2 - h^2)^2, \quad b_r = \sum_c \beta_{rc} a_c
-#
-# (eSynCSemObj), where g is the loss with the penalty on the classifiers and ν the paper's γ.
-
-
 @dataclass(frozen=True)
 class PhantomObjective:
-    r"""What of eSynCSemObj depends on β; g enters by its gradient with respect to S."""
+    r"""The objective of learned phantoms as a function of their coefficients β (eSynCSemObj).
+
+    .. math:: g(S(\beta)) + \eta \sum_{rc} |\beta_{rc}|
+              + \frac{\nu}{2} \sum_r (\|b_r\|^2 - h^2)^2, \quad b_r = \sum_c \beta_{rc} a_c,
+
+    where g, the loss with the penalty on the classifiers, enters by its gradient with respect to S,
+    and ν is the paper's γ. Distances are :math:`\gamma \|(a - b) L\|^2`, L of each view a factor.
+    """
 
     signatures: Signatures
     factors: Views
@@ -313,8 +312,6 @@ def metric_factor(metric: Any, array: Floats) -> Floats:
     return vectors * np.sqrt(np.maximum(values, 0))
 
 
-# Proximal gradient steps on the coefficients of phantoms, and the losses they descend on.
-
 _Extra = TypeVar("_Extra")
 
 # A first step moves β by this share of its norm, and none by more than the second.
@@ -335,18 +332,18 @@ class Point(Generic[_Extra]):
     """Coefficients and what is known there."""
 
     betas: Views
-    value: float
-    gradients: Views
-    extra: _Extra
+    value: float  # of the whole objective
+    gradients: Views  # of the part without the ℓ1 norm
+    extra: _Extra  # what belongs to this point besides: the base classifiers, say
 
 
 @dataclass(frozen=True)
 class Descent(Generic[_Extra]):
     """Where a descent ended."""
 
-    point: Point[_Extra]
-    values: tuple[float, ...]
-    refused: bool
+    point: Point[_Extra]  # the best coefficients
+    values: tuple[float, ...]  # the objective after each step, falling
+    refused: bool  # whether the last step was cut short by points that `evaluate` refused
     converged: bool = True
 
 

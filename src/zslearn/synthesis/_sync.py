@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,12 +62,6 @@ from zslearn.synthesis._phantoms import (
     similarities_to,
 )
 
-# How SynC learns: base classifiers of given phantoms, and phantoms together with them.
-#
-# The base classifiers V minimise :math:`\ell(X, y; S V)` with a penalty on W = S V or on V
-# (eSynCObj). Where the phantoms are learned, too, the objective is minimised over both
-# (eSynCSemObj); see :mod:`zslearn.synthesis._sync`.
-
 LOSSES: dict[str, SVMLoss] = {
     "ovo": "squared_hinge",
     "cs": "crammer_singer",
@@ -84,13 +78,13 @@ _KEPT_BYTES = 2**27
 class Learned:
     """What was learned under one setting."""
 
-    solution: SVMResult
-    base_classifiers: Array
-    phantoms: Signatures
-    combinations: Views | None
+    solution: SVMResult  # the trained W
+    base_classifiers: Array  # V
+    phantoms: Signatures  # normalised
+    combinations: Views | None  # β of the phantoms; None where they were given
     objective: float
-    history: tuple[float, ...]
-    n_iter: int
+    history: tuple[float, ...]  # the objective after each step of learning phantoms
+    n_iter: int  # of all solves together
 
 
 class SynCProblem:
@@ -114,8 +108,7 @@ class SynCProblem:
         self.learn_phantoms, self.phantom_training = model.learn_phantoms, model.phantom_training
         self.ridge, self.eta, self.norm_penalty = model.ridge, model.eta, model.norm_penalty
         self._kept: dict[tuple[float, float], Synthesis] = {}
-        #: Whether W is trained directly, whatever gamma is: the phantoms are the seen classes and
-        #: the penalty is on w.
+        #: Whether W is trained directly, whatever gamma is.
         self.direct = (
             model.penalize == "w"
             and not model.learn_phantoms
@@ -147,7 +140,7 @@ class SynCProblem:
             # Where phantoms end depends on the order of samples, too: each setting has the same.
             self.rng = np.random.RandomState()
             self.rng.set_state(self.chance)
-            return learn_phantoms(self, alpha, gamma)
+            return _Learner(self, alpha, gamma).learn()
         synthesis = self._synthesis(gamma)
         if self.direct and start is not None and start.alpha == alpha:
             solution = start  # of another gamma
@@ -184,17 +177,9 @@ class SynCProblem:
         last: SVMResult | None = None
         for alpha in alphas:
             with warnings.catch_warnings():
-                # Said of what is read, too.
+                # Given of what is read, too.
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                last = train_multiclass_svm(
-                    self.rows,
-                    alpha=alpha,
-                    loss=self.loss,
-                    tol=self.tol,
-                    max_iter=self.max_iter,
-                    warm_start=last,
-                    random_state=self.rng,
-                )
+                last = self.solve(alpha, None, last)
             yield last
 
     def _synthesis(self, gamma: float) -> Synthesis:
@@ -210,7 +195,7 @@ class SynCProblem:
     def solve(
         self,
         alpha: float,
-        synthesis: Synthesis,
+        synthesis: Synthesis | None,
         start: SVMResult | None,
         *,
         base: Array = None,
@@ -224,7 +209,7 @@ class SynCProblem:
             alpha=alpha,
             loss=self.loss,
             margins=self.margins,
-            mixing=synthesis.mixing,
+            mixing=None if synthesis is None else synthesis.mixing,
             tol=self.tol if tol is None else tol,
             max_iter=self.max_iter,
             warm_start=start,
@@ -307,24 +292,6 @@ class Synthesis:
         return int(np.sum(self.values * condition >= self.values[0]))
 
 
-# Learning phantoms together with their base classifiers (eSynCSemObj).
-#
-# Both ways lower the same objective F(V, β) and never raise it.
-#
-# - "exact": proximal gradient steps on :math:`\varphi(\beta) = \min_V F(V, \beta)`. The base
-#   classifiers of each trial step are solved for, and the step is judged by the objective with
-# these.
-#   By the envelope theorem the gradient of φ is that of F at the best V, for Crammer–Singer with
-# the
-#   slope of the dual solution. With a penalty on w, stationarity in V reads :math:`S^\top G = 0`
-# for
-#   the gradient G with respect to W: what of G lies in the range of S is an error of the solver,
-# and
-#   is taken out. Where S can make every W, nothing is left: the data do not move β.
-# - "truncated": steps on β with V fixed, and V trained in turn, at first to a loose tolerance.
-# While
-#   V is unfinished the data move β also where at an exact V they cannot.
-
 # A step ("exact") or round ("truncated") that lowers the objective by less than this share of its
 # whole fall so far is small.
 _FALL = 3e-4
@@ -350,16 +317,14 @@ _LEAST_SPREAD = 0.05
 _SHRUNK = 0.2
 
 
-@dataclass(frozen=True)
-class _Trained:
+class _Trained(NamedTuple):
     """Base classifiers of some phantoms."""
 
     solution: SVMResult
     classifiers: Array
 
 
-@dataclass(frozen=True)
-class _Round:
+class _Round(NamedTuple):
     """Where a truncated round ended, and the number of values until then."""
 
     betas: Views
@@ -367,24 +332,22 @@ class _Round:
     n_values: int
 
 
-def learn_phantoms(problem: SynCProblem, alpha: float, gamma: float) -> Learned:
-    """Learn phantoms and base classifiers; see the module."""
-    learner = _Learner(problem, alpha, gamma)
-    descent = learner.exact() if problem.phantom_training == "exact" else learner.truncated()
-    learner.warn(descent)
-    point = descent.point
-    return Learned(
-        point.extra.solution,
-        point.extra.classifiers,
-        combine(point.betas, problem.signatures),
-        point.betas,
-        point.value,
-        descent.values,
-        learner.n_iter,
-    )
-
-
 class _Learner:
+    r"""Learns phantoms together with their base classifiers (eSynCSemObj).
+
+    Both ways lower the same objective F(V, β) and never raise it.
+
+    - "exact": proximal gradient steps on :math:`\varphi(\beta) = \min_V F(V, \beta)`. The base
+      classifiers of each trial step are solved for, and the step is judged by the objective with
+      these. By the envelope theorem the gradient of φ is that of F at the best V, for
+      Crammer–Singer with the slope of the dual solution. With a penalty on w, stationarity in V
+      reads :math:`S^\top G = 0` for the gradient G with respect to W: what of G lies in the range
+      of S is an error of the solver, and is taken out. Where S can make every W, nothing is left:
+      the data do not move β.
+    - "truncated": steps on β with V fixed, and V trained in turn, at first to a loose tolerance.
+      While V is unfinished the data move β also where at an exact V they cannot.
+    """
+
     def __init__(self, problem: SynCProblem, alpha: float, gamma: float) -> None:
         assert problem.start is not None
         self.problem, self.alpha = problem, alpha
@@ -404,6 +367,21 @@ class _Learner:
         self.first_rank = len(first.values)
         #: What `_spread` must reach; set by `_demand_spread`.
         self.n_directions, self.least_spread = 0, 0.0
+
+    def learn(self) -> Learned:
+        """Learn phantoms and base classifiers."""
+        descent = self.exact() if self.problem.phantom_training == "exact" else self.truncated()
+        self.warn(descent)
+        point = descent.point
+        return Learned(
+            point.extra.solution,
+            point.extra.classifiers,
+            combine(point.betas, self.problem.signatures),
+            point.betas,
+            point.value,
+            descent.values,
+            self.n_iter,
+        )
 
     def exact(self) -> Descent[_Trained]:
         """Steps on β, each with its base classifiers solved for."""
@@ -525,38 +503,36 @@ class _Learner:
 
     def _train(self, betas: Views, before: _Trained | None, tol: float) -> _Trained:
         """Base classifiers within a tolerance, beginning with those of other phantoms."""
-        synthesis, rows = self._synthesis(betas), self.problem.rows
-        start, base = None, None
+        synthesis = self._synthesis(betas)
+        base = None
         if before is not None:
-            start = before.solution
-            base = rows.asarray(synthesis.forward) @ before.classifiers
+            base = self.problem.rows.asarray(synthesis.forward) @ before.classifiers
+        return self._trained(synthesis, before, base, tol)
+
+    def _trained(
+        self, synthesis: Synthesis, before: _Trained | None, base: Array, tol: float
+    ) -> _Trained:
+        start = None if before is None else before.solution
         solution = self.problem.solve(self.alpha, synthesis, start, base=base, tol=tol)
         self.n_iter += solution.n_iter
-        return _Trained(solution, rows.asarray(synthesis.back) @ solution.base)
+        return _Trained(solution, self.problem.rows.asarray(synthesis.back) @ solution.base)
 
     def _solved(self, betas: Views, before: _Trained | None) -> Point[_Trained]:
         """The point with the best base classifiers, and the gradient of φ there."""
         problem, rows = self.problem, self.problem.rows
-        synthesis = self._synthesis(betas)
-        start, base = None, None
-        if before is not None:
-            start = before.solution
+        synthesis, base = self._synthesis(betas), None
+        if before is not None and problem.penalize == "v":
+            base = rows.asarray(synthesis.forward) @ before.classifiers
+        elif before is not None:
             # Where the penalty is on w the old W is near the new one, also where V is not.
-            base = (
-                rows.asarray(synthesis.forward) @ before.classifiers
-                if problem.penalize == "v"
-                else start.coef
-                if synthesis.mixing is None
-                else rows.asarray(synthesis.mixing.T) @ start.coef
-            )
-        solution = problem.solve(self.alpha, synthesis, start, base=base)
-        self.n_iter += solution.n_iter
-        trained = _Trained(solution, rows.asarray(synthesis.back) @ solution.base)
-        slope = self._slope(synthesis, trained)
+            base = before.solution.coef
+            if synthesis.mixing is not None:
+                base = rows.asarray(synthesis.mixing.T) @ base
+        trained = self._trained(synthesis, before, base, problem.tol)
         return Point(
             betas,
-            solution.objective + self.objective.penalties(betas),
-            self.objective.gradients(betas, slope),
+            trained.solution.objective + self.objective.penalties(betas),
+            self.objective.gradients(betas, self._slope(synthesis, trained)),
             trained,
         )
 

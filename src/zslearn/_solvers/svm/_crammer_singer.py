@@ -42,7 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zslearn._solvers._stopping import StoppingRule
-from zslearn._solvers.svm._rows import TrainingRows
+from zslearn._solvers.svm._rows import Solution, TrainingRows
 from zslearn._utils._array import Floats
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._jit import jit, jit_inner
@@ -604,18 +604,6 @@ _LOOSE = 1e-2
 _ROUNDING = 1e-12
 
 
-class AscentResult(NamedTuple):
-    """Where the ascent ended: U, the dual points, the certificate, passes over the rows."""
-
-    base: Floats
-    dual: Floats
-    objective: float
-    gap: float
-    gain: float
-    converged: bool
-    n_iter: int
-
-
 def crammer_singer(
     rows: TrainingRows,
     *,
@@ -626,7 +614,7 @@ def crammer_singer(
     max_iter: int,
     start: Floats | None = None,
     rng: np.random.RandomState,
-) -> AscentResult:
+) -> Solution:
     """Maximise the dual; see the module."""
     ascend = partial(_ascend, rows, margins=margins, mixing=mixing, rng=rng)
     easy = _EASY * rows.mean_square
@@ -643,13 +631,13 @@ def crammer_singer(
     penalty = 0.5 * alpha * float(np.sum(better.base**2))
     rule = _stopping_rule(rows, margins, tol)
     state = better.objective, gap, penalty
-    return AscentResult(
+    return Solution(
         better.base,
-        tighter.dual,
         *state[:2],
         float(rule.gain(*state)),
         gap <= float(rule.wanted(*state)),
         found.n_iter + again.n_iter,
+        tighter.dual,
     )
 
 
@@ -660,8 +648,8 @@ def _stopping_rule(rows: TrainingRows, margins: Floats, tol: float) -> StoppingR
 
 
 def _come_down(
-    ascend: Callable[..., AscentResult], *, alpha: float, easy: float, tol: float, max_iter: int
-) -> AscentResult:
+    ascend: Callable[..., Solution], *, alpha: float, easy: float, tol: float, max_iter: int
+) -> Solution:
     """Solve larger alphas first, each from the solution before, with equal shares of the passes."""
     alphas = [alpha]
     while alphas[0] < easy:
@@ -687,7 +675,7 @@ def _ascend(
     start: Floats | None,
     rng: np.random.RandomState,
     may_give_up: bool = False,
-) -> AscentResult:
+) -> Solution:
     """Ascend from one start until the gap is reached, the passes are used up, or it is given up."""
     single = tol >= _SINGLE and _IN_RANGE[0] < rows.mean_square < _IN_RANGE[1]
     ascent = Ascent(rows, margins, alpha, mixing, start, single=single)
@@ -719,7 +707,7 @@ def _ascend(
         if gap <= wanted or n_iter >= max_iter or given_up:
             if exact:
                 gain = float(rule.gain(*state))
-                return AscentResult(base, ascent.dual, *state[:2], gain, gap <= wanted, n_iter)
+                return Solution(base, *state[:2], gain, gap <= wanted, n_iter, ascent.dual)
             exact = True  # what is reported is never a gap of single precision
             continue
         exact = not ascent.evaluates_in_single

@@ -23,10 +23,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from zslearn._solvers.svm._crammer_singer import AscentResult, crammer_singer
+from zslearn._solvers.svm._crammer_singer import crammer_singer
 from zslearn._solvers.svm._losses import SVMLoss, checked_margins, loss_and_slope
 from zslearn._solvers.svm._rows import TrainingRows
-from zslearn._solvers.svm._squared_hinge import NewtonResult, squared_hinge
+from zslearn._solvers.svm._squared_hinge import squared_hinge
 from zslearn._utils._array import Array, Floats, to_numpy
 
 RandomState = int | np.random.RandomState | None
@@ -166,18 +166,10 @@ def multiclass_svm(
     >>> result.dual_gap <= 1e-6 * result.objective
     True
     """
-    rows = TrainingRows(X, y, _class_count(n_classes, mixing, margins), sample_weight=sample_weight)
-    return train_multiclass_svm(
-        rows,
-        alpha=alpha,
-        loss=loss,
-        margins=margins,
-        mixing=mixing,
-        tol=tol,
-        max_iter=max_iter,
-        warm_start=warm_start,
-        random_state=random_state,
-    )
+    rows = _rows(X, y, n_classes, mixing, margins, sample_weight)
+    options: dict[str, Any] = {"loss": loss, "margins": margins, "mixing": mixing}
+    options |= {"tol": tol, "max_iter": max_iter, "random_state": random_state}
+    return train_multiclass_svm(rows, alpha=alpha, warm_start=warm_start, **options)
 
 
 def multiclass_svm_path(
@@ -238,22 +230,14 @@ def multiclass_svm_path(
     >>> [round(result.objective, 3) for result in path]
     [0.008, 0.081, 0.579]
     """
-    rows = TrainingRows(X, y, _class_count(n_classes, mixing, margins), sample_weight=sample_weight)
-    rng = check_random_state(random_state)
+    rows = _rows(X, y, n_classes, mixing, margins, sample_weight)
+    options: dict[str, Any] = {"loss": loss, "margins": margins, "mixing": mixing}
+    options |= {"tol": tol, "max_iter": max_iter, "random_state": check_random_state(random_state)}
     results: dict[int, SVMResult] = {}
     last: SVMResult | None = None
     for position in np.argsort(np.asarray(alphas, dtype=float), kind="stable")[::-1].tolist():
-        last = results[position] = train_multiclass_svm(
-            rows,
-            alpha=alphas[position],
-            loss=loss,
-            margins=margins,
-            mixing=mixing,
-            tol=tol,
-            max_iter=max_iter,
-            warm_start=last,
-            random_state=rng,
-        )
+        last = train_multiclass_svm(rows, alpha=alphas[position], warm_start=last, **options)
+        results[position] = last
     return [results[position] for position in range(len(alphas))]
 
 
@@ -299,13 +283,12 @@ def train_multiclass_svm(
             raise ValueError(
                 f"mixing must have one row per class, {rows.n_classes}; got shape {mixing.shape}."
             )
+    beside = None if mixing is None else rows.asarray(mixing)
     if loss == "squared_hinge":
-        mixing = None if mixing is None else rows.asarray(mixing)
         start = None if warm_start is None else rows.rotated(warm_start.base)
-        found: NewtonResult | AscentResult = squared_hinge(
-            rows, alpha=alpha, mixing=mixing, tol=tol, max_iter=max_iter, start=start
+        found = squared_hinge(
+            rows, alpha=alpha, mixing=beside, tol=tol, max_iter=max_iter, start=start
         )
-        base, dual = found.base, None
     else:
         found = crammer_singer(
             rows,
@@ -317,28 +300,27 @@ def train_multiclass_svm(
             start=None if warm_start is None else warm_start.dual,
             rng=check_random_state(random_state),
         )
-        base, dual = rows.asarray(found.base), found.dual
-        mixing = None if mixing is None else rows.asarray(mixing)
-    base = rows.full(base)
+    base = rows.full(rows.asarray(found.base))
     result = SVMResult(
-        coef=base if mixing is None else mixing @ base,
+        coef=base if beside is None else beside @ base,
         base=base,
         alpha=float(alpha),
         objective=found.objective,
         dual_gap=found.gap,
         n_iter=found.n_iter,
         converged=found.converged,
-        dual=dual,
+        dual=found.dual,
         gain=found.gain,
     )
     result.warn_of_gap(tol, max_iter)
     return result
 
 
-def _class_count(n_classes: int | None, mixing: Any, margins: Any) -> int | None:
-    if n_classes is not None:
-        return n_classes
+def _rows(
+    X: Any, y: Any, n_classes: int | None, mixing: Any, margins: Any, sample_weight: Any
+) -> TrainingRows:
+    """Rows made ready; the number of classes is given, or that of a table."""
     for table in (mixing, margins):
-        if table is not None:
-            return len(table)
-    return None
+        if n_classes is None and table is not None:
+            n_classes = len(table)
+    return TrainingRows(X, y, n_classes, sample_weight=sample_weight)

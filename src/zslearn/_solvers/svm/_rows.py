@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import array_api_compat as compat
 import numpy as np
@@ -14,6 +14,18 @@ from zslearn._utils._array import Array, Floats, floating, take_rows, to_numpy
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._device import block_budget
 from zslearn._utils._processes import one_blas_thread
+
+
+class Solution(NamedTuple):
+    """Where a solver ended: U, its certificate, steps or passes, and dual points if it has some."""
+
+    base: Array
+    objective: float
+    gap: float
+    gain: float
+    converged: bool
+    n_iter: int
+    dual: Floats | None = None
 
 
 class CastRows:

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zslearn._solvers._stopping import StoppingRule
-from zslearn._solvers.svm._rows import TrainingRows
+from zslearn._solvers.svm._rows import Solution, TrainingRows
 from zslearn._utils._array import Array, take_rows, to_numpy
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._device import block_budget, on_device
@@ -45,17 +45,6 @@ _TABLES = 16
 _TABLE_BYTES = 1 << 27
 
 
-class NewtonResult(NamedTuple):
-    """Where the Newton method ended: U, the objective there, its certificate, and the steps."""
-
-    base: Array
-    objective: float
-    gap: float
-    gain: float
-    converged: bool
-    n_iter: int
-
-
 def squared_hinge(
     rows: TrainingRows,
     *,
@@ -64,7 +53,7 @@ def squared_hinge(
     tol: float,
     max_iter: int,
     start: Array = None,
-) -> NewtonResult:
+) -> Solution:
     """Minimise the squared hinge; see the module."""
     if mixing is not None:
         return _solve(_Problem(rows, alpha, mixing, tol), max_iter, start)
@@ -75,7 +64,7 @@ def squared_hinge(
     if len(parts) == 1:
         return parts[0]
     # A gap that is small beside each part's objective and gain is small beside their sums.
-    return NewtonResult(
+    return Solution(
         rows.xp.concat([part.base for part in parts], axis=0),
         sum(part.objective for part in parts),
         sum(part.gap for part in parts),
@@ -96,7 +85,7 @@ def _class_blocks(rows: TrainingRows) -> list[slice]:
     return row_blocks(rows.n_classes, 1, -(-rows.n_classes // parts))
 
 
-def _solve(problem: _Problem, max_iter: int, start: Array) -> NewtonResult:
+def _solve(problem: _Problem, max_iter: int, start: Array) -> Solution:
     """Newton's method from a start, or from zero."""
     rows = problem.rows
     xp = rows.xp
@@ -118,7 +107,7 @@ def _solve(problem: _Problem, max_iter: int, start: Array) -> NewtonResult:
         still = point.objective >= before[0] * (1 - 1e-14)
         stalled = stalled + 1 if still and point.gap > 0.5 * before[1] else 0
     converged = point.gap <= point.wanted
-    return NewtonResult(point.base, point.objective, point.gap, point.gain, converged, n_iter)
+    return Solution(point.base, point.objective, point.gap, point.gain, converged, n_iter)
 
 
 class _Point(NamedTuple):
