@@ -51,12 +51,12 @@ def saved_part(cls: _Class) -> _Class:
 
 
 def part_name(cls: type) -> str:
-    """How a file names a class of the library: by room and name, wherever in the room it is."""
+    """How a file names a class of the library: by package and name, in whichever module it is."""
     return f"{'.'.join(cls.__module__.split('.')[:2])}.{cls.__qualname__}"
 
 
 def saved_parts() -> dict[str, type]:
-    """Every class that is marked, of the rooms that were imported."""
+    """Every class that is marked, of the packages that were imported."""
     return dict(_PARTS)
 
 

@@ -1,4 +1,4 @@
-"""Model files: arrays in the format of safetensors, the rest in JSON, and no code.
+"""Model files: arrays in the format of safetensors, all else in JSON, and no code.
 
 :func:`zslearn.save` and :func:`zslearn.load` are these, too. The user guide says what a file holds
 and what loading one checks.

@@ -358,7 +358,7 @@ class Recognizer:
         model = self.file.model
         if added:
             rows = {label_for(name, self._table.labels): c.values for name, c in added.items()}
-            # That classes cannot be told apart is shown to who adds them, and is no line of a log.
+            # A class like another one shows in the answers; requests write no lines of a log.
             with no_user_warnings():
                 model = model.describing(with_rows(self._table, rows))
         label_of = {str(label): label for label in model.classes_.tolist()}

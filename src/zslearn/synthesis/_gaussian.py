@@ -75,7 +75,7 @@ def unseen_odds_of(
     weights: Floats,
     positions: Floats,
 ) -> float:
-    """The odds under which seen classes and those taken for unseen are recognised alike."""
+    """The odds under which seen classes and those taken for unseen are recognised equally well."""
     n_seen = as_seen.shape[1]
     if n_seen < _FEWEST_CLASSES:
         return USUAL_ODDS
@@ -85,7 +85,7 @@ def unseen_odds_of(
     best_unseen = np.stack([as_unseen[:, group == k].max(axis=1) for k in range(_GROUPS)], axis=1)
     rows = np.arange(len(y))
     own_seen, own_unseen = as_seen[rows, y], as_unseen[rows, y]
-    # Every class counts alike.
+    # Every class counts the same.
     shares = weights / np.bincount(y, weights, n_seen)[y]
     harmonic = np.zeros(len(_CANDIDATE_LOG_ODDS))
     for k in range(_GROUPS):
@@ -247,7 +247,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         More than the samples have are clipped, with a warning.
     shrinkage : float, default=0.5
         ρ in (0, 1]: share of the mean variance in the covariance within classes. With 1 all
-        directions count alike.
+        directions count the same.
     gamma : float, default=1.0
         Width of the RBF kernel between signatures, 1/σ².
     alpha : float, default=0.1
@@ -256,7 +256,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
     layers : {1, 2}, default=2
         With 2 the kernel between classes is half that of their signatures and half that of the
         class means that a first process predicts: signatures that differ may describe classes that
-        look alike. With 1 it is that of the signatures alone.
+        look similar. With 1 it is that of the signatures alone.
     trust : float, default=0.3
         How many independent samples a sample of a seen class is worth, in (0, 1]. Less than 1 where
         samples are near copies of one another, or classes differ in covariance: its signature then
@@ -279,9 +279,9 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         of each class.
     unseen_odds : float, "samples" or "balanced", default="samples"
         How much likelier a class without samples is than one with samples, before the sample is
-        looked at. 1 takes all classes alike. "samples" finds it on a thousand training samples at
+        looked at; 1: they are equally likely. "samples" finds it on a thousand training samples at
         most: each fifth of the seen classes in turn has the means that all other classes predict,
-        and what balances it with the rest is drawn halfway to 4, the ratio in five folds over
+        and what balances it with the others is drawn halfway to 4, the ratio in five folds over
         classes. With fewer than ten seen classes, or from statistics alone, it is 4. "balanced"
         takes the number of seen classes over that of unseen ones, as the harmonic mean of their
         accuracies does. It then depends on how many classes are described.
@@ -313,7 +313,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
     loo_error_ : float
         Mean squared distance of a seen class's mean from what the other classes predict.
     axis_weights_ : ndarray of shape (n_dims,)
-        How much each dimension counts: all alike, unless there is `doubt`.
+        How much each dimension counts: all the same, unless there is `doubt`.
     temperature_ : float
         The temperature.
     unseen_odds_ : float or None

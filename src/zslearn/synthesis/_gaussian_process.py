@@ -29,8 +29,8 @@ eigendecomposition :math:`K = V \mathrm{diag}(e) V^\top` serves all dimensions a
 :math:`\alpha`.
 
 With two layers :math:`k` is the mean of that kernel and of the RBF kernel between the class means
-that a first process predicts, so that classes are also alike where their samples are expected to
-look alike.
+that a first process predicts, so that classes are also similar where their samples are expected to
+look similar.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class WhitenedSpaces:
     def _space(self, width: int | None, shrinkage: float, common_norm: bool) -> WhitenedSpace:
         projection = self._projections.projection(width)
         values, vectors = self._within(width)
-        # The mean of the class means, not of the samples: every class counts alike from here on.
+        # The mean of the class means, not of the samples: every class counts the same from here on.
         center = projection.exemplars.mean(axis=0)
         means = (projection.exemplars - center) @ vectors
         variance = float(values.mean())

@@ -149,7 +149,7 @@ def _pairs(n_seen: int, n_rows: int, rng: np.random.RandomState) -> Floats:
     """Random convex combinations of two classes each.
 
     Combinations of all classes would all lie near their mean. Each round goes once round a random
-    circle of the classes, so that all of them are used alike.
+    circle of the classes, so that all of them are used equally often.
     """
     mixture = np.zeros((n_rows, n_seen))
     for first in range(0, n_rows, n_seen):

@@ -183,7 +183,7 @@ class SynCProblem:
             yield last
 
     def _synthesis(self, gamma: float) -> Synthesis:
-        """How fixed phantoms make W; kept for the next alpha while there is room."""
+        """How fixed phantoms make W; kept for the next alpha within a limit of memory."""
         found = self._kept.get((gamma, self.ridge))
         if found is None:
             similarities = similarities_to(self.phantoms, self.signatures, self.factors, gamma)
@@ -312,7 +312,7 @@ _CONDITION = 1e7
 # at the start (by at least the first share of their largest difference) they go on to differ by at
 # least the second share of what they did.
 _DIRECTION = 0.01
-_LEAST_SPREAD = 0.05
+_LEAST_DIFFERENCE = 0.05
 # Below this share of the signatures' norm the phantoms have shrunk away.
 _SHRUNK = 0.2
 
@@ -365,8 +365,8 @@ class _Learner:
         self.free = first.mixing is None
         self.condition = max(_CONDITION, 10 * first.condition)
         self.first_rank = len(first.values)
-        #: What `_spread` must reach; set by `_demand_spread`.
-        self.n_directions, self.least_spread = 0, 0.0
+        #: What `_differences` must reach; set by `_demand_differences`.
+        self.n_directions, self.least_difference = 0, 0.0
 
     def learn(self) -> Learned:
         """Learn phantoms and base classifiers."""
@@ -386,13 +386,13 @@ class _Learner:
     def exact(self) -> Descent[_Trained]:
         """Steps on β, each with its base classifiers solved for."""
         problem, start = self.problem, self._solved(self.start, None)
-        self._demand_spread(start.extra)
+        self._demand_differences(start.extra)
 
         def evaluate(betas: Views, before: _Trained) -> Point[_Trained] | None:
             if self._singular(betas):
                 return None
             point = self._solved(betas, before)
-            return None if self._alike(betas, point.extra) else point
+            return None if self._too_similar(betas, point.extra) else point
 
         descent = descend(start, evaluate, eta=problem.eta, steps=problem.max_iter, fall=_FALL)
         return replace(descent, values=(start.value, *descent.values))
@@ -406,7 +406,7 @@ class _Learner:
         betas, steps = self.start, _INNER_STEPS
         refused, converged, n_small = False, False, 0
         trained = self._train(betas, None, loose)
-        self._demand_spread(trained)
+        self._demand_differences(trained)
         values = [trained.solution.objective + self.objective.penalties(betas)]
         rounds = [_Round(betas, trained, len(values))]
         for _ in range(problem.max_iter):
@@ -424,7 +424,7 @@ class _Learner:
             )
             again = self._train(inner.point.betas, trained, loose)
             refused = inner.refused
-            if self._alike(inner.point.betas, again):
+            if self._too_similar(inner.point.betas, again):
                 # The round is undone and goes less far.
                 steps, refused = steps // 2, True
                 if steps:
@@ -451,13 +451,13 @@ class _Learner:
     def _finished(
         self, rounds: list[_Round], values: list[float]
     ) -> tuple[Point[_Trained], list[float], int]:
-        """The last round with its base classifiers solved for, unless these make classes alike.
+        """The last round with its base classifiers solved for, unless these make classes equal.
 
         Then the round before, and so on; how many were undone is said, too.
         """
         for n_undone, last in enumerate(reversed(rounds)):
             point = self._solved(last.betas, last.trained)
-            if n_undone == len(rounds) - 1 or not self._alike(last.betas, point.extra):
+            if n_undone == len(rounds) - 1 or not self._too_similar(last.betas, point.extra):
                 break
         values = values[: last.n_values]
         if point.value > values[-1]:
@@ -473,7 +473,7 @@ class _Learner:
             return False
         return self._synthesis(betas).rank(self.condition) < self.first_rank
 
-    def _demand_spread(self, start: _Trained) -> None:
+    def _demand_differences(self, start: _Trained) -> None:
         """With a penalty on v: how much classifiers must differ, from what they do at the start.
 
         The objective does not jump where S loses rank. At β = 0 all base classifiers are equal and
@@ -482,24 +482,24 @@ class _Learner:
         """
         if self.problem.penalize == "w":
             return
-        spread = self._spread(self.start, start.classifiers)
-        n_directions = int(np.sum(spread > max(_DIRECTION * spread[0], 1e-12)))
+        differences = self._differences(self.start, start.classifiers)
+        n_directions = int(np.sum(differences > max(_DIRECTION * differences[0], 1e-12)))
         self.n_directions = (n_directions + 1) // 2
         if self.n_directions:
-            self.least_spread = _LEAST_SPREAD * float(spread[self.n_directions - 1])
+            self.least_difference = _LEAST_DIFFERENCE * float(differences[self.n_directions - 1])
 
-    def _alike(self, betas: Views, trained: _Trained) -> bool:
-        """Whether the classifiers of the seen classes have become too much alike."""
+    def _too_similar(self, betas: Views, trained: _Trained) -> bool:
+        """Whether the classifiers of the seen classes have become too similar."""
         if self.n_directions == 0:
             return False
-        spread = self._spread(betas, trained.classifiers)
-        return bool(spread[self.n_directions - 1] < self.least_spread)
+        differences = self._differences(betas, trained.classifiers)
+        return bool(differences[self.n_directions - 1] < self.least_difference)
 
-    def _spread(self, betas: Views, classifiers: Array) -> Floats:
+    def _differences(self, betas: Views, classifiers: Array) -> Floats:
         """Singular values of W = S V less its mean row: how much classifiers differ."""
         W = self.objective.similarities(betas)[0] @ to_numpy(classifiers)
-        spread: Floats = np.linalg.svd(W - W.mean(axis=0), compute_uv=False)
-        return spread
+        differences: Floats = np.linalg.svd(W - W.mean(axis=0), compute_uv=False)
+        return differences
 
     def _train(self, betas: Views, before: _Trained | None, tol: float) -> _Trained:
         """Base classifiers within a tolerance, beginning with those of other phantoms."""
@@ -564,7 +564,7 @@ class _Learner:
         gram = V @ V.T
 
         def evaluate(betas: Views, extra: _Trained) -> Point[_Trained] | None:
-            if self._singular(betas) or self._alike(betas, trained):
+            if self._singular(betas) or self._too_similar(betas, trained):
                 return None
             similarities = self.objective.similarities(betas)[0]
             value, slope = problem.score_loss(responses @ similarities.T, smoothing=smoothing)
@@ -641,7 +641,7 @@ class _Learner:
             return "Learning stopped before S became singular, where they cannot be told apart."
         reason = (
             "Learning stopped, not at a minimum, before the classifiers of the seen classes "
-            f"differed by less than {_LEAST_SPREAD} of what they did at first."
+            f"differed by less than {_LEAST_DIFFERENCE} of what they did at first."
         )
         zero = self._solved(tuple(np.zeros_like(beta) for beta in point.betas), None).value
         if zero < point.value:

@@ -289,13 +289,13 @@ class Ascent:
             order[first : first + _VISITED_TOGETHER]
             for first in range(0, len(order), _VISITED_TOGETHER)
         ]
-        room = len(order) * _VISITED_TOGETHER * self.dtype.itemsize <= _KEPT_PRODUCTS
+        keeps_products = len(order) * _VISITED_TOGETHER * self.dtype.itemsize <= _KEPT_PRODUCTS
         products: dict[int, NDArray[Any]] = {}
         for _ in range(n_passes):
             for number in rng.permutation(len(blocks)).tolist():
                 rows = blocks[number]
                 X, places, gram = self._rows_and_products(rows, products.get(number))
-                if room:
+                if keeps_products:
                     products[number] = gram
                 steps = self.scale * self._weights_of(rows)
                 improve_candidates(
@@ -594,7 +594,7 @@ _ROUNDINGS = 10.0
 # Mean squares of rows whose inner products single precision can hold.
 _IN_RANGE = (1e-20, 1e20)
 # Below this alpha, for rows of unit length, an ascent from U = 0 may be given up, judged by its
-# pace after this share of the passes. The rest of them comes down to alpha from a larger one, by
+# pace after this share of the passes. Those that are left come down to alpha from a larger one, by
 # this factor at a time, each to a loose gap but the last.
 _EASY = 2.0**-10
 _TRIAL = 1 / 8
@@ -680,7 +680,7 @@ def _ascend(
     single = tol >= _SINGLE and _IN_RANGE[0] < rows.mean_square < _IN_RANGE[1]
     ascent = Ascent(rows, margins, alpha, mixing, start, single=single)
     rule = _stopping_rule(rows, margins, tol)
-    # Two looks after the first are the least that a rate can be told from.
+    # Two evaluations after the first are the fewest that show a rate.
     judged_at = PASSES * max(2, round(_TRIAL * max_iter / PASSES))
     n_iter, given_up = 0, False
     best: GapEvaluation | None = None

@@ -253,7 +253,7 @@ class TrainingRows:
 
 
 def checked_weights(sample_weight: Any, n_samples: int) -> Floats | None:
-    """Weights of rows with a mean of one; None where all rows count alike."""
+    """Weights of rows with a mean of one; None where all rows count the same."""
     if sample_weight is None:
         return None
     weights = np.asarray(to_numpy(sample_weight), dtype=np.float64)

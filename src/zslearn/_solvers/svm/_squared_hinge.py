@@ -1,4 +1,4 @@
-r"""One-versus-rest linear classifiers under the squared hinge: a batched Newton method.
+r"""One-versus-other linear classifiers under the squared hinge: a batched Newton method.
 
 With :math:`s_{nc} = 1` where :math:`y_n = c` and −1 elsewhere, and the classifiers of the C classes
 as rows of :math:`W = M U`,
@@ -99,7 +99,7 @@ def _solve(problem: _Problem, max_iter: int, start: Array) -> Solution:
         del scores
         base = point.base + length.T * step
         before = point.objective, point.gap
-        # Tables of all rows: those of the point before make room.
+        # Tables of all rows: those of the point before are freed.
         del point
         point = problem.evaluate(base)
         n_iter += 1
