@@ -53,15 +53,11 @@ class SimplexResult(NamedTuple):
     n_iter: int
 
 
-def project_to_simplex(rows: ArrayLike) -> Floats:
+def project_to_simplex(rows: Floats) -> Floats:
     """Find the nearest point of the probability simplex to each row.
 
     Sorting finds the threshold that is taken from the entries before negative ones become zero.
     """
-    return _project(check_array(rows, dtype=np.float64, input_name="rows"))
-
-
-def _project(rows: Floats) -> Floats:
     # Equal shifts of a row change nothing; the largest entry at 0 keeps large rows exact.
     rows = rows - rows.max(axis=1, keepdims=True)
     descending = -np.sort(-rows, axis=1)
@@ -146,7 +142,7 @@ def _guess(gram: Floats, products: Floats) -> Floats:
     here = np.full_like(products, 1.0 / len(gram))
     ahead, pace = here, 1.0
     for _ in range(_GUESS):
-        there = _project(ahead - (ahead @ gram - products) / largest)
+        there = project_to_simplex(ahead - (ahead @ gram - products) / largest)
         faster = (1 + np.sqrt(1 + 4 * pace**2)) / 2
         ahead = there + (pace - 1) / faster * (there - here)
         here, pace = there, faster

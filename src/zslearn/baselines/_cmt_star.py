@@ -165,21 +165,22 @@ class CMTStar(CMT):
         self.threshold = threshold
 
     def _beside(self, network: Network, training: Training) -> Floats:
-        return _own_distances(network, training)
+        """Distance of each mapped training image to the signature of its own class."""
+        X, y, signatures = training.X_or_rows, training.y, training.signatures
+        distances = []
+        for rows in row_blocks(len(y), row_bytes=8 * (X.shape[1] + 3 * signatures.shape[1])):
+            apart = to_numpy(network.embed(X[rows, :])) - signatures[y[rows]]
+            distances.append(np.sqrt((apart**2).sum(axis=1)))
+        return np.concatenate(distances)
 
     def _take(self, network: Network, training: Training, beside: Floats) -> None:
         super()._take(network, training, beside)
         self._seen_signatures: Floats = training.signatures
-        own = beside
         if self.threshold == "class":
-            self.radii_ = np.asarray(
-                [
-                    _radius(own[training.y == code], self.seen_share)
-                    for code in range(training.n_seen)
-                ]
-            )
+            own = (beside[training.y == code] for code in range(training.n_seen))
+            self.radii_ = np.asarray([_bound(distances, self.seen_share) for distances in own])
         else:
-            self._learn_density(network, training, own)
+            self._learn_density(network, training, beside)
         longest = float(np.sqrt((self._seen_signatures**2).sum(axis=1).max()))
         self.gate_ = _gate(network, longest)
 
@@ -197,7 +198,7 @@ class CMTStar(CMT):
             to_numpy(self._log_density(network.embed(X[rows, :])))
             for rows in row_blocks(len(training.y), width)
         ]
-        self.cutoff_ = _cutoff(np.concatenate(densities).astype(np.float64), self.seen_share)
+        self.cutoff_ = -_bound(-np.concatenate(densities).astype(np.float64), self.seen_share)
 
     def _log_density(self, mapped: Array) -> Array:
         """The logarithm of Σ_y π_y N(e | a_y, σ_y² I), but for a constant."""
@@ -278,36 +279,15 @@ def _beside(signatures: Floats, is_seen: NDArray[np.bool_]) -> Floats:
     return np.column_stack([signatures, -squares, is_seen])
 
 
-def _own_distances(network: Network, training: Training) -> Floats:
-    """Distance of each mapped training image to the signature of its own class."""
-    X, y, signatures = training.X_or_rows, training.y, training.signatures
-    distances = []
-    for rows in row_blocks(len(y), row_bytes=8 * (X.shape[1] + 3 * signatures.shape[1])):
-        apart = to_numpy(network.embed(X[rows, :])) - signatures[y[rows]]
-        distances.append(np.sqrt((apart**2).sum(axis=1)))
-    return np.concatenate(distances)
+def _bound(values: Floats, share: float) -> float:
+    """A bound that at least this share of the values is not above.
 
-
-def _radius(distances: Floats, share: float) -> float:
-    """A radius that at least this share of the distances lies within.
-
-    It lies half way to the next distance, so that rounding moves no image over the border.
+    It lies half way to the next value, so that rounding moves no image over the border.
     """
-    inside = float(np.quantile(distances, share, method="higher"))
-    beyond = distances[distances > inside]
+    inside = float(np.quantile(values, share, method="higher"))
+    beyond = values[values > inside]
     outside = float(beyond.min()) if beyond.size else inside
-    return max((inside + outside) / 2, inside * (1 + 1e-6))
-
-
-def _cutoff(densities: Floats, share: float) -> float:
-    """A cutoff that at least this share of the log-densities reaches.
-
-    It lies half way to the next one, as a radius does.
-    """
-    inside = float(np.quantile(densities, 1 - share, method="lower"))
-    beyond = densities[densities < inside]
-    outside = float(beyond.max()) if beyond.size else inside
-    return min((inside + outside) / 2, inside - 1e-6 * abs(inside))
+    return max((inside + outside) / 2, inside + 1e-6 * abs(inside))
 
 
 def _gate(network: Network, longest: float) -> float:

@@ -39,20 +39,7 @@ def on_one_path(variants: Sequence[_Variant], *names: str) -> list[list[_Variant
 
 
 class HeldOutClasses:
-    """Seen classes that are held out, and how well they were told apart after each step.
-
-    Parameters
-    ----------
-    kept : Training
-        What is trained on.
-    held : Training
-        The classes held out, with their samples.
-
-    Attributes
-    ----------
-    accuracies : list of float
-        Per-class accuracy among the classes held out, after each step.
-    """
+    """Seen classes that are held out, and how well they were told apart after each step."""
 
     def __init__(self, kept: Training, held: Training) -> None:
         self.kept, self.held = kept, held

@@ -23,7 +23,6 @@ from typing import Any, ClassVar, Self
 
 import array_api_compat as compat
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -33,7 +32,7 @@ from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params
 from zslearn.base._weights import AcceptsSampleWeight
-from zslearn.baselines._spectra import ClassRidge, resolution
+from zslearn.baselines._spectra import ClassRidge
 
 
 @inherit_docs
@@ -165,22 +164,7 @@ class ESZSL(AcceptsSampleWeight, ZeroShotClassifier):
 
 
 def _signature_side(signatures: Floats, alpha: float) -> Floats:
-    """A (AᵀA + λI)⁻¹ = (AAᵀ + λI)⁻¹ A, by the smaller of the two matrices."""
-    n_classes, n_attributes = signatures.shape
-    if n_attributes <= n_classes:
-        gram = signatures.T @ signatures
-    else:
-        gram = signatures @ signatures.T
-    if alpha <= resolution(gram, float(np.trace(gram))):
-        return _in_singular_vectors(signatures, alpha)
-    gram += alpha * np.eye(len(gram))
-    if n_attributes <= n_classes:
-        return scipy.linalg.solve(gram, signatures.T, assume_a="pos").T
-    return scipy.linalg.solve(gram, signatures, assume_a="pos")
-
-
-def _in_singular_vectors(signatures: Floats, alpha: float) -> Floats:
-    """The same for a penalty below the rounding of AᵀA: with A = U s Vᵀ, U s/(s² + λ) Vᵀ."""
+    """A (AᵀA + λI)⁻¹ = U s/(s² + λ) Vᵀ with A = U s Vᵀ; 0 where s is rounding."""
     left, values, right = np.linalg.svd(signatures, full_matrices=False)
     there = values > max(signatures.shape) * np.finfo(float).eps * values[0]
     factors = np.divide(values, values**2 + alpha, out=np.zeros_like(values), where=there)

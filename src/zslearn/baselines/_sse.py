@@ -288,15 +288,11 @@ class MarginObjective:
         return total
 
 
-class Descent(NamedTuple):
-    """Where the alternation is: the point, and the steps so far, in w and in V."""
+def alternate(objective: MarginObjective, tol: float) -> Iterator[tuple[Point, int]]:
+    """Descend in w, then in V, and so on, without an end.
 
-    point: Point
-    n_iter: int
-
-
-def alternate(objective: MarginObjective, tol: float) -> Iterator[Descent]:
-    """Descend in w, then in V, and so on: the state after each descent in w, without an end."""
+    Yields the point after each descent in w, and the number of steps so far, in w and in V.
+    """
     point = objective.at(np.zeros(objective.means.shape[1]), objective.means)
     slope = objective.slope_in_w(point)
     goal = tol * float(np.linalg.norm(slope))
@@ -305,7 +301,7 @@ def alternate(objective: MarginObjective, tol: float) -> Iterator[Descent]:
     while True:
         point, steps = _descend_in_w(objective, point, slope, goal, allowed)
         n_iter, allowed = n_iter + steps, _STEPS
-        yield Descent(point, max(1, n_iter))
+        yield point, max(1, n_iter)
         step = _step_in_v(objective, point, length)
         if step is None:
             length /= 2**_HALVINGS
@@ -551,18 +547,21 @@ class SSE(ZeroShotClassifier):
                 objective.describe(
                     patterns, margins, first.alpha, first.alignment, first.reference_alpha
                 )
-                for variant in _along_descent(objective, group):
+                n_jobs = -1 if first.n_jobs is None else first.n_jobs
+                objective.n_jobs = joblib.effective_n_jobs(n_jobs)
+                descent = alternate(objective, first.tol)
+                history: list[float] = []
+                # States of one descent, the shortest first.
+                for variant in sorted(group, key=lambda variant: variant.max_iter):
+                    while len(history) <= variant.max_iter:
+                        point, n_iter = next(descent)
+                        history.append(point.value)
+                    variant.coef_ = point.w if variant.kernel == "int" else -point.w
+                    variant.references_, variant.objective_ = point.V, point.value
+                    variant.history_, variant.n_iter_ = list(history), n_iter
                     variant.feature_scale_, variant.patterns_ = scale, patterns
                     variant._seen_signatures = signatures
                     yield variant
-
-    def _take(self, state: Descent, history: list[float]) -> None:
-        """Take over where the alternation is."""
-        point, self.n_iter_ = state
-        self.coef_ = point.w if self.kernel == "int" else -point.w
-        self.references_ = point.V
-        self.objective_ = point.value
-        self.history_ = history
 
     def embed(self, X: Array) -> Array:
         """Compare each row with the reference of every seen class: ⟨w, φ(x, v_c)⟩.
@@ -612,17 +611,3 @@ def _objective(training: Training) -> tuple[MarginObjective, float]:
     )
     scale = largest * float(np.sqrt(squares / rows.shape[0])) or 1.0
     return MarginObjective(rows, training.y, scale), scale
-
-
-def _along_descent(objective: MarginObjective, variants: Sequence[SSE]) -> Iterator[Any]:
-    """Variants that are states of one descent, the shortest first."""
-    n_jobs = variants[0].n_jobs
-    objective.n_jobs = joblib.effective_n_jobs(-1 if n_jobs is None else n_jobs)
-    descent = alternate(objective, variants[0].tol)
-    history: list[float] = []
-    for variant in sorted(variants, key=lambda variant: variant.max_iter):
-        while len(history) <= variant.max_iter:
-            state = next(descent)
-            history.append(state.point.value)
-        variant._take(state, list(history))
-        yield variant

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -248,34 +248,6 @@ class Preprocessing:
     def as_dict(self) -> dict[str, Any]:
         """The fields as JSON holds them."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
-
-    @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> Self:
-        """What :meth:`as_dict` gave.
-
-        Parameters
-        ----------
-        fields : mapping
-            The fields by name.
-
-        Returns
-        -------
-        Preprocessing
-            The same.
-        """
-        try:
-            red, green, blue = (float(value) for value in fields["mean"])
-            reds, greens, blues = (float(value) for value in fields["std"])
-            return cls(
-                size=int(fields["size"]),
-                crop=str(fields["crop"]),
-                crop_share=float(fields["crop_share"]),
-                interpolation=str(fields["interpolation"]),
-                mean=(red, green, blue),
-                std=(reds, greens, blues),
-            )
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"This is no record of preprocessing: {error}.") from error
 
 
 #: Mean and standard deviation of ImageNet's pixels, from 0 to 255.
