@@ -19,7 +19,6 @@ from zslearn.images import (
     fit_images,
     prediction_table,
     read_class_table,
-    read_features,
     save_image_model,
 )
 from zslearn.images import (
@@ -28,6 +27,7 @@ from zslearn.images import (
 from zslearn.images import (
     _fitting as _storing,
 )
+from zslearn.images._describing import read_features
 from zslearn.images._predicting import explain_predictions, measure_images, rank_classes
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.persistence import read_model, save

@@ -125,15 +125,20 @@ def simplex_least_squares(
         products = (goals[rows] - center) @ mixed.T
         weights[rows] = _guess(gram, products)
         try:
-            n_iter = _solve_rows(gram, products, weights[rows], gap[rows], steps)
+            n_iter = [
+                _active_set(gram, product, z, steps)
+                for product, z in zip(products, weights[rows], strict=True)
+            ]
         except np.linalg.LinAlgError as error:
             raise ValueError(
                 f"gamma={gamma} is too small beside the squared distances of the points, whose "
                 f"mean from their center is {np.mean(np.sum(mixed**2, axis=1)):.3g}: the solution "
                 "is not determined. Take a larger gamma."
             ) from error
-        most = max(most, n_iter)
-    return SimplexResult(weights, gap, most)
+        most = max(most, *n_iter)
+        gradient = weights[rows] @ gram - products
+        gap[rows] = np.sum(gradient * weights[rows], axis=1) - gradient.min(axis=1)
+    return SimplexResult(weights, np.maximum(gap, 0.0), most)
 
 
 def _guess(gram: Floats, products: Floats) -> Floats:
@@ -147,17 +152,6 @@ def _guess(gram: Floats, products: Floats) -> Floats:
         ahead = there + (pace - 1) / faster * (there - here)
         here, pace = there, faster
     return here
-
-
-def _solve_rows(gram: Floats, products: Floats, weights: Floats, gap: Floats, max_iter: int) -> int:
-    """Bring each row of weights to its solution; returns the most steps that a row took."""
-    most = 0
-    for row, product in enumerate(products):
-        n_iter = _active_set(gram, product, weights[row], max_iter)
-        most = max(most, n_iter)
-        gradient = gram @ weights[row] - product
-        gap[row] = max(0.0, gradient @ weights[row] - gradient.min())
-    return most
 
 
 def _active_set(gram: Floats, product: Floats, z: Floats, max_iter: int) -> int:
@@ -179,22 +173,14 @@ def _active_set(gram: Floats, product: Floats, z: Floats, max_iter: int) -> int:
             free[where[ended]] = False
             continue
         z[where] = best
-        if not _let_in(gram, product, z, free, slack):
+        # Let in the weight outside that the gradient asks for most.
+        gradient = gram @ z - product
+        outside = np.where(free, np.inf, gradient)
+        which = int(outside.argmin())
+        if not outside[which] < gradient @ z - slack:
             return n_iter + 1
-    return max_iter
-
-
-def _let_in(
-    gram: Floats, product: Floats, z: Floats, free: NDArray[np.bool_], slack: float
-) -> bool:
-    """Free the weight outside that the gradient asks for most; False where it asks for none."""
-    gradient = gram @ z - product
-    outside = np.where(free, np.inf, gradient)
-    which = int(outside.argmin())
-    asked = bool(outside[which] < gradient @ z - slack)
-    if asked:
         free[which] = True
-    return asked
+    return max_iter
 
 
 def _on_support(gram: Floats, product: Floats, where: NDArray[np.intp]) -> Floats:

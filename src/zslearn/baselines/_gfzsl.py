@@ -280,21 +280,18 @@ class _Statistics(NamedTuple):
         if self.components is None:
             return self
         xp = compat.array_namespace(self.components)
-        return _Statistics(
-            self.mean,
-            xp.asarray(self.components[:, :n_components], copy=True),
-            self.std[:n_components],
-            self.means[:, :n_components],
-            self.squares[:, :n_components],
+        return self._replace(
+            components=xp.asarray(self.components[:, :n_components], copy=True),
+            std=self.std[:n_components],
+            means=self.means[:, :n_components],
+            squares=self.squares[:, :n_components],
         )
 
     def in_one_unit(self) -> _Statistics:
         """The same in units of the root mean square of the pooled deviations."""
         unit = np.full_like(self.std, np.sqrt(np.mean(self.std**2)))
         factor = self.std / unit
-        return _Statistics(
-            self.mean, self.components, unit, self.means * factor, self.squares * factor**2
-        )
+        return self._replace(std=unit, means=self.means * factor, squares=self.squares * factor**2)
 
 
 def _class_statistics(training: Training, n_components: int | None) -> _Statistics:
@@ -304,7 +301,9 @@ def _class_statistics(training: Training, n_components: int | None) -> _Statisti
     components = typical = None
     if n_components is not None:
         components, typical = _components(training, n_components)
-    means, squares = _means_and_squares(training, components)
+    X, y, weights = training.rows, training.y, training.weights
+    means = class_means(X, y, n_seen, sample_weight=weights)
+    squares = to_numpy(class_squares(X, y, means, components, sample_weight=weights))
     mean = move_like(sizes / n_samples, means) @ means
     means = means - mean[None, :]
     if components is not None:
@@ -316,19 +315,6 @@ def _class_statistics(training: Training, n_components: int | None) -> _Statisti
     typical = float(total.mean()) if typical is None else typical
     std = np.sqrt(_floored(pooled, total, typical, rounding))
     return _Statistics(mean, components, std, means / std, squares / std**2)
-
-
-def _means_and_squares(training: Training, components: Array | None) -> tuple[Array, Floats]:
-    """Means of the classes, and squared deviations from them, along components if so asked."""
-    X, y, weights = training.rows, training.y, training.weights
-    if training.keeps_sums:
-        sums = training.sums
-        means: Array = sums.means
-        if components is None:
-            return means, sums.squares
-    else:
-        means = class_means(X, y, training.n_seen, sample_weight=weights)
-    return means, to_numpy(class_squares(X, y, means, components, sample_weight=weights))
 
 
 def _components(training: Training, n_components: int) -> tuple[Array, float]:

@@ -13,14 +13,11 @@ from zslearn.images._describing import (
     describe_in_words,
     features_for_model,
     read_class_table,
-    read_features,
+    text_features,
 )
 from zslearn.images._features import ImageFeatures, extract_features, load_features
 from zslearn.images._fitting import add_classes_to_file, fit_images, save_image_model
-from zslearn.images._predicting import (
-    prediction_table,
-)
-from zslearn.images._prompts import PromptClassifier, text_features
+from zslearn.images._predicting import PromptClassifier, prediction_table
 
 __all__ = [
     "Backbone",
@@ -41,7 +38,6 @@ __all__ = [
     "load_features",
     "prediction_table",
     "read_class_table",
-    "read_features",
     "read_image",
     "save_image_model",
     "text_features",

@@ -310,23 +310,21 @@ def put_weights(
     wanted = module.state_dict()
     needed = {k for k in wanted if not k.startswith(_NOT_NEEDED) and not k.endswith(_COUNTER)}
     given = {k: v for k, v in tensors.items() if not k.startswith(_NOT_NEEDED)}
+    shapes = {k: tuple(v.shape) for k, v in given.items() if k in wanted}
+    wrong = [k for k, shape in shapes.items() if shape != tuple(wanted[k].shape)]
+    what = None
     if missing := sorted(needed - set(given)):
-        raise ValueError(
-            f"{plain(path)}: these are not the weights of {name}: {len(missing)} of "
-            f"{len(needed)} tensors are missing, such as {name_some(missing, 3)}; the file has "
-            f"{name_some(list(given), 3)}."
+        what = (
+            f"{len(missing)} of {len(needed)} tensors are missing, such as "
+            f"{name_some(missing, 3)}; the file has {name_some(list(given), 3)}"
         )
-    if unknown := sorted(set(given) - set(wanted)):
-        raise ValueError(
-            f"{plain(path)}: these are not the weights of {name}, which has no "
-            f"{name_some(unknown, 3)}."
-        )
-    for key, value in given.items():
-        if value.shape != wanted[key].shape:
-            raise ValueError(
-                f"{plain(path)}: these are not the weights of {name}: {key!r} has shape "
-                f"{tuple(value.shape)} instead of {tuple(wanted[key].shape)}."
-            )
+    elif unknown := sorted(set(given) - set(wanted)):
+        what = f"it has no {name_some(unknown, 3)}"
+    elif wrong:
+        key = wrong[0]
+        what = f"{key!r} has shape {shapes[key]} instead of {tuple(wanted[key].shape)}"
+    if what is not None:
+        raise ValueError(f"{plain(path)}: these are not the weights of {name}: {what}.")
     module.load_state_dict(given, strict=False)
 
 

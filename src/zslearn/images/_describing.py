@@ -14,7 +14,8 @@ from typing import Any
 
 import pandas as pd
 
-from zslearn._utils._messages import composed, plain, warn_user
+from zslearn._utils._array import unit_rows
+from zslearn._utils._messages import composed, name_some, plain, warn_user
 from zslearn.datasets._files import read_rows
 from zslearn.datasets._signature_files import read_signature_table
 from zslearn.images._backbones import Backbone, load_backbone
@@ -24,9 +25,10 @@ from zslearn.images._features import (
     load_features,
     refuse_other_features,
 )
-from zslearn.images._prompts import text_features
 from zslearn.signatures._text import ENCODER_NAMES, encoder_name, text_signatures
 
+#: What a name is put into where no other prompts are given.
+PROMPTS = ("a photo of a {}.",)
 #: Names by which timm and open_clip know networks themselves.
 _KNOWN_THERE = re.compile(r"timm:[\w.-]+|open_clip:[\w.-]+(/[\w-]+)?", re.ASCII)
 
@@ -72,23 +74,7 @@ def encoder_for_model(named: str, encoder: str | None, where: str) -> str:
 def read_features(
     source: str | os.PathLike[str], *, backbone: str | None = None, **options: Any
 ) -> ImageFeatures:
-    """Read features from a file, or compute them from images.
-
-    Parameters
-    ----------
-    source : path
-        A file ``.npz`` of features, a folder of images, or a table ``.csv`` of their paths.
-    backbone : str, optional
-        The network for images; see :func:`~zslearn.images.load_backbone`. Not for a file of
-        features.
-    **options
-        Further arguments of :func:`~zslearn.images.extract_features`.
-
-    Returns
-    -------
-    ImageFeatures
-        Features, and labels where they are known.
-    """
+    """Features of a file ``.npz``, or computed from a folder or a table of images."""
     if Path(source).suffix == ".npz":
         if backbone is not None:
             raise ValueError(
@@ -255,6 +241,53 @@ def describe_in_words(path: str | os.PathLike[str]) -> dict[str, list[str]]:
 def _spoken(name: str) -> str:
     """The name of a class as a person would say it."""
     return " ".join(re.split(r"[_\s]+", _NUMBER.sub("", name))).strip() or name
+
+
+def text_features(
+    names: Sequence[str] | Mapping[str, str | Sequence[str]],
+    prompts: Sequence[str] = PROMPTS,
+    *,
+    backbone: str | Backbone,
+) -> pd.DataFrame:
+    """Signatures of classes by the text side of a model that also knows pictures.
+
+    A name is put into every prompt; the vectors of the texts, each of unit length, are averaged,
+    and the mean is brought to unit length.
+
+    Parameters
+    ----------
+    names : sequence of str, or mapping
+        Names of classes; or label → what is said of the class, one text or several.
+    prompts : sequence of str, default=("a photo of a {}.",)
+        Each with "{}" in the place of the text.
+    backbone : str or Backbone
+        A model of open_clip; see :func:`load_backbone`.
+
+    Returns
+    -------
+    DataFrame of shape (n_classes, n_features)
+        One row per class, in the space of the model's image features.
+
+    Raises
+    ------
+    ValueError
+        The model has no side for text, or a prompt has no place for the name.
+    """
+    if isinstance(prompts, str):
+        prompts = [prompts]
+    if not prompts or any("{}" not in prompt for prompt in prompts):
+        raise ValueError(f"Prompts need '{{}}' where the name stands; got {name_some(prompts)}.")
+    described = names if isinstance(names, Mapping) else {name: name for name in names}
+    if not described:
+        raise ValueError("There are no names of classes.")
+    network = load_backbone(backbone) if isinstance(backbone, str) else backbone
+    rows = {}
+    for label, said in described.items():
+        texts = [said] if isinstance(said, str) else list(said)
+        filled = [prompt.replace("{}", text) for text in texts for prompt in prompts]
+        rows[label] = unit_rows(network.encode_text(filled).mean(axis=0, keepdims=True))[0]
+    columns = [f"text {i}" for i in range(network.n_features)]
+    return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 
 def describe_in_text(

@@ -18,9 +18,8 @@ from zslearn._utils._files import DamagedFileError, read_checked_json, write_che
 from zslearn._utils._messages import did_you_mean, no_user_warnings, plain
 from zslearn.images._backbones import Backbone
 from zslearn.images._decoding import UnreadableImageError, read_image
-from zslearn.images._describing import backbone_for_model, encoder_for_model
+from zslearn.images._describing import backbone_for_model, encoder_for_model, text_features
 from zslearn.images._predicting import explain_predictions, rank_classes
-from zslearn.images._prompts import text_features
 from zslearn.persistence._model_files import ModelFile, read_model
 from zslearn.serving._guard import Limits, Refusal, checked_name, checked_texts, label_for
 from zslearn.signatures._table import SignatureTable
