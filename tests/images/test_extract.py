@@ -278,9 +278,9 @@ def test_prompts_alone_name_colours(folder, open_clip):  # noqa: F811
     assert set(top.ravel()) == {"red", "blue", "cyan"}
     assert (np.diff(scores, axis=1) <= 0).all()
     np.testing.assert_allclose(model.predict_proba(features.X).sum(axis=1), 1)
-    with pytest.raises(ValueError, match="knows no class 'pink'"):
+    with pytest.raises(ValueError, match="pink"):
         model.predict(features.X, classes=["pink"])
-    with pytest.raises(ValueError, match="Both sides must come from one model"):
+    with pytest.raises(ValueError, match="is expecting 3 features"):
         model.predict(np.eye(7))
     with pytest.raises(ValueError, match="where the name stands"):
         text_features(["red"], ["a colour"], backbone=backbone)

@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from zslearn._scoring._embedding import EmbeddedRows
-from zslearn._utils._array import Floats, to_numpy, unit_rows
+from zslearn._scoring._embedding import EmbeddedRows, Embedding
+from zslearn._scoring._scorer import ClassScorer
+from zslearn._utils._array import to_numpy
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._messages import did_you_mean, name_near_misses, name_some, warn_user
 from zslearn.base._predictor import ZeroShotPredictor
@@ -235,7 +236,7 @@ def _column(what: str, rank: int) -> str:
     return f"{what}_{rank + 1}"
 
 
-class PromptClassifier:
+class PromptClassifier(ZeroShotPredictor):
     """Name the class whose text is nearest to the picture; nothing is learned.
 
     The baseline for models that know pictures and text: what their text side gives without a
@@ -252,7 +253,7 @@ class PromptClassifier:
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Labels, in the order of `signatures`.
+        Labels, sorted.
 
     Examples
     --------
@@ -271,91 +272,20 @@ class PromptClassifier:
             raise ValueError("A class is described twice.")
         self.signatures = signatures
         self.temperature = temperature
-        self.classes_ = signatures.index.to_numpy()
+        self.n_features_in_ = signatures.shape[1]
+        self.seen_classes_ = signatures.index.to_numpy()[:0]
 
-    def decision_function(self, X: Any, *, classes: Any = None) -> Floats:
-        """Cosines of pictures and classes.
+    @property
+    def class_scorer_(self) -> ClassScorer:
+        """Cosines of pictures and texts."""
+        table = self.signatures.sort_index()
+        texts = table.to_numpy(dtype=np.float64)
+        embedding = Embedding(lambda rows: rows)
+        labels = table.index.to_numpy()
+        return ClassScorer(labels, texts, embedding, "cosine", temperature=self.temperature)
 
-        Parameters
-        ----------
-        X : array-like of shape (n_images, n_features)
-            Image features of the same model.
-        classes : array-like of labels, optional
-            The candidates; by default all.
+    def _checked_scorer(self) -> ClassScorer:
+        return self.class_scorer_
 
-        Returns
-        -------
-        ndarray of shape (n_images, n_classes)
-            Columns follow `classes`.
-        """
-        X = np.asarray(X, dtype=np.float64)
-        if X.ndim != 2 or X.shape[1] != self.signatures.shape[1]:
-            raise ValueError(
-                f"X has shape {X.shape}; the texts have {self.signatures.shape[1]} numbers each. "
-                "Both sides must come from one model."
-            )
-        labels = candidate_classes(self, classes)
-        described = self.signatures.loc[labels].to_numpy(dtype=np.float64)
-        return unit_rows(X) @ unit_rows(described).T
-
-    def predict_proba(self, X: Any, *, classes: Any = None) -> Floats:
-        """Probabilities: softmax of the cosines at the temperature.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_images, n_features)
-            Image features of the same model.
-        classes : array-like of labels, optional
-            The candidates; by default all.
-
-        Returns
-        -------
-        ndarray of shape (n_images, n_classes)
-            Columns follow `classes`, rows sum to 1.
-        """
-        logits = self.decision_function(X, classes=classes) / self.temperature
-        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return weights / weights.sum(axis=1, keepdims=True)
-
-    def predict_top_k(
-        self, X: Any, k: int = 5, *, classes: Any = None
-    ) -> tuple[NDArray[Any], Floats]:
-        """The `k` best classes of each picture, best first.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_images, n_features)
-            Image features of the same model.
-        k : int, default=5
-            How many classes.
-        classes : array-like of labels, optional
-            The candidates; by default all.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_images, k)
-            Class labels.
-        scores : ndarray of shape (n_images, k)
-            Their cosines, descending.
-        """
-        labels = candidate_classes(self, classes)
-        scores = self.decision_function(X, classes=classes)
-        order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-        return labels[order], np.take_along_axis(scores, order, axis=1)
-
-    def predict(self, X: Any, *, classes: Any = None) -> NDArray[Any]:
-        """The best class of each picture.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_images, n_features)
-            Image features of the same model.
-        classes : array-like of labels, optional
-            The candidates; by default all.
-
-        Returns
-        -------
-        ndarray of shape (n_images,)
-            Class labels.
-        """
-        return self.predict_top_k(X, 1, classes=classes)[0][:, 0]
+    def _has_temperature(self) -> bool:
+        return True
