@@ -82,7 +82,7 @@ def test_weights_that_are_not_those(googlenet_file, tmp_path):
         load_backbone("googlenet", weights=tmp_path / "shape.pth")
     state = torch.load(path, weights_only=True) | {"head.weight": torch.zeros(1)}
     torch.save(state, tmp_path / "more.pth")
-    with pytest.raises(ValueError, match="which has no 'head.weight'"):
+    with pytest.raises(ValueError, match="the network has no 'head.weight'"):
         load_backbone("googlenet", weights=tmp_path / "more.pth")
     with pytest.raises(ValueError, match="needs a file of weights"):
         load_backbone("resnet101")

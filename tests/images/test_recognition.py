@@ -27,7 +27,6 @@ from zslearn.images import (
 from zslearn.images import (
     _fitting as _storing,
 )
-from zslearn.images._describing import read_features
 from zslearn.images._predicting import explain_predictions, measure_images, rank_classes
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.persistence import read_model, save
@@ -156,8 +155,6 @@ def test_features_of_other_networks_are_refused(data, tmp_path):
         features_for_model(tmp_path / "boxes.npz", about)
     with pytest.raises(ValueError, match="does not say how its features were made"):
         features_for_model(tmp_path, {})
-    with pytest.raises(ValueError, match="a backbone is for images alone"):
-        read_features(tmp_path / "same.npz", backbone="a")
 
 
 def test_adding_after_an_error_leaves_the_file(data, tmp_path):

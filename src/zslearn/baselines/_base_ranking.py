@@ -51,7 +51,13 @@ class Scaling(NamedTuple):
         n_features = X.shape[1]
         if kind is None:
             return cls(np.zeros(n_features), np.ones(n_features))
-        mean, low, high = _extent(X)
+        total = np.zeros(n_features)
+        low, high = np.full(n_features, np.inf), np.full(n_features, -np.inf)
+        for rows in _blocks(X):
+            block = X[rows]
+            total += block.sum(axis=0, dtype=np.float64)
+            low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
+        mean = total / len(X)
         # In units of each feature's size, so that squares neither overflow nor vanish.
         size = np.maximum(-low, high)
         unit = np.where(size > 0, size, 1.0)
@@ -80,20 +86,6 @@ def _blocks(X: Any) -> list[slice]:
     return row_blocks(X.shape[0], row_bytes=2 * 8 * X.shape[1])
 
 
-def _extent(X: Any) -> tuple[Floats, Floats, Floats]:
-    """Mean, smallest and largest value of each feature."""
-    if isinstance(X, np.ndarray):
-        ends = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
-        return X.mean(axis=0, dtype=np.float64), *ends
-    total: Any = 0.0
-    low, high = np.full(X.shape[1], np.inf), np.full(X.shape[1], -np.inf)
-    for rows in _blocks(X):
-        block = X[rows]
-        total = total + block.sum(axis=0, dtype=np.float64)
-        low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
-    return total / X.shape[0], low, high
-
-
 class ScaledRows:
     """Rows that are prepared and scaled as they are read, so that no copy of them is held."""
 
@@ -109,17 +101,10 @@ class ScaledRows:
         scaled: AnyFloats = self.scaling(rows)
         return scaled
 
-    def whole(self) -> AnyFloats:
-        """All rows in one array."""
-        out = np.empty(self.shape, dtype=self.dtype)
-        for rows in _blocks(self):
-            out[rows] = self[rows]
-        return out
-
 
 def mean_square(X: AnyFloats | ScaledRows) -> float:
     """Mean squared norm of rows; 1 where all are zero."""
-    parts = [X] if isinstance(X, np.ndarray) else (X[rows] for rows in _blocks(X))
+    parts = (X[rows] for rows in _blocks(X))
     total = sum(float(np.einsum("nd,nd->", part, part, dtype=np.float64)) for part in parts)
     return total / len(X) or 1.0
 
@@ -324,8 +309,6 @@ class RankingClassifier(ZeroShotClassifier):
         "random_state": ["random_state"],
     }
 
-    # What a method writes.
-
     def _descent(self, training: Training) -> Descent:
         """Begin a descent on scaled rows."""
         raise TypeError(f"{type(self).__name__} must define _descent(training).")
@@ -343,34 +326,27 @@ class RankingClassifier(ZeroShotClassifier):
             "rng": check_random_state(self.random_state),
         }
 
-    # How it is done.
-
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Rows are scaled once per kind; variants along one descent share it."""
-        for same_scaling in group_by_params(variants, "scaling"):
-            yield from cls._fit_scaled(training, same_scaling)
-
-    @classmethod
-    def _fit_scaled(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        """Fit estimators with the same `scaling`."""
         rows = training.X_or_rows
         lazy = isinstance(rows, PreparedRows)
         host = training if lazy else replace(training, rows=to_numpy(rows))
-        scaling = Scaling.of(host.rows, variants[0].scaling)
-        scaled = replace(host, rows=ScaledRows(rows, scaling) if lazy else scaling(host.rows))
-        for group in on_one_path(variants):
-            ends = [variant._n_epochs(host) for variant in group]
-            descent = group[0]._descent(scaled)
-            for i in np.argsort(ends, kind="stable"):
-                while descent.n_epochs < ends[i]:
-                    descent.epoch()
-                variant = group[i]
-                # The very same arrays: a search sees by them that variants embed equally.
-                variant.mean_, variant.feature_weights_ = scaling
-                variant.coef_ = move_like(descent.coef, training.rows[0:1, :])
-                variant.n_iter_ = ends[i]
-                yield variant
+        for same_scaling in group_by_params(variants, "scaling"):
+            scaling = Scaling.of(host.rows, same_scaling[0].scaling)
+            scaled = replace(host, rows=ScaledRows(rows, scaling) if lazy else scaling(host.rows))
+            for group in on_one_path(same_scaling):
+                ends = [variant._n_epochs(host) for variant in group]
+                descent = group[0]._descent(scaled)
+                for i in np.argsort(ends, kind="stable"):
+                    while descent.n_epochs < ends[i]:
+                        descent.epoch()
+                    variant = group[i]
+                    # The very same arrays: a search sees by them that variants embed equally.
+                    variant.mean_, variant.feature_weights_ = scaling
+                    variant.coef_ = move_like(descent.coef, training.rows[0:1, :])
+                    variant.n_iter_ = ends[i]
+                    yield variant
 
     def _n_epochs(self, training: Training) -> int:
         """How long to train on all seen classes."""

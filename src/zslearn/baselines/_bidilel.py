@@ -502,11 +502,18 @@ class BiDiLEL(ZeroShotClassifier):
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """The scatters serve all settings, one decomposition every `n_components`."""
-        if len(variants) == 1:  # a grid may well name more dimensions than there are
-            variants[0]._warn_of_width()
+        n_features, most = training.rows.shape[1], training.n_seen - 1
+        asked = variants[0].n_components
+        if len(variants) == 1 and asked is not None and asked > n_features:
+            warn_user(
+                f"n_components={asked} is more than the {n_features} features; as many as these "
+                "are used.",
+                InputWarning,
+            )
+        semantic = pdist(training.signatures).mean()
         total, local, mean = scatters(training)
         for group in group_by_params(variants, "alpha"):
-            widths = [variant._width(training) for variant in group]
+            widths = [min(variant.n_components or most, n_features) for variant in group]
             values, vectors = leading(total, local, group[0].alpha, max(widths))
             projections = {width: vectors[:, :width].T.copy() for width in widths}
             kinds = list(zip(widths, (variant.latent_norm for variant in group), strict=True))
@@ -517,29 +524,13 @@ class BiDiLEL(ZeroShotClassifier):
                 variant.mean_, variant.components_ = mean, projections[width]
                 variant.eigenvalues_ = values[:width].copy()
                 variant.landmarks_ = landmarks[kinds[i]]
-                variant._take_scale(training)
+                variant._seen_signatures = training.signatures
+                latent = pdist(variant.landmarks_).mean()
+                # κ; without a distance of either kind there is nothing to bring into one unit.
+                has_both = min(latent, semantic) > 0
+                variant.distance_scale_ = float(latent / semantic) if has_both else 1.0
+                variant._same_within = _SAME * float(semantic)
                 yield variant
-
-    def _warn_of_width(self) -> None:
-        if self.n_components is not None and self.n_components > self.n_features_in_:
-            warn_user(
-                f"n_components={self.n_components} is more than the {self.n_features_in_} "
-                "features; as many as these are used.",
-                InputWarning,
-            )
-
-    def _width(self, training: Training) -> int:
-        """Dimensions of the latent space, as far as there are features."""
-        wanted = training.n_seen - 1 if self.n_components is None else self.n_components
-        return min(wanted, training.rows.shape[1])
-
-    def _take_scale(self, training: Training) -> None:
-        """Bring the distances of signatures to those of the landmarks: κ."""
-        self._seen_signatures = training.signatures
-        semantic, latent = pdist(training.signatures).mean(), pdist(self.landmarks_).mean()
-        # Without a distance of either kind there is nothing to bring into one unit.
-        self.distance_scale_ = float(latent / semantic) if min(latent, semantic) > 0 else 1.0
-        self._same_within = _SAME * float(semantic)
 
     def embed(self, X: Array) -> Array:
         """Project each row into the latent space.
@@ -583,15 +574,14 @@ class BiDiLEL(ZeroShotClassifier):
         return points[which.ravel()]
 
 
-_Placed = tuple[Floats, Floats, float, Floats]
-_last_placed: list[_Placed] = []
+_last_placed: list[tuple[Floats, Floats, float, Floats]] = []
 
 
 def _placed_alone(landmarks: Floats, distances: Floats, tol: float) -> Floats:
     """Points placed each on its own; the last are kept, since both kinds of placement need them."""
     for known, wanted, known_tol, points in list(_last_placed):
-        same = known.shape == landmarks.shape and np.array_equal(known, landmarks)
-        if same and known_tol == tol and np.array_equal(wanted, distances):
+        same = np.array_equal(known, landmarks) and np.array_equal(wanted, distances)
+        if same and known_tol == tol:
             return points
     points = place_by_distances(landmarks, distances, tol=tol).points
     _last_placed[:] = [(landmarks, distances, tol, points)]

@@ -266,17 +266,13 @@ class CMTStar(CMT):
         ndarray of shape (n_classes, n_attributes + 2)
             (a, −‖a‖², 1 if seen else 0).
         """
+        squares = (signatures**2).sum(axis=1)
         if labels is not None:
-            return _beside(signatures, np.isin(labels, self.seen_classes_))
-        nearest = squared_distances(signatures, self._seen_signatures).min(axis=1)
-        longest = max(float((signatures**2).sum(axis=1).max()), np.finfo(float).tiny)
-        return _beside(signatures, nearest <= _SAME**2 * longest)
-
-
-def _beside(signatures: Floats, is_seen: NDArray[np.bool_]) -> Floats:
-    """(a, −‖a‖², [a is seen])."""
-    squares = (signatures**2).sum(axis=1)
-    return np.column_stack([signatures, -squares, is_seen])
+            is_seen = np.isin(labels, self.seen_classes_)
+        else:
+            nearest = squared_distances(signatures, self._seen_signatures).min(axis=1)
+            is_seen = nearest <= _SAME**2 * max(float(squares.max()), np.finfo(float).tiny)
+        return np.column_stack([signatures, -squares, is_seen])
 
 
 def _bound(values: Floats, share: float) -> float:

@@ -123,22 +123,19 @@ class ESZSL(AcceptsSampleWeight, ZeroShotClassifier):
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """The moments serve every penalty, and the left half every `alpha_signatures`."""
         for same_center in group_by_params(variants, "center"):
-            center = same_center[0].center in ("features", "both")
-            features = ClassRidge(training.moments(center=center))
+            center = same_center[0].center
+            features = ClassRidge(training.moments(center=center in ("features", "both")))
+            signatures, mean = training.signatures, np.zeros(training.signatures.shape[1])
+            if center in ("signatures", "both"):
+                mean = signatures.mean(axis=0)
             for same_features in group_by_params(same_center, "alpha_features"):
                 by_class = features.solve(same_features[0].alpha_features)
                 for variant in same_features:
-                    variant.mean_ = features.mean
-                    variant._combine(by_class, training.signatures)
+                    variant.mean_, variant.signature_mean_ = features.mean, mean
+                    # W = (XᵀX + γI)⁻¹ XᵀY · A (AᵀA + λI)⁻¹
+                    by_signature = _signature_side(signatures - mean, variant.alpha_signatures)
+                    variant.coef_ = by_class @ move_like(by_signature, by_class)
                     yield variant
-
-    def _combine(self, by_class: Array, signatures: Floats) -> None:
-        """W = (XᵀX + γI)⁻¹ XᵀY · A (AᵀA + λI)⁻¹ from its left half."""
-        self.signature_mean_ = np.zeros(signatures.shape[1])
-        if self.center in ("signatures", "both"):
-            self.signature_mean_ = signatures.mean(axis=0)
-        by_signature = _signature_side(signatures - self.signature_mean_, self.alpha_signatures)
-        self.coef_ = by_class @ move_like(by_signature, by_class)
 
     def embed(self, X: Array) -> Array:
         """Take the mean of the training features from each row.

@@ -313,7 +313,10 @@ def _class_statistics(training: Training, n_components: int | None) -> _Statisti
     total = (squares.sum(axis=0) + sizes @ means**2) / n_samples
     rounding = (_ROUNDING * float(np.abs(to_numpy(mean)).max())) ** 2
     typical = float(total.mean()) if typical is None else typical
-    std = np.sqrt(_floored(pooled, total, typical, rounding))
+    # None of them zero or rounding.
+    of_feature, of_all = _POOLED_FLOOR
+    pooled = np.maximum(pooled, np.maximum(of_feature * total, of_all * typical))
+    std = np.sqrt(np.where(pooled > rounding, pooled, 1.0))
     return _Statistics(mean, components, std, means / std, squares / std**2)
 
 
@@ -359,10 +362,3 @@ def _kernel(a: Floats, b: Floats, kind: str, gamma: float) -> Floats:
         return np.asarray(rbf_similarity(a, b, gamma=gamma))
     products = a @ b.T
     return products if kind == "linear" else (1 + products) ** 2
-
-
-def _floored(pooled: Floats, total: Floats, typical: float, rounding: float) -> Floats:
-    """Pooled variances, none of them zero or rounding; `typical` is the mean of the total ones."""
-    of_feature, of_all = _POOLED_FLOOR
-    floored = np.maximum(pooled, np.maximum(of_feature * total, of_all * typical))
-    return np.where(floored > rounding, floored, 1.0)

@@ -572,21 +572,16 @@ class SSE(ZeroShotClassifier):
             The row's pattern over the seen classes.
         """
         X = X / self.feature_scale_
-        if not is_foreign(X):
-            references, coef = self.references_.astype(X.dtype), self.coef_.astype(X.dtype)
+        references, coef = move_like(self.references_, X), move_like(self.coef_, X)
+        if is_foreign(X):
+            xp = compat.array_namespace(X)
+            classes = (references[c, :][None, :] for c in range(references.shape[0]))
+            out = xp.stack([xp.minimum(X, v) @ coef for v in classes], axis=1)
+        else:
             out = np.empty((len(X), len(references)), dtype=X.dtype)
             responses(np.ascontiguousarray(X), references, coef, out)
-            return out if self.kernel == "int" else (X @ coef)[:, None] - out
-        xp = compat.array_namespace(X)
-        references, coef = move_like(self.references_, X), move_like(self.coef_, X)
-        columns = []
-        for c in range(references.shape[0]):
-            v = references[c, :][None, :]
-            if self.kernel == "int":
-                columns.append(xp.minimum(X, v) @ coef)
-            else:
-                columns.append(xp.clip(X - v, min=0.0) @ coef)
-        return xp.stack(columns, axis=1)
+        # max(0, x − v) = x − min(x, v)
+        return out if self.kernel == "int" else (X @ coef)[:, None] - out
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Floats:
         """Write each class as a mixture of the seen classes.

@@ -30,7 +30,6 @@ from zslearn.images._describing import (
     describe_in_words,
     features_for_model,
     read_class_table,
-    read_features,
 )
 from zslearn.images._features import ImageFeatures, extract_features, load_features
 from zslearn.images._fitting import (
@@ -320,11 +319,12 @@ def _training_features(arguments: argparse.Namespace) -> ImageFeatures:
     """Features of the source; those of images are kept for another time."""
     if arguments.source.suffix == ".npz":
         _refuse_network(arguments)
-        return read_features(arguments.source)
+        return load_features(arguments.source)
     kept = arguments.keep_features
     if kept is None and arguments.out is not None:
         kept = arguments.out.with_name(f"{arguments.out.stem}.features.npz")
-    return read_features(arguments.source, out=kept, progress=True, say=say, **_network(arguments))
+    options = _network(arguments)
+    return extract_features(arguments.source, out=kept, progress=True, say=say, **options)
 
 
 def _add_model_and_source(parser: argparse.ArgumentParser) -> None:

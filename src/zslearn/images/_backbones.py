@@ -319,7 +319,7 @@ def put_weights(
             f"{name_some(missing, 3)}; the file has {name_some(list(given), 3)}"
         )
     elif unknown := sorted(set(given) - set(wanted)):
-        what = f"it has no {name_some(unknown, 3)}"
+        what = f"the network has no {name_some(unknown, 3)}"
     elif wrong:
         key = wrong[0]
         what = f"{key!r} has shape {shapes[key]} instead of {tuple(wanted[key].shape)}"

@@ -172,27 +172,22 @@ def _from_folder(folder: Path) -> ImageList:
             f"{next(iter(by_class)).name!r}. Put every image into the folder of its class, or give "
             "a table (.csv) of paths and labels."
         )
-    if direct:
-        return _named(direct, folder, None)
-    files = [file for found in by_class.values() for file in found]
+    files = direct or [file for found in by_class.values() for file in found]
     if not files:
         raise ValueError(
             f"{plain(folder)}: there are no images; give a folder with one folder of images per "
             f"class. Images end in {', '.join(sorted(ENDINGS))}."
         )
+    names = tuple(file.relative_to(folder).as_posix() for file in files)
+    if direct:
+        return ImageList(tuple(files), names)
     if empty := [entry.name for entry, found in by_class.items() if not found]:
         warn_user(
             f"{plain(folder)}: the folders {name_some(empty)} hold no images and are passed over."
         )
     labels = [entry.name for entry, found in by_class.items() for _ in found]
     refuse_equal_labels(labels, f"The folder {plain(folder)}")
-    return _named(files, folder, labels)
-
-
-def _named(files: list[Path], folder: Path, labels: list[str] | None) -> ImageList:
-    names = tuple(file.relative_to(folder).as_posix() for file in files)
-    y = None if labels is None else np.asarray([composed(label) for label in labels])
-    return ImageList(tuple(files), names, y)
+    return ImageList(tuple(files), names, np.asarray([composed(label) for label in labels]))
 
 
 def _images_below(folder: Path) -> list[Path]:

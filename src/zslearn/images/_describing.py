@@ -71,21 +71,6 @@ def encoder_for_model(named: str, encoder: str | None, where: str) -> str:
     return named if encoder is None else encoder
 
 
-def read_features(
-    source: str | os.PathLike[str], *, backbone: str | None = None, **options: Any
-) -> ImageFeatures:
-    """Features of a file ``.npz``, or computed from a folder or a table of images."""
-    if Path(source).suffix == ".npz":
-        if backbone is not None:
-            raise ValueError(
-                f"{plain(source)} holds features already; a backbone is for images alone."
-            )
-        return load_features(source)
-    if backbone is not None:
-        options["backbone"] = backbone
-    return extract_features(source, **options)
-
-
 def backbone_for_model(
     about: Mapping[str, Any],
     *,
