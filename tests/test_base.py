@@ -622,7 +622,7 @@ def test_numbers_as_labels_keep_their_type(problem):
 def test_classes_that_nothing_tells_apart_are_named(problem):
     frame = problem.signatures.copy()
     frame.loc["twin"] = 2 * frame.loc[problem.unseen_classes[0]]
-    with pytest.warns(InputWarning, match="cannot be told from it.*'twin'"):
+    with pytest.warns(InputWarning, match="cannot be distinguished from it.*'twin'"):
         ESZSL().fit(problem.X_train, problem.y_train, signatures=frame)
     # One attribute, all positive: after its length is taken out every class is the same.
     with pytest.warns(InputWarning, match="15 classes have the signature of another"):

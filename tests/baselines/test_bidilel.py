@@ -240,7 +240,7 @@ def test_scales_do_not_matter(problem, latent_norm):
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1e12])
-@pytest.mark.filterwarnings("ignore:.*cannot be told from it")
+@pytest.mark.filterwarnings("ignore:.*cannot be distinguished from it")
 def test_a_given_signature_scale_does_not_matter(problem, scale):
     X, unseen = problem.X_test_unseen, problem.unseen_classes
     first = _fit(BiDiLEL(), problem).decision_function(X, classes=unseen)

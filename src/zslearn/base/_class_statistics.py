@@ -77,8 +77,8 @@ class ClassStatistics:
     array([[0., 2.],
            [2., 2.]])
     >>> first = ClassStatistics.from_samples(X[:1], y[:1], feature_norm=None)
-    >>> rest = ClassStatistics.from_samples(X[1:], y[1:], feature_norm=None)
-    >>> (first + rest).squares
+    >>> others = ClassStatistics.from_samples(X[1:], y[1:], feature_norm=None)
+    >>> (first + others).squares
     array([[0., 2.],
            [0., 0.]])
     """
@@ -305,7 +305,9 @@ class ClassStatistics:
                 f"{label_kind(other.classes)}s: use labels of one type."
             )
         if (self.factors is None) != (other.factors is None):
-            raise ValueError("Only one side holds the scatter of each class: take both alike.")
+            raise ValueError(
+                "Only one side holds the scatter of each class: take both with factors or both without."
+            )
         classes = np.union1d(self.classes, other.classes)
         a, b = self._with_classes(classes), other._with_classes(classes)
         sizes = a.sizes + b.sizes

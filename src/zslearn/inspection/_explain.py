@@ -1,7 +1,8 @@
 """Explanations of predictions, for any method, wrapper or pipeline.
 
-Of a class that is described only: the seen classes it was made from, and the attributes that told
-it from the runner-up, each by describing the class with the runner-up's value and making it anew.
+Of a class that is described only: the seen classes it was made from, and the attributes that
+distinguish it from the runner-up, each by describing the class with the runner-up's value and
+making it anew.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class SeenShare:
 
 @dataclass(frozen=True)
 class AttributeEffect:
-    """An attribute that told the predicted class from the runner-up.
+    """An attribute that distinguishes the predicted class from the runner-up.
 
     Parameters
     ----------
@@ -132,7 +133,7 @@ class Explanation:
     made_by : str
         What the shares are.
     attributes : tuple of AttributeEffect
-        Of such a class, what told it from the runner-up, largest effect first.
+        Of such a class, what distinguishes it from the runner-up, largest effect first.
     pictures : tuple of NearPicture
         The nearest training pictures, where these were given.
     """
@@ -175,7 +176,7 @@ class Explanation:
                 for part in self.attributes
             ]
             rival = plain(str(self.runner_up.label))
-            lines.append(f"  told from {rival} by: {'; '.join(parts)}")
+            lines.append(f"  distinguished from {rival} by: {'; '.join(parts)}")
         if self.pictures:
             parts = [
                 f"{plain(str(picture.name))} ({plain(str(picture.label))}, {picture.distance:.2f})"
@@ -210,7 +211,7 @@ def explain(
     """Say of each image why it is predicted as it is.
 
     Of a predicted class that has no training images it says which seen classes it was made from,
-    and which attributes told it from the runner-up. For the latter the class is given the
+    and which attributes distinguish it from the runner-up. For the latter the class is given the
     runner-up's value of one attribute at a time and is made anew by the method: the effect of an
     attribute is how much the score falls. This is what the model would do, not an approximation.
 
@@ -340,7 +341,7 @@ def _seen_shares(method: Any, k: int) -> tuple[dict[Any, tuple[SeenShare, ...]],
 def _attribute_effects(
     best: list[list[Prediction]], method: Any, rows: Array, k: int
 ) -> dict[int, tuple[AttributeEffect, ...]]:
-    """What told each row's class from the runner-up, where it is described only."""
+    """What distinguishes each row's class from the runner-up, where it is described only."""
     pairs: dict[tuple[Any, Any], list[int]] = {}
     for row, predictions in enumerate(best):
         if len(predictions) > 1 and predictions[0].kind != "seen" and k:

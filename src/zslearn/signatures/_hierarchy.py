@@ -119,7 +119,7 @@ def hierarchy_signatures(
     """Make signatures of classes from their places in a hierarchy.
 
     Distances are the links on the shortest way between two classes; multidimensional scaling takes
-    them into vectors whose Euclidean distances are alike. These are the paper's "hie".
+    them into vectors whose Euclidean distances agree with these. They are the paper's "hie".
 
     Parameters
     ----------

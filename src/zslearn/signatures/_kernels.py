@@ -69,8 +69,8 @@ def normalize_signatures(
             total = np.abs(rows).sum(axis=1, keepdims=True)
             rows = rows / np.where(total > 0, total, 1.0)
         else:
-            spread = rows.std(axis=0, ddof=1) if len(rows) > 1 else np.zeros(rows.shape[1])
-            rows = (rows - rows.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+            deviation = rows.std(axis=0, ddof=1) if len(rows) > 1 else np.zeros(rows.shape[1])
+            rows = (rows - rows.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
     if scale is None:
         scale = median_distance(rows)
     elif not (np.isfinite(scale) and scale > 0):

@@ -485,7 +485,7 @@ class SignatureTable:
         have = "class has" if len(equal) == 1 else "classes have"
         warn_user(
             f"{len(equal)} {have} the signature of another one once lengths are taken out, and "
-            f"cannot be told from it: {name_some(equal)}."
+            f"cannot be distinguished from it: {name_some(equal)}."
         )
 
     def scales(self, rows: NDArray[np.intp] | slice) -> tuple[float, ...]:

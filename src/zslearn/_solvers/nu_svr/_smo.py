@@ -177,10 +177,10 @@ def pair_steps(
         bi = beta[i]
         bj = beta[j]
         # What the way towards zero frees may be used again beyond it.
-        room = slack + max(0.0, -bi) + max(0.0, bj)
+        available = slack + max(0.0, -bi) + max(0.0, bj)
         t = (r[i] - r[j]) * inverse_curvature[i, j]
-        used_up = t >= room
-        t = min(t, room)
+        used_up = t >= available
+        t = min(t, available)
         if t > C - bi or t > C + bj:
             used_up = False
             t = min(C - bi, C + bj)
@@ -365,7 +365,7 @@ def _newton_direction(
             s0 += p[a]
         else:
             s1 += p[a]
-    # The rest is rounding, which must not build up in the sums.
+    # What is left is rounding, which must not build up in the sums.
     s0 /= max(n_first, 1)
     s1 /= max(n_free - n_first, 1)
     for a in range(n_free):
