@@ -201,7 +201,13 @@ def test_text_and_json(data):
     )
     text = str(why)
     assert text.count("\n") == 4
-    for word in ("described only", "runner-up: ", "made from: ", "distinguished from ", "nearest training"):
+    for word in (
+        "described only",
+        "runner-up: ",
+        "made from: ",
+        "distinguished from ",
+        "nearest training",
+    ):
         assert word in text
     content = json.loads(json.dumps(why.to_dict()))
     assert content["predicted"]["label"] == why.predicted.label
