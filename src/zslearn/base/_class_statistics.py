@@ -306,7 +306,7 @@ class ClassStatistics:
             )
         if (self.factors is None) != (other.factors is None):
             raise ValueError(
-                "Only one side holds the scatter of each class: take both with factors or both without."
+                "Only one side holds the scatter of each class: take both with factors or none."
             )
         classes = np.union1d(self.classes, other.classes)
         a, b = self._with_classes(classes), other._with_classes(classes)
