@@ -123,7 +123,7 @@ def test_numbers_have_one_name_and_known_words():
     }
     assert data["value"].between(0, 100).all()
     assert data.loc[data["unit"] == "1", "value"].between(0, 1).all()
-    assert data["spread"].notna().sum() == 10
+    assert data["deviation"].notna().sum() == 10
 
 
 R = "features == 'ResNet-101'"

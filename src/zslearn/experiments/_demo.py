@@ -24,59 +24,48 @@ from zslearn.experiments._report._write import write_report
 from zslearn.experiments._runs import data_origin
 from zslearn.metrics._curve import seen_unseen_curve
 
-# Evaluations of methods as they are, written as records.
-
-#: The protocol of methods that were not tuned.
-UNTUNED = "untuned"
 _UNCALIBRATED = ("seen", "unseen", "harmonic")
 
 
-def write_evaluation(
-    evaluation: Evaluation, data: ZeroShotDataset, folder: Path, *, command: str
-) -> list[Path]:
-    """Write what an evaluation found as two records, one of each setting."""
-    found = {"zsl": _conventional(evaluation, data), "gzsl": _generalized(evaluation, data)}
+def write_evaluation(evaluation: Evaluation, data: ZeroShotDataset, folder: Path) -> list[Path]:
+    """Write what an evaluation of a method as it is found as two records, one of each setting."""
+    metrics, found = evaluation.metrics, evaluation.generalized
+    assert found is not None
+    assert evaluation.bias is not None
+
+    def kept(*beginnings: str) -> dict[str, float]:
+        return {n: v for n, v in metrics.items() if n.startswith(beginnings) or n in _UNCALIBRATED}
+
+    unseen = data.unseen_classes
+    predicted = evaluation.model.predict(data.X_test_unseen, classes=unseen)
+    results: dict[str, dict[str, Any]] = {
+        "zsl": {
+            "metrics": kept("per_", "flat_hit"),
+            "times": {"tune_and_fit": evaluation.seconds},
+            **by_class(data.y_test_unseen, predicted, unseen),
+        },
+        "gzsl": {
+            "metrics": kept("calibrated_", "ausuc"),
+            "calibration_factor": evaluation.bias,
+            "unseen_classes": [str(label) for label in unseen.tolist()],
+            "curve": compact_curve(*seen_unseen_curve(**vars(found))),
+            **by_class(found.y_true, found.predict(evaluation.bias), found.classes),
+        },
+    }
     paths = []
-    for setting, results in found.items():
+    for setting, of_setting in results.items():
         name = re.sub(r"[^A-Za-z0-9]+", "-", evaluation.method).strip("-")
-        path = folder / f"{data.name}_{name}_{setting}.json"
+        paths.append(folder / f"{data.name}_{name}_{setting}.json")
         origin = {
             **data_origin(data),
             "method": evaluation.method,
             "setting": setting,
-            "protocol": UNTUNED,
+            "protocol": "untuned",
             "seed": None,
-            "command": command,
+            "command": "zslearn demo",
         }
-        write_record(origin | results | circumstances(), path)
-        paths.append(path)
+        write_record(origin | of_setting | circumstances(), paths[-1])
     return paths
-
-
-def _conventional(evaluation: Evaluation, data: ZeroShotDataset) -> dict[str, Any]:
-    metrics = evaluation.metrics
-    kept = [name for name in metrics if name.startswith(("per_", "flat_hit"))]
-    predicted = evaluation.model.predict(data.X_test_unseen, classes=data.unseen_classes)
-    return {
-        "metrics": {name: metrics[name] for name in (*kept, *_UNCALIBRATED)},
-        "times": {"tune_and_fit": evaluation.seconds},
-        **by_class(data.y_test_unseen, predicted, data.unseen_classes),
-    }
-
-
-def _generalized(evaluation: Evaluation, data: ZeroShotDataset) -> dict[str, Any]:
-    metrics, found = evaluation.metrics, evaluation.generalized
-    kept = [name for name in metrics if name.startswith("calibrated_")]
-    assert found is not None
-    assert evaluation.bias is not None
-    predicted = found.predict(evaluation.bias)
-    return {
-        "metrics": {name: metrics[name] for name in (*_UNCALIBRATED, *kept, "ausuc")},
-        "calibration_factor": evaluation.bias,
-        "unseen_classes": [str(label) for label in data.unseen_classes.tolist()],
-        "curve": compact_curve(*seen_unseen_curve(**vars(found))),
-        **by_class(found.y_true, predicted, found.classes),
-    }
 
 
 Say = Callable[[str], None]
@@ -86,16 +75,9 @@ Say = Callable[[str], None]
 class Demo:
     """What the demo found and where it was written.
 
-    Parameters
-    ----------
-    table : DataFrame
-        One row per method: its metrics, calibration factor and the seconds to fit it.
-    best : str
-        The method whose predictions are pictured: the one with the largest AUSUC.
-    files : tuple of Path
-        What was written, the report last; the records that it was made from are beside it.
-    n_seen, n_unseen : int
-        Letters with training images, and without.
+    `table` has one row per method: its metrics, calibration factor and the seconds to fit it.
+    `best` is the one with the largest AUSUC. Of `files` the report is the last. `n_seen` letters
+    have training images, `n_unseen` have none.
     """
 
     table: pd.DataFrame
@@ -177,9 +159,7 @@ def run_demo(folder: Path, *, say: Say = lambda text: None, progress: bool = Fal
     say("writing the report")
     runs = folder / "runs"
     records = [
-        path
-        for evaluation in evaluations
-        for path in write_evaluation(evaluation, data, runs, command="zslearn demo")
+        path for evaluation in evaluations for path in write_evaluation(evaluation, data, runs)
     ]
     save_examples(data, runs)
     write_report(records, files[-1], title="Letters that no model saw: the demo of zslearn")

@@ -1,4 +1,7 @@
-"""The paper's experiments on ImageNet, over features that a user has: tables 4 and 7 to 12."""
+"""The paper's experiments on ImageNet, over features that a user has: tables 4 and 7 to 12.
+
+Test sets are measured block by block: no more than a block of rows is in memory.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +28,9 @@ from zslearn.datasets._imagenet_classes import (
 )
 from zslearn.datasets._signature_files import read_signature_table
 from zslearn.experiments._methods import find_method
-from zslearn.experiments._records import read_record, write_record
+from zslearn.experiments._records import is_record, write_record
 from zslearn.experiments._tuning import TuningOptions, best_of
+from zslearn.metrics._counts import HitCounts
 from zslearn.metrics._hierarchical import hierarchical_precision_at_k
 from zslearn.model_selection._search import ZeroShotSearchCV
 from zslearn.networks._adgpm import DGP, SGCN
@@ -35,113 +39,10 @@ from zslearn.signatures._class_graph import ClassGraph, class_graph
 from zslearn.signatures._views import MultiSignatures
 from zslearn.signatures._wordnet import WordNet
 
-# Measures on ImageNet's test sets, block by block: no more than a block of rows is in memory.
-
 FLAT_KS = (1, 2, 5, 10, 20)
 HIERARCHICAL_KS = (2, 5, 10, 20)
 # So many predictions wait until hierarchical precision is computed for all of them at once.
 _WAITING = 100_000
-
-#: Rows of features with the label of each.
-Blocks = Iterable[tuple[NDArray[Any], NDArray[Any]]]
-
-
-class SetMeasure:
-    """Hits and precisions of one test set, whose classes are also the candidates.
-
-    Parameters
-    ----------
-    classes : sequence of str
-        The label space.
-    hierarchy : DataFrame or None
-        Child–parent pairs for hierarchical precision; None leaves it out.
-    """
-
-    def __init__(self, classes: Sequence[str], hierarchy: pd.DataFrame | None) -> None:
-        self.classes = np.sort(np.asarray(classes))
-        self.hierarchy = hierarchy
-        self.flat_ks = [k for k in FLAT_KS if k <= len(self.classes)]
-        self.deep_ks = [k for k in HIERARCHICAL_KS if k <= len(self.classes)]
-        self.n_rows = 0
-        self._hits = np.zeros(len(self.flat_ks))
-        self._deep = np.zeros(len(self.deep_ks))
-        self._right = np.zeros(len(self.classes))
-        self._counts = np.zeros(len(self.classes))
-        self._waiting: list[tuple[NDArray[Any], NDArray[Any]]] = []
-        self._n_waiting = 0
-
-    def add(self, scorer: ClassScorer, X: NDArray[Any], y: NDArray[Any]) -> None:
-        """Count the rows of a block whose class is in the set."""
-        inside = np.isin(y, self.classes)
-        if not inside.any():
-            return
-        y = y[inside]
-        n_top = max(*self.flat_ks, *self.deep_ks)
-        top, _ = scorer.top_k(X[inside], n_top, self.classes)
-        right = top == y[:, None]
-        self.n_rows += len(y)
-        self._hits += [right[:, :k].any(axis=1).sum() for k in self.flat_ks]
-        place = np.searchsorted(self.classes, y)
-        self._right += np.bincount(place, weights=right[:, 0], minlength=len(self.classes))
-        self._counts += np.bincount(place, minlength=len(self.classes))
-        if self.hierarchy is not None and self.deep_ks:
-            self._waiting.append((y, top))
-            self._n_waiting += len(y)
-            if self._n_waiting >= _WAITING:
-                self._flush()
-
-    def _flush(self) -> None:
-        if not self._waiting or self.hierarchy is None:
-            return
-        true = np.concatenate([y for y, _ in self._waiting])
-        top = np.concatenate([t for _, t in self._waiting])
-        precision = hierarchical_precision_at_k(
-            true, top, self.deep_ks, hierarchy=self.hierarchy, classes=self.classes
-        )
-        self._deep += np.asarray(precision) * len(true)
-        self._waiting, self._n_waiting = [], 0
-
-    def metrics(self) -> dict[str, float]:
-        """The measures of all rows that were counted."""
-        if not self.n_rows:
-            return {}
-        self._flush()
-        there = self._counts > 0
-        found = {
-            "per_class_accuracy": float((self._right[there] / self._counts[there]).mean()),
-            "per_sample_accuracy": float(self._right.sum() / self.n_rows),
-        }
-        found |= {
-            f"flat_hit_at_{k}": float(hits / self.n_rows)
-            for k, hits in zip(self.flat_ks, self._hits, strict=True)
-        }
-        if self.hierarchy is not None:
-            found |= {
-                f"hierarchical_precision_at_{k}": float(total / self.n_rows)
-                for k, total in zip(self.deep_ks, self._deep, strict=True)
-            }
-        return found
-
-    def by_class(self) -> dict[str, float]:
-        """Accuracy of each class of which there were rows."""
-        there = np.flatnonzero(self._counts)
-        share = self._right[there] / self._counts[there]
-        return dict(zip(self.classes[there].tolist(), share.tolist(), strict=True))
-
-
-def measure_sets(
-    scorer: ClassScorer,
-    blocks: Blocks,
-    sets: Mapping[str, Sequence[str]],
-    hierarchy: pd.DataFrame | None,
-) -> dict[str, SetMeasure]:
-    """Measure a method on several test sets in one pass over their rows."""
-    measures = {name: SetMeasure(classes, hierarchy) for name, classes in sets.items()}
-    for X, y in blocks:
-        for measure in measures.values():
-            measure.add(scorer, X, y)
-    return measures
-
 
 #: Methods of the paper's tables on ImageNet, and the graph methods that it compares with.
 IMAGENET_METHODS = (
@@ -167,8 +68,76 @@ _WEIGHTS = (0.25, 0.5, 0.75)
 #: SynC's ridges that are tried, but for the paper's own grids: with a thousand seen classes many
 #: signatures lie close together, above all those of the hierarchy.
 _RIDGES = (0.0, 1e-8, 1e-6, 1e-4)
-IDEAL = "ideal"
 Say = Callable[[str], None]
+
+
+class SetMeasure:
+    """Hits and hierarchical precisions of one test set, whose classes are also the candidates.
+
+    Rows are added block by block; without a `hierarchy` of child–parent pairs there are hits alone.
+    """
+
+    def __init__(self, classes: Sequence[str], hierarchy: pd.DataFrame | None) -> None:
+        self.classes, self.hierarchy = np.sort(np.asarray(classes)), hierarchy
+        n_classes = len(self.classes)
+        self._ks = [k for k in FLAT_KS if k <= n_classes]
+        self._deep_ks = [k for k in HIERARCHICAL_KS if k <= n_classes and hierarchy is not None]
+        self.counts = HitCounts(
+            self.classes, np.zeros(n_classes), np.zeros((n_classes, self._ks[-1]))
+        )
+        self._deep = np.zeros(len(self._deep_ks))
+        self._waiting: list[tuple[NDArray[Any], NDArray[Any]]] = []
+
+    def add(self, scorer: ClassScorer, X: NDArray[Any], y: NDArray[Any]) -> None:
+        """Count the rows of a block whose class is in the set."""
+        inside = np.isin(y, self.classes)
+        if not inside.any():
+            return
+        y = y[inside]
+        top, _ = scorer.top_k(X[inside], self._ks[-1], self.classes)
+        place = np.searchsorted(self.classes, y)
+        rows, ranks = np.nonzero(top == y[:, None])
+        np.add.at(self.counts.n_samples, place, 1)
+        np.add.at(self.counts.hits, (place[rows], ranks), 1)
+        if self._deep_ks:
+            self._waiting.append((y, top))
+            if sum(len(labels) for labels, _ in self._waiting) >= _WAITING:
+                self._flush()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            true, top = map(np.concatenate, zip(*self._waiting, strict=True))
+            precision = hierarchical_precision_at_k(
+                true, top, self._deep_ks, hierarchy=self.hierarchy, classes=self.classes
+            )
+            self._deep += np.asarray(precision) * len(true)
+            self._waiting = []
+
+    def metrics(self) -> dict[str, float]:
+        """The measures of all rows that were counted."""
+        n_rows = self.counts.n_samples.sum()
+        if not n_rows:
+            return {}
+        self._flush()
+        found = self.counts.measure(self._ks)
+        del found["n_samples"]
+        found["flat_hit_at_1"] = found["per_sample_accuracy"]
+        deep = zip(self._deep_ks, self._deep, strict=True)
+        return found | {f"hierarchical_precision_at_{k}": float(v / n_rows) for k, v in deep}
+
+
+def measure_sets(
+    scorer: ClassScorer,
+    blocks: Iterable[tuple[NDArray[Any], NDArray[Any]]],
+    sets: Mapping[str, Sequence[str]],
+    hierarchy: pd.DataFrame | None,
+) -> dict[str, SetMeasure]:
+    """Measure a method on several test sets in one pass over their rows and labels."""
+    measures = {name: SetMeasure(classes, hierarchy) for name, classes in sets.items()}
+    for X, y in blocks:
+        for measure in measures.values():
+            measure.add(scorer, X, y)
+    return measures
 
 
 def read_image_counts(path: str | os.PathLike[str]) -> pd.Series:
@@ -310,8 +279,6 @@ class ImageNetBench:
             columns=["child", "parent"],
         )
 
-    # What is described how.
-
     def kinds(self) -> dict[str, Any]:
         """Signatures by the names that tables give them: alone, and words with the hierarchy."""
         wanted = [*self.seen, *self.unseen]
@@ -324,9 +291,7 @@ class ImageNetBench:
 
     def ideal_signatures(self) -> pd.DataFrame:
         """Mean features: of all rows of seen classes, of one half of those of unseen ones."""
-        means = {}
-        for wnid in self.seen:
-            means[wnid] = unit_rows(self.shards.rows(wnid)).mean(axis=0)
+        means = {wnid: unit_rows(self.shards.rows(wnid)).mean(axis=0) for wnid in self.seen}
         for wnid in self.unseen:
             first, _ = self.shards.halves(wnid, self.seed)
             if len(first):
@@ -340,8 +305,6 @@ class ImageNetBench:
             # A class of one row would be described by nothing.
             if len(first):
                 yield self.shards.rows(wnid)[second], np.full(len(second), wnid)
-
-    # Runs.
 
     def run(self, methods: Sequence[str] = IMAGENET_METHODS, *, ideal: bool = True) -> list[Path]:
         """Tune, fit and measure methods with every kind of signatures.
@@ -372,7 +335,7 @@ class ImageNetBench:
             self.say("averaging the rows of each class")
             table = self.ideal_signatures()
             for method in chosen:
-                files += self._measure(method, IDEAL, _Part(X, y, table), ["half"])
+                files += self._measure(method, "ideal", _Part(X, y, table), ["half"])
         return files
 
     def _measure(self, method: Any, kind: str, part: _Part, folders: Sequence[str]) -> list[Path]:
@@ -382,7 +345,7 @@ class ImageNetBench:
             for folder in folders
             for subset in self.sets
         }
-        if all(_is_record(path) for path in paths.values()):
+        if all(is_record(path) for path in paths.values()):
             return list(paths.values())
         self.say(f"{method.name} with {kind}")
         start = time.perf_counter()
@@ -401,7 +364,7 @@ class ImageNetBench:
                     **self._origin(method, kind, subset),
                     "metrics": measure.metrics(),
                     "n_classes": len(measure.classes),
-                    "n_rows": measure.n_rows,
+                    "n_rows": int(measure.counts.n_samples.sum()),
                     "hyper_parameters": {k: repr(v) for k, v in search.best_params_.items()},
                     "times": {"tune": seconds},
                 }
@@ -466,11 +429,3 @@ class ImageNetBench:
             [table.to_numpy() for table in tables],
         )
         return self.out / folder / f"{key[:24]}.json"
-
-
-def _is_record(path: Path) -> bool:
-    try:
-        read_record(path)
-    except (OSError, ValueError):
-        return False
-    return True

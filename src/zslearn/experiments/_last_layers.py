@@ -27,7 +27,7 @@ from zslearn._utils._messages import did_you_mean
 from zslearn.baselines._eszsl import ESZSL
 from zslearn.datasets._imagenet_classes import imagenet_classes
 from zslearn.datasets._last_layers import load_glove, load_last_layer
-from zslearn.experiments._records import read_record, read_records, write_record
+from zslearn.experiments._records import is_record, read_records, write_record
 from zslearn.model_selection._search import ZeroShotSearchCV
 from zslearn.model_selection._weighted_views import WeightedViews
 from zslearn.networks._adgpm import DGP, SGCN
@@ -40,8 +40,6 @@ from zslearn.signatures._wordnet import WordNet
 from zslearn.signatures._words import word_signatures
 from zslearn.synthesis._exem import EXEM
 from zslearn.synthesis._sync import SynC
-
-# What the last layers of networks are predicted from: rows, a class graph and signatures.
 
 #: Kinds of signatures, and what they are combined of.
 KINDS: dict[str, tuple[str, ...]] = {
@@ -61,21 +59,10 @@ _HIE_WIDTH = 200
 class LastLayerInputs:
     """All that the track works on, so that it can run where WordNet and the packages are not.
 
-    Parameters
-    ----------
-    network : str
-        Name of the network.
-    rows : DataFrame
-        Last-layer rows without intercepts, one per class.
-    tree : ClassGraph
-        The classes and what lies above them up to one root.
-    graph : ClassGraph
-        What graph methods propagate over; every node that is no class needs a signature too, or has
-        the mean over the classes below it.
-    signatures : mapping of str to DataFrame
-        "words", "text" or "hie" → one row per class, and per node of the graph where that is known.
-    names : mapping of str to str
-        What classes are called.
+    `rows` are last-layer rows without intercepts, one per class; `tree` the classes and what lies
+    above them up to one root; `graph` what graph methods propagate over. `signatures` maps "words",
+    "text" or "hie" to one row per class, and per node of the graph where that is known: other nodes
+    have the mean over the classes below them. `names` says what classes are called.
     """
 
     network: str
@@ -169,38 +156,21 @@ def words_of_classes(
 # What the last layers of networks are predicted by: methods and a baseline.
 
 
-class MeanOfNeighbours:
-    """The baseline: a class's row is the mean over the seen classes the fewest links away.
-
-    Parameters
-    ----------
-    graph : ClassGraph
-        The hierarchy.
-    """
-
-    def __init__(self, graph: ClassGraph) -> None:
-        self.graph = graph
-
-    def predict_rows(self, X: Floats, seen: NDArray[Any], unseen: NDArray[Any]) -> Floats:
-        """Make rows of unseen classes."""
-        links = np.asarray(hierarchy_distances(self.graph, unseen.tolist(), seen.tolist()))
-        nearest = links == links.min(axis=1, keepdims=True)
-        return unit_rows(nearest @ unit_rows(X) / nearest.sum(axis=1, keepdims=True))
+def mean_of_neighbours(
+    graph: ClassGraph, X: Floats, seen: NDArray[Any], unseen: NDArray[Any]
+) -> Floats:
+    """The baseline: a class's row is the mean over the seen classes the fewest links away."""
+    links = np.asarray(hierarchy_distances(graph, unseen.tolist(), seen.tolist()))
+    nearest = links == links.min(axis=1, keepdims=True)
+    return unit_rows(nearest @ unit_rows(X) / nearest.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True)
 class TrackMethod:
-    """A method and the values that are searched.
+    """A method, hyper-parameters that are not searched, and those that are, with their values.
 
-    Parameters
-    ----------
-    kind : type
-        The method.
-    settings : mapping
-        Hyper-parameters that are not searched; of a graph method those of the recipe "short",
-        where its own defaults are the published ones.
-    grid : mapping
-        Hyper-parameters with their values; of a graph method those of the recipe "tuned".
+    Of a graph method `settings` are those of the recipe "short", where its own defaults are the
+    published ones, and `grid` is that of the recipe "tuned".
     """
 
     kind: type[Any]
@@ -301,16 +271,10 @@ _LOSSES = 11
 class LastLayers:
     """What the track found.
 
-    Parameters
-    ----------
-    table : DataFrame
-        One row per method and kind of signatures: mean hit@1 and hit@5 over the class splits, the
-        number of splits, and the standard deviations over the splits.
-    neighbours : DataFrame
-        For a few held-out classes of the first split: their name, and the seen classes whose rows
-        are nearest to the true row and to the predicted one.
-    files : list of Path
-        The records.
+    `table` has one row per method and kind of signatures: mean hit@1 and hit@5 over the class
+    splits, the number of splits, and the standard deviations over the splits. `neighbours` has for
+    a few held-out classes of the first split their name, and the seen classes whose rows are
+    nearest to the true row and to the predicted one. `files` are the records.
     """
 
     table: pd.DataFrame
@@ -390,7 +354,12 @@ def run_last_layers(
     LastLayers
         The table and what was nearest.
     """
-    methods = list(TRACK_METHODS) if methods is None else [_known(name) for name in methods]
+    methods = list(TRACK_METHODS if methods is None else methods)
+    for name in [name for name in methods if name not in TRACK_METHODS]:
+        near = did_you_mean(name, TRACK_METHODS)
+        raise ValueError(
+            f"There is no method {name!r} here.{near} There are: {', '.join(TRACK_METHODS)}."
+        )
     kinds = list(KINDS) if kinds is None else list(kinds)
     check_kinds(kinds)
     if not 2 <= n_held_out <= 990 or n_splits < 1:
@@ -415,15 +384,6 @@ def run_last_layers(
                 files.append(_measure(folder, origin, split, inputs, method, kind, recipe))
     neighbours = _nearest(_hold_out(inputs.rows, n_held_out, seed), inputs, kinds[-1])
     return LastLayers(_summary(files), neighbours, files)
-
-
-def _known(name: str) -> str:
-    if name not in TRACK_METHODS:
-        near = did_you_mean(name, TRACK_METHODS)
-        raise ValueError(
-            f"There is no method {name!r} here.{near} There are: {', '.join(TRACK_METHODS)}."
-        )
-    return name
 
 
 def _hold_out(rows: pd.DataFrame, n_held_out: int, seed: int) -> _Split:
@@ -456,7 +416,7 @@ def _hits(top: NDArray[Any], split: _Split) -> dict[str, float]:
 def _measure_baseline(
     folder: Path, origin: dict[str, Any], split: _Split, graph: ClassGraph
 ) -> Path:
-    made = MeanOfNeighbours(graph).predict_rows(split.X, split.seen, split.unseen)
+    made = mean_of_neighbours(graph, split.X, split.seen, split.unseen)
     scores = unit_rows(split.X_unseen) @ made.T
     top = split.unseen[np.argsort(-scores, axis=1, kind="stable")[:, : max(_KS)]]
     record = {**origin, "method": BASELINE, "semantic": "hie", "metrics": _hits(top, split)}
@@ -481,11 +441,8 @@ def _measure(
     grid = {} if track.over_graph and recipe != "tuned" else track.grid
     key = fingerprint(origin, method, kind, estimator, grid, signatures)[:12]
     path = folder / f"{origin['split']}-{key}.json"
-    try:
-        read_record(path)
+    if is_record(path):
         return path
-    except (OSError, ValueError):
-        pass
     start = time.perf_counter()
     with warnings.catch_warnings():
         # One row per class is what scikit-learn takes for a regression.
@@ -521,14 +478,14 @@ def _summary(files: Sequence[Path]) -> pd.DataFrame:
         index=["semantic", "method"], columns="metric", values="value", aggfunc="mean", sort=False
     )
     grouped = records.groupby(["metric", "semantic", "method"], sort=False)["value"]
-    spread = grouped.std()
+    deviation = grouped.std()
     return pd.DataFrame(
         {
             "hit@1": cells["flat_hit_at_1"],
             "hit@5": cells["flat_hit_at_5"],
             "splits": grouped.size()["flat_hit_at_1"],
-            "spread of hit@1": spread["flat_hit_at_1"],
-            "spread of hit@5": spread["flat_hit_at_5"],
+            "deviation of hit@1": deviation["flat_hit_at_1"],
+            "deviation of hit@5": deviation["flat_hit_at_5"],
         }
     )
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
-from zslearn._utils._messages import did_you_mean, suggest
+from zslearn._utils._messages import did_you_mean
 from zslearn.baselines._ale import ALE
 from zslearn.baselines._bidilel import BiDiLEL
 from zslearn.baselines._cca import CCA
@@ -30,7 +30,7 @@ from zslearn.baselines._sse import SSE
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.experiments._names import LEARNED, _squeeze
 from zslearn.experiments._tuning import (
-    TuningOptions,
+    Tune,
     tune_at_once,
     tune_generator,
     tune_in_two_steps,
@@ -39,7 +39,6 @@ from zslearn.experiments._tuning import (
     tune_whitened,
     tune_without,
 )
-from zslearn.model_selection._search import ZeroShotSearchCV
 from zslearn.networks._adgpm import DGP, SGCN
 from zslearn.networks._adversarial import VAEGANGenerator, WGANGenerator
 from zslearn.networks._cada_vae import CADAVAE
@@ -64,8 +63,8 @@ class Method:
     make : callable
         Makes the method with its defaults.
     tune : callable, optional
-        Takes the method, the data and the options; gives the fitted search. By default
-        :func:`tune_at_once`.
+        Takes the method, the data and :class:`TuningOptions`; gives the fitted search. By default
+        the method's own grid is searched at once.
     in_demo : bool, default=False
         Whether the demo, which must end within a minute, runs it.
     in_default : bool, default=True
@@ -77,7 +76,7 @@ class Method:
 
     name: str
     make: Callable[[], Any]
-    tune: Callable[[Any, ZeroShotDataset, TuningOptions], ZeroShotSearchCV] = tune_at_once
+    tune: Tune = tune_at_once
     in_demo: bool = False
     in_default: bool = True
     check: Callable[[ZeroShotDataset], None] | None = None
@@ -289,25 +288,15 @@ def _known_name(name: str, known: list[str]) -> str:
     same = [candidate for candidate in known if form and _squeeze(candidate) == form]
     if len(same) == 1:
         return same[0]
-    meant = same or _beginning_with(form, known)
-    question = "" if meant else did_you_mean(name, known, key=_squeeze)
-    if not meant and not question:
-        # A near miss of the first word alone: "exemm" is near to "EXEM" and far from "EXEM (1NN)".
-        first_words = {_squeeze(candidate.split()[0]) for candidate in known}
-        for word in suggest(form, sorted(first_words), limit=1):
-            meant = _beginning_with(word, known)
-    if meant:
-        question = f" Did you mean one of {', '.join(meant)}?"
+    # "exem" is near to nothing, and begins the names of many: the usual forms are named first.
+    begun = [candidate for candidate in known if form and _squeeze(candidate).startswith(form)]
+    usual = [candidate for candidate in begun if candidate in default_methods()]
+    meant = same or usual or begun
+    question = f" Did you mean one of {', '.join(meant)}?" if meant else ""
     raise ValueError(
         f"Unknown method: {name!r}. There are: {', '.join(known)}; or name a class as "
-        f"module:Class.{question}"
+        f"module:Class.{question or did_you_mean(name, known, key=_squeeze)}"
     )
-
-
-def _beginning_with(form: str, known: list[str]) -> list[str]:
-    """Names that begin so; other forms of a method only where its usual one does not."""
-    found = [name for name in known if form and _squeeze(name).startswith(form)]
-    return [name for name in found if name not in METHODS or METHODS[name].in_default] or found
 
 
 def _as_method(name: str, found: Any) -> Method:

@@ -95,13 +95,9 @@ def is_fraction(metric: str) -> bool:
     return metric in METRIC_LABELS or metric.startswith(tuple(AT_K))
 
 
-# How pictures draw a method: one colour for it everywhere, dashed where it is an EXEM.
-#
-# The first seven colours are told apart with any colour vision (five of them are of Okabe and
-# Ito);
-# the others as far as so many can be. None is lost on white or on a dark page. Beside the colour
-# a
-# picture always names the method.
+# How pictures draw a method: one colour for it everywhere, dashed where it is an EXEM. The first
+# seven can be distinguished with any colour vision (five of them are of Okabe and Ito). None
+# is lost on white or on a dark page. Beside the colour a picture always names the method.
 
 Line = Literal["solid", "dashed", "dotted"]
 
@@ -143,15 +139,10 @@ _BY_FORM |= {_squeeze(name): _COLORS[method] for name, method in _DEFAULTS.items
 
 @dataclass(frozen=True)
 class MethodStyle:
-    """How a method is drawn.
+    """How a method is drawn: its colour, as ``"#rrggbb"``, and its line.
 
-    Parameters
-    ----------
-    color : str
-        As ``"#rrggbb"``.
-    line : {"solid", "dashed", "dotted"}
-        Dashed for methods that involve EXEM, as in the paper; dotted for a method in another form,
-        such as ``"SAE (original)"``, which has the colour of the method.
+    Lines are dashed for methods that involve EXEM, as in the paper, and dotted for a method in
+    another form, such as ``"SAE (original)"``, which has the colour of the method.
     """
 
     color: str

@@ -13,17 +13,7 @@ from zslearn._utils._messages import name_some
 
 @dataclass(frozen=True)
 class PublishedTable:
-    """A table of the paper.
-
-    Parameters
-    ----------
-    number : int
-        Its number in the paper.
-    label : str
-        Its label in the paper's source.
-    title : str
-        What it shows.
-    """
+    """A table of the paper: its number, its label in the paper's source, and what it shows."""
 
     number: int
     label: str
@@ -90,7 +80,7 @@ def _read() -> pd.DataFrame:
     data["decimals"] = data["value"].str.partition(".")[2].str.len().astype(int)
     data["value"] = data["value"].astype(float)
     data["spread"] = pd.to_numeric(data["spread"], errors="coerce")
-    return data
+    return data.rename(columns={"spread": "deviation"})
 
 
 def load_published(table: str | None = None) -> pd.DataFrame:
@@ -119,7 +109,7 @@ def load_published(table: str | None = None) -> pd.DataFrame:
         - `semantic`: kind of signatures, such as ``"attributes"`` or ``"wv-v2 + hie"``.
         - `variant`: what else tells columns apart, as ``name=value`` joined by ``;``.
         - `value`: the number as printed, and `decimals`, with how many digits after the point.
-        - `spread`: the number after ±, where there is one.
+        - `deviation`: the number after ±, where there is one.
         - `unit`: ``"%"`` or ``"1"``.
         - `reported_by`: who measured it: ``"paper"`` (also where the table names nobody), or the
           paper's citation key, such as ``"XianLSA17"``.

@@ -348,6 +348,15 @@ def is_finished(path: Path, key: Callable[[], str]) -> bool:
     return "failed" not in record and record.get("key") == key()
 
 
+def is_record(path: Path) -> bool:
+    """Whether a file is a record."""
+    try:
+        read_record(path)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
 def write_computed(
     path: Path, origin: Mapping[str, Any], compute: Callable[[], Mapping[str, Any]]
 ) -> str | None:

@@ -6,14 +6,12 @@ processes badly, since five folds take three rounds and the fit at the end is on
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
 from numbers import Integral
@@ -50,7 +48,6 @@ from zslearn.model_selection._search import GridEdgeWarning, ZeroShotSearchCV
 _SETTINGS = ("zsl", "gzsl")
 # With fewer runs for each process the last ones would leave most processes idle.
 _RUNS_PER_PROCESS = 2
-_logger = logging.getLogger("zslearn")
 
 Say = Callable[[str], None]
 
@@ -386,9 +383,7 @@ def run_parallel(
     def tasks() -> Iterator[Any]:
         for number, run in enumerate(runs):
             begin(run)
-            yield joblib.delayed(_run_in_process)(
-                number, run, command, n_processes, os.getpid(), _logger.getEffectiveLevel()
-            )
+            yield joblib.delayed(_run_in_process)(number, run, command, n_processes, os.getpid())
 
     parallel = joblib.Parallel(
         n_jobs=n_processes, return_as="generator_unordered", batch_size=1, pre_dispatch=n_processes
@@ -397,10 +392,7 @@ def run_parallel(
         with warnings.catch_warnings():
             # joblib renews a process whose memory grew, loses nothing by it, and warns.
             warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)
-            for number, reason, caught, lines in parallel(tasks()):
-                for line in lines:
-                    if _logger.isEnabledFor(line.levelno):
-                        _logger.handle(line)
+            for number, reason, caught in parallel(tasks()):
                 for warning in caught:
                     warn_user(str(warning), type(warning))
                 yield runs[number], reason
@@ -410,42 +402,15 @@ def run_parallel(
 
 
 def _run_in_process(
-    number: int, run: Run, command: str | None, n_processes: int, caller: int, level: int
-) -> tuple[int, str | None, list[Warning], list[logging.LogRecord]]:
-    """Compute a run: its number, why it failed, what it warned of and what it logged."""
+    number: int, run: Run, command: str | None, n_processes: int, caller: int
+) -> tuple[int, str | None, list[Warning]]:
+    """Compute a run: its number, why it failed and what it warned of."""
     end_with_parent(caller, child=True)
-    with (
-        warnings.catch_warnings(record=True) as caught,
-        _collected_lines(level) as lines,
-        shared_threads(n_processes),
-    ):
+    with warnings.catch_warnings(record=True) as caught, shared_threads(n_processes):
         warnings.simplefilter("default")
         reason = run.write(command, 1, False)
     messages = [warning.message for warning in caught if isinstance(warning.message, Warning)]
-    return number, reason, messages, lines
-
-
-@contextmanager
-def _collected_lines(level: int) -> Iterator[list[logging.LogRecord]]:
-    """What is logged inside, instead of being shown."""
-    lines: list[logging.LogRecord] = []
-    handler = logging.Handler()
-
-    def keep(record: logging.LogRecord) -> None:
-        # Arguments may be anything; the line is text.
-        record.msg, record.args, record.exc_info = record.getMessage(), None, None
-        lines.append(record)
-
-    handler.emit = keep  # type: ignore[method-assign]
-    before = _logger.level, _logger.propagate
-    _logger.addHandler(handler)
-    _logger.setLevel(level)
-    _logger.propagate = False
-    try:
-        yield lines
-    finally:
-        _logger.removeHandler(handler)
-        _logger.level, _logger.propagate = before
+    return number, reason, messages
 
 
 def run_benchmark(

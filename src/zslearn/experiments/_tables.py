@@ -112,22 +112,10 @@ LAYOUTS = {
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A column of a table.
+    """A column of a table: its name, what makes it distinct, and how its numbers are printed.
 
-    Parameters
-    ----------
-    name : str
-        What stands above it.
-    keys : mapping of str to str
-        Data set, split, metric and what else tells it from other columns.
-    unit : {"%", "1"}
-        Unit of its numbers.
-    decimals : int
-        Digits after the point, as the paper prints.
-    features : str
-        Features of our numbers; empty without any.
-    published_features : str
-        Features of the published numbers; empty without any.
+    `features` and `published_features` are those of our and of the published numbers; empty
+    without any.
     """
 
     name: str

@@ -97,20 +97,21 @@ class TuningOptions:
         return [part for i, part in enumerate(parts) if part not in parts[:i]]
 
 
-def tune_at_once(estimator: Any, data: ZeroShotDataset, options: TuningOptions) -> ZeroShotSearchCV:
-    """Search the method's own grid."""
-    return _fit(options.search(estimator, options.grid_of(estimator)), data)
+#: Takes a method, the data and the options; gives the fitted search.
+Tune = Callable[[Any, ZeroShotDataset, TuningOptions], ZeroShotSearchCV]
 
 
-def tune_without(
-    *names: str,
-) -> Callable[[Any, ZeroShotDataset, TuningOptions], ZeroShotSearchCV]:
+def tune_without(*names: str) -> Tune:
     """Search a method's own grid, but leave some hyper-parameters as they are."""
 
     def tune(estimator: Any, data: ZeroShotDataset, options: TuningOptions) -> ZeroShotSearchCV:
         return _fit(options.search(estimator, options.grid_of(estimator, without=names)), data)
 
     return tune
+
+
+#: Search the method's own grid.
+tune_at_once = tune_without()
 
 
 def tune_on_exemplars(
@@ -145,10 +146,7 @@ def tune_on_exemplars(
 
 
 def tune_whitened(
-    tune: Callable[[Any, ZeroShotDataset, TuningOptions], ZeroShotSearchCV],
-    estimator: Any,
-    data: ZeroShotDataset,
-    options: TuningOptions,
+    tune: Tune, estimator: Any, data: ZeroShotDataset, options: TuningOptions
 ) -> ZeroShotSearchCV:
     """Tune EXEM on whitened features: under each shrinkage, of which the best is kept."""
 
@@ -213,10 +211,7 @@ def tune_in_two_steps(
 
 
 def tune_with_views(
-    tune: Callable[[Any, ZeroShotDataset, TuningOptions], ZeroShotSearchCV],
-    estimator: Any,
-    data: ZeroShotDataset,
-    options: TuningOptions,
+    tune: Tune, estimator: Any, data: ZeroShotDataset, options: TuningOptions
 ) -> ZeroShotSearchCV:
     """Tune a method together with the weights of several views of a class.
 

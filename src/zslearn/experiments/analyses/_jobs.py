@@ -124,29 +124,7 @@ def grid_of_jobs(
 class JobRunner:
     """Computes the jobs of an analysis of one data set, and tunes what they need.
 
-    Parameters
-    ----------
-    analysis : str
-        Name of the analysis.
-    data : ZeroShotDataset
-        With its active split.
-    out : path
-        Folder of the records; it is made.
-    grid : str, default="quick"
-        Which of the methods' grids is searched: "quick" is "fast" with at most three values of each
-        hyper-parameter, the ends and the middle.
-    n_splits : int, default=3
-        Folds over the seen classes.
-    resume : bool, default=True
-        Whether finished jobs are kept.
-    progress : bool, default=False
-        Whether a bar is drawn.
-    n_jobs : int, optional
-        Folds at the same time.
-    say : callable, optional
-        Called with a line of text before each job.
-    command : str, optional
-        What a person would type to have it again; records keep it.
+    `out` is the folder of the records; the options are those of :func:`run_analysis`.
     """
 
     def __init__(

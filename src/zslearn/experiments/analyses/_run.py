@@ -28,31 +28,14 @@ RUN_OPTIONS = ("grid", "n_splits", "resume", "progress", "n_jobs", "say", "comma
 
 @dataclass(frozen=True)
 class Analysis:
-    """An analysis under its name.
+    """An analysis: what it computes and how it is drawn.
 
-    Parameters
-    ----------
-    title : str
-        What it shows, in a line.
-    compute : callable
-        Takes a runner, methods, seeds and options of its own, or where records of runs are enough
-        (`from_records`) their source and options; gives the table.
-    columns : tuple of str
-        What a table must have to be drawn.
-    panels : mapping of str to callable
-        The pictures by name, the first is drawn by default; each takes axes and the table.
-    methods : tuple of str
-        Where none are named.
-    seeds : tuple of int
-        Where none are named.
-    choose : callable
-        Checks names of methods.
-    size : tuple of float or callable
-        Inches of a saved picture; a callable takes the table.
-    from_records : bool
-        Whether records of runs are enough (`runs=`).
-    tables : tuple of str
-        Tables of the paper that its records fill.
+    `compute` takes a runner, methods, seeds and options of its own, or where records of runs are
+    enough (`from_records`) their source and options; it gives the table. `panels` are the pictures
+    by name, the first of which is drawn by default: each takes axes and the table, which must have
+    `columns`. `methods` and `seeds` are taken where none are named, and `choose` checks names of
+    methods. `size` has the inches of a saved picture; a callable takes the table. `tables` are
+    those of the paper that its records fill.
     """
 
     title: str
