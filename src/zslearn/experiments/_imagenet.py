@@ -105,7 +105,7 @@ class SetMeasure:
                 self._flush()
 
     def _flush(self) -> None:
-        if self._waiting:
+        if self._waiting and self.hierarchy is not None:
             true, top = map(np.concatenate, zip(*self._waiting, strict=True))
             precision = hierarchical_precision_at_k(
                 true, top, self._deep_ks, hierarchy=self.hierarchy, classes=self.classes
