@@ -168,6 +168,7 @@ def test_seen_classes_without_a_search_of_their_own(data, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:The search ended on an edge")
+@pytest.mark.slow
 def test_seen_classes_tuned_on_each_subset(data, tmp_path):
     both = [
         analyze("seen-classes", data, tmp_path, methods="ESZSL", shares=[0.3], retune=retune)
@@ -188,6 +189,7 @@ def test_seen_classes_tuned_on_each_subset(data, tmp_path):
     assert [_accuracy(frame)["value"].item() for frame in both] == pytest.approx(values)
 
 
+@pytest.mark.slow
 def test_phantoms_are_compared_with_as_many_as_seen_classes(data, tmp_path):
     frame = _accuracy(analyze("phantoms", data, tmp_path, shares=[0.4, 1.4]))
     by_share = frame.set_index("n_phantoms")
@@ -249,6 +251,7 @@ def test_signatures_and_exemplars_are_measured_as_by_hand(data, tmp_path):
     assert at_40["k"].item() == 2
 
 
+@pytest.mark.slow
 def test_exemplars_fill_their_tables(data, tmp_path):
     frame = analyze("exemplars", data, tmp_path)
     records = read_records(tmp_path)
@@ -267,6 +270,7 @@ def test_a_map_has_every_image_and_both_exemplars(data, tmp_path):
     assert np.isfinite(frame[["x", "y"]].to_numpy()).all()
 
 
+@pytest.mark.slow
 def test_regressors_fill_their_tables(data, tmp_path):
     frame = analyze(
         "regressors", data, tmp_path, methods=["svr", "krr"], dimensions=[10, None, 999]
@@ -301,6 +305,7 @@ def test_hops_of_a_hierarchy_may_be_the_distance(data, tmp_path):
     assert set(frame["group"]) == {"up to 2", "above 2, up to 3"}
 
 
+@pytest.mark.slow
 def test_ideal_signatures_are_better(data, tmp_path):
     frame = _accuracy(analyze("ideal", data, tmp_path, methods="EXEM (1NN)", seeds=[0, 1]))
     mean = frame.groupby("semantic")["value"].mean()

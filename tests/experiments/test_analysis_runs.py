@@ -122,6 +122,7 @@ def test_an_unknown_analysis_is_refused(data, tmp_path):
         run_analysis("magic", data, tmp_path)
 
 
+@pytest.mark.slow
 def test_several_splits_are_analysed_and_averaged_in_tables(tmp_path):
     pytest.importorskip("matplotlib")
     first = make_zero_shot(random_state=0)
@@ -165,6 +166,7 @@ def test_methods_have_their_colours_and_exem_is_dashed():
     np.testing.assert_allclose(ends, [[15 - spread, 15 + spread], [25 - spread, 25 + spread]])
 
 
+@pytest.mark.slow
 def test_pictures_are_written_as_svg_and_png_and_are_the_same_each_time(tmp_path):
     pytest.importorskip("matplotlib")
     first = AnalysisDisplay(_frame(), "seen-classes").save(tmp_path / "a")

@@ -276,6 +276,7 @@ def test_names_of_protocols_are_taken(tiny, tmp_path, name):
         run_benchmark(tiny, "ESZSL", tmp_path, protocol=Protocol(name, 2))
 
 
+@pytest.mark.slow
 def test_splits_made_in_two_ways_do_not_share_a_record(tiny, tmp_path):
     """Random and published class splits, or two hold-outs, differ in the version alone."""
 
@@ -294,6 +295,7 @@ def test_splits_made_in_two_ways_do_not_share_a_record(tiny, tmp_path):
     assert "_ns_" in plain.name
 
 
+@pytest.mark.slow
 def test_a_protocol_of_ones_own(tiny, tmp_path):
     mine = Protocol("mine", n_splits=2, signature_scale="all")
     paths = run_benchmark(tiny, "ESZSL", tmp_path, protocol=mine, settings=["zsl"])
@@ -387,6 +389,7 @@ def test_the_conventional_setting_needs_no_hold_out(authors, tmp_path):
         run_benchmark(data, "ESZSL", tmp_path / "runs", settings=["gzsl"], **options)
 
 
+@pytest.mark.slow
 def test_a_conventional_run_is_the_same_beside_a_generalized_one(authors, tmp_path):
     data, folder = authors
     options = {"protocol": "authors", "authors": folder, "grid": "fast"}
@@ -441,6 +444,7 @@ def test_two_steps(tiny):
         )
 
 
+@pytest.mark.slow
 def test_whitening_is_tuned_beside_the_rest(tiny):
     """Of the shrinkages the one with the best score in the folds."""
     options = TuningOptions("zsl", "fast", ClassKFold(2))
@@ -470,6 +474,7 @@ def test_checkpoints_of_each_whitening_are_kept_apart(tiny, tmp_path):
     assert TuningOptions("zsl", "fast", ClassKFold(2)).under("a").checkpoint is None
 
 
+@pytest.mark.slow
 def test_epochs_of_a_generator_are_tuned(tiny):
     pytest.importorskip("torch")
     options = TuningOptions("zsl", "fast", ClassKFold(2))

@@ -503,6 +503,7 @@ def test_one_colour_per_method(name, like, line):
     assert method_style(name).line == line
 
 
+@pytest.mark.slow
 def test_pictures_use_the_palette(tmp_path):
     pytest.importorskip("matplotlib")
     from zslearn.experiments import evaluate, save_curves

@@ -221,6 +221,7 @@ def test_fast_grids_are_small(name):
     assert len(expand(inner, "paper")) >= len(expand(inner, "fast")) / 2
 
 
+@pytest.mark.slow
 def test_swapped_labels_of_signatures_are_other_data(tiny, tmp_path):
     said = []
     run_benchmark(tiny, ["ESZSL"], tmp_path, settings=["zsl"], say=said.append)
@@ -354,6 +355,7 @@ def test_a_failed_run_is_tried_again(tiny, tmp_path, monkeypatch):
     assert failed_runs(tmp_path / "runs").empty
 
 
+@pytest.mark.slow
 def test_a_failed_record_with_the_right_key_is_not_finished(tiny, tmp_path):
     (path,) = run_benchmark(tiny, ["ESZSL"], tmp_path, settings=["zsl"])
     record = json.loads(path.read_text())
@@ -400,6 +402,7 @@ def test_parts_stay_until_nothing_fails(tiny, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("stage", ["make", "tune", "measure", "write"])
+@pytest.mark.slow
 def test_where_a_method_can_fail(tiny, tmp_path, monkeypatch, stage):
     method = METHODS["ESZSL"]
     if stage == "make":

@@ -6,10 +6,10 @@ import csv
 import io
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -21,24 +21,19 @@ from zslearn.experiments._tables import ResultTable, TableColumn
 #: How a table may be written.
 FORMATS = ("terminal", "markdown", "csv", "latex", "rst")
 _MISSING = "–"
+_STARS = {"best": "**", "second": "*"}
 
 #: Text and mark: "best", "second" or nothing, with ≈ behind it where it applies.
 _Cell = tuple[str, str]
 _SAME_SIGN = "≈"
 
 
-@dataclass(frozen=True)
-class _Drawn:
+class _Drawn(NamedTuple):
     """A column as text: its name, the parts of its cells, and the cells' parts row by row."""
 
     name: str
     parts: tuple[str, ...]
-    cells: list[list[_Cell]]
-
-    @classmethod
-    def of(cls, name: str, sides: Mapping[str, Sequence[_Cell]]) -> _Drawn:
-        """From the parts column by column."""
-        return cls(name, tuple(sides), [list(parts) for parts in zip(*sides.values(), strict=True)])
+    cells: list[tuple[_Cell, ...]]
 
 
 def render(
@@ -66,16 +61,16 @@ def render(
     str
         The text, with a line feed at the end.
     """
-    writers = {
-        "terminal": lambda: _terminal(table, width),
-        "markdown": lambda: _markdown(table),
-        "csv": lambda: _csv(table),
-        "latex": lambda: _latex(table),
-        "rst": lambda: _rst(table),
+    writers: dict[str, Callable[[ResultTable], str]] = {
+        "terminal": partial(_terminal, width=width),
+        "markdown": _markdown,
+        "csv": _csv,
+        "latex": _latex,
+        "rst": _rst,
     }
     if format not in writers:
         raise ValueError(f"Tables are written as {', '.join(writers)}; not as {format!r}.")
-    return writers[format]()
+    return writers[format](table)
 
 
 def _number(value: float, decimals: int, mark: str = "", *, sign: bool = False) -> _Cell:
@@ -104,14 +99,15 @@ def _drawn(table: ResultTable, *, plain: bool = False) -> list[_Drawn]:
         if len(sides) > 1 and "published" in sides:
             sides["Δ"] = [_number(value, digits, sign=True) for value in difference[name]]
         sides = sides or {"published": [(_MISSING, "")] * len(table.ours)}
-        drawn.append(_Drawn.of(name, sides))
+        drawn.append(_Drawn(name, tuple(sides), list(zip(*sides.values(), strict=True))))
     for metric in dict.fromkeys(metric for metric, _ in table.rankings):
         sides = {}
         for side in ("ours", "published"):
             if (metric, side) in table.rankings:
                 ranks = table.rankings[metric, side].mean_ranks.reindex(table.ours.index)
                 sides[side] = [_number(rank, 1) for rank in ranks]
-        drawn.append(_Drawn.of(f"mean rank {metric_label(metric)}", sides))
+        title = f"mean rank {metric_label(metric)}"
+        drawn.append(_Drawn(title, tuple(sides), list(zip(*sides.values(), strict=True))))
     return drawn
 
 
@@ -145,6 +141,12 @@ def _joined(cells: Sequence[_Cell], emphasize: Callable[[str, str], str]) -> str
     return " / ".join(_marked(cell, emphasize) for cell in cells)
 
 
+def _starred(text: str, mark: str) -> str:
+    """Bold and italic, as Markdown and reStructuredText write them."""
+    sign = _STARS.get(mark, "")
+    return f"{sign}{text}{sign}"
+
+
 def _notes(table: ResultTable) -> list[str]:
     """The notes of a table, and what its signs mean."""
     return (
@@ -159,9 +161,9 @@ def _compares(columns: Sequence[_Drawn]) -> bool:
     return any(not (part.startswith("ours") or part == "±") for c in columns for part in c.parts)
 
 
-def _terminal(table: ResultTable, width: int | None) -> str:
+def _terminal(table: ResultTable, *, width: int | None) -> str:
     def marked(text: str, mark: str) -> str:
-        return text + {"best": "**", "second": "*"}.get(mark, "")
+        return text + _STARS.get(mark, "")
 
     columns = _drawn(table)
     n_heads = 2 if _compares(columns) or table.deviation.notna().any(axis=None) else 1
@@ -195,10 +197,6 @@ def _markdown(table: ResultTable) -> str:
     def escaped(text: str) -> str:
         return re.sub(r"([\\|*_<>`\[\]])", r"\\\1", text)
 
-    def marked(text: str, mark: str) -> str:
-        sign = {"best": "**", "second": "*"}.get(mark, "")
-        return f"{sign}{text}{sign}"
-
     columns = _drawn(table)
     head = [escaped(table.corner)]
     compares = _compares(columns) or table.deviation.notna().any(axis=None)
@@ -207,7 +205,7 @@ def _markdown(table: ResultTable) -> str:
         head.append(f"{escaped(column.name)}{sides}")
     rows = [head, [":--", *["--:"] * len(columns)]]
     for i, label in enumerate(table.ours.index):
-        cells = [_joined(column.cells[i], marked) for column in columns]
+        cells = [_joined(column.cells[i], _starred) for column in columns]
         rows.append([escaped(str(label)), *cells])
     lines = [f"**{escaped(table.title)}**", ""]
     lines += [f"- {escaped(note)}" for note in _notes(table)]
@@ -290,9 +288,8 @@ def _rst(table: ResultTable) -> str:
         return re.sub(r"([\\*`|_])", r"\\\1", text)
 
     def emphasize(text: str, mark: str) -> str:
-        sign = {"best": "**", "second": "*"}.get(mark, "")
         # A true minus, which does not look like the dash of a missing number.
-        return f"{sign}{text.replace('-', '−')}{sign}"
+        return _starred(text.replace("-", "−"), mark)
 
     def line(cells: Sequence[str]) -> str:
         quoted = [
