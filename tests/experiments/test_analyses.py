@@ -100,7 +100,7 @@ def test_equal_classifiers_need_no_component():
 def test_thirds_and_hops():
     thirds = distance_groups({label: value for value, label in enumerate("fedcba")})
     assert list(thirds.values()) == ["near third"] * 2 + ["middle third"] * 2 + ["far third"] * 2
-    # What is equally far is not told apart, whatever the order.
+    # What is equally far is in one group, whatever the order.
     assert set(distance_groups(dict.fromkeys("abcdef", 0.3)).values()) == {"middle third"}
     tied = {"a": 0.1 + 0.2, "b": 0.3, "c": 0.9, "d": 0.9}
     assert list(distance_groups(tied).values()) == ["near third"] * 2 + ["far third"] * 2

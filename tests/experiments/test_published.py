@@ -301,8 +301,8 @@ def test_friedman_test_with_ties():
     found = rank_methods(values)
     assert found.statistic == pytest.approx(expected.statistic)
     assert found.pvalue == pytest.approx(expected.pvalue)
-    alike = rank_methods(values * 0)
-    assert (alike.statistic, alike.pvalue) == (0, 1)
+    equal = rank_methods(values * 0)
+    assert (equal.statistic, equal.pvalue) == (0, 1)
     few = rank_methods(values.iloc[:2])
     assert np.isnan([few.statistic, few.pvalue, few.critical_difference]).all()
 

@@ -70,8 +70,8 @@ def thumbnail(image: Any, side: int, *, inverted: bool = False) -> NDArray[np.ui
 ENDING = ".images"
 _KIND = "example images of classes"
 #: So many characters the images of one data set may take, of the 5 MB of a report.
-_ROOM = 1_500_000
-#: Images of a class and their longest side in points, the first that there is room for.
+_MOST_CHARACTERS = 1_500_000
+#: Images of a class and their longest side in points, the first that fits.
 _SIZES = ((4, 48), (3, 48), (2, 48), (2, 32), (1, 32), (1, 24), (1, 16))
 #: What is darker than this is black, but for noise.
 _BLACK = 40
@@ -95,13 +95,13 @@ def save_examples(
     codes: dict[Any, list[int]] = {}
     for row in rng.permutation(len(data.y)).tolist():
         codes.setdefault(data.y[row], []).append(row)
-    # Unseen classes first: where the room ends, it ends with seen ones.
+    # Unseen classes first: what does not fit are seen ones.
     labels = [*data.unseen_classes.tolist(), *data.seen_classes.tolist()]
     classes = [(str(label), codes[label]) for label in labels if label in codes]
     inverted = _is_ink(data.images, [rows[0] for _, rows in classes[:50]])
     images: dict[str, list[str]] = {}
     count, side = _size(data.images, classes)
-    left = _ROOM
+    left = _MOST_CHARACTERS
     for name, rows in classes:
         images[name] = [
             data_uri(thumbnail(data.images[row], side, inverted=inverted)) for row in rows[:count]
@@ -119,7 +119,7 @@ def _size(images: Any, classes: list[tuple[str, list[int]]]) -> tuple[int, int]:
     some = [rows[0] for _, rows in classes[:: max(1, len(classes) // 20)]]
     for count, side in _SIZES:
         mean = np.mean([len(data_uri(thumbnail(images[row], side))) for row in some] or [0])
-        if mean * sum(min(count, len(rows)) for _, rows in classes) < 0.9 * _ROOM:
+        if mean * sum(min(count, len(rows)) for _, rows in classes) < 0.9 * _MOST_CHARACTERS:
             break
     return count, side
 

@@ -163,7 +163,7 @@ def published_value(table: str, **where: str) -> float:
     data = load_published(table)
     for name, value in where.items():
         if name not in KEYS:
-            raise TypeError(f"Numbers are told apart by {', '.join(KEYS)}; not by {name!r}.")
+            raise TypeError(f"Numbers are named by {', '.join(KEYS)}; not by {name!r}.")
         data = data[data[name] == value]
     asked = ", ".join(f"{name}={value!r}" for name, value in where.items())
     if data.empty:

@@ -533,7 +533,7 @@ def _own_column(
     datasets = {column.keys.get("dataset") for column in paper}
     if not any_split and (len(datasets) == 1 or record["dataset"] in datasets):
         return None
-    # Where rows are data sets, columns are told apart by the method, too.
+    # Where rows are data sets, columns differ by the method, too.
     equal = ("setting", "metric", *(() if "dataset" in names else ("method",)))
     for column in paper:
         if _same_variant(column.keys.get("variant", ""), record["variant"]) and all(
@@ -705,18 +705,17 @@ def _assemble(
     our_compared = rounded(compared)
     printed = frame(lambda at: published[at]["value"] if at in published else math.nan)
     marks = frame(lambda at: published[at]["mark"] if at in published else "")
+    our_features = {n.column: str(n["features"]) for n in numbers if "features" not in layout.rows}
     table_columns = tuple(
         TableColumn(
             name=names[key],
             keys=dict(column.keys),
             unit=column.unit,
             decimals=column.decimals,
-            features=features,
+            features=our_features.get(key, ""),
             published_features=column.keys.get("features", "") if column.published else "",
         )
-        for (key, column), features in zip(
-            columns.items(), _features_of(layout, columns, numbers), strict=True
-        )
+        for key, column in columns.items()
     )
     # Whether the table shows a data set of the paper, be it with our numbers only.
     paper_rows = {row for row, _ in published}
@@ -727,6 +726,10 @@ def _assemble(
     if not of_paper:
         # A rank on one data set of one's own is its number once more.
         rankings = {key: ranking for key, ranking in rankings.items() if ranking.n_columns > 1}
+    left_out_notes = []
+    if left_out:
+        others = name_some(sorted(left_out))
+        left_out_notes = [f"Left out – records with other signatures: {others}."]
     title = f"{TABLES[like].title} (Table {TABLES[like].number} of the paper)"
     not_judged = not_judged_text(verdict_frame, several_seeds=bool((n_seeds > 1).any(axis=None)))
     return ResultTable(
@@ -747,28 +750,17 @@ def _assemble(
         best_of=layout.best,
         rankings=rankings,
         notes=(
-            *(
-                [f"Left out – records with other signatures: {name_some(sorted(left_out))}."]
-                if left_out
-                else []
-            ),
+            *left_out_notes,
             *_feature_notes(table_columns, of_paper),
             *_version_notes(table_columns, columns, numbers),
-            *_record_notes(columns, numbers, of_paper),
+            *_tuning_notes(columns, numbers, of_paper),
             *_count_notes(names, numbers, n_seeds),
             *_class_split_notes(names, columns, numbers),
-            *_tuning_notes(columns, numbers, of_paper),
             *comparison_notes,
             *([not_judged] if not_judged else []),
             *_rank_notes(rankings),
         ),
     )
-
-
-def _features_of(layout: Layout, columns: Iterable[Key], numbers: Iterable[OwnNumber]) -> list[str]:
-    """Features of our numbers in each column, unless rows name them."""
-    found = {} if "features" in layout.rows else {n.column: str(n["features"]) for n in numbers}
-    return [found.get(key, "") for key in columns]
 
 
 def _rankings(
@@ -839,15 +831,6 @@ def _version_notes(
     ]
 
 
-def _record_notes(
-    columns: Mapping[Key, Column], numbers: Iterable[OwnNumber], of_paper: bool
-) -> list[str]:
-    """Say how ours were tuned, where that is not the default."""
-    names = sorted({str(n["protocol"]) for n in numbers} - {DEFAULT_PROTOCOL})
-    of_ours = "ours: " if of_paper else ""
-    return [f"Protocol – {of_ours}{', '.join(names)}."] if names else []
-
-
 def _count_notes(
     names: Mapping[Key, str], numbers: Sequence[OwnNumber], n_seeds: pd.DataFrame
 ) -> list[str]:
@@ -899,15 +882,19 @@ def _class_split_notes(
 
 
 def _tuning_notes(
-    columns: Mapping[Key, Column], numbers: Iterable[OwnNumber], of_paper: bool
+    columns: Mapping[Key, Column], numbers: Sequence[OwnNumber], of_paper: bool
 ) -> list[str]:
-    """Say where uncalibrated numbers were tuned otherwise than the paper's."""
+    """Say how ours were tuned, where that is not the default or not as the paper's."""
+    notes = []
+    if names := sorted({str(n["protocol"]) for n in numbers} - {DEFAULT_PROTOCOL}):
+        notes.append(f"Protocol – {'ours: ' if of_paper else ''}{', '.join(names)}.")
     uncalibrated = {key for key, c in columns.items() if c.keys.get("metric") in UNCALIBRATED}
     if any(n["tuned_for"] == "gzsl" and n.column in uncalibrated for n in numbers):
-        note = "Without calibration – some of ours were tuned for the generalized setting"
         compared = "; the paper tunes these as in the conventional one" if of_paper else ""
-        return [f"{note}{compared}."]
-    return []
+        notes.append(
+            f"Without calibration – some of ours were tuned for the generalized setting{compared}."
+        )
+    return notes
 
 
 def _rank_notes(rankings: Mapping[tuple[str, str], Ranking]) -> list[str]:

@@ -93,7 +93,7 @@ class TuningOptions:
         also = {name: values for name, values in self.also.items() if name in own}
         grid = [{**part, **also} for part in named_grid(estimator, self.grid)]
         parts = [{n: v for n, v in part.items() if n not in without} for part in grid]
-        # Parts that told only such hyper-parameters apart are one.
+        # Parts that differed in such hyper-parameters only are one.
         return [part for i, part in enumerate(parts) if part not in parts[:i]]
 
 

@@ -344,7 +344,7 @@ def draw_correlations(ax: Any, frame: pd.DataFrame) -> None:
 
 # Images of unseen classes with their predicted and real exemplars in one plane.
 
-#: Told apart by any colour vision; beside the colour a class has its name.
+#: Distinct with any colour vision; beside the colour a class has its name.
 _CLASS_COLORS = (
     *("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9"),
     *("#d55e00", "#4b5a68", "#7456e0", "#882255", "#999933"),
