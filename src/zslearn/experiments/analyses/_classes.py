@@ -28,7 +28,7 @@ from zslearn._utils._array import Floats, unit_rows
 from zslearn._utils._messages import name_some
 from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
 from zslearn.experiments._evaluate import by_class, conventional_metrics
-from zslearn.experiments.analyses._jobs import Job, JobRunner, grid_of_jobs
+from zslearn.experiments.analyses._jobs import Job, JobRunner
 from zslearn.metrics._plot_confusion import UnseenConfusionDisplay
 from zslearn.metrics._plot_distance import ClassDistanceDisplay
 from zslearn.synthesis._exem import ideal_signatures
@@ -111,9 +111,7 @@ def _predicted(runner: JobRunner, method: str, seed: int) -> tuple[NDArray[Any],
 # Single unseen classes.
 
 
-def analyze_single_classes(
-    runner: JobRunner, methods: Sequence[str], seeds: Sequence[int], *, n_attributes: int = 3
-) -> pd.DataFrame:
+def analyze_single_classes(runner: JobRunner, *, n_attributes: int = 3) -> pd.DataFrame:
     """Look at each unseen class: its accuracy, its worst confusion, its distance."""
     data = runner.data
     truth = pd.Series([str(label) for label in data.y_test_unseen.tolist()])
@@ -127,7 +125,7 @@ def analyze_single_classes(
     distances = nearest_seen(data)
     rows: list[dict[str, Any]] = []
     predictions: dict[str, list[str]] = {}
-    for record in runner.records(grid_of_jobs(compute, methods, seeds, [{"of": "classes"}])):
+    for record in runner.records(runner.grid(compute, [{"of": "classes"}])):
         predictions.setdefault(record["method"], record["predicted"])
         answers = pd.crosstab(truth, pd.Series(record["predicted"]))
         for class_, (distance, nearest) in distances.iterrows():
@@ -222,8 +220,6 @@ def distance_groups(
 
 def measure_groups(
     runner: JobRunner,
-    methods: Sequence[str],
-    seeds: Sequence[int],
     *,
     distances: Mapping[Any, float] | None = None,
     edges: Sequence[float] | None = None,
@@ -251,7 +247,7 @@ def measure_groups(
         return {"metrics": metrics, "n_classes": len(kept)}
 
     settings = [{"group": name} for name in dict.fromkeys(groups[c] for c in nearest_first)]
-    return runner.run(grid_of_jobs(compute, methods, seeds, settings, tuple(groups.items())))
+    return runner.run(runner.grid(compute, settings, tuple(groups.items())))
 
 
 # Fewer seen classes.
@@ -286,12 +282,7 @@ def with_fewer_seen(data: ZeroShotDataset, n_seen: int, seed: int) -> ZeroShotDa
 
 
 def vary_seen_classes(
-    runner: JobRunner,
-    methods: Sequence[str],
-    seeds: Sequence[int],
-    *,
-    shares: Sequence[float] = (0.25, 0.5, 0.75, 1.0),
-    retune: bool = False,
+    runner: JobRunner, *, shares: Sequence[float] = (0.25, 0.5, 0.75, 1.0), retune: bool = False
 ) -> pd.DataFrame:
     """Measure methods that learn from fewer and fewer of the seen classes."""
     if not shares or not all(0 < share <= 1 for share in shares):
@@ -308,7 +299,7 @@ def vary_seen_classes(
 
     numbers = sorted({max(_FEWEST, round(share * n_all)) for share in shares}, reverse=True)
     settings = [{"n_seen": number} for number in numbers]
-    return runner.run(grid_of_jobs(compute, methods, seeds, settings, retune))
+    return runner.run(runner.grid(compute, settings, retune))
 
 
 # Ideal signatures.
@@ -344,7 +335,7 @@ def with_ideal_half(data: ZeroShotDataset, seed: int) -> tuple[ZeroShotDataset, 
     return _with_rows(data, halved, data.signatures), ideal
 
 
-def compare_ideal(runner: JobRunner, methods: Sequence[str], seeds: Sequence[int]) -> pd.DataFrame:
+def compare_ideal(runner: JobRunner) -> pd.DataFrame:
     """Compare the signatures of a data set with ideal ones, on the same half of the test images."""
     own = runner.data.semantic or "attributes"
 
@@ -358,7 +349,7 @@ def compare_ideal(runner: JobRunner, methods: Sequence[str], seeds: Sequence[int
 
     return runner.run(
         Job(method, seed, partial(compute, method, seed, kind), {"test": "half"}, (), kind)
-        for seed in seeds
+        for seed in runner.seeds
         for kind in (own, "ideal")
-        for method in methods
+        for method in runner.methods
     )

@@ -36,7 +36,6 @@ from zslearn.experiments.analyses._drawing import (
 from zslearn.experiments.analyses._jobs import (
     Job,
     JobRunner,
-    grid_of_jobs,
     numbers_frame,
     record_origin,
 )
@@ -77,11 +76,7 @@ def choose_regressors(methods: str | Sequence[str]) -> list[str]:
 
 
 def compare_regressors(
-    runner: JobRunner,
-    methods: Sequence[str],
-    seeds: Sequence[int],
-    *,
-    dimensions: Sequence[int | None] = (10, 50, 200, 500, None),
+    runner: JobRunner, *, dimensions: Sequence[int | None] = (10, 50, 200, 500, None)
 ) -> pd.DataFrame:
     """Measure EXEM (1NN) with several regressors and numbers of principal components.
 
@@ -103,7 +98,7 @@ def compare_regressors(
         return runner.results_of(runner.tune(replace(exem, make=make, tune=tune), seed))
 
     settings = [{"n_components": number} for number in kept]
-    frame = runner.run(grid_of_jobs(compute, methods, seeds, settings))
+    frame = runner.run(runner.grid(compute, settings))
     return frame.assign(regressor=frame["method"].map(_BY_ROW))
 
 
@@ -235,11 +230,7 @@ def compare_distances(found: Floats, real: Floats) -> dict[str, Any]:
 
 
 def compare_exemplars(
-    runner: JobRunner,
-    methods: Sequence[str],
-    seeds: Sequence[int],
-    *,
-    others: Mapping[str, pd.DataFrame] | None = None,
+    runner: JobRunner, *, others: Mapping[str, pd.DataFrame] | None = None
 ) -> pd.DataFrame:
     """Measure how well signatures and predicted exemplars order the unseen classes.
 
@@ -268,7 +259,7 @@ def compare_exemplars(
 
     setting = {"k": _n_neighbours(len(classes))}
     jobs = []
-    for seed in seeds:
+    for seed in runner.seeds:
         for kind in kinds:
             depends = (kinds[kind],) if kind != SIGNATURES else ()
             jobs.append(Job(kind, seed, partial(of_signatures, kind), setting, depends))
@@ -351,14 +342,7 @@ _CLASS_COLORS = (
 )
 
 
-def map_exemplars(
-    runner: JobRunner,
-    methods: Sequence[str],
-    seeds: Sequence[int],
-    *,
-    n_classes: int = 10,
-    n_images: int = 30,
-) -> pd.DataFrame:
+def map_exemplars(runner: JobRunner, *, n_classes: int = 10, n_images: int = 30) -> pd.DataFrame:
     """Place images, predicted and real exemplars of unseen classes in a plane by t-SNE."""
     if n_classes < 2 or n_images < 1:
         raise ValueError(f"A map needs two classes and an image; got {n_classes} and {n_images}.")
@@ -384,7 +368,7 @@ def map_exemplars(
         ]
         return {"metrics": {"tsne_divergence": float(place.kl_divergence_)}, "points": found}
 
-    jobs = grid_of_jobs(compute, methods, seeds, [{"of": "points"}], n_classes, n_images)
+    jobs = runner.grid(compute, [{"of": "points"}], n_classes, n_images)
     rows = [
         {"seed": record["seed"]} | dict(zip(("class", "kind", "x", "y"), point, strict=True))
         for record in runner.records(jobs)

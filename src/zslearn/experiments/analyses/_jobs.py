@@ -105,22 +105,6 @@ class Job:
         return ", ".join([self.method, *kind, *setting, f"seed {self.seed}"])
 
 
-def grid_of_jobs(
-    compute: Callable[..., Mapping[str, Any]],
-    methods: Sequence[str],
-    seeds: Sequence[int],
-    settings: Sequence[Mapping[str, Any]],
-    *depends: Any,
-) -> list[Job]:
-    """A job for each method, setting and seed: ``compute(method, seed, **setting)``."""
-    return [
-        Job(method, seed, partial(compute, method, seed, **setting), setting, depends)
-        for seed in seeds
-        for method in methods
-        for setting in settings
-    ]
-
-
 class JobRunner:
     """Computes the jobs of an analysis of one data set, and tunes what they need.
 
@@ -132,6 +116,8 @@ class JobRunner:
         analysis: str,
         data: ZeroShotDataset,
         out: Path | str,
+        methods: Sequence[str] = (),
+        seeds: Sequence[int] = (0,),
         *,
         grid: str = "quick",
         n_splits: int = 3,
@@ -142,9 +128,10 @@ class JobRunner:
         command: str | None = None,
     ) -> None:
         self.analysis, self.data, self.out = analysis, data, Path(out)
+        self.methods, self.seeds = methods, seeds
         if grid not in GRIDS:
             raise ValueError(f"There is no grid named {grid!r}; there are: {', '.join(GRIDS)}.")
-        self.grid = grid
+        self.grid_name = grid
         self.protocol = Protocol("default", n_splits)
         self.resume, self.progress, self.n_jobs = resume, progress, n_jobs
         self.say, self.command = say, command
@@ -169,12 +156,18 @@ class JobRunner:
         fixed = dict(fixed or {})
         split = data.active_split
         key = fingerprint(
-            self._data_key, data.signatures, split.train, found.definition(), fixed, seed, self.grid
+            self._data_key,
+            data.signatures,
+            split.train,
+            found.definition(),
+            fixed,
+            seed,
+            self.grid_name,
         )
         if key not in self._searches:
             options = TuningOptions(
                 setting="zsl",
-                grid=self.grid,
+                grid=self.grid_name,
                 cv=self.protocol.folds("zsl", len(data.seen_classes), seed),
                 checkpoint=self._parts / key[:16],
                 shared=self._parts / f"{key[:16]}-shared",
@@ -199,6 +192,20 @@ class JobRunner:
             "hyper_parameters": dict(search.best_params_),
             "edges": dict(search.edges_),
         }
+
+    def grid(
+        self,
+        compute: Callable[..., Mapping[str, Any]],
+        settings: Sequence[Mapping[str, Any]],
+        *depends: Any,
+    ) -> list[Job]:
+        """A job for each method, setting and seed: ``compute(method, seed, **setting)``."""
+        return [
+            Job(method, seed, partial(compute, method, seed, **setting), setting, depends)
+            for seed in self.seeds
+            for method in self.methods
+            for setting in settings
+        ]
 
     def run(self, jobs: Iterable[Job]) -> pd.DataFrame:
         """Compute what is not finished; a row per number of the records."""
@@ -253,7 +260,7 @@ class JobRunner:
             job.seed,
             job.depends,
             job.semantic,
-            self.grid,
+            self.grid_name,
             self.protocol.definition("zsl"),
             source_digest(),
         )
@@ -269,7 +276,7 @@ class JobRunner:
             "setting": "zsl",
             "variant": write_variant(job.variant),
             "protocol": "default",
-            "grid": self.grid,
+            "grid": self.grid_name,
             "seed": job.seed,
             **({} if self.command is None else {"command": self.command}),
         }

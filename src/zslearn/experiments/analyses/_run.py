@@ -30,8 +30,8 @@ RUN_OPTIONS = ("grid", "n_splits", "resume", "progress", "n_jobs", "say", "comma
 class Analysis:
     """An analysis: what it computes and how it is drawn.
 
-    `compute` takes a runner, methods, seeds and options of its own, or where records of runs are
-    enough (`from_records`) their source and options; it gives the table. `panels` are the pictures
+    `compute` takes a runner of jobs, or where records of runs are enough (`from_records`) their
+    source, and options of its own; it gives the table. `panels` are the pictures
     by name, the first of which is drawn by default: each takes axes and the table, which must have
     `columns`. `methods` and `seeds` are taken where none are named, and `choose` checks names of
     methods. `size` has the inches of a saved picture; a callable takes the table. `tables` are
@@ -213,7 +213,8 @@ def analyze(
     elif data is None or runs is not None:
         raise ValueError(f"{name} is not computed from records: give it a data set.")
     else:
-        frame = analysis.compute(JobRunner(name, data, out, **common), chosen, numbers, **options)
+        runner = JobRunner(name, data, out, chosen or (), numbers or (), **common)
+        frame = analysis.compute(runner, **options)
     frame.attrs["analysis"] = name
     return frame
 

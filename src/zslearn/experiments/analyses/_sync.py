@@ -24,7 +24,7 @@ from zslearn.experiments._evaluate import conventional_metrics
 from zslearn.experiments._methods import find_method
 from zslearn.experiments._names import LEARNED
 from zslearn.experiments.analyses._drawing import ACCURACY, draw_lines
-from zslearn.experiments.analyses._jobs import JobRunner, chosen_methods, grid_of_jobs
+from zslearn.experiments.analyses._jobs import JobRunner, chosen_methods
 
 #: Forms of SynC: the setting as tables name it, and the words below a bar.
 SYNC_FORMS = {
@@ -54,8 +54,6 @@ def choose_sync(methods: str | Sequence[str]) -> list[str]:
 
 def compare_forms(
     runner: JobRunner,
-    methods: Sequence[str],
-    seeds: Sequence[int],
     *,
     # Exact training takes the longest.
     forms: Sequence[str] = tuple(SYNC_FORMS)[:4],
@@ -64,7 +62,7 @@ def compare_forms(
     unknown = [form for form in forms if form not in SYNC_FORMS]
     if unknown or not forms:
         raise ValueError(f"There is no form {unknown}; there are: {', '.join(SYNC_FORMS)}.")
-    learned = [name for name in methods if "learned" in name]
+    learned = [name for name in runner.methods if "learned" in name]
     if learned:
         raise ValueError(f"Forms are of SynC o-vs-o, SynC cs and SynC struct, not of {learned[0]}.")
 
@@ -77,7 +75,7 @@ def compare_forms(
         fixed = {"penalize": "v"} if variant.get("penalize") == "v" else None
         return runner.results_of(runner.tune(find_method(method), seed, fixed=fixed))
 
-    frame = runner.run(grid_of_jobs(compute, methods, seeds, [_VARIANTS[form] for form in forms]))
+    frame = runner.run(runner.grid(compute, [_VARIANTS[form] for form in forms]))
     return frame.assign(form=[_form(row) for row in frame.to_dict("records")])
 
 
@@ -90,12 +88,7 @@ def _form(row: Mapping[Any, Any]) -> str:
 
 
 def vary_phantoms(
-    runner: JobRunner,
-    methods: Sequence[str],
-    seeds: Sequence[int],
-    *,
-    shares: Sequence[float] = (0.3, 0.6, 1.0),
-    retune: bool = False,
+    runner: JobRunner, *, shares: Sequence[float] = (0.3, 0.6, 1.0), retune: bool = False
 ) -> pd.DataFrame:
     """Measure SynC with fewer and more phantom classes than seen ones."""
     if not shares or not all(0 < share <= 10 for share in shares):
@@ -110,7 +103,7 @@ def vary_phantoms(
         return {"metrics": conventional_metrics(model, runner.data), "retuned": retune}
 
     settings = [{"n_phantoms": share} for share in sorted({1.0, *map(float, shares)})]
-    frame = runner.run(grid_of_jobs(compute, methods, seeds, settings, retune))
+    frame = runner.run(runner.grid(compute, settings, retune))
     keys = ["method", "seed", "metric"]
     base = frame[frame["n_phantoms"] == 1].set_index(keys)["value"]
     own = pd.MultiIndex.from_frame(frame[keys])
@@ -146,8 +139,6 @@ def components_for_variance(classifiers: ArrayLike, share: float = 0.95) -> int:
 
 def count_components(
     runner: JobRunner,
-    methods: Sequence[str],
-    seeds: Sequence[int],
     *,
     alphas: Sequence[float] = (2.0**-20, 2.0**-16, 2.0**-12, 2.0**-8),
     share: float = 0.95,
@@ -166,7 +157,7 @@ def count_components(
         return {"metrics": {"components": number, "components_share": number / n_seen}}
 
     settings = [{"alpha": alpha} for alpha in sorted(map(float, alphas))]
-    return runner.run(grid_of_jobs(compute, methods, seeds, settings, share))
+    return runner.run(runner.grid(compute, settings, share))
 
 
 def draw_components(ax: Any, frame: pd.DataFrame) -> None:
