@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import unit_rows
-from zslearn._utils._files import fingerprint
+from zslearn._utils._files import fingerprint, source_digest
 from zslearn._utils._folds import ClassKFold
 from zslearn._utils._messages import name_some, warn_user
 from zslearn.datasets._class_shards import ClassShards
@@ -427,5 +427,6 @@ class ImageNetBench:
             self.n_folds,
             [*self.seen, *self.unseen],
             [table.to_numpy() for table in tables],
+            source_digest(),
         )
         return self.out / folder / f"{key[:24]}.json"

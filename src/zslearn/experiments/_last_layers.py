@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from zslearn._utils._array import Floats, unit_rows
-from zslearn._utils._files import fingerprint
+from zslearn._utils._files import fingerprint, source_digest
 from zslearn._utils._messages import did_you_mean
 from zslearn.baselines._eszsl import ESZSL
 from zslearn.datasets._imagenet_classes import imagenet_classes
@@ -439,7 +439,7 @@ def _measure(
     signatures = inputs.of_kind(kind, nodes=track.over_graph)
     estimator = track.make(inputs.graph, recipe)
     grid = {} if track.over_graph and recipe != "tuned" else track.grid
-    key = fingerprint(origin, method, kind, estimator, grid, signatures)[:12]
+    key = fingerprint(origin, method, kind, estimator, grid, signatures, source_digest())[:12]
     path = folder / f"{origin['split']}-{key}.json"
     if is_record(path):
         return path
