@@ -10,11 +10,19 @@ nodes on its path from the root, and each node below the root has a category cla
           + \frac{\beta}{|\mathrm{path}(c)| - 1} \sum_{k \in \mathrm{path}(c)} g_k(x),
 
 where the weights :math:`\omega_{km} \propto \delta^{\mathrm{depth}(k)}` of one attribute sum to one
-over the nodes of the path where it varies. How f and g are learned is told in
-:mod:`zslearn.baselines._hat`. All of them are combinations of one score for each node and
-class below it, :math:`z_k(x)`, so that the embedding consists of these, and the parameters of a
-class say how they combine: :math:`f_{km} = \sum_y b_{ym} z_{ky}`, and :math:`g_k = \sum_y \pm
-z_{\mathrm{parent}(k), y}`, with the sign of whether y lies below k.
+over the nodes of the path where it varies.
+
+At a node with n images, of which :math:`\bar x` is the mean, each attribute has a classifier
+:math:`f(x) = w^\top (x - \bar x)` by regularised least squares,
+
+.. math:: \min_w \frac{1}{n} \sum_i \left(w^\top (x_i - \bar x) - (b_{y_i} - \bar b)\right)^2
+          + \alpha s^2 \|w\|^2,
+
+with the mean square distance :math:`s^2` of all training images from their mean. The solution is
+linear in the targets, so that all classifiers of a node are combinations of the solutions for the
+indicators of its classes. The scores of these, :math:`z_k(x)`, are the embedding, and the
+parameters of a class say how they combine: :math:`f_{km} = \sum_y b_{ym} z_{ky}`, and
+:math:`g_k = \sum_y \pm z_{\mathrm{parent}(k), y}`, with the sign of whether y lies below k.
 """
 
 from __future__ import annotations
@@ -32,31 +40,15 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from zslearn._utils._array import Array, Floats, move_like
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
-from zslearn._utils._messages import InputWarning, name_some, warn_user
+from zslearn._utils._messages import InputWarning, warn_user
 from zslearn.base._class_statistics import mean_square_distance
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params
 from zslearn.baselines._spectra import ClassRidge, solve_shifted
 from zslearn.signatures._binary import binary_kind, refuse_mixed_signatures
-from zslearn.signatures._class_graph import ClassTree, cluster_levels
+from zslearn.signatures._class_graph import ClassTree, cluster_levels, refuse_unplaced_classes
 from zslearn.signatures._kernels import squared_distances
-
-# The nodes of HAT's hierarchy, and the class scores that are learned at each of them.
-#
-# At a node with n images, of which :math:`\bar x` is the mean, each attribute has a classifier
-# :math:`f(x) = w^\top (x - \bar x)` by regularised least squares,
-#
-# .. math:: \min_w \frac{1}{n} \sum_i \left(w^\top (x_i - \bar x) - (b_{y_i} - \bar b)\right)^2
-#           + \alpha s^2 \|w\|^2,
-#
-# with the attribute :math:`b = \pm 1` of each image's class and the mean square distance
-# :math:`s^2` of all training images from their mean. The solution is linear in the targets: with
-# P
-# the solutions for the indicators of the node's classes and B their attributes, the classifiers
-# of
-# all attributes are the columns of P B. So P, one column per class, is all that is kept of a
-# node.
 
 
 @saved_part
@@ -113,13 +105,7 @@ class Nodes:
     @classmethod
     def from_tree(cls, tree: ClassTree, seen: list[Hashable], n_levels: int | None) -> Nodes:
         """Nodes of a hierarchy that a user gave."""
-        lost = [label for label in seen if label not in tree]
-        if lost:
-            raise ValueError(
-                f"The hierarchy does not place {len(lost)} of the {len(seen)} seen classes: "
-                f"{name_some(lost)}. Add a (child, parent) pair for each, with the labels of y, or "
-                'use hierarchy="cluster".'
-            )
+        refuse_unplaced_classes(tree, seen)
         return cls([[label, *tree.ancestors(label)] for label in seen], n_levels)
 
     @classmethod
@@ -157,39 +143,41 @@ def solve_nodes(
     """
     # The unit of the penalty; 1 where all images are equal.
     square = mean_square_distance(training.rows) or 1.0
-    parts: list[list[tuple[Array, Array]]] = [[] for _ in alphas]
+    coefs: list[list[Array]] = [[] for _ in alphas]
+    intercepts: list[list[Array]] = [[] for _ in alphas]
     for members in nodes.members:
         # The root needs no choice of rows.
         own = training if len(members) == training.n_seen else training.only(members)
-        few = len(own.y) < own.rows.shape[1]
-        node = _FewRows(own) if few else ClassRidge(own.moments(center=True))
-        for alpha, found in zip(alphas, parts, strict=True):
-            coef = node.solve(alpha * square * len(own.y))
-            found.append((coef, -node.mean @ coef))
-    xp = compat.array_namespace(parts[0][0][0])
+        penalties = [alpha * square * len(own.y) for alpha in alphas]
+        for number, (coef, intercept) in enumerate(_solve_node(own, penalties)):
+            coefs[number].append(coef)
+            intercepts[number].append(intercept)
+    xp = compat.array_namespace(coefs[0][0])
     return [
-        (xp.concat([coef for coef, _ in found], axis=1), xp.concat([b for _, b in found], axis=0))
-        for found in parts
+        (xp.concat(coef, axis=1), xp.concat(intercept, axis=0))
+        for coef, intercept in zip(coefs, intercepts, strict=True)
     ]
 
 
-class _FewRows:
-    """The same as :class:`ClassRidge` of fewer images than features: X̃ᵀ (X̃X̃ᵀ + γI)⁻¹ Y."""
-
-    def __init__(self, training: Training) -> None:
-        xp = compat.array_namespace(training.rows)
-        X = xp.astype(training.X, xp.float64)
-        self.mean = xp.sum(X, axis=0) / X.shape[0]
-        self._centered = X - self.mean[None, :]
-        self._kernel = self._centered @ xp.matrix_transpose(self._centered)
-        indicators = (training.y[:, None] == np.arange(training.n_seen)).astype(np.float64)
-        self._targets = xp.asarray(indicators, device=compat.device(X))
-
-    def solve(self, alpha: float) -> Array:
-        """The least squares solutions, of shape (n_features, n_classes)."""
-        xp = compat.array_namespace(self._kernel)
-        solved = solve_shifted(self._kernel, alpha, self._targets)
-        return xp.matrix_transpose(self._centered) @ solved
+def _solve_node(training: Training, penalties: list[float]) -> Iterator[tuple[Array, Array]]:
+    """Least squares for the indicators of the classes, with the mean of the images taken off."""
+    if len(training.y) >= training.rows.shape[1]:
+        ridge = ClassRidge(training.moments(center=True))
+        for penalty in penalties:
+            coef = ridge.solve(penalty)
+            yield coef, -ridge.mean @ coef
+        return
+    # Of fewer images than features: X̃ᵀ (X̃X̃ᵀ + γI)⁻¹ Y.
+    xp = compat.array_namespace(training.rows)
+    X = xp.astype(training.X, xp.float64)
+    mean = xp.sum(X, axis=0) / X.shape[0]
+    centred = X - mean[None, :]
+    kernel = centred @ xp.matrix_transpose(centred)
+    indicators = (training.y[:, None] == np.arange(training.n_seen)).astype(np.float64)
+    targets = xp.asarray(indicators, device=compat.device(X))
+    for penalty in penalties:
+        coef = xp.matrix_transpose(centred) @ solve_shifted(kernel, penalty, targets)
+        yield coef, -mean @ coef
 
 
 @inherit_docs
@@ -361,16 +349,12 @@ class HAT(ZeroShotClassifier):
         ndarray of shape (n_classes, n_scores)
             How the scores of the nodes combine to that of the class.
         """
-        places = self._beside_nearest(signatures)
+        nearest = squared_distances(signatures, self._seen_signatures).argmin(axis=1)
+        places = self._nodes.of_class[nearest]
         if labels is not None:
             refuse_mixed_signatures(signatures, self._kind, labels, type(self).__name__)
             self._place_by_name(places, labels)
         return self._hierarchical(signatures, places)
-
-    def _beside_nearest(self, signatures: Floats) -> NDArray[np.intp]:
-        """The node above the seen class of the nearest signature."""
-        nearest = squared_distances(signatures, self._seen_signatures).argmin(axis=1)
-        return self._nodes.of_class[nearest]
 
     def _place_by_name(self, places: NDArray[np.intp], labels: NDArray[Any]) -> None:
         """Put classes that the hierarchy names below their nearest node that has classifiers."""

@@ -1,12 +1,21 @@
 r"""What graph methods have in common: a network over the class graph makes classifier rows.
 
-With the nodes of the graph in the rows of H, layer by layer as in
-:mod:`zslearn.networks._graph_method`, the network's rows :math:`\hat w_c`, of unit norm, are
-brought close to the classifiers :math:`w_c` of the seen classes, also of unit norm:
+With the nodes of the graph in the rows of H, a layer takes these to
+
+.. math:: Z = \sum_k w_k A_k (H \Theta + 1 b^\top), \qquad w = \mathrm{softmax}(\theta),
+
+with sparse matrices :math:`A_k` over the nodes; a layer of one matrix has w = 1. (Where the
+intercepts come after the propagation, they are added to Z instead.) All layers but the last pass
+through a LeakyReLU. The last one's rows :math:`\hat w_c`, of unit norm, are brought close to the
+classifiers :math:`w_c` of the seen classes, also of unit norm:
 
 .. math:: \frac{1}{2 n} \sum_{c \in \mathrm{seen}} \| \hat w_c - w_c \|^2.
 
 An unseen class has a node, and so a row. Images meet rows by the inner product.
+
+The loss is on few of the nodes. A row of Z needs only those rows of H that its row of the matrices
+names, so that each layer is computed for the rows that the next one reads and no others: a graph of
+tens of thousands of nodes is trained at the cost of the neighbourhood of its seen classes.
 """
 
 from __future__ import annotations
@@ -36,7 +45,13 @@ from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params
 from zslearn.networks import _torch_training as networks
 from zslearn.networks._torch_training import NetworkMethod, Tensor, relu, with_intercept
-from zslearn.signatures._class_graph import ClassGraph, ClassTree, ancestor_pairs, cluster_levels
+from zslearn.signatures._class_graph import (
+    ClassGraph,
+    ClassTree,
+    ancestor_pairs,
+    cluster_levels,
+    refuse_unplaced_classes,
+)
 from zslearn.signatures._kernels import squared_distances
 
 # The graph that graph methods work on: classes, with all that lies above them in a hierarchy.
@@ -70,17 +85,6 @@ def clustered_hierarchy(labels: Iterable[Hashable], signatures: Floats) -> Paren
     for label, code in zip(labels, levels[-1].tolist(), strict=True):
         parents[label] = [("cluster", len(levels) - 1, code)]
     return parents
-
-
-def refuse_unplaced(parents: Parents, seen: Sequence[Hashable]) -> None:
-    """Refuse a hierarchy that lacks seen classes."""
-    lost = [label for label in seen if label not in parents]
-    if lost:
-        raise ValueError(
-            f"The hierarchy does not place {len(lost)} of the {len(seen)} seen classes: "
-            f"{name_some(lost)}. Add a (child, parent) pair for each, with the labels of y, or use "
-            'hierarchy="cluster".'
-        )
 
 
 def described_graph(
@@ -215,25 +219,6 @@ def _user_rows(training: Training, targets: Any) -> Floats:
     return rows
 
 
-# Graph convolutions: sparse propagation, its gradient, and networks made of it.
-#
-# A layer takes the rows of nodes to
-#
-# .. math:: Z = \sum_k w_k A_k (H \Theta + 1 b^\top), \qquad w = \mathrm{softmax}(\theta),
-#
-# with sparse matrices :math:`A_k` over the nodes; a layer of one matrix has w = 1. (Where the
-# intercepts come after the propagation, they are added to Z instead.) All layers but the last
-# pass
-# through a LeakyReLU, and the last one's rows are brought to unit norm.
-#
-# The loss is on few of the nodes. A row of Z needs only those rows of H that its row of the
-# matrices
-# names, so that each layer is computed for the rows that the next one reads and no others. The
-# result
-# is the same, and a graph of tens of thousands of nodes is trained at the cost of the
-# neighbourhood
-# of its seen classes.
-
 #: Slope of the LeakyReLU below zero.
 SLOPE = 0.2
 
@@ -243,34 +228,28 @@ class Propagation(NamedTuple):
 
     Parameters
     ----------
-    matrices : list of csr_array or of pairs of tensors
-        One per group; as tensors, the matrix and its transpose, or None for a group without
-        entries, such as that of far ancestors in a shallow tree: torch has no use for an empty
-        sparse matrix on a GPU.
+    matrices : list of csr_array or of sparse tensors
+        One per group; None for a group without entries, such as that of far ancestors in a shallow
+        tree: torch has no use for an empty sparse matrix on a GPU.
     """
 
     matrices: Sequence[Any]
 
     def __call__(self, rows: Array, mix: Array | None = None) -> Array:
         """Σ w_k A_k H, in the library of H; w is `mix`, and 1 without."""
-        if compat.is_torch_array(rows):
-            return _torch_propagation().apply(rows, mix, self.matrices)
+        # The first group has the nodes themselves, so that it is never empty.
         total: Array = self.matrices[0] @ rows
         if mix is None:
             return total
         total = mix[0] * total
         for weight, matrix in zip(mix[1:], self.matrices[1:], strict=True):
-            total = total + weight * (matrix @ rows)
+            if matrix is not None:
+                total = total + weight * (matrix @ rows)
         return total
 
     def to_torch(self, like: Tensor) -> Propagation:
         """The same in torch, in the dtype and on the device of a tensor."""
-        return Propagation(
-            [
-                (_sparse_tensor(m, like), _sparse_tensor(m.T, like)) if m.nnz else None
-                for m in self.matrices
-            ]
-        )
+        return Propagation([_sparse_tensor(m, like) if m.nnz else None for m in self.matrices])
 
     def astype(self, dtype: Any) -> Propagation:
         """The same in another dtype."""
@@ -305,51 +284,6 @@ def _dense_tensor(numbers: NDArray[Any], dtype: Any) -> Tensor:
 
     out = torch.empty(len(numbers), dtype=dtype)
     return out.copy_(torch.from_numpy(np.ascontiguousarray(numbers)))
-
-
-_FUNCTION: list[Any] = []
-
-
-def _torch_propagation() -> Any:
-    """Propagation that knows its gradient: Aᵀ G, and ⟨H, A_kᵀ G⟩ for the weight of a group."""
-    if _FUNCTION:
-        return _FUNCTION[0]
-    import torch
-
-    class Propagate(torch.autograd.Function):
-        @staticmethod
-        def forward(context: Any, rows: Tensor, mix: Tensor | None, matrices: Any) -> Tensor:
-            context.matrices = matrices
-            context.save_for_backward(rows, mix)
-            # The first group has the nodes themselves, so that it is never empty.
-            total = matrices[0][0] @ rows
-            if mix is None:
-                return total
-            total = mix[0] * total
-            for weight, group in zip(mix[1:], matrices[1:], strict=True):
-                if group is not None:
-                    total += weight * (group[0] @ rows)
-            return total
-
-        @staticmethod
-        def backward(context: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-            rows, mix = context.saved_tensors
-            back = context.matrices[0][1] @ grad
-            if mix is None:
-                return back, None, None
-            slopes = [(rows * back).sum()]
-            total = mix[0] * back
-            for weight, group in zip(mix[1:], context.matrices[1:], strict=True):
-                if group is None:
-                    slopes.append(torch.zeros_like(slopes[0]))
-                    continue
-                back = group[1] @ grad
-                slopes.append((rows * back).sum())
-                total += weight * back
-            return total, torch.stack(slopes), None
-
-    _FUNCTION.append(Propagate)
-    return Propagate
 
 
 @saved_part
@@ -584,7 +518,7 @@ class GraphMethod(NetworkMethod):
             self._parents = clustered_hierarchy(seen, training.signatures)
         else:
             self._parents = read_hierarchy(self.hierarchy)
-            refuse_unplaced(self._parents, seen)
+            refuse_unplaced_classes(self._parents, seen)
         self._seen_signatures: Floats = training.signatures
         self._known_labels: list[Hashable] = seen
         self._known_signatures: Floats = training.signatures

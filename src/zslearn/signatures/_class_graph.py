@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -80,6 +80,17 @@ class ClassTree:
             node = self.parents[node]
             path.append(node)
         return path
+
+
+def refuse_unplaced_classes(hierarchy: Container[Hashable], seen: Sequence[Hashable]) -> None:
+    """Refuse a hierarchy that lacks seen classes."""
+    lost = [label for label in seen if label not in hierarchy]
+    if lost:
+        raise ValueError(
+            f"The hierarchy does not place {len(lost)} of the {len(seen)} seen classes: "
+            f"{name_some(lost)}. Add a (child, parent) pair for each, with the labels of y, or use "
+            'hierarchy="cluster".'
+        )
 
 
 def cluster_hierarchy(
