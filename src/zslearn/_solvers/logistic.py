@@ -397,16 +397,8 @@ class Sums(NamedTuple):
 class Loss(ABC):
     """A loss of rows, with one column of scores for each problem or class.
 
-    Parameters
-    ----------
-    rows : CentredRows
-        Features.
-    table : ndarray of shape (n_targets, n_columns)
-        Targets t.
-    codes : ndarray of int of shape (n_samples,)
-        Which row of `table` is that of a sample.
-    weights : ndarray of shape (n_samples, 1) or (n_samples, n_columns)
-        κ; each column sums to one.
+    Row `codes[n]` of `table` holds the targets t of sample n; the columns of `weights`, κ, one for all
+    problems or one for each, sum to one.
     """
 
     #: Whether each column is a problem of its own.

@@ -19,7 +19,6 @@ from collections.abc import Iterator, Sequence
 from numbers import Real
 from typing import Any, ClassVar, Self
 
-import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -127,11 +126,16 @@ class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """The eigenvectors of the scatter serve all, and the classifiers all of one penalty."""
-        scatter = _Scatter(training)
+        spectrum = _balanced_spectrum(training)
+        values, unit = spectrum.values / training.n_seen, spectrum.unit / training.n_seen
+        # Weights that sum to one in each class make the sums the means of the classes, less m̄.
+        means = spectrum.class_sums @ spectrum.vectors
         for same_alpha in group_by_params(variants, "alpha"):
-            classifiers = scatter.solve(same_alpha[0].alpha)
+            # (G + λI)⁻¹ (m_c − m̄), one classifier per row.
+            shrunk = means / (values + same_alpha[0].alpha * unit)[None, :]
+            classifiers = shrunk @ spectrum.vectors.T
             for variant in same_alpha:
-                variant.coef_, variant.mean_ = classifiers, scatter.mean
+                variant.coef_, variant.mean_ = classifiers, spectrum.mean
                 variant.signatures_ = training.signatures
                 yield variant
 
@@ -174,24 +178,6 @@ class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
         if self.similarity == "rbf":
             return normalized_similarity(signatures, self.signatures_, gamma=self.sharpness)
         return _cosine_weights(signatures, self.signatures_, self.sharpness)
-
-
-class _Scatter:
-    """The scatter G in its eigenvectors, and the class means in these."""
-
-    def __init__(self, training: Training) -> None:
-        spectrum = _balanced_spectrum(training)
-        self.mean, self.vectors = spectrum.mean, spectrum.vectors
-        self.values = spectrum.values / training.n_seen
-        self.unit = spectrum.unit / training.n_seen
-        # Weights that sum to one in each class make the sums the means of the classes, less m̄.
-        self.means = spectrum.class_sums @ self.vectors
-
-    def solve(self, alpha: float) -> Array:
-        """(G + λI)⁻¹ (m_c − m̄), one classifier per row."""
-        xp = compat.array_namespace(self.vectors)
-        shrunk = self.means / (self.values + alpha * self.unit)[None, :]
-        return shrunk @ xp.matrix_transpose(self.vectors)
 
 
 def _balanced_spectrum(training: Training) -> RowSpectrum:

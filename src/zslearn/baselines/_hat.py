@@ -55,25 +55,10 @@ from zslearn.signatures._kernels import squared_distances
 class Nodes:
     """Inner nodes under which at least two seen classes lie, from the root down.
 
-    Nodes under which the same seen classes lie are one.
-
-    Parameters
-    ----------
-    memberships : sequence of sequences
-        Names of the nodes above each seen class, nearest first.
-    n_levels : int or None
-        Levels that are kept, the root among them; None keeps all.
-
-    Attributes
-    ----------
-    members : list of ndarray
-        Positions of the seen classes under each node; the root is the first.
-    parents : ndarray of shape (n_nodes,)
-        Position of each node's parent; −1 for the root.
-    by_name : dict
-        Position of the nearest node that is kept, for each name.
-    of_class : ndarray of shape (n_seen,)
-        Position of the nearest node above each seen class.
+    Nodes under which the same seen classes lie are one. `memberships` has the names of the nodes
+    above each seen class, nearest first; `n_levels` levels are kept, the root among them. `members`
+    are the positions of the seen classes under each node, `parents` that of each node's parent, −1
+    for the root, `by_name` and `of_class` that of the nearest node that is kept.
     """
 
     def __init__(self, memberships: Sequence[Sequence[Hashable]], n_levels: int | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -11,13 +12,13 @@ from sklearn.utils._param_validation import Interval
 
 from zslearn._utils._array import Floats
 from zslearn._utils._docstrings import inherit_docs
-from zslearn.networks._gcnz import xavier
 from zslearn.networks._graph_method import (
     GraphMethod,
     Layer,
     ancestor_groups,
     neighbour_matrix,
     row_normalized,
+    xavier,
 )
 from zslearn.signatures._class_graph import ClassGraph
 
@@ -44,11 +45,6 @@ class _TwoLayers(GraphMethod):
         **GraphMethod._parameter_constraints,
         "hidden_size": [Interval(Integral, 1, None, closed="left")],
         "dropout": [Interval(Real, 0, 1, closed="left")],
-    }
-
-    grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
-        "paper": {"target_alpha": [2.0**k for k in range(-24, -7, 4)]},
-        "fast": {"target_alpha": [2.0**-16, 2.0**-12, 2.0**-8]},
     }
 
     def __init__(
@@ -83,6 +79,17 @@ class _TwoLayers(GraphMethod):
         self.random_state = random_state
         self.feature_norm = feature_norm
         self.signature_scale = signature_scale
+
+    #: Groups of matrices that a layer mixes.
+    n_groups: ClassVar[int] = 1
+
+    def _first_layers(self, rng: np.random.Generator, n_in: int, n_out: int) -> list[Layer]:
+        layers = []
+        for width, next_width in pairwise([n_in, self.hidden_size, n_out]):
+            mix = np.ones(self.n_groups) if self.n_groups > 1 else None
+            weight, intercept = xavier(rng, width, next_width), np.zeros(next_width)
+            layers.append(Layer(weight, intercept, mix, before=mix is not None))
+        return layers
 
     def _dropout(self) -> float:
         return self.dropout
@@ -130,13 +137,6 @@ class SGCN(_TwoLayers):
     >>> model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.3
     True
     """
-
-    def _first_layers(self, rng: np.random.Generator, n_in: int, n_out: int) -> list[Layer]:
-        hidden = self.hidden_size
-        return [
-            Layer(xavier(rng, n_in, hidden), np.zeros(hidden)),
-            Layer(xavier(rng, hidden, n_out), np.zeros(n_out)),
-        ]
 
     def _matrices(self, graph: ClassGraph) -> list[list[sp.csr_array]]:
         return [[row_normalized(neighbour_matrix(graph))]] * 2
@@ -189,13 +189,6 @@ class DGP(_TwoLayers):
 
     #: Distances 0, 1, 2, 3, and 4 or more.
     n_groups: ClassVar[int] = 5
-
-    def _first_layers(self, rng: np.random.Generator, n_in: int, n_out: int) -> list[Layer]:
-        hidden = self.hidden_size
-        return [
-            Layer(xavier(rng, n_in, hidden), np.zeros(hidden), np.ones(self.n_groups), True),
-            Layer(xavier(rng, hidden, n_out), np.zeros(n_out), np.ones(self.n_groups), True),
-        ]
 
     def _matrices(self, graph: ClassGraph) -> list[list[sp.csr_array]]:
         ancestors = ancestor_groups(graph, self.n_groups)

@@ -384,16 +384,8 @@ class Repeated:
     """A step of training that a GPU records once and then repeats by itself.
 
     The step is many small operations; starting each from Python takes longer than computing it.
-    The first steps run as usual, since what is recorded must have run before.
-
-    Parameters
-    ----------
-    torch : module
-        Torch.
-    step : callable
-        Takes and returns nothing, and reads nothing but tensors that stay where they are.
-    source : torch.Generator
-        What the step draws random numbers from.
+    The first steps run as usual, since what is recorded must have run before. `step` reads
+    nothing but tensors that stay where they are, and random numbers from `source`.
     """
 
     #: Steps that run as usual.

@@ -78,21 +78,6 @@ class LossWeights(NamedTuple):
     distance: float
 
 
-def warm_up(progress: float, start: float, end: float) -> float:
-    """Share of its weight that a term has: none until `start`, all from `end`, linear between."""
-    return min(max((progress - start) / (end - start), 0.0), 1.0)
-
-
-def scheduled(full: LossWeights, progress: float, n_features: int) -> LossWeights:
-    """The weights of the terms in the course of training."""
-    share = n_features / _USUAL_FEATURES
-    return LossWeights(
-        full.divergence * share * warm_up(progress, *_DIVERGENCE_TIME),
-        full.cross * warm_up(progress, *_CROSS_TIME),
-        full.distance * share * warm_up(progress, *_DISTANCE_TIME),
-    )
-
-
 def first_weights(
     rng: np.random.Generator,
     n_features: int,
@@ -409,8 +394,16 @@ class CADAVAE(ScheduledMethod):
 
     def _loss_weights(self, epoch: int, n_features: int) -> LossWeights:
         """β, γ and δ in an epoch."""
-        full = LossWeights(self.divergence_weight, self.cross_weight, self.distance_weight)
-        return scheduled(full, epoch / self.max_iter, n_features)
+        progress, share = epoch / self.max_iter, n_features / _USUAL_FEATURES
+        grown = [
+            min(max((progress - start) / (end - start), 0.0), 1.0)
+            for start, end in (_DIVERGENCE_TIME, _CROSS_TIME, _DISTANCE_TIME)
+        ]
+        return LossWeights(
+            self.divergence_weight * share * grown[0],
+            self.cross_weight * grown[1],
+            self.distance_weight * share * grown[2],
+        )
 
     def _complete(self, training: Training) -> None:
         self.seen_latents_ = self._draw_seen(training)

@@ -12,14 +12,8 @@ import scipy.sparse as sp
 from sklearn.utils._param_validation import Interval
 
 from zslearn._utils._docstrings import inherit_docs
-from zslearn.networks._graph_method import GraphMethod, Layer, neighbour_matrix
+from zslearn.networks._graph_method import GraphMethod, Layer, neighbour_matrix, xavier
 from zslearn.signatures._class_graph import ClassGraph
-
-
-def xavier(rng: np.random.Generator, n_in: int, n_out: int) -> np.ndarray:
-    """First weights of a layer, uniform in ± √(6 / (n_in + n_out))."""
-    limit = np.sqrt(6 / (n_in + n_out))
-    return rng.uniform(-limit, limit, (n_in, n_out))
 
 
 @inherit_docs
@@ -78,11 +72,6 @@ class GCNZ(GraphMethod):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **GraphMethod._parameter_constraints,
         "hidden_sizes": [list, tuple, np.ndarray],
-    }
-
-    grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
-        "paper": {"target_alpha": [2.0**k for k in range(-24, -7, 4)]},
-        "fast": {"target_alpha": [2.0**-16, 2.0**-12, 2.0**-8]},
     }
 
     def __init__(

@@ -1,8 +1,17 @@
-"""Zero-shot learning as ordinary classification, on features generated for the unseen classes.
+r"""Zero-shot learning as ordinary classification, on features generated for the unseen classes.
 
 A generator learns, from the seen classes, which features a signature leads to. For each unseen
 class it draws some; a classifier then learns from the real features of the seen classes and the
 generated ones of the unseen classes.
+
+The simplest generator has a Gaussian for each class. With the class means :math:`m_c` of the seen
+classes, their mean :math:`\bar m`, and the RBF kernel K between their signatures,
+
+.. math:: m(a) = \bar m + k(a)^\top (K + \lambda I)^{-1} (M - \bar m), \qquad
+          x \mid a \sim \mathcal N\bigl(m(a), \Sigma\bigr),
+
+where :math:`\Sigma` is the covariance within classes, pooled over the seen ones and shrunk towards
+its mean variance.
 """
 
 from __future__ import annotations
@@ -35,19 +44,6 @@ from zslearn.base._variants import group_by_params
 from zslearn.networks._torch_training import with_intercept
 from zslearn.signatures._kernels import rbf_similarity
 from zslearn.signatures._table import SignatureTable
-
-# Features of a class as a Gaussian around a mean that its signature predicts.
-#
-# With the class means :math:`m_c` of the seen classes, their mean :math:`\bar m`, and the RBF
-# kernel
-# K between their signatures,
-#
-# .. math:: m(a) = \bar m + k(a)^\top (K + \lambda I)^{-1} (M - \bar m), \qquad
-#           x \mid a \sim \mathcal N\bigl(m(a), \Sigma\bigr),
-#
-# where :math:`\Sigma` is the covariance within classes, pooled over the seen ones and shrunk
-# towards
-# its mean variance.
 
 
 # Defaults: by leaving out seen classes of CUB, `gamma` and `alpha` with the nearest mean; any

@@ -224,13 +224,10 @@ SLOPE = 0.2
 
 
 class Propagation(NamedTuple):
-    """The matrices of one layer, for the rows that are needed of it.
+    """The sparse matrices of one layer, one per group, for the rows that are needed of it.
 
-    Parameters
-    ----------
-    matrices : list of csr_array or of sparse tensors
-        One per group; None for a group without entries, such as that of far ancestors in a shallow
-        tree: torch has no use for an empty sparse matrix on a GPU.
+    None is a group without entries, such as that of far ancestors in a shallow tree: torch has no
+    use for an empty sparse matrix on a GPU.
     """
 
     matrices: Sequence[Any]
@@ -288,24 +285,12 @@ def _dense_tensor(numbers: NDArray[Any], dtype: Any) -> Tensor:
 
 @saved_part
 class Layer(NamedTuple):
-    """What is learned of a layer.
+    """What is learned of a layer; layers may share a mix."""
 
-    Parameters
-    ----------
-    weight : array of shape (n_in, n_out)
-        Θ.
-    intercept : array of shape (n_out,) or None
-        b.
-    mix : array of shape (n_groups,) or None
-        θ, what the weights of the groups are the softmax of. Layers may share one.
-    before : bool
-        Whether the intercepts come before the propagation.
-    """
-
-    weight: Array
-    intercept: Array | None = None
-    mix: Array | None = None
-    before: bool = False
+    weight: Array  # Θ, (n_in, n_out)
+    intercept: Array | None = None  # b
+    mix: Array | None = None  # θ, what the weights of the groups are the softmax of
+    before: bool = False  # whether the intercepts come before the propagation
 
     def changed(self, change: Callable[[Array], Array]) -> Layer:
         """The same layer with something else in the place of each array."""
@@ -315,6 +300,12 @@ class Layer(NamedTuple):
     def arrays(self) -> list[Array]:
         """What is learned of it."""
         return [part for part in self[:3] if part is not None]
+
+
+def xavier(rng: np.random.Generator, n_in: int, n_out: int) -> Floats:
+    """First weights of a layer, uniform in ± √(6 / (n_in + n_out))."""
+    limit = np.sqrt(6 / (n_in + n_out))
+    return rng.uniform(-limit, limit, (n_in, n_out))
 
 
 class FieldOfView(NamedTuple):
@@ -444,6 +435,11 @@ class GraphMethod(NetworkMethod):
         "target_alpha": [Interval(Real, 0, None, closed="neither")],
         "graph": [StrOptions({"seen", "all"})],
         "alpha": [Interval(Real, 0, None, closed="left")],
+    }
+
+    grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
+        "paper": {"target_alpha": [2.0**k for k in range(-24, -7, 4)]},
+        "fast": {"target_alpha": [2.0**-16, 2.0**-12, 2.0**-8]},
     }
 
     hierarchy: Any

@@ -76,22 +76,10 @@ def tensor(x: Any, like: Tensor) -> Tensor:
 
 
 class DeviceRows:
-    """Training rows, and the samples' classes, for a network that takes them batch by batch.
+    """Prepared features and classes of samples, for a network that takes them batch by batch.
 
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-        Prepared features, of any library, float32 or float64: the network is trained in this
-        precision.
-    y : ndarray of shape (n_samples,)
-        Positions in the seen classes.
-    device : {"cpu", "cuda"} or None
-        See :func:`training_device`.
-
-    Attributes
-    ----------
-    like : tensor
-        An empty one, in the dtype and on the device of training.
+    It is trained in the precision of the features; `like` is an empty tensor in this precision on
+    the device of training.
     """
 
     def __init__(self, X: Array, y: NDArray[np.intp], device: str | None) -> None:
