@@ -397,8 +397,8 @@ class Sums(NamedTuple):
 class Loss(ABC):
     """A loss of rows, with one column of scores for each problem or class.
 
-    Row `codes[n]` of `table` holds the targets t of sample n; the columns of `weights`, κ, one for all
-    problems or one for each, sum to one.
+    Row `codes[n]` of `table` holds the targets t of sample n. The columns of `weights`, κ, sum to
+    one: there is one for all problems, or one for each.
     """
 
     #: Whether each column is a problem of its own.
