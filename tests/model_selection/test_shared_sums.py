@@ -156,10 +156,10 @@ def test_tables_that_would_crowd_each_other_out_are_not_kept(data, tmp_path, mon
 def test_what_is_not_kept_is_not_digested(data, monkeypatch):
     """A plain fit pays nothing for what searches share."""
 
-    def refuse(training):
+    def refuse(*parts):
         raise AssertionError("digested")
 
-    monkeypatch.setattr("zslearn.base._training.digest_of", refuse)
+    monkeypatch.setattr("zslearn.base._training.fingerprint", refuse)
     for name in SEARCHES:
         estimator = clone(SEARCHES[name][0])
         estimator.fit(data.X_train, data.y_train, signatures=data.signatures)

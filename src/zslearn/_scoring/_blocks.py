@@ -46,7 +46,7 @@ def largest(block: Array, k: int) -> Best:
     if columns.shape[0] < n_rows * k:
         raise ValueError(NOT_A_NUMBER)
     if columns.shape[0] > n_rows * k:
-        # More than one class has the k-th largest score: the first of them have room.
+        # More than one class has the k-th largest score: the first of them are taken.
         above = block > threshold
         equal = block == threshold
         room = k - xp.sum(xp.astype(above, xp.int64), axis=1, keepdims=True)
@@ -142,21 +142,13 @@ WORTH_COMPILED = 1 << 22
 
 
 class HostLists:
-    """Lists of the best classes of NumPy rows, filled block by block by compiled code.
-
-    Parameters
-    ----------
-    n_rows : int
-        Number of rows.
-    k : int
-        Length of the lists.
-    """
+    """Lists of the `k` best classes of NumPy rows, filled block by block by compiled code."""
 
     def __init__(self, n_rows: int, k: int) -> None:
         self.shape = n_rows, k
         self.indices: NDArray[np.int64] = np.full(self.shape, -1, dtype=np.int64)
         self.values: Any = None
-        # What serves one block of rows after the other: the classes, and room for tiles by thread.
+        # What serves all blocks of rows: the classes, and memory for tiles by thread.
         self._turned: Any = None
         self._rooms: dict[int, tuple[NDArray[Any], NDArray[Any]]] = {}
 
@@ -242,15 +234,7 @@ _TIED, _OPEN, _NAN = 1, 2, 4
 
 
 class TorchLists:
-    """Lists of the best classes, filled block by block, settled where scores are equal.
-
-    Parameters
-    ----------
-    n_rows : int
-        Number of rows.
-    k : int
-        Length of the lists.
-    """
+    """Lists of the `k` best classes, filled block by block, settled where scores are equal."""
 
     def __init__(self, n_rows: int, k: int) -> None:
         self.n_rows, self.k = n_rows, k
@@ -530,7 +514,7 @@ def _find_maxima_less(line: Any, half: Any, maxima: Any, room: Any) -> None:
 
 @jit_inner()
 def _kth_largest_maximum(numbers: Any, tops: Any) -> Any:
-    """The smallest of the largest numbers, as many as `tops` has room for."""
+    """The smallest of the largest numbers, as many as `tops` is long."""
     k, count = tops.shape[0], 0
     for number in numbers:
         if count == k and not number > tops[k - 1]:

@@ -79,19 +79,7 @@ ScoreFunction = Literal["dot", "euclidean", "cosine", "max_dot"]
 
 
 class PreparedClasses:
-    """Parameters and bias of classes, beside the rows.
-
-    Parameters
-    ----------
-    parameters : array of shape (n_classes, n_dims) or (n_classes, n_maps, n_dims)
-        One vector per class, or several.
-    score : str
-        See `class_scores`.
-    bias : array-like of shape (n_classes,) or None
-        Added to the scores.
-    like : array of shape (n_rows, n_dims)
-        Embedded rows: their library, device and dtype are computed with.
-    """
+    """Parameters and bias of classes in the library, dtype and on the device of embedded rows."""
 
     def __init__(self, parameters: Any, score: ScoreFunction, bias: Any, like: Array) -> None:
         axes, width = 3 if score == "max_dot" else 2, parameters.shape[-1]

@@ -55,11 +55,6 @@ class FeaturePreparation:
     Blocks are prepared one after another; `warn` then says once how many numbers were replaced.
     With `norm=None` features stay as they are, and a number that is not finite, or too large to be
     computed with, is an error.
-
-    Parameters
-    ----------
-    norm : {"l2"} or None
-        An estimator's `feature_norm`.
     """
 
     def __init__(self, norm: str | None) -> None:
@@ -193,18 +188,7 @@ class Embedding:
 
 
 class EmbeddedRows:
-    """Rows that many scorers meet; what the latest embedding made of them is kept.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-        Features as they came.
-
-    Attributes
-    ----------
-    n_embeddings : int
-        How often the rows were embedded.
-    """
+    """Rows that many scorers meet; what the latest embedding made of them is kept."""
 
     def __init__(self, X: Array) -> None:
         self.X = X
@@ -242,16 +226,8 @@ class PreparedRows:
     """Prepared features as an array to be read in slices of rows; each is prepared anew.
 
     It has the shape, dtype, namespace and device of an array, so that code that goes through an
-    array in blocks `X[rows, :]` takes it for one.
-
-    Parameters
-    ----------
-    source : array of shape (n_samples, n_features)
-        Features as given, of any library of the array API standard.
-    norm : {"l2"} or None
-        An estimator's `feature_norm`.
-    positions : ndarray of int, optional
-        Which rows of the source these are; by default all.
+    array in blocks `X[rows, :]` takes it for one. `positions` says which rows of the source these
+    are; by default all.
 
     Examples
     --------

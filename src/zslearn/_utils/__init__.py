@@ -1,5 +1,5 @@
 """Tools that no other package of the library is above: arrays, blocks, files, processes, messages.
 
-Private. `move_like`, `to_numpy`, `inherit_docs` and `InputWarning` are public in :mod:`zslearn.base`,
-the folds over classes in :mod:`zslearn.model_selection`.
+Private. :mod:`zslearn.base` shows `move_like`, `to_numpy`, `inherit_docs` and `InputWarning`,
+:mod:`zslearn.model_selection` the folds over classes.
 """

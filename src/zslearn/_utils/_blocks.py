@@ -15,35 +15,15 @@ from numpy.typing import NDArray
 
 
 class Block(NamedTuple):
-    """Some rows, one after another.
+    """Some rows, one after another."""
 
-    Parameters
-    ----------
-    start : int
-        Number of the first among all rows.
-    rows : ndarray of shape (n_rows, n_features)
-        Features.
-    labels : ndarray of shape (n_rows,) or None
-        Their labels, where they are known.
-    """
-
-    start: int
+    start: int  # number of the first among all rows
     rows: NDArray[Any]
-    labels: NDArray[Any] | None
+    labels: NDArray[Any] | None  # None where they are not known
 
 
 class RowsInBlocks(ABC):
-    """Rows of features of which one block at a time is in memory; estimators take it for `X`.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Number of rows and of features.
-    dtype : dtype
-        Of the rows.
-    has_labels : bool
-        Whether labels are known.
-    """
+    """Rows of features of which one block at a time is in memory; estimators take it for `X`."""
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]

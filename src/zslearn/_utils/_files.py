@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Files that are whole or not there: digests, JSON and arrays with checksums, checkpoints."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ from zslearn._utils._messages import warn_once, warn_user
 # Classes whose instances a model file may hold, marked where they are defined.
 #
 # A file names a class, and that name is looked up here: nothing is ever imported because a file
-# says
-# so. Public classes of the library need no mark.
+# says so. Public classes of the library need no mark.
 
 _Class = TypeVar("_Class", bound=type[Any])
 
@@ -184,11 +183,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 # JSON files that carry a checksum, so that a damaged or edited one is never taken for a good one.
-#
-# The checksum is over the content, not over the bytes: spaces and the order of keys do not
-# matter. It
-# finds accidents and edits by hand; it is no signature, for who knows the rule can compute it
-# anew.
+# The checksum is over the content: spaces and the order of keys do not matter. It is no signature.
 
 CHECKSUM = "checksum"
 #: What is larger is nothing that the library wrote.
@@ -280,7 +275,7 @@ class Checkpoint:
         self._written = time.monotonic()
 
     def read(self, check: Callable[[Any], Any] = lambda done: done) -> Any:
-        """What `check` makes of what was done; None where there is no such file, or a damaged one."""
+        """What `check` makes of what was done; None without a whole file of this computation."""
         if self.path is None:
             return None
         try:
@@ -300,7 +295,7 @@ class Checkpoint:
         return self.path is not None and time.monotonic() - self._written > _CHECKPOINT_SECONDS
 
     def write(self, done: Any) -> None:
-        """Keep what is done; the computation goes on without a checkpoint if it cannot be written."""
+        """Keep what is done; the computation goes on if it cannot be written."""
         if self.path is None:
             return
         try:
@@ -314,11 +309,8 @@ class Checkpoint:
         self._written = time.monotonic()
 
 
-# Files that hold generated data between runs, and that prove to be whole before they are read.
-#
-# A file is an ordinary ``.npz`` archive without compression. Its comment, which is its last
-# bytes, is
-# the SHA-256 of its name and of all bytes before.
+# Files that hold generated data between runs, and that prove to be whole before they are read:
+# ``.npz`` archives whose comment, the last bytes, is the SHA-256 of the name and all bytes before.
 
 CACHE_VARIABLE = "ZSLEARN_CACHE"
 _DIGEST_LENGTH = 64  # hexadecimal digits

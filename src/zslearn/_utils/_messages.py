@@ -1,4 +1,4 @@
-"""Words for messages."""
+"""Texts of errors and warnings: names that were perhaps meant, text that is safe to print."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ def plain(text: object, length: int | None = None, *, lines: bool = False) -> st
 
 # Near misses: which known name was meant by one that is not known.
 
-#: Names that are less alike than this are no near miss (difflib's ratio).
+#: Names with a smaller ratio of difflib are no near miss.
 _ALIKE = 0.7
 
 
 def normal_form(name: Any) -> str:
-    """A form that is equal for names that look alike: case, spaces and Unicode form do not count."""
+    """A form that is equal for names that differ in case, spaces or Unicode form alone."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", str(name)).casefold())
     # A name of nothing but such characters stays as it is.
     return " ".join(re.sub(r"[_\-\s]+", " ", folded).split()) or folded

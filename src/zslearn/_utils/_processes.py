@@ -1,4 +1,4 @@
-"""Worker processes."""
+"""Threads of BLAS, threads of our own, and processes that end with their parent."""
 
 from __future__ import annotations
 
@@ -134,4 +134,4 @@ _watched: set[int] = set()
 def _watch(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(_SECONDS)
-    os._exit(1)  # nobody is there to be told anything
+    os._exit(1)

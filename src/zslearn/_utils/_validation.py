@@ -8,8 +8,6 @@ from typing import Any, TypeVar
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import validate_params
 
-# Numbers from files.
-
 # An area by the trapezoid rule may end this far above 1.
 _ROUNDING = 1e-9
 

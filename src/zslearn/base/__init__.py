@@ -1,16 +1,16 @@
 """The contract of every method: embed, synthesize, score.
 
-A zero-shot method takes image features into a space (`embed`), makes the parameters of any described
-class in that space (`synthesize`), and scores a pair by the function that `score_function` names::
+A zero-shot method takes image features into a space (`embed`), makes the parameters of any
+described class there (`synthesize`), and scores pairs by the function that `score_function` names::
 
     image features X ──► embed(X) ─────────┐
                                            ├──► score ──► a number per (image, class)
     class signatures ──► synthesize(S) ────┘
 
-A method derives from :class:`ZeroShotClassifier` and writes `_fit`, `embed` and `synthesize`. What a
-user calls is written once, in :class:`ZeroShotPredictor`, and works on a :class:`ClassScorer` that is
-made when classes are described. A wrapper derives from :class:`ZeroShotMetaClassifier` and makes its
-scorer from that of the estimator inside. :mod:`zslearn.base.checks` has checks for authors.
+A method derives from :class:`ZeroShotClassifier` and writes `_fit`, `embed` and `synthesize`. What
+a user calls is written once, in :class:`ZeroShotPredictor`, and works on a :class:`ClassScorer`,
+made when classes are described. A wrapper derives from :class:`ZeroShotMetaClassifier` and makes
+its scorer from that of the estimator inside. :mod:`zslearn.base.checks` has checks for authors.
 
 Public are the names below; a subclass may also define `_fit`, `_fit_many`, `_wrap` and
 `_parameter_constraints`. The modules are private: samples read in blocks (`_streams`), sums over

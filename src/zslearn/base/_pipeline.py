@@ -51,7 +51,7 @@ class SettingGroup:
 
     indices: list[int]
     shared: dict[str, Any]
-    of_last: list[dict[str, Any]]
+    of_last: list[dict[str, Any]]  # without the prefix of the last estimator
 
 
 def grouped_settings(settings: Sequence[Mapping[str, Any]], prefix: str) -> list[SettingGroup]:

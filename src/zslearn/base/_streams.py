@@ -55,18 +55,10 @@ def read_blocks(X: Any) -> Iterator[Any]:
 
 
 class StreamedSamples(ABC):
-    """Rows, labels and weights of which one block at a time is in memory.
-
-    Attributes
-    ----------
-    shape : tuple of int
-        Number of rows and of features.
-    weights : ndarray of shape (n_samples,) or None
-        How much each sample counts, where they do not all count the same.
-    """
+    """Rows, labels and weights of which one block at a time is in memory."""
 
     shape: tuple[int, int]
-    weights: Floats | None
+    weights: Floats | None  # None where all samples count the same
 
     @abstractmethod
     def reduce(self, function: BlockFunction, shared: Any = None) -> Any:
@@ -74,17 +66,7 @@ class StreamedSamples(ABC):
 
 
 class DiskSamples(StreamedSamples):
-    """Samples in files.
-
-    Parameters
-    ----------
-    X : RowsInBlocks
-        The files.
-    y : array-like of shape (n_samples,) or None
-        Labels; None takes those of the files.
-    sample_weight : array-like of shape (n_samples,), float or None
-        Weights.
-    """
+    """Samples in files; with `y` None their labels are those of the files."""
 
     def __init__(self, X: RowsInBlocks, y: Any, sample_weight: Any) -> None:
         if y is None and not X.has_labels:
@@ -125,17 +107,7 @@ _FAN_IN = 8
 
 
 class DaskSamples(StreamedSamples):
-    """Samples of a dask array.
-
-    Parameters
-    ----------
-    X : dask array of shape (n_samples, n_features)
-        Features; chunks of columns are joined, and unknown sizes of chunks are found.
-    y : dask array or array-like of shape (n_samples,)
-        Labels.
-    sample_weight : array-like of shape (n_samples,), float or None
-        Weights.
-    """
+    """Samples of a dask array; chunks of columns are joined, unknown sizes of chunks are found."""
 
     def __init__(self, X: Any, y: Any, sample_weight: Any) -> None:
         if y is None:

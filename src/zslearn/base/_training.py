@@ -1,4 +1,9 @@
-"""What a method learns from."""
+"""The training data of a method: prepared samples, signatures, and sums that methods share.
+
+Inside of a `FitCache` the sums over the rows and the eigenvectors of their scatter are kept: searches
+of several methods on the same folds go through the rows of a fold once. XᵀX around the mean of the
+samples, and around zero, both follow from the scatter within classes.
+"""
 
 from __future__ import annotations
 
@@ -30,42 +35,21 @@ from zslearn.base._streams import StreamedSamples
 from zslearn.signatures._table import SignatureTable, label_array
 from zslearn.signatures._views import Signatures
 
-# What many methods begin with: sums over the training rows, and the eigenvectors of their
-# scatter.
-#
-# Inside of :func:`~zslearn._utils._fit_cache.FitCache` both are kept. Searches of several methods on the
-# same
-# folds then go through the rows of a fold once, and decompose its scatter once, for all of them:
-# XᵀX around the mean of the samples, and around zero, both follow from the scatter within
-# classes.
-
 # Sums that take fewer multiplications are not kept: computing them takes no longer than telling
 # the rows from others does.
 _WORTH_KEEPING = 1e9
-# A larger table of features by features is not kept, in bytes: those of all folds would not find
-# room beside each other, and each would be gone before it is asked for again.
+# A larger table of features by features is not kept, in bytes: those of all folds would push each
+# other out.
 _LARGEST_TABLE = 1 << 26
 
 
 class RowSpectrum(NamedTuple):
-    """XᵀX of the training rows in its eigenvectors, and the sum of each class.
+    """XᵀX of the training rows in its eigenvectors, and the sum of each class."""
 
-    Parameters
-    ----------
-    values : array of shape (n_features,)
-        Eigenvalues, ascending; those that are zero but for rounding are exactly 0.
-    vectors : array of shape (n_features, n_features)
-        Eigenvectors as columns.
-    class_sums : array of shape (n_seen, n_features)
-        The sum of the samples of each class, centred if the rows are.
-    mean : array of shape (n_features,)
-        What was taken from each sample; zeros where the rows are not centred.
-    """
-
-    values: Array
-    vectors: Array
-    class_sums: Array
-    mean: Array
+    values: Array  # ascending; those that are zero but for rounding are exactly 0
+    vectors: Array  # as columns
+    class_sums: Array  # centred if the rows are
+    mean: Array  # what was taken from each sample; zeros where the rows are not centred
 
     @classmethod
     def of(cls, moments: Moments) -> RowSpectrum:
@@ -79,46 +63,6 @@ class RowSpectrum(NamedTuple):
         xp = compat.array_namespace(self.values)
         rank = int(xp.sum(xp.astype(self.values > 0, xp.int64)))
         return float(xp.sum(self.values)) / rank if rank else 1.0
-
-
-def are_kept(training: Training) -> bool:
-    """Whether sums of these rows are kept: those of all rows of a fit, if many and not too wide."""
-    rows = training.rows
-    source = rows.source if isinstance(rows, PreparedRows) else rows
-    if not (training.is_whole and len(training.y) > 0 and caches_fits(source)):
-        return False
-    n_samples, n_features = source.shape
-    if 8 * n_features**2 > _LARGEST_TABLE:
-        return False
-    return bool(n_features**2 * (n_samples + n_features) >= _WORTH_KEEPING)
-
-
-def digest_of(training: Training) -> str:
-    """A digest of the rows, their classes and weights, for fits that depend on nothing else."""
-    rows = training.rows
-    if isinstance(rows, PreparedRows):
-        rows = [rows.source, rows.norm, rows.positions]
-    return fingerprint(rows, training.y, training.n_seen, training.weights)
-
-
-def moments_of(training: Training, *, center: bool) -> Moments:
-    """See :meth:`Training.moments`."""
-    if training.keeps_sums:
-        return training.sums.moments(center=center)
-    return class_moments(
-        training.rows, training.y, training.n_seen, center=center, sample_weight=training.weights
-    )
-
-
-def spectrum_of(training: Training, *, center: bool) -> RowSpectrum:
-    """See :meth:`Training.spectrum`."""
-    if not training.keeps_sums:
-        return RowSpectrum.of(moments_of(training, center=center))
-    arrays = cached_fit(
-        ("spectrum", training.rows_key, center),
-        lambda: RowSpectrum.of(moments_of(training, center=center))._asdict(),
-    )
-    return RowSpectrum(**arrays)
 
 
 #: Rows of so many blocks, and no more, are prepared once and held.
@@ -246,15 +190,24 @@ class Training:
     def keeps_sums(self) -> bool:
         """Whether sums and spectra of the rows are kept, for other methods that need the same.
 
-        A method that solves by elimination, as that is faster for a few penalties, then has the
-        eigenvectors for less.
+        They are where these are all rows of a fit, many and not too wide. A method that solves by
+        elimination, as that is faster for a few penalties, then has the eigenvectors for less.
         """
-        return are_kept(self)
+        rows = self.rows
+        source = rows.source if isinstance(rows, PreparedRows) else rows
+        if not (self.is_whole and len(self.y) > 0 and caches_fits(source)):
+            return False
+        n_samples, n_features = source.shape
+        is_large = n_features**2 * (n_samples + n_features) >= _WORTH_KEEPING
+        return bool(is_large and 8 * n_features**2 <= _LARGEST_TABLE)
 
     @cached_property
     def rows_key(self) -> str:
-        """A digest of the rows, their classes and weights."""
-        return digest_of(self)
+        """A digest of the rows, their classes and weights, for fits that depend on nothing else."""
+        rows = self.rows
+        if isinstance(rows, PreparedRows):
+            rows = [rows.source, rows.norm, rows.positions]
+        return fingerprint(rows, self.y, self.n_seen, self.weights)
 
     @cached_property
     def sums(self) -> ClassStatistics:
@@ -287,7 +240,11 @@ class Training:
         Moments
             In float64 on the device of the rows.
         """
-        return moments_of(self, center=center)
+        if self.keeps_sums:
+            return self.sums.moments(center=center)
+        return class_moments(
+            self.rows, self.y, self.n_seen, center=center, sample_weight=self.weights
+        )
 
     def spectrum(self, *, center: bool) -> RowSpectrum:
         """XᵀX in its eigenvectors, and the sum of each class.
@@ -302,7 +259,14 @@ class Training:
         RowSpectrum
             In float64 on the device of the rows.
         """
-        return spectrum_of(self, center=center)
+        if not self.keeps_sums:
+            return RowSpectrum.of(self.moments(center=center))
+        return RowSpectrum(
+            **cached_fit(
+                ("spectrum", self.rows_key, center),
+                lambda: RowSpectrum.of(self.moments(center=center))._asdict(),
+            )
+        )
 
     def every_signature(self) -> Signatures:
         """Normalised signatures of every described class, in the order of `table.labels`."""
@@ -367,23 +331,12 @@ class Training:
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """What is known of blocks of samples; two objects add up.
-
-    Parameters
-    ----------
-    sums : ClassStatistics
-        Counts, means and scatter of the classes.
-    n_replaced : int
-        Numbers that were not finite and count as 0.
-    largest : float
-        The largest absolute value.
-    kept : list of (positions, rows, labels)
-        Samples that are kept, with their numbers among all.
-    """
+    """What is known of blocks of samples; two objects add up."""
 
     sums: ClassStatistics
-    n_replaced: int
+    n_replaced: int  # numbers that were not finite and count as 0
     largest: float
+    # Samples that are kept: their numbers among all, rows and labels.
     kept: list[tuple[NDArray[np.intp], Floats, NDArray[Any]]]
 
     def __add__(self, other: Summary) -> Summary:
@@ -396,17 +349,7 @@ class Summary:
 
 
 class StreamedRows(SummedRows):
-    """Rows of a stream whose sums are known.
-
-    Parameters
-    ----------
-    samples : StreamedSamples
-        Read once more where sums do not tell what is asked.
-    sums : ClassStatistics
-        Of them.
-    feature_norm : {"l2"} or None
-        How their features are prepared.
-    """
+    """Rows of a stream whose sums are known; they are read again for what sums do not tell."""
 
     def __init__(
         self, samples: StreamedSamples, sums: ClassStatistics, feature_norm: str | None

@@ -1,4 +1,4 @@
-"""Groups of variants of a method that can share work."""
+"""Fitting many settings of a method at once: shared preparation, and groups that share work."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _fit_group(
     sample_weight: Any,
     classes: Any,
 ) -> Iterator[tuple[int, Any]]:
-    """Fit estimators of one class that are prepared for alike."""
+    """Fit estimators of one class that need the same preparation."""
     first = next(iter(group.values()))
     training = first._begin(X, y, signatures, sample_weight)
     for variant in group.values():
