@@ -1,7 +1,7 @@
 """The training data of a method: prepared samples, signatures, and sums that methods share.
 
-Inside of a `FitCache` the sums over the rows and the eigenvectors of their scatter are kept: searches
-of several methods on the same folds go through the rows of a fold once. XᵀX around the mean of the
+Inside of a `FitCache` sums over the rows and eigenvectors of their scatter are kept: searches of
+several methods on the same folds go through the rows of a fold once. XᵀX around the mean of the
 samples, and around zero, both follow from the scatter within classes.
 """
 
