@@ -13,7 +13,8 @@ class Handle:
     def __init__(self, shown):
         self.shown = shown
 
-    def update(self, line):
+    def update(self, line, raw):
+        assert raw
         self.shown.append(line)
 
 
@@ -22,8 +23,9 @@ def shown(monkeypatch):
     """What a notebook would draw, one after another."""
     lines = []
 
-    def display(line, display_id):
+    def display(line, display_id, raw):
         assert display_id
+        assert raw
         lines.append(line)
         return Handle(lines)
 
@@ -35,11 +37,11 @@ def test_a_notebook_has_one_line_that_changes(shown, capsys):
     with progress_bar(True, 4, "settings × <folds>") as advance:
         advance(1)
         advance(3)
-    texts = [repr(line) for line in shown]
+    texts = [line["text/plain"] for line in shown]
     assert texts[0] == "settings × <folds>: 0 of 4, 0:00:00"
     assert texts[1].startswith("settings × <folds>: 1 of 4, 0:00:00, left 0:00:0")
     assert texts[-1] == "settings × <folds>: 4 of 4, 0:00:00"
-    page = shown[1]._repr_html_()
+    page = shown[1]["text/html"]
     assert '<progress value="1" max="4">' in page
     assert "settings × &lt;folds&gt;" in page
     assert capsys.readouterr() == ("", "")
@@ -60,7 +62,7 @@ def test_an_error_leaves_how_far_it_came(shown):
 
     with pytest.raises(KeyError):
         work()
-    assert repr(shown[-1]).startswith("steps: 2 of 4")
+    assert shown[-1]["text/plain"].startswith("steps: 2 of 4")
 
 
 def test_a_terminal_is_drawn_in_and_a_file_is_not(monkeypatch):

@@ -9,7 +9,6 @@ from threadpoolctl import threadpool_limits
 from zslearn._scoring._blocks import top_k
 from zslearn._utils._processes import (
     blas_threads,
-    free_threads,
     in_threads,
     one_blas_thread,
     threads_for,
@@ -24,31 +23,6 @@ def test_work_decides_about_threads():
         with threads_for(1e12):
             assert blas_threads() == two
         assert blas_threads() == two
-
-
-@pytest.mark.parametrize(("busy", "expected"), [(0.0, 2), (0.9, 1), (1.1, 1), (7.0, 1)])
-def test_busy_cores_are_left_alone(busy, expected, monkeypatch):
-    monkeypatch.setattr("zslearn._utils._processes._busy_cores", lambda seconds: busy)
-    monkeypatch.setattr("zslearn._utils._processes._cores", lambda: 2)
-    with threadpool_limits(2, user_api="blas"):
-        if blas_threads() < 2:
-            pytest.skip("this BLAS has one thread")
-        with free_threads():
-            assert blas_threads() == expected
-        assert blas_threads() == 2
-
-
-def test_what_others_do_is_measured():
-    from zslearn._utils._processes import _busy_cores
-
-    assert _busy_cores(0.02) >= 0
-
-
-def test_a_system_that_does_not_say(monkeypatch):
-    monkeypatch.setattr("zslearn._utils._processes._busy_ticks", lambda: None)
-    from zslearn._utils._processes import _busy_cores
-
-    assert _busy_cores(10.0) == 0
 
 
 def test_items_side_by_side():

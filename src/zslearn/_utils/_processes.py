@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
@@ -37,51 +36,13 @@ def threads_for(operations: float) -> AbstractContextManager[Any]:
     return one_blas_thread(operations < _WORTH_A_THREAD)
 
 
-def free_threads(sample_seconds: float = 0.1) -> AbstractContextManager[Any]:
-    """Give BLAS no more threads than there are cores that nobody else computes on.
-
-    Threads of BLAS wait for each other by spinning: where one of them has no core of its own, the
-    others burn theirs, and the work takes longer than with one thread.
-    """
-    busy = _busy_cores(sample_seconds)
-    wanted, now = max(1, round(_cores() - busy)), blas_threads()
-    return nullcontext() if wanted >= now else _threads().limit(limits=wanted, user_api="blas")
-
-
 def shared_threads(n_processes: int) -> AbstractContextManager[Any]:
     """Give BLAS no more threads than the share of one of several processes that compute."""
-    wanted, now = max(1, _cores() // n_processes), blas_threads()
+    # Cores that this process may use.
+    has_affinity = hasattr(os, "sched_getaffinity")
+    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    wanted, now = max(1, cores // n_processes), blas_threads()
     return nullcontext() if wanted >= now else _threads().limit(limits=wanted, user_api="blas")
-
-
-def _cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _busy_cores(sample_seconds: float) -> float:
-    """How many cores others keep busy, on average over a moment; 0 where that is not known."""
-    before, own = _busy_ticks(), time.process_time()
-    if before is None:
-        return 0.0
-    start = time.perf_counter()
-    time.sleep(sample_seconds)
-    after = _busy_ticks()
-    took = time.perf_counter() - start
-    if after is None:
-        return 0.0
-    ticks = os.sysconf("SC_CLK_TCK")
-    return max(0.0, ((after - before) / ticks - (time.process_time() - own)) / took)
-
-
-def _busy_ticks() -> int | None:
-    """Ticks that all cores have computed since the machine started, as Linux counts them."""
-    try:
-        numbers = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()[1:9]
-    except OSError:
-        return None
-    user, nice, system, _, _, irq, soft_irq, steal = map(int, numbers)
-    return user + nice + system + irq + soft_irq + steal
 
 
 def blas_threads() -> int:

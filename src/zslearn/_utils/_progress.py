@@ -6,6 +6,7 @@ import html
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 # A notebook is drawn in no more often than this, in seconds.
@@ -85,7 +86,20 @@ def _notebook_bar(display: Any, total: int, what: str) -> Iterator[Callable[[int
     """A line below the cell; it stays, with the time that the work took."""
     start = time.monotonic()
     done, drawn = 0, 0.0
-    handle = display(_Line(what, 0, total, 0.0), display_id=True)
+
+    def line() -> dict[str, str]:
+        seconds = time.monotonic() - start
+        times = _clock(seconds)
+        if 0 < done < total:
+            times += f", left {_clock(seconds / done * (total - done))}"
+        bar = f'<progress value="{done}" max="{max(total, 1)}"></progress>'
+        count = f"{done} of {total}, {times}"
+        return {
+            "text/plain": f"{what}: {count}",
+            "text/html": f"<div>{html.escape(what)} {bar} {count}</div>",
+        }
+
+    handle = display(line(), display_id=True, raw=True)
 
     def advance(amount: int) -> None:
         nonlocal done, drawn
@@ -93,34 +107,14 @@ def _notebook_bar(display: Any, total: int, what: str) -> Iterator[Callable[[int
         now = time.monotonic()
         if now - drawn >= _NOTEBOOK_PAUSE or done >= total:
             drawn = now
-            handle.update(_Line(what, done, total, now - start))
+            handle.update(line(), raw=True)
 
     try:
         yield advance
     finally:
-        handle.update(_Line(what, done, total, time.monotonic() - start))
-
-
-class _Line:
-    """What a notebook shows, as a page and as text."""
-
-    def __init__(self, what: str, done: int, total: int, seconds: float) -> None:
-        self.what, self.done, self.total = what, done, total
-        self.times = f"{_clock(seconds)}"
-        if 0 < done < total:
-            self.times += f", left {_clock(seconds / done * (total - done))}"
-
-    def __repr__(self) -> str:
-        return f"{self.what}: {self.done} of {self.total}, {self.times}"
-
-    def _repr_html_(self) -> str:
-        bar = f'<progress value="{self.done}" max="{max(self.total, 1)}"></progress>'
-        count = f"{self.done} of {self.total}"
-        return f"<div>{html.escape(self.what)} {bar} {count}, {html.escape(self.times)}</div>"
+        handle.update(line(), raw=True)
 
 
 def _clock(seconds: float) -> str:
     """Hours, minutes and seconds."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}"
+    return str(timedelta(seconds=round(seconds)))

@@ -12,7 +12,6 @@ import pandas as pd
 
 from zslearn._utils._files import replacing
 from zslearn._utils._optional import import_optional
-from zslearn._utils._processes import free_threads
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.datasets._glyphs import load_glyphs
 from zslearn.experiments._evaluate import Evaluation, by_class, compact_curve, evaluate
@@ -127,8 +126,7 @@ def run_demo(folder: Path, *, say: Say = lambda text: None, progress: bool = Fal
         if not method.in_demo:
             continue
         say(f"fitting {name}")
-        with free_threads():
-            evaluations.append(evaluate(method.make(), data, name=name))
+        evaluations.append(evaluate(method.make(), data, name=name))
     say("drawing")
     table = pd.DataFrame(
         [{**run.metrics, "bias": run.bias, "seconds": run.seconds} for run in evaluations],
