@@ -38,8 +38,6 @@ from zslearn.base._variants import (
 from zslearn.base._weights import refuse_weights, weighted_samples
 from zslearn.signatures._table import SignatureTable
 
-# What a fitted method tells of the classes it describes.
-
 
 @saved_part
 class _Described(NamedTuple):
@@ -49,36 +47,7 @@ class _Described(NamedTuple):
     parameters: Array
 
 
-class Describing:
-    """The part of a method that looks at, or exchanges, what is described."""
-
-    _described: Any
-
-    @property
-    def signature_table_(self) -> SignatureTable:
-        """Signatures of every described class, as given."""
-        table: SignatureTable = self._described.table
-        return table
-
-    def describing(self, table: SignatureTable) -> Self:
-        """A copy that describes other classes; what was learned is shared, nothing is changed."""
-        check_is_fitted(self, "signature_table_")
-        other: Any = copy.copy(self)
-        other._describe(table)
-        return other
-
-    def seen_shares(self, signatures: Any) -> Floats | None:
-        """How much each seen class counts where the parameters of classes are made of theirs.
-
-        A method that makes a class from seen ones by weights overrides it, for
-        :func:`zslearn.inspection.explain`.
-        """
-        return None
-
-
-# One lock per estimator.
-
-#: Outside of the estimators, so that copies, clones and files of them have none.
+#: Locks of estimators, outside of these so that copies, clones and files of them have none.
 _locks: WeakKeyDictionary[Any, threading.Lock] = WeakKeyDictionary()
 _locks_lock = threading.Lock()
 
@@ -90,7 +59,7 @@ def lock_of(estimator: Any) -> threading.Lock:
 
 
 @inherit_docs
-class ZeroShotClassifier(Describing, ZeroShotPredictor):
+class ZeroShotClassifier(ZeroShotPredictor):
     """Base of all methods.
 
     A method defines `__init__` with its hyper-parameters, among them `feature_norm` and
@@ -154,6 +123,7 @@ class ZeroShotClassifier(Describing, ZeroShotPredictor):
     feature_norm: str | None
     signature_scale: str | float
     signature_scale_: tuple[float, ...]
+    _described: _Described
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "feature_norm": [StrOptions({"l2"}), None],
@@ -296,6 +266,26 @@ class ZeroShotClassifier(Describing, ZeroShotPredictor):
             table = self._described.table
             self._describe(table.union(SignatureTable.from_new(signatures, table)))
         return self
+
+    @property
+    def signature_table_(self) -> SignatureTable:
+        """Signatures of every described class, as given."""
+        return self._described.table
+
+    def describing(self, table: SignatureTable) -> Self:
+        """A copy that describes other classes; what was learned is shared, nothing is changed."""
+        check_is_fitted(self, "signature_table_")
+        other = copy.copy(self)
+        other._describe(table)
+        return other
+
+    def seen_shares(self, signatures: Any) -> Floats | None:
+        """How much each seen class counts where the parameters of classes are made of theirs.
+
+        A method that makes a class from seen ones by weights overrides it, for
+        :func:`zslearn.inspection.explain`.
+        """
+        return None
 
     def fit_grid(
         self,

@@ -41,19 +41,15 @@ from zslearn.signatures._table import label_array
 # Scores of rows that do not lie in memory: collected from files, lazy for dask arrays.
 
 
-def stream_scores(scorer: ClassScorer, X: Any, classes: Any) -> Array:
-    """Scores of all rows, as `decision_function` gives them."""
+def stream_scores(
+    scorer: ClassScorer, X: Any, classes: Any, *, probabilities: bool = False
+) -> Array:
+    """Scores of all rows, as `decision_function` gives them, or as `predict_proba` does."""
     classes = _checked(classes, scorer)
-    as_margin = classes is None and len(scorer.labels) == 2
-    width = None if as_margin else len(scorer.labels if classes is None else classes)
-    return _map(X, _scores, (scorer, classes, as_margin), width, _dtype(scorer, X))
-
-
-def stream_probabilities(scorer: ClassScorer, X: Any, classes: Any) -> Array:
-    """Probabilities of all rows, as `predict_proba` gives them; see :func:`stream_scores`."""
-    classes = _checked(classes, scorer)
-    width = len(scorer.labels if classes is None else classes)
-    return _map(X, _probabilities, (scorer, classes), width, _dtype(scorer, X))
+    n_classes = len(scorer.labels if classes is None else classes)
+    as_margin = classes is None and n_classes == 2 and not probabilities
+    shared = scorer, classes, as_margin, probabilities
+    return _map(X, _scores, shared, None if as_margin else n_classes, _dtype(scorer, X))
 
 
 def stream_top_k(scorer: ClassScorer, X: Any, k: int, classes: Any) -> tuple[NDArray[Any], Array]:
@@ -64,38 +60,6 @@ def stream_top_k(scorer: ClassScorer, X: Any, k: int, classes: Any) -> tuple[NDA
     record = np.dtype([("label", scorer.labels.dtype, (k,)), ("score", _dtype(scorer, X), (k,))])
     found = _map(X, _top_k, (scorer, k, classes, record), None, record)
     return found["label"], found["score"]
-
-
-def stream_accuracy(
-    estimator: ZeroShotPredictor,
-    scorer: ClassScorer,
-    X: Any,
-    y: Any,
-    classes: Any,
-    sample_weight: Any,
-) -> float:
-    """Per-class accuracy, from counts that are added up over the blocks; see `score`."""
-    if hasattr(estimator, "is_none"):
-        # What it predicts is not always the class of the best score.
-        samples = stream_samples(X, y, sample_weight)
-        counts: HitCounts = samples.reduce(_count_predicted, (estimator, classes))
-    else:
-        counts = stream_hits(scorer, X, y, 1, classes, sample_weight)
-    estimator._check_true_labels(counts.classes, scorer, classes)
-    if classes is None:
-        estimator._warn_of_generalized(counts.classes)
-    return counts.per_class_accuracy()
-
-
-def stream_hits(
-    scorer: ClassScorer, X: Any, y: Any, k: int, classes: Any = None, sample_weight: Any = None
-) -> HitCounts:
-    """Count at which rank the labels of rows are predicted."""
-    classes = _checked(classes, scorer)
-    check_k(k, len(scorer.labels if classes is None else classes))
-    samples = stream_samples(X, y, sample_weight)
-    counts: HitCounts = samples.reduce(count_block, (scorer, k, classes))
-    return counts
 
 
 def count_block(start: int, rows: Any, labels: Any, weights: Any, shared: Any) -> HitCounts | None:
@@ -150,14 +114,11 @@ def _map(
 
 
 def _scores(rows: Any, shared: Any) -> Any:
-    scorer, classes, as_margin = shared
+    scorer, classes, as_margin, probabilities = shared
+    if probabilities:
+        return to_numpy(scorer.probabilities(rows, classes))
     scores = to_numpy(scorer.scores(rows, classes))
     return scores[:, 1] - scores[:, 0] if as_margin else scores
-
-
-def _probabilities(rows: Any, shared: Any) -> Any:
-    scorer, classes = shared
-    return to_numpy(scorer.probabilities(rows, classes))
 
 
 def _top_k(rows: Any, shared: Any) -> Any:
@@ -318,7 +279,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         """
         scorer = self._checked_scorer()
         if is_streamed(X):
-            return stream_probabilities(scorer, self._check_stream(X), classes)
+            return stream_scores(scorer, self._check_stream(X), classes, probabilities=True)
         return scorer.probabilities(self._check_features(X), classes)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, classes: Any = None) -> float:
@@ -342,7 +303,12 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         """
         scorer = self._checked_scorer()
         if is_streamed(X):
-            return stream_accuracy(self, scorer, self._check_stream(X), y, classes, sample_weight)
+            samples = stream_samples(self._check_stream(X), y, sample_weight)
+            counts: HitCounts = samples.reduce(_count_predicted, (self, classes))
+            self._check_true_labels(counts.classes, scorer, classes)
+            if classes is None:
+                self._warn_of_generalized(counts.classes)
+            return counts.per_class_accuracy()
         self._check_true_labels(to_numpy(y), scorer, classes)
         if sample_weight is not None and to_numpy(sample_weight).dtype.kind in "OSU":
             raise TypeError(
