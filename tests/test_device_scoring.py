@@ -11,8 +11,7 @@ from zslearn._scoring._blocks import class_scores, top_k
 from zslearn._scoring._classes import score_precision
 from zslearn._scoring._embedding import Embedding, FeaturePreparation, PreparedRows
 from zslearn._scoring._scorer import ClassScorer
-from zslearn._utils._array import move_like
-from zslearn._utils._device import block_budget, moves_kept
+from zslearn._utils._array import block_budget, move_like, moves_kept
 from zslearn._utils._messages import InputWarning
 
 torch = pytest.importorskip("torch")
@@ -115,7 +114,7 @@ def test_classes_travel_once(monkeypatch):
 
     monkeypatch.setattr("array_api_compat.torch.asarray", asarray)
     monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 1500)
-    monkeypatch.setattr("zslearn._utils._device._free_bytes", lambda x: 0)
+    monkeypatch.setattr("zslearn._utils._array._free_bytes", lambda x: 0)
     rng = np.random.default_rng(0)
     X, P, turn = original(rng.random((30, 5))), rng.random((9, 4)), rng.random((4, 5))
     scorer = ClassScorer(np.arange(9), P, Embedding(lambda rows: rows @ move_like(turn.T, rows)))

@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zslearn._scoring._classes import PreparedClasses, ScoreFunction, prepared_classes
-from zslearn._utils._array import Array, floating, is_symbolic
+from zslearn._utils._array import Array, block_budget, floating, is_symbolic, moves_kept, on_device
 from zslearn._utils._blocks import row_blocks
-from zslearn._utils._device import block_budget, moves_kept, on_device
 from zslearn._utils._jit import jit, jit_inner
 from zslearn._utils._processes import blas_threads, in_threads
 

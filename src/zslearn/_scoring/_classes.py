@@ -17,8 +17,7 @@ from typing import Any, Literal, get_args
 import array_api_compat as compat
 import numpy as np
 
-from zslearn._utils._array import Array, move_like, to_numpy, unit_rows
-from zslearn._utils._device import Latest, on_device
+from zslearn._utils._array import Array, Latest, move_like, on_device, to_numpy, unit_rows
 
 # How exactly scores are computed on a GPU: float32 as it is, or its tensor cores.
 

@@ -15,9 +15,17 @@ import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn._utils._array import Array, floating, is_symbolic, row_lengths, take_rows, unit_rows
+from zslearn._utils._array import (
+    Array,
+    block_budget,
+    floating,
+    is_symbolic,
+    on_device,
+    row_lengths,
+    take_rows,
+    unit_rows,
+)
 from zslearn._utils._blocks import row_blocks
-from zslearn._utils._device import block_budget, on_device
 from zslearn._utils._messages import InputWarning, warn_user
 
 # Features so large or so small that their squares cannot be computed with.

@@ -13,8 +13,7 @@ from zslearn._scoring._blocks import class_scores, top_k
 from zslearn._scoring._classes import ScoreFunction
 from zslearn._scoring._embedding import EmbeddedRows, Embedding
 from zslearn._scoring._probabilities import softmax
-from zslearn._utils._array import Array, Floats, is_foreign, take_rows, to_numpy
-from zslearn._utils._device import Latest, on_device
+from zslearn._utils._array import Array, Floats, Latest, is_foreign, on_device, take_rows, to_numpy
 from zslearn._utils._messages import name_near_misses, name_some
 from zslearn.signatures._table import label_array, label_kind
 

@@ -39,9 +39,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from zslearn._solvers._stopping import StoppingRule
 from zslearn._solvers.svm._rows import TrainingRows
-from zslearn._utils._array import Array, Floats, take_rows, to_numpy
+from zslearn._utils._array import Array, Floats, block_budget, take_rows, to_numpy
 from zslearn._utils._blocks import row_blocks
-from zslearn._utils._device import block_budget
 from zslearn._utils._messages import name_some
 from zslearn._utils._processes import one_blas_thread
 

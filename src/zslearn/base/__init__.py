@@ -23,8 +23,7 @@ from zslearn._utils._array import move_like, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import InputWarning
 from zslearn.base._classifier import ZeroShotClassifier
-from zslearn.base._meta import ZeroShotMetaClassifier
-from zslearn.base._predictor import ZeroShotPredictor
+from zslearn.base._predictor import ZeroShotMetaClassifier, ZeroShotPredictor
 from zslearn.base._training import Training
 from zslearn.base._variants import fit_variants, group_by_params, group_by_params_except
 from zslearn.base._weights import AcceptsSampleWeight, fit_weighted, weighted_samples

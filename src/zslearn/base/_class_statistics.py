@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
 from zslearn._scoring._embedding import PreparedRows
-from zslearn._utils._array import Array, Floats, is_foreign, to_numpy
+from zslearn._utils._array import Array, Floats, block_budget, is_foreign, on_device, to_numpy
 from zslearn._utils._blocks import row_blocks
-from zslearn._utils._device import block_budget, on_device
 from zslearn._utils._files import saved_part
 from zslearn.base._weights import weighted_samples
 from zslearn.signatures._table import label_array, label_kind

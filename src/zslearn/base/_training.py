@@ -20,10 +20,8 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from zslearn._scoring._embedding import FeaturePreparation, PreparedRows, refuse_extreme_features
 from zslearn._solvers._linalg import eigenbasis
-from zslearn._utils._array import Array, Floats, take_rows, to_numpy
-from zslearn._utils._device import block_budget
-from zslearn._utils._files import fingerprint
-from zslearn._utils._fit_cache import cached_fit, caches_fits
+from zslearn._utils._array import Array, Floats, block_budget, take_rows, to_numpy
+from zslearn._utils._files import cached_fit, caches_fits, fingerprint
 from zslearn.base._class_statistics import (
     ClassStatistics,
     Moments,

@@ -35,9 +35,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
 from zslearn._scoring._classes import ScoreFunction
-from zslearn._utils._array import Array, Floats, move_like, to_numpy
+from zslearn._utils._array import Array, Floats, block_budget, move_like, to_numpy
 from zslearn._utils._blocks import row_blocks
-from zslearn._utils._device import block_budget
 from zslearn._utils._docstrings import inherit_docs
 from zslearn.base._class_statistics import mean_square_distance
 from zslearn.base._classifier import ZeroShotClassifier

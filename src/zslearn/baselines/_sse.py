@@ -46,9 +46,16 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn._scoring._embedding import PreparedRows
 from zslearn._solvers._simplex import simplex_least_squares
-from zslearn._utils._array import Array, Floats, is_foreign, move_like, take_rows, to_numpy
+from zslearn._utils._array import (
+    Array,
+    Floats,
+    block_budget,
+    is_foreign,
+    move_like,
+    take_rows,
+    to_numpy,
+)
 from zslearn._utils._blocks import row_blocks
-from zslearn._utils._device import block_budget
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._jit import jit, jit_inner
 from zslearn.base._class_statistics import class_means

@@ -16,8 +16,8 @@ from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Floats
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._validation import checks_parameters
-from zslearn.base._meta import ZeroShotMetaClassifier
 from zslearn.base._pipeline import as_zero_shot
+from zslearn.base._predictor import ZeroShotMetaClassifier
 from zslearn.base._weights import fit_weighted, weighted_samples
 from zslearn.calibration._folds import (
     FoldScores,

@@ -25,8 +25,8 @@ from zslearn._utils._array import Floats, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
 from zslearn._utils._validation import checks_parameters
-from zslearn.base._meta import ZeroShotMetaClassifier
 from zslearn.base._pipeline import as_zero_shot
+from zslearn.base._predictor import ZeroShotMetaClassifier
 from zslearn.base._streams import is_streamed, read_blocks
 from zslearn.base._weights import fit_weighted, weighted_samples
 from zslearn.calibration._folds import FoldScores, final_score_scale, rescaled, score_folds

@@ -35,14 +35,13 @@ from zslearn._scoring._probabilities import mean_temperature
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Floats, take_rows, to_numpy
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._files import Checkpoint, fingerprint, source_digest
-from zslearn._utils._fit_cache import FitCache
+from zslearn._utils._files import Checkpoint, FitCache, fingerprint, source_digest
 from zslearn._utils._messages import InputWarning, name_some, warn_user
 from zslearn._utils._processes import end_with_parent, threads_for
 from zslearn._utils._progress import progress_bar
 from zslearn._utils._validation import checks_parameters
-from zslearn.base._meta import ZeroShotMetaClassifier
 from zslearn.base._pipeline import ZeroShotPipeline, as_zero_shot
+from zslearn.base._predictor import ZeroShotMetaClassifier
 from zslearn.base._variants import with_setting
 from zslearn.base._weights import fit_weighted, weighted_samples
 from zslearn.calibration._folds import (

@@ -38,7 +38,7 @@ from zslearn._solvers.svm._multiclass import SVMResult, train_multiclass_svm
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._utils._array import Array, Floats, move_like, to_numpy
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._fit_cache import cached_fit, caches_fits
+from zslearn._utils._files import cached_fit, caches_fits
 from zslearn._utils._messages import warn_user
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training

@@ -39,9 +39,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zslearn._solvers.nu_svr._smo import PairSolver
-from zslearn._utils._array import Array, Floats, to_numpy
+from zslearn._utils._array import Array, Floats, block_budget, on_device, to_numpy
 from zslearn._utils._blocks import block_length, row_blocks
-from zslearn._utils._device import block_budget, on_device
 
 # What one array of the batch may take, about fifteen of which live at a time, and what solutions
 # may take that are there at a time; a device with little free memory has less.

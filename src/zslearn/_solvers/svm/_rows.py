@@ -10,9 +10,8 @@ import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn._utils._array import Array, Floats, floating, take_rows, to_numpy
+from zslearn._utils._array import Array, Floats, block_budget, floating, take_rows, to_numpy
 from zslearn._utils._blocks import row_blocks
-from zslearn._utils._device import block_budget
 from zslearn._utils._processes import one_blas_thread
 
 
