@@ -25,8 +25,8 @@ from zslearn._utils._messages import InputWarning
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._predictor import ZeroShotMetaClassifier, ZeroShotPredictor
 from zslearn.base._training import Training
-from zslearn.base._variants import fit_variants, group_by_params, group_by_params_except
-from zslearn.base._weights import AcceptsSampleWeight, fit_weighted, weighted_samples
+from zslearn.base._variants import group_by_params, group_by_params_except
+from zslearn.base._weights import AcceptsSampleWeight
 
 __all__ = [
     "AcceptsSampleWeight",
@@ -37,12 +37,9 @@ __all__ = [
     "ZeroShotClassifier",
     "ZeroShotMetaClassifier",
     "ZeroShotPredictor",
-    "fit_variants",
-    "fit_weighted",
     "group_by_params",
     "group_by_params_except",
     "inherit_docs",
     "move_like",
     "to_numpy",
-    "weighted_samples",
 ]

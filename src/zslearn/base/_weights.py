@@ -53,24 +53,7 @@ class AcceptsSampleWeight(_Method):
 def weighted_samples(
     X: Any, y: NDArray[Any], sample_weight: Any
 ) -> tuple[Any, NDArray[Any], Floats | None]:
-    """Check the weights of samples, and leave out those that weigh nothing.
-
-    Parameters
-    ----------
-    X : array of shape (n_samples, n_features)
-        The samples.
-    y : ndarray of shape (n_samples,)
-        Their labels.
-    sample_weight : array-like of shape (n_samples,), float or None
-        As `fit` takes it.
-
-    Returns
-    -------
-    X, y
-        Of the samples that count.
-    weights : ndarray of float64 or None
-        All positive; None where every sample counts once.
-    """
+    """Check the weights of samples, and leave out those that weigh nothing."""
     weights = check_weights(sample_weight, X)
     if weights is not None and not weights.all():
         there = np.flatnonzero(weights)
@@ -81,22 +64,7 @@ def weighted_samples(
 def fit_weighted(
     estimator: Any, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None
 ) -> Any:
-    """Fit an estimator, with weights where there are any.
-
-    Parameters
-    ----------
-    estimator : zero-shot estimator
-        Whatever its `fit` takes.
-    X, y, signatures
-        As `fit` takes them.
-    weights : ndarray of shape (n_samples,) or None
-        As of :func:`weighted_samples`.
-
-    Returns
-    -------
-    estimator
-        Fitted.
-    """
+    """Fit an estimator, with weights where there are any."""
     if weights is None:
         return estimator.fit(X, y, signatures=signatures)
     if not has_fit_parameter(estimator, "sample_weight"):
