@@ -23,8 +23,7 @@ from typing import ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from zslearn.base import move_like, to_numpy
-from zslearn.base import ZeroShotClassifier, group_by_params, inherit_docs
+from zslearn.base import ZeroShotClassifier, group_by_params, inherit_docs, move_like, to_numpy
 from zslearn.base._class_statistics import class_moments
 
 
