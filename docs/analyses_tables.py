@@ -27,7 +27,7 @@ WORDS = {
 
 
 def rows(records: pd.DataFrame, like: str) -> list[str]:
-    """A line per row and setting: ours with its standard deviation, the seeds, and the paper's number."""
+    """A line per row and setting: our mean and deviation, the seeds, and the paper's number."""
     table = build_table(records, like, rows="ours", columns="ours")
     published = load_published()
     published = published[(published.table == like) & (published.dataset == "CUB")]

@@ -90,7 +90,9 @@ def test_explain(model, capsys):
     assert main([*words, "--out", "p.csv"]) == 0
     table = pd.read_csv("p.csv").set_index("image")
     why = table.loc["cyan/0.png", "explanation"]
-    assert re.search(r"runner-up: yellow .*made from: .*%.*distinguished from yellow by: [rgb]: 0\.", why)
+    assert re.search(
+        r"runner-up: yellow .*made from: .*%.*distinguished from yellow by: [rgb]: 0\.", why
+    )
     nearest = re.search(r"nearest training pictures: (\w+)/\d.png \((\w+), ", why)
     assert nearest[1] == nearest[2]
 

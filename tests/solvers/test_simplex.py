@@ -178,4 +178,6 @@ def test_projection_meets_its_optimality_conditions(rows):
 
 
 def test_projection_of_huge_rows():
-    np.testing.assert_array_equal(project_to_simplex(np.array([[1e300, 0.0], [0.0, -1e300]])), [[1, 0]] * 2)
+    np.testing.assert_array_equal(
+        project_to_simplex(np.array([[1e300, 0.0], [0.0, -1e300]])), [[1, 0]] * 2
+    )
