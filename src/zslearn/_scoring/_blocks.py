@@ -1,10 +1,10 @@
-"""How images and classes meet: a number for each pair, block by block.
+"""Scores of rows against classes, and the best classes of each row, block by block.
 
-Rows of images and parameters of classes come in, scores or the best classes come out. Rows are
-embedded, scored and forgotten in blocks, so that memory holds one block of scores besides the
-result, however many rows or classes there are; a memory-mapped array is read as it is needed. All
-of it follows the array API standard: results come back in the namespace and on the device of the
-rows.
+`class_scores` and `top_k` embed and score a block of rows at a time, so that memory holds one block
+of scores besides the result, however many rows or classes there are; a memory-mapped array is read
+as it is needed. Results come back in the namespace and on the device of the rows. The best classes
+are selected in one of three ways: by compiled code for many NumPy rows (`HostLists`), without
+waiting for the device for torch (`TorchLists`), and by comparing final scores for all else.
 """
 
 from __future__ import annotations
@@ -23,12 +23,172 @@ from zslearn._utils._blocks import row_blocks
 from zslearn._utils._jit import jit, jit_inner
 from zslearn._utils._processes import blas_threads, in_threads
 
+# Columns and values of the best classes of each row.
+Best = tuple[Array, Array]
+
+# Classes that a block of rows is scored against at a time, on the host.
+_CLASS_BLOCK = 4096
+# On a device all classes at once, as long as this many rows fit the budget.
+_FEWEST_ROWS = 1024
+
+
+def class_scores(
+    X: Any,
+    parameters: Any,
+    *,
+    score: ScoreFunction = "dot",
+    bias: Any = None,
+    embed: Callable[[Array], Array] | None = None,
+) -> Array:
+    """Score every row against every class."""
+    if is_symbolic(X):
+        embedded = floating(X) if embed is None else embed(X)
+        prepared = prepared_classes(parameters, score, bias, like=embedded)
+        vectors = prepared.rows(embedded)
+        return prepared.scores(vectors, prepared.squares(vectors), slice(0, prepared.n_classes))
+    plan = _Plan(X, parameters, score, bias, embed)
+    out = None
+    with moves_kept():
+        for rows, embedded, prepared in plan.embedded():
+            vectors = prepared.rows(embedded)
+            squares = prepared.squares(vectors)
+            for classes in plan.class_blocks():
+                block = prepared.scores(vectors, squares, classes)
+                if out is None:
+                    xp = compat.array_namespace(block)
+                    shape = (X.shape[0], prepared.n_classes)
+                    out = xp.empty(shape, dtype=block.dtype, device=compat.device(block))
+                out[rows, classes] = block
+    return out
+
+
+def top_k(
+    X: Any,
+    parameters: Any,
+    k: int,
+    *,
+    score: ScoreFunction = "dot",
+    bias: Any = None,
+    embed: Callable[[Array], Array] | None = None,
+) -> tuple[Array, Array]:
+    """Find the `k` best classes of each row, best first, without a matrix of all scores.
+
+    Of equal scores the class that comes first in `parameters` wins, whatever the blocks.
+    """
+    n_classes = parameters.shape[0]
+    check_k(k, n_classes)
+    plan = _Plan(X, parameters, score, bias, embed)
+    with moves_kept():
+        if compat.is_torch_array(X):
+            return _torch_top_k(plan, k)
+        if compat.is_numpy_array(X) and X.shape[0] * n_classes >= WORTH_COMPILED:
+            return _host_top_k(plan, k)
+        return _compared_top_k(plan, k)
+
+
+def check_k(k: int, n_classes: int) -> None:
+    """Refuse a number of classes that cannot be named."""
+    if not 1 <= k <= n_classes:
+        raise ValueError(f"k must be between 1 and the number of classes, {n_classes}; got {k}.")
+
+
+def _host_top_k(plan: _Plan, k: int) -> Best:
+    """The lists of NumPy rows by compiled code."""
+    lists = HostLists(plan.X.shape[0], k)
+    # The scores of a block are never there all at once.
+    plan.row_bytes = 8 * (plan.X.shape[1] + plan.parameters.shape[-1])
+    for rows, embedded, prepared in plan.embedded():
+        lists.add(rows, embedded, prepared)
+    return lists.settled()
+
+
+def _compared_top_k(plan: _Plan, k: int) -> Best:
+    """The lists of all rows by comparing final scores of all classes."""
+    out: Best | None = None
+    for rows, embedded, prepared in plan.embedded():
+        vectors, best = prepared.rows(embedded), None
+        squares = prepared.squares(vectors)
+        for classes in plan.class_blocks():
+            block = prepared.scores(vectors, squares, classes)
+            indices, values = largest(block, min(k, block.shape[1]))
+            indices = indices + classes.start
+            best = (indices, values) if best is None else merged(best, (indices, values), k)
+        assert best is not None
+        if out is None:
+            xp, device = compat.array_namespace(best[1]), compat.device(best[1])
+            shape = plan.X.shape[0], k
+            out = (
+                xp.empty(shape, dtype=xp.int64, device=device),
+                xp.empty(shape, dtype=best[1].dtype, device=device),
+            )
+        out[0][rows, :], out[1][rows, :] = best
+    assert out is not None
+    return out
+
+
+def _torch_top_k(plan: _Plan, k: int) -> Best:
+    """The lists of tensors, without waiting for the device in any block."""
+    lists = TorchLists(plan.X.shape[0], k)
+    for rows, embedded, prepared in plan.embedded():
+        lists.add(rows, prepared.rows(embedded), prepared, plan.class_block)
+    return lists.settled(lambda rows: _compared_top_k(plan.of_rows(rows), k))
+
+
+class _Plan:
+    """Rows and classes that are scored at a time, within a budget of memory."""
+
+    def __init__(
+        self,
+        X: Any,
+        parameters: Any,
+        score: ScoreFunction,
+        bias: Any,
+        embed: Callable[[Array], Array] | None,
+    ) -> None:
+        if score not in get_args(ScoreFunction):
+            raise ValueError(f"score={score!r} is not one of {get_args(ScoreFunction)}.")
+        if X.shape[0] == 0:
+            raise ValueError("X has no rows: there is nothing to score.")
+        self.X, self.parameters, self.score, self.bias, self.embed = (
+            X, parameters, score, bias, embed,
+        )  # fmt: skip
+        self.budget = block_budget(X)
+        n_classes, width = parameters.shape[0], parameters.shape[-1]
+        self.class_block = min(n_classes, _CLASS_BLOCK)
+        if on_device(X):
+            fitting = self.budget // (_FEWEST_ROWS * 4 * 8)
+            self.class_block = min(n_classes, max(_CLASS_BLOCK, fitting))
+        # A row as it came and as it is prepared, as it is embedded, and arrays the size of its
+        # scores.
+        self.row_bytes = 8 * (X.shape[1] + width + 3 * self.class_block)
+        if on_device(X):
+            self.row_bytes = 4 * (4 * X.shape[1] + 3 * width + 3 * self.class_block)
+
+    def of_rows(self, rows: Array) -> _Plan:
+        """The same for some rows, by position."""
+        return _Plan(self.X[rows, :], self.parameters, self.score, self.bias, self.embed)
+
+    def embedded(self) -> Iterator[tuple[slice, Array, PreparedClasses]]:
+        """Rows in the space of the parameters, block by block, and the classes made ready."""
+        prepared: PreparedClasses | None = None
+        for rows in row_blocks(self.X.shape[0], self.row_bytes, self.budget):
+            part = self.X[rows, :]
+            embedded = floating(part) if self.embed is None else self.embed(part)
+            if prepared is None:
+                prepared = prepared_classes(self.parameters, self.score, self.bias, like=embedded)
+            yield rows, embedded, prepared
+
+    def class_blocks(self) -> Iterator[slice]:
+        """Classes that a block of rows is scored against at a time."""
+        n_classes = self.parameters.shape[0]
+        for first in range(0, n_classes, self.class_block):
+            yield slice(first, min(first + self.class_block, n_classes))
+
+
 # The largest scores of each row, the first of equals first. A library's own selection says nothing
 # of equals. On a device that works apart from the host one number more than wanted is selected, and
 # rows in which two of them are equal are marked; these few are settled at the end, when the host
 # asks for the first time.
-
-Best = tuple[Array, Array]
 
 # Selection in two steps pays where there are this many classes for each one wanted.
 _GROUPED = 16
@@ -48,8 +208,8 @@ def largest(block: Array, k: int) -> Best:
         # More than one class has the k-th largest score: the first of them are taken.
         above = block > threshold
         equal = block == threshold
-        room = k - xp.sum(xp.astype(above, xp.int64), axis=1, keepdims=True)
-        first = xp.cumulative_sum(xp.astype(equal, xp.int64), axis=1) <= room
+        missing = k - xp.sum(xp.astype(above, xp.int64), axis=1, keepdims=True)
+        first = xp.cumulative_sum(xp.astype(equal, xp.int64), axis=1) <= missing
         columns = xp.nonzero(above | (equal & first))[1]
     # Exactly k per row, in the order of the columns: a stable sort then keeps the first of equals.
     indices = xp.reshape(columns, (n_rows, k))
@@ -95,7 +255,7 @@ def _ordered(indices: Array, values: Array) -> Best:
 
 
 def torch_largest(block: Any, k: int) -> Best:
-    """Columns and values of the `k` largest of each row of a tensor, descending, equals anyhow.
+    """Columns and values of the `k` largest of each row, descending; equals in any order.
 
     With many classes the columns fall into groups. The `k` largest numbers lie in the `k` groups of
     the largest maxima, or are equal to some that do: only these groups are looked through.
@@ -121,7 +281,7 @@ def torch_largest(block: Any, k: int) -> Best:
 
 
 def torch_merged(first: Best, second: Best, k: int) -> Best:
-    """The best `k` of two lists of tensors, or all where there are fewer; equals anyhow."""
+    """The best `k` of two lists of tensors, or all where there are fewer; equals in any order."""
     import torch
 
     indices = torch.cat([first[0], second[0]], dim=1)
@@ -135,7 +295,7 @@ def torch_merged(first: Best, second: Best, k: int) -> Best:
 # distances of a power of two they would share few places of a cache.
 _TILE_ROWS = 1024
 _TILE_CLASSES = 1024
-_APART = 16
+_PADDING = 16
 # Compiled code is loaded for so many scores; fewer are found sooner without.
 WORTH_COMPILED = 1 << 22
 
@@ -148,33 +308,33 @@ class HostLists:
         self.indices: NDArray[np.int64] = np.full(self.shape, -1, dtype=np.int64)
         self.values: Any = None
         # What serves all blocks of rows: the classes, and memory for tiles by thread.
-        self._turned: Any = None
-        self._rooms: dict[int, tuple[NDArray[Any], NDArray[Any]]] = {}
+        self._transposed: Any = None
+        self._buffers: dict[int, tuple[NDArray[Any], NDArray[Any]]] = {}
 
-    def add(self, rows: slice, embedded: NDArray[Any], side: PreparedClasses) -> None:
+    def add(self, rows: slice, embedded: NDArray[Any], prepared: PreparedClasses) -> None:
         """Find the lists of a block of rows, a share of it in each thread."""
         dtype = embedded.dtype
         if self.values is None:
             self.values = np.empty(self.shape, dtype=dtype)
-            self._turned = side.parameters.T
-            if side.score != "max_dot" and side.n_classes <= _TILE_CLASSES:
+            self._transposed = prepared.parameters.T
+            if prepared.score != "max_dot" and prepared.n_classes <= _TILE_CLASSES:
                 # The product reads few classes sooner when they lie side by side.
-                self._turned = np.ascontiguousarray(self._turned)
+                self._transposed = np.ascontiguousarray(self._transposed)
         nothing = np.empty(0, dtype=dtype)
-        bias = nothing if side.bias is None else side.bias
-        half = nothing if side.half is None else side.half
+        bias = nothing if prepared.bias is None else prepared.bias
+        half = nothing if prepared.half is None else prepared.half
         indices, values = self.indices[rows], self.values[rows]
 
         def fill(part: slice) -> None:
-            room, scores = self._room(part.start, embedded, side)
+            buffer, scores = self._buffer(part.start, embedded, prepared)
             for start in range(part.start, part.stop, _TILE_ROWS):
                 tile = slice(start, min(start + _TILE_ROWS, part.stop))
-                row_side = side.rows(embedded[tile], room[: tile.stop - tile.start])
-                squares = nothing if side.half is None else side.squares(row_side)[:, 0]
-                for first in range(0, side.n_classes, _TILE_CLASSES):
-                    classes = slice(first, min(first + _TILE_CLASSES, side.n_classes))
+                vectors = prepared.rows(embedded[tile], buffer[: tile.stop - tile.start])
+                squares = nothing if prepared.half is None else prepared.squares(vectors)[:, 0]
+                for first in range(0, prepared.n_classes, _TILE_CLASSES):
+                    classes = slice(first, min(first + _TILE_CLASSES, prepared.n_classes))
                     add_to_lists(
-                        _products(row_side, side, self._turned, classes, scores),
+                        _products(vectors, prepared, self._transposed, classes, scores),
                         first,
                         half[classes],
                         squares,
@@ -185,18 +345,18 @@ class HostLists:
 
         in_threads(fill, _shares(len(embedded)))
 
-    def _room(
-        self, start: int, embedded: NDArray[Any], side: PreparedClasses
+    def _buffer(
+        self, start: int, embedded: NDArray[Any], prepared: PreparedClasses
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Memory for a tile of rows and of scores, by where a thread begins."""
-        if start not in self._rooms:
+        if start not in self._buffers:
             height = min(_TILE_ROWS, self.shape[0])
-            width = min(_TILE_CLASSES, side.n_classes) + _APART
-            self._rooms[start] = (
+            width = min(_TILE_CLASSES, prepared.n_classes) + _PADDING
+            self._buffers[start] = (
                 np.empty((height, embedded.shape[1]), dtype=embedded.dtype),
                 np.empty((height, width), dtype=embedded.dtype),
             )
-        return self._rooms[start]
+        return self._buffers[start]
 
     def settled(self) -> tuple[NDArray[np.int64], NDArray[Any]]:
         """Indices and scores of all rows."""
@@ -207,16 +367,16 @@ class HostLists:
 
 def _products(
     rows: NDArray[Any],
-    side: PreparedClasses,
-    turned: NDArray[Any],
+    prepared: PreparedClasses,
+    transposed: NDArray[Any],
     classes: slice,
-    room: NDArray[Any],
+    buffer: NDArray[Any],
 ) -> NDArray[Any]:
     """Products of a tile, in memory that is used again and again."""
-    if side.score == "max_dot":
-        return side.products(rows, classes)
-    out = room[: len(rows), : classes.stop - classes.start]
-    return np.matmul(rows, turned[:, classes], out=out)
+    if prepared.score == "max_dot":
+        return prepared.products(rows, classes)
+    out = buffer[: len(rows), : classes.stop - classes.start]
+    return np.matmul(rows, transposed[:, classes], out=out)
 
 
 def _shares(n_rows: int) -> list[slice]:
@@ -239,24 +399,24 @@ class TorchLists:
         self.n_rows, self.k = n_rows, k
         self.indices: Any = None
 
-    def add(self, rows: slice, row_side: Array, side: PreparedClasses, class_block: int) -> None:
+    def add(self, rows: slice, vectors: Array, prepared: PreparedClasses, class_block: int) -> None:
         """Find the lists of a block of rows."""
         import torch
 
-        n_classes, squares = side.n_classes, side.squares(row_side)
+        n_classes, squares = prepared.n_classes, prepared.squares(vectors)
         wanted = min(self.k + 1, n_classes)
         best: Best | None = None
         for first in range(0, n_classes, class_block):
             classes = slice(first, min(first + class_block, n_classes))
-            block = side.raw(row_side, squares, classes)
+            block = prepared.raw(vectors, squares, classes)
             found = torch_largest(block, min(wanted, block.shape[1]))
             del block
             found = found[0] + first, found[1]
             best = found if best is None else torch_merged(best, found, wanted)
         assert best is not None
         indices, values = best
-        if side.finished_later:
-            values = side.finish(values, squares)
+        if prepared.finished_later:
+            values = prepared.finish(values, squares)
         if self.indices is None:
             self.indices = torch.empty(
                 (self.n_rows, self.k), dtype=torch.int64, device=values.device
@@ -300,7 +460,7 @@ class TorchLists:
 
 _RUN = 16
 # Maxima of runs are looked at so many at a time; those that are missing are −∞.
-_ROOM = 64
+_AT_ONCE = 64
 # From so long lists on a threshold is found by halving an interval, and places by counting.
 _MANY = 4
 _HALVINGS = 8
@@ -325,22 +485,22 @@ def add_to_lists(
     slack = block.dtype.type(8 * np.finfo(block.dtype).eps)
     lowest = block.dtype.type(-np.inf)
     n_runs = (n_classes + _RUN - 1) // _RUN
-    maxima = np.full((n_runs + _ROOM - 1) // _ROOM * _ROOM, lowest, block.dtype)
-    tops, room = np.empty(k, block.dtype), np.empty(_ROOM, block.dtype)
+    maxima = np.full((n_runs + _AT_ONCE - 1) // _AT_ONCE * _AT_ONCE, lowest, block.dtype)
+    tops, buffer = np.empty(k, block.dtype), np.empty(_AT_ONCE, block.dtype)
     runs, spots = np.empty(n_runs + 1, np.int64), np.empty(n_classes + 1, np.int64)
-    found = np.empty(max(n_classes, _ROOM), block.dtype)
+    found = np.empty(max(n_classes, _AT_ONCE), block.dtype)
     for i in range(n_rows):
         line, best, places = block[i], values[i], indices[i]
         square = zero
         if finish:
             square = squares[i]
-            _find_maxima_less(line, half, maxima, room)
+            _find_maxima_less(line, half, maxima, buffer)
         else:
             if halved:
                 _to_distances(line, half, squares[i])
             if biased:
                 _add(line, bias)
-            _find_maxima(line, maxima, room)
+            _find_maxima(line, maxima, buffer)
         count = k
         while count > 0 and places[count - 1] < 0:
             count -= 1
@@ -353,7 +513,7 @@ def add_to_lists(
             if k < _MANY:
                 threshold = _kth_largest_maximum(maxima[:n_runs], tops)
             else:
-                threshold = _at_least(maxima, n_runs, k, room)
+                threshold = _at_least(maxima, n_runs, k, buffer)
         if finish:
             # Rounding may make two scores equal whose squares differ by a few units.
             threshold -= slack * (square + abs(threshold))
@@ -367,7 +527,7 @@ def add_to_lists(
             n_found = _gather(line, runs[:near], threshold, spots)
             for at in range(n_found):
                 found[at] = line[spots[at]]
-        if count == 0 and _MANY <= n_found <= _ROOM:
+        if count == 0 and _MANY <= n_found <= _AT_ONCE:
             _rank(found, spots, n_found, first, best, places)
         else:
             _insert(found, spots, n_found, first, count, best, places)
@@ -401,7 +561,7 @@ def _rank(found: Any, spots: Any, n_found: int, first: int, best: Any, places: A
     Equals would have the same place; as classes come in their order the next one is free.
     """
     k = best.shape[0]
-    for at in range(n_found, _ROOM):
+    for at in range(n_found, _AT_ONCE):
         found[at] = -np.inf
     for spot in range(n_found):
         at = int(_count_above(found, found[spot]))
@@ -417,7 +577,7 @@ def _count_above(numbers: Any, threshold: Any) -> Any:
     """How many of the first 64 numbers are above another, in their own type."""
     one, zero = numbers.dtype.type(1), numbers.dtype.type(0)
     total = zero
-    for c in range(_ROOM):
+    for c in range(_AT_ONCE):
         total += one if numbers[c] > threshold else zero
     return total
 
@@ -471,7 +631,7 @@ def _gather_less(line: Any, half: Any, runs: Any, threshold: Any, spots: Any) ->
 
 
 @jit_inner(fast=True)
-def _find_maxima(line: Any, maxima: Any, room: Any) -> None:
+def _find_maxima(line: Any, maxima: Any, buffer: Any) -> None:
     """The largest number of each run; where there is NaN, whatever."""
     n = line.shape[0]
     whole = n // _RUN
@@ -479,10 +639,10 @@ def _find_maxima(line: Any, maxima: Any, room: Any) -> None:
         start = run * _RUN
         # Halves of halves: each line is one or two vector instructions.
         for c in range(8):
-            room[c] = max(line[start + c], line[start + 8 + c])
+            buffer[c] = max(line[start + c], line[start + 8 + c])
         for c in range(4):
-            room[c] = max(room[c], room[c + 4])
-        maxima[run] = max(max(room[0], room[1]), max(room[2], room[3]))
+            buffer[c] = max(buffer[c], buffer[c + 4])
+        maxima[run] = max(max(buffer[0], buffer[1]), max(buffer[2], buffer[3]))
     if whole * _RUN < n:
         top = line[whole * _RUN]
         for c in range(whole * _RUN + 1, n):
@@ -491,19 +651,19 @@ def _find_maxima(line: Any, maxima: Any, room: Any) -> None:
 
 
 @jit_inner(fast=True)
-def _find_maxima_less(line: Any, half: Any, maxima: Any, room: Any) -> None:
+def _find_maxima_less(line: Any, half: Any, maxima: Any, buffer: Any) -> None:
     """The same of the numbers less `half`."""
     n = line.shape[0]
     whole = n // _RUN
     for run in range(whole):
         start = run * _RUN
         for c in range(8):
-            room[c] = max(
+            buffer[c] = max(
                 line[start + c] - half[start + c], line[start + 8 + c] - half[start + 8 + c]
             )
         for c in range(4):
-            room[c] = max(room[c], room[c + 4])
-        maxima[run] = max(max(room[0], room[1]), max(room[2], room[3]))
+            buffer[c] = max(buffer[c], buffer[c + 4])
+        maxima[run] = max(max(buffer[0], buffer[1]), max(buffer[2], buffer[3]))
     if whole * _RUN < n:
         top = line[whole * _RUN] - half[whole * _RUN]
         for c in range(whole * _RUN + 1, n):
@@ -532,33 +692,33 @@ def _count(numbers: Any, threshold: Any) -> Any:
     """How many numbers reach a threshold, in their own type."""
     one, zero = numbers.dtype.type(1), numbers.dtype.type(0)
     total = zero
-    for start in range(0, numbers.shape[0], _ROOM):
-        for c in range(_ROOM):
+    for start in range(0, numbers.shape[0], _AT_ONCE):
+        for c in range(_AT_ONCE):
             total += one if numbers[start + c] >= threshold else zero
     return total
 
 
 @jit_inner()
-def _at_least(numbers: Any, n: int, k: int, room: Any) -> Any:
+def _at_least(numbers: Any, n: int, k: int, buffer: Any) -> Any:
     """A threshold that `k` of the first `n` numbers reach, and few others.
 
     An interval is halved. Where at most half of 64 are wanted it begins at the least of 32 maxima
     of two numbers each: 32 numbers are no less.
     """
-    half = _ROOM // 2
-    if numbers.shape[0] == _ROOM and n >= half >= k:
+    half = _AT_ONCE // 2
+    if numbers.shape[0] == _AT_ONCE and n >= half >= k:
         for c in range(half):
-            room[c] = max(numbers[c], numbers[half + c])
+            buffer[c] = max(numbers[c], numbers[half + c])
         # Halves of halves, the least below and the largest above.
         for c in range(16):
-            room[half + c] = max(room[c], room[c + 16])
-            room[c] = min(room[c], room[c + 16])
+            buffer[half + c] = max(buffer[c], buffer[c + 16])
+            buffer[c] = min(buffer[c], buffer[c + 16])
         for c in range(8):
-            room[half + c] = max(room[half + c], room[half + 8 + c])
-            room[c] = min(room[c], room[c + 8])
-        low, high = room[0], room[half]
+            buffer[half + c] = max(buffer[half + c], buffer[half + 8 + c])
+            buffer[c] = min(buffer[c], buffer[c + 8])
+        low, high = buffer[0], buffer[half]
         for c in range(1, 8):
-            low, high = min(low, room[c]), max(high, room[half + c])
+            low, high = min(low, buffer[c]), max(high, buffer[half + c])
     else:
         low, high = numbers[0], numbers[0]
         for c in range(1, n):
@@ -587,160 +747,3 @@ def _to_distances(line: Any, half: Any, square: Any) -> None:
     for c in range(line.shape[0]):
         distance = square - two * (line[c] - half[c])
         line[c] = -np.sqrt(distance if distance > zero else zero)
-
-
-# Classes that a block of rows is scored against at a time, on the host.
-_CLASS_BLOCK = 4096
-# On a device all classes at once, as long as this many rows fit the budget.
-_FEWEST_ROWS = 1024
-
-
-def class_scores(
-    X: Any,
-    parameters: Any,
-    *,
-    score: ScoreFunction = "dot",
-    bias: Any = None,
-    embed: Callable[[Array], Array] | None = None,
-) -> Array:
-    """Score every row against every class."""
-    if is_symbolic(X):
-        embedded = floating(X) if embed is None else embed(X)
-        side = prepared_classes(parameters, score, bias, like=embedded)
-        row_side = side.rows(embedded)
-        return side.scores(row_side, side.squares(row_side), slice(0, side.n_classes))
-    plan = _Plan(X, parameters, score, bias, embed)
-    out = None
-    with moves_kept():
-        for rows, row_side in plan.row_sides():
-            squares = plan.side.squares(row_side)
-            for classes in plan.class_blocks():
-                block = plan.side.scores(row_side, squares, classes)
-                if out is None:
-                    xp = compat.array_namespace(block)
-                    shape = (X.shape[0], plan.side.n_classes)
-                    out = xp.empty(shape, dtype=block.dtype, device=compat.device(block))
-                out[rows, classes] = block
-    return out
-
-
-def top_k(
-    X: Any,
-    parameters: Any,
-    k: int,
-    *,
-    score: ScoreFunction = "dot",
-    bias: Any = None,
-    embed: Callable[[Array], Array] | None = None,
-) -> tuple[Array, Array]:
-    """Find the `k` best classes of each row, best first, without a matrix of all scores.
-
-    Of equal scores the class that comes first in `parameters` wins, whatever the blocks.
-    """
-    n_classes = parameters.shape[0]
-    if not 1 <= k <= n_classes:
-        raise ValueError(f"k must be between 1 and the number of classes, {n_classes}; got {k}.")
-    plan = _Plan(X, parameters, score, bias, embed)
-    with moves_kept():
-        if compat.is_torch_array(X):
-            return _torch_top_k(plan, k)
-        if compat.is_numpy_array(X) and X.shape[0] * n_classes >= WORTH_COMPILED:
-            return _host_top_k(plan, k)
-        return _compared_top_k(plan, k)
-
-
-def _host_top_k(plan: _Plan, k: int) -> Best:
-    """The lists of NumPy rows by compiled code."""
-    lists = HostLists(plan.X.shape[0], k)
-    # The scores of a block are never there all at once.
-    plan.row_bytes = 8 * (plan.X.shape[1] + plan.parameters.shape[-1])
-    for rows, embedded in plan.embedded():
-        lists.add(rows, embedded, plan.side)
-    return lists.settled()
-
-
-def _compared_top_k(plan: _Plan, k: int) -> Best:
-    """The lists of all rows by comparing final scores of all classes."""
-    out: Best | None = None
-    for rows, row_side in plan.row_sides():
-        squares, best = plan.side.squares(row_side), None
-        for classes in plan.class_blocks():
-            block = plan.side.scores(row_side, squares, classes)
-            indices, values = largest(block, min(k, block.shape[1]))
-            indices = indices + classes.start
-            best = (indices, values) if best is None else merged(best, (indices, values), k)
-        assert best is not None
-        if out is None:
-            xp, device = compat.array_namespace(best[1]), compat.device(best[1])
-            shape = plan.X.shape[0], k
-            out = (
-                xp.empty(shape, dtype=xp.int64, device=device),
-                xp.empty(shape, dtype=best[1].dtype, device=device),
-            )
-        out[0][rows, :], out[1][rows, :] = best
-    assert out is not None
-    return out
-
-
-def _torch_top_k(plan: _Plan, k: int) -> Best:
-    """The lists of tensors, without waiting for the device in any block."""
-    lists = TorchLists(plan.X.shape[0], k)
-    for rows, row_side in plan.row_sides():
-        lists.add(rows, row_side, plan.side, plan.class_block)
-    return lists.settled(lambda rows: _compared_top_k(plan.of_rows(rows), k))
-
-
-class _Plan:
-    """Which rows meet which classes at a time, within a budget of memory."""
-
-    def __init__(
-        self,
-        X: Any,
-        parameters: Any,
-        score: ScoreFunction,
-        bias: Any,
-        embed: Callable[[Array], Array] | None,
-    ) -> None:
-        if score not in get_args(ScoreFunction):
-            raise ValueError(f"score={score!r} is not one of {get_args(ScoreFunction)}.")
-        if X.shape[0] == 0:
-            raise ValueError("X has no rows: there is nothing to score.")
-        self.X, self.parameters, self.score, self.bias, self.embed = (
-            X, parameters, score, bias, embed,
-        )  # fmt: skip
-        self.budget = block_budget(X)
-        n_classes, width = parameters.shape[0], parameters.shape[-1]
-        self.class_block = min(n_classes, _CLASS_BLOCK)
-        if on_device(X):
-            fitting = self.budget // (_FEWEST_ROWS * 4 * 8)
-            self.class_block = min(n_classes, max(_CLASS_BLOCK, fitting))
-        # A row as it came and as it is prepared, as it is embedded, and arrays the size of its
-        # scores.
-        self.row_bytes = 8 * (X.shape[1] + width + 3 * self.class_block)
-        if on_device(X):
-            self.row_bytes = 4 * (4 * X.shape[1] + 3 * width + 3 * self.class_block)
-        self.side: PreparedClasses
-
-    def of_rows(self, rows: Array) -> _Plan:
-        """The same for some rows, by position."""
-        return _Plan(self.X[rows, :], self.parameters, self.score, self.bias, self.embed)
-
-    def row_sides(self) -> Iterator[tuple[slice, Array]]:
-        """Rows as the score needs them, block by block; `side` is there from the first one on."""
-        for rows, embedded in self.embedded():
-            yield rows, self.side.rows(embedded)
-
-    def embedded(self) -> Iterator[tuple[slice, Array]]:
-        """Rows in the space of the parameters, block by block; `side` is there, too."""
-        for rows in row_blocks(self.X.shape[0], self.row_bytes, self.budget):
-            part = self.X[rows, :]
-            embedded = floating(part) if self.embed is None else self.embed(part)
-            if not hasattr(self, "side"):
-                self.side = prepared_classes(self.parameters, self.score, self.bias, like=embedded)
-            yield rows, embedded
-
-    def class_blocks(self) -> Iterator[slice]:
-        """Classes that a block of rows is scored against at a time."""
-        n_classes = self.parameters.shape[0]
-        for first in range(0, n_classes, self.class_block):
-            yield slice(first, min(first + self.class_block, n_classes))

@@ -1,4 +1,4 @@
-"""Classes as rows meet them: parameters made ready once for all blocks of rows.
+"""Parameters of classes made ready once for all blocks of rows, and the scores of a block.
 
 For the Euclidean distance ‖x − p‖² = ‖x‖² − 2 (xp − ½‖p‖²), so that the nearest class of a row has
 the largest xp − ½‖p‖². That number, here called the raw score, is one product and one sum; the
@@ -19,8 +19,7 @@ import numpy as np
 
 from zslearn._utils._array import Array, Latest, move_like, on_device, to_numpy, unit_rows
 
-# How exactly scores are computed on a GPU: float32 as it is, or its tensor cores.
-
+#: How exactly scores are computed on a GPU: float32 as it is, or its tensor cores.
 Precision = Literal["full", "tf32", "bf16"]
 
 _precision: ContextVar[Precision] = ContextVar("zslearn_precision", default="full")
@@ -108,22 +107,16 @@ class PreparedClasses:
             self.center = xp.mean(self.parameters, axis=0, keepdims=True)
             self.parameters = self.parameters - self.center
             self.half = 0.5 * xp.sum(self.parameters * self.parameters, axis=1)
+        #: Number of classes.
+        self.n_classes: int = self.parameters.shape[0]
         self.bias: Array = None if bias is None else move_like(to_numpy(bias), like)
-        if self.bias is not None and self.bias.shape != (self.parameters.shape[0],):
+        if self.bias is not None and self.bias.shape != (self.n_classes,):
             raise ValueError(
-                f"bias must have one number per class, {self.parameters.shape[0]}; "
+                f"bias must have one number per class, {self.n_classes}; "
                 f"got shape {tuple(self.bias.shape)}."
             )
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes."""
-        return self.parameters.shape[0]
-
-    @property
-    def finished_later(self) -> bool:
-        """Whether raw scores are ranked and only the best of them finished."""
-        return self.score == "euclidean" and self.bias is None
+        #: Whether raw scores are ranked and only the best of them finished.
+        self.finished_later = score == "euclidean" and bias is None
 
     def rows(self, embedded: Array, out: Array = None) -> Array:
         """Rows as the score needs them; `out` is memory of NumPy that may be used."""
@@ -158,16 +151,11 @@ class PreparedClasses:
         out = self.products(rows, classes)
         if self.half is not None:
             out -= self.half[classes][None, :]
-        if self.finished_later:
-            return out
-        return self.biased(out, squares, classes)
-
-    def biased(self, raw: Array, squares: Array, classes: slice) -> Array:
-        """Final scores of a block, with the bias of the classes; the block is written over."""
-        raw = self.finish(raw, squares)
-        if self.bias is not None:
-            raw += self.bias[classes][None, :]
-        return raw
+        if not self.finished_later:
+            out = self.finish(out, squares)
+            if self.bias is not None:
+                out += self.bias[classes][None, :]
+        return out
 
     def finish(self, raw: Array, squares: Array) -> Array:
         """Final scores but for the bias, −‖x − p‖ for the distance; `raw` is written over."""
@@ -193,13 +181,11 @@ def prepared_classes(
     parameters: Any, score: ScoreFunction, bias: Any, like: Array
 ) -> PreparedClasses:
     """Classes made ready, or the very same ones from the call before where they are on a device."""
-
-    def prepare() -> PreparedClasses:
-        return PreparedClasses(parameters, score, bias, like)
-
     if not on_device(like) or not isinstance(parameters, np.ndarray):
-        return prepare()
+        return PreparedClasses(parameters, score, bias, like)
     biases = None if bias is None else np.asarray(bias).tobytes()
     key = score, biases, str(like.dtype), str(compat.device(like)), like.shape[1]
-    prepared: PreparedClasses = _on_device.get(parameters, key, prepare)
+    prepared: PreparedClasses = _on_device.get(
+        parameters, key, lambda: PreparedClasses(parameters, score, bias, like)
+    )
     return prepared

@@ -63,11 +63,19 @@ def plain_tensor(x: Array, name: str) -> Array:
 
 
 def move_like(x: Array, like: Array) -> Array:
-    """`x` in the namespace and on the device of `like`, in its floating dtype."""
-    xp = compat.array_namespace(like)
+    """`x` in the namespace and on the device of `like`, in its dtype; see also `moves_kept`."""
+    xp, device = compat.array_namespace(like), compat.device(like)
     if compat.is_array_api_obj(x) and compat.array_namespace(x) is not xp:
         x = to_numpy(x)
-    return kept_move(x, like, lambda x: xp.asarray(x, dtype=like.dtype, device=compat.device(like)))
+    moves = _moves.get()
+    if moves is None or not isinstance(x, np.ndarray) or x.size < 2 or compat.is_numpy_array(like):
+        return xp.asarray(x, dtype=like.dtype, device=device)
+    memory = x.__array_interface__
+    key = memory["data"][0], x.shape, x.strides, x.dtype, str(like.dtype), str(device)
+    if key not in moves:
+        # The array of the host is held, so that no other can take its place in memory.
+        moves[key] = x, xp.asarray(x, dtype=like.dtype, device=device)
+    return moves[key][1]
 
 
 def take_rows(x: Array, rows: NDArray[np.intp]) -> Array:
@@ -169,19 +177,6 @@ def moves_kept() -> Iterator[None]:
         yield
     finally:
         _moves.reset(token)
-
-
-def kept_move(x: Any, like: Any, move: Any) -> Any:
-    """What `move(x)` gives, from before where moves are kept and `x` is a table of the host."""
-    moves = _moves.get()
-    if moves is None or not isinstance(x, np.ndarray) or x.size < 2 or compat.is_numpy_array(like):
-        return move(x)
-    memory = x.__array_interface__
-    key = memory["data"][0], x.shape, x.strides, x.dtype, str(like.dtype), str(compat.device(like))
-    if key not in moves:
-        # The array of the host is held, so that no other can take its place in memory.
-        moves[key] = x, move(x)
-    return moves[key][1]
 
 
 class Latest:

@@ -21,6 +21,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from zslearn._scoring._blocks import check_k
 from zslearn._scoring._embedding import EmbeddedRows
 from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._utils._array import Array, is_foreign, plain_tensor, to_numpy
@@ -83,12 +84,6 @@ def _count_predicted(
     predicted = estimator.predict(rows, classes=classes)
     true = check_block_labels(labels, len(rows))
     return HitCounts.of(true, predicted[:, None], sample_weight=weights)
-
-
-def check_k(k: int, n_classes: int) -> None:
-    """Refuse a number of classes that cannot be named."""
-    if not 1 <= k <= n_classes:
-        raise ValueError(f"k must be between 1 and the number of classes, {n_classes}; got {k}.")
 
 
 def _checked(classes: Any, scorer: ClassScorer) -> NDArray[Any] | None:
