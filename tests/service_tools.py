@@ -59,7 +59,7 @@ def running(app, limits=None):
     import uvicorn
 
     from zslearn.serving import Limits
-    from zslearn.serving._service import server_config
+    from zslearn.serving._guard import server_config
 
     sockets = [socket.create_server(("127.0.0.1", 0))]
     port = sockets[0].getsockname()[1]

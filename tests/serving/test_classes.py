@@ -134,7 +134,7 @@ def test_many_threads_add_and_predict(model_path, problem):
 
     def add(i):
         recognizer.add(f"new {i}", attributes=(problem.signatures.iloc[i % 16] + i).tolist())
-        recognizer.answer(problem.X_test_unseen[:2], recognizer.snapshot, why=True)
+        recognizer.answer(problem.X_test_unseen[:2], recognizer.snapshot, explain=True)
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(add, range(24)))
@@ -246,7 +246,7 @@ def test_classes_in_words(problem, tmp_path):
         ):
             sent = client.post("/classes", json={"name": "b", "text": bad})
             assert why in reason(sent, 422)
-    assert Recognizer(path).shown("new")["texts"] == ["a small bird"]
+    assert Recognizer(path).class_description("new")["texts"] == ["a small bird"]
 
 
 def test_an_encoder_in_a_folder_is_read_on_the_word_of_who_serves(problem, tmp_path, monkeypatch):

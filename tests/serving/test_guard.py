@@ -217,7 +217,7 @@ def test_an_error_of_one_does_not_hurt_those_beside_it(model_path, problem):
     jobs = [Job(problem.X_test_unseen[:2]), Job(np.ones((1, 3))), Job(problem.X_test_unseen[2:3])]
     gone = Job(problem.X_test_unseen[:1])
     gone.done.cancel()
-    batcher._do([*jobs, gone])
+    batcher._compute([*jobs, gone])
     assert len(jobs[0].done.result()[0]) == 2
     assert jobs[1].done.exception() is not None
     assert len(jobs[2].done.result()[0]) == 1

@@ -81,8 +81,7 @@ def add_serve(parser: argparse.ArgumentParser) -> None:
 
 def run_serve(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C."""
-    from zslearn.serving._guard import Limits
-    from zslearn.serving._recognizer import Recognizer
+    from zslearn.serving._recognizer import Limits, Recognizer
     from zslearn.serving._service import serve
 
     words = {name: word[2:].replace("-", "_") for name, (word, _, _) in _LIMITS.items()}

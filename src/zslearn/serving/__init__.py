@@ -3,8 +3,7 @@
 The command `zslearn serve` does its work here.
 """
 
-from zslearn.serving._guard import Limits
-from zslearn.serving._recognizer import Recognizer
+from zslearn.serving._recognizer import Limits, Recognizer
 from zslearn.serving._service import create_app, serve
 
 __all__ = ["Limits", "Recognizer", "create_app", "serve"]

@@ -27,8 +27,17 @@ from starlette.routing import Route
 from zslearn._utils._messages import plain
 from zslearn._version import __version__
 from zslearn.serving._batching import Batcher, Job
-from zslearn.serving._guard import MAX_NAME, MAX_TEXT, MAX_TEXTS, Guard, Limits, Measures, Refusal
-from zslearn.serving._recognizer import LARGEST, Recognizer, Snapshot
+from zslearn.serving._guard import Guard, Measures
+from zslearn.serving._recognizer import (
+    LARGEST,
+    MAX_NAME,
+    MAX_TEXT,
+    MAX_TEXTS,
+    Limits,
+    Recognizer,
+    Refusal,
+    Snapshot,
+)
 
 # What requests and answers look like; the OpenAPI document is made of these.
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -404,8 +413,8 @@ def _add_predict(
         limits, trial = recognizer.limits, None
         X: Any
         if content_type(request) == "multipart/form-data":
-            if recognizer.backbone is None:
-                recognizer.pixels(b"", "")
+            # Refused before the body is read.
+            recognizer.image_network()
             images = await read_images(request, limits)
             names = [name for name, _ in images]
             X = await decode(images)
@@ -417,7 +426,7 @@ def _add_predict(
             names = [str(place) for place in range(len(X))]
             if body.trial is not None:
                 trial = await asyncio.to_thread(try_class, body.trial)
-        job = Job(X, top=top, among=among, why=explain, trial=trial)
+        job = Job(X, top=top, among=among, explain=explain, trial=trial)
         found, made = await asyncio.wrap_future(batcher.submit(job))
         for answer in found:
             measures.images.labels(answer["ranked"][0]["known_by"]).inc()
@@ -442,7 +451,7 @@ def _add_classes(app: FastAPI, recognizer: Recognizer) -> None:
     )
     async def list_classes() -> Response:
         snapshot = recognizer.snapshot
-        return _json({"classes": [snapshot.known(name) for name in snapshot.label_of]})
+        return _json({"classes": [snapshot.class_info(name) for name in snapshot.label_of]})
 
     @app.post(
         "/classes",
@@ -457,7 +466,7 @@ def _add_classes(app: FastAPI, recognizer: Recognizer) -> None:
         said = body.model_dump(exclude={"name"})
         # Shielded: a class that is half way to the disk is not given up.
         added = await asyncio.shield(asyncio.to_thread(recognizer.add, body.name, **said))
-        return _json(recognizer.snapshot.known(added.name), 201)
+        return _json({"name": added.name, "known_by": "described only", "added": True}, 201)
 
     @app.get(
         "/classes/{name:path}",
@@ -466,7 +475,7 @@ def _add_classes(app: FastAPI, recognizer: Recognizer) -> None:
         summary="A class with its description",
     )
     async def show_class(name: ClassName) -> Response:
-        return _json(recognizer.shown(name))
+        return _json(recognizer.class_description(name))
 
     @app.delete(
         "/classes/{name:path}",

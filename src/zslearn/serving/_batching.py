@@ -1,4 +1,4 @@
-"""Requests that come at the same time are computed together."""
+"""The thread that computes answers: requests that come at the same time are one computation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Job:
     X: NDArray[Any]
     top: int = 5
     among: str = "all"
-    why: bool = False
+    explain: bool = False
     trial: Snapshot | None = None
     done: Future[tuple[list[Answer], NDArray[Any]]] = field(default_factory=Future)
 
@@ -72,16 +72,16 @@ class Batcher:
                     break
                 jobs.append(more)
                 n_rows += len(more.X)
-            self._do(jobs)
+            self._compute(jobs)
 
-    def _do(self, jobs: Sequence[Job]) -> None:
+    def _compute(self, jobs: Sequence[Job]) -> None:
         # Those whose request has gone are not computed.
         jobs = [job for job in jobs if job.done.set_running_or_notify_cancel()]
         if not jobs:
             return
         self._observe(sum(len(job.X) for job in jobs))
         try:
-            results = self._together(jobs)
+            results = self._answers(jobs)
         except Exception as error:
             if len(jobs) == 1:
                 jobs[0].done.set_exception(error)
@@ -89,29 +89,29 @@ class Batcher:
             # One of them is to blame: each answers for itself.
             for job in jobs:
                 try:
-                    job.done.set_result(self._together([job])[0])
+                    job.done.set_result(self._answers([job])[0])
                 except Exception as own_error:
                     job.done.set_exception(own_error)
             return
         for job, result in zip(jobs, results, strict=True):
             job.done.set_result(result)
 
-    def _together(self, jobs: Sequence[Job]) -> list[tuple[list[Answer], NDArray[Any]]]:
+    def _answers(self, jobs: Sequence[Job]) -> list[tuple[list[Answer], NDArray[Any]]]:
         """Answers to each job; those that ask the same of the same model are one computation."""
         features = self._features(jobs)
         current = self._recognizer.snapshot
         groups: dict[tuple[int, str, bool], list[int]] = {}
         for place, job in enumerate(jobs):
-            groups.setdefault((id(job.trial), job.among, job.why), []).append(place)
+            groups.setdefault((id(job.trial), job.among, job.explain), []).append(place)
         out: list[Any] = [None] * len(jobs)
-        for (_, among, why), places in groups.items():
+        for (_, among, explain), places in groups.items():
             found = iter(
                 self._recognizer.answer(
                     np.concatenate([features[place] for place in places]),
                     jobs[places[0]].trial or current,
                     among=among,
                     top=max(jobs[place].top for place in places),
-                    why=why,
+                    explain=explain,
                 )
             )
             for place in places:

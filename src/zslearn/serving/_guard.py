@@ -1,4 +1,7 @@
-"""What every request passes before it is looked at: limits, checks of its words, the guard."""
+"""What a request passes before the application reads it, and the set-up of the server.
+
+The guard checks host, origin and token, limits time and the number of requests, and counts them.
+"""
 
 from __future__ import annotations
 
@@ -8,124 +11,17 @@ import hmac
 import ipaddress
 import json
 import logging
-import re
 import time
-import unicodedata
 from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import dataclass, fields
 from typing import Any
 from urllib.parse import urlsplit
 
-from numpy.typing import NDArray
+import h11
+import uvicorn
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from zslearn._utils._messages import composed
-
-
-@dataclass(frozen=True)
-class Limits:
-    """How much a service takes on; what is beyond is refused with a reason.
-
-    Parameters
-    ----------
-    body_bytes : int, default=33554432
-        Bytes of a request's body, whether it says its length or not.
-    pixels : int, default=50000000
-        Pixels that an image may claim; more are refused before it is decoded.
-    batch : int, default=64
-        Images or feature vectors of one request.
-    added_classes : int, default=1000
-        Classes that may be added to those of the model file.
-    in_flight : int, default=64
-        Requests at the same time; further ones are answered with 503 and when to try again.
-    seconds : float, default=30.0
-        For a request from its first byte to the answer.
-
-    Examples
-    --------
-    >>> from zslearn.serving import Limits
-    >>> Limits(batch=8).batch
-    8
-    """
-
-    body_bytes: int = 32 * 2**20
-    pixels: int = 50_000_000
-    batch: int = 64
-    added_classes: int = 1000
-    in_flight: int = 64
-    seconds: float = 30.0
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            least = 0 if field.name == "added_classes" else 1e-3
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or value < least:
-                raise ValueError(f"The limit {field.name}={value!r} must be a positive number.")
-
-
-MAX_NAME = 200
-MAX_TEXT = 2000
-MAX_TEXTS = 16
-
-
-class Refusal(Exception):
-    """A request that is answered with a status of HTTP and a reason: what is wrong, what to do."""
-
-    def __init__(self, status: int, reason: str, retry_after: int | None = None) -> None:
-        super().__init__(reason)
-        self.status = status
-        self.reason = reason
-        self.retry_after = retry_after
-
-
-def checked_name(name: str) -> str:
-    """The name of a new class in its normal form; a Refusal where it cannot be one."""
-    normal = composed(name).strip()
-    if not normal:
-        raise Refusal(422, "The name is empty.")
-    if len(normal) > MAX_NAME:
-        raise Refusal(422, f"The name is longer than {MAX_NAME} characters.")
-    if not normal.isprintable():
-        raise Refusal(422, "The name holds characters that cannot be seen; leave them out.")
-    # Browsers and other clients take these for folders, so that no address could name the class.
-    if normal in (".", ".."):
-        raise Refusal(422, "The name is one or two dots, which no address can hold.")
-    return normal
-
-
-def label_for(name: str, labels: NDArray[Any]) -> Any:
-    """The label of a new class, of the kind that the model has; a Refusal where there is none."""
-    if labels.dtype.kind in "iu":
-        if not re.fullmatch(r"-?[0-9]{1,18}", name):
-            raise Refusal(422, "The classes of this model are numbers: the name must be one.")
-        if labels.dtype.kind == "u" and name.startswith("-"):
-            raise Refusal(422, "The classes of this model are numbers that are not negative.")
-        return int(name)
-    if labels.dtype.kind in "bf":
-        raise Refusal(422, "The classes of this model are no names: none can be added.")
-    return name
-
-
-def checked_texts(text: str | list[str]) -> list[str]:
-    """What is said of a class, as a list; a Refusal where nothing is, or too much."""
-    texts = [text] if isinstance(text, str) else list(text)
-    if not texts or any(not words.strip() for words in texts):
-        raise Refusal(422, "The text is empty.")
-    if len(texts) > MAX_TEXTS or any(len(words) > MAX_TEXT for words in texts):
-        raise Refusal(
-            422, f"There may be {MAX_TEXTS} texts of {MAX_TEXT} characters each, not more."
-        )
-    if any(not _is_text(words) for words in texts):
-        raise Refusal(422, "The text holds characters that are no text.")
-    return texts
-
-
-def _is_text(words: str) -> bool:
-    """Whether text can be written in UTF-8 and has no control characters but ends of line."""
-    return all(
-        letter in "\n\r\t" or unicodedata.category(letter) not in ("Cc", "Cs") for letter in words
-    )
-
+from zslearn.serving._recognizer import Limits, Refusal
 
 _METHODS = frozenset({"GET", "POST", "DELETE", "HEAD", "OPTIONS", "PUT", "PATCH"})
 
@@ -264,9 +160,8 @@ class Guard:
         finally:
             self._in_flight -= 1
             self._measures.in_flight.set(self._in_flight)
-            route = getattr(scope.get("route"), "path", "other")
             seconds = time.perf_counter() - start
-            self._measures.count(route, scope["method"], status or 500, seconds)
+            self._measures.count(_route_of(scope), scope["method"], status or 500, seconds)
 
     def _refusal(self, error: Exception, scope: Scope, has_body: bool) -> Refusal:
         """What is answered after an error."""
@@ -277,8 +172,7 @@ class Guard:
             if has_body:
                 return Refusal(503, f"No answer within {seconds}.", 1)
             return Refusal(408, f"The request was not whole within {seconds}.")
-        where = scope.get("route", "an unknown place")
-        _log.error("a request to %s failed", where, exc_info=error)
+        _log.error("a request to %s failed", _route_of(scope), exc_info=error)
         return Refusal(500, "The service failed; its log says how.")
 
     def _admit(self, scope: Scope) -> None:
@@ -304,6 +198,11 @@ class Guard:
         is_same = hmac.compare_digest(hashlib.sha256(token.strip()).digest(), self._token or b"")
         if not (is_same and scheme.lower() == b"bearer"):
             raise Refusal(401, "Give the token of this service: Authorization: Bearer TOKEN.")
+
+
+def _route_of(scope: Scope) -> str:
+    """The path of the route that a request matched: no text of the request's own."""
+    return getattr(scope.get("route"), "path", "other")
 
 
 def _name_of(host: str) -> str:
@@ -337,3 +236,54 @@ async def send_refusal(send: Send, refusal: Refusal) -> None:
         headers.append((b"connection", b"close"))
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
+
+
+#: Connections beyond the requests in flight: people who look at the page keep one open.
+_SPARE_CONNECTIONS = 256
+
+
+def protocol_with_limit(seconds: float) -> type[H11Protocol]:
+    """A protocol that ends connections on which no whole request begins in time."""
+
+    class Protocol(H11Protocol):
+        """Uvicorn waits for the head of a request without end; this one does not."""
+
+        _limit: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._limit = self.loop.call_later(seconds, transport.close)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            waits = self.conn.their_state is h11.IDLE and not self.transport.is_closing()
+            if waits and self._limit is None:
+                self._limit = self.loop.call_later(seconds, self.transport.close)
+            elif not waits and self._limit is not None:
+                self._limit.cancel()
+                self._limit = None
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            if self._limit is not None:
+                self._limit.cancel()
+            super().connection_lost(exc)
+
+    return Protocol
+
+
+def server_config(app: Any, host: str, port: int, limits: Limits) -> uvicorn.Config:
+    """How the server is set up."""
+    return uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        http=protocol_with_limit(limits.seconds),
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        limit_concurrency=limits.in_flight + _SPARE_CONNECTIONS,
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=5,
+    )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import threading
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +17,120 @@ from numpy.typing import NDArray
 
 from zslearn._utils._array import Floats
 from zslearn._utils._files import DamagedFileError, read_checked_json, write_checked_json
-from zslearn._utils._messages import did_you_mean, no_user_warnings, plain
+from zslearn._utils._messages import composed, did_you_mean, no_user_warnings, plain
 from zslearn.images._backbones import Backbone
 from zslearn.images._decoding import UnreadableImageError, read_image
 from zslearn.images._describing import backbone_for_model, encoder_for_model, text_features
 from zslearn.images._predicting import explain_predictions, rank_classes
 from zslearn.persistence._model_files import ModelFile, read_model
-from zslearn.serving._guard import Limits, Refusal, checked_name, checked_texts, label_for
 from zslearn.signatures._table import SignatureTable
 from zslearn.signatures._text import text_signatures
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much a service takes on; what is beyond is refused with a reason.
+
+    Parameters
+    ----------
+    body_bytes : int, default=33554432
+        Bytes of a request's body, whether it says its length or not.
+    pixels : int, default=50000000
+        Pixels that an image may claim; more are refused before it is decoded.
+    batch : int, default=64
+        Images or feature vectors of one request.
+    added_classes : int, default=1000
+        Classes that may be added to those of the model file.
+    in_flight : int, default=64
+        Requests at the same time; further ones are answered with 503 and when to try again.
+    seconds : float, default=30.0
+        For a request from its first byte to the answer.
+
+    Examples
+    --------
+    >>> from zslearn.serving import Limits
+    >>> Limits(batch=8).batch
+    8
+    """
+
+    body_bytes: int = 32 * 2**20
+    pixels: int = 50_000_000
+    batch: int = 64
+    added_classes: int = 1000
+    in_flight: int = 64
+    seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            least = 0 if field.name == "added_classes" else 1e-3
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or value < least:
+                raise ValueError(f"The limit {field.name}={value!r} must be a positive number.")
+
+
+MAX_NAME = 200
+MAX_TEXT = 2000
+MAX_TEXTS = 16
+
+
+class Refusal(Exception):
+    """A request that is answered with a status of HTTP and a reason: what is wrong, what to do."""
+
+    def __init__(self, status: int, reason: str, retry_after: int | None = None) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+        self.retry_after = retry_after
+
+
+def checked_name(name: str) -> str:
+    """The name of a new class in its normal form; a Refusal where it cannot be one."""
+    normal = composed(name).strip()
+    if not normal:
+        raise Refusal(422, "The name is empty.")
+    if len(normal) > MAX_NAME:
+        raise Refusal(422, f"The name is longer than {MAX_NAME} characters.")
+    if not normal.isprintable():
+        raise Refusal(422, "The name holds characters that cannot be seen; leave them out.")
+    # Browsers and other clients take these for folders, so that no address could name the class.
+    if normal in (".", ".."):
+        raise Refusal(422, "The name is one or two dots, which no address can hold.")
+    return normal
+
+
+def label_for(name: str, labels: NDArray[Any]) -> Any:
+    """The label of a new class, of the kind that the model has; a Refusal where there is none."""
+    if labels.dtype.kind in "iu":
+        if not re.fullmatch(r"-?[0-9]{1,18}", name):
+            raise Refusal(422, "The classes of this model are numbers: the name must be one.")
+        if labels.dtype.kind == "u" and name.startswith("-"):
+            raise Refusal(422, "The classes of this model are numbers that are not negative.")
+        return int(name)
+    if labels.dtype.kind in "bf":
+        raise Refusal(422, "The classes of this model are no names: none can be added.")
+    return name
+
+
+def checked_texts(text: str | list[str]) -> list[str]:
+    """What is said of a class, as a list; a Refusal where nothing is, or too much."""
+    texts = [text] if isinstance(text, str) else list(text)
+    if not texts or any(not words.strip() for words in texts):
+        raise Refusal(422, "The text is empty.")
+    if len(texts) > MAX_TEXTS or any(len(words) > MAX_TEXT for words in texts):
+        raise Refusal(
+            422, f"There may be {MAX_TEXTS} texts of {MAX_TEXT} characters each, not more."
+        )
+    if any(not _is_text(words) for words in texts):
+        raise Refusal(422, "The text holds characters that are no text.")
+    return texts
+
+
+def _is_text(words: str) -> bool:
+    """Whether text can be written in UTF-8 and has no control characters but ends of line."""
+    return all(
+        letter in "\n\r\t" or unicodedata.category(letter) not in ("Cc", "Cs") for letter in words
+    )
+
 
 _FORMAT = 1
 
@@ -141,7 +248,7 @@ class Snapshot:
         place = table.labels.tolist().index(self.find(name))
         return np.concatenate([array[place] for array in table.arrays])
 
-    def known(self, name: str) -> dict[str, Any]:
+    def class_info(self, name: str) -> dict[str, Any]:
         """A class as answers name it."""
         known_by = "seen" if name in self.seen else "described only"
         return {"name": name, "known_by": known_by, "added": name in self.added}
@@ -330,15 +437,15 @@ class Recognizer:
         # Encoders of text are not made for several threads.
         self._encoder_lock = threading.Lock()
         where = Path(added) if added is not None else Path(f"{self.path}{ADDED_ENDING}")
-        self._kept = AddedFile(where, self.attributes.names, self.encoder)
-        self.snapshot = self._begin(self._kept.read())
+        self._added_file = AddedFile(where, self.attributes.names, self.encoder)
+        self.snapshot = self._first_snapshot(self._added_file.read())
 
     @property
     def n_features(self) -> int:
         """How many numbers describe an image."""
         return int(self.file.model.n_features_in_)
 
-    def _begin(self, classes: Sequence[AddedClass]) -> Snapshot:
+    def _first_snapshot(self, classes: Sequence[AddedClass]) -> Snapshot:
         """The model with the classes of the file."""
         try:
             if len(classes) > self.limits.added_classes:
@@ -348,8 +455,8 @@ class Recognizer:
             return self._snapshot({c.name: c for c in classes})
         except (Refusal, ValueError) as error:
             raise AddedFileError(
-                f"The added classes in {plain(self._kept.path)} do not fit {plain(self.path)}: "
-                f"{plain(error)}"
+                f"The added classes in {plain(self._added_file.path)} do not fit "
+                f"{plain(self.path)}: {plain(error)}"
             ) from error
 
     def _snapshot(self, added: dict[str, AddedClass]) -> Snapshot:
@@ -435,7 +542,7 @@ class Recognizer:
             )
         return values
 
-    def shown(self, name: str) -> dict[str, Any]:
+    def class_description(self, name: str) -> dict[str, Any]:
         """A class with its description, all of one moment; a Refusal where there is none."""
         snapshot = self.snapshot
         values = snapshot.values_of(name).tolist()
@@ -443,7 +550,7 @@ class Recognizer:
         if isinstance(texts, str):
             texts = [texts]
         texts = [str(text) for text in texts] if isinstance(texts, (list, tuple)) else []
-        return {**snapshot.known(name), "attributes": values, "texts": texts}
+        return {**snapshot.class_info(name), "attributes": values, "texts": texts}
 
     def add(
         self,
@@ -509,7 +616,7 @@ class Recognizer:
         except ValueError as error:
             raise Refusal(422, f"The class cannot be added: {plain(error, 500)}") from error
         try:
-            self._kept.write(added.values())
+            self._added_file.write(added.values())
         except AddedFileError as error:
             raise Refusal(409, f"The class cannot be kept: {error}") from error
         except OSError as error:
@@ -541,17 +648,22 @@ class Recognizer:
 
     # Images.
 
-    def pixels(self, data: bytes, where: str) -> NDArray[np.uint8]:
-        """What the network sees of an image file; a Refusal that says `where` it came from."""
+    def image_network(self) -> Backbone:
+        """The network that made the model's features; a Refusal where the file names none."""
         if self.backbone is None:
             raise Refusal(
                 415,
                 "This model takes feature vectors, not images: it does not say which network made "
                 "its features.",
             )
+        return self.backbone
+
+    def pixels(self, data: bytes, where: str) -> NDArray[np.uint8]:
+        """What the network sees of an image file; a Refusal that says `where` it came from."""
+        network = self.image_network()
         try:
             image = read_image(data, max_pixels=self.limits.pixels)
-            return self.backbone.preprocessing.pixels(image)
+            return network.preprocessing.pixels(image)
         except UnreadableImageError as error:
             raise Refusal(422, f"{where} cannot be read: {plain(error, 300)}.") from error
         except MemoryError as error:
@@ -559,9 +671,9 @@ class Recognizer:
 
     def features(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Features of images that are cut and resized."""
-        assert self.backbone is not None
+        network = self.image_network()
         rows = [
-            self.backbone.features_of_pixels(pixels[start : start + _IMAGES_AT_ONCE])
+            network.features_of_pixels(pixels[start : start + _IMAGES_AT_ONCE])
             for start in range(0, len(pixels), _IMAGES_AT_ONCE)
         ]
         return np.concatenate(rows)
@@ -584,9 +696,15 @@ class Recognizer:
         return X
 
     def answer(
-        self, X: Floats, snapshot: Snapshot, *, among: str = "all", top: int = 5, why: bool = False
+        self,
+        X: Floats,
+        snapshot: Snapshot,
+        *,
+        among: str = "all",
+        top: int = 5,
+        explain: bool = False,
     ) -> list[Answer]:
-        """What is said of each image: its ranked classes, and whatever else the model tells."""
+        """What is said of each image: its ranked classes, and whether it is none, its node, and why."""
         model = snapshot.model
         candidates = None
         if among != "all":
@@ -598,14 +716,14 @@ class Recognizer:
         surely = reasons = None
         if hasattr(model, "predict_rank"):
             surely = model.predict_rank(X, classes=candidates)
-        if why:
+        if explain:
             reasons = explain_predictions(replace(self.file, model=model), X, classes=candidates)
         found: list[Answer] = []
         rows = zip(ranked.labels.tolist(), ranked.scores, ranked.probabilities, strict=True)
         for place, (labels, scores, chances) in enumerate(rows):
             answer: Answer = {"ranked": []}
             for label, score, chance in zip(labels, scores, chances, strict=True):
-                known = snapshot.known(str(label))
+                known = snapshot.class_info(str(label))
                 numbers = {"score": _number(score), "probability": _number(chance)}
                 answer["ranked"].append({"class": known.pop("name"), **known, **numbers})
             none = ranked.is_none

@@ -1,73 +1,19 @@
-"""Making the application, and running it."""
+"""`create_app` and `serve`: the application of a model, and a server of it until Ctrl-C.
+
+What needs the extra ``serve`` is imported when they are called, so that an error names the extra.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
-from typing import TYPE_CHECKING, Any
-
-import h11
-import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from typing import TYPE_CHECKING
 
 from zslearn._utils._optional import import_optional
-from zslearn.serving._guard import Limits
 from zslearn.serving._recognizer import Recognizer
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
-
-#: Connections beyond the requests in flight: people who look at the page keep one open.
-_SPARE_CONNECTIONS = 256
-
-
-def protocol_with_limit(seconds: float) -> type[H11Protocol]:
-    """A protocol that ends connections on which no whole request begins in time."""
-
-    class Protocol(H11Protocol):
-        """Uvicorn waits for the head of a request without end; this one does not."""
-
-        _limit: asyncio.TimerHandle | None = None
-
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self._limit = self.loop.call_later(seconds, transport.close)
-
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            waits = self.conn.their_state is h11.IDLE and not self.transport.is_closing()
-            if waits and self._limit is None:
-                self._limit = self.loop.call_later(seconds, self.transport.close)
-            elif not waits and self._limit is not None:
-                self._limit.cancel()
-                self._limit = None
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            if self._limit is not None:
-                self._limit.cancel()
-            super().connection_lost(exc)
-
-    return Protocol
-
-
-def server_config(app: Any, host: str, port: int, limits: Limits) -> uvicorn.Config:
-    """How the server is set up."""
-    return uvicorn.Config(
-        app,
-        host=host,
-        port=port,
-        http=protocol_with_limit(limits.seconds),
-        ws="none",
-        lifespan="on",
-        access_log=False,
-        log_level="warning",
-        server_header=False,
-        limit_concurrency=limits.in_flight + _SPARE_CONNECTIONS,
-        timeout_keep_alive=15,
-        timeout_graceful_shutdown=5,
-    )
-
 
 #: A token that can be guessed is none.
 _SHORTEST_TOKEN = 16
@@ -109,8 +55,7 @@ def create_app(model: Recognizer | str | os.PathLike[str], *, token: str | None 
     >>> sorted(app.openapi()["paths"])
     ['/about', '/classes', '/classes/{name}', '/health', '/metrics', '/predict']
     """
-    for module in ("fastapi", "python_multipart", "prometheus_client"):
-        import_optional(module, "The service")
+    _check_packages()
     from zslearn.serving._app import build_app
 
     _check_token(token)
@@ -142,9 +87,10 @@ def serve(
     ValueError
         Other machines could reach the service, and there is no token.
     """
-    import_optional("uvicorn", "The service")
-    import_optional("fastapi", "The service")
-    from zslearn.serving._guard import is_loopback
+    _check_packages()
+    import uvicorn
+
+    from zslearn.serving._guard import is_loopback, server_config
 
     _check_token(token)
     if token is None and not is_loopback(host):
@@ -155,6 +101,11 @@ def serve(
     recognizer = model if isinstance(model, Recognizer) else Recognizer(model)
     app = create_app(recognizer, token=token)
     uvicorn.Server(server_config(app, host, port, recognizer.limits)).run()
+
+
+def _check_packages() -> None:
+    for module in ("fastapi", "uvicorn", "python_multipart", "prometheus_client"):
+        import_optional(module, "The service")
 
 
 def _check_token(token: str | None) -> None:
