@@ -39,7 +39,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 
 from _imagenet_world import GIB, SPREAD, World
 
-from zslearn._scoring._classes import score_precision
+from zslearn.base import score_precision
 from zslearn.baselines import IAP, ConSE
 from zslearn.metrics import hierarchical_precision_at_k
 from zslearn.synthesis import EXEM, SynC

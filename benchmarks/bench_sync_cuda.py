@@ -16,7 +16,7 @@ import torch
 from _common import Report, seconds
 from bench_sync import ALPHAS, make_rows
 
-from zslearn._utils._array import to_numpy
+from zslearn.base import to_numpy
 from zslearn.solvers import multiclass_svm_path
 
 

@@ -18,8 +18,7 @@ import numpy as np
 import pandas as pd
 from beyond_picture import Point, draw
 
-from zslearn.experiments import load_published, read_records
-from zslearn.experiments._methods import METHODS
+from zslearn.experiments import METHODS, load_published, read_records
 from zslearn.experiments._names import method_style
 from zslearn.experiments.analyses._records import compare_protocols
 

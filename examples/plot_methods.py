@@ -50,9 +50,7 @@ table[::-1].round({"accuracy": 3, "seconds": 1})
 
 import matplotlib.pyplot as plt
 
-from zslearn.experiments._names import method_style
-
-colors = [method_style(name).color for name in table.index]
+colors = ["C1" if name.startswith(("EXEM", "SynC")) else "C0" for name in table.index]
 figure, (left, right) = plt.subplots(
     ncols=2, sharey=True, figsize=(9, 6), width_ratios=[3, 2], layout="constrained"
 )

@@ -1,6 +1,6 @@
 """Scores of images and classes: preparation, embedding, scores in blocks, the best classes.
 
-Private. `ClassScorer` and `Embedding` are public in :mod:`zslearn.base`.
+Private. `ClassScorer`, `Embedding` and `score_precision` are public in :mod:`zslearn.base`.
 
 - `_embedding`: features prepared as they are read, and embedded once for many estimators;
 - `_classes`: parameters of classes made ready for the score function;

@@ -33,6 +33,16 @@ def score_precision(precision: Precision) -> Iterator[None]:
 
     It concerns float32 tensors of torch on a CUDA device and the product of embedded rows with the
     parameters of the classes; anything else is computed as always. Sums are float32 in any case.
+
+    Parameters
+    ----------
+    precision : {"full", "tf32", "bf16"}
+        To how many bits both factors are rounded: not at all, to 11 or to 8.
+
+    Yields
+    ------
+    None
+        Predictions inside of the `with` block are computed so.
     """
     if precision not in get_args(Precision):
         raise ValueError(f"precision={precision!r} is not one of {get_args(Precision)}.")

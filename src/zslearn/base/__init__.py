@@ -17,6 +17,7 @@ Public are the names below; a subclass may also define `_fit`, `_fit_many`, `_wr
 training rows (`_class_statistics`, `_training`), pipelines (`_pipeline`).
 """
 
+from zslearn._scoring._classes import score_precision
 from zslearn._scoring._embedding import Embedding
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import move_like, to_numpy
@@ -41,5 +42,6 @@ __all__ = [
     "group_by_params_except",
     "inherit_docs",
     "move_like",
+    "score_precision",
     "to_numpy",
 ]
