@@ -25,7 +25,6 @@ where rows are many. It is measured against the objective and against what train
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -41,7 +40,7 @@ from zslearn._solvers._stopping import StoppingRule
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._utils._array import Array, Floats, block_budget, take_rows, to_numpy
 from zslearn._utils._blocks import row_blocks
-from zslearn._utils._messages import name_some
+from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._processes import one_blas_thread
 
 # Tables of a block of rows by the columns that there are at a time.
@@ -318,13 +317,12 @@ def _with_warning(results: list[LogisticResult]) -> list[LogisticResult]:
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = [result.gap / np.minimum(result.objective, result.gain) for result in loose]
         worst = max(float(np.nanmax(share)) for share in shares)
-        warnings.warn(
+        warn_user(
             f"Logistic regression did not converge for alpha in "
             f"{name_some([result.alpha for result in loose])}: the gap is up to {worst:.1e} of the "
             "objective, or of what training gains. "
             "Use a larger alpha, a larger tol or more iterations.",
             ConvergenceWarning,
-            stacklevel=3,
         )
     return results
 
@@ -767,7 +765,7 @@ class Newton:
         def at(loss: Loss, coef: Array, intercept: Array) -> Point:
             return self._certified(loss, alpha, coef, intercept, loss.sums(coef, intercept, dtype))
 
-        # Probabilities do not change when all classes move alike; the penalty shrinks.
+        # Probabilities do not change when all classes move by the same vector; the penalty shrinks.
         point = at(loss, loss.balanced(coef), intercept)
         length = np.ones(len(point.gap))
         for _ in range(_MAX_INTERCEPT_STEPS):

@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 
-# Names that nobody can tell apart.
-
 
 def composed(name: str) -> str:
     """A name in the Unicode form in which people type: some systems name folders in another."""

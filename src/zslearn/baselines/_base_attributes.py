@@ -8,7 +8,7 @@ taken as equally probable,
           + \text{const}(x).
 
 What is dropped on the right, :math:`\sum_m \log(1 - p(a_m | x)) - \log(1 - p(a_m))`, depends on the
-image alone and moves all its scores alike. So `embed` gives the log-odds of the attributes less
+image alone and shifts all its scores equally. So `embed` gives the log-odds of the attributes less
 those of the prior, `synthesize` the binary signature, and the score is their inner product; no
 product of hundreds of probabilities, which would underflow, is ever formed.
 """

@@ -257,8 +257,8 @@ class RankingClassifier(ZeroShotClassifier):
         brought to unit variance and all are divided by the largest value; nothing. An offset that
         all images share slows training down.
     early_stopping : bool, default=False
-        Whether training ends, within `max_iter`, where seen classes that are held out are told
-        apart best; the method is then trained on all seen classes for that long. Of equally good
+        Whether training ends, within `max_iter`, where seen classes that are held out are best
+        distinguished; the method is then trained on all seen classes for that long. Of equally good
         ends the last is taken. It needs five seen classes, and signatures that say something of the
         classes held out.
     validation_fraction : float, default=0.2

@@ -151,7 +151,7 @@ def leading(total: Floats, local: Floats, alpha: float, n: int) -> tuple[Floats,
         )
     except scipy.linalg.LinAlgError as error:
         raise ValueError(
-            f"alpha={alpha} is too small: XᵀLX + αI cannot be told from a singular matrix. "
+            f"alpha={alpha} is too small: XᵀLX + αI is singular up to rounding. "
             "Take a larger alpha."
         ) from error
     vectors = vectors[:, ::-1]
@@ -518,7 +518,7 @@ class BiDiLEL(ZeroShotClassifier):
             projections = {width: vectors[:, :width].T.copy() for width in widths}
             kinds = list(zip(widths, (variant.latent_norm for variant in group), strict=True))
             landmarks = _class_means(training, mean, projections[max(widths)], set(kinds))
-            # Variants that embed alike, and whose landmarks are the same, one after another.
+            # Variants with the same embedding and landmarks one after another.
             for i in sorted(range(len(group)), key=lambda i: kinds.index(kinds[i])):
                 variant, width = group[i], widths[i]
                 variant.mean_, variant.components_ = mean, projections[width]

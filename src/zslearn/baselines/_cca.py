@@ -53,7 +53,7 @@ class CCA(AcceptsSampleWeight, ZeroShotClassifier):
     power : float, default=0.5
         The canonical correlations to this power weigh the directions on both sides. With 0.5 the
         projections meet by the product of what is expected of a sample given its class,
-        E[u | v] = ρv, with the sample; 0 weighs all directions alike, as in the textbook.
+        E[u | v] = ρv, with the sample; 0 weighs all directions the same, as in the textbook.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ class CCA(AcceptsSampleWeight, ZeroShotClassifier):
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        """The covariances serve all, and one decomposition all that shrink them alike."""
+        """The covariances serve all, and one decomposition all that shrink them the same."""
         covariances = _Covariances(training)
         for same_shrinkage in group_by_params(variants, "alpha_features", "alpha_signatures"):
             first = same_shrinkage[0]

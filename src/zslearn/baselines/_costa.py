@@ -1,6 +1,6 @@
 r"""COSTA: classifiers of new classes as weighted sums of those of the seen classes.
 
-The classifiers of the seen classes are least squares, one against all, each class counting alike.
+The classifiers of the seen classes are least squares, one against all, each class of equal weight.
 With the class means :math:`m_c`, the mean :math:`\bar m` of these, and the mean G over the classes
 of the products of deviations from :math:`\bar m`,
 
@@ -43,7 +43,7 @@ class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
         Penalty of the seen classes' classifiers, in units of the mean of the eigenvalues of the
         features' scatter that are not zero.
     similarity : {"cosine", "rbf"}, default="cosine"
-        How alike two signatures are: the cosine around the mean of the seen signatures, 0 where it
+        Similarity of two signatures: the cosine around the mean of the seen signatures, 0 where it
         is negative, to the power `sharpness`; or exp(−sharpness ‖a − b‖²), in units of the median
         distance of signatures. Similarities to the seen classes are divided by their sum.
     sharpness : float, default=1.0
@@ -184,7 +184,7 @@ def _balanced_spectrum(training: Training) -> RowSpectrum:
     """The scatter of samples of which those of each class weigh one together."""
     sizes = training.sizes
     if training.weights is None and np.ptp(sizes) == 0:
-        # Every sample counts alike: the scatter is the one that other methods need, too.
+        # Every sample counts the same: the scatter is the one that other methods need, too.
         found, share = training.spectrum(center=True), 1.0 / float(sizes[0])
         return found._replace(values=share * found.values, class_sums=share * found.class_sums)
     weight = (1.0 / sizes)[training.y]
@@ -198,7 +198,7 @@ def _balanced_spectrum(training: Training) -> RowSpectrum:
 def _cosine_weights(signatures: Floats, seen: Floats, power: float) -> Floats:
     """Cosines around the mean of the seen signatures to a power; each row sums to one.
 
-    A class that has no seen class on its side is like all of them alike.
+    A class that has no seen class on its side is equally like all of them.
     """
     center = seen.mean(axis=0)
     cosines = unit_rows(signatures - center) @ unit_rows(seen - center).T

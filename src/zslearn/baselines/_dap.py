@@ -59,7 +59,7 @@ class DAP(AttributeClassifier):
     -----
     Binary signatures are taken as they are: 0 and 1, or −1 and 1. In other signatures an attribute
     is present where the normalised value is above its mean over the seen classes. Classes with the
-    same attributes after that have the same scores. Of several views all attributes count alike:
+    same attributes after that have the same scores. Of several views all attributes count the same:
     the weights of :class:`~zslearn.signatures.MultiSignatures` are not used. Nor does
     `signature_scale` change which attributes are present.
 

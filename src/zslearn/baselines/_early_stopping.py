@@ -39,7 +39,7 @@ def on_one_path(variants: Sequence[_Variant], *names: str) -> list[list[_Variant
 
 
 class HeldOutClasses:
-    """Seen classes that are held out, and how well they were told apart after each step."""
+    """Seen classes that are held out, and how well they were distinguished after each step."""
 
     def __init__(self, kept: Training, held: Training) -> None:
         self.kept, self.held = kept, held
@@ -68,7 +68,7 @@ class HeldOutClasses:
         score: ScoreFunction,
         embed: Callable[[Array], Array] | None = None,
     ) -> None:
-        """Note how well the classes held out are told apart after one more step."""
+        """Note how well the classes held out are distinguished after one more step."""
         scores = class_scores(X, parameters, score=score, embed=embed)
         best = to_numpy(scores).argmax(axis=1)
         self.accuracies.append(float(per_class_accuracy(self.held.y, best)))
@@ -77,7 +77,7 @@ class HeldOutClasses:
     def best(self) -> int:
         """The number of steps after which accuracy was highest, 0 before the first.
 
-        Of equals the last: where classes cannot be told apart, nothing is cut short.
+        Of equals the last: where classes cannot be distinguished, nothing is cut short.
         """
         if not self.accuracies:
             return 0

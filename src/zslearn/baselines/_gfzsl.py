@@ -208,7 +208,7 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
             n_components = same_width[0].n_components
             seen = statistics(n_components and max(widths)).first(n_components)
             one_unit = seen.in_one_unit()
-            # Those that embed alike follow one another, and share what they embed by.
+            # Those that embed in the same way follow one another, and share what they embed by.
             for variant in sorted(same_width, key=lambda variant: variant.covariance):
                 own = one_unit if variant.covariance == "isotropic" else seen
                 variant.mean_, variant.std_ = own.mean, own.std
@@ -330,7 +330,7 @@ def _components(training: Training, n_components: int) -> tuple[Array, float]:
     xp = compat.array_namespace(vectors)
     rank = max(1, int(xp.sum(xp.astype(values > 0, xp.int64))))
     typical = float(xp.sum(values)) / rank / float(training.sizes.sum())
-    # In memory as a saved model reads them back, which then scores alike to the last bit.
+    # In memory as a saved model reads them back, which then scores the same to the last bit.
     last = vectors.shape[1] - 1
     order = xp.arange(last, last - min(rank, n_components), -1, device=compat.device(vectors))
     return xp.take(vectors, order, axis=1), typical

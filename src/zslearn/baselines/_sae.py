@@ -152,7 +152,7 @@ class SAE(AcceptsSampleWeight, ZeroShotClassifier):
         for same_sides in group_by_params(variants, "center", "alpha_reduction"):
             first = same_sides[0]
             equation = _Sylvester(training, moments, first.center, first.alpha_reduction)
-            # Those that embed alike follow one another.
+            # Those that embed in the same way follow one another.
             for variant in sorted(same_sides, key=lambda variant: variant.direction):
                 variant.alpha_ = float(variant.alpha) * equation.unit
                 variant.coef_ = equation.solve(variant.alpha_)

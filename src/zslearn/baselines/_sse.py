@@ -455,7 +455,7 @@ class SSE(ZeroShotClassifier):
     two kernels are one model, trained once; only the embedding is written differently.
 
     What differs from the original: its hinges are not squared, and it sums them with weights λ₂
-    (classes) and λ₃ (samples) against ½‖w‖². Here they are means, in which each class counts alike
+    (classes) and λ₃ (samples) against ½‖w‖². Here they are means, in which each class counts once,
     however many samples it has, and λ₃ corresponds to 1 / `alpha`, λ₂ to `alignment` / `alpha`. Its
     penalty λ₁ on V is `reference_alpha`, 0 by default, as V takes few steps. V stays within the
     range of the features, in the original it is non-negative, which is the same bound from below

@@ -31,13 +31,15 @@ _NAMED = ("split", "features", "signatures", "version", "class_splits")
 
 def add_data(parser: argparse.ArgumentParser) -> None:
     """What data sets there are, and what is in them."""
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="list|show|fetch|check")
-    verbs.add_parser("list", help="name the data sets").set_defaults(run=_run_list)
-    shown = verbs.add_parser("show", help="describe one data set")
+    commands = parser.add_subparsers(
+        dest="subcommand", required=True, metavar="list|show|fetch|check"
+    )
+    commands.add_parser("list", help="name the data sets").set_defaults(run=_run_list)
+    shown = commands.add_parser("show", help="describe one data set")
     add_data_options(shown)
     shown.set_defaults(run=_run_show)
-    _add_fetch(verbs)
-    checked = verbs.add_parser(
+    _add_fetch(commands)
+    checked = commands.add_parser(
         "check",
         help="say what a folder holds, and what is wrong with it",
         description="Say which data sets a folder holds, with which version of the split, and "
@@ -215,8 +217,8 @@ def _run_show(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _add_fetch(verbs: Any) -> None:
-    fetched = verbs.add_parser(
+def _add_fetch(commands: Any) -> None:
+    fetched = commands.add_parser(
         "fetch",
         help="download an archive of data sets",
         description="Download an archive of data sets and unpack it, unless it is there. A "

@@ -62,8 +62,8 @@ _NETWORK = ("weights", "boxes", "device", "batch_size", "workers", "backbone", "
 
 def add_features(parser: argparse.ArgumentParser) -> None:
     """Turn images into features by a trained network, and say how features were made."""
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="extract|show")
-    extract = verbs.add_parser(
+    commands = parser.add_subparsers(dest="subcommand", required=True, metavar="extract|show")
+    extract = commands.add_parser(
         "extract",
         help="compute the features of images",
         description="Compute the features of images by a trained network and write them, with "
@@ -79,7 +79,7 @@ def add_features(parser: argparse.ArgumentParser) -> None:
     )
     _add_network(extract)
     extract.set_defaults(run=_run_extract)
-    shown = verbs.add_parser("show", help="say how features were made")
+    shown = commands.add_parser("show", help="say how features were made")
     shown.add_argument("file", type=Path, metavar="FILE", help="a file .npz of features")
     shown.set_defaults(run=_run_show)
 

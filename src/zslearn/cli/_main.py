@@ -68,7 +68,7 @@ class _Parser(argparse.ArgumentParser):
             if action.option_strings:
                 reason = f"{action.option_strings[-1]} cannot be {value!r}."
             else:
-                what = "command" if action.dest in ("command", "verb") else action.dest
+                what = "command" if action.dest in ("command", "subcommand") else action.dest
                 reason = f"there is no {what} {value!r}."
             near, there_are = _did_you_mean(value, choices), ", ".join(map(str, choices))
             raise argparse.ArgumentError(None, f"{reason}{near} There are: {there_are}.")

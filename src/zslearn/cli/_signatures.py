@@ -39,17 +39,19 @@ def add_signatures(parser: argparse.ArgumentParser) -> None:
 
     Other commands read it with --signatures-file.
     """
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="|".join(_VERBS))
-    for name, (add, run, about) in _VERBS.items():
-        verb = verbs.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
-        add(verb)
-        verb.set_defaults(run=_run, make=run)
+    commands = parser.add_subparsers(dest="subcommand", required=True, metavar="|".join(_COMMANDS))
+    for name, (add, run, about) in _COMMANDS.items():
+        command = commands.add_parser(
+            name, help=about, description=f"{about[0].upper()}{about[1:]}."
+        )
+        add(command)
+        command.set_defaults(run=_run, make=run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Make what the verb makes; what the library warns of is said in one line each."""
+    """Make what a subcommand makes; what the library warns of is said in one line each."""
     with warnings_as_lines():
-        if arguments.verb != "train-words":
+        if arguments.subcommand != "train-words":
             check_signature_path(arguments.out)
         arguments.make(arguments)
     return 0
@@ -243,8 +245,8 @@ def _make_combine(arguments: argparse.Namespace) -> None:
     _write(combine_signatures(tables, arguments.weights), arguments)
 
 
-#: Verb → what adds its words, what makes the table, and its line of help.
-_VERBS = {
+#: Subcommand → what adds its words, what makes the table, and its line of help.
+_COMMANDS = {
     "text": (_add_text, _make_text, "encode names or descriptions with a sentence encoder"),
     "words": (_add_words, _make_words, "average the word vectors of the names of classes"),
     "hierarchy": (_add_hierarchy, _make_hierarchy, "place classes by distances in a hierarchy"),

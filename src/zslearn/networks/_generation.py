@@ -357,7 +357,7 @@ class GeneratedFeatures(ZeroShotClassifier):
         both = xp.concat([rows, generated], axis=0)
         return both, np.concatenate([y, np.repeat(unseen, self.n_generated)])
 
-    # The three verbs.
+    # _fit, embed and synthesize.
 
     def embed(self, X: Array) -> Array:
         """Put a 1 behind each row, for the intercepts; a zero-shot method embeds by itself.
@@ -514,7 +514,7 @@ def mean_rows(X: Array, y: NDArray[np.intp], n_classes: int) -> Array:
 
 
 def linear_rows(estimator: Any, X: Array, y: NDArray[np.intp], n_classes: int) -> Floats:
-    """Coefficients of a linear classifier in scikit-learn's manners."""
+    """Coefficients of a linear classifier with scikit-learn's methods."""
     fitted = clone(estimator).fit(to_numpy(X), y)
     if not hasattr(fitted, "coef_"):
         raise TypeError(

@@ -572,7 +572,7 @@ class GraphMethod(NetworkMethod):
         self._layers = layers
         self.weights_ = [layer.weight for layer in layers]
 
-    # The three verbs.
+    # _fit, embed and synthesize.
 
     def embed(self, X: Array) -> Array:
         """Features, with a 1 behind each row where the targets have intercepts."""

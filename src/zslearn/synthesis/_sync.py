@@ -306,7 +306,7 @@ _TIGHTEN = 0.5
 # factor from round to round.
 _SMOOTHING = 0.1
 _SHARPEN = 0.7
-# The condition number of S may grow up to here; beyond it phantoms cannot be told apart.
+# The condition number of S may grow up to here; beyond it phantoms cannot be distinguished.
 _CONDITION = 1e7
 # With a penalty on v: in half of the directions in which the classifiers of the seen classes differ
 # at the start (by at least the first share of their largest difference) they go on to differ by at
@@ -638,7 +638,7 @@ class _Learner:
     def _why_stopped(self, point: Point[_Trained]) -> str:
         """What the steps that were refused would have made."""
         if self.problem.penalize == "w":
-            return "Learning stopped before S became singular, where they cannot be told apart."
+            return "Learning stopped before S became singular, where they cannot be distinguished."
         reason = (
             "Learning stopped, not at a minimum, before the classifiers of the seen classes "
             f"differed by less than {_LEAST_DIFFERENCE} of what they did at first."

@@ -26,7 +26,6 @@ those whose λ has the wrong sign leave.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -43,6 +42,7 @@ from zslearn._solvers.nu_svr._batched import solve_kernels
 from zslearn._solvers.nu_svr._smo import RESOLUTION, PairSolver
 from zslearn._utils._array import Array, Floats, is_foreign, to_numpy
 from zslearn._utils._files import saved_part
+from zslearn._utils._messages import warn_user
 from zslearn._utils._processes import one_blas_thread
 
 # Up to so many points linear algebra takes one thread, as waiting for a second costs more than it
@@ -364,12 +364,11 @@ def _warn_missed(result: NuSVRResult, tol: float, max_iter: int) -> None:
     violation = to_numpy(result.violation)
     missed = int((violation > tol).sum())
     if missed:
-        warnings.warn(
+        warn_user(
             f"ν-SVR with C={result.C:g}, nu={result.nu:g}: {missed} of {len(violation)} targets "
             f"miss tol={tol:g} after {max_iter} steps; the largest violation is "
             f"{violation.max():.2g}. Raise max_iter or tol, or lower C.",
             ConvergenceWarning,
-            stacklevel=4,
         )
 
 

@@ -173,7 +173,7 @@ class Ascent:
 
     @property
     def evaluates_in_single(self) -> bool:
-        """Whether looks in single precision save time: then visits take less than looks."""
+        """Whether gaps in single precision save time: then visits take less than evaluations."""
         return self.has_many and self.dtype == np.float32
 
     def evaluate(self, *, exact: bool = True) -> GapEvaluation:
@@ -239,7 +239,7 @@ class Ascent:
     def improve(
         self, open_rows: NDArray[np.intp], n_passes: int, rng: np.random.RandomState
     ) -> int:
-        """Visit some rows so many times, or fewer until a look tells more; how often is said."""
+        """Visit some rows so many times, or fewer until the next evaluation; how often is said."""
         if self.candidates is not None:
             self._visit_candidates(open_rows, n_passes, rng, *self.candidates)
             return n_passes
@@ -721,7 +721,7 @@ def _ascend(
 
 
 def _state(found: GapEvaluation, best: GapEvaluation | None) -> tuple[float, float, float]:
-    """Objective, gap and penalty at the best point, whose gap the last look may bound, too."""
+    """Objective, gap and penalty at the best point, whose gap the last evaluation may bound."""
     if best is None or found.objective <= best.objective:
         return found.objective, max(found.gap, 0.0), found.penalty
     gap = min(found.gap, best.objective - found.dual_value)
@@ -729,7 +729,7 @@ def _state(found: GapEvaluation, best: GapEvaluation | None) -> tuple[float, flo
 
 
 def _predicted(gaps: list[tuple[int, float]], n_iter: int) -> float:
-    """The gap after so many passes, were it to fall as it did in the second half of the looks."""
+    """The gap after so many passes, were it to fall as it did in the second half so far."""
     (first, before), (last, gap) = gaps[(len(gaps) - 1) // 2], gaps[-1]
     rate = (gap / before) ** (1 / (last - first))
     return gap * float(min(rate, 1.0)) ** (n_iter - last)

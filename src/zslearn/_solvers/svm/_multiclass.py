@@ -14,7 +14,6 @@ With a mixing matrix M the classifiers are :math:`W = M U` and the penalty is on
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
@@ -28,6 +27,7 @@ from zslearn._solvers.svm._losses import SVMLoss, checked_margins, loss_and_slop
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._solvers.svm._squared_hinge import squared_hinge
 from zslearn._utils._array import Array, Floats, to_numpy
+from zslearn._utils._messages import warn_user
 
 RandomState = int | np.random.RandomState | None
 
@@ -77,12 +77,11 @@ class SVMResult:
     def warn_of_gap(self, tol: float, max_iter: int) -> None:
         """Warn where the gap that was wanted is not reached."""
         if not self.converged:
-            warnings.warn(
+            warn_user(
                 f"The duality gap is {self.relative_gap:.1e} of the objective, or of what training "
                 f"gains, after {self.n_iter} iterations at alpha={self.alpha:.3g}, above "
                 f"tol={tol:.1e}. Raise max_iter={max_iter} or alpha, or accept a larger tol.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
 
 
@@ -283,11 +282,11 @@ def train_multiclass_svm(
             raise ValueError(
                 f"mixing must have one row per class, {rows.n_classes}; got shape {mixing.shape}."
             )
-    beside = None if mixing is None else rows.asarray(mixing)
+    device_mixing = None if mixing is None else rows.asarray(mixing)
     if loss == "squared_hinge":
         start = None if warm_start is None else rows.rotated(warm_start.base)
         found = squared_hinge(
-            rows, alpha=alpha, mixing=beside, tol=tol, max_iter=max_iter, start=start
+            rows, alpha=alpha, mixing=device_mixing, tol=tol, max_iter=max_iter, start=start
         )
     else:
         found = crammer_singer(
@@ -302,7 +301,7 @@ def train_multiclass_svm(
         )
     base = rows.full(rows.asarray(found.base))
     result = SVMResult(
-        coef=base if beside is None else beside @ base,
+        coef=base if device_mixing is None else device_mixing @ base,
         base=base,
         alpha=float(alpha),
         objective=found.objective,

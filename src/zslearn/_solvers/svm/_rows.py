@@ -122,11 +122,8 @@ class TrainingRows:
             self.basis, triangle = xp.linalg.qr(xp.matrix_transpose(xp.astype(X, xp.float64)))
             X = xp.matrix_transpose(triangle)
         self.X: Array = X
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of rows, and of columns after the rotation."""
-        return self.X.shape
+        #: Number of rows, and of columns after the rotation.
+        self.shape: tuple[int, int] = X.shape
 
     @cached_property
     def mean_square(self) -> float:
@@ -171,13 +168,10 @@ class TrainingRows:
         if self.X.dtype == self.xp.float64 and not self.lazy:
             yield slice(0, self.shape[0]), self.X
             return
-        for rows in self._row_blocks():
-            yield rows, self.xp.astype(self.X[rows, :], self.xp.float64, copy=False)
-
-    def _row_blocks(self) -> list[slice]:
         # Where they are made as they are read: in their own precision, too, and those before.
         copies = 3 if self.lazy else 1
-        return row_blocks(self.shape[0], copies * 8 * self.shape[1], block_budget(self.X))
+        for rows in row_blocks(self.shape[0], copies * 8 * self.shape[1], block_budget(self.X)):
+            yield rows, self.xp.astype(self.X[rows, :], self.xp.float64, copy=False)
 
     def _multiplied_blocks(self) -> Iterator[tuple[slice, Array]]:
         """As :meth:`blocks`, for products: each block may take the memory of the one before."""
@@ -193,13 +187,13 @@ class TrainingRows:
 
     def scores(self, coefficients: Array) -> Array:
         """Inner products of all rows with coefficients."""
-        turned = self.xp.matrix_transpose(coefficients)
+        transposed = self.xp.matrix_transpose(coefficients)
         if self.X.dtype == self.xp.float64 and not self.lazy:
-            return self.X @ turned
+            return self.X @ transposed
         shape = self.shape[0], coefficients.shape[0]
         out = self.xp.empty(shape, dtype=self.xp.float64, device=self.device)
         for rows, block in self._multiplied_blocks():
-            out[rows, :] = block @ turned
+            out[rows, :] = block @ transposed
         return out
 
     def combine(self, weights: Array) -> Array:
