@@ -68,8 +68,8 @@ taken = time.process_time() - start
 some = np.random.default_rng(0).choice(len(every), 500, replace=False)
 labels = [every[i] for i in some]
 tree = upper(hierarchy_distances(class_graph(wordnet, labels), labels))
-alike = np.corrcoef(upper(between(vectors.iloc[some])), tree)[0, 1]
-found = dict(result=f"{vectors.shape}, correlation with links {alike:.3f}")""",
+correlation = np.corrcoef(upper(between(vectors.iloc[some])), tree)[0, 1]
+found = dict(result=f"{vectors.shape}, correlation with links {correlation:.3f}")""",
     ),
     "hie of 3,000 classes, exact and 2,000 landmarks": (
         DISTANCES,
@@ -79,9 +79,9 @@ exact, placed = (
     upper(between(hierarchy_signatures(wordnet, labels, method=method)))
     for method in ("exact", "landmark")
 )
-alike = np.corrcoef(exact, placed)[0, 1]
+correlation = np.corrcoef(exact, placed)[0, 1]
 differ = np.abs(exact - placed).mean() / exact.mean()
-found = dict(result=f"correlation {alike:.4f}, mean difference {100 * differ:.1f} %")""",
+found = dict(result=f"correlation {correlation:.4f}, mean difference {100 * differ:.1f} %")""",
     ),
     "HP@{2,5,10,20}, 104,210 samples of 20,842 classes": (
         """pairs = class_graph(wordnet, unseen).pairs()

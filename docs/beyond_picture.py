@@ -68,7 +68,7 @@ def label(ax: Any, points: Sequence[Point]) -> None:
     if ax.get_legend():
         boxes.append(np.array(ax.get_legend().get_window_extent().extents))
     inside = np.array(ax.get_window_extent().extents)
-    # Points in a crowd first, while there is room around them.
+    # Points in a crowd first, while there is space around them.
     crowd = [np.sort(np.abs(where - xy).max(axis=1))[1:3].sum() for xy in where]
     for at in np.argsort(crowd):
         text = ax.annotate(

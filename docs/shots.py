@@ -53,7 +53,7 @@ async () => {
     width: root.scrollWidth,
     window: window.innerWidth,
     article: article.scrollWidth,
-    room: article.clientWidth,
+    available: article.clientWidth,
     missing: images.filter((image) => image.naturalWidth === 0).map((image) => image.src),
     scrolling: blocks.filter((block) => block.scrollWidth > block.clientWidth + 1).length,
   };
@@ -123,8 +123,8 @@ def take(tab: Any, root: str, page: str, out: Path, width: int) -> Shot:
     found = tab.evaluate(LOOK)
     if found["width"] > found["window"]:
         shot.problems.append(f"{found['width']} pixels wide in a window of {found['window']}")
-    if found["article"] > found["room"] + 1:
-        shot.problems.append(f"article {found['article']} pixels wide in {found['room']}")
+    if found["article"] > found["available"] + 1:
+        shot.problems.append(f"article {found['article']} pixels wide in {found['available']}")
     shot.problems += [f"picture did not load: {address}" for address in found["missing"]]
     shot.scrolling = found["scrolling"]
     tab.screenshot(path=out / shot.picture, full_page=True)

@@ -118,10 +118,10 @@ for result in results:
 # ---------
 #
 # A search over sixteen settings and five folds needs 80 models, and one more for the chosen
-# setting. To see what is shared, count the calls of `_fit_many` with the variants of each, and those
-# of `embed`. `embedding_attributes` names all that `embed` reads: rows are embedded once for settings
-# that have the very same objects there. In each fold the images of seen and of unseen classes are
-# embedded once for each of the four values of `alpha_features`.
+# setting. To see what is shared, count the calls of `_fit_many` with the variants of each, and
+# those of `embed`. `embedding_attributes` names all that `embed` reads: rows are embedded once for
+# settings that have the very same objects there. In each fold the images of seen and of unseen
+# classes are embedded once for each of the four values of `alpha_features`.
 
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ZeroShotSearchCV

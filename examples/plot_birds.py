@@ -71,7 +71,7 @@ plt.show()
 # ----------------------------
 #
 # The commonest wrong answer. `rank by description` says where that answer stands among the other
-# 49 kinds when they are ordered by how alike the descriptions are: 1 is the most similar one.
+# 49 kinds when they are ordered by how similar the descriptions are: 1 is the most similar one.
 
 import pandas as pd
 
