@@ -9,9 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.sparse.csgraph import dijkstra
 
-from zslearn._utils._array import Floats
 from zslearn._utils._messages import name_some
 from zslearn.metrics._validation import (
     check_classes,
@@ -35,7 +33,8 @@ class _Graph:
         nodes = [self.node_of.setdefault(label, len(self.node_of)) for label in flat]
         child, parent = np.array(nodes, dtype=np.intp).reshape(-1, 2).T
         shape = (len(self.node_of), len(self.node_of))
-        self.links = sparse.csr_array((np.ones(len(child)), (child, parent)), shape=shape)
+        links = sparse.csr_array((np.ones(len(child)), (child, parent)), shape=shape)
+        self.links = links + links.T
 
     def nodes(self, labels: Any, name: str) -> NDArray[np.intp]:
         """Nodes of some labels; an error naming those that are not in the hierarchy."""
@@ -49,27 +48,35 @@ class _Graph:
 
     def hops(
         self, names: Sequence[Hashable], label_nodes: NDArray[np.intp], ks: NDArray[np.intp]
-    ) -> tuple[Floats, Floats]:
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Hops from some classes to all nodes, and the radius that holds K labels, by class and K.
 
-        Nodes further away than the largest radius may be infinitely far.
+        Nodes further away than the largest radius are `_FAR`.
         """
-        starts = np.array([self.node_of[name] for name in names], dtype=np.intp)
-        hops = np.full((len(starts), len(self.node_of)), np.inf)
-        growing = np.arange(len(starts))
-        # Most classes have enough labels near them; only the others are looked around further.
-        for limit in (4.0, 16.0, np.inf):
-            hops[growing] = dijkstra(
-                self.links, directed=False, indices=starts[growing], unweighted=True, limit=limit
+        nodes = np.array([self.node_of[name] for name in names], dtype=np.intp)
+        hops = np.full((len(nodes), len(self.node_of)), _FAR, dtype=np.int32)
+        radius = np.full((len(nodes), len(ks)), _FAR, dtype=np.int32)
+        n_inside = np.zeros(len(nodes), dtype=np.intp)
+        is_label = np.bincount(label_nodes, minlength=len(self.node_of))
+        rows, hop = np.arange(len(nodes)), 0
+        while rows.size:
+            hops[rows, nodes] = hop
+            n_inside += np.bincount(rows, is_label[nodes], len(n_inside)).astype(np.intp)
+            radius[(n_inside[:, None] >= ks) & (radius == _FAR)] = hop
+            # The nodes one hop further, of classes with fewer than K labels inside.
+            ring = sparse.csr_array(
+                (np.ones(len(rows)), (rows, nodes)), shape=(len(n_inside), len(self.node_of))
             )
-            n_inside = np.isfinite(hops[np.ix_(growing, label_nodes)]).sum(axis=1)
-            growing, n_inside = growing[n_inside < ks.max()], n_inside[n_inside < ks.max()]
-            if not growing.size:
-                return hops, np.sort(hops[:, label_nodes], axis=1)[:, ks - 1]
-        raise ValueError(
-            f"k={ks.max()} is too large for the class {name_some([names[growing[0]]])}: the "
-            f"hierarchy leads from it to {n_inside[0]} label(s) of classes."
-        )
+            rows, nodes = (x.astype(np.intp) for x in (ring @ self.links).nonzero())
+            new = (hops[rows, nodes] == _FAR) & (n_inside[rows] < ks.max())
+            rows, nodes, hop = rows[new], nodes[new], hop + 1
+        few = np.flatnonzero(n_inside < ks.max())
+        if few.size:
+            raise ValueError(
+                f"k={ks.max()} is too large for the class {name_some([names[few[0]]])}: the "
+                f"hierarchy leads from it to {n_inside[few[0]]} label(s) of classes."
+            )
+        return hops, radius
 
 
 def _check_pairs(hierarchy: Any) -> list[Sequence[Hashable]]:
@@ -97,6 +104,8 @@ def _check_pairs(hierarchy: Any) -> list[Sequence[Hashable]]:
 Pairs = Iterable[tuple[Hashable, Hashable]] | pd.DataFrame | NDArray[Any]
 #: The most distances, from some classes to all nodes, that are in memory at a time.
 _BLOCK_CELLS = 1 << 23
+#: The distance of nodes that were not reached.
+_FAR = np.iinfo(np.int32).max
 
 
 @overload
