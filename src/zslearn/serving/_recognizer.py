@@ -704,7 +704,7 @@ class Recognizer:
         top: int = 5,
         explain: bool = False,
     ) -> list[Answer]:
-        """What is said of each image: its ranked classes, and whether it is none, its node, and why."""
+        """What is said of each image: ranked classes, "none of these", node and why."""
         model = snapshot.model
         candidates = None
         if among != "all":
