@@ -292,20 +292,19 @@ def test_the_spelling_of_methods_is_free(typed, name):
     [
         ("ESZL", r"Did you mean 'ESZSL'\?"),
         ("exem 1nnss", r"Did you mean 'EXEM \(1NNs\)' or 'EXEM \(1NN\)'\?"),
-        ("sync", r"Did you mean one of SynC o-vs-o, SynC cs, SynC struct\?"),
-        ("exemm", r"Did you mean one of EXEM \(ConSE\), .*EXEM \(1NN\), EXEM \(1NNs\)\?"),
-        ("snyc", r"Did you mean one of SynC o-vs-o, SynC cs, SynC struct\?"),
-        ("EXEM", r"Did you mean one of EXEM \(ConSE\), .*EXEM \(1NN\), EXEM \(1NNs\)\?"),
+        ("exem-sync", r"Did you mean one of EXEM \(SynC o-vs-o\), .*EXEM \(SynC struct\)\?"),
+        ("exemm", r"Did you mean 'EXEM'\?"),
+        ("snyc", r"Did you mean 'SynC'\?"),
     ],
 )
 def test_methods_that_may_be_meant_are_named(typed, question):
-    with pytest.raises(ValueError, match=f"^Unknown method: '{typed}'.*{question}$"):
+    with pytest.raises(ValueError, match=rf"^Unknown method: '{typed}'\. {question} There are: "):
         find_method(typed)
 
 
 def test_nothing_is_suggested_for_nonsense():
     for name in ("qqqq", "", "()"):
-        with pytest.raises(ValueError, match=r"module:Class\.$"):
+        with pytest.raises(ValueError, match=r"^Unknown method: '.*'\. There are: "):
             find_method(name)
 
 

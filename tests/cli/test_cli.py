@@ -90,7 +90,7 @@ def test_methods_that_may_be_meant_are_named(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("zslearn.cli._bench.load_named", lambda arguments: make_zero_shot())
     assert main(["bench", "glyphs", "--out", str(tmp_path), "--methods", "ESZL"]) == 1
     err = capsys.readouterr().err
-    assert err.endswith("Did you mean 'ESZSL'?\n")
+    assert "Unknown method: 'ESZL'. Did you mean 'ESZSL'? There are: " in err
     assert err.count("\n") == 1
 
 
@@ -113,7 +113,7 @@ def test_data_show(capsys):
 
 
 def test_errors_are_one_line_and_exit_1(capsys, monkeypatch):
-    monkeypatch.setitem(_data._FIXED, "glyphs", lambda progress: make_zero_shot())
+    monkeypatch.setattr(_data, "load_glyphs", lambda progress: make_zero_shot())
     assert main(["data", "show", "glyphs", "--split", "nonsense"]) == 1
     err = capsys.readouterr().err
     assert err.startswith("zslearn: error: ")

@@ -117,7 +117,7 @@ def test_glyphs_have_class_splits(monkeypatch):
         small.X, small.y, small.signatures, dict.fromkeys(names, small.active_split), "ns",
         "glyphs", "pixels",
     )  # fmt: skip
-    monkeypatch.setitem(_data._FIXED, "glyphs", lambda progress: data)
+    monkeypatch.setattr(_data, "load_glyphs", lambda progress: data)
     for words, wanted in (
         ([], ["ns"]),
         (["--split", "ss"], ["ss-1", "ss-2"]),

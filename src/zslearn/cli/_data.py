@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,7 @@ from zslearn.datasets._xlsa17 import XLSA17, load_xlsa17, unknown_data_set
 from zslearn.datasets._xlsa17_files import feature_files, find_data_set
 
 _GLYPHS = "225 Latin letters in 16 faces, drawn on this machine; no download"
-#: Data sets whose files and splits are fixed.
-_FIXED: dict[str, Callable[..., ZeroShotDataset]] = {"glyphs": load_glyphs}
-_NAMES = (*_FIXED, *XLSA17)
+_NAMES = ("glyphs", *XLSA17)
 #: Options for a person's own data, and those for a data set with a name.
 _OWN = ("features_file", "labels_file", "signatures_file", "label_column", "unseen", "drop")
 _NAMED = ("split", "features", "signatures", "version", "class_splits")
@@ -128,8 +126,8 @@ def load_named(arguments: argparse.Namespace) -> ZeroShotDataset:
             raise ValueError(f"--{name.replace('_', '-')} is for {which}, not for {whose}.")
     if not is_named:
         return _load_own(arguments)
-    if arguments.name in _FIXED:
-        return _load_fixed(arguments)
+    if arguments.name == "glyphs":
+        return _load_glyphs(arguments)
     return load_xlsa17(
         arguments.name,
         features=arguments.features or "res101.mat",
@@ -145,15 +143,13 @@ def _one_or_several(words: list[str] | None) -> str | list[str] | None:
     return words[0] if words and len(words) == 1 else words
 
 
-def _load_fixed(arguments: argparse.Namespace) -> ZeroShotDataset:
+def _load_glyphs(arguments: argparse.Namespace) -> ZeroShotDataset:
     """Load the glyphs with the splits that are asked for."""
     for name in (*_NAMED[1:], "hold_out"):
         if getattr(arguments, name) is not None:
             option = f"--{name.replace('_', '-')}"
-            raise ValueError(
-                f"{option} is not for {arguments.name}, whose files and splits are fixed."
-            )
-    data = _FIXED[arguments.name](progress=True)
+            raise ValueError(f"{option} is not for glyphs, whose files and splits are fixed.")
+    data = load_glyphs(progress=True)
     class_splits = [name for name in data.splits if name.startswith("ss-")]
     chosen: list[str] = []
     for name in arguments.split or ["ns"]:

@@ -32,12 +32,7 @@ from zslearn.images._describing import (
     read_class_table,
 )
 from zslearn.images._features import ImageFeatures, extract_features, load_features
-from zslearn.images._fitting import (
-    METHODS_IN_SHORT,
-    add_classes_to_file,
-    fit_images,
-    save_image_model,
-)
+from zslearn.images._fitting import add_classes_to_file, fit_images, save_image_model
 from zslearn.images._predicting import (
     candidate_classes,
     explain_predictions,
@@ -210,7 +205,6 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
         "what reads the texts: use, minilm, st:FOLDER, or backbone for the text side of an "
         "open_clip model (default: backbone where it has one, else use)"
     )
-    short = ", ".join(f"{short} is {name}" for short, name in METHODS_IN_SHORT.items())
     none = "recognise images of none of the classes, at this share of false alarms, such as 0.05"
     parser.add_argument("source", type=Path, metavar="IMAGES|FEATURES", help=source)
     texts = "a table .csv with the columns class and text"
@@ -224,7 +218,7 @@ def _add_training(parser: argparse.ArgumentParser) -> None:
     add_options(
         parser,
         ("--text-encoder", "NAME", None, encoder),
-        ("--method", "METHOD", "exem", f"the method, as zslearn bench names them; {short}"),
+        ("--method", "METHOD", "exem", "the method, as zslearn bench names them"),
         ("--tune", [*GRIDS, "none"], "fast", "which hyper-parameters are searched"),
         ("--none", float, None, none),
         ("--seed", int, 0, "seed"),
@@ -279,7 +273,7 @@ def _fitted(arguments: argparse.Namespace) -> tuple[ImageFeatures, Description, 
     if arguments.signatures is not None and arguments.text_encoder is not None:
         raise ValueError("--text-encoder is for --describe.")
     # Checked before long work, so that mistakes are found at once.
-    find_method(METHODS_IN_SHORT.get(arguments.method.casefold(), arguments.method))
+    find_method(arguments.method)
     if arguments.none is not None and not 0 < arguments.none < 1:
         raise ValueError(f"--none {arguments.none:g}: give a share between 0 and 1, such as 0.05.")
     if arguments.jobs == 0:

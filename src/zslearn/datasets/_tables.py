@@ -506,7 +506,7 @@ def read_signatures(source: Any, label: str | None) -> tuple[Any, bool]:
         raise ValueError(f"{path}: the first column, of labels, has empty cells.")
     if others := _non_numeric(table):
         counts = [str(i) for i in range(len(table))]
-        hint = ""
+        hint = " Texts of classes become numbers by zslearn signatures text, or fit --describe."
         if _SAVED_INDEX.fullmatch(str(table.index.name)) or list(map(str, table.index)) == counts:
             hint = (
                 " The first column, which holds the labels, counts the rows: write the table with "

@@ -216,7 +216,7 @@ METHODS: dict[str, Method] = {
     for method in (*_methods(), *(replace(method, in_default=False) for method in _variants()))
 }
 #: Classes under their own names mean their default form.
-_DEFAULT_FORMS = {"exem": "EXEM (1NN)", "sync": "SynC o-vs-o"}
+_DEFAULT_FORMS = {"EXEM": "EXEM (1NN)", "SynC": "SynC o-vs-o"}
 
 
 def default_methods() -> list[str]:
@@ -282,20 +282,20 @@ def find_method(name: str) -> Method:
 
 def _known_name(name: str, known: list[str]) -> str:
     """The known name that differs from one in its spelling only; else an error with the nearest."""
-    form = _squeeze(name)
-    if form in _DEFAULT_FORMS:
-        return _DEFAULT_FORMS[form]
-    same = [candidate for candidate in known if form and _squeeze(candidate) == form]
+    form, targets = _squeeze(name), {n: n for n in known} | _DEFAULT_FORMS
+    same = [target for n, target in targets.items() if form and _squeeze(n) == form]
     if len(same) == 1:
         return same[0]
-    # "exem" is near to nothing, and begins the names of many: the usual forms are named first.
+    # What begins the names of many: the usual forms are named first.
     begun = [candidate for candidate in known if form and _squeeze(candidate).startswith(form)]
     usual = [candidate for candidate in begun if candidate in default_methods()]
     meant = same or usual or begun
-    question = f" Did you mean one of {', '.join(meant)}?" if meant else ""
+    near = did_you_mean(name, targets, key=_squeeze)
+    several = "one of " if len(meant) > 1 else ""
+    question = f" Did you mean {several}{', '.join(meant)}?" if meant else near
     raise ValueError(
-        f"Unknown method: {name!r}. There are: {', '.join(known)}; or name a class as "
-        f"module:Class.{question or did_you_mean(name, known, key=_squeeze)}"
+        f"Unknown method: {name!r}.{question} There are: {', '.join(known)}; or name a class as "
+        "module:Class."
     )
 
 

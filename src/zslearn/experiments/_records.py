@@ -369,7 +369,7 @@ def write_computed(
         check_record(record)
     except Exception as error:
         return write_failure(path, origin, error)
-    write_record(record, path)
+    write_checked_json(path, record, indent=1)
     return None
 
 

@@ -1,4 +1,4 @@
-"""How a method is tuned: its grid at once, or in the paper's two steps."""
+"""How a run tunes a method: its whole grid in one search, or two searches as in the paper."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TuningOptions:
     setting : str
         "zsl" or "gzsl".
     grid : str
-        "fast", "paper" or "paper-googlenet".
+        "fast", "paper", "paper-googlenet" or "quick".
     cv : splitter
         Folds over the seen classes.
     checkpoint : Path or None

@@ -158,8 +158,6 @@ def add_classes_to_file(
     return labels
 
 
-#: Short names of methods that have several forms, and the form that is meant.
-METHODS_IN_SHORT = {"exem": "EXEM (1NN)", "sync": "SynC o-vs-o"}
 #: Fewer seen classes than this cannot be left out in turn.
 _FEWEST_CLASSES = 4
 
@@ -188,7 +186,7 @@ def fit_images(
     signatures : DataFrame
         One row per class, of those with images and of others.
     method : str, default="exem"
-        A name that :func:`~zslearn.experiments.find_method` knows, "exem" or "sync".
+        A name that :func:`~zslearn.experiments.find_method` knows.
     tune : str or None, default="fast"
         The grid of hyper-parameters to search; None takes the method's defaults.
     leave_out : iterable of str, default=()
@@ -231,7 +229,7 @@ def fit_images(
     if none_rate is not None and not 0 < none_rate < 1:
         raise ValueError(f"none_rate={none_rate} must be a share between 0 and 1, such as 0.05.")
     X, y = _training(features, signatures, list(leave_out))
-    known = find_method(METHODS_IN_SHORT.get(method.casefold(), method))
+    known = find_method(method)
     protocol = Protocol("default")
     estimator = protocol.prepare(known.make(), random_state)
     seen = np.unique(y)
