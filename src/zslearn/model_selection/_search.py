@@ -35,11 +35,17 @@ from zslearn._scoring._probabilities import mean_temperature
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Floats, take_rows, to_numpy
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._files import Checkpoint, FitCache, fingerprint, source_digest
+from zslearn._utils._files import (
+    Checkpoint,
+    DamagedFileError,
+    FitCache,
+    fingerprint,
+    source_digest,
+)
 from zslearn._utils._messages import InputWarning, name_some, warn_user
 from zslearn._utils._processes import end_with_parent, threads_for
 from zslearn._utils._progress import progress_bar
-from zslearn._utils._validation import checks_parameters
+from zslearn._utils._validation import checks_parameters, is_share
 from zslearn.base._pipeline import ZeroShotPipeline, as_zero_shot
 from zslearn.base._predictor import ZeroShotMetaClassifier
 from zslearn.base._variants import with_setting
@@ -147,11 +153,26 @@ class FoldTask:
 
     def _read(self) -> dict[int, dict[str, float]]:
         """What is finished: scores by setting; null is NaN, which JSON does not have."""
-        found = None if self.checkpoint is None else self.checkpoint.read()
-        return {
-            int(index): {name: math.nan if v is None else v for name, v in scores.items()}
-            for index, scores in (found or {}).items()
-        }
+        return (self.checkpoint and self.checkpoint.read(self._checked_scores)) or {}
+
+    def _checked_scores(self, done: Any) -> dict[int, dict[str, float]]:
+        """What a checkpoint holds; DamagedFileError where no search could have written it."""
+        known = {str(index) for index in range(len(self.settings))}
+        if not isinstance(done, dict) or not done.keys() <= known:
+            raise DamagedFileError("it is not of these settings")
+        names = {*self.names, *_TIMES, _TIED}
+        fractions = {name for name, scorer in self.scorers.items() if scorer is None}
+        checked: dict[int, dict[str, float]] = {}
+        for index, scores in done.items():
+            if not isinstance(scores, dict) or scores.keys() != names:
+                raise DamagedFileError(f"setting {index} has other scores")
+            for name, value in scores.items():
+                # A whole number may be too large for a float.
+                is_number = type(value) is float or (type(value) is int and abs(value) < 2**53)
+                if value is not None and not (is_share(value) if name in fractions else is_number):
+                    raise DamagedFileError(f"{name} of setting {index} is {value!r:.60}")
+            checked[int(index)] = {n: math.nan if v is None else v for n, v in scores.items()}
+        return checked
 
     def _write(self, done: Mapping[int, Mapping[str, float]]) -> None:
         """Write what is finished."""
