@@ -11,16 +11,22 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+from estimators import instances
 from zslearn._utils._files import (
     DamagedFileError,
     read_checked_json,
     write_checked_json,
 )
 from zslearn._utils._messages import InputWarning
-from zslearn.baselines import ESZSL
+from zslearn.baselines import DAP, ESZSL, IAP, ConSE
 from zslearn.datasets import make_zero_shot
-from zslearn.model_selection import ZeroShotSearchCV
+from zslearn.model_selection import WeightedViews, ZeroShotSearchCV
+from zslearn.model_selection._search import FoldTask
+from zslearn.synthesis import EXEM, SynC
 
 GRID = {"alpha_features": [0.1, 1.0, 10.0]}
 
@@ -152,3 +158,70 @@ def test_files_of_any_size_are_not_read(tmp_path, monkeypatch):
     monkeypatch.setattr("zslearn._utils._files.MAX_BYTES", 500)
     with pytest.raises(DamagedFileError, match="larger than"):
         read_checked_json(path)
+
+
+def _digits(model, X, y, classes):
+    """A number that changes with any score."""
+    return float(np.abs(model.decision_function(X, classes=classes)).sum())
+
+
+ALPHAS = {"alpha": [1e-2, 1e-3, 1e-4, 1e-5]}
+EXEM_GRID = {"nu": [1.0, 0.25, 0.06], "C": [4.0, 1.0, 0.25, 0.06]}
+SYNC_GRID = {"gamma": [0.5, 2.0], "alpha": [1e-3, 1e-2, 1e-1]}
+ON_PATHS = {
+    "DAP": (DAP(), ALPHAS),
+    "IAP": (IAP(), ALPHAS | {"calibration": ["targets", None]}),
+    "ConSE": (ConSE(), ALPHAS | {"n_top": [1, 3]}),
+    "EXEM": (EXEM(tol=1e-3), EXEM_GRID),
+    "SynC ovo": (SynC(tol=1e-3), SYNC_GRID),
+    "SynC cs": (SynC(loss="cs", tol=1e-3), SYNC_GRID),
+    "SynC struct": (SynC(loss="struct", tol=1e-3), SYNC_GRID),
+    "a default beside a value": (
+        ConSE(alpha=1e-3),
+        [{"n_top": [1, 3]}, {"alpha": [1e-2, 1e-4], "tol": [1e-4]}],
+    ),
+    "pipeline": (
+        make_pipeline(StandardScaler(), ConSE()),
+        {f"conse__{name}": values for name, values in ALPHAS.items()},
+    ),
+    "views": (WeightedViews(ConSE()), {"estimator__alpha": ALPHAS["alpha"]}),
+    "EXEM(ConSE)": (
+        EXEM(estimator=ConSE(), n_components=4),
+        {"gamma": [0.5, 1.0], "estimator__alpha": ALPHAS["alpha"]},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ON_PATHS)
+def test_an_interrupted_search_goes_on_with_the_same_digits(tmp_path, monkeypatch, name):
+    """Solutions start from those beside them on a path, whatever was finished before."""
+    data = make_zero_shot(random_state=0)
+    measure, calls = FoldTask._measure, []
+    estimator, grid = ON_PATHS[name]
+    n_finished = 2 * len(ParameterGrid(grid)) // 3
+
+    def interrupted(self, *args):
+        calls.append(1)
+        if len(calls) == n_finished + 1:
+            raise KeyboardInterrupt
+        return measure(self, *args)
+
+    def scores(checkpoint):
+        search = ZeroShotSearchCV(estimator, grid, scoring=_digits, cv=2, checkpoint=checkpoint)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            search.fit(data.X_train, data.y_train, signatures=data.signatures)
+        return search.cv_results_["mean_test_score"]
+
+    monkeypatch.setattr(FoldTask, "_measure", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        scores(tmp_path)
+    resumed = scores(tmp_path)
+    assert len(calls) == 2 * len(resumed) + 1
+    np.testing.assert_array_equal(resumed, scores(None))
+
+
+def test_every_method_on_paths_is_tested():
+    methods = {type(case.values[0]) for case in instances()}
+    declared = {method for method in methods if getattr(method, "path_parameters", ())}
+    assert declared <= {type(estimator) for estimator, _ in ON_PATHS.values()}

@@ -37,7 +37,6 @@ from zslearn.synthesis import (
     ClassStatistics,
     ExemplarMLP,
     SynC,
-    _exem,
     exemplar_distance_score,
     held_class_accuracy_score,
     ideal_signatures,
@@ -900,33 +899,3 @@ def test_no_scatter_is_held_while_an_inner_method_learns(whiten, monkeypatch):
     model.fit(data.X_train, data.y_train, signatures=data.signatures)
     assert len(_Watching.scatters) == (1 if whiten is None else 2)
     assert _Watching.n_held == 0
-
-
-@pytest.mark.parametrize("n_finished", [3, 14])
-def test_an_interrupted_search_goes_on_with_the_same_digits(
-    problem, tmp_path, n_finished, monkeypatch
-):
-    """Regressors start from those beside them in the grid, whatever was finished before."""
-    calls = []
-    find_classes = _exem.find_classes
-
-    def interrupted(*args):
-        calls.append(1)
-        if len(calls) == n_finished + 1:
-            raise KeyboardInterrupt
-        return find_classes(*args)
-
-    monkeypatch.setattr(_exem, "find_classes", interrupted)
-    grid = {"gamma": [0.5, 1.0], "nu": [0.1, 0.8], "C": [0.02, 0.5], "n_components": [3, 5]}
-
-    def search(checkpoint):
-        found = ZeroShotSearchCV(
-            EXEM(tol=1e-3), grid, scoring=exemplar_distance_score, cv=2, checkpoint=checkpoint
-        ).fit(problem.X_train, problem.y_train, signatures=problem.signatures)
-        return found.cv_results_["mean_test_score"]
-
-    with pytest.raises(KeyboardInterrupt):
-        search(tmp_path)
-    resumed = search(tmp_path)
-    assert len(calls) == 2 * 16 + 1
-    np.testing.assert_array_equal(resumed, search(None))

@@ -32,7 +32,7 @@ from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._folds import class_folds
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
-from zslearn.base._variants import group_by_params
+from zslearn.base._variants import group_by_params_except
 from zslearn.baselines._base_probabilities import linear_scores
 from zslearn.signatures._binary import (
     BinaryKind,
@@ -80,8 +80,7 @@ class AttributeClassifier(ZeroShotClassifier):
     """
 
     keep_views: ClassVar[bool] = True
-    #: Hyper-parameters on which variants must agree for one path of penalties to serve them.
-    _one_path: ClassVar[tuple[str, ...]] = ("calibration", "tol", "random_state")
+    path_parameters: ClassVar[tuple[str, ...]] = ("alpha",)
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,
@@ -132,7 +131,7 @@ class AttributeClassifier(ZeroShotClassifier):
             variant._learn_attributes(training.signatures)
         # From here on the attributes of the classes take the place of their signatures.
         training = replace(training, signatures=variants[0]._seen_binary)
-        for group in group_by_params(variants, *cls._one_path):
+        for group in group_by_params_except(variants, *cls.path_parameters):
             first, alphas = group[0], [variant.alpha for variant in group]
             models = first._path(training, alphas, soften=first.calibration == "targets")
             sigmoids = first._sigmoids(training, alphas)

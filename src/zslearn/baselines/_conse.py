@@ -77,6 +77,7 @@ class ConSE(ZeroShotClassifier):
     """
 
     score_function: ScoreFunction = "cosine"
+    path_parameters: ClassVar[tuple[str, ...]] = ("alpha", "n_top")
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,

@@ -119,8 +119,6 @@ class IAP(AttributeClassifier):
         },
     }
 
-    _one_path: ClassVar[tuple[str, ...]] = (*AttributeClassifier._one_path, "probabilities")
-
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **AttributeClassifier._parameter_constraints,
         "probabilities": [StrOptions({"softmax", "platt"})],

@@ -191,14 +191,13 @@ class FoldTask:
         in its last digits from that of a search that was never interrupted.
         """
         left = [i for i in range(len(self.settings)) if i not in done]
-        method, prefix = self.estimator, ""
-        while not hasattr(method, "path_parameters") and hasattr(method, "estimator"):
-            method, prefix = method.estimator, f"{prefix}estimator__"
-        along = {f"{prefix}{name}" for name in getattr(method, "path_parameters", ())}
+        along = _path_parameters(self.estimator)
         if not along or not done:
             return left
+        across = {name for setting in self.settings for name in setting} - along
+        known = self.estimator.get_params(deep=True)
         paths = [
-            fingerprint({name: value for name, value in setting.items() if name not in along})
+            fingerprint({name: setting.get(name, known[name]) for name in across})
             for setting in self.settings
         ]
         unfinished = {paths[i] for i in left}
@@ -295,6 +294,16 @@ class FoldTask:
                 given = (images.X_unseen, images.y_unseen, images.unseen)
                 found[name] = float(function(model, *given))
         return {name: found[name] for name in self.names} | {_TIED: found.get(_TIED, math.nan)}
+
+
+def _path_parameters(estimator: Any) -> set[str]:
+    """Hyper-parameters along which solutions start from each other, also those of inner methods."""
+    names = set(getattr(estimator, "path_parameters", ()))
+    steps = getattr(estimator, "steps", None)
+    at, inner = steps[-1] if steps else ("estimator", getattr(estimator, "estimator", None))
+    if inner is not None:
+        names |= {f"{at}__{name}" for name in _path_parameters(inner)}
+    return names
 
 
 def start_folds(

@@ -800,6 +800,7 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
 
     embedding_attributes = ()
     keep_views: ClassVar[bool] = True
+    path_parameters: ClassVar[tuple[str, ...]] = ("alpha", "gamma", "ridge", "eta", "norm_penalty")
     #: Grids by name; those of alpha depend on the loss and on what is penalised. "phantoms" is for
     #: the second step of the paper's tuning, with `learn_phantoms`.
     grids = _Grids()
@@ -930,9 +931,7 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Each training starts from the one for the next larger alpha; see `fit_path`."""
-        for group in group_by_params_except(
-            variants, "alpha", "gamma", "ridge", "eta", "norm_penalty"
-        ):
+        for group in group_by_params_except(variants, *cls.path_parameters):
             problem = SynCProblem(training, group[0])
             kept = problem.kept_path({variant.alpha for variant in group})
             latest: dict[float | None, SVMResult] = {}
