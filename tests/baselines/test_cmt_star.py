@@ -135,7 +135,7 @@ def test_gate_knows_classes_by_name(problem):
     """An unseen twin of a seen class is on the other side of the gate."""
     twin = problem.signatures.loc[[problem.seen_classes[0]]].set_axis(["twin"])
     model = CMTStar().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
-    with pytest.warns(match="cannot be told"):
+    with pytest.warns(match="cannot be distinguished"):
         model.add_classes(twin)
     novel = model.is_novel(problem.X_test_unseen)
     scores = model.decision_function(

@@ -366,7 +366,7 @@ def test_none_builds_one_and_says_so(problem):
 
 def _training(problem):
     _, signatures, X, y = problem
-    return _quick(hierarchy="cluster")._begin(X, y, signatures), X, y
+    return _quick(hierarchy="cluster")._make_training(X, y, signatures), X, y
 
 
 @pytest.mark.parametrize("loss", ["ovo", "cs", "struct"])

@@ -849,7 +849,7 @@ def test_nested_exemplars_go_by_label(problem):
     signatures = problem.signatures.copy()
     signatures.loc[second] = signatures.loc[first]
     signatures.loc[unseen] = signatures.loc[first]
-    with pytest.warns(InputWarning, match="cannot be told"):
+    with pytest.warns(InputWarning, match="cannot be distinguished"):
         model = EXEM(n_components=6, nested=True, random_state=1).fit(
             problem.X_train, problem.y_train, signatures=signatures
         )

@@ -114,7 +114,7 @@ def test_one_named_view_in_chunks(problem):
     model = EXEM().partial_fit(problem.X_train[::2], problem.y_train[::2], signatures=views)
     model.partial_fit(problem.X_train[1::2], problem.y_train[1::2], signatures=views)
     new = MultiSignatures({"a": problem.signatures.iloc[:1].rename(index=str.upper) * 1.1})
-    with pytest.warns(UserWarning, match="cannot be told"):
+    with pytest.warns(UserWarning, match="cannot be distinguished"):
         model.add_classes(new)
 
 

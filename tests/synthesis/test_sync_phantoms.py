@@ -34,7 +34,7 @@ from zslearn.synthesis._phantoms import (
     phantom_count,
     soft_threshold,
 )
-from zslearn.synthesis._sync import SynCProblem, _Learner
+from zslearn.synthesis._sync import SynCProblem, _PhantomLearner
 
 every_loss = pytest.mark.parametrize("loss", ["ovo", "cs", "struct"])
 either_penalty = pytest.mark.parametrize("penalize", ["w", "v"])
@@ -335,7 +335,7 @@ def learner(problem, loss, penalize, **params):
         random_state=0,
         **params,
     )
-    return _Learner(SynCProblem(training_of(problem), model), 2.0**-6, 1.0)
+    return _PhantomLearner(SynCProblem(training_of(problem), model), 2.0**-6, 1.0)
 
 
 @every_loss
@@ -498,7 +498,7 @@ def test_learning_a_tiny_problem_against_a_general_method():
     )
     params = {"n_phantoms": 2, "alpha": 2.0**-6, "eta": 0.0, "norm_penalty": 0.05}
     model = fit(data, learn_phantoms=True, tol=1e-9, **params)
-    learn = _Learner(
+    learn = _PhantomLearner(
         SynCProblem(
             training_of(data), SynC(learn_phantoms=True, tol=1e-10, random_state=0, **params)
         ),

@@ -21,14 +21,12 @@ from zslearn._utils._array import (
     floating,
     is_symbolic,
     on_device,
-    row_lengths,
+    scaled_rows,
     take_rows,
     unit_rows,
 )
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._messages import InputWarning, warn_user
-
-# Features so large or so small that their squares cannot be computed with.
 
 # The largest entry lies between the inverse of this and this: squares of what is in between, times
 # a small penalty or a long step, neither overflow nor vanish.
@@ -224,14 +222,12 @@ def _is_same(a: object, b: object) -> bool:
     return a is b or (type(a) is type(b) and isinstance(a, (str, int, float)) and a == b)
 
 
-# Features that are prepared when they are read, so that no prepared copy of them is held.
-
 # Rows that are gone through twice are so few at a time that they stay in cache.
 _CACHED_BYTES = 1 << 18
 
 
 class PreparedRows:
-    """Prepared features as an array to be read in slices of rows; each is prepared anew.
+    """Prepared features as an array to be read in slices of rows; no prepared copy is held.
 
     It has the shape, dtype, namespace and device of an array, so that code that goes through an
     array in blocks `X[rows, :]` takes it for one. `positions` says which rows of the source these
@@ -307,20 +303,9 @@ class PreparedRows:
     def measure(self) -> None:
         """Measure the rows once, for those who read them again and again."""
         if self.norm == "l2" and self.is_clean and isinstance(self.source, np.ndarray):
-            parts = [row_lengths(floating(self.source[rows, :])) for rows in self._source_blocks()]
-            largest, norm = zip(*parts, strict=True)
+            blocks = (floating(self.source[rows, :]) for rows in self._source_blocks())
+            largest, norm = zip(*(scaled_rows(block)[1:] for block in blocks), strict=True)
             self._lengths = np.concatenate(largest), np.concatenate(norm)
-
-    @property
-    def divisors(self) -> NDArray[np.float64] | None:
-        """What each row of the source is divided by, once that is measured; None where it is not.
-
-        Where a row of floats is divided by this number, nothing else is to be done to it.
-        """
-        if self._lengths is None or self.source.dtype.kind != "f":
-            return None
-        largest, norm = (np.asarray(part, dtype=np.float64) for part in self._lengths)
-        return (largest * norm)[:, 0]
 
     def chosen(self, positions: NDArray[np.intp]) -> PreparedRows:
         """Some of the rows, not read yet."""

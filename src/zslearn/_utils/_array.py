@@ -62,19 +62,20 @@ def plain_tensor(x: Array, name: str) -> Array:
     return x
 
 
-def move_like(x: Array, like: Array) -> Array:
-    """`x` in the namespace and on the device of `like`, in its dtype; see also `moves_kept`."""
+def move_like(x: Array, like: Array, dtype: Any = None) -> Array:
+    """`x` in the namespace and on the device of `like`, by default in its dtype."""
     xp, device = compat.array_namespace(like), compat.device(like)
+    dtype = like.dtype if dtype is None else dtype
     if compat.is_array_api_obj(x) and compat.array_namespace(x) is not xp:
         x = to_numpy(x)
     moves = _moves.get()
     if moves is None or not isinstance(x, np.ndarray) or x.size < 2 or compat.is_numpy_array(like):
-        return xp.asarray(x, dtype=like.dtype, device=device)
+        return xp.asarray(x, dtype=dtype, device=device)
     memory = x.__array_interface__
-    key = memory["data"][0], x.shape, x.strides, x.dtype, str(like.dtype), str(device)
+    key = memory["data"][0], x.shape, x.strides, x.dtype, str(dtype), str(device)
     if key not in moves:
         # The array of the host is held, so that no other can take its place in memory.
-        moves[key] = x, xp.asarray(x, dtype=like.dtype, device=device)
+        moves[key] = x, xp.asarray(x, dtype=dtype, device=device)
     return moves[key][1]
 
 
@@ -102,15 +103,10 @@ def unit_rows(x: Array) -> Array:
     Rows are divided by their largest entry first, so that neither the squares of large entries
     overflow nor those of small ones vanish.
     """
-    return _scaled(x)[0]
+    return scaled_rows(x)[0]
 
 
-def row_lengths(x: Array) -> tuple[Array, Array]:
-    """What :func:`unit_rows` divides rows by, one after the other, as columns."""
-    return _scaled(x)[1:]
-
-
-def _scaled(x: Array) -> tuple[Array, Array, Array]:
+def scaled_rows(x: Array) -> tuple[Array, Array, Array]:
     """Rows of unit norm, their largest entries, and their norms in units of these."""
     xp = compat.array_namespace(x)
     largest = xp.max(xp.abs(x), axis=1, keepdims=True)

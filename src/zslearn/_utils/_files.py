@@ -1,4 +1,4 @@
-"""Files that are whole or not there: digests, JSON and arrays with checksums, checkpoints."""
+"""Files that are whole or not there: digests, JSON and arrays with checksums, checkpoints, fits."""
 
 from __future__ import annotations
 
@@ -317,7 +317,7 @@ CACHE_VARIABLE = "ZSLEARN_CACHE"
 _DIGEST_LENGTH = 64  # hexadecimal digits
 _STALE_SECONDS = 24 * 3600
 _BLOCK = 1 << 20  # bytes
-MAX_BYTES_CACHE = 1 << 30
+MAX_ARCHIVE_BYTES = 1 << 30
 
 
 class DamagedCacheError(Exception):
@@ -330,7 +330,7 @@ def cache_folder(data_home: str | os.PathLike[str] | None = None) -> Path:
     return Path(folder).expanduser()
 
 
-def _checksum_cache(file: IO[bytes], name: str, size: int) -> bytes:
+def _archive_checksum(file: IO[bytes], name: str, size: int) -> bytes:
     """Digest the name of the file and its bytes up to the digest itself, block by block."""
     digest = hashlib.sha256(f"{name}\n".encode())
     file.seek(0)
@@ -341,7 +341,7 @@ def _checksum_cache(file: IO[bytes], name: str, size: int) -> bytes:
     return digest.hexdigest().encode()
 
 
-def read_arrays(path: Path, *, max_bytes: int = MAX_BYTES_CACHE) -> dict[str, NDArray[Any]]:
+def read_arrays(path: Path, *, max_bytes: int = MAX_ARCHIVE_BYTES) -> dict[str, NDArray[Any]]:
     """Read what :func:`write_arrays` wrote.
 
     The size and the checksum are compared before anything in the file is looked at.
@@ -353,7 +353,7 @@ def read_arrays(path: Path, *, max_bytes: int = MAX_BYTES_CACHE) -> dict[str, ND
             size = os.fstat(file.fileno()).st_size
             if not _DIGEST_LENGTH < size <= max_bytes:
                 raise DamagedCacheError(f"it has {size} bytes")
-            if _checksum_cache(file, path.name, size) != file.read(_DIGEST_LENGTH + 1):
+            if _archive_checksum(file, path.name, size) != file.read(_DIGEST_LENGTH + 1):
                 raise DamagedCacheError("the checksum does not match")
             file.seek(0)
             with np.load(file, allow_pickle=False) as archive:
@@ -376,7 +376,7 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], *, durable: boo
             archive.comment = bytes(_DIGEST_LENGTH)
         with open(temporary, "r+b") as file:
             size = file.seek(0, os.SEEK_END)
-            checksum = _checksum_cache(file, path.name, size)
+            checksum = _archive_checksum(file, path.name, size)
             file.seek(size - _DIGEST_LENGTH)
             file.write(checksum)
 

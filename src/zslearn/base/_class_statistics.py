@@ -21,7 +21,15 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
 from zslearn._scoring._embedding import PreparedRows
-from zslearn._utils._array import Array, Floats, block_budget, is_foreign, on_device, to_numpy
+from zslearn._utils._array import (
+    Array,
+    Floats,
+    block_budget,
+    is_foreign,
+    move_like,
+    on_device,
+    to_numpy,
+)
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._files import saved_part
 from zslearn.base._weights import weighted_samples
@@ -450,10 +458,10 @@ def deviation_blocks(
 ) -> Iterator[tuple[slice, Array, Array]]:
     """Deviations of the samples from the mean of their class, a block of rows at a time."""
     xp, device = compat.array_namespace(X), compat.device(X)
-    means = _double_like(means, X)
+    means = move_like(means, X, xp.float64)
     width = 3 * X.shape[1]
     if components is not None:
-        components = _double_like(components, X)
+        components = move_like(components, X, xp.float64)
         width += 2 * components.shape[1]
     blocks = _member_blocks(X, y, means.shape[0], width=width, sample_weight=sample_weight)
     for rows, members in blocks:
@@ -529,11 +537,3 @@ def _mean(X: Array, weight: Array | None) -> Array:
         else:
             total += weight[rows] @ xp.astype(X[rows, :], xp.float64)
     return total / (X.shape[0] if weight is None else xp.sum(weight))
-
-
-def _double_like(values: Array, X: Array) -> Array:
-    """The values in float64, in the namespace and on the device of `X`."""
-    xp = compat.array_namespace(X)
-    if compat.is_array_api_obj(values) and compat.array_namespace(values) is not xp:
-        values = to_numpy(values)
-    return xp.asarray(values, dtype=xp.float64, device=compat.device(X))

@@ -1,4 +1,4 @@
-"""Base of all methods: what an author writes, and how one training serves many settings."""
+"""Base of all methods: what an author writes, and how `fit` calls it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _locks: WeakKeyDictionary[Any, threading.Lock] = WeakKeyDictionary()
 _locks_lock = threading.Lock()
 
 
-def lock_of(estimator: Any) -> threading.Lock:
+def _lock_of(estimator: Any) -> threading.Lock:
     """The lock of an estimator, always the same."""
     with _locks_lock:
         return _locks.setdefault(estimator, threading.Lock())
@@ -224,9 +224,9 @@ class ZeroShotClassifier(ZeroShotPredictor):
         self
             The fitted method. After an error it is as it was.
         """
-        return self._fit_once(X, y, signatures)
+        return self._fit_validated(X, y, signatures)
 
-    def _fit_once(self, X: Any, y: Any, signatures: Any, sample_weight: Any = None) -> Self:
+    def _fit_validated(self, X: Any, y: Any, signatures: Any, sample_weight: Any = None) -> Self:
         """What `fit` does, once the hyper-parameters are checked."""
         if signatures is None:
             # An ordinary classifier is right to do so: whoever knows it hears it once.
@@ -235,7 +235,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
                 "without samples cannot be predicted. Give signatures= to predict unseen classes."
             )
         with self._anew() as fresh:
-            training = fresh._begin(X, y, signatures, sample_weight)
+            training = fresh._make_training(X, y, signatures, sample_weight)
             with numerical_failures_named(type(self)):
                 for _ in self._fit_many(training, [fresh]):
                     fresh._describe(training.table)
@@ -262,7 +262,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
         """
         check_is_fitted(self, "class_scorer_")
         # Threads that add at the same time: each begins with what the one before has left.
-        with lock_of(self):
+        with _lock_of(self):
             table = self._described.table
             self._describe(table.union(SignatureTable.from_new(signatures, table)))
         return self
@@ -340,10 +340,12 @@ class ZeroShotClassifier(ZeroShotPredictor):
         super()._validate_params()
         refuse_extreme_parameters(self)
 
-    def _begin(self, X: Any, y: Any, signatures: Any, sample_weight: Any = None) -> Training:
-        """Check what `fit` was given and make it ready."""
+    def _make_training(
+        self, X: Any, y: Any, signatures: Any, sample_weight: Any = None
+    ) -> Training:
+        """Check what `fit` was given, and prepare the samples as they are read."""
         if is_streamed(X):
-            return self._begin_streamed(X, y, signatures, sample_weight)
+            return self._make_streamed_training(X, y, signatures, sample_weight)
         X, y = self._check_training(X, y)
         X, y, weights = weighted_samples(X, y, sample_weight)
         if weights is not None:
@@ -352,10 +354,12 @@ class ZeroShotClassifier(ZeroShotPredictor):
         names = getattr(self, "feature_names_in_", None)
         training = self._describe_training(signatures, seen, self._prepare(X), codes, names)
         training = replace(training, weights=weights)
-        self._begin_with(training)
+        self._take_training(training)
         return training
 
-    def _begin_streamed(self, X: Any, y: Any, signatures: Any, sample_weight: Any) -> Training:
+    def _make_streamed_training(
+        self, X: Any, y: Any, signatures: Any, sample_weight: Any
+    ) -> Training:
         """Read samples that do not lie in memory once, and keep their sums."""
         if not self.learns_from_sums:
             raise TypeError(
@@ -372,7 +376,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
         no_codes = np.empty(0, dtype=np.intp)
         known = self._describe_training(signatures, summary.sums.classes, rows, no_codes, None)
         training = SummedTraining(**vars(known), kept=gather(summary, samples.weights))
-        self._begin_with(training)
+        self._take_training(training)
         return training
 
     def _describe_training(
@@ -398,8 +402,8 @@ class ZeroShotClassifier(ZeroShotPredictor):
         described = table.normalized(scales, keep_views=self.keep_views)[rows]
         return Training(X, y, described, seen, table, scales, self.keep_views, feature_names)
 
-    def _begin_with(self, training: Training) -> None:
-        """Know from here on what every method knows of its training data."""
+    def _take_training(self, training: Training) -> None:
+        """Take over what every method keeps of its training data."""
         self.n_features_in_ = training.rows.shape[1]
         if training.feature_names is not None:
             self.feature_names_in_ = training.feature_names

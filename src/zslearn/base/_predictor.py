@@ -1,4 +1,4 @@
-"""What a user calls on a fitted estimator, method or wrapper, and the base of wrappers."""
+"""Bases of all estimators and of wrappers: predictions from a scorer, in memory or streamed."""
 
 from __future__ import annotations
 
@@ -39,90 +39,6 @@ from zslearn.base._variants import with_setting
 from zslearn.metrics._accuracy import per_class_accuracy
 from zslearn.metrics._counts import HitCounts
 from zslearn.signatures._table import SignatureTable, label_array
-
-# Scores of rows that do not lie in memory: collected from files, lazy for dask arrays.
-
-
-def stream_scores(
-    scorer: ClassScorer, X: Any, classes: Any, *, probabilities: bool = False
-) -> Array:
-    """Scores of all rows, as `decision_function` gives them, or as `predict_proba` does."""
-    classes = _checked(classes, scorer)
-    n_classes = len(scorer.labels if classes is None else classes)
-    as_margin = classes is None and n_classes == 2 and not probabilities
-    shared = scorer, classes, as_margin, probabilities
-    return _map(X, _scores, shared, None if as_margin else n_classes, _dtype(scorer, X))
-
-
-def stream_top_k(scorer: ClassScorer, X: Any, k: int, classes: Any) -> tuple[NDArray[Any], Array]:
-    """The best classes of all rows, as `predict_top_k` gives them."""
-    classes = _checked(classes, scorer)
-    check_k(k, len(scorer.labels if classes is None else classes))
-    # One record per row, so that labels and scores are made by one task.
-    record = np.dtype([("label", scorer.labels.dtype, (k,)), ("score", _dtype(scorer, X), (k,))])
-    found = _map(X, _top_k, (scorer, k, classes, record), None, record)
-    return found["label"], found["score"]
-
-
-def count_block(start: int, rows: Any, labels: Any, weights: Any, shared: Any) -> HitCounts | None:
-    """Hits of one block, as :class:`StreamedSamples` adds them up."""
-    scorer, k, classes = shared
-    if not len(rows):
-        return None
-    top, _ = scorer.top_k(rows, k, classes)
-    true = check_block_labels(labels, len(rows))
-    return HitCounts.of(true, to_numpy(top), sample_weight=weights)
-
-
-def _count_predicted(
-    start: int, rows: Any, labels: Any, weights: Any, shared: Any
-) -> HitCounts | None:
-    """Hits of one block by what an estimator predicts; see :func:`count_block`."""
-    estimator, classes = shared
-    if not len(rows):
-        return None
-    predicted = estimator.predict(rows, classes=classes)
-    true = check_block_labels(labels, len(rows))
-    return HitCounts.of(true, predicted[:, None], sample_weight=weights)
-
-
-def _checked(classes: Any, scorer: ClassScorer) -> NDArray[Any] | None:
-    """Candidates that are described, before anything is read."""
-    return None if classes is None else scorer.labels[find_classes(classes, scorer.labels)]
-
-
-def _dtype(scorer: ClassScorer, X: Any) -> np.dtype[Any]:
-    """Of the scores of such rows."""
-    row = np.ones((1, X.shape[1]), dtype=X.dtype)
-    return np.dtype(to_numpy(scorer.scores(row, scorer.labels[:1])).dtype)
-
-
-def _map(
-    X: Any, function: Callable[[Any, Any], Any], shared: Any, width: int | None, dtype: Any
-) -> Any:
-    """Apply a function to every block of rows."""
-    if is_dask(X):
-        return map_rows(X, function, shared, width=width, dtype=dtype)
-    out = np.empty((X.shape[0],) if width is None else (X.shape[0], width), dtype=dtype)
-    for start, rows, _ in X.blocks():
-        out[start : start + len(rows)] = function(rows, shared)
-    return out
-
-
-def _scores(rows: Any, shared: Any) -> Any:
-    scorer, classes, as_margin, probabilities = shared
-    if probabilities:
-        return to_numpy(scorer.probabilities(rows, classes))
-    scores = to_numpy(scorer.scores(rows, classes))
-    return scores[:, 1] - scores[:, 0] if as_margin else scores
-
-
-def _top_k(rows: Any, shared: Any) -> Any:
-    scorer, k, classes, record = shared
-    labels, scores = scorer.top_k(rows, k, classes)
-    out = np.empty(len(rows), dtype=record)
-    out["label"], out["score"] = labels, to_numpy(scores)
-    return out
 
 
 def _knows_temperature(estimator: ZeroShotPredictor) -> bool:
@@ -567,3 +483,94 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = get_tags(self.estimator).input_tags.allow_nan
         return tags
+
+
+# Predictions of rows that are read a block at a time: an array for files, lazy for dask arrays.
+
+
+def stream_scores(
+    scorer: ClassScorer, X: Any, classes: Any, *, probabilities: bool = False
+) -> Array:
+    """Scores of all rows, as `decision_function` gives them, or as `predict_proba` does."""
+    classes = _candidates(classes, scorer)
+    n_classes = len(scorer.labels if classes is None else classes)
+    as_margin = classes is None and n_classes == 2 and not probabilities
+    shared = scorer, classes, as_margin, probabilities
+    return _map_blocks(
+        X, _block_scores, shared, None if as_margin else n_classes, _score_dtype(scorer, X)
+    )
+
+
+def stream_top_k(scorer: ClassScorer, X: Any, k: int, classes: Any) -> tuple[NDArray[Any], Array]:
+    """The best classes of all rows, as `predict_top_k` gives them."""
+    classes = _candidates(classes, scorer)
+    check_k(k, len(scorer.labels if classes is None else classes))
+    # One record per row, so that labels and scores are made by one task.
+    record = np.dtype(
+        [("label", scorer.labels.dtype, (k,)), ("score", _score_dtype(scorer, X), (k,))]
+    )
+    found = _map_blocks(X, _block_top_k, (scorer, k, classes, record), None, record)
+    return found["label"], found["score"]
+
+
+def count_block(start: int, rows: Any, labels: Any, weights: Any, shared: Any) -> HitCounts | None:
+    """Hits of one block, as :class:`StreamedSamples` adds them up."""
+    scorer, k, classes = shared
+    if not len(rows):
+        return None
+    top, _ = scorer.top_k(rows, k, classes)
+    true = check_block_labels(labels, len(rows))
+    return HitCounts.of(true, to_numpy(top), sample_weight=weights)
+
+
+def _count_predicted(
+    start: int, rows: Any, labels: Any, weights: Any, shared: Any
+) -> HitCounts | None:
+    """Hits of one block by what an estimator predicts; see :func:`count_block`."""
+    estimator, classes = shared
+    if not len(rows):
+        return None
+    predicted = estimator.predict(rows, classes=classes)
+    true = check_block_labels(labels, len(rows))
+    return HitCounts.of(true, predicted[:, None], sample_weight=weights)
+
+
+def _candidates(classes: Any, scorer: ClassScorer) -> NDArray[Any] | None:
+    """Candidates that are described, before anything is read."""
+    return None if classes is None else scorer.labels[find_classes(classes, scorer.labels)]
+
+
+def _score_dtype(scorer: ClassScorer, X: Any) -> np.dtype[Any]:
+    """The dtype of the scores of such rows."""
+    row = np.ones((1, X.shape[1]), dtype=X.dtype)
+    return np.dtype(to_numpy(scorer.scores(row, scorer.labels[:1])).dtype)
+
+
+def _map_blocks(
+    X: Any, function: Callable[[Any, Any], Any], shared: Any, width: int | None, dtype: Any
+) -> Any:
+    """Apply a function to every block of rows."""
+    if is_dask(X):
+        return map_rows(X, function, shared, width=width, dtype=dtype)
+    out = np.empty((X.shape[0],) if width is None else (X.shape[0], width), dtype=dtype)
+    for start, rows, _ in X.blocks():
+        out[start : start + len(rows)] = function(rows, shared)
+    return out
+
+
+def _block_scores(rows: Any, shared: Any) -> Any:
+    """Scores, margins or probabilities of one block."""
+    scorer, classes, as_margin, probabilities = shared
+    if probabilities:
+        return to_numpy(scorer.probabilities(rows, classes))
+    scores = to_numpy(scorer.scores(rows, classes))
+    return scores[:, 1] - scores[:, 0] if as_margin else scores
+
+
+def _block_top_k(rows: Any, shared: Any) -> Any:
+    """Records of the best classes of one block."""
+    scorer, k, classes, record = shared
+    labels, scores = scorer.top_k(rows, k, classes)
+    out = np.empty(len(rows), dtype=record)
+    out["label"], out["score"] = labels, to_numpy(scores)
+    return out

@@ -1,4 +1,4 @@
-"""Fitting many settings of a method at once: shared preparation, and groups that share work."""
+"""Fit many settings of a method at once, in groups that share work."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from zslearn._utils._files import fingerprint
 
 if TYPE_CHECKING:
     from zslearn.base._classifier import ZeroShotClassifier
-
-# Hyper-parameters that cannot be computed with, and computations that fail.
 
 # What is not larger can be a number of float32, and its square one of float64.
 _LARGEST = 1e30
@@ -47,9 +45,6 @@ def numerical_failures_named(method: type) -> Iterator[None]:
             f"{method.__name__} cannot learn from this: {str(error).rstrip('.')}. Regularise more, "
             "or look at the scale of X and of the signatures."
         ) from error
-
-
-# One training for many settings of the hyper-parameters.
 
 
 def fit_variants(
@@ -82,9 +77,9 @@ def _fit_group(
 ) -> Iterator[tuple[int, Any]]:
     """Fit estimators of one class that need the same preparation."""
     first = next(iter(group.values()))
-    training = first._begin(X, y, signatures, sample_weight)
+    training = first._make_training(X, y, signatures, sample_weight)
     for variant in group.values():
-        variant._begin_with(training)
+        variant._take_training(training)
     # The same for all of them.
     table, described = training.table, training.every_signature()
     table.warn_equal_signatures(described)

@@ -1,4 +1,4 @@
-"""Methods whose objective can weigh samples."""
+"""Sample weights: the mixin of methods that take them, and the checks."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class AcceptsSampleWeight(_Method):
         self
             The fitted method. After an error it is as it was.
         """
-        return self._fit_once(X, y, signatures, sample_weight)
+        return self._fit_validated(X, y, signatures, sample_weight)
 
 
 def weighted_samples(

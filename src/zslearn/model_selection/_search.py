@@ -485,7 +485,7 @@ def expand(estimator: Any, grid: Grid) -> list[dict[str, Any]]:
     return settings
 
 
-def _known_scorers(scoring: Any, setting: str) -> dict[str, Any]:
+def _checked_scorers(scoring: Any, setting: str) -> dict[str, Any]:
     """Scores by name; those of the library by None, others by their callable."""
     if scoring is None:
         scoring = "accuracy" if setting == "zsl" else "ausuc"
@@ -859,7 +859,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
     def _choose(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> None:
         """Choose a setting, by searching where classes can be left out."""
         settings = expand(as_zero_shot(self.estimator), self.grid)
-        scorers = _known_scorers(self.scoring, self.setting)
+        scorers = _checked_scorers(self.scoring, self.setting)
         seen = np.unique(y)
         self.bias_, self.temperature_ = 0.0, self.temperature
         self.best_index_ = self.n_read_fits_ = self.n_splits_ = 0
@@ -944,9 +944,9 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
                 scorers,
                 names,
                 checkpoint,
-                self.error_score == "raise",
-                os.getpid(),
-                None if self.memory is None else Path(self.memory).absolute(),
+                raise_errors=self.error_score == "raise",
+                caller=os.getpid(),
+                memory=None if self.memory is None else Path(self.memory).absolute(),
             )
             for fold, checkpoint in zip(folds, checkpoints, strict=True)
         ]

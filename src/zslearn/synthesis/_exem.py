@@ -217,7 +217,7 @@ class LearnsFromStatistics(ZeroShotClassifier):
         """Make the model from statistics."""
         no_rows = np.empty((0, statistics.n_features)), np.empty(0, dtype=np.intp)
         training = self._describe_training(signatures, statistics.classes, *no_rows, names)
-        self._begin_with(training)
+        self._take_training(training)
         for _ in self._learn(training, statistics, [self]):
             self.statistics_ = statistics
             self._describe(training.table)
@@ -448,7 +448,7 @@ class EXEM(AcceptsSampleWeight, LearnsFromStatistics):
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Statistics, projection, kernels and starts of the ν-SVR are shared; then exemplars."""
-        # Not named here, so that they are gone when they have served.
+        # The sums have no name here: `_learn` alone holds them, and frees them.
         return cls._learn(training, training.sums, variants)
 
     @classmethod

@@ -85,8 +85,7 @@ class ExemplarSpaces:
         self, training: Training, statistics: ClassStatistics, widths: Sequence[int | None]
     ) -> None:
         self.training = training
-        whole = Projection(np.zeros(statistics.n_features), None, statistics.means)
-        self._widest = {True: whole, False: whole}
+        self._whole = Projection(np.zeros(statistics.n_features), None, statistics.means)
         numbers = [width for width in widths if width is not None]
         if numbers:
             # The first components of a wider projection are the narrower one.
@@ -97,7 +96,7 @@ class ExemplarSpaces:
             )
             mean = statistics.mean
             exemplars = (statistics.means - mean) @ components.T
-            self._widest[False] = Projection(mean, components, exemplars)
+            self._widest = Projection(mean, components, exemplars)
         #: Without the scatter, which projections alone are made of.
         self.statistics = replace(statistics, scatter=np.empty((0, 0)))
         # Methods that are called with few arguments; the same object comes for the same width.
@@ -106,7 +105,7 @@ class ExemplarSpaces:
 
     def widest(self, width: int | None) -> Projection:
         """The projection that has the one of this width as its first dimensions."""
-        return self._widest[width is None]
+        return self._whole if width is None else self._widest
 
     def _projection(self, width: int | None) -> Projection:
         found = self.widest(width)

@@ -98,7 +98,7 @@ class SynCProblem:
         self.training = training
         self.signatures: Signatures = training.signatures
         self.phantoms, self.start = self._first_phantoms(training, model)
-        self.chance = self.rng.get_state(legacy=False)
+        self.rng_state = self.rng.get_state(legacy=False)
         self.factors = () if model.metric is None else metric_factors(model.metric, self.signatures)
         self.loss = LOSSES[model.loss]
         self.margins = _margins(self.signatures) if model.loss == "struct" else None
@@ -139,8 +139,8 @@ class SynCProblem:
         if self.learn_phantoms:
             # Where phantoms end depends on the order of samples, too: each setting has the same.
             self.rng = np.random.RandomState()
-            self.rng.set_state(self.chance)
-            return _Learner(self, alpha, gamma).learn()
+            self.rng.set_state(self.rng_state)
+            return _PhantomLearner(self, alpha, gamma).learn()
         synthesis = self._synthesis(gamma)
         if self.direct and start is not None and start.alpha == alpha:
             solution = start  # of another gamma
@@ -164,7 +164,7 @@ class SynCProblem:
         falling = sorted(alphas, reverse=True)
         parts = (
             "multiclass_svm", rows, self.training.y, self.weights, falling,
-            self.loss, self.tol, self.max_iter, self.chance,
+            self.loss, self.tol, self.max_iter, self.rng_state,
         )  # fmt: skip
         arrays = cached_fit(parts, lambda: _as_arrays(self._path(falling)))
         found = _from_arrays(arrays)
@@ -332,7 +332,7 @@ class _Round(NamedTuple):
     n_values: int
 
 
-class _Learner:
+class _PhantomLearner:
     r"""Learns phantoms together with their base classifiers (eSynCSemObj).
 
     Both ways lower the same objective F(V, β) and never raise it.
@@ -938,13 +938,13 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
             for variant in sorted(group, key=lambda variant: -variant.alpha):
                 # One training serves every gamma where W is trained directly. Learned phantoms are
                 # not those that another solution belongs to.
-                similar = None if problem.direct else variant.gamma
-                start = None if variant.learn_phantoms else latest.get(similar)
+                path = None if problem.direct else variant.gamma
+                start = None if variant.learn_phantoms else latest.get(path)
                 start = kept.get(variant.alpha, start)
                 problem.ridge = variant.ridge
                 problem.eta, problem.norm_penalty = variant.eta, variant.norm_penalty
                 learned = problem.learn(variant.alpha, variant.gamma, start)
-                latest[similar] = learned.solution
+                latest[path] = learned.solution
                 variant._take(learned, problem)
                 yield variant
 

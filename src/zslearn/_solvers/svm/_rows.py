@@ -116,7 +116,6 @@ class TrainingRows:
         self.sample_weight = checked_weights(sample_weight, len(labels))
         self.xp = xp = compat.array_namespace(X)
         self.device = compat.device(X)
-        self.n_features = X.shape[1]
         self.basis: Array = None
         if X.shape[0] < X.shape[1]:
             self.basis, triangle = xp.linalg.qr(xp.matrix_transpose(xp.astype(X, xp.float64)))
