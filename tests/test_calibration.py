@@ -66,9 +66,11 @@ def test_the_factor_is_found_without_the_test_data(problem):
 class Shrinking(ESZSL):
     """Scores that the number of classes divides, as those of one against all others are."""
 
-    def _combine(self, by_class, signatures):
-        super()._combine(by_class, signatures)
-        self.coef_ = self.coef_ / len(signatures) ** 3
+    @classmethod
+    def _fit_many(cls, training, variants):
+        for model in super()._fit_many(training, variants):
+            model.coef_ = model.coef_ / training.n_seen**3
+            yield model
 
 
 def test_the_factor_is_in_units_of_the_final_scores(problem):
