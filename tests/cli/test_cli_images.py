@@ -202,7 +202,7 @@ def test_tune_and_leave_out(folder, capsys):
     ("words", "message"),
     [
         (["features", "extract", "empty"], "there are no images"),
-        (["features", "extract", "nowhere"], "There is no folder or table nowhere"),
+        (["features", "extract", "nowhere"], "There is no folder, table or image nowhere"),
         (["fit", "flat", "--signatures", "classes.csv", *NETWORK], "The images have no labels"),
         (["fit", "train", "--signatures", "few.csv", *NETWORK], "images of 'blue', .* no row of"),
         (["fit", "train", "--describe", "classes.txt"], "There is no file classes.txt"),

@@ -108,7 +108,7 @@ def test_paths(tmp_path):
         list_images([])
     with pytest.raises(ValueError, match="labels= is for paths"):
         list_images(tmp_path, ["cat"])
-    with pytest.raises(FileNotFoundError, match="There is no folder or table"):
+    with pytest.raises(FileNotFoundError, match="There is no folder, table or image"):
         list_images(tmp_path / "nowhere")
     with pytest.raises(ValueError, match="is no folder of images"):
         list_images(__file__)

@@ -27,6 +27,7 @@ _EXTRAS = {
 # modules whose package is called otherwise
 _PACKAGES = {
     "PIL": "pillow",
+    "open_clip": "open_clip_torch",
     "python_multipart": "python-multipart",
     "prometheus_client": "prometheus-client",
 }

@@ -103,14 +103,14 @@ class GeneralizedScores:
         """Measure the generalized setting, without calibration and at a factor."""
         problem = vars(self)
         seen, unseen = generalized_accuracy(**problem)
-        held_seen, held_unseen = generalized_accuracy(**problem, bias=bias)
+        calibrated_seen, calibrated_unseen = generalized_accuracy(**problem, bias=bias)
         return {
             "seen": float(seen),
             "unseen": float(unseen),
             "harmonic": float(harmonic_mean(seen, unseen)),
-            "calibrated_seen": float(held_seen),
-            "calibrated_unseen": float(held_unseen),
-            "calibrated_harmonic": float(harmonic_mean(held_seen, held_unseen)),
+            "calibrated_seen": float(calibrated_seen),
+            "calibrated_unseen": float(calibrated_unseen),
+            "calibrated_harmonic": float(harmonic_mean(calibrated_seen, calibrated_unseen)),
             "ausuc": float(ausuc(**problem)),
             "harmonic_best": float(best_harmonic_mean(**problem)[0]),
         }

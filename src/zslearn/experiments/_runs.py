@@ -327,7 +327,7 @@ def tune_and_measure(
         generalized = GeneralizedScores.of(model, data)
         results["metrics"] = generalized.measure(search.bias_)
         results["calibration_factor"] = search.bias_
-        calibrated = search.predict(np.concatenate([data.X_test_seen, data.X_test_unseen]))
+        calibrated = generalized.predict(search.bias_)
         results |= by_class(generalized.y_true, calibrated, model.classes_)
         results["unseen_classes"] = [str(label) for label in data.unseen_classes.tolist()]
         results["curve"] = compact_curve(*seen_unseen_curve(**vars(generalized)))

