@@ -30,8 +30,7 @@ from zslearn.experiments import (
     write_record,
 )
 from zslearn.experiments._methods import METHODS
-from zslearn.experiments._records import failed_runs
-from zslearn.experiments._runs import slug
+from zslearn.experiments._records import failed_runs, slug
 from zslearn.experiments._tuning import tune_at_once
 from zslearn.metrics import ausuc
 from zslearn.model_selection import GeneralizedClassKFold, ZeroShotSearchCV

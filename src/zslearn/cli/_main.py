@@ -1,4 +1,4 @@
-"""The parser of the command line, and what becomes of errors."""
+"""`main`: the parser of every command; an error becomes one line and an exit status."""
 
 from __future__ import annotations
 

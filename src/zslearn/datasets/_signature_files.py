@@ -1,4 +1,4 @@
-"""Tables of signatures in files."""
+"""Signature tables, texts of classes and hierarchies: how they are read from files and written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Example images of classes, kept beside the records so that a report needs no data set."""
+"""Example images of classes, kept beside the records so that a report needs no data set.
+
+They are PNG files, written without a package for images, as addresses in JSON.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn._utils._files import (
-    DamagedFileError,
-    fingerprint,
-    read_checked_json,
-    write_checked_json,
-)
+from zslearn._utils._files import DamagedFileError, read_checked_json, write_checked_json
 from zslearn.datasets._dataset import ZeroShotDataset
-
-# Small pictures as PNG files, without a package for images.
+from zslearn.experiments._records import slug
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _GREY, _COLOR = 0, 2
@@ -90,7 +87,7 @@ def save_examples(
     """
     if data.images is None:
         return None
-    path = Path(folder) / f"{_slug(data.name)}{ENDING}"
+    path = Path(folder) / f"{slug(data.name)}{ENDING}"
     rng = np.random.default_rng(random_state)
     codes: dict[Any, list[int]] = {}
     for row in rng.permutation(len(data.y)).tolist():
@@ -157,8 +154,3 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise DamagedFileError("not text")
     return value
-
-
-def _slug(name: str) -> str:
-    plain = re.sub(r"[^A-Za-z0-9.-]+", "-", name).strip("-.")
-    return plain if plain == name else f"{plain or 'data'}_{fingerprint(name)[:6]}"

@@ -1,4 +1,4 @@
-"""Pictures of results."""
+"""Figures of evaluations: seen–unseen curves, and test images with their predicted classes."""
 
 from __future__ import annotations
 

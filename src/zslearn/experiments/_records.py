@@ -10,6 +10,7 @@ import json
 import math
 import os
 import platform
+import re
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ import pandas as pd
 
 from zslearn._utils._files import (
     DamagedFileError,
+    fingerprint,
     read_checked_json,
     source_digest,
     write_checked_json,
@@ -334,6 +336,13 @@ def read_record(path: Path) -> dict[str, Any]:
     except OverflowError as error:
         raise DamagedFileError(f"damaged record: a number is too large ({error})") from None
     return record
+
+
+def slug(*parts: Any) -> str:
+    """A file name that tells the parts and differs when they do."""
+    safe = [re.sub(r"[^A-Za-z0-9.-]+", "-", str(part)).strip("-.") for part in parts]
+    name = "_".join(safe)
+    return name if name == "_".join(map(str, parts)) else f"{name}_{fingerprint(*parts)[:6]}"
 
 
 def is_finished(path: Path, key: Callable[[], str]) -> bool:

@@ -7,7 +7,6 @@ processes badly, since five folds take three rounds and the fit at the end is on
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import time
 import warnings
@@ -39,7 +38,13 @@ from zslearn.experiments._evaluate import (
 from zslearn.experiments._examples import save_examples
 from zslearn.experiments._methods import Method, find_method
 from zslearn.experiments._protocol import GRIDS, PROTOCOLS, Protocol, authors_protocol, named_grid
-from zslearn.experiments._records import RECORD_SCHEMA, is_finished, write_computed, write_failure
+from zslearn.experiments._records import (
+    RECORD_SCHEMA,
+    is_finished,
+    slug,
+    write_computed,
+    write_failure,
+)
 from zslearn.experiments._summary import is_class_split
 from zslearn.experiments._tuning import TuningOptions, tune_at_once, tune_with_views
 from zslearn.metrics._curve import seen_unseen_curve
@@ -74,7 +79,7 @@ class Run:
 
     @property
     def slug(self) -> str:
-        """A file name that tells the run; the default protocol goes without saying."""
+        """The name of its files; the default protocol is not named."""
         data, protocol = self.data, self.protocol.name
         parts: list[Any] = [*split_slug(data), *([data.semantic] if data.semantic else [])]
         parts += [self.name, self.setting, self.grid, self.seed]
@@ -164,12 +169,6 @@ def split_slug(data: ZeroShotDataset) -> list[str]:
     """
     made = "" if data.split == "ns" else f"-{fingerprint(data.version)[:6]}"
     return [data.name, data.split + made, data.features]
-
-
-def slug(*parts: Any) -> str:
-    """A file name that tells the parts and differs when they do."""
-    plain = "_".join(re.sub(r"[^A-Za-z0-9.-]+", "-", str(part)).strip("-") for part in parts)
-    return plain if plain == "_".join(map(str, parts)) else f"{plain}_{fingerprint(*parts)[:6]}"
 
 
 # Which runs there are.

@@ -46,8 +46,7 @@ NOT_DIFFERENT_NOTE = (
     "for other numbers; not corrected for the number of comparisons."
 )
 
-#: Seed and class split.
-Run = tuple[Hashable, str]
+SeedAndSplit = tuple[Hashable, str]
 
 #: How a number compares with the best; nothing for the best itself.
 Verdict = Literal["not different", "differs", "not judged", ""]
@@ -75,10 +74,10 @@ class Measured:
     The latter where the number is a mean over classes.
     """
 
-    runs: dict[Run, float] = field(default_factory=dict)
-    by_class: dict[Run, Mapping[str, float]] = field(default_factory=dict)
+    runs: dict[SeedAndSplit, float] = field(default_factory=dict)
+    by_class: dict[SeedAndSplit, Mapping[str, float]] = field(default_factory=dict)
 
-    def only(self, runs: Iterable[Run]) -> Measured:
+    def only(self, runs: Iterable[SeedAndSplit]) -> Measured:
         """The same of some of the runs."""
         kept = set(runs)
         return Measured(
@@ -95,7 +94,7 @@ class SeedMean(NamedTuple):
     n_seeds: int
 
 
-def seed_mean(runs: Mapping[Run, float]) -> SeedMean:
+def seed_mean(runs: Mapping[SeedAndSplit, float]) -> SeedMean:
     """The mean of the numbers of runs; NaN without any, the deviation also with one seed."""
     by_seed: dict[Hashable, list[float]] = {}
     for (seed, _), value in runs.items():
@@ -139,7 +138,7 @@ def _differences(first: Measured, second: Measured) -> Floats:
     return np.asarray([np.mean(values) for values in groups.values()])
 
 
-def _are_by_class(first: Measured, second: Measured, common: Sequence[Run]) -> bool:
+def _are_by_class(first: Measured, second: Measured, common: Sequence[SeedAndSplit]) -> bool:
     """Whether both have a value of every class in each run, always of the same classes."""
     found = [side.by_class.get(run, {}) for side in (first, second) for run in common]
     return bool(found and found[0]) and all(set(values) == set(found[0]) for values in found)

@@ -35,7 +35,7 @@ from zslearn.experiments._records import DEFAULT_PROTOCOL, OPTIONAL, REQUIRED
 from zslearn.experiments._summary import (
     NOT_DIFFERENT,
     Measured,
-    Run,
+    SeedAndSplit,
     Verdict,
     class_splits_of,
     not_judged_text,
@@ -590,7 +590,7 @@ def refuse_mixtures(
 
 def measured_by_place(numbers: Iterable[OwnNumber]) -> dict[Place, Measured]:
     """Our numbers by row and column, each by seed and class split; the mean of several of one."""
-    places: dict[Place, dict[Run, list[OwnNumber]]] = {}
+    places: dict[Place, dict[SeedAndSplit, list[OwnNumber]]] = {}
     for n in numbers:
         seed = n.record.get("seed")
         run = None if pd.isna(seed) else seed, str(n["class_split"])

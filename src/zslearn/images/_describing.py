@@ -1,6 +1,6 @@
-"""What a person has: images or their features, and classes described by a table or in words.
+"""Signatures of a person's classes, from a table or texts; features as a model file needs them.
 
-Features are made as a model needs them, and classes described as the model's were.
+Further classes are described as those of the model were, images become features as its own did.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.experiments._evaluate import conventional_metrics
 from zslearn.experiments._methods import Method, find_method
 from zslearn.experiments._protocol import GRIDS, Protocol
-from zslearn.experiments._records import is_finished, read_record, write_computed
-from zslearn.experiments._runs import data_origin, slug, split_slug
+from zslearn.experiments._records import is_finished, read_record, slug, write_computed
+from zslearn.experiments._runs import data_origin, split_slug
 from zslearn.experiments._tuning import TuningOptions, tune_with_views
 from zslearn.model_selection._search import GridEdgeWarning, ZeroShotSearchCV
 
