@@ -174,9 +174,7 @@ class Descent(ABC):
         order = self.rng.permutation(len(self.y))
         step = self.step / self.n_epochs**self.power_t
         with one_blas_thread():
-            for start in range(0, len(order), self.batch_size):
-                rows = order[start : start + self.batch_size]
-                self._descend(self.X[rows], self.y[rows], step)
+            self._visit(order, step)
 
     @property
     @abstractmethod
@@ -184,8 +182,8 @@ class Descent(ABC):
         """What was learned."""
 
     @abstractmethod
-    def _descend(self, X: AnyFloats, y: NDArray[np.intp], step: float) -> None:
-        """Take one step down the loss of a batch."""
+    def _visit(self, order: NDArray[np.intp], step: float) -> None:
+        """Visit rows in some order, and take a step down the loss of each batch of them."""
 
 
 class BilinearDescent(Descent):
@@ -223,12 +221,15 @@ class BilinearDescent(Descent):
         """W, of shape (n_features, n_attributes)."""
         return self.U.T @ self.basis
 
-    def _descend(self, X: AnyFloats, y: NDArray[np.intp], step: float) -> None:
-        slope = self.slopes(X @ self.U.T @ self.coordinates.T, y)
-        change = slope @ self.coordinates * X.dtype.type(step)
-        # Rows that violate nothing would add zeros.
-        active = change.any(axis=1)
-        self.U -= change[active].T @ X[active]
+    def _visit(self, order: NDArray[np.intp], step: float) -> None:
+        for start in range(0, len(order), self.batch_size):
+            rows = order[start : start + self.batch_size]
+            X = self.X[rows]
+            slope = self.slopes(X @ self.U.T @ self.coordinates.T, self.y[rows])
+            change = slope @ self.coordinates * X.dtype.type(step)
+            # Rows that violate nothing would add zeros.
+            active = change.any(axis=1)
+            self.U -= change[active].T @ X[active]
 
 
 #: What `random_state` may be.

@@ -233,6 +233,9 @@ class HAT(ZeroShotClassifier):
     True
     """
 
+    # Variants of one penalty share both: their rows are embedded once.
+    embedding_attributes = ("coef_", "intercept_")
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,
         "hierarchy": [StrOptions({"cluster"}), Mapping, pd.DataFrame, list, tuple, None],

@@ -33,28 +33,47 @@ from zslearn.baselines._base_ranking import (
 
 
 @jit("the descent of several maps")
-def take_steps(
-    X: Any, y: Any, negatives: Any, P: Any, step: Any, change: Any, is_changed: Any
+def visit_rows(
+    X: Any,
+    rows: Any,
+    y: Any,
+    negatives: Any,
+    step: Any,
+    batch_size: int,
+    gram: Any,
+    P: Any,
+    V: Any,
+    change: Any,
 ) -> None:
-    """Step down the loss of each row that its negative violates, by what V is to change.
+    """Visit rows of X in turn; those that their negative violates step down their loss.
 
-    `P` holds the classifiers under each map, (n_maps, n_classes, n_features), as do `change` what
-    rows add for each map and class, and `is_changed` whether any does.
+    `P` holds the classifiers under each map, (n_maps, n_classes, n_features), and `V` the sum of
+    all steps; both are brought up to date after each batch. `change` is zero before and after.
     """
-    for n in range(len(X)):
-        own, own_map = _best(P, y[n], X[n])
-        other, other_map = _best(P, negatives[n], X[n])
-        if 1 + other - own > 0:
-            up, down = change[own_map, y[n]], change[other_map, negatives[n]]
-            is_changed[own_map, y[n]] = is_changed[other_map, negatives[n]] = True
-            for d in range(X.shape[1]):
-                up[d] += step * X[n, d]
-                down[d] -= step * X[n, d]
+    is_changed = np.zeros(P.shape[:2], dtype=np.bool_)
+    for start in range(0, len(rows), batch_size):
+        for n in range(start, min(start + batch_size, len(rows))):
+            row = X[rows[n]]
+            other, other_map = _best(P, negatives[n], row, np.inf)
+            own, own_map = _best(P, y[n], row, 1 + other)
+            if 1 + other - own > 0:
+                is_changed[own_map, y[n]] = is_changed[other_map, negatives[n]] = True
+                _add(change[own_map, y[n]], step, row)
+                _add(change[other_map, negatives[n]], -step, row)
+        for k in range(len(P)):
+            classes = np.flatnonzero(is_changed[k])
+            for c in range(P.shape[1]):
+                for t in classes:
+                    _add(P[k, c], gram[c, t], change[k, t])
+            for t in classes:
+                V[k, t] += change[k, t]
+                change[k, t] = 0
+            is_changed[k] = False
 
 
 @jit_inner(fast={"contract", "reassoc"})
-def _best(P: Any, of_class: int, row: Any) -> Any:
-    """The largest score of a class under any map, and the first map that gives it."""
+def _best(P: Any, of_class: int, row: Any, enough: float) -> Any:
+    """The largest score of a class under any map, or the first that is enough; and its map."""
     best, which = 0.0, 0
     for k in range(P.shape[0]):
         classifier, score = P[k, of_class], row[0] - row[0]
@@ -62,7 +81,15 @@ def _best(P: Any, of_class: int, row: Any) -> Any:
             score += classifier[d] * row[d]
         if k == 0 or score > best:
             best, which = score, k
+        if best >= enough:
+            break
     return best, which
+
+
+@jit_inner(fast={"contract"})
+def _add(to: Any, weight: Any, row: Any) -> None:
+    for d in range(len(row)):
+        to[d] += weight * row[d]
 
 
 class LatentDescent(Descent):
@@ -94,18 +121,20 @@ class LatentDescent(Descent):
         """The maps, of shape (n_maps, n_features, n_attributes)."""
         return self.start + np.swapaxes(self.V, 1, 2) @ self.signatures
 
-    def _descend(self, X: AnyFloats, y: NDArray[np.intp], step: float) -> None:
+    def _visit(self, order: NDArray[np.intp], step: float) -> None:
         n_classes = len(self.signatures)
+        y = self.y[order]
         # Another class for each row, drawn evenly.
         negatives = (y + self.rng.randint(1, n_classes, size=len(y))) % n_classes
-        is_changed = np.zeros(self.P.shape[:2], dtype=bool)
-        take_steps(X, y, negatives, self.P, X.dtype.type(step), self._change, is_changed)
-        for V, P, change, changed in zip(self.V, self.P, self._change, is_changed, strict=True):
-            if changed.any():
-                classes = np.flatnonzero(changed)
-                V[classes] += change[classes]
-                P += self.gram[:, classes] @ change[classes]
-                change[classes] = 0
+        tables = self.gram, self.P, self.V, self._change
+        options = self.X.dtype.type(step), self.batch_size, *tables
+        if isinstance(self.X, np.ndarray):
+            visit_rows(self.X, order, y, negatives, *options)
+            return
+        for start in range(0, len(order), self.batch_size):
+            batch = slice(start, start + self.batch_size)
+            X = self.X[order[batch]]
+            visit_rows(X, np.arange(len(X)), y[batch], negatives[batch], *options)
 
 
 @inherit_docs
