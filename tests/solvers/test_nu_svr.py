@@ -180,7 +180,7 @@ def test_settings_that_do_not_bind_need_no_solver(monkeypatch, constant):
     found = list(nu_svr_path(K, Y, **grid))
     assert 0 < len(solved) < len(found)
     assert (4.0, 1.0) not in solved
-    monkeypatch.setattr("zslearn._solvers.nu_svr._path._StepFree.solves", lambda *_: False)
+    monkeypatch.setattr("zslearn._solvers.nu_svr._path._BoxedInterpolant.solves", lambda *_: False)
     for fit, other in zip(found, nu_svr_path(K, Y, **grid), strict=True):
         _check(K, Y, fit, 1e-10)
         for field in ("coef", "epsilon", "violation", "n_iter"):

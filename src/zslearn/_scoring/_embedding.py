@@ -136,7 +136,7 @@ class FeaturePreparation:
 
 @dataclass(frozen=True)
 class Embedding:
-    """What is done to features before they meet the classes: preparation, then `embed`.
+    """What is done to features before they are scored: preparation, then `embed`.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ class Embedding:
 
 
 class EmbeddedRows:
-    """Rows that many scorers meet; what the latest embedding made of them is kept."""
+    """Rows for many scorers; what the latest embedding made of them is kept."""
 
     def __init__(self, X: Array) -> None:
         self.X = X
@@ -303,7 +303,7 @@ class PreparedRows:
     def measure(self) -> None:
         """Measure the rows once, for those who read them again and again."""
         if self.norm == "l2" and self.is_clean and isinstance(self.source, np.ndarray):
-            blocks = (floating(self.source[rows, :]) for rows in self._source_blocks())
+            blocks = (floating(self.source[rows, :]) for rows in self._blocks(self.source.shape[0]))
             largest, norm = zip(*(scaled_rows(block)[1:] for block in blocks), strict=True)
             self._lengths = np.concatenate(largest), np.concatenate(norm)
 
@@ -322,10 +322,8 @@ class PreparedRows:
     def check(self) -> None:
         """Say once what is replaced; refuse what cannot be prepared."""
         prepare = FeaturePreparation(self.norm)
-        for rows in self._source_blocks():
-            block = prepare.checked(self.source[rows, :])
-            if self.norm is None:
-                refuse_extreme_features(block, only_large=True)
+        for rows in self._blocks(self.source.shape[0]):
+            prepare.checked(self.source[rows, :])
         prepare.warn()
         self.is_clean = prepare.replaced == 0 and not on_device(self.source)
         if self.norm is None:
@@ -344,9 +342,6 @@ class PreparedRows:
         for rows in blocks:
             out[rows, :] = self[rows, :]
         return out
-
-    def _source_blocks(self) -> list[slice]:
-        return self._blocks(self.source.shape[0])
 
     def _blocks(self, n_rows: int) -> list[slice]:
         width = 8 if not on_device(self.source) else 4

@@ -20,7 +20,7 @@ from zslearn.signatures._table import label_array, label_kind
 
 @dataclass(frozen=True, eq=False)
 class ClassScorer:
-    """Classes, their parameters, and how features meet them.
+    """Classes, their parameters, and how features are scored against them.
 
     An estimator makes one whenever classes are described and replaces it as a whole, so that a
     prediction reads it once and another thread may add classes meanwhile. A wrapper makes its own
@@ -35,15 +35,15 @@ class ClassScorer:
     embedding : Embedding
         Takes features into the space of the parameters.
     score : {"dot", "euclidean", "cosine", "max_dot"}, default="dot"
-        How the two meet; see :func:`class_scores`.
+        The score function of embedded features and parameters.
     bias : ndarray of shape (n_classes,), optional
         What is added to the scores of each class.
     precedence : ndarray of int of shape (n_classes,), optional
         Of classes with equal scores the one with the smaller number wins, of these the first in
         `labels`. By default the first in `labels`.
     temperature : float, optional
-        What scores are divided by to become logarithms of probabilities; None where nobody has
-        found it.
+        What scores are divided by to become logarithms of probabilities; None where it is
+        not known.
 
     Examples
     --------
@@ -105,17 +105,16 @@ class ClassScorer:
         scores : array of shape (n_samples, k)
             Their scores, descending.
         """
-        if classes is None and self.precedence is None:
-            indices, scores = self._score_in_blocks(top_k, X, None, k)
-            return self.labels[to_numpy(indices)], scores
-        positions = np.arange(len(self.labels))
+        labels, positions = self.labels, None
         if classes is not None:
             # In the order of the labels: ties do not depend on the order of the candidates.
-            positions = np.sort(find_classes(classes, self.labels))
+            positions = np.sort(find_classes(classes, labels))
         if self.precedence is not None:
+            positions = np.arange(len(labels)) if positions is None else positions
             positions = positions[np.argsort(self.precedence[positions], kind="stable")]
         indices, scores = self._score_in_blocks(top_k, X, positions, k)
-        return self.labels[positions][to_numpy(indices)], scores
+        labels = labels if positions is None else labels[positions]
+        return labels[to_numpy(indices)], scores
 
     def with_class_bias(self, classes: Any, factor: float) -> ClassScorer:
         """Lower the scores of some classes; on a tie the others win (calibrated stacking).

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-# Rows that come a block at a time.
-
 
 class Block(NamedTuple):
     """Some rows, one after another."""
@@ -40,8 +38,6 @@ class RowsInBlocks(ABC):
         for block in self.blocks():
             yield block.rows, block.labels
 
-
-# Reading on while what was read is computed with.
 
 _Item = TypeVar("_Item")
 

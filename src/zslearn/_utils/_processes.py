@@ -13,8 +13,6 @@ from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-# Threads of the BLAS behind NumPy and SciPy, and threads of our own.
-
 _Item = TypeVar("_Item")
 
 # Floating-point operations of one call below which a second thread of BLAS costs more than it
@@ -73,13 +71,13 @@ def _threads() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 
 
 def end_with_parent(parent: int, *, child: bool = False) -> None:
     """End this process soon after the process that started it, however that one ended.
 
-    A worker of a killed run would otherwise compute on, for nobody. Only a child of `parent` is
+    A worker of a killed run would otherwise go on computing. Only a child of `parent` is
     watched: a process of a cluster, or the caller itself, is not.
     """
     if child and os.getppid() != parent:
@@ -94,5 +92,5 @@ _watched: set[int] = set()
 
 def _watch(parent: int) -> None:
     while os.getppid() == parent:
-        time.sleep(_SECONDS)
+        time.sleep(_POLL_SECONDS)
     os._exit(1)

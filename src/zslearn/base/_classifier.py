@@ -229,7 +229,6 @@ class ZeroShotClassifier(ZeroShotPredictor):
     def _fit_validated(self, X: Any, y: Any, signatures: Any, sample_weight: Any = None) -> Self:
         """What `fit` does, once the hyper-parameters are checked."""
         if signatures is None:
-            # An ordinary classifier is right to do so: whoever knows it hears it once.
             warn_once(
                 "fit without signatures= describes each class by its own indicator: a class "
                 "without samples cannot be predicted. Give signatures= to predict unseen classes."

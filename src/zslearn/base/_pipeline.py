@@ -51,7 +51,7 @@ class SettingGroup:
 
     indices: list[int]
     shared: dict[str, Any]
-    of_last: list[dict[str, Any]]  # without the prefix of the last estimator
+    of_last: list[dict[str, Any]]
 
 
 def grouped_settings(settings: Sequence[Mapping[str, Any]], prefix: str) -> list[SettingGroup]:
@@ -80,18 +80,15 @@ def transform_array(transformer: Any, rows: Array) -> Array:
             rows = transform_array(step, rows)
         return rows
     # Subclasses may do something else.
-    written = _WRITTEN.get(f"{type(transformer).__module__.split('.')[0]}.{_name(transformer)}")
+    name = type(transformer).__name__
+    written = _WRITTEN.get(f"{type(transformer).__module__.split('.')[0]}.{name}")
     if written is None:
-        known = ", ".join(sorted(name.partition(".")[2] for name in _WRITTEN))
+        known = ", ".join(sorted(key.partition(".")[2] for key in _WRITTEN))
         raise TypeError(
-            f"the step {_name(transformer)} of the pipeline is not written for arrays of any "
-            f"library; these are: {known}"
+            f"the step {name} of the pipeline is not written for arrays of any library; these are: "
+            f"{known}"
         )
     return written(transformer, rows)
-
-
-def _name(transformer: Any) -> str:
-    return type(transformer).__name__
 
 
 def _standard(step: Any, rows: Array) -> Array:
@@ -332,7 +329,9 @@ class ZeroShotPipeline(ZeroShotPredictor, Pipeline):
         scorer = self.steps[-1][1].class_scorer_
         if self.transformers_ is None:
             return scorer
-        return replace(scorer, embedding=Embedding(_After(self.transformers_, scorer.embedding)))
+        return replace(
+            scorer, embedding=Embedding(_TransformedEmbedding(self.transformers_, scorer.embedding))
+        )
 
     @property
     def seen_classes_(self) -> NDArray[Any]:  # type: ignore[override]
@@ -354,7 +353,7 @@ class ZeroShotPipeline(ZeroShotPredictor, Pipeline):
             raise TypeError(
                 f"The last step of the pipeline must be a zero-shot estimator; got {method!r}."
             )
-        if said := _rejects_nothing(method):
+        if said := _rejection_message(method):
             warn_once(said)
         return method
 
@@ -379,7 +378,7 @@ class ZeroShotPipeline(ZeroShotPredictor, Pipeline):
 
 def as_zero_shot(estimator: Any) -> Any:
     """A clone of an estimator that wrappers can use: a pipeline becomes a ZeroShotPipeline."""
-    if said := _rejects_nothing(estimator):
+    if said := _rejection_message(estimator):
         warn_once(said)
     if not isinstance(estimator, Pipeline) or isinstance(estimator, ZeroShotPipeline):
         return clone(estimator)
@@ -390,7 +389,7 @@ def as_zero_shot(estimator: Any) -> Any:
     return pipeline
 
 
-def _rejects_nothing(estimator: Any) -> str:
+def _rejection_message(estimator: Any) -> str:
     """What is to be said of an estimator that would reject images, were it not inside another."""
     if not hasattr(estimator, "is_none"):
         return ""
@@ -405,7 +404,7 @@ def fitted_as_zero_shot(model: Any) -> Any:
     """A fitted model as a zero-shot estimator: a fitted pipeline becomes a ZeroShotPipeline."""
     if isinstance(model, Pipeline) and not isinstance(model, ZeroShotPipeline):
         # Unlike ours, a pipeline of scikit-learn predicts what its last step does.
-        if said := _rejects_nothing(model.steps[-1][1]):
+        if said := _rejection_message(model.steps[-1][1]):
             raise TypeError(said)
         pipeline = ZeroShotPipeline(model.steps, memory=model.memory, verbose=model.verbose)
         pipeline._last_step()
@@ -418,7 +417,7 @@ def fitted_as_zero_shot(model: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class _After:
+class _TransformedEmbedding:
     """Transformers, then the embedding of the last step."""
 
     transformers: Pipeline

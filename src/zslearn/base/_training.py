@@ -66,14 +66,12 @@ class RowSpectrum(NamedTuple):
 #: Rows of so many blocks, and no more, are prepared once and held.
 COPIED_BLOCKS = 2
 #: Samples that a method may look at where it needs no more than some, evenly spaced.
-SPREAD_SAMPLES = 1000
+MOST_SPACED_SAMPLES = 1000
 
 
-def spread_positions(n_samples: int, most: int) -> NDArray[np.intp]:
-    """Numbers of samples that are evenly spaced among all; of all where there are no more."""
-    if n_samples <= most:
-        return np.arange(n_samples)
-    return np.linspace(0, n_samples - 1, most).astype(np.intp)
+def evenly_spaced(n_samples: int, most: int) -> NDArray[np.intp]:
+    """Positions of so many samples, or of all where there are fewer, evenly spaced among all."""
+    return np.linspace(0, n_samples - 1, min(n_samples, most)).astype(np.intp)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +106,8 @@ class Training:
     Attributes
     ----------
     X : array of shape (n_samples, n_features)
-        Prepared features, in the namespace and on the device of those given; whoever asks for them
-        holds a copy.
+        Prepared features, in the namespace and on the device of those given; a copy that
+        is made when asked for.
     """
 
     rows: Any
@@ -270,9 +268,9 @@ class Training:
         """Normalised signatures of every described class, in the order of `table.labels`."""
         return self.table.normalized(self.signature_scale, keep_views=self.keep_views)
 
-    def spread_samples(self) -> tuple[Array, NDArray[np.intp], Floats]:
+    def spaced_samples(self) -> tuple[Array, NDArray[np.intp], Floats]:
         """A thousand samples at most, evenly spaced: their features, classes and weights."""
-        rows = spread_positions(len(self.y), SPREAD_SAMPLES)
+        rows = evenly_spaced(len(self.y), MOST_SPACED_SAMPLES)
         weights = np.ones(len(rows)) if self.weights is None else self.weights[rows]
         return self.take(rows), self.y[rows], weights
 
@@ -391,7 +389,7 @@ class SummedTraining(Training):
         """Not possible: the samples are not in memory."""
         raise TypeError("The samples are not in memory: some of the classes cannot be taken out.")
 
-    def spread_samples(self) -> tuple[Array, NDArray[np.intp], Floats]:
+    def spaced_samples(self) -> tuple[Array, NDArray[np.intp], Floats]:
         """Samples evenly spaced among all, which were kept when they were read."""
         assert self.kept is not None
         return self.kept
@@ -401,7 +399,7 @@ def summarize(samples: StreamedSamples, feature_norm: str | None) -> Summary:
     """Read all samples once."""
     there = None if samples.weights is None else np.flatnonzero(samples.weights)
     n_samples = samples.shape[0] if there is None else len(there)
-    positions = spread_positions(n_samples, SPREAD_SAMPLES)
+    positions = evenly_spaced(n_samples, MOST_SPACED_SAMPLES)
     wanted = positions if there is None else there[positions]
     summary: Summary = samples.reduce(_summarize, (feature_norm, wanted))
     prepare = FeaturePreparation(feature_norm)

@@ -27,6 +27,7 @@ from zslearn._utils._array import Array, Floats, take_rows, to_numpy
 from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
 from zslearn._utils._messages import InputWarning, warn_user
 from zslearn.base._pipeline import ZeroShotPipeline, as_zero_shot
+from zslearn.base._training import evenly_spaced
 from zslearn.base._weights import fit_weighted
 from zslearn.metrics._curve import seen_unseen_summary
 from zslearn.signatures._table import SignatureTable
@@ -160,7 +161,7 @@ class FoldImages:
         rows = test if generalized else unseen_rows
         self.true = np.searchsorted(self.classes, y[rows])
         self._images = _Rows(take_rows(X, rows) if generalized else self.X_unseen)
-        self._trained = _Rows(take_rows(X, train[_some_rows(len(train))]))
+        self._trained = _Rows(take_rows(X, train[evenly_spaced(len(train), _MOST_SCALE_ROWS)]))
 
     def scores(self, model: Any, *, with_scale: bool) -> FoldScores:
         """Score the images by a fitted estimator."""
@@ -257,16 +258,11 @@ def score_scale(scores: Any) -> float:
 
 def final_score_scale(estimator: Any, X: Any) -> float:
     """The scale of the scores of an estimator that was fitted on all of the images."""
-    rows = take_rows(X, _some_rows(X.shape[0]))
+    rows = take_rows(X, evenly_spaced(X.shape[0], _MOST_SCALE_ROWS))
     with warnings.catch_warnings():
         # Said already when the estimator was fitted on these images.
         warnings.simplefilter("ignore", InputWarning)
         return score_scale(estimator.decision_function(rows, classes=estimator.seen_classes_))
-
-
-def _some_rows(n_rows: int) -> NDArray[np.intp]:
-    """All rows, or so many of them, evenly spaced."""
-    return np.linspace(0, n_rows - 1, min(n_rows, _MOST_SCALE_ROWS)).astype(np.intp)
 
 
 def rescaled(

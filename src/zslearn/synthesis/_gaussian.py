@@ -116,7 +116,7 @@ class TrainingSamples:
     """Training samples that the temperature is found from; those of one space are kept."""
 
     def __init__(self, training: Training) -> None:
-        rows, self.y, self.weights = training.spread_samples()
+        rows, self.y, self.weights = training.spaced_samples()
         self.n = len(self.y)
         self._X = to_numpy(rows).astype(np.float64) if self.n else None
         self._latest: tuple[WhitenedSpace, Floats] | None = None

@@ -1,4 +1,4 @@
-r"""Phantom classes: how many there are, and where their signatures start.
+r"""Phantom classes: how many, where their signatures start, and the descent that learns them.
 
 A phantom class is a linear combination of the seen classes, :math:`b_r = \sum_c \beta_{rc} a_c`,
 or has a signature that the user gives. Signatures of several views have one table of coefficients

@@ -88,7 +88,7 @@ class Learned:
 
 
 class SynCProblem:
-    """What training starts from, whatever alpha and gamma are."""
+    """Rows, first phantoms and options of the solver, which settings of alpha and gamma share."""
 
     def __init__(self, training: Training, model: Any) -> None:
         self.rng = check_random_state(model.random_state)

@@ -373,8 +373,8 @@ def _warn_missed(result: NuSVRResult, tol: float, max_iter: int) -> None:
 
 
 @dataclass(frozen=True)
-class _StepFree:
-    """Coefficients β of all targets within ±C, and their residuals y − Kβ.
+class _BoxedInterpolant:
+    """Interpolating coefficients β, where few are beyond ±C held there, and residuals y − Kβ.
 
     `trusted` is False where the kernel is too ill-conditioned to trust the coefficients.
     """
@@ -458,19 +458,19 @@ class _Interpolation:
         self._rows = np.empty((0, len(K)))
         self._row_of = np.full(len(K), -1, dtype=np.intp)
 
-    def within(self, C: float) -> _StepFree:
+    def within(self, C: float) -> _BoxedInterpolant:
         """The coefficients with those beyond ±C held there, for every target for which few are.
 
         For the other targets they are the interpolation's, some of them beyond ±C.
         """
         held = self._held_at(C) if self._exact and len(self.K) > _FEW_POINTS else {}
         if not held:
-            return _StepFree(C, self.coef, self.residual, self._exact)
+            return _BoxedInterpolant(C, self.coef, self.residual, self._exact)
         coef, residual = self.coef.copy(), self.residual.copy()
         targets = np.fromiter(held, dtype=np.intp)
         coef[:, targets] = np.column_stack(list(held.values()))
         residual[:, targets] = self.Y[:, targets] - self.K @ coef[:, targets]
-        return _StepFree(C, coef, residual, self._exact)
+        return _BoxedInterpolant(C, coef, residual, self._exact)
 
     def _held_at(self, C: float) -> dict[int, Floats]:
         """By target, coefficients of which some are at ±C and the others interpolate."""
