@@ -11,7 +11,7 @@ import pytest
 
 from zslearn.datasets import _files as _limits
 from zslearn.datasets import load_table, read_descriptions, read_signature_table
-from zslearn.images import describe_in_words
+from zslearn.images import read_class_texts
 
 X = np.random.default_rng(0).normal(size=(6, 2)).round(3)
 Y = np.repeat(["ant", "bee", "cat"], 2)
@@ -306,7 +306,7 @@ def test_tables_that_commas_do_not_separate(tmp_path, sign, name, value):
     with pytest.raises(ValueError, match=said):
         read_descriptions(path)
     with pytest.raises(ValueError, match=said):
-        describe_in_words(path)
+        read_class_texts(path)
     path.write_text(f"{value}{sign}1\n1{sign}2\n3{sign}4\n")
     y = np.array(["cat", "dog", "dog"])
     with pytest.raises(ValueError, match=said if value == "0.5" else "one field per column"):

@@ -14,11 +14,11 @@ from zslearn.images import (
     _describing,
     add_classes_to_file,
     describe_in_text,
-    describe_in_words,
     features_for_model,
     fit_images,
     prediction_table,
     read_class_table,
+    read_class_texts,
     save_image_model,
 )
 from zslearn.images import (
@@ -183,14 +183,14 @@ def test_tables_of_classes(tmp_path):
     described = read_class_table(path)
     assert described.signatures.index.tolist() == ["1", "2"]
     path.write_text("class,text\n003.Sooty_Albatross,\ncat,a\ncat,b\n")
-    assert describe_in_words(path) == {
+    assert read_class_texts(path) == {
         "003.Sooty_Albatross": ["Sooty Albatross"],
         "cat": ["a", "b"],
     }
     for text, message in (("class,text\n", "no rows"), ("class,text\n,x\n", "line 2 names no")):
         path.write_text(text)
         with pytest.raises(ValueError, match=message):
-            describe_in_words(path)
+            read_class_texts(path)
 
 
 @pytest.mark.parametrize(

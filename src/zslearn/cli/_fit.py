@@ -27,9 +27,9 @@ from zslearn.images._backbones import BACKBONES
 from zslearn.images._describing import (
     Description,
     describe_in_text,
-    describe_in_words,
     features_for_model,
     read_class_table,
+    read_class_texts,
 )
 from zslearn.images._features import ImageFeatures, extract_features, load_features
 from zslearn.images._fitting import add_classes_to_file, fit_images, save_image_model
@@ -281,7 +281,7 @@ def _fitted(arguments: argparse.Namespace) -> tuple[ImageFeatures, Description, 
     for path in (arguments.out, arguments.keep_features):
         if path is not None:
             refuse_folder(path)
-    texts = None if arguments.describe is None else describe_in_words(arguments.describe)
+    texts = None if arguments.describe is None else read_class_texts(arguments.describe)
     table = None if arguments.signatures is None else read_class_table(arguments.signatures)
     with warnings_as_lines():
         features = _training_features(arguments)
@@ -501,5 +501,5 @@ def _description(arguments: argparse.Namespace) -> Any:
     about = describe(arguments.model).get("about")
     signatures = about.get("signatures") if isinstance(about, dict) else None
     if isinstance(signatures, dict) and signatures.get("kind") == "text":
-        return describe_in_words(arguments.table)
+        return read_class_texts(arguments.table)
     return read_class_table(arguments.table).signatures

@@ -1,7 +1,7 @@
 """Pictures → features → answers: a person's own images and classes.
 
-`load_backbone` and `extract_features` turn pictures into features; `read_class_table`,
-`describe_in_words` and `describe_in_text` say what is known of classes; `fit_images` fits a method
+`load_backbone` and `extract_features` turn pictures into features; `read_class_table` reads
+signatures, `read_class_texts` and `describe_in_text` make them of texts; `fit_images` fits a method
 and `prediction_table` names the classes of images. Model files keep how their features were made.
 """
 
@@ -10,9 +10,9 @@ from zslearn.images._decoding import ImageList, UnreadableImageError, list_image
 from zslearn.images._describing import (
     Description,
     describe_in_text,
-    describe_in_words,
     features_for_model,
     read_class_table,
+    read_class_texts,
     text_features,
 )
 from zslearn.images._features import ImageFeatures, extract_features, load_features
@@ -29,7 +29,6 @@ __all__ = [
     "UnreadableImageError",
     "add_classes_to_file",
     "describe_in_text",
-    "describe_in_words",
     "extract_features",
     "features_for_model",
     "fit_images",
@@ -38,6 +37,7 @@ __all__ = [
     "load_features",
     "prediction_table",
     "read_class_table",
+    "read_class_texts",
     "read_image",
     "save_image_model",
     "text_features",

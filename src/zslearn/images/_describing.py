@@ -192,8 +192,8 @@ def read_class_table(path: str | os.PathLike[str], label: str | None = None) -> 
     return Description(table.set_axis(index, axis=0), {"kind": "table"})
 
 
-def describe_in_words(path: str | os.PathLike[str]) -> dict[str, list[str]]:
-    """Read what is said of classes.
+def read_class_texts(path: str | os.PathLike[str]) -> dict[str, list[str]]:
+    """Read the texts of classes from a table.
 
     Parameters
     ----------
