@@ -422,7 +422,7 @@ function reasonList(why) {
   };
   part(why.predicted.label + " was made from", why.made_from.map((share) => share.label + " " + percent(share.share)));
   if (why.runner_up && state.about.described_by === "attributes") {
-    part("Told from " + why.runner_up.label + " by", why.attributes.map((attribute) => attribute.name + " " + shown(attribute.value) + " against " + shown(attribute.runner_up_value)));
+    part("Distinguished from " + why.runner_up.label + " by", why.attributes.map((attribute) => attribute.name + " " + shown(attribute.value) + " against " + shown(attribute.runner_up_value)));
   }
   part("Nearest training pictures", why.pictures.map((near) => near.name + " (" + near.label + ")"));
   if (!list.children.length) {
