@@ -6,9 +6,11 @@ Estimators of one grid often embed images in the same way: a method says by whic
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import array_api_compat as compat
@@ -274,7 +276,7 @@ class PreparedRows:
         return block[(slice(None), *key[1:])] if isinstance(key, tuple) else block
 
     def _prepared(self, which: slice | NDArray[np.intp]) -> Array:
-        """Some rows of the source."""
+        """Some rows of the source, prepared anew."""
         if self._lengths is not None:
             return self._divided(which, *self._lengths)
         if isinstance(which, slice):
@@ -307,8 +309,10 @@ class PreparedRows:
             largest, norm = zip(*(scaled_rows(block)[1:] for block in blocks), strict=True)
             self._lengths = np.concatenate(largest), np.concatenate(norm)
 
-    def chosen(self, positions: NDArray[np.intp]) -> PreparedRows:
-        """Some of the rows, not read yet."""
+    def chosen(self, positions: NDArray[np.intp]) -> Any:
+        """Some of the rows, not read yet; an array of them where all are held."""
+        if self._is_held:
+            return take_rows(self.held, positions)
         if self.positions is not None:
             positions = self.positions[positions]
         rows = PreparedRows(self.source, self.norm, positions)
@@ -317,6 +321,8 @@ class PreparedRows:
 
     def take(self, positions: NDArray[np.intp]) -> Array:
         """Some of the rows."""
+        if self._is_held:
+            return take_rows(self.held, positions)
         return self._prepared(positions if self.positions is None else self.positions[positions])
 
     def check(self) -> None:
@@ -343,7 +349,36 @@ class PreparedRows:
             out[rows, :] = self[rows, :]
         return out
 
+    @cached_property
+    def held(self) -> Array:
+        """All rows in one array, made once."""
+        return self.whole()
+
+    @property
+    def _is_held(self) -> bool:
+        return "held" in vars(self)
+
     def _blocks(self, n_rows: int) -> list[slice]:
         width = 8 if not on_device(self.source) else 4
         row_bytes = 4 * width * self.shape[1]
         return row_blocks(n_rows, row_bytes, block_budget(self.source))
+
+
+#: Rows of so many blocks, and no more, are prepared once for code that reads them many times.
+COPIED_BLOCKS = 2
+
+
+def for_many_passes(rows: Any) -> Any:
+    """Rows for a solver that goes through them again and again: one array, or lazy ones, measured.
+
+    Lazy are those of which no copy is to be held as there are too many. On a device, and where
+    nothing is divided, there is one array.
+    """
+    if not isinstance(rows, PreparedRows):
+        return rows
+    if not rows._is_held and rows.norm is not None and isinstance(rows.source, np.ndarray):
+        copy = math.prod(rows.shape) * np.dtype(rows.dtype).itemsize
+        if copy > COPIED_BLOCKS * block_budget(rows.source):
+            rows.measure()
+            return rows
+    return rows.held

@@ -99,8 +99,8 @@ class ZeroShotClassifier(ZeroShotPredictor):
 
     score_function: ScoreFunction = "dot"
     keep_views: ClassVar[bool] = False
-    #: Whether `_fit` asks no more of `training.X` than class_moments, class_means and class_squares
-    #: of :mod:`zslearn.solvers` give: then `fit` also takes features on disk, and dask arrays.
+    #: Whether `_fit` asks no more of the samples than `sums`, `moments` and `spectrum` of
+    #: :class:`Training` give: then `fit` also takes features on disk, and dask arrays.
     learns_from_sums: bool = False
     #: Hyper-parameters along which solutions start from each other. A search that goes on after an
     #: interruption fits settings that differ in these alone together again.

@@ -7,7 +7,6 @@ samples, and around zero, both follow from the scatter within classes.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from zslearn._scoring._embedding import FeaturePreparation, PreparedRows, refuse_extreme_features
 from zslearn._solvers._linalg import eigenbasis
-from zslearn._utils._array import Array, Floats, block_budget, take_rows, to_numpy
+from zslearn._utils._array import Array, Floats, take_rows, to_numpy
 from zslearn._utils._files import cached_fit, caches_fits, fingerprint
 from zslearn.base._class_statistics import (
     ClassStatistics,
@@ -63,8 +62,6 @@ class RowSpectrum(NamedTuple):
         return float(xp.sum(self.values)) / rank if rank else 1.0
 
 
-#: Rows of so many blocks, and no more, are prepared once and held.
-COPIED_BLOCKS = 2
 #: Samples that a method may look at where it needs no more than some, evenly spaced.
 MOST_SPACED_SAMPLES = 1000
 
@@ -81,8 +78,8 @@ class Training:
     Parameters
     ----------
     rows : array of shape (n_samples, n_features) or PreparedRows
-        Prepared features, or features that are prepared as they are read. Code that goes through
-        them in slices of rows reads these.
+        The lazy form of the features: prepared as they are read, in slices of rows. Code that goes
+        through them once reads these, and holds no copy.
     y : ndarray of shape (n_samples,)
         Position of each sample's class in `classes`: 0 … n_seen − 1.
     signatures : ndarray of shape (n_seen, n_attributes) or SignatureViews
@@ -106,8 +103,8 @@ class Training:
     Attributes
     ----------
     X : array of shape (n_samples, n_features)
-        Prepared features, in the namespace and on the device of those given; a copy that
-        is made when asked for.
+        The dense form: prepared once, in the namespace and on the device of those given, and held
+        from then on.
     """
 
     rows: Any
@@ -121,26 +118,10 @@ class Training:
     weights: Floats | None = None
     is_whole: bool = True
 
-    @cached_property
+    @property
     def X(self) -> Array:
         """All prepared features in one array."""
-        return self.rows.whole() if isinstance(self.rows, PreparedRows) else self.rows
-
-    @property
-    def X_or_rows(self) -> Any:
-        """All prepared features, or `rows` where there are so many that no copy is to be held.
-
-        A solver that takes `rows` goes through them again and again, and prepares them each time.
-        """
-        if not isinstance(self.rows, PreparedRows) or "X" in vars(self) or self.rows.norm is None:
-            return self.X
-        if not isinstance(self.rows.source, np.ndarray):
-            return self.X
-        copy = math.prod(self.rows.shape) * np.dtype(self.rows.dtype).itemsize
-        if copy <= COPIED_BLOCKS * block_budget(self.rows.source):
-            return self.X
-        self.rows.measure()
-        return self.rows
+        return self.rows.held if isinstance(self.rows, PreparedRows) else self.rows
 
     def is_prepared_by(self, norms: Collection[str | None]) -> bool:
         """Whether features as given become these, but for rounding, when they are prepared so.
@@ -287,15 +268,13 @@ class Training:
         array of shape (n_positions, n_features)
             One row per position.
         """
-        if "X" in vars(self) or not isinstance(self.rows, PreparedRows):
-            return take_rows(self.X, positions)
-        return self.rows.take(positions)
+        is_lazy = isinstance(self.rows, PreparedRows)
+        return self.rows.take(positions) if is_lazy else take_rows(self.rows, positions)
 
     def _chosen(self, positions: NDArray[np.intp]) -> Any:
         """Some of the rows, prepared or to be prepared."""
-        if "X" in vars(self) or not isinstance(self.rows, PreparedRows):
-            return take_rows(self.X, positions)
-        return self.rows.chosen(positions)
+        is_lazy = isinstance(self.rows, PreparedRows)
+        return self.rows.chosen(positions) if is_lazy else take_rows(self.rows, positions)
 
     def only(self, positions: NDArray[np.intp]) -> Training:
         """The samples of some seen classes, as if there were no others.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import array_api_compat as compat
 
+from zslearn._scoring._embedding import for_many_passes
 from zslearn._solvers.logistic import LogisticResult, softmax_path
 from zslearn._utils._array import Array, move_like
 from zslearn.base._class_statistics import mean_square_distance
@@ -18,7 +19,7 @@ def seen_path(
     """Fit a softmax regression of the seen classes for each penalty."""
     unit = total_variance(training.rows)
     return softmax_path(
-        training.X_or_rows,
+        for_many_passes(training.rows),
         training.y,
         training.n_seen,
         alphas=[unit * a for a in alphas],

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn._scoring._embedding import PreparedRows
+from zslearn._scoring._embedding import PreparedRows, for_many_passes
 from zslearn._utils._array import Array, Floats, move_like, to_numpy
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
@@ -330,7 +330,7 @@ class RankingClassifier(ZeroShotClassifier):
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """Rows are scaled once per kind; variants along one descent share it."""
-        rows = training.X_or_rows
+        rows = for_many_passes(training.rows)
         lazy = isinstance(rows, PreparedRows)
         host = training if lazy else replace(training, rows=to_numpy(rows))
         for same_scaling in group_by_params(variants, "scaling"):

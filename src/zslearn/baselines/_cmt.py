@@ -35,6 +35,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
 from zslearn._scoring._classes import ScoreFunction
+from zslearn._scoring._embedding import for_many_passes
 from zslearn._utils._array import Array, Floats, block_budget, move_like, to_numpy
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
@@ -417,7 +418,7 @@ class CMT(ZeroShotClassifier):
     ) -> dict[int, Network]:
         """Networks after some numbers of steps from the start that a seed gives."""
         objective = NetworkObjective(
-            training.X_or_rows,
+            for_many_passes(training.rows),
             training.y,
             training.signatures,
             self.alpha,

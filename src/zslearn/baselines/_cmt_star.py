@@ -37,7 +37,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from zslearn._scoring._blocks import class_scores
 from zslearn._scoring._classes import ScoreFunction
-from zslearn._scoring._embedding import FeaturePreparation
+from zslearn._scoring._embedding import FeaturePreparation, for_many_passes
 from zslearn._utils._array import Array, Floats, move_like, to_numpy
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
@@ -166,7 +166,7 @@ class CMTStar(CMT):
 
     def _beside(self, network: Network, training: Training) -> Floats:
         """Distance of each mapped training image to the signature of its own class."""
-        X, y, signatures = training.X_or_rows, training.y, training.signatures
+        X, y, signatures = for_many_passes(training.rows), training.y, training.signatures
         distances = []
         for rows in row_blocks(len(y), row_bytes=8 * (X.shape[1] + 3 * signatures.shape[1])):
             apart = to_numpy(network.embed(X[rows, :])) - signatures[y[rows]]
@@ -186,7 +186,7 @@ class CMTStar(CMT):
 
     def _learn_density(self, network: Network, training: Training, own: Floats) -> None:
         """Learn the variances of the seen classes, and the cutoff of their common density."""
-        X, n_attributes = training.X_or_rows, training.signatures.shape[1]
+        X, n_attributes = for_many_passes(training.rows), training.signatures.shape[1]
         squares = np.bincount(training.y, weights=own**2, minlength=training.n_seen)
         variances = squares / (training.counts * n_attributes)
         # A class that is met exactly would take no image but its own.

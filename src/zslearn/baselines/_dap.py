@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from zslearn._scoring._embedding import for_many_passes
 from zslearn._solvers._platt import platt_targets
 from zslearn._solvers.logistic import logistic_path
 from zslearn._utils._docstrings import inherit_docs
@@ -102,7 +103,7 @@ class DAP(AttributeClassifier):
         targets = platt_targets(has, counts=training.counts) if soften else has
         unit = total_variance(training.rows)
         results = logistic_path(
-            training.X_or_rows,
+            for_many_passes(training.rows),
             targets,
             codes=training.y,
             alphas=[unit * a for a in alphas],

@@ -44,7 +44,7 @@ from scipy.spatial.distance import cdist
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn._scoring._embedding import PreparedRows
+from zslearn._scoring._embedding import PreparedRows, for_many_passes
 from zslearn._solvers._simplex import simplex_least_squares
 from zslearn._utils._array import (
     Array,
@@ -603,7 +603,7 @@ class SSE(ZeroShotClassifier):
 
 def _objective(training: Training) -> tuple[MarginObjective, float]:
     """The objective of the samples, in float32 and in units of their mean square norm."""
-    rows = training.X_or_rows
+    rows = for_many_passes(training.rows)
     rows = rows if isinstance(rows, PreparedRows) else to_numpy(rows)
     blocks = row_blocks(rows.shape[0], row_bytes=2 * 8 * rows.shape[1])
     # By the largest entry first: squares of any scale are then finite.

@@ -32,6 +32,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
+from zslearn._scoring._embedding import for_many_passes
 from zslearn._solvers._linalg import pseudo_inverse
 from zslearn._solvers.svm._losses import SVMLoss, loss_and_slope
 from zslearn._solvers.svm._multiclass import SVMResult, train_multiclass_svm
@@ -93,7 +94,10 @@ class SynCProblem:
     def __init__(self, training: Training, model: Any) -> None:
         self.rng = check_random_state(model.random_state)
         self.rows = TrainingRows(
-            training.X_or_rows, training.y, training.n_seen, sample_weight=training.weights
+            for_many_passes(training.rows),
+            training.y,
+            training.n_seen,
+            sample_weight=training.weights,
         )
         self.training = training
         self.signatures: Signatures = training.signatures
@@ -158,7 +162,7 @@ class SynCProblem:
 
     def kept_path(self, alphas: Collection[float]) -> dict[float, SVMResult]:
         """Solutions that other searches need, too: those that no signature plays a part in."""
-        rows = self.training.X_or_rows
+        rows = for_many_passes(self.training.rows)
         if not (self.direct and self.margins is None and caches_fits(rows)):
             return {}
         falling = sorted(alphas, reverse=True)
