@@ -153,8 +153,8 @@ def test_other_libraries(loss, library):
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        (np.ones(3), "one number per row, 70 in all"),
-        (np.ones((70, 1)), "one number per row"),
+        (np.ones(3), "one number per sample, 70 in all"),
+        (np.ones((70, 1)), "one number per sample"),
         (-np.ones(70), "non-negative"),
         (np.zeros(70), "positive sum"),
         (np.full(70, np.nan), "non-negative"),

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from zslearn._solvers._stopping import StoppingRule
-from zslearn._solvers.svm._rows import TrainingRows
+from zslearn._solvers.svm._rows import TrainingRows, checked_weights
 from zslearn._utils._array import Array, Floats, block_budget, take_rows, to_numpy
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._messages import name_some, warn_user
@@ -162,7 +162,7 @@ def logistic_path(
     n_samples = X.shape[0] if len(X.shape) else 0
     rows = TrainingRows(X, np.zeros(n_samples, dtype=np.intp), 2)  # its labels are not used
     table, places = _checked_targets(Y, n_samples, codes)
-    weights = _checked_weights(sample_weight, (n_samples, table.shape[1]))
+    weights = _sum_one(sample_weight, (n_samples, table.shape[1]))
     ones, zeros = (target_mass(x, places, weights) for x in (table, 1 - table))
     constant = np.flatnonzero((ones <= 0) | (zeros <= 0))
     if constant.size:
@@ -247,7 +247,7 @@ def softmax_path(
         rows = TrainingRows(X, labels, n_classes)
         counts = np.bincount(rows.y, minlength=rows.n_classes)
         codes, table = rows.y, _soft_labels(counts, pseudo_counts)
-    weights = _checked_weights(sample_weight, (len(codes), 1))
+    weights = _sum_one(sample_weight, (len(codes), 1))
     missing = target_mass(table, codes, weights) == 0
     if labels.ndim == 1:
         # Softened labels give every class some mass, whether it has rows or not.
@@ -286,21 +286,13 @@ def _soft_labels(counts: NDArray[np.intp], pseudo_counts: float) -> Floats:
     return (own + pseudo_counts / len(counts)) / np.maximum(counts + pseudo_counts, 1)[:, None]
 
 
-def _checked_weights(sample_weight: Any, shape: tuple[int, int]) -> Floats:
+def _sum_one(sample_weight: Any, shape: tuple[int, int]) -> Floats:
     """Weights as columns that sum to one: a single one where all problems share them."""
     if sample_weight is None:
         return np.full((shape[0], 1), 1 / shape[0])
-    weights = np.asarray(to_numpy(sample_weight), dtype=np.float64)
+    weights = checked_weights(sample_weight, shape[:1], shape, (shape[0], 1))
     weights = weights[:, None] if weights.ndim == 1 else weights
-    if weights.shape not in {shape, (shape[0], 1)}:
-        raise ValueError(
-            f"sample_weight must have one number per sample, {shape[0]} in all; "
-            f"got shape {weights.shape}."
-        )
-    total = weights.sum(axis=0)
-    if not (np.isfinite(weights).all() and (weights >= 0).all() and (total > 0).all()):
-        raise ValueError("sample_weight must be non-negative, with a positive sum.")
-    return weights / total
+    return weights / weights.sum(axis=0)
 
 
 def target_mass(table: Floats, codes: NDArray[np.intp], weights: Floats) -> Floats:

@@ -36,7 +36,7 @@ def inherit_docs(cls: _Class) -> _Class:
         if found:
             # An entry may document several names.
             own[title] = "\n".join(dict.fromkeys(found.values()))
-    cls.__doc__ = _joined(own)
+    cls.__doc__ = _numpydoc_text(own)
     for name, method in vars(cls).items():
         inherited = [getattr(base, name, None) for base in bases]
         documented = [_sections(f.__doc__) for f in inherited if getattr(f, "__doc__", None)]
@@ -44,7 +44,7 @@ def inherit_docs(cls: _Class) -> _Class:
             sections = _sections(method.__doc__)
             if "Parameters" in documented[0] and "Parameters" not in sections:
                 sections["Parameters"] = documented[0]["Parameters"]
-                method.__doc__ = _joined(sections)
+                method.__doc__ = _numpydoc_text(sections)
     return cls
 
 
@@ -61,7 +61,7 @@ def _entries(section: str) -> dict[str, str]:
     return {name: text for text in entries for name in text.split(" : ")[0].split(", ")}
 
 
-def _joined(sections: dict[str, str]) -> str:
+def _numpydoc_text(sections: dict[str, str]) -> str:
     """A docstring of sections, in numpydoc's order."""
     first = ["", "Parameters", "Attributes"]
     order = sorted(sections, key=lambda title: first.index(title) if title in first else len(first))

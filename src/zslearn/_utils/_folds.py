@@ -128,9 +128,14 @@ class ClassKFold:
             Ascending row numbers.
         """
         codes, rng = self._codes(y), check_random_state(self.random_state)
+        held = self._held(codes, rng)
         for fold in self._folds(codes, rng):
             inside = np.isin(codes, fold)
-            yield np.flatnonzero(~inside), np.flatnonzero(inside)
+            yield np.flatnonzero(~inside & ~held), np.flatnonzero(inside ^ held)
+
+    def _held(self, codes: NDArray[np.intp], rng: np.random.RandomState) -> NDArray[np.bool_]:
+        """Rows of every class that are never trained on; of a class left out, not validated on."""
+        return np.zeros(len(codes), dtype=bool)
 
     def __repr__(self) -> str:
         options = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
@@ -207,31 +212,6 @@ class GeneralizedClassKFold(ClassKFold):
             n_splits, remainder=remainder, class_order=class_order, random_state=random_state
         )
         self.held_out = held_out
-
-    def split(
-        self, X: Any, y: Any, groups: Any = None
-    ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """Give the rows to train on and those to validate on, fold by fold.
-
-        Parameters
-        ----------
-        X : object
-            Not used; scikit-learn passes it.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        groups : object
-            Not used.
-
-        Yields
-        ------
-        train, test : ndarray of int
-            Ascending row numbers.
-        """
-        codes, rng = self._codes(y), check_random_state(self.random_state)
-        held = self._held(codes, rng)
-        for fold in self._folds(codes, rng):
-            inside = np.isin(codes, fold)
-            yield np.flatnonzero(~inside & ~held), np.flatnonzero(inside ^ held)
 
     def _held(self, codes: NDArray[np.intp], rng: np.random.RandomState) -> NDArray[np.bool_]:
         amount = self.held_out

@@ -48,14 +48,14 @@ def limit_reading(max_bytes: int | None) -> Iterator[None]:
     if max_bytes is None:
         yield
         return
-    token = _chosen.set(_checked(max_bytes, "max_bytes"))
+    token = _chosen.set(_number_of_bytes(max_bytes, "max_bytes"))
     try:
         yield
     finally:
         _chosen.reset(token)
 
 
-def _checked(value: int | str, name: str) -> int:
+def _number_of_bytes(value: int | str, name: str) -> int:
     if isinstance(value, bool | float) or not str(value).isdecimal() or int(value) < 1:
         raise ValueError(f"{name}={value!r}; give a number of bytes, for example {8 * 2**30}.")
     return int(value)
@@ -74,9 +74,11 @@ class Budget:
         self.path = path
         self.file_size = path.stat().st_size if file_size is None else file_size
         self._taken = 0
-        chosen = _checked(max_bytes, "max_bytes") if max_bytes is not None else _chosen.get()
+        chosen = (
+            _number_of_bytes(max_bytes, "max_bytes") if max_bytes is not None else _chosen.get()
+        )
         if chosen is None and (value := os.environ.get(VARIABLE, "").strip()):
-            chosen = _checked(value, VARIABLE)
+            chosen = _number_of_bytes(value, VARIABLE)
         self._is_chosen = chosen is not None
         self.limit = chosen if chosen is not None else MULTIPLE * self.file_size + BESIDE
 

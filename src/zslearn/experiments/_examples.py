@@ -133,13 +133,13 @@ def read_examples(folder: Path) -> Images:
     for path in sorted(folder.rglob(f"*{ENDING}")):
         try:
             content = read_checked_json(path)
-            found[_text(content.get("dataset"))] = _checked(content)
+            found[_text(content.get("dataset"))] = _checked_images(content)
         except (DamagedFileError, OSError):
             continue
     return found
 
 
-def _checked(content: dict[str, Any]) -> dict[str, list[str]]:
+def _checked_images(content: dict[str, Any]) -> dict[str, list[str]]:
     """Images of classes; an address that could be anything but a picture is refused."""
     images = content.get("images")
     if content.get("kind") != _KIND or not isinstance(images, dict):

@@ -134,7 +134,7 @@ def _marked(cell: _Cell, emphasize: Callable[[str, str], str]) -> str:
     return f"{plain} {_SAME_SIGN}" if mark.endswith(_SAME_SIGN) else plain
 
 
-def _joined(cells: Sequence[_Cell], emphasize: Callable[[str, str], str]) -> str:
+def _cell_text(cells: Sequence[_Cell], emphasize: Callable[[str, str], str]) -> str:
     """The parts of a cell in one; a cell without any number is one dash."""
     if all(text == _MISSING for text, _ in cells):
         return _MISSING
@@ -172,7 +172,7 @@ def _terminal(table: ResultTable, *, width: int | None) -> str:
     used = len(stub[0])
     for column in columns:
         texts = [column.name, " / ".join(column.parts)][:n_heads]
-        texts += [_joined(cells, marked) for cells in column.cells]
+        texts += [_cell_text(cells, marked) for cells in column.cells]
         padded = _padded(texts, right=True)
         if width is not None and blocks[-1] and used + 2 + len(padded[0]) > width:
             blocks.append([])
@@ -205,7 +205,7 @@ def _markdown(table: ResultTable) -> str:
         head.append(f"{escaped(column.name)}{sides}")
     rows = [head, [":--", *["--:"] * len(columns)]]
     for i, label in enumerate(table.ours.index):
-        cells = [_joined(column.cells[i], _starred) for column in columns]
+        cells = [_cell_text(column.cells[i], _starred) for column in columns]
         rows.append([escaped(str(label)), *cells])
     lines = [f"**{escaped(table.title)}**", ""]
     lines += [f"- {escaped(note)}" for note in _notes(table)]

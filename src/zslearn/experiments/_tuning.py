@@ -142,7 +142,7 @@ def tune_on_exemplars(
         {f"estimator__{name}": values for name, values in part.items()}
         for part in options.grid_of(inner)
     ]
-    return _joined(regressors, _fit(options.search(chosen, inner_grid), data))
+    return _with_choices_of(regressors, _fit(options.search(chosen, inner_grid), data))
 
 
 def tune_whitened(
@@ -173,7 +173,7 @@ def tune_on_means(
     cv = _conventional(options.cv)
     first = _fit(options.search(means, grid, setting="zsl", cv=cv), data)
     chosen = clone(estimator).set_params(**first.best_params_)
-    return _joined(first, _fit(options.search(chosen, options.grid_of(chosen)), data))
+    return _with_choices_of(first, _fit(options.search(chosen, options.grid_of(chosen)), data))
 
 
 def tune_generator(
@@ -207,7 +207,9 @@ def tune_in_two_steps(
     # A ridge has no place where phantoms are learned.
     first = _fit(options.search(fixed, options.grid_of(fixed, without=["ridge"])), data)
     chosen = clone(estimator).set_params(**first.best_params_)
-    return _joined(first, _fit(options.search(chosen, named_grid(estimator, "phantoms")), data))
+    return _with_choices_of(
+        first, _fit(options.search(chosen, named_grid(estimator, "phantoms")), data)
+    )
 
 
 def tune_with_views(
@@ -260,7 +262,7 @@ def best_of(searches: Iterable[ZeroShotSearchCV]) -> ZeroShotSearchCV:
     return best
 
 
-def _joined(first: ZeroShotSearchCV, second: ZeroShotSearchCV) -> ZeroShotSearchCV:
+def _with_choices_of(first: ZeroShotSearchCV, second: ZeroShotSearchCV) -> ZeroShotSearchCV:
     """The second search, with the choices of both."""
     second.best_params_ = first.best_params_ | second.best_params_
     second.edges_ = first.edges_ | second.edges_

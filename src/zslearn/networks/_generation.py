@@ -503,14 +503,14 @@ def softmax_rows(
     unit = mean_square_distance(X) or 1.0
     weights = (1.0 / np.bincount(y))[y] if balanced else None
     (result,) = softmax_path(X, y, n_classes, alphas=[alpha * unit], tol=tol, sample_weight=weights)
-    return _joined(result.coef, result.intercept)
+    return _with_intercepts(result.coef, result.intercept)
 
 
 def mean_rows(X: Array, y: NDArray[np.intp], n_classes: int) -> Array:
     """Nearest class mean, as a linear classifier: −½‖x − m‖² = mᵀx − ½‖m‖² − ½‖x‖²."""
     means = class_means(X, y, n_classes)
     xp = compat.array_namespace(means)
-    return _joined(means, -0.5 * xp.sum(means * means, axis=1))
+    return _with_intercepts(means, -0.5 * xp.sum(means * means, axis=1))
 
 
 def linear_rows(estimator: Any, X: Array, y: NDArray[np.intp], n_classes: int) -> Floats:
@@ -531,10 +531,10 @@ def linear_rows(estimator: Any, X: Array, y: NDArray[np.intp], n_classes: int) -
             f"estimator={type(estimator).__name__}(…) has {len(coef)} rows of coefficients for "
             f"{n_classes} classes. Take one that has a row per class."
         )
-    return _joined(coef, np.broadcast_to(intercept, (n_classes,)))
+    return _with_intercepts(coef, np.broadcast_to(intercept, (n_classes,)))
 
 
-def _joined(coef: Array, intercept: Array) -> Array:
+def _with_intercepts(coef: Array, intercept: Array) -> Array:
     """Coefficients with the intercepts behind them."""
     xp = compat.array_namespace(coef)
     return xp.concat([coef, move_like(intercept, coef)[:, None]], axis=1)

@@ -197,7 +197,7 @@ def save(
         "format_version": FORMAT_VERSION,
         "library_version": __version__,
         # Of what is written: another thread may have described a class since.
-        "summary": summary(_checked(node, encoder)),
+        "summary": summary(_as_read(node, encoder)),
         "model": node,
         "extras": [
             [key, encoder.encode(array, f"extras.{i}")]
@@ -306,7 +306,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
         return _described(container, _content(container))
 
 
-def _checked(node: Any, encoder: Encoder) -> Any:
+def _as_read(node: Any, encoder: Encoder) -> Any:
     """The model that a reader will make, which copies no array; refuse what it will refuse."""
     try:
         model = Decoder(encoder.arrays).decode(node)

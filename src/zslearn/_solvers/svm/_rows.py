@@ -113,7 +113,7 @@ class TrainingRows:
             )
         self.y: NDArray[np.intp] = labels.astype(np.intp)
         self.n_classes = n_classes
-        self.sample_weight = checked_weights(sample_weight, len(labels))
+        self.sample_weight = _mean_one(sample_weight, len(labels))
         self.xp = xp = compat.array_namespace(X)
         self.device = compat.device(X)
         self.basis: Array = None
@@ -244,17 +244,23 @@ class TrainingRows:
         return self.single if self.lazy else np.ascontiguousarray(to_numpy(self.single))
 
 
-def checked_weights(sample_weight: Any, n_samples: int) -> Floats | None:
+def checked_weights(sample_weight: Any, *shapes: tuple[int, ...]) -> Floats:
+    """Weights in double precision, of one of some shapes; none negative, not all zero."""
+    weights = np.asarray(to_numpy(sample_weight), dtype=np.float64)
+    if weights.shape not in shapes:
+        raise ValueError(
+            f"sample_weight must have one number per sample, {shapes[0][0]} in all; "
+            f"got shape {weights.shape}."
+        )
+    total = weights.sum(axis=0)
+    if not (np.isfinite(total).all() and (weights >= 0).all() and (total > 0).all()):
+        raise ValueError("sample_weight must be non-negative, with a positive sum.")
+    return weights
+
+
+def _mean_one(sample_weight: Any, n_samples: int) -> Floats | None:
     """Weights of rows with a mean of one; None where all rows count the same."""
     if sample_weight is None:
         return None
-    weights = np.asarray(to_numpy(sample_weight), dtype=np.float64)
-    if weights.shape != (n_samples,):
-        raise ValueError(
-            f"sample_weight must have one number per row, {n_samples} in all; "
-            f"got shape {weights.shape}."
-        )
-    mean = float(weights.mean())
-    if not (np.isfinite(mean) and mean > 0 and (weights >= 0).all()):
-        raise ValueError("sample_weight must be non-negative, with a positive sum.")
-    return None if (weights == weights[0]).all() else weights / mean
+    weights = checked_weights(sample_weight, (n_samples,))
+    return None if (weights == weights[0]).all() else weights / float(weights.mean())

@@ -150,7 +150,7 @@ def build_report(
     datasets = list(dict.fromkeys(group["dataset"] for group in groups))
     styles = [(name, method_style(name)) for name in methods]
     return {
-        "title": text(title) if title else f"Zero-shot learning on {_joined(datasets)}",
+        "title": text(title) if title else f"Zero-shot learning on {_names_in_words(datasets)}",
         "summary": _summary(table, methods, len(groups)),
         "facts": _facts(runs, groups, methods, records),
         "methods": [{"name": text(n), "color": s.color, "line": s.line} for n, s in styles],
@@ -182,7 +182,7 @@ def _groups(keys: Sequence[tuple[str, ...]]) -> list[Part]:
     return groups
 
 
-def _joined(names: Sequence[str], kind: str = "data sets") -> str:
+def _names_in_words(names: Sequence[str], kind: str = "data sets") -> str:
     """Names in words; of more than four how many there are."""
     if len(names) < 3:
         return " and ".join(names)
@@ -221,7 +221,7 @@ def _facts(
     facts = [
         ["Methods", str(len(methods))],
         ["Runs", f"{len(runs)}, {n_failed} failed" if n_failed else str(len(runs))],
-        ["Settings", _joined(settings)],
+        ["Settings", _names_in_words(settings)],
     ]
     if len(groups) == 1 and groups[0]["classes"]:
         group = groups[0]
@@ -233,7 +233,7 @@ def _facts(
         if name == "semantic" and any(found):
             found = [signatures_label(value) for value in found]
         if any(found):
-            facts.append([label, _joined([value for value in found if value], kind)])
+            facts.append([label, _names_in_words([value for value in found if value], kind)])
     if seeds:
         facts.append(["Seeds", ", ".join(map(str, seeds)) if len(seeds) < 7 else str(len(seeds))])
     facts.append(["Computed in", duration(seconds)])
