@@ -7,7 +7,6 @@ hold of the result if it is read at all.
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import json
 import pickle
 import zlib
@@ -422,9 +421,3 @@ def case(kind, seed, folder):
 def has_sprung(folder):
     """Whether reading a file ran code of its own."""
     return (folder / "sprung").exists()
-
-
-if importlib.util.find_spec("gensim") is None:
-    for cases in (DAMAGED, HOSTILE):
-        for name in [name for name in cases if name.startswith("words")]:
-            del cases[name]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import re
 import select
 import subprocess
 import sys
@@ -21,6 +22,7 @@ FORMATS = ("v5", "v7", "v7.3", "npy", "npz", "csv", "labels", "classes", "unseen
 NEEDED = {
     "v7.3": "h5py", "v73": "h5py", "h5": "h5py", "shards-h5": "h5py",
     "parquet": "pyarrow", "shards-parquet": "pyarrow", "zarr": "zarr", "shards-zarr": "zarr",
+    "words": "gensim",
 }  # fmt: skip
 SECONDS = 60
 #: What the libraries let through, as docs/trust.rst lists: damaged files that may end the process,
@@ -99,7 +101,7 @@ def worker():
 
 
 def need(kind):
-    module = NEEDED.get(kind) or NEEDED.get(kind.partition("_")[0])
+    module = NEEDED.get(kind) or NEEDED.get(re.split("[-_]", kind)[0])
     if module and importlib.util.find_spec(module) is None:
         pytest.skip(f"there is no {module}")
 

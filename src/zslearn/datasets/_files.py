@@ -194,6 +194,11 @@ def separator_hint(header: Sequence[str]) -> str:
     return ""
 
 
+# Numbers are read to the last bit; pandas does it by itself since 3.1.
+_OLD_PANDAS = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
+_EXACT: dict[str, Any] = {"float_precision": "round_trip"} if _OLD_PANDAS else {}
+
+
 def read_csv(path: Path, options: Callable[[list[str]], dict[str, Any]]) -> pd.DataFrame:
     """Read a table by pandas; `options` makes its arguments from the first row."""
     budget = Budget(path)
@@ -210,7 +215,12 @@ def read_csv(path: Path, options: Callable[[list[str]], dict[str, Any]]) -> pd.D
     with reading(path, "the table"):
         # "NA" and "nan" may be names of classes; only what is empty is missing.
         table = pd.read_csv(
-            path, index_col=False, keep_default_na=False, na_values=[""], **arguments
+            path,
+            index_col=False,
+            keep_default_na=False,
+            na_values=[""],
+            **_EXACT,
+            **arguments,
         )
     if table.shape != (n_rows - has_header, len(first)):
         raise ValueError(

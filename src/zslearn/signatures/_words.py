@@ -67,6 +67,8 @@ def read_word_vectors(
     path = Path(path)
     if kind is not None and kind not in _KINDS:
         raise ValueError(f"kind={kind!r}; there are {', '.join(map(repr, _KINDS))}.")
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file {plain(path)}.")
     gensim = import_optional("gensim", "Reading word vectors")
     try:
         kind = kind or _guess_kind(path, gensim)
