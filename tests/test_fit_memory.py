@@ -80,7 +80,7 @@ METHODS = [
     (CMTStar(max_iter=2), 0.5),
     (LatEm(max_iter=1), 0.5),
     (DAP(tol=0.1), 0.5),
-    (SSE(max_iter=1, n_jobs=2), 0.5),
+    (SSE(max_iter=1, n_jobs=1), 0.5),
     (EXEM(n_components=8, tol=1e-2, estimator=ESZSL()), 0.5),
     (EXEM(n_components=8, tol=1e-2, estimator=SynC("cs", tol=0.5)), 0.5),
 ]
@@ -99,7 +99,7 @@ def test_peak_of_fit(model, share, many_rows, monkeypatch):
 
 @pytest.mark.parametrize(
     "model",
-    [DAP(tol=0.1), CMT(50, max_iter=2), LatEm(max_iter=1), SSE(max_iter=1, n_jobs=2), ESZSL()],
+    [DAP(tol=0.1), CMT(50, max_iter=2), LatEm(max_iter=1), SSE(max_iter=1, n_jobs=1), ESZSL()],
     ids=lambda value: str(value)[:40],
 )
 def test_peak_of_fit_in_double_precision(model, many_rows, monkeypatch):
