@@ -182,8 +182,7 @@ def training_threads(work: int) -> Iterator[None]:
 def with_intercept(X: Array) -> Array:
     """Rows with a 1 behind them."""
     xp = compat.array_namespace(X)
-    ones = xp.ones((X.shape[0], 1), dtype=X.dtype, device=compat.device(X))
-    return xp.concat([X, ones], axis=1)
+    return xp.concat([X, xp.ones_like(X[:, :1])], axis=1)
 
 
 @inherit_docs

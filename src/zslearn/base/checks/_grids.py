@@ -406,7 +406,8 @@ def check_grid_holds_one_model(estimator: Any) -> None:
         with quiet():
             _, model = next(grid)
         parameters = model.class_scorer_.parameters
-        gc.collect()
+        if any(ref() is not None for ref in earlier):
+            gc.collect()  # a collection is slow, and rarely needed
         # Settings that make the same parameters may share them.
         held = [ref() for ref in earlier if ref() is not None and ref() is not parameters]
         what = "the model before, or its parameters, are still held when the next is handed out"
