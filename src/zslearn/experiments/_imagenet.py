@@ -405,11 +405,8 @@ class ImageNetBench:
     def _by_class(self, measure: SetMeasure) -> dict[str, Any]:
         """Accuracies of all unseen classes, and which of them lie within two and three hops."""
         per_class = measure.per_class()
-        groups: dict[str, list[str]] = {}
-        for name, subset in (("2-hop", "2-hop"), ("pure 3-hop", "3-hop")):
-            near = {wnid for found in groups.values() for wnid in found}
-            classes = self.sets.get(subset, [])
-            groups[name] = [wnid for wnid in classes if wnid in per_class and wnid not in near]
+        two, three = (set(self.sets.get(name, ())) & set(per_class) for name in ("2-hop", "3-hop"))
+        groups = {"2-hop": sorted(two), "pure 3-hop": sorted(three - two)}
         return {"per_class": per_class, "groups": groups}
 
     def _tune(self, method: Any, part: _Part) -> Any:

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 from scipy.stats import rankdata
-from sklearn.metrics.pairwise import euclidean_distances
 
 from zslearn._utils._array import Floats, unit_rows
 from zslearn._utils._messages import name_some
@@ -64,8 +64,9 @@ def signature_rows(signatures: Any, classes: Sequence[Any]) -> Floats:
 def nearest_seen(data: ZeroShotDataset) -> pd.DataFrame:
     """Of each unseen class the nearest seen one by signatures, and its distance."""
     unseen, seen = data.unseen_classes.tolist(), data.seen_classes.tolist()
-    rows = (signature_rows(data.signatures, side) for side in (unseen, seen))
-    distances = euclidean_distances(*rows)
+    distances = cdist(
+        signature_rows(data.signatures, unseen), signature_rows(data.signatures, seen)
+    )
     nearest = distances.argmin(axis=1)
     return pd.DataFrame(
         {"distance": distances.min(axis=1), "nearest": [seen[i] for i in nearest]},
