@@ -265,9 +265,8 @@ def read_exemplars(source: RecordSource) -> pd.DataFrame:
             "analyze exemplars write them."
         )
     order = source.methods or sorted({r["method"] for r in records}, key=kind_order)
-    return _exemplar_table(
-        sorted(records, key=lambda r: (order.index(r["method"]), read_variant(r["variant"])["k"]))
-    )
+    by_size = sorted(records, key=lambda r: int(read_variant(r.get("variant", "")).get("k", 0)))
+    return _exemplar_table(sorted(by_size, key=lambda r: order.index(r["method"])))
 
 
 def _exemplar_table(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -276,7 +275,7 @@ def _exemplar_table(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
         record_origin(record)
         | {"k": k, "seed": record["seed"], "metric": "knn_overlap_at_k", "value": value}
         for record in records
-        for k, value in enumerate(record["overlaps"], start=1)
+        for k, value in enumerate(record.get("overlaps", ()), start=1)
     ]
     return pd.concat([numbers_frame(records), pd.DataFrame(rows)], ignore_index=True)
 
