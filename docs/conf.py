@@ -38,7 +38,7 @@ toc_object_entries_show_parents = "hide"  # beside the page of a class: fit(), n
 numpydoc_show_class_members = False  # the template of a class lists its members
 
 # The examples.
-sys.path.insert(0, str(Path(__file__).parent))  # for gallery_order
+sys.path.insert(0, str(Path(__file__).parent))  # for gallery_order, numbers_in_prose
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
@@ -57,6 +57,11 @@ sphinx_gallery_conf = {
 }
 # The pictures are made without a screen; a figure that is shown is not a mistake here.
 warnings.filterwarnings("ignore", message=".*FigureCanvasAgg is non-interactive.*")
+
+# Numbers in sentences come from the tables of results.
+import numbers_in_prose  # noqa: E402
+
+rst_epilog = numbers_in_prose.substitutions()
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"zslearn {version}"

@@ -3,8 +3,9 @@
 RUNS holds the records of ``zslearn bench CUB …``, ``zslearn bench glyphs …`` and ``zslearn bench
 symbols …`` (a folder that benchmarks/symbols_data.py makes); DEVIATIONS those of runs under
 protocols that differ from the default in one part. One file of rows is written to docs/results
-for each table, and the picture of accuracy against seconds to docs/images. Methods since the paper
-come from benchmarks/results/rivals_cuda.json.
+for each table, and the picture of accuracy against seconds to docs/images; numbers in sentences are
+taken from these tables (docs/numbers_in_prose.py). Methods since the paper come from
+benchmarks/results/rivals_cuda.json.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ CALIBRATED = ("calibrated_harmonic", "gzsl", 1, 3)
 SEEN = ("calibrated_seen", "gzsl", 1, 3)
 UNSEEN = ("calibrated_unseen", "gzsl", 1, 3)
 BEST_H = ("harmonic_best", "gzsl", 1, 3)
+TEMPERATURE = ("temperature", "gzsl", 1, 1)
+ODDS = ("unseen_odds", "gzsl", 1, 1)
 #: Kinds of signatures: name in the records → name in the tables.
 KINDS = {"": "attributes", "sent_splits": "sentences", "original_att + sent_splits": "both"}
 
@@ -120,20 +123,16 @@ def generalized(results: Results) -> Iterator[str]:
         yield "; ".join([name(method), *cells, results.n_seeds(method)])
 
 
-def authors(results: Results, ours: Results) -> Iterator[str]:
-    """The authors' protocol beside the default one."""
-    yield (
-        "method; grid; accuracy, default; authors; AUSUC, default; authors; "
-        "H calibrated, default; authors"
-    )
+def authors(results: Results) -> Iterator[str]:
+    """The authors' protocol beside the default one, each with the grid of the row."""
+    columns = {"accuracy": ACCURACY, "AUSUC": AUSUC, "H calibrated": CALIBRATED}
+    protocols = ("default", "authors")
+    heads = [f"{column}, {protocol}" for column in columns for protocol in protocols]
+    yield "; ".join(["method", "grid", *heads])
     for grid in ("fast", "paper"):
-        theirs = results.where(grid=grid)
-        for method in theirs.methods():
-            cells = [
-                part.cell(method, column)
-                for column in (ACCURACY, AUSUC, CALIBRATED)
-                for part in (ours, theirs)
-            ]
+        parts = [results.where(grid=grid, protocol=protocol) for protocol in protocols]
+        for method in parts[1].methods():
+            cells = [part.cell(method, column) for column in columns.values() for part in parts]
             yield "; ".join([name(method), grid, *cells])
 
 
@@ -170,10 +169,10 @@ def _difference(row: pd.Series | None, column: tuple[str, str, int, int]) -> str
 
 def class_splits(results: Results) -> Iterator[str]:
     """Means over the class splits."""
-    yield "method; accuracy, mean of four; AUSUC, mean of four; H calibrated"
+    yield "method; accuracy; AUSUC; H calibrated; splits"
     for method in results.methods():
         cells = [results.cell(method, column) for column in (ACCURACY, AUSUC, CALIBRATED)]
-        yield "; ".join([name(method), *cells])
+        yield "; ".join([name(method), *cells, results.n_seeds(method)])
 
 
 def signatures(results: Results) -> Iterator[str]:
@@ -266,7 +265,7 @@ def reported(found: pd.DataFrame) -> Iterator[str]:
 
 def gaussian(results: dict[str, Results]) -> Iterator[str]:
     """The library's own method on each data set, with the share of the best H that it comes to."""
-    yield "data; accuracy; AUSUC; U; S; H; best H; ratio; search and fit, s; seeds"
+    yield "data; accuracy; AUSUC; U; S; H; best H; ratio; T; odds; search and fit, s; seeds"
     method = "Gaussian EXEM"
     for label, part in results.items():
         if not len(part.values(method, AUSUC)):
@@ -275,7 +274,9 @@ def gaussian(results: dict[str, Results]) -> Iterator[str]:
         cells += [part.cell(method, (n, "gzsl", 1, 3), spread=False) for n in ("unseen", "seen")]
         cells += [part.cell(method, column) for column in (OWN_H, BEST_H)]
         ratio = min(part.values(method, OWN_H) / part.values(method, BEST_H))
-        cells += [f"{100 * ratio:.1f} %", f"{_seconds(part, method):.0f}", part.n_seeds(method)]
+        cells += [f"{100 * ratio:.1f} %"]
+        cells += [part.cell(method, column) for column in (TEMPERATURE, ODDS)]
+        cells += [f"{_seconds(part, method):.0f}", part.n_seeds(method)]
         yield "; ".join([label, *cells])
 
 
@@ -338,6 +339,15 @@ def _seconds(results: Results, method: str) -> float:
     return float(np.median([time["tune_and_fit"] for time in times])) if times else np.nan
 
 
+def dates(records: pd.DataFrame) -> Iterator[str]:
+    """When the runs of each data set were made."""
+    yield "data; first; last"
+    for dataset, part in records.groupby("dataset"):
+        files = [Path(sys.argv[1]) / file for file in part.file.unique()]
+        days = [json.loads(file.read_text(encoding="utf-8"))["written"][:10] for file in files]
+        yield f"{dataset}; {min(days)}; {max(days)}"
+
+
 def points(results: Results, found: pd.DataFrame) -> Iterator[Point]:
     """Ours, then the networks as they were published."""
     for method in BESIDE:
@@ -369,9 +379,10 @@ def main() -> None:
     )
     of_splits = Results(runs[runs.split.str.startswith("ss-")])
     tables = {
+        "runs": dates(every.records),
         "conventional": conventional(ours),
         "generalized": generalized(ours),
-        "authors": authors(proposed.where(protocol="authors"), ours),
+        "authors": authors(proposed.where(semantic="")),
         "deviations": deviations(with_default),
         "class_splits": class_splits(of_splits),
         "signatures": signatures(proposed.where(protocol="default", grid="fast")),
@@ -380,8 +391,9 @@ def main() -> None:
     of_kinds = proposed.where(protocol="default", grid="fast")
     ours_by_data = {f"CUB, {label}": of_kinds.where(semantic=kind) for kind, label in KINDS.items()}
     ours_by_data |= {"glyphs": of_glyphs, "symbols": of_symbols}
-    tables["gaussian"] = gaussian(ours_by_data)
     fresh = [every.where(dataset=f"symbols{k}") for k in (1, 2)]
+    of_draws = {f"symbols, draw {k}": part for k, part in enumerate(fresh, start=1)}
+    tables["gaussian"] = gaussian(ours_by_data | of_draws)
     tables["beyond_draws"] = with_largest(draws([of_symbols, *fresh]))
     tables["reported"] = reported(found[found.on == "CUB, attributes"])
     for label, part in ours_by_data.items():

@@ -42,6 +42,29 @@ def test_show(home, capsys):
     assert err.count("\n") == 1
 
 
+def test_table_of_data_sets(home, capsys):
+    assert main(["data", "table"]) == 0
+    out = capsys.readouterr().out
+    assert "ImageNet ss  14,197,122      1  1,000  20,842" in out
+    write_data_set(home / "xlsa17", "CUB")
+    assert main(["data", "table", "CUB"]) == 0
+    assert "CUB ns, here" in capsys.readouterr().out
+
+
+def test_features_of_imagenet_by_class(home, monkeypatch):
+    wnids = ["n01440764", "n01443537", "n02084071"]
+    for wnid in wnids:
+        np.save(home / f"{wnid}.npy", np.ones((3, 4), dtype=np.float32))
+    monkeypatch.setattr("zslearn.datasets._class_shards.imagenet_classes", lambda _: wnids[:2])
+    (home / "words.csv").write_text("".join(f"{w},1,{i}\n" for i, w in enumerate(["wnid", *wnids])))
+    words = [str(home), "--signatures-file", str(home / "words.csv")]
+    data = _data.load_named(arguments_of(*words))
+    assert (data.name, data.unseen_classes.tolist()) == ("ImageNet", wnids[2:])
+    for wrong in (words[:1], [*words, "--drop", "x"]):
+        with pytest.raises(ValueError, match="it takes --signatures-file alone"):
+            _data.load_named(arguments_of(*wrong))
+
+
 def arguments_of(*words):
     """Parse the words of `zslearn data show`."""
     parser = argparse.ArgumentParser()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,13 +21,15 @@ from zslearn.experiments.analyses._classes import (
     with_fewer_seen,
     with_ideal_half,
 )
-from zslearn.experiments.analyses._exemplars import distance_correlation, neighbour_overlaps
-from zslearn.experiments.analyses._jobs import read_variant, write_variant
+from zslearn.experiments.analyses._exemplars import compare_distances
+from zslearn.experiments.analyses._jobs import JobRunner, read_variant, write_variant
 from zslearn.experiments.analyses._records import compare_protocols, protocol_choices
 from zslearn.experiments.analyses._run import analyze
 from zslearn.experiments.analyses._sync import components_for_variance
 from zslearn.metrics import per_class_accuracy
 from zslearn.model_selection import ZeroShotSearchCV
+from zslearn.signatures import MultiSignatures
+from zslearn.synthesis import EXEM, ideal_signatures
 
 
 @pytest.fixture(scope="module")
@@ -40,16 +44,9 @@ def _accuracy(frame):
 # Measures.
 
 
-def _distances(seed, n=9):
-    points = np.random.RandomState(seed).normal(size=(n, 4))
-    return cdist(points, points)
-
-
-def test_correlation_of_distances_is_the_mean_over_rows():
-    first, second = _distances(0), _distances(1)
-    rows = [pearsonr(a, b)[0] for a, b in zip(first, second, strict=True)]
-    assert distance_correlation(first, second) == pytest.approx(np.mean(rows))
-    assert distance_correlation(first, 3 * first) == pytest.approx(1.0)
+def _points(seed, n=9):
+    # Whole numbers, so that there are ties.
+    return np.random.RandomState(seed).randint(4, size=(n, 3)).astype(float)
 
 
 def _overlap_by_hand(first, second, k):
@@ -61,26 +58,28 @@ def _overlap_by_hand(first, second, k):
     return np.mean(shares)
 
 
-def test_overlap_of_neighbours_is_that_of_brute_force():
-    # Rounded, so that there are ties.
-    first, second = _distances(2).round(0), _distances(3).round(1)
-    found = neighbour_overlaps(first, second)
+@pytest.mark.parametrize("n_rows", [2, 1000])
+def test_distances_are_compared_as_by_hand(monkeypatch, n_rows):
+    monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 8 * 8 * 9 * n_rows)
+    points = _points(2), _points(3)
+    first, second = (cdist(rows, rows) for rows in points)
+    found = compare_distances(*points)
     for k in range(1, 9):
-        assert found[k - 1] == pytest.approx(_overlap_by_hand(first, second, k))
+        by_hand = _overlap_by_hand(first, second, k)
+        assert found["overlaps"][k - 1] == pytest.approx(by_hand, abs=1e-6)
     # All neighbours are common to both.
-    assert found[7] == 1.0
-
-
-def test_distances_that_cannot_be_compared_are_refused():
-    for first, second, words in (
-        (_distances(0), _distances(1, 5), "other classes"),
-        (np.ones((4, 3)), np.ones((4, 3)), "a square"),
-        (np.full((4, 4), np.nan), np.ones((4, 4)), "NaN"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            neighbour_overlaps(first, second)
-    with pytest.raises(ValueError, match="equally far"):
-        distance_correlation(np.ones((4, 4)), _distances(0, 4))
+    assert found["overlaps"][7] == 1.0
+    rows = [pearsonr(a, b)[0] for a, b in zip(first, second, strict=True)]
+    pairs = np.triu_indices(9, 1)
+    assert found["metrics"] == pytest.approx(
+        {
+            "distance_correlation": np.mean(rows),
+            "pearson_of_pairs": pearsonr(first[pairs], second[pairs])[0],
+            "knn_overlap": _overlap_by_hand(first, second, 4),
+        }
+    )
+    same = compare_distances(points[0], 3 * points[0])["metrics"]
+    assert same == pytest.approx(dict.fromkeys(same, 1.0))
 
 
 @pytest.mark.parametrize("share", [0.5, 0.9, 0.95, 1.0])
@@ -251,6 +250,23 @@ def test_signatures_and_exemplars_are_measured_as_by_hand(data, tmp_path):
     assert at_40["k"].item() == 2
 
 
+def test_kinds_of_signatures_are_compared_side_by_side(data, tmp_path, monkeypatch):
+    """Figure 7 of the paper on any data set: the views of its signatures."""
+    views = {"first": data.signatures.iloc[:, :6], "second": data.signatures.iloc[:, 6:]}
+    signatures = MultiSignatures(views)
+    model = EXEM(n_components=5).fit(data.X_train, data.y_train, signatures=signatures)
+    monkeypatch.setattr(JobRunner, "tune", lambda *_: SimpleNamespace(estimator_=model))
+    frame = analyze("exemplars", data.with_signatures(signatures), tmp_path)
+    names = ["first", "second", "Semantic representations", "Predicted exemplars"]
+    assert list(frame["method"].unique()) == names
+    unseen = list(data.unseen_classes)
+    rows = normalize(views["second"].loc[unseen])
+    real = ideal_signatures(data.X_test_unseen, data.y_test_unseen).loc[unseen]
+    found = frame[(frame["method"] == "second") & (frame["metric"] == "knn_overlap_at_k")]
+    by_hand = [_overlap_by_hand(cdist(rows, rows), cdist(real, real), k) for k in range(1, 5)]
+    np.testing.assert_allclose(found.sort_values("k")["value"], by_hand, atol=1e-6)
+
+
 @pytest.mark.slow
 def test_exemplars_fill_their_tables(data, tmp_path):
     frame = analyze("exemplars", data, tmp_path)
@@ -348,6 +364,49 @@ def test_curves_are_those_of_the_records(runs, tmp_path):
             (point,) = part[part["mark"].str.contains(mark)].to_dict("records")
             assert point["acc_seen"] == pytest.approx(records[method, f"{prefix}seen"])
             assert point["harmonic"] == pytest.approx(records[method, f"{prefix}harmonic"])
+
+
+def test_groups_of_records_are_those_of_the_data(data, tmp_path):
+    runs = tmp_path / "runs"
+    run_benchmark(data, ["ESZSL"], runs, settings=["zsl"], grid="quick", n_splits=3)
+    computed, read = (
+        _accuracy(analyze("distance", data, tmp_path, **options)).set_index("group")["value"]
+        for options in ({"methods": "ESZSL"}, {"methods": "eszsl", "runs": runs})
+    )
+    assert read.to_dict() == computed.to_dict()
+    with pytest.raises(ValueError, match="name the data set"):
+        analyze("distance", None, tmp_path, runs=runs)
+
+
+def test_figures_of_imagenet_are_read_from_its_records(tmp_path):
+    """Accuracies by hops (figure 6), and overlaps of two kinds of signatures by set (figure 7)."""
+    origin = {
+        **{"schema": 1, "dataset": "ImageNet", "split": "ss", "split_version": "", "features": "f"},
+        **{"setting": "zsl", "seed": 0},
+    }
+    per_class = {"n1": 0.9, "n2": 0.5, "n3": 0.3, "n4": 0.1}
+    groups = {"2-hop": ["n2"], "pure 3-hop": ["n1", "n4"]}
+    for kind, overlap in (("hie", 0.5), ("wv-v2", 0.2)):
+        of_kind = {**origin, "semantic": kind}
+        classes = {"per_class": per_class, "groups": groups}
+        record = {**of_kind, "subset": "all", "method": "ESZSL", "metrics": {}, **classes}
+        write_record(record, tmp_path / f"{kind}.json")
+        for subset in ("2-hop", "all"):
+            record = {**of_kind, "subset": subset, "method": kind, "analysis": "exemplars"}
+            results = {"variant": "k=2", "metrics": {"knn_overlap": overlap}}
+            results["overlaps"] = [overlap, 2 * overlap]
+            write_record({**record, **results}, tmp_path / f"{kind}-{subset}.json")
+    frame = _accuracy(analyze("distance", None, tmp_path, runs=tmp_path))
+    value = frame.set_index(["semantic", "group"])["value"]
+    assert value["hie"].to_dict() == {"2-hop": 0.5, "pure 3-hop": 0.5, "rest": 0.3}
+    frame = analyze("exemplars", None, tmp_path, runs=tmp_path)
+    # What the others are compared with comes first.
+    assert list(frame["method"].unique()) == ["wv-v2", "hie"]
+    found = frame[frame["metric"] == "knn_overlap_at_k"].set_index(["subset", "method", "k"])
+    assert found["value"]["2-hop", "hie", 2] == 1.0
+    for name, words in (("groups", "lists of classes"), ("overlaps", "list of fractions")):
+        with pytest.raises(ValueError, match=words):
+            write_record({**record, **results, name: 3}, tmp_path / "damaged.json")
 
 
 def test_curves_that_were_not_measured_are_an_error(tmp_path):

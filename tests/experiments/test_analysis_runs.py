@@ -188,7 +188,7 @@ def test_a_table_that_cannot_be_drawn_is_named():
 def test_every_analysis_has_a_title_and_a_picture():
     for analysis in ANALYSES.values():
         assert analysis.title
-        assert analysis.compute.__doc__
+        assert (analysis.compute or analysis.read).__doc__
         assert analysis.panels
 
 
@@ -216,12 +216,16 @@ def test_the_command_prints_and_writes(tiny, tmp_path, capsys):
     assert set(saved["seed"]) == {0, 1}
     assert main([*words, "--seeds", "0", "1", "--jobs", "1"]) == 0
     assert "seed 0 …" not in capsys.readouterr().err
+    assert main([*words, "--shares", "0.4", "1", "--jobs", "1"]) == 0
+    assert set(pd.read_csv(out / "seen-classes.csv")["n_seen"]) == {8, 20}
 
 
 @pytest.mark.parametrize(
     ("words", "line"),
     [
         (["components", "glyphs", "--runs", "x"], "not for components"),
+        (["components", "glyphs", "--shares", "0.5"], "--shares is for seen-classes, phantoms"),
+        (["seen-classes", "glyphs", "--shares", "1.5"], "lie in (0, 1]"),
         (["components", "glyphs", "--retune"], "--retune is for"),
         (["components", "glyphs", "--metric", "ausuc"], "--metric is for ranks"),
         (["components", "glyphs", "--forms", "penalize=v"], "--forms is for penalties"),

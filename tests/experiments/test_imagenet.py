@@ -8,12 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from zslearn._utils._array import unit_rows
 from zslearn.baselines import ESZSL
 from zslearn.cli import main
 from zslearn.datasets import ClassShards, imagenet_classes, make_zero_shot
 from zslearn.experiments import ImageNetBench, build_table, read_records
 from zslearn.experiments._imagenet import imagenet_test_sets, measure_sets, read_image_counts
 from zslearn.experiments._methods import METHODS
+from zslearn.experiments.analyses._exemplars import compare_distances
 from zslearn.metrics import (
     flat_hit_at_k,
     hierarchical_precision_at_k,
@@ -88,6 +90,51 @@ def make_store(folder, wordnet, n_seen, n_near, n_far, n_rows=6, width=12, seed=
         values = truth + noise * rng.normal(size=truth.shape)
         tables[name] = pd.DataFrame(values, index=classes)
     return tables
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The search ended on an edge", "ignore:3 classes have the")
+def test_commands_draw_the_figures_of_imagenet(tmp_path, wordnet, capsys):
+    """Accuracies by hops (figure 6) and overlaps of two kinds of signatures (figure 7)."""
+    pytest.importorskip("matplotlib")
+    store = tmp_path / "features"
+    store.mkdir()
+    tables = make_store(store, wordnet, 12, 6, 12, n_rows=3)
+    kinds = {name: tables[name] for name in ("wv-v2", "hie")}
+    runs = tmp_path / "runs"
+    bench = ImageNetBench(
+        ClassShards(store), kinds, runs, wordnet, per_class=3, grid="quick", n_folds=2
+    )
+    files = bench.run(["ESZSL"], ideal=False)
+    out = tmp_path / "out"
+    assert main(["analyze", "distance", "--runs", str(runs), "--out", str(out)]) == 0
+    frame = pd.read_csv(out / "distance.csv")
+    assert list(frame["group"].unique()) == ["2-hop", "pure 3-hop", "rest"]
+    assert set(frame["semantic"]) == {"wv-v2", "hie", "wv-v2 + hie"}
+    # The parts of all groups are the accuracy among all classes, which the record of a class
+    # within two hops does not have to itself.
+    parts = frame[frame["metric"] == "contribution"].groupby("semantic")["value"].sum()
+    whole = read_records(files).query("subset == 'all' and metric == 'per_class_accuracy'")
+    expected = whole.set_index("semantic")["value"].to_dict()
+    assert parts.to_dict() == pytest.approx(expected, abs=1e-8)
+    (per_class,) = whole[whole["semantic"] == "hie"]["by_class"]
+    assert len(per_class) == len(bench.unseen)
+
+    words = ["analyze", "exemplars", "--runs", str(runs), "--out", str(out)]
+    assert main([*words, "--methods", "wv-v2", "hie"]) == 0
+    frame = pd.read_csv(out / "exemplars.csv")
+    assert set(frame["subset"]) == {"2-hop", "3-hop", "all"}
+    assert list(frame["method"].unique()) == ["wv-v2", "hie"]
+    near = bench.sets["2-hop"]
+    real = [unit_rows(bench.shards.rows(wnid)).mean(axis=0) for wnid in near]
+    rows = unit_rows(tables["hie"].loc[near].to_numpy())
+    by_hand = compare_distances(rows, np.stack(real))["overlaps"]
+    is_found = (frame["subset"] == "2-hop") & (frame["method"] == "hie")
+    found = frame[is_found & (frame["metric"] == "knn_overlap_at_k")].sort_values("k")
+    np.testing.assert_allclose(found["value"], by_hand, atol=1e-6)
+    pictures = {"distance", "exemplars-overlap", "exemplars-correlation", "exemplars-difference"}
+    assert {path.stem for path in out.glob("*.png")} == pictures
+    assert "2-hop" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ from zslearn.experiments._tuning import tune_at_once
 from zslearn.metrics import ausuc
 from zslearn.model_selection import GeneralizedClassKFold, ZeroShotSearchCV
 from zslearn.model_selection._search import expand
-from zslearn.synthesis import exemplar_distance_score
+from zslearn.synthesis import GaussianEXEM, exemplar_distance_score
 
 # What differs from run to run of the same thing.
 CHANGING = ("times", "written", "checksum")
@@ -576,3 +576,13 @@ def test_accuracies_of_classes_are_read(tiny, tmp_path, monkeypatch):
         assert set(names) == set(map(str, classes.tolist()))
         assert np.mean(values) == pytest.approx(record["value"])
     assert not wanted
+
+
+def test_records_of_gaussian_exem_have_what_it_finds(tmp_path, monkeypatch):
+    monkeypatch.setattr(GaussianEXEM, "grids", {"fast": {"gamma": [1.0]}})
+    data = make_zero_shot(n_seen=8, n_unseen=3, n_features=8, samples_per_class=6, random_state=0)
+    options = {"settings": ["zsl"], "n_splits": 2}
+    value = read_records(run_benchmark(data, ["Gaussian EXEM"], tmp_path, **options))
+    found = value.set_index("metric")["value"]
+    assert found["temperature"] > 0
+    assert found["unseen_odds"] > 0

@@ -12,11 +12,11 @@ import pytest
 
 from zslearn._utils._messages import InputWarning
 from zslearn.experiments._names import canonical_method, method_style
-from zslearn.experiments._published import TABLES, load_published
+from zslearn.experiments._published import load_published
 from zslearn.experiments._records import read_records, write_record
 from zslearn.experiments._render import render, save_table_plot
 from zslearn.experiments._summary import summarize_runs
-from zslearn.experiments._tables import build_table
+from zslearn.experiments._tables import LAYOUTS, build_table
 
 FORMATS = ("terminal", "markdown", "csv", "latex", "rst")
 
@@ -45,7 +45,7 @@ NONE = pd.DataFrame(columns=list(_record()))
 # --- layouts ---
 
 
-@pytest.mark.parametrize("like", TABLES)
+@pytest.mark.parametrize("like", LAYOUTS)
 def test_a_layout_shows_every_published_number(like):
     table = build_table(NONE, like)
     data = load_published(like)

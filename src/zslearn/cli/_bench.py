@@ -31,14 +31,13 @@ from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.experiments._demo import run_demo
 from zslearn.experiments._methods import METHODS, default_methods
 from zslearn.experiments._protocol import GRIDS, PROTOCOLS
-from zslearn.experiments._published import TABLES
 from zslearn.experiments._ranks import save_critical_difference
 from zslearn.experiments._records import failed_runs, grid_edges, read_records
 from zslearn.experiments._render import FORMATS, render, save_table_plot
 from zslearn.experiments._report._write import write_report
 from zslearn.experiments._runs import run_benchmark
 from zslearn.experiments._summary import compare_runs
-from zslearn.experiments._tables import build_table
+from zslearn.experiments._tables import LAYOUTS, build_table
 from zslearn.experiments.analyses._run import ANALYSES, run_analysis, summarize_analysis
 from zslearn.experiments.analyses._sync import SYNC_FORMS
 from zslearn.model_selection._cluster import on_cluster
@@ -66,8 +65,9 @@ _MEANINGS = {
 }
 #: Options that only some analyses have.
 _ONLY_FOR = {
-    "runs": tuple(name for name, found in ANALYSES.items() if found.from_records),
+    "runs": tuple(name for name, found in ANALYSES.items() if found.read),
     "retune": ("seen-classes", "phantoms"),
+    "shares": ("seen-classes", "phantoms"),
     "metric": ("ranks",),
     "forms": ("penalties",),
 }
@@ -232,7 +232,7 @@ def add_table(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", type=Path, metavar="RUNS", help="the folder of the records")
     add_options(
         parser,
-        ("--like", TABLES, "main", "the layout"),
+        ("--like", LAYOUTS, "main", "the layout"),
         ("--format", FORMATS, "terminal", "how it is written"),
         ("--features", "NAME", None, "only these features"),
         ("--split-version", "VERSION", None, "only this version of a split"),
@@ -313,6 +313,7 @@ def add_analyze(parser: argparse.ArgumentParser) -> None:
     add_data_options(parser)
     runs = f"records of zslearn bench to read, for {', '.join(_ONLY_FOR['runs'])}; DATA is optional"
     methods = "which methods; for regressors: svr, krr, gp, mlp (default: a few that are quick)"
+    shares = "shares of the seen classes, or phantoms as shares of them, such as 0.2 0.6 1"
     forms = f"forms of SynC to compare (penalties): {', '.join(SYNC_FORMS)}"
     retune = f"tune for each setting, not once ({', '.join(_ONLY_FOR['retune'])})"
     metrics = ["per_class_accuracy", "ausuc", "calibrated_harmonic"]
@@ -328,6 +329,7 @@ def add_analyze(parser: argparse.ArgumentParser) -> None:
         _RESUME,
     )
     parser.add_argument("--forms", nargs="+", choices=list(SYNC_FORMS), metavar="FORM", help=forms)
+    parser.add_argument("--shares", nargs="+", type=float, metavar="SHARE", help=shares)
     add_seeds(parser, None)
     add_jobs(parser)
     parser.set_defaults(run=_run_analyze)
@@ -345,6 +347,7 @@ def _run_analyze(arguments: argparse.Namespace) -> int:
         "runs": arguments.runs,
         "n_splits": arguments.folds,
         "retune": arguments.retune or None,
+        "shares": arguments.shares,
         "metric": arguments.metric,
         "forms": arguments.forms,
     }
@@ -370,6 +373,6 @@ def _run_analyze(arguments: argparse.Namespace) -> int:
     print_table(summarize_analysis(frame), title=f"{arguments.analysis}{where}: {analysis.title}")
     for path in paths:
         print(f"wrote {path}", file=sys.stderr)
-    for table in analysis.tables:
+    for table in analysis.tables if arguments.runs is None else ():
         _print_line(f"see also: zslearn table {arguments.out} --like {table}")
     return 0

@@ -13,9 +13,11 @@ import pandas as pd
 from zslearn._utils._messages import plain
 from zslearn.cli._output import add_options, print_table, say, warnings_as_lines
 from zslearn.datasets._check import check_data
+from zslearn.datasets._class_shards import load_imagenet
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.datasets._fetch import fetch_archive, fetchable_names
 from zslearn.datasets._glyphs import load_glyphs
+from zslearn.datasets._signature_files import read_signature_table
 from zslearn.datasets._tables import load_table
 from zslearn.datasets._xlsa17 import XLSA17, load_xlsa17, unknown_data_set
 from zslearn.datasets._xlsa17_files import feature_files, find_data_set
@@ -30,12 +32,20 @@ _NAMED = ("split", "features", "signatures", "version", "class_splits")
 def add_data(parser: argparse.ArgumentParser) -> None:
     """What data sets there are, and what is in them."""
     commands = parser.add_subparsers(
-        dest="subcommand", required=True, metavar="list|show|fetch|check"
+        dest="subcommand", required=True, metavar="list|show|table|fetch|check"
     )
     commands.add_parser("list", help="name the data sets").set_defaults(run=_run_list)
     shown = commands.add_parser("show", help="describe one data set")
     add_data_options(shown)
     shown.set_defaults(run=_run_show)
+    counted = commands.add_parser(
+        "table",
+        help="how many images and classes data sets have (Table 1 of the paper)",
+        description="Table 1 of the paper: images, splits, seen and unseen classes; below it the "
+        "splits of DATA, where it is named.",
+    )
+    add_data_options(counted)
+    counted.set_defaults(run=_run_table)
     _add_fetch(commands)
     checked = commands.add_parser(
         "check",
@@ -52,7 +62,8 @@ def add_data_options(parser: argparse.ArgumentParser) -> None:
     """Add the words that say which data set; `load_named` reads them."""
     name = (
         f"the data set: {', '.join(_NAMES)}; or your own: a folder with files features, labels, "
-        "signatures and unseen.txt, or one table (.csv, .parquet) of features and labels"
+        "signatures and unseen.txt, one table (.csv, .parquet) of features and labels, or a folder "
+        "of files <wnid>.npy or <wnid>.h5 with --signatures-file"
     )
     signatures = (
         "the variable with the signatures of a named data set, or FILE:VARIABLE; several are "
@@ -167,6 +178,8 @@ def _load_own(arguments: argparse.Namespace) -> ZeroShotDataset:
         )
     if arguments.name is not None and arguments.features_file is not None:
         raise ValueError(f"Features are named twice: {arguments.name}, {arguments.features_file}.")
+    if Path(source).is_dir() and any(Path(source).glob(f"n{8 * '[0-9]'}.*")):
+        return _load_shards(arguments, source)
     hold_out = 0.2 if arguments.hold_out is None else arguments.hold_out
     if isinstance(hold_out, str):
         raise ValueError(
@@ -182,6 +195,15 @@ def _load_own(arguments: argparse.Namespace) -> ZeroShotDataset:
         hold_out=hold_out,
         drop=arguments.drop or (),
     )
+
+
+def _load_shards(arguments: argparse.Namespace, folder: str | Path) -> ZeroShotDataset:
+    """Load ImageNet's features by class, of the classes that the table of signatures names."""
+    others = (arguments.labels_file, arguments.label_column, arguments.unseen, arguments.drop)
+    if arguments.signatures_file is None or any(word is not None for word in others):
+        raise ValueError(f"{folder} has a file for each class: it takes --signatures-file alone.")
+    table = read_signature_table(arguments.signatures_file)
+    return load_imagenet(folder, table, test_seen=float(arguments.hold_out or 0))
 
 
 def _run_list(arguments: argparse.Namespace) -> int:
@@ -210,6 +232,17 @@ def _run_show(arguments: argparse.Namespace) -> int:
         print(plain(shown, lines=True))
         print(f"seen classes    {' '.join(map(plain, shown.seen_classes))}")
         print(f"unseen classes  {' '.join(map(plain, shown.unseen_classes))}")
+    return 0
+
+
+def _run_table(arguments: argparse.Namespace) -> int:
+    """Print Table 1 of the paper, and below it a data set."""
+    # Loads every method, which the other commands on data do without.
+    from zslearn.experiments._published import dataset_table
+
+    is_named = arguments.name is not None or arguments.features_file is not None
+    table = dataset_table(load_named(arguments) if is_named else None)
+    print_table(table.map("{:,}".format), title="Data sets and their class splits")
     return 0
 
 

@@ -1,6 +1,7 @@
 """The paper's experiments on ImageNet, over features that a user has: tables 4 and 7 to 12.
 
-Test sets are measured block by block: no more than a block of rows is in memory.
+Test sets are measured block by block: no more than a block of rows is in memory. Records also have
+what figures 6 and 7 are made of: accuracies of single classes, and which classes are neighbours.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from zslearn.datasets._signature_files import read_signature_table
 from zslearn.experiments._methods import find_method
 from zslearn.experiments._records import is_record, write_record
 from zslearn.experiments._tuning import TuningOptions, best_of
+from zslearn.experiments.analyses._classes import signature_rows
+from zslearn.experiments.analyses._exemplars import compare_distances, n_neighbours
 from zslearn.metrics._counts import HitCounts
 from zslearn.metrics._hierarchical import hierarchical_precision_at_k
 from zslearn.model_selection._search import ZeroShotSearchCV
@@ -125,6 +128,12 @@ class SetMeasure:
         deep = zip(self._deep_ks, self._deep, strict=True)
         return found | {f"hierarchical_precision_at_{k}": float(v / n_rows) for k, v in deep}
 
+    def per_class(self) -> dict[str, float]:
+        """Accuracies of the classes that have rows, to the digits that their mean is checked to."""
+        with_rows = self.counts.n_samples > 0
+        shares = self.counts.hits[with_rows, 0] / self.counts.n_samples[with_rows]
+        return dict(zip(self.classes[with_rows].tolist(), shares.round(9).tolist(), strict=True))
+
 
 def measure_sets(
     scorer: ClassScorer,
@@ -201,7 +210,7 @@ class ImageNetBench:
         Kind of signatures, such as "wv-v1" or "hie" → one row per class. Pairs of a kind whose name
         begins with "wv" and of "hie" are combined.
     out : Path
-        Where records go, in ``whole`` and, with ideal signatures, in ``half``.
+        Where records go, in ``whole``, ``exemplars`` and, with ideal signatures, in ``half``.
     wordnet : WordNet
         The hierarchy.
     counts : mapping or Series, optional
@@ -324,7 +333,7 @@ class ImageNetBench:
         """
         chosen = [find_method(name) for name in methods]
         X, y = self.shards.sample(self.seen, self.per_class, self.seed)
-        files: list[Path] = []
+        files = self._compare_signatures()
         kinds = self.kinds()
         best_kind = list(kinds)[-1]
         for kind, signatures in kinds.items():
@@ -337,6 +346,27 @@ class ImageNetBench:
             for method in chosen:
                 files += self._measure(method, "ideal", _Part(X, y, table), ["half"])
         return files
+
+    def _compare_signatures(self) -> list[Path]:
+        """Records of how well each kind of signatures orders the classes of each test set."""
+        # Three classes are the fewest that can be ordered.
+        sets = {name: classes for name, classes in self.sets.items() if len(classes) > 2}
+        paths = {
+            (kind, subset): self._path("exemplars", None, kind, subset)
+            for kind in self.signatures
+            for subset in sets
+        }
+        if all(is_record(path) for path in paths.values()):
+            return list(paths.values())
+        self.say("comparing signatures with exemplars")
+        real = {wnid: unit_rows(self.shards.rows(wnid)).mean(axis=0) for wnid in self.unseen}
+        for (kind, subset), path in paths.items():
+            rows = signature_rows(self.signatures[kind], sets[subset])
+            found = compare_distances(rows, np.stack([real[wnid] for wnid in sets[subset]]))
+            # The kind is the row.
+            origin = {**self._origin(None, kind, subset), "semantic": "", "analysis": "exemplars"}
+            write_record({**origin, "variant": f"k={n_neighbours(len(rows))}", **found}, path)
+        return list(paths.values())
 
     def _measure(self, method: Any, kind: str, part: _Part, folders: Sequence[str]) -> list[Path]:
         """Records of one method with one kind of signatures, unless they are there."""
@@ -367,9 +397,17 @@ class ImageNetBench:
                     "n_rows": int(measure.counts.n_samples.sum()),
                     "hyper_parameters": {k: repr(v) for k, v in search.best_params_.items()},
                     "times": {"tune": seconds},
+                    **(self._by_class(measure) if (folder, subset) == ("whole", "all") else {}),
                 }
                 write_record(record, paths[folder, subset])
         return list(paths.values())
+
+    def _by_class(self, measure: SetMeasure) -> dict[str, Any]:
+        """Accuracies of all unseen classes, and which of them lie within two and three hops."""
+        per_class = measure.per_class()
+        two, three = (set(self.sets.get(name, ())) & set(per_class) for name in ("2-hop", "3-hop"))
+        groups = {"2-hop": sorted(two), "pure 3-hop": sorted(three - two)}
+        return {"per_class": per_class, "groups": groups}
 
     def _tune(self, method: Any, part: _Part) -> Any:
         """The method, tuned on seen classes; of two kinds of signatures, the weights too."""
@@ -408,7 +446,7 @@ class ImageNetBench:
             "split": "ss",
             "split_version": f"{len(self.seen)} seen, {len(self.unseen)} unseen",
             "features": self.features,
-            "method": method.name,
+            "method": kind if method is None else method.name,
             "setting": "zsl",
             "subset": subset,
             "semantic": kind,
@@ -420,8 +458,8 @@ class ImageNetBench:
         tables = [self.signatures[part] for part in kind.split(" + ") if part in self.signatures]
         key = fingerprint(
             self._origin(method, kind, subset),
-            method.definition(),
-            dict(self.settings.get(method.name, {})),
+            None if method is None else method.definition(),
+            {} if method is None else dict(self.settings.get(method.name, {})),
             self._also(),
             self.per_class,
             self.n_folds,

@@ -9,6 +9,7 @@ from importlib import resources
 import pandas as pd
 
 from zslearn._utils._messages import name_some
+from zslearn.datasets._dataset import ZeroShotDataset
 
 
 @dataclass(frozen=True)
@@ -20,9 +21,9 @@ class PublishedTable:
     title: str
 
 
-#: Name of a table → what it is, in the paper's order. Table 1 of the paper describes data sets and
-#: holds no results.
+#: Name of a table → what it is, in the paper's order. Only the first holds no results.
 TABLES: dict[str, PublishedTable] = {
+    "datasets": PublishedTable(1, "tDatasets", "Data sets and their class splits"),
     "main": PublishedTable(2, "tbMain", "Main results"),
     "zsl": PublishedTable(3, "tbZSLMainSmall", "Conventional setting, small data sets"),
     "imagenet": PublishedTable(4, "tbZSLMainIMN", "Conventional setting, ImageNet"),
@@ -103,8 +104,9 @@ def load_published(table: str | None = None) -> pd.DataFrame:
           ``"ImageNet"``.
         - `split`: ``"ns"``, ``"ss"`` or ``"ss0"``. The new splits are of version PS1.
         - `subset`: part of ImageNet's unseen classes: ``"2-hop"``, ``"most-500"``, …, ``"all"``.
-        - `setting`: ``"zsl"`` or ``"gzsl"``.
-        - `metric`: ``"per_class_accuracy"``, ``"ausuc"``, ``"calibrated_harmonic"``, …
+        - `setting`: ``"zsl"`` or ``"gzsl"``; in "datasets" neither, nor a method.
+        - `metric`: ``"per_class_accuracy"``, ``"ausuc"``, ``"calibrated_harmonic"``, …; in
+          "datasets" ``"n_images"``, ``"n_splits"``, ``"n_seen"`` and ``"n_unseen"``.
         - `features`: image features, such as ``"ResNet-101"``.
         - `semantic`: kind of signatures, such as ``"attributes"`` or ``"wv-v2 + hie"``.
         - `variant`: what else tells columns apart, as ``name=value`` joined by ``;``.
@@ -112,7 +114,7 @@ def load_published(table: str | None = None) -> pd.DataFrame:
         - `deviation`: the number after ±, where there is one.
         - `unit`: ``"%"`` or ``"1"``.
         - `reported_by`: who measured it: ``"paper"`` (also where the table names nobody), or the
-          paper's citation key, such as ``"XianLSA17"``.
+          paper's citation key, such as ``"XianLSA17"``; of a split, who proposed it.
         - `mark`: ``"best"``, ``"second"``, ``"third"`` as the paper marks it, or nothing.
         - `note`: a condition that holds for this number alone.
 
@@ -173,3 +175,18 @@ def published_value(table: str, **where: str) -> float:
         choices = "; ".join(f"{name}: {name_some(data[name].unique())}" for name in open_keys)
         raise LookupError(f"Table {table!r} has {len(data)} numbers with {asked}. Say {choices}.")
     return float(data["value"].iloc[0])
+
+
+def dataset_table(data: ZeroShotDataset | None = None) -> pd.DataFrame:
+    """Table 1 of the paper, and below it the splits of a data set."""
+    names = {"n_images": "images", "n_splits": "splits", "n_seen": "seen", "n_unseen": "unseen"}
+    paper = load_published("datasets").astype({"value": int})
+    rows = {
+        f"{dataset} {split}": part.set_index("metric")["value"].rename(names).to_dict()
+        for (dataset, split), part in paper.groupby(["dataset", "split"], sort=False)
+    }
+    if data is not None:
+        for name, split in data.splits.items():
+            counts = len(data.y), 1, len(split.seen_classes), len(split.unseen_classes)
+            rows[f"{data.name} {name}, here"] = dict(zip(names.values(), counts, strict=True))
+    return pd.DataFrame.from_dict(rows, orient="index")

@@ -166,9 +166,13 @@ def _check_details(record: Mapping[str, Any]) -> None:
     per_class = record.get("per_class", {})
     is_shares = isinstance(per_class, dict) and all(map(is_share, per_class.values()))
     _require(is_shares, "'per_class' is not an object of fractions")
-    unseen = record.get("unseen_classes", [])
-    is_names = isinstance(unseen, list) and all(isinstance(name, str) for name in unseen)
-    _require(is_names, "'unseen_classes' is not a list of text")
+    _require(_are_names(record.get("unseen_classes", [])), "'unseen_classes' is not a list of text")
+    groups = record.get("groups", {})
+    is_groups = isinstance(groups, dict) and all(map(_are_names, groups.values()))
+    _require(is_groups, "'groups' is not lists of classes")
+    overlaps = record.get("overlaps", [])
+    is_overlaps = isinstance(overlaps, list) and all(map(is_share, overlaps))
+    _require(is_overlaps, "'overlaps' is not a list of fractions")
     curve = record.get("curve", {"acc_unseen": [], "acc_seen": []})
     sides = [curve.get(n) for n in ("acc_unseen", "acc_seen")] if isinstance(curve, dict) else []
     lists = [side for side in sides if isinstance(side, list) and all(map(is_share, side))]
@@ -195,6 +199,10 @@ def _check_details(record: Mapping[str, Any]) -> None:
     _require(isinstance(table, dict), "'cross_validation' is not an object")
     sizes = {len(column) if isinstance(column, list) else -1 for column in table.values()}
     _require(len(sizes) < 2 and -1 not in sizes, "'cross_validation' is not lists of one length")
+
+
+def _are_names(names: Any) -> bool:
+    return isinstance(names, list) and all(isinstance(name, str) for name in names)
 
 
 def _is_finite(number: Any) -> bool:
@@ -233,6 +241,7 @@ def read_records(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
       accuracies behind ``per_class_accuracy``, in ``"gzsl"`` those behind ``calibrated_seen`` and
       ``calibrated_unseen``; ``"unseen_classes"`` then lists the unseen ones. Whether two methods
       differ is judged by these;
+    - optionally ``"groups"``: name of a group of classes → its classes (ImageNet's by hops);
     - optionally, for the report: ``"confused_with"``: class → pairs of another class and the share
       of images that were taken for it; ``"curve"``: lists ``"acc_unseen"``, ``"acc_seen"`` and
       ``"bias"`` of one length; ``"calibration_factor"``; ``"hyper_parameters"``, ``"edges"`` and

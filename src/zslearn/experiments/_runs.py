@@ -330,6 +330,9 @@ def tune_and_measure(
         results |= by_class(generalized.y_true, calibrated, model.classes_)
         results["unseen_classes"] = [str(label) for label in data.unseen_classes.tolist()]
         results["curve"] = compact_curve(*seen_unseen_curve(**vars(generalized)))
+    # What Gaussian EXEM finds by itself.
+    own = {name: getattr(model, f"{name}_", None) for name in ("temperature", "unseen_odds")}
+    results["metrics"] |= {name: value for name, value in own.items() if value is not None}
     results["cross_validation"] = _cross_validation(search)
     results["times"] = {"tune_and_fit": tuned - start, "measure": time.perf_counter() - tuned}
     # What the search of another method had computed, and the seconds that it took there.

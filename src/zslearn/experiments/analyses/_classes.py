@@ -4,11 +4,12 @@
 one holds every smaller one of the same seed. `distance` (section 4.5) measures groups of unseen
 classes by their distance from the seen ones: hops where there is a hierarchy, as the paper has them
 for ImageNet, else the distance from a signature to the nearest one of a seen class; candidates are
-always all unseen classes. `per-class` has what each unseen class is taken for, and the attributes
-in which the two differ most, in standard deviations over all classes. `ideal` (section 4.5) takes
-the mean of its image features for the signature of a class: of an unseen class from a random half
-of its images, while the other half tests, so that no test image describes its own class. This is an
-upper bound, not zero-shot learning.
+always all unseen classes. It also reads records that have accuracies by class. `per-class` has what
+each unseen class is taken for, and the attributes in which the two differ most, in standard
+deviations over all classes. `ideal` (section 4.5) takes the mean of its image features for the
+signature of a class: of an unseen class from a random half of its images, while the other half
+tests, so that no test image describes its own class. This is an upper bound, not zero-shot
+learning.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.stats import rankdata
 
@@ -28,7 +29,8 @@ from zslearn._utils._array import Floats, unit_rows
 from zslearn._utils._messages import name_some
 from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
 from zslearn.experiments._evaluate import by_class, conventional_metrics
-from zslearn.experiments.analyses._jobs import Job, JobRunner
+from zslearn.experiments.analyses._jobs import Job, JobRunner, numbers_frame, write_variant
+from zslearn.experiments.analyses._records import RecordSource, kind_order, of_one_protocol
 from zslearn.metrics._plot_confusion import UnseenConfusionDisplay
 from zslearn.metrics._plot_distance import ClassDistanceDisplay
 from zslearn.synthesis._exem import ideal_signatures
@@ -47,35 +49,24 @@ def of_classes(signatures: Any, classes: Sequence[Any]) -> Any:
     return type(signatures)(kept, signatures.weights, signatures.gamma_factors)
 
 
-def class_distances(rows: ArrayLike) -> Floats:
-    """Euclidean distances between rows, one per class."""
-    found = np.asarray(rows, dtype=np.float64)
-    return cdist(found, found)
-
-
-def signature_distances(
-    signatures: Any, classes: Sequence[Any], others: Sequence[Any] | None = None
-) -> Floats:
-    """Distances between signatures of unit norm."""
-    others = classes if others is None else others
+def signature_rows(signatures: Any, classes: Sequence[Any]) -> Floats:
+    """Signatures of unit norm; of several kinds side by side, squares by their weights."""
     views = getattr(signatures, "views", None)
     if views is None:
-        sides = [
-            unit_rows(signatures.loc[list(side)].to_numpy(dtype=np.float64))
-            for side in (classes, others)
-        ]
-        return np.asarray(cdist(*sides), dtype=np.float64)
-    squares = [
-        signatures.weights[name] * signature_distances(view, classes, others) ** 2
+        return unit_rows(signatures.loc[list(classes)].to_numpy(dtype=np.float64))
+    parts = [
+        np.sqrt(signatures.weights[name]) * signature_rows(view, classes)
         for name, view in views.items()
     ]
-    return np.sqrt(np.sum(squares, axis=0))
+    return np.hstack(parts)
 
 
 def nearest_seen(data: ZeroShotDataset) -> pd.DataFrame:
     """Of each unseen class the nearest seen one by signatures, and its distance."""
     unseen, seen = data.unseen_classes.tolist(), data.seen_classes.tolist()
-    distances = signature_distances(data.signatures, unseen, seen)
+    distances = cdist(
+        signature_rows(data.signatures, unseen), signature_rows(data.signatures, seen)
+    )
     nearest = distances.argmin(axis=1)
     return pd.DataFrame(
         {"distance": distances.min(axis=1), "nearest": [seen[i] for i in nearest]},
@@ -225,29 +216,68 @@ def measure_groups(
     edges: Sequence[float] | None = None,
 ) -> pd.DataFrame:
     """Measure methods on groups of unseen classes, by their distance from the seen ones."""
-    if distances is None:
-        distances = nearest_seen(runner.data)["distance"].to_dict()
-    unseen = runner.data.unseen_classes.tolist()
-    absent = [label for label in unseen if label not in distances]
-    if absent:
-        raise ValueError(f"These unseen classes have no distance: {name_some(absent)}.")
-    groups = distance_groups({label: distances[label] for label in unseen}, edges=edges)
-    nearest_first = sorted(unseen, key=lambda label: float(distances[label]))
+    groups = _nearest_first(runner.data, distances, edges)
 
     def compute(method: str, seed: int, group: str) -> dict[str, Any]:
-        found = _predicted(runner, method, seed)[1]["per_class"]
-        kept = [
-            found[str(label)] for label in unseen if groups[label] == group and str(label) in found
-        ]
-        if not kept:
-            raise ValueError(f"No class of the group {group!r} has a test image.")
-        accuracy = float(np.mean(kept))
-        share = len(kept) / len(found)
-        metrics = {"per_class_accuracy": accuracy, "contribution": share * accuracy}
-        return {"metrics": metrics, "n_classes": len(kept)}
+        return _measure_group(_predicted(runner, method, seed)[1]["per_class"], groups, group)
 
-    settings = [{"group": name} for name in dict.fromkeys(groups[c] for c in nearest_first)]
+    settings = [{"group": name} for name in dict.fromkeys(groups.values())]
     return runner.run(runner.grid(compute, settings, tuple(groups.items())))
+
+
+def read_groups(
+    source: RecordSource,
+    *,
+    distances: Mapping[Any, float] | None = None,
+    edges: Sequence[float] | None = None,
+) -> pd.DataFrame:
+    """The same from records with accuracies by class; those of ImageNet say how far classes are."""
+    parts: list[dict[str, Any]] = []
+    records = of_one_protocol(source.read(("zsl",)))
+    for record in sorted(records, key=lambda r: (r["method"], kind_order(r.get("semantic", "")))):
+        if "per_class" not in record or "analysis" in record:
+            continue
+        if source.data is not None:
+            groups = _nearest_first(source.data, distances, edges)
+        elif "groups" in record:
+            groups = {label: name for name, found in record["groups"].items() for label in found}
+            groups |= {label: "rest" for label in record["per_class"] if label not in groups}
+        else:
+            raise ValueError(
+                f"The records of {record['dataset']} do not say how far classes are from the seen "
+                "ones: name the data set, too."
+            )
+        for group in dict.fromkeys(groups.values()):
+            measured = _measure_group(record["per_class"], groups, group)
+            parts.append({**record, **measured, "variant": write_variant({"group": group})})
+    if not parts:
+        raise ValueError(f"No record in {source.runs} has accuracies by class (per_class).")
+    return numbers_frame(parts)
+
+
+def _nearest_first(
+    data: ZeroShotDataset, distances: Mapping[Any, float] | None, edges: Sequence[float] | None
+) -> dict[str, str]:
+    """Group of each unseen class, the nearest class first."""
+    found = nearest_seen(data)["distance"].to_dict() if distances is None else distances
+    unseen = data.unseen_classes.tolist()
+    absent = [label for label in unseen if label not in found]
+    if absent:
+        raise ValueError(f"These unseen classes have no distance: {name_some(absent)}.")
+    groups = distance_groups({label: found[label] for label in unseen}, edges=edges)
+    return {str(c): groups[c] for c in sorted(unseen, key=lambda label: float(found[label]))}
+
+
+def _measure_group(
+    per_class: Mapping[str, float], groups: Mapping[str, str], group: str
+) -> dict[str, Any]:
+    """Mean accuracy of the classes of a group, and their part in that of all."""
+    kept = [value for label, value in per_class.items() if groups.get(label) == group]
+    if not kept:
+        raise ValueError(f"No class of the group {group!r} has a test image.")
+    accuracy, share = float(np.mean(kept)), len(kept) / len(per_class)
+    metrics = {"per_class_accuracy": accuracy, "contribution": share * accuracy}
+    return {"metrics": metrics, "n_classes": len(kept)}
 
 
 # Fewer seen classes.

@@ -54,16 +54,22 @@ def draw_lines(
 
 
 def draw_bars(ax: Any, frame: pd.DataFrame, *, groups: str, xlabel: str = "") -> None:
-    """Accuracy as bars side by side: a group per value of a column, a bar per method."""
-    stats = mean_and_deviation(frame[frame["metric"] == ACCURACY], [groups, "method"])
+    """Accuracy as bars side by side: a group per value of a column, a bar per method.
+
+    Of several kinds of signatures each has a bar, the paler the later it comes.
+    """
+    frame = frame[frame["metric"] == ACCURACY]
+    kinds = [] if groups == "semantic" else list(frame.get("semantic", pd.Series()).unique())
+    bars = ["method", "semantic"] if len(kinds) > 1 else ["method"]
+    stats = mean_and_deviation(frame, [groups, *bars])
     places = list(dict.fromkeys(stats[groups]))
-    methods = list(dict.fromkeys(stats["method"]))
-    width = 0.8 / len(methods)
-    for i, method in enumerate(methods):
-        part = stats[stats["method"] == method].set_index(groups).reindex(places)
+    parts = list(stats.groupby(bars, sort=False))
+    width = 0.8 / len(parts)
+    for i, ((method, *kind), part) in enumerate(parts):
+        part = part.set_index(groups).reindex(places)
         style = method_style(str(method))
         ax.bar(
-            np.arange(len(places)) + (i - (len(methods) - 1) / 2) * width,
+            np.arange(len(places)) + (i - (len(parts) - 1) / 2) * width,
             100 * part["mean"],
             width,
             yerr=error_bars(part),
@@ -71,11 +77,13 @@ def draw_bars(ax: Any, frame: pd.DataFrame, *, groups: str, xlabel: str = "") ->
             color=style.color,
             hatch="//" if style.line == "dashed" else "",
             edgecolor="white",
-            label=str(method),
+            alpha=1 - kinds.index(kind[0]) / (len(kinds) + 1) if kind else 1,
+            label=", ".join(map(str, [method, *kind])),
         )
     ax.set_xticks(range(len(places)), [str(place) for place in places], parse_math=False)
     ax.set(xlabel=xlabel, ylabel="accuracy per class (%)")
-    plain_legend(ax)
+    # Beside the bars where it would hide some.
+    plain_legend(ax, **({"loc": "upper left", "bbox_to_anchor": (1, 1)} if len(parts) > 5 else {}))
 
 
 def plain_legend(ax: Any, **options: Any) -> None:

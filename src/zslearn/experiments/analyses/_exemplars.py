@@ -2,9 +2,11 @@
 
 `exemplars` takes distances between unseen classes from signatures, from predicted exemplars and
 from real ones, the means of the images. Two measures say how near the first two come to the last:
-the correlation of the distance matrices, and the share of common k nearest classes. `exemplar-map`
-shows images of unseen classes with their predicted and real exemplars in one plane. Real exemplars
-are used to measure only. `regressors` has what predicts exemplars, in how many dimensions.
+the correlation of the distance matrices, and the share of common k nearest classes; several kinds
+of signatures are measured side by side (section 4.5.1), on ImageNet within each of its test sets,
+from the records of ``zslearn bench imagenet``. `exemplar-map` shows images of unseen classes with
+their predicted and real exemplars in one plane. Real exemplars are used to measure only.
+`regressors` has what predicts exemplars, in how many dimensions.
 """
 
 from __future__ import annotations
@@ -16,17 +18,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
-from scipy.stats import pearsonr, spearmanr
 from sklearn.manifold import TSNE
+from sklearn.metrics.pairwise import euclidean_distances
 
 from zslearn._utils._array import Floats, to_numpy
+from zslearn._utils._blocks import row_blocks
 from zslearn._utils._optional import import_optional
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.experiments._methods import find_method
 from zslearn.experiments._tuning import TuningOptions, tune_without
-from zslearn.experiments.analyses._classes import class_distances, of_classes, signature_distances
+from zslearn.experiments.analyses._classes import of_classes, signature_rows
 from zslearn.experiments.analyses._drawing import (
     ACCURACY,
     error_bars,
@@ -37,8 +40,10 @@ from zslearn.experiments.analyses._jobs import (
     Job,
     JobRunner,
     numbers_frame,
+    read_variant,
     record_origin,
 )
+from zslearn.experiments.analyses._records import RecordSource, kind_order
 from zslearn.model_selection._search import ZeroShotSearchCV
 from zslearn.synthesis._exem import ideal_signatures
 from zslearn.synthesis._exemplar_mlp import ExemplarMLP
@@ -149,6 +154,8 @@ PREDICTED = "Predicted exemplars"
 #: Not of methods, so that no method's colour is taken.
 COLORS = {SIGNATURES: "#0072b2", PREDICTED: "#d55e00"}
 _FURTHER = ("#009e73", "#cc79a7", "#56b4e9", "#e69f00")
+#: The paper draws as many.
+_MOST_NEIGHBOURS = 500
 
 
 def choose_exem(methods: str | Sequence[str]) -> list[str]:
@@ -158,75 +165,57 @@ def choose_exem(methods: str | Sequence[str]) -> list[str]:
     return [EXEM_1NN]
 
 
-def distance_correlation(first: ArrayLike, second: ArrayLike) -> float:
-    """Correlation of two matrices of distances, their rows taken as data points.
+def compare_distances(found: Floats, real: Floats) -> dict[str, Any]:
+    """How near distances between rows, one per class, come to those between real exemplars.
 
-    For each class the Pearson correlation of its distances to all classes, itself among them, as in
-    the paper; then the mean over the classes.
+    For each class the correlation of its distances to all classes, itself among them, as in the
+    paper, and the mean over the classes; the correlation over pairs of different classes; and the
+    share of common k nearest classes for every k. Of thousands of classes a block is in memory.
     """
-    a, b = _same_squares(first, second)
-    a, b = a - a.mean(axis=1, keepdims=True), b - b.mean(axis=1, keepdims=True)
+    n = len(real)
+    n_pairs, k = n * (n - 1), n_neighbours(n)
+    common, sums = np.zeros(n - 1), np.zeros(5)
+    correlations = []
+    for rows in row_blocks(n, 8 * 8 * n):
+        own = np.arange(rows.stop - rows.start), np.arange(rows.start, rows.stop)
+        # Rounded: products of matrices would order what is equally far.
+        a, b = (euclidean_distances(points[rows], points).round(7) for points in (found, real))
+        a[own] = b[own] = 0
+        sums += [x.sum() for x in (a, b, a * a, b * b, a * b)]
+        correlations.append(_row_correlations(a, b))
+        a[own] = b[own] = -np.inf
+        # A class is among the k nearest of both from the larger of its two ranks on; 0 is itself.
+        ranks = np.maximum(_row_ranks(a), _row_ranks(b))
+        common += np.cumsum(np.bincount(ranks.ravel(), minlength=n)[1:])
+    overlaps = common / (n * np.arange(1, n))
+    mean_a, mean_b, square_a, square_b, product = sums / n_pairs
+    spread = np.sqrt((square_a - mean_a**2) * (square_b - mean_b**2))
+    metrics = {
+        "distance_correlation": float(np.nanmean(np.concatenate(correlations))),
+        "pearson_of_pairs": float((product - mean_a * mean_b) / spread),
+        "knn_overlap": float(overlaps[k - 1]),
+    }
+    return {"metrics": metrics, "overlaps": overlaps[:_MOST_NEIGHBOURS].round(6).tolist()}
+
+
+def _row_correlations(first: Floats, second: Floats) -> Floats:
+    """The correlation of each row; NaN where one of the two is constant."""
+    a, b = (rows - rows.mean(axis=1, keepdims=True) for rows in (first, second))
     norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
-    if (norms == 0).any():
-        raise ValueError("A class is equally far from all others: it has no correlation.")
-    return float(((a * b).sum(axis=1) / norms).mean())
+    return np.divide((a * b).sum(axis=1), norms, out=np.full(len(a), np.nan), where=norms > 0)
 
 
-def neighbour_overlaps(first: ArrayLike, second: ArrayLike) -> Floats:
-    """Shares of the k nearest classes that two matrices of distances have in common.
-
-    For every k, from 1 to one less than there are classes.
-    """
-    squares = _same_squares(first, second)
-    n = len(squares[0])
-    # A class is among the k nearest of both from the larger of its two ranks on.
-    both = np.maximum(*map(_neighbour_ranks, squares))
-    both = both[~np.eye(n, dtype=bool)].reshape(n, n - 1)
-    counts = np.stack([np.bincount(row, minlength=n)[1:] for row in both])
-    return (np.cumsum(counts, axis=1) / np.arange(1, n)).mean(axis=0)
-
-
-def _neighbour_ranks(distances: Floats) -> NDArray[np.intp]:
-    """Which neighbour of the row's class a column is, from 1; 0 is the class itself."""
-    own = distances.copy()
-    np.fill_diagonal(own, -np.inf)
-    order = np.argsort(own, axis=1, kind="stable")
+def _row_ranks(distances: Floats) -> NDArray[np.intp]:
+    """The place of each column in the order of its row, from 0."""
+    order = np.argsort(distances, axis=1, kind="stable")
     ranks = np.empty_like(order)
-    np.put_along_axis(ranks, order, np.arange(len(own))[None, :], axis=1)
+    np.put_along_axis(ranks, order, np.arange(distances.shape[1])[None, :], axis=1)
     return ranks
 
 
-def _same_squares(*distances: ArrayLike) -> list[Floats]:
-    """Matrices of distances between the same classes, checked."""
-    found = [np.asarray(matrix, dtype=np.float64) for matrix in distances]
-    for matrix in found:
-        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 3:
-            raise ValueError(f"Distances of 3 or more classes are a square; got {matrix.shape}.")
-        if not np.isfinite(matrix).all():
-            raise ValueError("Distances hold NaN or infinity.")
-    if found[0].shape != found[1].shape:
-        raise ValueError(f"Distances are of other classes: {found[0].shape}, {found[1].shape}.")
-    return found
-
-
-def _n_neighbours(n_classes: int) -> int:
+def n_neighbours(n_classes: int) -> int:
     """40 % of the classes, as in the paper."""
     return max(1, round(0.4 * n_classes))
-
-
-def compare_distances(found: Floats, real: Floats) -> dict[str, Any]:
-    """Every measure of how near distances come to real ones, for a record."""
-    upper = np.triu_indices(len(real), 1)
-    overlaps = neighbour_overlaps(found, real)
-    return {
-        "metrics": {
-            "distance_correlation": distance_correlation(found, real),
-            "pearson_of_pairs": float(pearsonr(found[upper], real[upper])[0]),
-            "spearman_of_pairs": float(spearmanr(found[upper], real[upper])[0]),
-            "knn_overlap": float(overlaps[_n_neighbours(len(real)) - 1]),
-        },
-        "overlaps": overlaps.round(6).tolist(),
-    }
 
 
 def compare_exemplars(
@@ -234,43 +223,59 @@ def compare_exemplars(
 ) -> pd.DataFrame:
     """Measure how well signatures and predicted exemplars order the unseen classes.
 
-    The records fill the paper's tables "correlation" and "knn_overlap".
+    Of several kinds of signatures each is measured, then their combination. The records fill the
+    paper's tables "correlation" and "knn_overlap".
     """
     data = runner.data
     classes = data.unseen_classes.tolist()
     if len(classes) < 4:
         raise ValueError(f"{data.name} has {len(classes)} unseen classes; four or more are needed.")
-    kinds = {SIGNATURES: data.signatures, **(others or {})}
+    views = getattr(data.signatures, "views", {})
+    kinds = {**views, SIGNATURES: data.signatures, **(others or {})}
 
     def of_signatures(kind: str) -> dict[str, Any]:
         # Without a projection: what an image is does not depend on a model.
         real = ideal_signatures(data.X_test_unseen, data.y_test_unseen).loc[classes]
-        return compare_distances(
-            signature_distances(kinds[kind], classes), class_distances(real.to_numpy())
-        )
+        return compare_distances(signature_rows(kinds[kind], classes), real.to_numpy())
 
     def of_exemplars(seed: int) -> dict[str, Any]:
         model = runner.tune(EXEM_1NN, seed).estimator_
         predicted, real = unseen_exemplars(model, data)
-        found = compare_distances(class_distances(predicted), class_distances(real))
+        found = compare_distances(predicted, real)
         nearest = cdist(predicted, real).argmin(axis=1) == np.arange(len(real))
         found["metrics"]["own_is_nearest"] = float(nearest.mean())
         return found
 
-    setting = {"k": _n_neighbours(len(classes))}
+    setting = {"k": n_neighbours(len(classes))}
     jobs = []
     for seed in runner.seeds:
         for kind in kinds:
             depends = (kinds[kind],) if kind != SIGNATURES else ()
             jobs.append(Job(kind, seed, partial(of_signatures, kind), setting, depends))
         jobs.append(Job(PREDICTED, seed, partial(of_exemplars, seed), setting))
-    records = runner.records(jobs)
-    # The share of common neighbours for each k.
+    return _exemplar_table(runner.records(jobs))
+
+
+def read_exemplars(source: RecordSource) -> pd.DataFrame:
+    """The same from records, of ``zslearn bench imagenet`` too."""
+    records = [r for r in source.read(("zsl",)) if r.get("analysis") == "exemplars"]
+    if not records:
+        raise ValueError(
+            f"{source.runs} has no records of exemplars; zslearn bench imagenet and zslearn "
+            "analyze exemplars write them."
+        )
+    order = source.methods or sorted({r["method"] for r in records}, key=kind_order)
+    by_size = sorted(records, key=lambda r: int(read_variant(r.get("variant", "")).get("k", 0)))
+    return _exemplar_table(sorted(by_size, key=lambda r: order.index(r["method"])))
+
+
+def _exemplar_table(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Numbers of records, and the share of common neighbours for each k."""
     rows = [
         record_origin(record)
         | {"k": k, "seed": record["seed"], "metric": "knn_overlap_at_k", "value": value}
         for record in records
-        for k, value in enumerate(record["overlaps"], start=1)
+        for k, value in enumerate(record.get("overlaps", ()), start=1)
     ]
     return pd.concat([numbers_frame(records), pd.DataFrame(rows)], ignore_index=True)
 
@@ -291,33 +296,45 @@ def _kind_colors(frame: pd.DataFrame) -> dict[str, str]:
     return {name: COLORS.get(name) or next(further) for name in names}
 
 
-def draw_overlaps(ax: Any, frame: pd.DataFrame, *, difference: bool = False) -> None:
-    """The share of common k nearest classes against k; or how much more than the first kind."""
-    colors = _kind_colors(frame)
-    first = next(iter(colors))
-    overlaps = frame[frame["metric"] == "knn_overlap_at_k"]
-    stats = mean_and_deviation(overlaps, ["method", "k"])
-    by_method = {name: part.set_index("k") for name, part in stats.groupby("method")}
-    base = by_method[first]["mean"]
+def draw_overlaps(ax: Any, frame: pd.DataFrame) -> None:
+    """The share of common k nearest classes against k; of ImageNet's sets, in the largest."""
+    sets, colors = _overlaps(frame)
+    # The last is the largest.
+    largest = list(sets)[-1]
     for name, color in colors.items():
-        part = by_method[name].sort_index()
-        if difference and name == first:
-            continue
-        shown = part["mean"] - base.reindex(part.index) if difference else part["mean"]
-        line = "--" if name == PREDICTED else "-"
-        ax.plot(part.index, 100 * shown, line, color=color, label=name)
-        if part["deviation"].notna().any() and not difference:
-            low, high = part["mean"] - part["deviation"], part["mean"] + part["deviation"]
-            ax.fill_between(part.index, 100 * low, 100 * high, color=color, alpha=0.2)
-    n_classes = int(overlaps["k"].max()) + 1
-    ax.axvline(round(0.4 * n_classes), color="0.6", linestyle=":", linewidth=1)
-    ax.set_xlabel("k (dotted: 40 % of the unseen classes)")
-    if difference:
-        ax.axhline(0, color="0.6", linewidth=0.8)
-        ax.set_ylabel(f"more than {first.lower()} (points)")
-    else:
-        ax.set_ylabel("common k nearest classes with real exemplars (%)")
+        part = sets[largest].xs(name)
+        mean, deviation = 100 * part["mean"], 100 * part["deviation"].fillna(0)
+        ax.plot(mean, "--" if name == PREDICTED else "-", color=color, label=name)
+        ax.fill_between(mean.index, mean - deviation, mean + deviation, color=color, alpha=0.2)
+    if not largest:
+        ax.axvline(round(0.4 * (len(mean) + 1)), color="0.6", linestyle=":", linewidth=1)
+    ax.set_xlabel("k" if largest else "k (dotted: 40 % of the unseen classes)")
+    ax.set_ylabel("common k nearest classes with real exemplars (%)")
     plain_legend(ax)
+
+
+def draw_overlap_differences(ax: Any, frame: pd.DataFrame) -> None:
+    """How much more of the k nearest classes a kind has in common than the first, by set."""
+    sets, colors = _overlaps(frame)
+    first, *others = colors
+    for (subset, part), of_set in zip(sets.items(), _CLASS_COLORS * len(sets), strict=False):
+        for name, line in zip(others, ("-", "--", ":", "-.") * len(others), strict=False):
+            more = 100 * (part["mean"].xs(name) - part["mean"].xs(first))
+            label = f"{name}, {subset}" if subset else name
+            # Sets of classes differ by colour, kinds by their line.
+            ax.plot(more, line, color=of_set if subset else colors[name], label=label)
+    ax.axhline(0, color="0.6", linewidth=0.8)
+    ax.set(xlabel="k", ylabel=f"more than {first[0].lower()}{first[1:]} (points)")
+    if others:
+        plain_legend(ax)
+
+
+def _overlaps(frame: pd.DataFrame) -> tuple[dict[str, pd.DataFrame], dict[str, str]]:
+    """By set of classes the mean share of each kind and k; and the kinds with their colours."""
+    found = frame[frame["metric"] == "knn_overlap_at_k"].fillna({"subset": ""})
+    stats = mean_and_deviation(found, ["subset", "method", "k"]).set_index(["method", "k"])
+    sets = {str(name): part for name, part in stats.groupby("subset", sort=False)}
+    return sets, _kind_colors(frame)
 
 
 def draw_correlations(ax: Any, frame: pd.DataFrame) -> None:
@@ -325,6 +342,8 @@ def draw_correlations(ax: Any, frame: pd.DataFrame) -> None:
     colors = _kind_colors(frame)
     names = list(colors)
     frame = frame[frame["metric"] == "distance_correlation"]
+    # Of ImageNet's sets the largest, which compares the most neighbours.
+    frame = frame[frame["k"] == frame["k"].max()]
     stats = mean_and_deviation(frame, ["method"]).set_index("method").reindex(names)
     ax.barh(names, stats["mean"], xerr=error_bars(stats, 1.0), color=list(colors.values()))
     for i, value in enumerate(stats["mean"]):

@@ -25,7 +25,7 @@ from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._progress import progress_bar
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.experiments._evaluate import conventional_metrics
-from zslearn.experiments._methods import Method, find_method
+from zslearn.experiments._methods import METHODS, Method, find_method
 from zslearn.experiments._protocol import GRIDS, Protocol
 from zslearn.experiments._records import is_finished, read_record, slug, write_computed
 from zslearn.experiments._runs import data_origin, split_slug
@@ -64,7 +64,8 @@ def _read_value(text: str) -> Any:
 
 def record_origin(record: Mapping[str, Any]) -> dict[str, Any]:
     """Columns of a table that say where the numbers of a record come from."""
-    return {name: record.get(name, "") for name in ("dataset", "split", "semantic", "method")}
+    names = ("dataset", "split", "subset", "semantic", "method")
+    return {name: record.get(name, "") for name in names}
 
 
 def numbers_frame(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
@@ -294,3 +295,10 @@ def chosen_methods(methods: str | Sequence[str]) -> list[str]:
     if not names:
         raise ValueError("Name at least one method.")
     return list(dict.fromkeys(n if ":" in n else find_method(n).name for n in names))
+
+
+def chosen_rows(names: str | Sequence[str]) -> list[str]:
+    """Names of rows as records have them: of methods the known ones, others as they are."""
+    known = {name.casefold(): name for name in METHODS}
+    given = [names] if isinstance(names, str) else names
+    return [known.get(name.casefold(), name) for name in given]

@@ -111,6 +111,11 @@ def _is_of(record: dict[str, Any], data: ZeroShotDataset) -> bool:
     return found == own and same_features(record["features"], data.features)
 
 
+def kind_order(kind: str) -> tuple[bool, bool, str]:
+    """A place for a kind of signatures, as in the paper: words, the hierarchy, both."""
+    return " + " in kind, kind == "hie", kind
+
+
 def of_one_protocol(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Records of the default protocol where there are any, each method with one grid.
 

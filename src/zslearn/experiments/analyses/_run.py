@@ -19,7 +19,7 @@ from zslearn.experiments._figures import new_figure, save_figure
 from zslearn.experiments._runs import chosen_seeds
 from zslearn.experiments.analyses import _classes, _exemplars, _records, _sync
 from zslearn.experiments.analyses._drawing import draw_bars, draw_lines
-from zslearn.experiments.analyses._jobs import JobRunner, chosen_methods
+from zslearn.experiments.analyses._jobs import JobRunner, chosen_methods, chosen_rows
 
 Draw = Callable[[Any, pd.DataFrame], None]
 #: Options of every analysis, beside `methods` and `seeds`; see JobRunner.
@@ -30,23 +30,23 @@ RUN_OPTIONS = ("grid", "n_splits", "resume", "progress", "n_jobs", "say", "comma
 class Analysis:
     """An analysis: what it computes and how it is drawn.
 
-    `compute` takes a runner of jobs, or where records of runs are enough (`from_records`) their
-    source, and options of its own; it gives the table. `panels` are the pictures
-    by name, the first of which is drawn by default: each takes axes and the table, which must have
-    `columns`. `methods` and `seeds` are taken where none are named, and `choose` checks names of
-    methods. `size` has the inches of a saved picture; a callable takes the table. `tables` are
-    those of the paper that its records fill.
+    `compute` takes a runner of jobs, `read` the source of records of runs, which runs them where
+    there is no `compute`; both take options of the analysis and give the table. `panels` are the
+    pictures by name, the first of which is drawn by default: each takes axes and the table, which
+    must have `columns`. `methods` and `seeds` are taken where none are named, and `choose` checks
+    names of methods. `size` has the inches of a saved picture; a callable takes the table. `tables`
+    are those of the paper that its records fill.
     """
 
     title: str
-    compute: Callable[..., pd.DataFrame]
+    compute: Callable[..., pd.DataFrame] | None
     columns: tuple[str, ...]
     panels: Mapping[str, Draw]
     methods: tuple[str, ...]
     seeds: tuple[int, ...] = (0,)
     choose: Callable[[Any], list[str]] = chosen_methods
     size: tuple[float, float] | Callable[[pd.DataFrame], tuple[float, float]] = (6.4, 4.4)
-    from_records: bool = False
+    read: Callable[..., pd.DataFrame] | None = None
     tables: tuple[str, ...] = ()
 
 
@@ -59,7 +59,7 @@ _EXEM = ("EXEM (1NN)",)
 ANALYSES: dict[str, Analysis] = {
     "curves": Analysis(
         "seen–unseen curves with their areas, and harmonic means",
-        _records.collect_curves,
+        None,
         ("run", "method", "seed", "acc_unseen", "acc_seen", "harmonic", "ausuc", "mark"),
         {
             "seen-unseen": partial(
@@ -68,7 +68,7 @@ ANALYSES: dict[str, Analysis] = {
             "harmonic": partial(_records.draw_curves, y="harmonic", ylabel="harmonic mean (%)"),
         },
         methods=("ESZSL", "Gaussian EXEM"),
-        from_records=True,
+        read=_records.collect_curves,
     ),
     "seen-classes": Analysis(
         "accuracy against the number of seen classes",
@@ -105,14 +105,15 @@ ANALYSES: dict[str, Analysis] = {
     "exemplars": Analysis(
         "how well predicted exemplars order the unseen classes",
         _exemplars.compare_exemplars,
-        ("method", "k", "seed", *_VALUES),
+        ("subset", "method", "k", "seed", *_VALUES),
         {
             "overlap": _exemplars.draw_overlaps,
             "correlation": _exemplars.draw_correlations,
-            "difference": partial(_exemplars.draw_overlaps, difference=True),
+            "difference": _exemplars.draw_overlap_differences,
         },
         methods=_EXEM,
         choose=_exemplars.choose_exem,
+        read=_exemplars.read_exemplars,
         tables=("correlation", "knn_overlap"),
     ),
     "exemplar-map": Analysis(
@@ -143,6 +144,8 @@ ANALYSES: dict[str, Analysis] = {
             )
         },
         methods=_THREE,
+        size=(7.4, 4.6),
+        read=_classes.read_groups,
     ),
     "ideal": Analysis(
         "the data set's signatures against ideal ones, on half of the test images",
@@ -153,13 +156,13 @@ ANALYSES: dict[str, Analysis] = {
     ),
     "ranks": Analysis(
         "mean ranks with the Friedman test and critical differences",
-        _records.rank_records,
+        None,
         ("method", "mean_rank", "critical_difference"),
         {"": _records.draw_ranks},
         methods=("ESZSL", "CCA", "Gaussian EXEM"),
         seeds=(0, 1, 2),
         size=_records.ranks_size,
-        from_records=True,
+        read=_records.rank_records,
     ),
     "per-class": Analysis(
         "single unseen classes: accuracy, confusions, distance",
@@ -171,13 +174,13 @@ ANALYSES: dict[str, Analysis] = {
     ),
     "protocol": Analysis(
         "what a choice of protocol is worth",
-        _records.vary_protocol,
+        None,
         ("method", "choice", "metric", "difference", "deviation"),
         {metric: partial(_records.draw_differences, metric=metric) for metric in _records.COMPARED},
         methods=("ESZSL",),
         seeds=(0, 1),
         size=(7.4, 4.6),
-        from_records=True,
+        read=_records.vary_protocol,
     ),
 }
 
@@ -205,12 +208,14 @@ def analyze(
     # Of records that are read all methods and seeds are taken, unless some are named.
     methods = analysis.methods if methods is None and runs is None else methods
     seeds = analysis.seeds if seeds is None and runs is None else seeds
-    chosen = None if methods is None else analysis.choose(methods)
+    # Rows of records may be kinds of signatures, too.
+    choose = chosen_rows if analysis.compute is not None and runs is not None else analysis.choose
+    chosen = None if methods is None else choose(methods)
     numbers = None if seeds is None else chosen_seeds(seeds)
-    if analysis.from_records:
+    if analysis.read is not None and (analysis.compute is None or runs is not None):
         source = _records.RecordSource(data, Path(out), chosen, numbers, runs, common)
-        frame = analysis.compute(source, **options)
-    elif data is None or runs is not None:
+        frame = analysis.read(source, **options)
+    elif analysis.compute is None or data is None or runs is not None:
         raise ValueError(f"{name} is not computed from records: give it a data set.")
     else:
         runner = JobRunner(name, data, out, chosen or (), numbers or (), **common)
@@ -245,8 +250,8 @@ def run_analysis(
         Of every analysis: `methods`, `seeds`, `grid` (by default "quick", "fast" with at most three
         values of each hyper-parameter), `n_splits` (folds over the seen classes, by default 3),
         `resume`, `progress`, `n_jobs`, `say` (called with a line of text before each job) and
-        `command` (kept in the records). `curves`, `ranks` and `protocol` also take `runs`, a folder
-        of records that are only read. Of some analyses:
+        `command` (kept in the records). `curves`, `ranks`, `protocol`, `distance` and `exemplars`
+        also take `runs`, a folder of records that are only read. Of some analyses:
 
         - `seen-classes`, `phantoms`: `shares`, and `retune` (tune for each share);
         - `components`: `alphas`, and `share` of the variance; `penalties`: `forms`;
@@ -275,7 +280,7 @@ def run_analysis(
     """
     found = find_analysis(analysis)
     if data is not None and splits is not None and len(splits) > 1:
-        if found.from_records:
+        if found.compute is None:
             raise ValueError(
                 f"{analysis} takes one split at a time; for several run the benchmark "
                 "(zslearn bench) and name its records (runs=, --runs)."
@@ -396,7 +401,7 @@ class AnalysisDisplay:
 
 
 #: Columns that say where numbers come from; shown where they differ.
-_ORIGIN = ("dataset", "split", "features", "semantic")
+_ORIGIN = ("dataset", "split", "subset", "features", "semantic")
 _MAIN = ("per_class_accuracy", "components_share", "distance_correlation", "knn_overlap")
 
 

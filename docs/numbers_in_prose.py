@@ -1,0 +1,246 @@
+"""Numbers in sentences of the documentation, taken from what is measured.
+
+A page writes a number as a substitution, which conf.py defines:
+
+- ``|TABLE > ROW > COLUMN|`` is a cell of docs/results/TABLE.inc, which is made from records. A row
+  is named by its first cell, or by its first two with ", " between them, or is the "1st in COLUMN",
+  "2nd in COLUMN", … from the largest. With ``> mean`` behind it the deviation is left out, with
+  ``> hit@5`` a part of a cell like "hit@1 / hit@5" is taken.
+- ``|NAME.json > KEY > … > FORMAT|`` is a value of benchmarks/results/NAME.json, rounded; a row of
+  "rows" is named by one of its values, or left out where there is one row.
+- any other name is one of `DERIVED`, or "settings of METHOD".
+
+``python docs/numbers_in_prose.py`` prints all that the pages use.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from sklearn.model_selection import ParameterGrid
+
+from zslearn.experiments import METHODS, load_published
+from zslearn.experiments._protocol import named_grid
+
+DOCS = Path(__file__).parent
+RECORDS = DOCS.parent / "benchmarks" / "results"
+Row = dict[str, str]
+
+
+@cache
+def table(name: str) -> list[Row]:
+    """Rows of a table by their heads; an empty first cell is that of the row above."""
+    lines = (DOCS / "results" / f"{name}.inc").read_text(encoding="utf-8").split("\n\n", 1)[1]
+    head, *rows = (
+        [cell.strip() for cell in line.split(";")] for line in lines.splitlines() if line
+    )
+    found: list[Row] = []
+    for row in rows:
+        cells = [cell.replace("**", "") for cell in row]
+        cells[0] = cells[0] or found[-1][head[0]]
+        found.append(dict(zip(head, cells, strict=True)))
+    return found
+
+
+def number(cell: str) -> float:
+    """The first number of a cell; NaN where there is none."""
+    match = re.match(r"[+−-]?[\d,]*\.?\d+", cell)
+    return float(match[0].replace("−", "-").replace(",", "")) if match else float("nan")
+
+
+def find_row(name: str, row: str) -> Row:
+    """A row of a table by its name, or by its place in the order of a column."""
+    rows = table(name)
+    if place := re.fullmatch(r"(\d+)(?:st|nd|rd|th) in (.*)", row):
+        known = [r for r in rows if number(r[place[2]]) == number(r[place[2]])]
+        return sorted(known, key=lambda r: -number(r[place[2]]))[int(place[1]) - 1]
+    for found in rows:
+        cells = [cell.replace("\\", "") for cell in found.values()]
+        if row in (cells[0], ", ".join(cells[:2])):
+            return found
+    raise LookupError(f"{name} has no row {row!r}.")
+
+
+def cell(name: str, row: str, column: str, part: str = "") -> str:
+    """A cell of a table, or a part of it."""
+    found = find_row(name, row)
+    text = found[column]
+    if part.startswith("hit@"):
+        kinds = (column if "hit@" in column else next(iter(found))).split(" / ")
+        text = text.split(" / ")[kinds.index(part)]
+    text = re.sub("^-", "−", text)
+    return text if not part else text.split(" ± ")[0]
+
+
+def value(name: str, *keys: str) -> str:
+    """A value of a record of the benchmarks, in the format that comes last."""
+    found: Any = json.loads((RECORDS / name).read_text(encoding="utf-8"))["rows"]
+    found = found[0] if len(found) == 1 else found
+    for key in keys[:-1]:
+        if isinstance(found, list):
+            found = next(row for row in found if key in row.values())
+        else:
+            found = found[key]
+    return format(found, keys[-1]).replace("%", " %")
+
+
+# What follows from several cells.
+
+
+def mean(name: str, row: str, column: str, part: str = "mean") -> float:
+    """The number of a cell."""
+    return number(cell(name, row, column, part))
+
+
+def span(values: Iterator[float], digits: int = 1) -> str:
+    """From the smallest to the largest."""
+    found = sorted(values)
+    return f"{found[0]:.{digits}f} to {found[-1]:.{digits}f}".replace("-", "−")
+
+
+def signed(difference: float, digits: int = 1) -> str:
+    """A difference with its sign."""
+    return f"{difference:+.{digits}f}".replace("-", "−")
+
+
+def apart(column: str, digits: int) -> str:
+    """The largest difference between the default and the authors' protocol with one grid."""
+    rows = [
+        (number(r[f"{column}, default"]), number(r[f"{column}, authors"])) for r in table("authors")
+    ]
+    return f"{max(abs(a - b) for a, b in rows if a == a and b == b):.{digits}f}"
+
+
+def gained(name: str, column: str) -> dict[str, float]:
+    """Methods with a published number beside ours, and how much higher ours is."""
+    gains = {r["method"]: number(r[column]) - number(r["published"]) for r in table(name)}
+    return {method: gain for method, gain in gains.items() if gain == gain}
+
+
+def lower() -> str:
+    """Methods whose accuracy is not above the published one."""
+    gains = gained("conventional", "accuracy")
+    return ", ".join(f"{method} ({signed(gain)})" for method, gain in gains.items() if gain <= 0)
+
+
+def ahead(method: str) -> int:
+    """How many methods are ahead of one in the paper's accuracy on CUB."""
+    found = load_published("main").query("dataset == 'CUB' and setting == 'zsl'")
+    return int((found["value"] > found.set_index("method")["value"][method]).sum())
+
+
+def of_kinds(first: str, second: str, methods: tuple[str, ...] = ()) -> Iterator[float]:
+    """How much more accuracy methods have with one kind of signatures than with another."""
+    both = {r["method"] for r in table("signatures") if r["signatures"] == first}
+    for method in methods or sorted(both):
+        a, b = (mean("signatures", f"{method}, {kind}", "accuracy") for kind in (first, second))
+        if a == a and b == b:
+            yield a - b
+
+
+def over_neighbours(method: str) -> str:
+    """Points of hit@1 of a method over the mean of neighbours, on the whole graph."""
+    column = "hit@1 / hit@5"
+    gain = mean("imagenet_whole", method, column, "hit@1")
+    return f"{100 * (gain - mean('imagenet_whole', 'mean of neighbours', column, 'hit@1')):.1f}"
+
+
+def gains(kind: str, k: int) -> str:
+    """What three tuned methods gain from combined signatures."""
+    methods = ("ESZSL", "SynC o-vs-o", "EXEM (1NN)")
+    return span(mean("imagenet_combined", m, f"{kind}: hit@{k}") for m in methods)
+
+
+def settings(method: str) -> int:
+    """How many settings the fast grid of a method has."""
+    return len(ParameterGrid(named_grid(METHODS[method].make(), "fast")))
+
+
+#: Name → what computes it.
+DERIVED: dict[str, Callable[[], Any]] = {
+    "accuracies beside published ones": lambda: len(gained("conventional", "accuracy")),
+    "accuracies that are not higher": lower,
+    "AUSUCs beside published ones": lambda: len(gained("generalized", "AUSUC")),
+    "AUSUCs that are higher": lambda: sum(g > 0 for g in gained("generalized", "AUSUC").values()),
+    "accuracy between protocols": lambda: apart("accuracy", 1),
+    "AUSUC between protocols": lambda: apart("AUSUC", 3),
+    "H between protocols": lambda: apart("H calibrated", 3),
+    "H with ten folds": lambda: span(
+        (-number(r["H calibrated"]) for r in table("deviations") if r["protocol"] == "ten folds"), 3
+    ),
+    "methods ahead of GFZSL in the paper": lambda: ahead("GFZSL"),
+    "methods ahead of GFZSL": lambda: sum(
+        number(r["accuracy"]) > mean("conventional", "GFZSL", "accuracy")
+        for r in table("conventional")
+    ),
+    "sentences over attributes": lambda: span(of_kinds("sentences", "attributes")),
+    "EXEM over methods": lambda: span(
+        mean("conventional", f"EXEM ({m})", "accuracy") - mean("conventional", m, "accuracy")
+        for m in ("ESZSL", "SynC o-vs-o", "SynC cs", "SynC struct")
+    ),
+    "spread over class splits": lambda: span(
+        number(r["accuracy"].partition("± ")[2])
+        for r in table("class_splits")
+        if "±" in r["accuracy"]
+    ),
+    "most settings": lambda: max(settings(m) for m in METHODS if m != "Gaussian EXEM"),
+    "balancing AUSUC": lambda: span(
+        (
+            mean("beyond_attributes", f"{m} (classes balanced)", "AUSUC")
+            - mean("beyond_attributes", m, "AUSUC")
+            for m in ("f-CLSWGAN", "f-VAEGAN-D2")
+        ),
+        3,
+    ),
+    "hit@1 from words and hierarchy": lambda: gains("words + hie", 1),
+    "hit@1 from all kinds": lambda: gains("words + text + hie", 1),
+    "hit@1 of GCNZ": lambda: span(
+        (
+            mean("imagenet_track", "GCNZ", kind, "hit@1")
+            for kind in ("words", "text", "hie", "words + hie", "words + text + hie")
+        ),
+        3,
+    ),
+}
+DERIVED |= {
+    f"both beside sentences, {m}": lambda m=m: signed(next(of_kinds("both", "sentences", (m,))))
+    for m in ("ESZSL", "EXEM (1NN)", "Gaussian EXEM")
+}
+DERIVED |= {
+    f"{m} over the mean of neighbours": lambda m=m: over_neighbours(m) for m in ("SGCN", "DGP")
+}
+
+
+def resolve(name: str) -> str:
+    """The text of a number."""
+    first, *keys = name.split(" > ")
+    if first.endswith(".json"):
+        return value(first, *keys)
+    if keys:
+        return cell(first, *keys)
+    if name.startswith("settings of "):
+        return str(settings(name.removeprefix("settings of ")))
+    return str(DERIVED[name]())
+
+
+def used() -> set[str]:
+    """Names of the numbers in the pages."""
+    pages = [*DOCS.glob("*.rst"), *DOCS.glob("*.inc"), *DOCS.glob("user_guide/*.rst")]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    # Formulas have backslashes between or before their bars.
+    names = re.findall(r"(?<!\\)\|(\w[^|\\`]*\s[^|\\`]*)\|", text)
+    return {" ".join(name.split()) for name in names}
+
+
+def substitutions() -> str:
+    """Definitions of all numbers, for the end of every page."""
+    return "\n".join(f".. |{name}| replace:: {resolve(name)}" for name in sorted(used()))
+
+
+if __name__ == "__main__":
+    print(substitutions())

@@ -1,0 +1,97 @@
+"""Tables and sentences of the documentation say what was measured."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="there is no documentation here")
+
+
+@pytest.fixture
+def numbers(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS)
+    return importlib.import_module("numbers_in_prose")
+
+
+def test_every_number_in_a_sentence_is_measured(numbers):
+    names = numbers.used()
+    assert len(names) > 150
+    for name in names:
+        text = numbers.resolve(name)
+        assert text.strip(" –"), name
+        assert "nan" not in text, name
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("methods ahead of GFZSL in the paper", "13"),
+        ("settings of Class-Norm", "24"),
+        ("conventional > SSE > published", "43.9"),
+    ],
+)
+def test_numbers_that_sentences_had_wrong(numbers, name, text):
+    assert numbers.resolve(name) == text
+
+
+def test_numbers_follow_the_tables(numbers, tmp_path, monkeypatch):
+    monkeypatch.setattr(numbers, "DOCS", tmp_path)
+    monkeypatch.setattr(numbers, "RECORDS", tmp_path)
+    numbers.table.cache_clear()
+    (tmp_path / "results").mkdir()
+    rows = "method; protocol; H; hit@1 / hit@5\nA; default; **0.5 ± 0.1**; 0.1 ± 0.0 / 0.2 ± 0.0\n"
+    rows += "; other; −0.003; –\nC\\*; default; 0.7; –\n"
+    (tmp_path / "results" / "made.inc").write_text(f".. csv-table::\n   :delim: ;\n\n{rows}")
+    record = '{"rows": [{"part": "x", "seconds": 1.26}, {"part": "y", "of": {"share": 0.5}}]}'
+    (tmp_path / "made.json").write_text(record)
+    for name, text in {
+        "made > A > H": "0.5 ± 0.1",
+        "made > A > H > mean": "0.5",
+        "made > A > hit@1 / hit@5 > hit@5": "0.2",
+        "made > A, other > H": "−0.003",
+        "made > C*, default > H": "0.7",
+        "made > 1st in H > method": "C\\*",
+        "made > 2nd in H > H > mean": "0.5",
+        "made.json > x > seconds > .1f": "1.3",
+        "made.json > y > of > share > .0%": "50 %",
+    }.items():
+        assert numbers.resolve(name) == text, name
+    with pytest.raises(LookupError, match="no row 'B'"):
+        numbers.resolve("made > B > H")
+    numbers.table.cache_clear()
+
+
+def test_typed_numbers_say_that_there_is_no_record():
+    """What has a deviation was measured, and belongs into a table."""
+    for page in ("beyond.rst", "reproducing_results.inc"):
+        for paragraph in (DOCS / page).read_text(encoding="utf-8").split("\n\n"):
+            if re.search(r"\d ± \d", paragraph):
+                assert "no records" in " ".join(paragraph.split()), paragraph
+
+
+def test_protocols_are_compared_with_one_grid(monkeypatch):
+    """The default columns of a row with the paper's grid had been of the fast one."""
+    monkeypatch.syspath_prepend(DOCS)
+    tables = importlib.import_module("results_tables")
+    rows = [
+        ("authors", "fast", 0.58),
+        ("default", "fast", 0.60),
+        ("authors", "paper", 0.63),
+    ]
+    columns = {"method": "ESZSL", "setting": "zsl", "metric": "per_class_accuracy"}
+    frame = pd.DataFrame(rows, columns=["protocol", "grid", "value"]).assign(**columns)
+    head, *lines = tables.authors(tables.Results(frame))
+    assert head.startswith("method; grid; accuracy, default; accuracy, authors; ")
+    assert [line.split("; ")[:4] for line in lines] == [
+        ["ESZSL", "fast", "60.0", "58.0"],
+        ["ESZSL", "paper", "–", "63.0"],
+    ]
+    both = pd.concat([frame, frame.iloc[2:].assign(protocol="default", value=0.64)])
+    *_, last = tables.authors(tables.Results(both))
+    assert last.split("; ")[2:4] == ["64.0", "63.0"]
