@@ -40,9 +40,10 @@ from zslearn.experiments._tuning import (
     tune_at_once,
     tune_generator,
     tune_in_two_steps,
+    tune_on_exemplars,
     tune_whitened,
 )
-from zslearn.model_selection import ClassKFold
+from zslearn.model_selection import ClassKFold, GeneralizedClassKFold
 from zslearn.networks import GeneratedFeatures, WGANGenerator
 from zslearn.synthesis import EXEM, SynC
 
@@ -246,7 +247,8 @@ def test_the_papers_grids():
     assert googlenet["alpha"] == [2.0**k for k in range(-24, -8)]
     assert googlenet["gamma"] == paper["gamma"]
     (googlenet,) = named_grid(exem, "paper-googlenet")
-    assert googlenet["C"] == [2.0**k for k in range(-3, 4)]
+    # A footnote: λ = 1 and d = 500.
+    assert googlenet["C"] == [1.0]
     assert googlenet["n_components"] == [500]
     assert list(googlenet) == list(named_grid(exem, "paper")[0])
     assert named_grid(ESZSL(), "paper-googlenet") == [ESZSL.grids["paper"]]
@@ -442,6 +444,32 @@ def test_two_steps(tiny):
         tune_in_two_steps(
             type("Bare", (SynC,), {"grids": {"fast": {"gamma": [1.0]}}})(), tiny, options
         )
+
+
+def test_regressors_are_chosen_without_the_images_held_aside(tiny):
+    """In the generalized setting the second step validates on them."""
+    held = np.flatnonzero(pd.Series(tiny.y_train).groupby(tiny.y_train).cumcount() == 0)
+    X = np.array(tiny.X)
+    X[tiny.active_split.train[held]] = np.random.default_rng(0).standard_normal((len(held), 6))
+    scores = []
+    for data in (tiny, replace(tiny, X=X)):
+        searches = []
+
+        class Kept(TuningOptions):
+            def search(self, estimator, grid, *, kept=searches, **options):
+                kept.append(super().search(estimator, grid, **options))
+                return kept[-1]
+
+            def grid_of(self, estimator, **options):
+                return [{"gamma": [0.5, 1.0]} if isinstance(estimator, EXEM) else {}]
+
+        folds = GeneralizedClassKFold(2, held_out=held)
+        tune_on_exemplars(EXEM(tol=1e-2, estimator=ESZSL()), data, Kept("gzsl", "fast", folds))
+        regressors, method = searches
+        scores.append(regressors.cv_results_["mean_test_exemplar_distance"])
+        assert "estimator" not in regressors.best_params_
+        assert method.setting == "gzsl"
+    np.testing.assert_array_equal(*scores)
 
 
 @pytest.mark.slow

@@ -315,6 +315,19 @@ def test_more_phantoms_than_classes_do_not_change_the_training(problem, loss):
 # Properties.
 
 
+def test_margins_of_unit_signatures_are_another_scale(problem):
+    """Margins m times as large: m times the classifiers of m times the penalty."""
+    scaled = fit(problem, "struct", tol=1e-8)
+    (m,) = scaled.signature_scale_
+    alpha = scaled.alpha / m
+    on_unit = fit(problem, "struct", tol=1e-8, alpha=alpha, margin="unit")
+    np.testing.assert_allclose(on_unit.coef_, m * scaled.coef_, rtol=1e-3, atol=1e-5)
+    # The other losses have margins of their own.
+    for loss in ("ovo", "cs"):
+        same = [fit(problem, loss, margin=margin).coef_ for margin in ("scaled", "unit")]
+        np.testing.assert_array_equal(*same)
+
+
 @every_loss
 def test_indicators_and_a_narrow_kernel_are_the_plain_svm(problem, loss):
     model = SynC(loss, gamma=2.0**10, tol=1e-8, max_iter=20_000, random_state=0)

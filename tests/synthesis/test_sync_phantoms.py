@@ -660,6 +660,25 @@ def test_data_do_not_move_as_many_phantoms_as_classes(problem):
     assert np.abs(on_v.combinations_[0] - np.eye(12)).max() > 1e-2
 
 
+@pytest.mark.filterwarnings("ignore:learn_phantoms=True")
+@pytest.mark.parametrize("loss", ["cs", "struct"])
+def test_learning_does_not_end_above_the_first_phantoms(loss):
+    """As many phantoms as classes or more: what a loose V gains by others, an exact one loses."""
+    for seed, share in ((0, 1.0), (1, 1.5), (2, 1.0)):
+        data = make_zero_shot(
+            n_seen=6, n_unseen=2, n_features=8, n_attributes=5, samples_per_class=8,
+            random_state=seed,
+        )  # fmt: skip
+        params = {"n_phantoms": share, "alpha": 2.0**-8, "tol": 1e-3}
+        fixed = fit(data, loss, **params)
+        params |= {"eta": 1e-3, "norm_penalty": 1e-2, "phantom_training": "truncated"}
+        learned = fit(data, loss, learn_phantoms=True, **params)
+        # The first phantoms have the norm of the signatures.
+        first = fixed.objective_ + 1e-3 * np.abs(fixed.combinations_[0]).sum()
+        assert learned.objective_ <= first + learned.dual_gap_
+        assert np.all(np.diff(learned.history_) <= 0)
+
+
 def test_sparsity_and_norms_follow_their_weights(problem):
     def learned(**params):
         return fit(problem, learn_phantoms=True, n_phantoms=6, penalize="v", **params)

@@ -64,7 +64,9 @@ class CalibratedStacking(ZeroShotMetaClassifier):
     rescale_bias : bool, default=True
         Whether factor and temperature of a fold are multiplied by the ratio of the scales of the
         scores: after training on all classes, and in the fold. The scale is the standard deviation
-        of an image's scores over the seen classes. The authors' program does not do so.
+        of an image's scores over the seen classes. The authors' program does not do so. It matters
+        where scores shrink as classes are added, as those of SynC do; elsewhere the harmonic mean
+        is the same on average, and may be lower in a single case.
     n_jobs : int, optional
         Folds that are fitted at the same time, as in scikit-learn.
     random_state : int, RandomState or None, default=0

@@ -11,7 +11,6 @@ from typing import Any
 
 from sklearn.base import clone
 
-from zslearn._utils._folds import ClassKFold
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.experiments._protocol import named_grid
 from zslearn.model_selection._search import ZeroShotSearchCV
@@ -120,8 +119,9 @@ def tune_on_exemplars(
     """Tune EXEM under another method in the paper's two steps.
 
     First the regressors, by the distance between predicted and real exemplars of classes left out;
-    then the other method on the exemplars that they predict. The first step is the same for every
-    other method and setting: it is computed once where `options.shared` keeps it.
+    then the other method on the exemplars that they predict. Both leave out the same images: in the
+    generalized setting those held aside too, which the second step validates on. The first step is
+    the same for every other method: it is computed once where `options.shared` keeps it.
     """
     inner = estimator.estimator
     grid = options.grid_of(estimator, without=["n_components"])
@@ -131,7 +131,6 @@ def tune_on_exemplars(
             grid,
             setting="zsl",
             checkpoint=options.shared or options.checkpoint,
-            cv=_conventional(options.cv),
             scoring={"exemplar_distance": exemplar_distance_score},
             temperature=None,
         ),
@@ -170,8 +169,7 @@ def tune_on_means(
     """
     grid = _generator_grid(estimator, options)
     means = clone(estimator).set_params(estimator="mean")
-    cv = _conventional(options.cv)
-    first = _fit(options.search(means, grid, setting="zsl", cv=cv), data)
+    first = _fit(options.search(means, grid, setting="zsl"), data)
     chosen = clone(estimator).set_params(**first.best_params_)
     return _with_choices_of(first, _fit(options.search(chosen, options.grid_of(chosen)), data))
 
@@ -269,13 +267,3 @@ def _with_choices_of(first: ZeroShotSearchCV, second: ZeroShotSearchCV) -> ZeroS
     second.n_read_fits_ += first.n_read_fits_
     second.reused_time_ += first.reused_time_
     return second
-
-
-def _conventional(cv: ClassKFold) -> ClassKFold:
-    """The same folds of classes, with no images held aside."""
-    return ClassKFold(
-        cv.get_n_splits(),
-        remainder=cv.remainder,
-        class_order=cv.class_order,
-        random_state=cv.random_state,
-    )

@@ -453,6 +453,20 @@ class WGANGenerator(AdversarialGenerator):
     GeneratedFeatures : Trains a classifier on what it generates.
     VAEGANGenerator : Adds a variational autoencoder.
 
+    Notes
+    -----
+    Networks, first weights, losses and the order of steps are those of the authors' program. What
+    differs, inside :class:`GeneratedFeatures`:
+
+    - Features have unit norm before each is scaled to [0, 1]; the program scales raw ones, as
+      `feature_norm=None` does. Generated features are scaled back, and brought to unit norm where
+      the real ones are, before a classifier learns from them; the program's learns from scaled
+      ones.
+    - The softmax regression p and the last classifier are minima of penalised losses; the program
+      takes 50 and 25 epochs of Adam. In the conventional setting it trains the latter on the unseen
+      classes alone.
+    - A batch is drawn with replacement. The critic has no last intercept, which would cancel.
+
     References
     ----------
     Y. Xian, T. Lorenz, B. Schiele and Z. Akata, "Feature generating networks for zero-shot
@@ -549,7 +563,7 @@ class VAEGANGenerator(AdversarialGenerator):
     The number of epochs, γ, the layers of the encoder and the cross-entropy are those of a later
     program by others, TF-VAEGAN, for CUB. An epoch of that goes through the data twice; its critic
     sees reconstructions in place of features made of standard normal noise, and λ changes as it
-    trains.
+    trains. Features are scaled and classified as with :class:`WGANGenerator`, not as there.
 
     References
     ----------

@@ -253,9 +253,16 @@ class CADAVAE(ScheduledMethod):
     stay. In the conventional setting the authors fit a softmax to unseen classes alone; here its
     rows of these classes are compared.
 
-    It differs from the authors' program (github.com/edgarschnfld/CADA-VAE-PyTorch) in this: the
-    softmax is the minimum of its penalised loss, where the program stops Adam early, and reports
-    the epoch that is best on the test images. Signatures have unit norm, as in the program's data.
+    It differs from the authors' program (github.com/edgarschnfld/CADA-VAE-PyTorch) in this:
+
+    - The softmax is the minimum of its penalised loss. The program stops Adam after a number of
+      epochs that was fixed for each data set by validation, and reports the last.
+    - Features have unit norm before each is scaled to [0, 1]; the program scales raw ones, as
+      `feature_norm=None` does. Test images are scaled by the ranges of the training images; the
+      program scales them by their own.
+    - An epoch goes through all samples; the program draws every batch anew.
+
+    Signatures have unit norm, as in the program's data.
 
     References
     ----------

@@ -37,7 +37,7 @@ from zslearn._solvers._linalg import pseudo_inverse
 from zslearn._solvers.svm._losses import SVMLoss, loss_and_slope
 from zslearn._solvers.svm._multiclass import SVMResult, train_multiclass_svm
 from zslearn._solvers.svm._rows import TrainingRows
-from zslearn._utils._array import Array, Floats, move_like, to_numpy
+from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import cached_fit, caches_fits
 from zslearn._utils._messages import warn_user
@@ -45,7 +45,7 @@ from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
 from zslearn.base._variants import fit_variants, group_by_params_except
 from zslearn.base._weights import AcceptsSampleWeight
-from zslearn.signatures._views import Signatures, side_by_side, view_arrays
+from zslearn.signatures._views import Signatures, side_by_side, view_arrays, with_arrays
 from zslearn.synthesis._phantoms import (
     Descent,
     PhantomObjective,
@@ -105,7 +105,7 @@ class SynCProblem:
         self.rng_state = self.rng.get_state(legacy=False)
         self.factors = () if model.metric is None else metric_factors(model.metric, self.signatures)
         self.loss = LOSSES[model.loss]
-        self.margins = _margins(self.signatures) if model.loss == "struct" else None
+        self.margins = _margins(self.signatures, model.margin) if model.loss == "struct" else None
         self.weights: Floats | None = training.weights
         self.penalize = model.penalize
         self.tol, self.max_iter = model.tol, model.max_iter
@@ -242,8 +242,10 @@ def _from_arrays(arrays: dict[str, NDArray[Any]]) -> list[SVMResult]:
     return found
 
 
-def _margins(signatures: Signatures) -> Floats:
-    """Δ(c, y) = ‖a_c − a_y‖."""
+def _margins(signatures: Signatures, margin: str) -> Floats:
+    """Δ(c, y) = ‖a_c − a_y‖ of the scaled signatures, or of those of unit norm."""
+    if margin == "unit":
+        signatures = with_arrays(tuple(map(unit_rows, view_arrays(signatures))), signatures)
     vectors = side_by_side(signatures)
     return cdist(vectors, vectors)
 
@@ -349,7 +351,8 @@ class _PhantomLearner:
       of S is an error of the solver, and is taken out. Where S can make every W, nothing is left:
       the data do not move β.
     - "truncated": steps on β with V fixed, and V trained in turn, at first to a loose tolerance.
-      While V is unfinished the data move β also where at an exact V they cannot.
+      While V is unfinished the data move β also where at an exact V they cannot. The end is not
+      above the first phantoms with their exact V either, but for the gap of a solve.
     """
 
     def __init__(self, problem: SynCProblem, alpha: float, gamma: float) -> None:
@@ -457,12 +460,16 @@ class _PhantomLearner:
     ) -> tuple[Point[_Trained], list[float], int]:
         """The last round with its base classifiers solved for, unless these make classes equal.
 
-        Then the round before, and so on; how many were undone is said, too.
+        Then the round before, and so on; how many were undone is said, too. What a loose V gained
+        by other phantoms an exact one may not: then the first phantoms stay.
         """
         for n_undone, last in enumerate(reversed(rounds)):
             point = self._solved(last.betas, last.trained)
             if n_undone == len(rounds) - 1 or not self._too_similar(last.betas, point.extra):
                 break
+        first = self._solved(self.start, rounds[0].trained)
+        if point.value > first.value:
+            point, last = first, rounds[0]
         values = values[: last.n_values]
         if point.value > values[-1]:
             point = self._kept(point, last.trained.classifiers, values[-1])
@@ -603,12 +610,12 @@ class _PhantomLearner:
     def warn(self, descent: Descent[_Trained]) -> None:
         """Say where learning could not do what was asked for."""
         problem = self.problem
-        if self.free and problem.phantom_training == "exact":
+        stayed = all(map(np.array_equal, descent.point.betas, self.start))
+        if self.free and (stayed or problem.phantom_training == "exact"):
             warn_user(
                 "learn_phantoms=True: with these phantoms every W can be made, so that with "
-                'penalize="w" and phantom_training="exact" the data do not move them, eta and '
-                'norm_penalty alone do. Use fewer phantoms (n_phantoms=0.6), penalize="v" or '
-                'phantom_training="truncated".'
+                'penalize="w" the data do not move them to a lower objective, eta and norm_penalty '
+                'alone do. Use fewer phantoms (n_phantoms=0.6) or penalize="v".'
             )
         if descent.refused:
             what = f"are falling together. {self._why_stopped(descent.point)}"
@@ -733,6 +740,11 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
         `learn_phantoms`.
     penalize : {"w", "v"}, default="w"
         Whether the penalty is on the classifiers of the seen classes or on the base classifiers.
+    margin : {"scaled", "unit"}, default="scaled"
+        With "struct": the signatures whose distances are the margins. "scaled": those in units of
+        their median distance, as in the authors' program; "unit": those of unit norm, as in the
+        paper. With one view and the scale m, "unit" at `alpha` gives m times the classifiers of
+        "scaled" at m · `alpha`.
     ridge : float, default=0.0
         With `penalize="w"` and fixed phantoms: V minimises ‖S V − W‖² + ridge · ‖V‖². 0 is the
         paper's V = S⁺ W. Where signatures lie close together, as those of a hierarchy do, that V
@@ -825,6 +837,7 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
         "eta": [Interval(Real, 0, None, closed="left")],
         "norm_penalty": [Interval(Real, 0, None, closed="left")],
         "penalize": [StrOptions({"w", "v"})],
+        "margin": [StrOptions({"scaled", "unit"})],
         "ridge": [Interval(Real, 0, None, closed="left")],
         "metric": [StrOptions({"diag"}), "array-like", None],
         "tol": [Interval(Real, 0, None, closed="neither")],
@@ -845,6 +858,7 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
         eta: float = 1e-4,
         norm_penalty: float = 1e-2,
         penalize: str = "w",
+        margin: str = "scaled",
         ridge: float = 0.0,
         metric: Any = None,
         tol: float = 1e-4,
@@ -863,6 +877,7 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
         self.eta = eta
         self.norm_penalty = norm_penalty
         self.penalize = penalize
+        self.margin = margin
         self.ridge = ridge
         self.metric = metric
         self.tol = tol
