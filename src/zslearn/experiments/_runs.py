@@ -33,7 +33,9 @@ from zslearn.experiments._evaluate import (
     GeneralizedScores,
     by_class,
     compact_curve,
-    conventional_metrics,
+    generalized_metrics,
+    rank_unseen,
+    ranked_metrics,
 )
 from zslearn.experiments._examples import save_examples
 from zslearn.experiments._methods import Method, find_method
@@ -314,14 +316,12 @@ def tune_and_measure(
         "edges": dict(getattr(search, "edges_", {})),
     }
     if options.setting == "zsl":
-        results["metrics"] = conventional_metrics(model, data)
+        top = rank_unseen(model, data)
+        results["metrics"] = ranked_metrics(data.y_test_unseen, top)
         if len(data.y_test_seen) and not untested_classes(data):
             # The paper's harmonic mean without calibration is of methods tuned for this setting.
-            found = GeneralizedScores.of(model, data).measure(bias=0.0)
-            results["metrics"] |= {name: found[name] for name in ("seen", "unseen", "harmonic")}
-        classes = data.unseen_classes
-        predicted = model.predict(data.X_test_unseen, classes=classes)
-        results |= by_class(data.y_test_unseen, predicted, classes)
+            results["metrics"] |= generalized_metrics(model, data)
+        results |= by_class(data.y_test_unseen, top[:, 0], data.unseen_classes)
     else:
         generalized = GeneralizedScores.of(model, data)
         results["metrics"] = generalized.measure(search.bias_)
