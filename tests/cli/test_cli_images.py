@@ -242,7 +242,10 @@ def test_tune_and_leave_out(folder, capsys):
         (["fit", "train.npz", "--signatures", "classes.csv", "--method", "exam"], "Unknown method"),
         (["tune", "train.npz", "--signatures", "classes.csv", "--tune", "none"], "nothing to sear"),
         (["predict", "m.zsl", "other.npz"], "is timm:tiny2; m.zsl was fitted on .* timm:tiny"),
-        (["predict", "m.zsl", "new", "--classes", "pink"], "classes names what is not described: 'pink'"),
+        (
+            ["predict", "m.zsl", "new", "--classes", "pink"],
+            "classes names what is not described: 'pink'",
+        ),
         (["predict", "m.zsl", "new", "--top", "0"], "--top 0: give a positive number"),
         (["predict", "m.zsl", "train.npz", "--boxes", "b.csv"], "--boxes is for images"),
         (["predict", "train.npz", "new"], "train.npz"),

@@ -440,8 +440,8 @@ def run_benchmark(
 
     A method that fails does not end the run: a record that says why takes the place of its record,
     the others go on, and a `FitFailedWarning` at the end names what failed. The next run with
-    `resume` tries it again. See :func:`failed_runs`. What is known beforehand to fail is said
-    before anything is tuned.
+    `resume` tries it again. What is known beforehand to fail is said before anything is tuned.
+    Where a search ended on the edge of its grid, "edges" in its record says so.
 
     Parameters
     ----------
@@ -494,8 +494,6 @@ def run_benchmark(
     --------
     read_records : What the records say.
     summarize_runs : The results as one table.
-    failed_runs : Which runs failed, and why.
-    grid_edges : Where a search ended on the edge of its grid.
     """
     unknown = [name for name in settings if name not in _SETTINGS]
     if unknown:
@@ -547,8 +545,8 @@ def run_benchmark(
         shutil.rmtree(folder, ignore_errors=True)
     if failed:
         warn_user(
-            f"Runs failed: {name_some([run.label for run in failed])}. Their records say why, see "
-            "failed_runs; running again with resume tries them again.",
+            f"Runs failed: {name_some([run.label for run in failed])}. Their records say why; "
+            "running again with resume tries them again.",
             FitFailedWarning,
         )
     return [run.path for run in runs]
