@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.svm import LinearSVC
 
+from svm_objective import multiclass_svm_objective
 from zslearn._solvers.svm import _crammer_singer as ascent
 from zslearn._solvers.svm._crammer_singer import (
     add_pulls,
@@ -13,7 +14,6 @@ from zslearn._solvers.svm._crammer_singer import (
     improve_candidates,
     improve_dual,
 )
-from zslearn._solvers.svm._multiclass import multiclass_svm_objective
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn.solvers import multiclass_svm, multiclass_svm_path
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from svm_objective import multiclass_svm_objective
 from zslearn._solvers.svm._losses import loss_and_slope
-from zslearn._solvers.svm._multiclass import multiclass_svm_objective, train_multiclass_svm
+from zslearn._solvers.svm._multiclass import train_multiclass_svm
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn.solvers import multiclass_svm, multiclass_svm_path
 

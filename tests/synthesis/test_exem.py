@@ -41,6 +41,7 @@ from zslearn.synthesis import (
     held_class_accuracy_score,
     ideal_signatures,
 )
+from zslearn.synthesis._exemplars import ExemplarSpaces
 
 
 def _fit(problem, signatures=None, **params):
@@ -899,3 +900,22 @@ def test_no_scatter_is_held_while_an_inner_method_learns(whiten, monkeypatch):
     model.fit(data.X_train, data.y_train, signatures=data.signatures)
     assert len(_Watching.scatters) == (1 if whiten is None else 2)
     assert _Watching.n_held == 0
+
+
+@pytest.mark.parametrize("distance", ["euclidean", "standardized"])
+def test_nothing_holds_the_samples_after_fit(distance, monkeypatch):
+    """Also before Python looks for cycles of references."""
+    original, spaces = ExemplarSpaces.__init__, []
+
+    def noted(self, *args):
+        spaces.append(weakref.ref(self))
+        original(self, *args)
+
+    monkeypatch.setattr(ExemplarSpaces, "__init__", noted)
+    data = make_zero_shot(random_state=0)
+    gc.disable()
+    try:
+        EXEM(distance=distance).fit(data.X_train, data.y_train, signatures=data.signatures)
+        assert [ref() for ref in spaces] == [None]
+    finally:
+        gc.enable()

@@ -304,7 +304,8 @@ class PreparedRows:
 
     def measure(self) -> None:
         """Measure the rows once, for those who read them again and again."""
-        if self.norm == "l2" and self.is_clean and isinstance(self.source, np.ndarray):
+        may_be = self.norm == "l2" and self.is_clean and isinstance(self.source, np.ndarray)
+        if may_be and self._lengths is None:
             blocks = (floating(self.source[rows, :]) for rows in self._blocks(self.source.shape[0]))
             largest, norm = zip(*(scaled_rows(block)[1:] for block in blocks), strict=True)
             self._lengths = np.concatenate(largest), np.concatenate(norm)
