@@ -270,7 +270,9 @@ def _unpack_into(path: Path, folder: Path, max_bytes: int) -> None:
             members.append(member)
             names.append(name)
             files += [] if is_folder else [name]
-            if size < 0 or total > max_bytes:
+            if size < 0:
+                raise ArchiveError("the archive is damaged (a member has less than no bytes).")
+            if total > max_bytes:
                 raise ArchiveError(f"it holds {total} bytes, more than the {max_bytes} expected.")
             if len(members) > MAX_MEMBERS:
                 raise ArchiveError(f"there are more than {MAX_MEMBERS} members.")
