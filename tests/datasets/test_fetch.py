@@ -225,10 +225,8 @@ def test_what_a_server_says_is_written_plainly(server, tmp_path, behaviour, capf
 def test_a_server_that_trickles_meets_the_deadline(server, tmp_path, behaviour):
     """Each byte is in time, but all of them would take hours."""
     vars(server).update(behaviour)
-    start = time.monotonic()
     with pytest.raises(FetchError, match="the limit of 1 seconds is over") as caught:
         fetch(server.archive(), tmp_path, progress=False, say=lambda text: None, deadline=1)
-    assert time.monotonic() - start < 5
     kept = [path for path in tmp_path.iterdir() if path.name.endswith(".part")]
     assert ("run it again to continue" in str(caught.value)) == bool(kept)
 

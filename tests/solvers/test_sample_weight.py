@@ -156,10 +156,10 @@ def test_other_libraries(loss, library):
     [
         (np.ones(3), "one number per sample, 70 in all"),
         (np.ones((70, 1)), "one number per sample"),
-        (-np.ones(70), "non-negative"),
+        (-np.ones(70), "finite and not negative"),
         (np.zeros(70), "positive sum"),
-        (np.full(70, np.nan), "non-negative"),
-        (np.full(70, np.inf), "non-negative"),
+        (np.full(70, np.nan), "finite and not negative"),
+        (np.full(70, np.inf), "finite and not negative"),
     ],
 )
 def test_bad_weights(weights, message):

@@ -844,7 +844,7 @@ def test_make_zero_shot_is_solved():
 
 
 def test_nested_exemplars_go_by_label(problem):
-    """Twins keep exemplars of their own, and an unseen twin takes none of a seen class."""
+    """Equal classes keep exemplars of their own, and an unseen one takes none of a seen class."""
     first, second = problem.seen_classes[:2]
     unseen = problem.unseen_classes[0]
     signatures = problem.signatures.copy()

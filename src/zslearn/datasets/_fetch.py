@@ -35,7 +35,7 @@ from typing import Any
 
 from zslearn._utils._files import DamagedFileError, read_checked_json, write_checked_json
 from zslearn._utils._messages import plain, warn_user
-from zslearn._utils._progress import progress_bar
+from zslearn._utils._progress import Say, progress_bar
 from zslearn.datasets._files import data_home
 
 #: Seconds for one download, and for waiting until another process has done its own.
@@ -536,7 +536,7 @@ def fetch_archive(
     folder: str | os.PathLike[str] | None = None,
     *,
     progress: bool = False,
-    say: Callable[[str], None] | None = None,
+    say: Say | None = None,
     deadline: float = DEADLINE,
 ) -> Path:
     """Download and unpack an archive of data sets, unless it is there already.
@@ -605,7 +605,7 @@ def fetch(
     folder: Path,
     *,
     progress: bool,
-    say: Callable[[str], None],
+    say: Say,
     deadline: float = DEADLINE,
 ) -> Path:
     """Bring an archive into a folder and unpack it there."""
@@ -644,9 +644,7 @@ def fetch(
     return target
 
 
-def _bring(
-    archive: Archive, folder: Path, progress: bool, say: Callable[[str], None], deadline: float
-) -> None:
+def _bring(archive: Archive, folder: Path, progress: bool, say: Say, deadline: float) -> None:
     """Download, prove and unpack; a download that is not right is removed."""
     target, path = folder / archive.name, folder / archive.file
     if target.is_symlink() or (target.exists() and not target.is_dir()):

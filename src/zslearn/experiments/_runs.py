@@ -27,7 +27,7 @@ from zslearn._utils._array import to_numpy
 from zslearn._utils._files import fingerprint, source_digest
 from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._processes import end_with_parent, shared_threads
-from zslearn._utils._progress import progress_bar
+from zslearn._utils._progress import Say, progress_bar
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.experiments._evaluate import (
     GeneralizedScores,
@@ -55,8 +55,6 @@ from zslearn.model_selection._search import GridEdgeWarning, ZeroShotSearchCV
 _SETTINGS = ("zsl", "gzsl")
 # With fewer runs for each process the last ones would leave most processes idle.
 _RUNS_PER_PROCESS = 2
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, eq=False)

@@ -213,19 +213,23 @@ def tune_in_two_steps(
 
 
 def tune_with_views(
-    tune: Tune, estimator: Any, data: ZeroShotDataset, options: TuningOptions
+    tune: Tune,
+    estimator: Any,
+    data: Any,
+    options: TuningOptions,
+    weights_of_views: Sequence[tuple[float, ...]] | None = None,
 ) -> ZeroShotSearchCV:
     """Tune a method together with the weights of several views of a class.
 
-    The method is tuned under each combination of weights; the one whose best setting has the best
-    score in the folds is kept, of equal ones the first.
+    The method is tuned under each combination of weights, by default those of a lattice; the one
+    whose best setting has the best score in the folds is kept, of equal ones the first.
     """
     if not isinstance(data.signatures, MultiSignatures):
         return tune(estimator, data, options)
     views = data.signatures
 
     def searches() -> Iterator[ZeroShotSearchCV]:
-        for weights in simplex_lattice(len(views.views)):
+        for weights in weights_of_views or simplex_lattice(len(views.views)):
             weighed = data.with_signatures(views.with_weights(weights))
             name = "-".join(f"{weight:.2f}" for weight in weights)
             search = tune(clone(estimator), weighed, options.under(name))
