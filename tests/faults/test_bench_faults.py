@@ -26,7 +26,7 @@ pytestmark = [
 
 JOBS = "bench_jobs.py"
 # What differs from run to run of the same thing.
-CHANGING = ("times", "written", "checksum")
+CHANGING = ("times", "shared_fits", "written", "checksum")
 # Both settings of the second have one search in common, and the third reads its regressors.
 METHODS = ["ESZSL", "EXEM (ESZSL)", "EXEM (1NN)"]
 
