@@ -468,10 +468,10 @@ def test_whitening_is_tuned_beside_the_rest(tiny):
 
 def test_checkpoints_of_each_whitening_are_kept_apart(tiny, tmp_path):
     options = TuningOptions("zsl", "fast", ClassKFold(2), tmp_path / "own", tmp_path / "shared")
-    below = options.under("whiten-0.1")
+    below = options.in_folder("whiten-0.1")
     assert below.checkpoint == tmp_path / "own" / "whiten-0.1"
     assert below.shared == tmp_path / "shared" / "whiten-0.1"
-    assert TuningOptions("zsl", "fast", ClassKFold(2)).under("a").checkpoint is None
+    assert TuningOptions("zsl", "fast", ClassKFold(2)).in_folder("a").checkpoint is None
 
 
 @pytest.mark.slow

@@ -576,7 +576,7 @@ def test_grid_gives_what_single_fits_give(problem):
             _scores(model, problem), _scores(alone, problem), rtol=1e-5, atol=1e-6
         )
         embedded = model.embed(_unit(problem.X_test_seen))
-        cached = rows.under(model.class_scorer_.embedding)
+        cached = rows.embedded_by(model.class_scorer_.embedding)
         np.testing.assert_allclose(embedded, cached, rtol=1e-12, atol=1e-14)
     assert sorted(seen) == list(range(len(listed)))
     # Three widths and two distances, for each of two kernels; the settings of one come together.

@@ -204,7 +204,7 @@ class EmbeddedRows:
         # What the latest embedding was decided by, and what it made of the rows.
         self._latest: tuple[tuple[Any, ...], tuple[Any, ...], Array] | None = None
 
-    def under(self, embedding: Embedding) -> Array:
+    def embedded_by(self, embedding: Embedding) -> Array:
         """The rows under an embedding, computed anew where it is not the latest one."""
         embed, decided_by = embedding.embed, embedding.depends_on
         if decided_by is None:

@@ -190,7 +190,7 @@ class ClassScorer:
             bias = None if bias is None else bias[positions]
         options = {"score": self.score, "bias": bias}
         if isinstance(X, EmbeddedRows):
-            return function(X.under(self.embedding), parameters, *args, **options)
+            return function(X.embedded_by(self.embedding), parameters, *args, **options)
         with self.embedding.over_blocks() as embed:
             return function(X, parameters, *args, embed=embed, **options)
 

@@ -79,7 +79,7 @@ class TuningOptions:
         }
         return ZeroShotSearchCV(estimator, grid, **(defaults | options))
 
-    def under(self, name: str) -> TuningOptions:
+    def in_folder(self, name: str) -> TuningOptions:
         """The same with files in a folder of this name, for one of several searches of a run."""
         return replace(
             self,
@@ -153,7 +153,7 @@ def tune_whitened(
     def searches() -> Iterator[ZeroShotSearchCV]:
         for shrinkage in WHITENING:
             whitened = clone(estimator).set_params(whiten=shrinkage)
-            search = tune(whitened, data, options.under(f"whiten-{shrinkage}"))
+            search = tune(whitened, data, options.in_folder(f"whiten-{shrinkage}"))
             search.best_params_ = {"whiten": shrinkage, **search.best_params_}
             yield search
 
@@ -232,7 +232,7 @@ def tune_with_views(
         for weights in weights_of_views or simplex_lattice(len(views.views)):
             weighed = data.with_signatures(views.with_weights(weights))
             name = "-".join(f"{weight:.2f}" for weight in weights)
-            search = tune(clone(estimator), weighed, options.under(name))
+            search = tune(clone(estimator), weighed, options.in_folder(name))
             search.best_params_ = {"weights": weights, **search.best_params_}
             yield search
 
