@@ -207,11 +207,11 @@ def test_two_classes_follow_scikit_learn_unless_named(problem):
 
 
 def test_equal_classes_are_settled_by_their_order(problem):
-    twin = problem.signatures.loc[[problem.unseen_classes[0]]]
-    twin.index = ["zzz twin"]
-    signatures = pd.concat([twin, problem.signatures])
+    copy = problem.signatures.loc[[problem.unseen_classes[0]]]
+    copy.index = ["zzz copy"]
+    signatures = pd.concat([copy, problem.signatures])
     model = ESZSL().fit(problem.X_train, problem.y_train, signatures=signatures)
-    pair = ["zzz twin", problem.unseen_classes[0]]
+    pair = ["zzz copy", problem.unseen_classes[0]]
     predicted = model.predict(problem.X_test_unseen, classes=pair)
     assert set(predicted) == {problem.unseen_classes[0]}
 
@@ -621,8 +621,8 @@ def test_numbers_as_labels_keep_their_type(problem):
 
 def test_classes_that_nothing_tells_apart_are_named(problem):
     frame = problem.signatures.copy()
-    frame.loc["twin"] = 2 * frame.loc[problem.unseen_classes[0]]
-    with pytest.warns(InputWarning, match="cannot be distinguished from it.*'twin'"):
+    frame.loc["copy"] = 2 * frame.loc[problem.unseen_classes[0]]
+    with pytest.warns(InputWarning, match="cannot be distinguished from it.*'copy'"):
         ESZSL().fit(problem.X_train, problem.y_train, signatures=frame)
     # One attribute, all positive: after its length is taken out every class is the same.
     with pytest.warns(InputWarning, match="15 classes have the signature of another"):
@@ -904,11 +904,11 @@ def test_sample_weights_that_cannot_be(problem):
     samples = {"X": problem.X_train, "y": problem.y_train, "signatures": problem.signatures}
     n_samples = len(problem.y_train)
     for wrong, message in [
-        (np.ones(n_samples - 1), "inconsistent numbers of samples"),
+        (np.ones(n_samples - 1), "one number per sample"),
         (np.full(n_samples, -1.0), "finite and not negative"),
         (np.full(n_samples, np.nan), "finite and not negative"),
-        (np.zeros(n_samples), "zero for every sample"),
-        (np.ones((n_samples, 1)), "one axis"),
+        (np.zeros(n_samples), "positive sum"),
+        (np.ones((n_samples, 1)), "one number per sample"),
     ]:
         with pytest.raises(ValueError, match=message):
             EXEM().fit(**samples, sample_weight=wrong)

@@ -176,7 +176,7 @@ def test_peak_memory_of_scoring(score, monkeypatch):
     rng = np.random.default_rng(0)
     X = to_gpu(rng.standard_normal((100_000, 32), dtype=np.float32))
     P = to_gpu(rng.standard_normal((20_000, 32), dtype=np.float32))
-    top_k(X[:1000], P, 5, score=score)  # libraries take room on first use
+    top_k(X[:1000], P, 5, score=score)  # libraries take memory on first use
     before = torch.cuda.memory_allocated()
     torch.cuda.reset_peak_memory_stats()
     indices, values = top_k(X, P, 5, score=score)

@@ -168,6 +168,9 @@ def test_rows_of_some_classes_hold_no_copy(many_rows, monkeypatch):
         np.testing.assert_array_equal(chosen.whole(), expected[positions])
         rows.measure()
         chosen = rows.chosen(positions)
+    lengths = rows._lengths
+    rows.measure()  # was done
+    assert rows._lengths[0] is lengths[0]
 
 
 def test_statistics_hold_no_copy(many_rows, monkeypatch):

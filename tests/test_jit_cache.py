@@ -54,6 +54,26 @@ def test_only_a_folder_of_ones_own_is_used(tmp_path):
     assert "42.0 hits 0" in shared
 
 
+def test_an_interrupt_behind_a_system_error_is_raised():
+    @jit()
+    def stub():
+        return 0
+
+    def interrupted(cause):
+        try:
+            raise ValueError from cause
+        except ValueError as error:
+            raise SystemError("returned a result with an exception set") from error
+
+    stub.dispatcher = interrupted  # in the place of Numba's own
+    with pytest.raises(KeyboardInterrupt):
+        stub(KeyboardInterrupt())
+    with pytest.raises(SystemError, match="with an exception set"):
+        stub(MemoryError())
+    with pytest.raises(SystemError):
+        stub(None)
+
+
 def test_ctrl_c_in_a_compiled_call():
     # Results of this kind are made by a function of Python, in which the interrupt is raised.
     @jit()

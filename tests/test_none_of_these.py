@@ -425,7 +425,7 @@ class TestRowsInBlocks:
                 explain(model, stream)
 
 
-def test_rejection_inside_another_estimator_is_told(monkeypatch):
+def test_rejection_inside_another_estimator_is_warned_of(monkeypatch):
     monkeypatch.setattr("zslearn._utils._messages._SAID", set())
     data = _problem()
     with pytest.warns(InputWarning, match="NoneOfThese rejects nothing inside another"):

@@ -116,8 +116,8 @@ def _weighted(weights, cls=Weighted, **settings):
 def test_rows_are_embedded_once_while_embed_is_decided_by_the_same_objects():
     X, weights = np.random.default_rng(0).standard_normal((4, 3)), np.arange(1.0, 4.0)
     rows = EmbeddedRows(X)
-    first = rows.under(_weighted(weights)._embedding())
-    assert rows.under(_weighted(weights)._embedding()) is first
+    first = rows.embedded_by(_weighted(weights)._embedding())
+    assert rows.embedded_by(_weighted(weights)._embedding()) is first
     assert rows.n_embeddings == 1
     for n, other in enumerate(
         (
@@ -129,12 +129,12 @@ def test_rows_are_embedded_once_while_embed_is_decided_by_the_same_objects():
         )
     ):
         embedding = other._embedding()
-        np.testing.assert_array_equal(rows.under(embedding), embedding(X))
+        np.testing.assert_array_equal(rows.embedded_by(embedding), embedding(X))
         assert rows.n_embeddings == n + 2
     # Functions of which nothing is known are called anew.
     for function in (np.asarray, (2 * np.eye(3)).__matmul__, (3 * np.eye(3)).__matmul__):
         square = EmbeddedRows(np.eye(3))
-        np.testing.assert_array_equal(square.under(Embedding(function)), function(np.eye(3)))
+        np.testing.assert_array_equal(square.embedded_by(Embedding(function)), function(np.eye(3)))
 
 
 @pytest.mark.parametrize(

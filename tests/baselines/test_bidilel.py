@@ -74,19 +74,19 @@ def test_scores_are_distances_to_landmarks(problem, latent_norm):
     np.testing.assert_allclose(scores, -cdist(embed(problem.X_test_seen), means), atol=1e-6)
 
 
-def test_a_seen_class_has_its_own_landmark_and_so_has_its_twin(problem):
+def test_a_seen_class_has_its_own_landmark_and_so_has_its_copy(problem):
     model = _fit(BiDiLEL(), problem)
     label = model.seen_classes_[3]
-    twin = pd.DataFrame(2 * problem.signatures.loc[[label]].to_numpy(), index=["twin"])
-    twin.columns = problem.signatures.columns
+    copy = pd.DataFrame(2 * problem.signatures.loc[[label]].to_numpy(), index=["copy"])
+    copy.columns = problem.signatures.columns
     with pytest.warns(InputWarning):
-        model.add_classes(twin)
+        model.add_classes(copy)
     X = problem.X_test_seen
-    scores = model.decision_function(X, classes=[label, "twin"])
+    scores = model.decision_function(X, classes=[label, "copy"])
     np.testing.assert_array_equal(scores[:, 0], scores[:, 1])
 
 
-def test_seen_twins_share_the_mean_of_their_landmarks(problem):
+def test_seen_copys_share_the_mean_of_their_landmarks(problem):
     signatures = problem.signatures.copy()
     first, second = np.sort(problem.seen_classes)[:2]
     signatures.loc[second] = signatures.loc[first]
@@ -174,7 +174,7 @@ def test_joint_placement_does_not_depend_on_the_order_nor_on_when(problem):
     assert np.abs(now[:, ~seen] - before[:, ~seen]).max() > 1e-3
 
 
-def test_twins_placed_jointly_share_a_landmark(problem):
+def test_copys_placed_jointly_share_a_landmark(problem):
     signatures = problem.signatures.copy()
     first, second = np.sort(problem.unseen_classes)[:2]
     signatures.loc[second] = signatures.loc[first]

@@ -132,14 +132,14 @@ def test_no_image_passes_the_gate_by_its_score(problem):
 
 
 def test_gate_knows_classes_by_name(problem):
-    """An unseen twin of a seen class is on the other side of the gate."""
-    twin = problem.signatures.loc[[problem.seen_classes[0]]].set_axis(["twin"])
+    """An unseen copy of a seen class is on the other side of the gate."""
+    copy = problem.signatures.loc[[problem.seen_classes[0]]].set_axis(["copy"])
     model = CMTStar().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
     with pytest.warns(match="cannot be distinguished"):
-        model.add_classes(twin)
+        model.add_classes(copy)
     novel = model.is_novel(problem.X_test_unseen)
     scores = model.decision_function(
-        problem.X_test_unseen, classes=["twin", problem.seen_classes[0]]
+        problem.X_test_unseen, classes=["copy", problem.seen_classes[0]]
     )
     np.testing.assert_allclose(scores[:, 0] - scores[:, 1], np.where(novel, 1.0, -1.0))
 

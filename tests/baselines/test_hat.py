@@ -326,7 +326,7 @@ def test_bad_hierarchies(zoo, hierarchy, message):
         HAT(hierarchy).fit(*zoo, signatures=SIGNATURES)
 
 
-@pytest.mark.filterwarnings("ignore::zslearn._utils._messages.InputWarning")  # twins
+@pytest.mark.filterwarnings("ignore::zslearn._utils._messages.InputWarning")  # equal classes
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_recovery(seed):
     """Binary attributes that add up."""
@@ -353,7 +353,7 @@ def test_recovery(seed):
 
 @pytest.mark.filterwarnings(
     "ignore::zslearn._utils._messages.InputWarning"
-)  # twins, and a class of zeros
+)  # equal classes, and a class of zeros
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_recovery_where_attributes_look_different_in_each_branch(seed):
     """The assumption of the method: each branch has its own map from attributes to features."""

@@ -407,12 +407,12 @@ def test_unusual_signatures(problem, method):
     rng = np.random.default_rng(0)
     names = problem.signatures.index
     single = pd.DataFrame(rng.normal(size=(len(names), 1)) ** 2 + 0.5, index=names)
-    twins = problem.signatures.copy()
-    twins.iloc[1] = twins.iloc[0]
+    equal = problem.signatures.copy()
+    equal.iloc[1] = equal.iloc[0]
     flat = problem.signatures.assign(constant=3.0, zero=0.0)
     alike = pd.DataFrame(np.ones((len(names), 3)), index=names)
     binary = (problem.signatures > 0).astype(float)
-    for signatures in (single, twins, flat, alike, binary):
+    for signatures in (single, equal, flat, alike, binary):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InputWarning)
             model = _fit(method, problem, signatures=signatures, max_iter=3)

@@ -153,7 +153,8 @@ def test_any_small_problem_has_finite_scores(
 ):
     rng = np.random.default_rng(seed)
     y = np.concatenate([np.arange(n_classes), rng.integers(n_classes, size=10)])
-    signatures = rng.integers(-1, 2, size=(n_classes, d)).astype(float)  # twins, zeros, constants
+    # Equal classes, zeros, constants.
+    signatures = rng.integers(-1, 2, size=(n_classes, d)).astype(float)
     X = rng.integers(-1, 2, size=(len(y), n_features)).astype(float)
     model = SAE(center=center, direction=direction, alpha_reduction=reduction)
     model.fit(X, y, signatures=pd.DataFrame(signatures, index=range(n_classes)))

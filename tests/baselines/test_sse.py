@@ -292,14 +292,14 @@ def test_scales_do_not_matter(problem, scale):
     np.testing.assert_array_equal(first, scaled.predict(X))
 
 
-def test_twins_tie(problem):
+def test_copys_tie(problem):
     model = _fit(SSE(), problem)
     label = model.seen_classes_[2]
-    twin = pd.DataFrame(problem.signatures.loc[[label]].to_numpy(), index=["twin"])
-    twin.columns = problem.signatures.columns
+    copy = pd.DataFrame(problem.signatures.loc[[label]].to_numpy(), index=["copy"])
+    copy.columns = problem.signatures.columns
     with pytest.warns(InputWarning):
-        model.add_classes(twin)
-    scores = model.decision_function(problem.X_test_seen, classes=[label, "twin"])
+        model.add_classes(copy)
+    scores = model.decision_function(problem.X_test_seen, classes=[label, "copy"])
     np.testing.assert_allclose(scores[:, 0], scores[:, 1], atol=1e-12)
 
 

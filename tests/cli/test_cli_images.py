@@ -106,6 +106,16 @@ def test_none_of_these(folder, capsys):
     write_image(folder / "odd" / "1.png", (128, 128, 128), seed=3)
     assert main(["predict", "n.zsl", "odd", "--out", "p.csv"]) == 0
     assert pd.read_csv("p.csv")["none_of_these"].dtype == bool
+    # Rejected images are wrong.
+    capsys.readouterr()
+    assert main(["evaluate", "n.zsl", "train", "--device", "cpu"]) == 0
+    printed = capsys.readouterr().out
+    assert main(["features", "extract", "train", *NETWORK, "--out", "train.npz"]) == 0
+    features = load_features("train.npz")
+    loaded = read_model("n.zsl").model
+    score = loaded.score(features.X, features.y)
+    assert score < loaded.estimator_.score(features.X, features.y)
+    assert re.search(rf"seen classes, among all +{score:.3f}", printed)
     assert main(["tune", *words[1:], "--none", "0.2"]) == 1
 
 
@@ -120,7 +130,7 @@ def test_evaluate(model, capsys):
     assert "20 of 20 images were trained on" in capsys.readouterr().err
     write_image(model.parent / "more" / "Red" / "1.png", COLORS["red"], seed=7)
     assert main(["evaluate", "m.zsl", "more"]) == 1
-    assert "The model has 'red', the list of images has 'Red'" in capsys.readouterr().err
+    assert "classes_ has 'red', y has 'Red'" in capsys.readouterr().err
 
 
 def test_add_a_class_by_numbers(model, capsys):
@@ -232,7 +242,10 @@ def test_tune_and_leave_out(folder, capsys):
         (["fit", "train.npz", "--signatures", "classes.csv", "--method", "exam"], "Unknown method"),
         (["tune", "train.npz", "--signatures", "classes.csv", "--tune", "none"], "nothing to sear"),
         (["predict", "m.zsl", "other.npz"], "is timm:tiny2; m.zsl was fitted on .* timm:tiny"),
-        (["predict", "m.zsl", "new", "--classes", "pink"], "knows no class 'pink'"),
+        (
+            ["predict", "m.zsl", "new", "--classes", "pink"],
+            "classes names what is not described: 'pink'",
+        ),
         (["predict", "m.zsl", "new", "--top", "0"], "--top 0: give a positive number"),
         (["predict", "m.zsl", "train.npz", "--boxes", "b.csv"], "--boxes is for images"),
         (["predict", "train.npz", "new"], "train.npz"),

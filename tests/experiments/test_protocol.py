@@ -34,7 +34,7 @@ from zslearn.experiments import (
 )
 from zslearn.experiments._methods import METHODS
 from zslearn.experiments._protocol import named_grid
-from zslearn.experiments._records import failed_runs, grid_edges
+from zslearn.experiments._records import failed_runs, grid_edges, whole_records
 from zslearn.experiments._tuning import (
     best_of,
     tune_at_once,
@@ -190,7 +190,7 @@ def test_methods_that_need_binary_attributes_are_refused_first(tiny, tmp_path):
         "HAT, zsl: failed",
         "ESZSL, zsl: tuning",
     ]
-    failed = failed_runs(paths)
+    failed = failed_runs(whole_records(paths))
     assert failed["reason"].str.contains("make them so with zslearn.signatures").all()
     # What is refused is what fitting refuses.
     with pytest.raises(ValueError, match="needs all of them binary"):
@@ -496,10 +496,10 @@ def test_whitening_is_tuned_beside_the_rest(tiny):
 
 def test_checkpoints_of_each_whitening_are_kept_apart(tiny, tmp_path):
     options = TuningOptions("zsl", "fast", ClassKFold(2), tmp_path / "own", tmp_path / "shared")
-    below = options.under("whiten-0.1")
+    below = options.in_folder("whiten-0.1")
     assert below.checkpoint == tmp_path / "own" / "whiten-0.1"
     assert below.shared == tmp_path / "shared" / "whiten-0.1"
-    assert TuningOptions("zsl", "fast", ClassKFold(2)).under("a").checkpoint is None
+    assert TuningOptions("zsl", "fast", ClassKFold(2)).in_folder("a").checkpoint is None
 
 
 @pytest.mark.slow
@@ -603,7 +603,7 @@ def test_edges_are_listed(tiny, tmp_path, monkeypatch):
     monkeypatch.setitem(METHODS, "ESZSL", Method("ESZSL", ESZSL, tune))
     monkeypatch.setitem(ESZSL.grids, "fast", {"alpha_features": [1.0]})
     paths = run_benchmark(tiny, ["ESZSL", "ConSE"], tmp_path, settings=["zsl"], n_splits=2)
-    edges = grid_edges(paths).query("method == 'ESZSL'")
+    edges = grid_edges(whole_records(paths)).query("method == 'ESZSL'")
     shown = edges[["seed", "hyper_parameter", "value", "edge"]].to_numpy().tolist()
     assert shown == [[0, "alpha_features", 100.0, "largest"]]
     assert edges["file"].tolist() == [str(paths[0])]

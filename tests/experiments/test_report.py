@@ -268,7 +268,7 @@ def test_failed_runs_are_named(tmp_path):
     assert [run["failed"] for run in found["runs"]] == ["ValueError: no <b>luck</b>", ""]
     assert ["Runs", "2, 1 failed"] in found["facts"]
     (tmp_path / "good.json").unlink()
-    assert len(failed_runs(tmp_path)) == 1
+    assert len(failed_runs(whole_records(tmp_path))) == 1
     with pytest.raises(ValueError, match=f"{NOTHING}.*all 1 runs failed"):
         write_report(tmp_path, tmp_path / "other.html")
     assert not (tmp_path / "other.html").exists()

@@ -30,7 +30,7 @@ from zslearn.experiments import (
     write_record,
 )
 from zslearn.experiments._methods import METHODS
-from zslearn.experiments._records import failed_runs, slug
+from zslearn.experiments._records import failed_runs, slug, whole_records
 from zslearn.experiments._tuning import tune_at_once
 from zslearn.metrics import ausuc
 from zslearn.model_selection import GeneralizedClassKFold, ZeroShotSearchCV
@@ -281,7 +281,9 @@ def test_a_method_that_fails_does_not_stop_the_others(tiny, tmp_path, monkeypatc
     error = ValueError("the matrix\nis \x1b[31msingular")
     _breaking(monkeypatch, "ESZSL", error, "zsl")
     said = []
-    with pytest.warns(FitFailedWarning, match="Runs failed: 'ESZSL, zsl'. .*failed_runs") as caught:
+    with pytest.warns(
+        FitFailedWarning, match="Runs failed: 'ESZSL, zsl'. Their records say"
+    ) as caught:
         paths = run_benchmark(tiny, ["ESZSL", "ConSE"], tmp_path, say=said.append)
     assert len([w for w in caught if w.category is FitFailedWarning]) == 1
     assert caught[0].filename == __file__
@@ -309,7 +311,7 @@ def test_a_method_that_fails_does_not_stop_the_others(tiny, tmp_path, monkeypatc
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         read = read_records(tmp_path)
-        table = failed_runs(tmp_path)
+        table = failed_runs(whole_records(tmp_path))
     assert set(read["file"]) == {path.name for path in paths[1:]}
     assert table.drop(columns="traceback").to_dict("records") == [
         {
@@ -328,10 +330,10 @@ def test_a_method_that_fails_does_not_stop_the_others(tiny, tmp_path, monkeypatc
     shown = render(build_table(read, "zsl", rows="ours", columns="ours"))
     assert "ConSE" in shown
     assert "ESZSL" not in shown
-    of_paths = failed_runs(iter(paths))
+    of_paths = failed_runs(whole_records(iter(paths)))
     assert of_paths["file"].tolist() == [str(paths[0])]
-    assert failed_runs(paths[1:]).empty
-    assert list(failed_runs(paths[1:]).columns) == list(table.columns)
+    assert failed_runs(whole_records(paths[1:])).empty
+    assert list(failed_runs(whole_records(paths[1:])).columns) == list(table.columns)
 
 
 def test_a_failed_run_is_tried_again(tiny, tmp_path, monkeypatch):
@@ -352,7 +354,7 @@ def test_a_failed_run_is_tried_again(tiny, tmp_path, monkeypatch):
     assert (again, said) == ([path], ["ESZSL, zsl: tuning"])
     run_benchmark(tiny, ["ESZSL"], tmp_path / "whole", settings=["zsl"])
     assert _records(tmp_path / "runs") == _records(tmp_path / "whole")
-    assert failed_runs(tmp_path / "runs").empty
+    assert failed_runs(whole_records(tmp_path / "runs")).empty
 
 
 @pytest.mark.slow
@@ -426,7 +428,7 @@ def test_where_a_method_can_fail(tiny, tmp_path, monkeypatch, stage):
     monkeypatch.setitem(METHODS, "ESZSL", method)
     with pytest.warns(FitFailedWarning):
         paths = run_benchmark(tiny, ["ESZSL", "ConSE"], tmp_path, settings=["zsl"])
-    (failure,) = failed_runs(paths).to_dict("records")
+    (failure,) = failed_runs(whole_records(paths)).to_dict("records")
     assert (failure["type"], failure["reason"].split()[0]) == {
         "make": ("ImportError", "needs"),
         "tune": ("MemoryError", "MemoryError"),
@@ -458,12 +460,12 @@ def test_damaged_failed_records(tmp_path, failed, reason):
     with pytest.raises(ValueError, match=reason):
         write_record(record, tmp_path / "a.json")
     write_checked_json(tmp_path / "a.json", record)
-    for read in (read_records, failed_runs):
+    for read in (read_records, lambda folder: failed_runs(whole_records(folder))):
         with pytest.warns(InputWarning, match=f"Skipped .*a.json: damaged record: {reason}") as w:
             assert read(tmp_path).empty
         assert w[0].filename == __file__
     with pytest.raises(FileNotFoundError, match="no folder"):
-        failed_runs(tmp_path / "nothing")
+        failed_runs(whole_records(tmp_path / "nothing"))
 
 
 # Methods of one's own

@@ -226,16 +226,28 @@ def test_accuracies_are_those_of_all_rows(model):
 def test_images_that_are_rejected_are_wrong():
     model = NoneOfThese(ESZSL(), false_alarm_rate=0.2)
     model.fit(DATA.X_train, DATA.y_train, signatures=DATA.signatures)
+    streamed = []
     for classes, rows in (
         (None, slice(None)),
         (DATA.unseen_classes, slice(len(DATA.y_test_seen), None)),
     ):
         score = model.score(X[rows], Y[rows], classes=classes)
         blocks = FeatureBlocks(X[rows], Y[rows], block_bytes=20 * X.shape[1] * 8)
-        found = _measured(model, blocks, classes=classes)
-        assert found["per_class_accuracy"] == pytest.approx(score)
+        streamed.append(_measured(model, blocks, classes=classes))
+        assert streamed[-1]["per_class_accuracy"] == pytest.approx(score)
         assert model.estimator_.score(X[rows], Y[rows], classes=classes) > score
-    assert _measured(model, DATA)["per_class_accuracy"] == pytest.approx(score)
+    # A data set has both settings.
+    of_all, of_unseen = streamed
+    of_unseen.pop("n_samples")
+    of_unseen |= {name: of_all[name] for name in ("seen", "unseen", "harmonic")}
+    of_data = _measured(model, DATA)
+    assert of_data.keys() - of_unseen.keys() == {"ausuc", "harmonic_best"}
+    assert {name: of_data[name] for name in of_unseen} == pytest.approx(of_unseen)
+    # That an image is rejected is the first guess.
+    best_two = model.predict_top_k(DATA.X_test_unseen, 2, classes=DATA.unseen_classes)[0]
+    best_two[model.is_none(DATA.X_test_unseen, classes=DATA.unseen_classes), 1] = ""
+    hits = (best_two == DATA.y_test_unseen[:, None]).any(axis=1)
+    assert of_unseen["flat_hit_at_2"] == pytest.approx(hits.mean())
 
 
 def test_an_evaluation_that_was_stopped_goes_on(model, tmp_path):
@@ -278,6 +290,8 @@ def test_labels_outside_the_candidates(model):
         _measured(model, iter([]))
     with pytest.raises(NotFittedError):
         evaluate(ESZSL(), X, Y)
+    with pytest.raises(TypeError, match="fitted zero-shot estimator"):
+        evaluate("ESZSL", X, Y)
     with pytest.raises(ValueError, match="y has 3 labels"):
         _measured(model, X, Y[:3])
 

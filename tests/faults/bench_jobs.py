@@ -9,14 +9,14 @@ from zslearn._utils import _files
 from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import run_benchmark
-from zslearn.synthesis import EXEM
+from zslearn.synthesis import EXEM, _exemplars
 
 DATA = make_zero_shot(
     n_seen=8, n_unseen=3, n_features=6, n_attributes=5, samples_per_class=6, random_state=1
 )
 GRIDS = {
     ESZSL: {"alpha_features": [0.1, 1.0, 10.0], "alpha_signatures": [0.1, 1.0]},
-    EXEM: {"gamma": [0.5, 1.0]},
+    EXEM: {"gamma": [0.5, 1.0], "nu": [1.0, 0.25], "C": [1.0, 0.25]},
 }
 
 
@@ -31,6 +31,7 @@ def bench(folder, methods, pause):
         fsync(descriptor)
 
     _files._CHECKPOINT_SECONDS = 0.0
+    _exemplars._WORTH_KEEPING = 0  # small fits are read, too
     _files.os.fsync = slow_fsync
     warnings.simplefilter("ignore")
     run_benchmark(DATA, methods, folder, n_splits=2)

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from zslearn.experiments import read_records
-from zslearn.experiments._records import failed_runs
+from zslearn.experiments._records import failed_runs, whole_records
 
 pytestmark = [
     pytest.mark.skipif(os.name == "nt", reason="signals and limits of POSIX"),
@@ -26,9 +26,9 @@ pytestmark = [
 
 JOBS = "bench_jobs.py"
 # What differs from run to run of the same thing.
-CHANGING = ("times", "written", "checksum")
-# The two settings of the second have one search in common.
-METHODS = ["ESZSL", "EXEM (ESZSL)"]
+CHANGING = ("times", "shared_fits", "written", "checksum")
+# Both settings of the second have one search in common, and the third reads its regressors.
+METHODS = ["ESZSL", "EXEM (ESZSL)", "EXEM (1NN)"]
 
 
 def contents(folder):
@@ -54,7 +54,7 @@ def whole(start, kept, tmp_path_factory):
         if str(methods) not in kept:
             folder = tmp_path_factory.mktemp("whole")
             assert start("bench", folder, methods, 0).result() == "done"
-            assert failed_runs(folder).empty
+            assert failed_runs(whole_records(folder)).empty
             kept[str(methods)] = contents(folder)
         return kept[str(methods)]
 
@@ -89,7 +89,7 @@ def test_parts_of_a_finished_run_are_removed(start, whole, tmp_path):
 
 
 @pytest.mark.parametrize("size", [0, 250, 600, 3000, None])
-def test_no_room(start, whole, tmp_path, size):
+def test_no_space(start, whole, tmp_path, size):
     """No file may grow beyond a size: checkpoints meet it, or small records, or large ones."""
     expected = whole(["ESZSL"])
     if size is None:
@@ -97,7 +97,7 @@ def test_no_room(start, whole, tmp_path, size):
     text = start("bench", tmp_path, ["ESZSL"], 0, file_size=size).result()
     if text != "done":
         assert text.startswith(f"OSError: [Errno 27] File too large: '{tmp_path}/")
-    reasons = failed_runs(tmp_path)["reason"]
+    reasons = failed_runs(whole_records(tmp_path))["reason"]
     assert reasons.str.contains(f"File too large: '{tmp_path}").all()
     sound = {n: r for n, r in contents(tmp_path).items() if "failed" not in r}
     assert sound.items() <= expected.items()
@@ -148,7 +148,7 @@ def test_a_folder_that_vanishes(start, whole, tmp_path):
         if folder.exists():
             folder.rename(tmp_path / f"away-{number}")
     assert job.result() == "done"
-    assert failed_runs(folder).empty
+    assert failed_runs(whole_records(folder)).empty
     assert contents(folder).items() <= expected.items()
     assert start("bench", folder, METHODS, 0).result() == "done"
     assert contents(folder) == expected

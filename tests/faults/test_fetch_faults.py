@@ -119,7 +119,7 @@ def test_two_processes_write_a_cache(start, tmp_path):
     assert os.listdir(tmp_path) == [path.name]
 
 
-# ----------------------------------------------------------------------------------- no room
+# ----------------------------------------------------------------------------------- no space
 
 
 @pytest.mark.parametrize("size", [0, 100, 50_000, 299_000, 300_262])
@@ -135,7 +135,7 @@ def test_no_room(start, server, tmp_path, size):
 
 
 def test_no_room_to_unpack(start, server, tmp_path):
-    """A small archive with a large file in it: the download is kept, for when there is room."""
+    """A small archive with a large file in it: the download is kept, for when there is space."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("zeros", bytes(1_000_000))
@@ -151,7 +151,7 @@ def test_no_room_to_unpack(start, server, tmp_path):
 
 @pytest.mark.skipif(not shutil.which("mount") or os.name == "nt", reason="needs mount")
 def test_a_full_disk(start, server, tmp_path):
-    """A disk of 1 MiB, half of it taken: there is room for the archive but not for its files."""
+    """A disk of 1 MiB, half of it taken: there is space for the archive but not for its files."""
     if os.getuid() != 0:
         pytest.skip("only root can mount a disk")
     words = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(tmp_path)]

@@ -19,7 +19,7 @@ from zslearn._utils._messages import InputWarning
 from zslearn.baselines import ESZSL
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import read_records, run_benchmark, summarize_runs, write_record
-from zslearn.experiments._records import failed_runs, grid_edges
+from zslearn.experiments._records import failed_runs, grid_edges, whole_records
 from zslearn.model_selection import ZeroShotSearchCV
 
 # What differs from run to run of the same thing.
@@ -134,7 +134,11 @@ def read_all(folder):
     """What the readers say, and of which files they warn."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        records, failed, edges = read_records(folder), failed_runs(folder), grid_edges(folder)
+        records, failed, edges = (
+            read_records(folder),
+            failed_runs(whole_records(folder)),
+            grid_edges(whole_records(folder)),
+        )
     assert all(warning.category is InputWarning for warning in caught)
     return records, failed, edges, [str(warning.message) for warning in caught]
 

@@ -27,7 +27,7 @@ from zslearn.images import (
 from zslearn.images import (
     _fitting as _storing,
 )
-from zslearn.images._predicting import explain_predictions, measure_images, rank_classes
+from zslearn.images._predicting import explain_predictions, rank_classes
 from zslearn.model_selection import ZeroShotSearchCV
 from zslearn.persistence import read_model, save
 
@@ -102,26 +102,6 @@ def test_the_table_agrees_with_the_model(data, monkeypatch):
 def test_a_model_without_probabilities(data):
     model = ESZSL().fit(data.X_train, data.y_train, signatures=data.signatures)
     assert prediction_table(model, data.X_train[:2], ["a", "b"])["probability"].isna().all()
-
-
-def test_evaluation_is_that_of_the_metrics(data):
-    model = fit_images(of(data.X_train, data.y_train), data.signatures, "eszsl", tune=None)
-    X = np.concatenate([data.X_test_seen, data.X_test_unseen])
-    y = np.concatenate([data.y_test_seen, data.y_test_unseen])
-    found = measure_images(model, of(X, y))[1]
-    assert found["unseen_among_unseen"] == pytest.approx(
-        model.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
-    )
-    assert found["seen"] == pytest.approx(model.score(data.X_test_seen, data.y_test_seen))
-    top, _ = model.predict_top_k(data.X_test_seen, 5)
-    hits = pd.Series(
-        [label in row for label, row in zip(data.y_test_seen, top.tolist(), strict=True)]
-    )
-    by_class = hits.groupby(data.y_test_seen).mean()
-    assert found["seen_top_5"] == pytest.approx(by_class.mean())
-    assert 0 < found["harmonic"] <= max(found["seen"], found["unseen"])
-    with pytest.raises(ValueError, match="nobody knows what is right"):
-        measure_images(model, of(X, None))
 
 
 def test_training_pictures_are_thinned_evenly(data, tmp_path, monkeypatch):

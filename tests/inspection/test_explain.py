@@ -91,9 +91,9 @@ def test_effects_are_what_another_description_does(model, data):
 
 def test_largest_effects_come_first(data):
     why = explain(_fit(ESZSL(), data), data.X_test_unseen, k=20)
-    told = [e for e in why if len(e.attributes) > 1]
-    assert told
-    for e in told:
+    several = [e for e in why if len(e.attributes) > 1]
+    assert several
+    for e in several:
         effects = [part.effect for part in e.attributes]
         assert effects == sorted(effects, reverse=True)
 

@@ -252,7 +252,7 @@ def test_many_classes_are_grown_in_blocks(monkeypatch):
 
 @pytest.mark.slow
 def test_all_unseen_classes_of_imagenet(data_folder):
-    """Of all 20,842 classes in seconds, and as the algorithm says of some of them."""
+    """Of all 20,842 classes, and as the algorithm says of some of them."""
     from zslearn.signatures import WordNet, class_graph
 
     try:
@@ -265,11 +265,9 @@ def test_all_unseen_classes_of_imagenet(data_folder):
     order = rng.permutation(len(unseen))
     y_true = np.array(unseen)[order]
     y_top = np.column_stack([np.roll(y_true, shift) for shift in range(20)])
-    start = time.perf_counter()
     whole = hierarchical_precision_at_k(
         y_true, y_top, [2, 20], hierarchy=pairs, classes=np.array(unseen)
     )
-    assert time.perf_counter() - start < 60
     assert whole[0] >= 0.5  # the first prediction is right
 
     near = {}

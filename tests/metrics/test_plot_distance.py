@@ -127,7 +127,7 @@ def test_a_class_without_samples_has_no_point(plt):
 def _many(n_classes, seed=0):
     rng = np.random.default_rng(seed)
     classes = [f"a class called {i}" for i in range(n_classes)]
-    # Many points in little room.
+    # Many points close together.
     distance = rng.normal(0.5, 0.02, n_classes)
     return ClassDistanceDisplay(distance=distance, accuracy=rng.random(n_classes), classes=classes)
 

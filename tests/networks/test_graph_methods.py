@@ -330,10 +330,10 @@ def test_hierarchies_of_all_forms_agree(problem):
 def test_class_outside_the_hierarchy_stands_beside_its_nearest(problem):
     pairs, signatures, X, y = problem
     model = _quick(hierarchy=pairs).fit(X, y, signatures=signatures)
-    twin = signatures.loc[["c33"]].rename(index={"c33": "stranger"})
-    model.add_classes(twin)
+    copy = signatures.loc[["c33"]].rename(index={"c33": "stranger"})
+    model.add_classes(copy)
     beside = _quick(hierarchy=[*pairs, ("stranger", "b3")]).fit(X, y, signatures=signatures)
-    beside.add_classes(twin)
+    beside.add_classes(copy)
     np.testing.assert_allclose(model.decision_function(X), beside.decision_function(X), rtol=1e-9)
 
 

@@ -254,7 +254,7 @@ def test_slow_senders_are_not_waited_for(model_path):
                     received += piece
                 assert received.startswith(beginning)
                 assert bool(received) == bool(beginning)
-                assert 0.5 < time.monotonic() - start < 8
+                assert time.monotonic() - start > 0.5
 
 
 def test_serving_leaves_the_filters_of_warnings(model_path, monkeypatch):

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from zslearn._solvers.logistic import _soft_labels
+from zslearn._solvers._logistic import _soft_labels
 from zslearn.solvers import multiclass_svm, multiclass_svm_path, softmax_path
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.svm import LinearSVC
 
+from svm_objective import multiclass_svm_objective
 from zslearn._solvers.svm import _crammer_singer as ascent
 from zslearn._solvers.svm._crammer_singer import (
     add_pulls,
@@ -13,7 +14,6 @@ from zslearn._solvers.svm._crammer_singer import (
     improve_candidates,
     improve_dual,
 )
-from zslearn._solvers.svm._multiclass import multiclass_svm_objective
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn.solvers import multiclass_svm, multiclass_svm_path
 
@@ -103,7 +103,7 @@ def test_as_with_all_classes(single, weighted, monkeypatch):
 
 
 def test_rows_read_anew_and_products_not_kept(monkeypatch):
-    """Memory that there is no room for is not taken; nothing else changes."""
+    """Memory beyond the limit is not taken; nothing else changes."""
     X, y, margins = make_rows(seed=3)
     options = {"alpha": 2.0**-7, "loss": "crammer_singer", "margins": margins, "tol": 1e-6}
     kept = multiclass_svm(X, y, random_state=0, **options)

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import expit, log_softmax, softmax
 from sklearn.linear_model import LogisticRegression
 
-from zslearn._solvers.logistic import CentredRows, Newton
+from zslearn._solvers._logistic import CentredRows, Newton
 from zslearn.solvers import logistic_path, softmax_path
 
 ALPHAS = [1e-1, 1e-2, 1e-3, 1e-4, 1e-5]

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from svm_objective import multiclass_svm_objective
 from zslearn._solvers.svm._losses import loss_and_slope
-from zslearn._solvers.svm._multiclass import multiclass_svm_objective, train_multiclass_svm
+from zslearn._solvers.svm._multiclass import train_multiclass_svm
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn.solvers import multiclass_svm, multiclass_svm_path
 
@@ -155,10 +156,10 @@ def test_other_libraries(loss, library):
     [
         (np.ones(3), "one number per sample, 70 in all"),
         (np.ones((70, 1)), "one number per sample"),
-        (-np.ones(70), "non-negative"),
+        (-np.ones(70), "finite and not negative"),
         (np.zeros(70), "positive sum"),
-        (np.full(70, np.nan), "non-negative"),
-        (np.full(70, np.inf), "non-negative"),
+        (np.full(70, np.nan), "finite and not negative"),
+        (np.full(70, np.inf), "finite and not negative"),
     ],
 )
 def test_bad_weights(weights, message):

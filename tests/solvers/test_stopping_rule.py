@@ -13,9 +13,9 @@ import pytest
 from scipy.optimize import LinearConstraint, minimize
 from sklearn.exceptions import ConvergenceWarning
 
+from svm_objective import multiclass_svm_objective
 from zslearn import SynC
 from zslearn._solvers._stopping import StoppingRule
-from zslearn._solvers.svm._multiclass import multiclass_svm_objective
 from zslearn.datasets import load_glyphs
 from zslearn.solvers import logistic_path, multiclass_svm, multiclass_svm_path, softmax_path
 

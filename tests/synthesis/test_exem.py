@@ -41,6 +41,7 @@ from zslearn.synthesis import (
     held_class_accuracy_score,
     ideal_signatures,
 )
+from zslearn.synthesis._exemplars import ExemplarSpaces
 
 
 def _fit(problem, signatures=None, **params):
@@ -575,7 +576,7 @@ def test_grid_gives_what_single_fits_give(problem):
             _scores(model, problem), _scores(alone, problem), rtol=1e-5, atol=1e-6
         )
         embedded = model.embed(_unit(problem.X_test_seen))
-        cached = rows.under(model.class_scorer_.embedding)
+        cached = rows.embedded_by(model.class_scorer_.embedding)
         np.testing.assert_allclose(embedded, cached, rtol=1e-12, atol=1e-14)
     assert sorted(seen) == list(range(len(listed)))
     # Three widths and two distances, for each of two kernels; the settings of one come together.
@@ -843,7 +844,7 @@ def test_make_zero_shot_is_solved():
 
 
 def test_nested_exemplars_go_by_label(problem):
-    """Twins keep exemplars of their own, and an unseen twin takes none of a seen class."""
+    """Equal classes keep exemplars of their own, and an unseen one takes none of a seen class."""
     first, second = problem.seen_classes[:2]
     unseen = problem.unseen_classes[0]
     signatures = problem.signatures.copy()
@@ -899,3 +900,22 @@ def test_no_scatter_is_held_while_an_inner_method_learns(whiten, monkeypatch):
     model.fit(data.X_train, data.y_train, signatures=data.signatures)
     assert len(_Watching.scatters) == (1 if whiten is None else 2)
     assert _Watching.n_held == 0
+
+
+@pytest.mark.parametrize("distance", ["euclidean", "standardized"])
+def test_nothing_holds_the_samples_after_fit(distance, monkeypatch):
+    """Also before Python looks for cycles of references."""
+    original, spaces = ExemplarSpaces.__init__, []
+
+    def noted(self, *args):
+        spaces.append(weakref.ref(self))
+        original(self, *args)
+
+    monkeypatch.setattr(ExemplarSpaces, "__init__", noted)
+    data = make_zero_shot(random_state=0)
+    gc.disable()
+    try:
+        EXEM(distance=distance).fit(data.X_train, data.y_train, signatures=data.signatures)
+        assert [ref() for ref in spaces] == [None]
+    finally:
+        gc.enable()

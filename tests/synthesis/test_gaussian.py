@@ -377,8 +377,8 @@ def test_doubt_pays_where_half_of_the_dimensions_are_not_described():
     """Class means of which signatures tell one half, and nothing of the other."""
     rng = np.random.default_rng(0)
     signatures = rng.normal(size=(60, 4))
-    told = 2 * np.tanh(signatures @ rng.normal(size=(4, 10)))
-    means = np.concatenate([told, 4 * rng.normal(size=(60, 10))], axis=1)
+    predictable = 2 * np.tanh(signatures @ rng.normal(size=(4, 10)))
+    means = np.concatenate([predictable, 4 * rng.normal(size=(60, 10))], axis=1)
     y = np.repeat(np.arange(60), 12)
     X = means[y] + rng.normal(size=(len(y), 20))
     seen = y < 45
@@ -451,7 +451,7 @@ def test_odds_are_the_usual_ones_where_nothing_tells_them():
 
 @pytest.mark.filterwarnings("ignore:Statistics do not tell")
 def test_statistics_tell_no_odds(problem, monkeypatch):
-    # Other tests may have been told already.
+    # Other tests may have had the warning already.
     monkeypatch.setattr("zslearn._utils._messages._SAID", set())
     statistics = ClassStatistics.from_samples(problem.X_train, problem.y_train)
     with pytest.warns(InputWarning, match="odds of unseen classes: they are 4"):

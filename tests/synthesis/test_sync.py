@@ -12,8 +12,9 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from svm_objective import multiclass_svm_objective
 from zslearn._solvers.svm._losses import loss_and_slope
-from zslearn._solvers.svm._multiclass import multiclass_svm_objective, train_multiclass_svm
+from zslearn._solvers.svm._multiclass import train_multiclass_svm
 from zslearn._utils._array import to_numpy
 from zslearn.base import Training
 from zslearn.base._variants import fit_variants
@@ -174,14 +175,13 @@ def test_golden_cross_validation_grid(golden, loss, own):
         is_held = np.isin(golden.Y[golden.train], held)
         rows, validation = golden.train[~is_held], golden.train[is_held]
         if own:
-            path = golden.estimator(loss, tol=1e-5).fit_path(
+            path = golden.estimator(loss, tol=1e-5).fit_grid(
                 golden.X[rows],
                 golden.Y[rows],
                 signatures=golden.signatures,
-                alphas=[2.0**p for p in powers],
-                gammas=gammas,
+                settings=pairs([2.0**p for p in powers], gammas),
             )
-            models = {(model.alpha, model.gamma): model for model in path}
+            models = {(model.alpha, model.gamma): model for _, model in path}
         for i, power in enumerate(powers):
             for j, gamma in enumerate(gammas):
                 if own:
@@ -506,21 +506,24 @@ def test_ridges_that_make_no_sense(problem, params, message):
 # Paths.
 
 
+def pairs(alphas, gammas):
+    return [{"alpha": alpha, "gamma": gamma} for alpha in alphas for gamma in gammas]
+
+
 @every_loss
 @pytest.mark.parametrize("variant", [{}, {"penalize": "v"}, {"n_phantoms": 5}], ids=str)
 def test_path_equals_single_fits(problem, loss, variant):
     base = SynC(loss, tol=1e-7, max_iter=20_000, random_state=0, **variant)
     before = copy.deepcopy(base.__dict__)
-    path = base.fit_path(
+    path = base.fit_grid(
         problem.X_train,
         problem.y_train,
         signatures=problem.signatures,
-        alphas=[2.0**-10, 2.0**-6],
-        gammas=[0.5, 2.0],
+        settings=pairs([2.0**-10, 2.0**-6], [0.5, 2.0]),
     )
-    pairs = []
-    for model in path:
-        pairs.append((model.alpha, model.gamma))
+    order = []
+    for index, model in path:
+        order.append(index)
         single = clone(base).set_params(alpha=model.alpha, gamma=model.gamma)
         single.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
         assert model.objective_ == pytest.approx(single.objective_, rel=1e-6)
@@ -530,7 +533,8 @@ def test_path_equals_single_fits(problem, loss, variant):
             atol=0.02,
         )
         assert model.add_classes({"zz": problem.signatures.iloc[:2].mean()}).classes_[-1] == "zz"
-    assert pairs == [(2.0**-6, 0.5), (2.0**-6, 2.0), (2.0**-10, 0.5), (2.0**-10, 2.0)]
+    # Each training starts from the one for the next larger alpha.
+    assert order == [2, 3, 0, 1]
     assert base.__dict__ == before
 
 
@@ -543,24 +547,16 @@ def test_path_trains_once_for_every_gamma(problem, monkeypatch):
         return original(*args, **kwargs)
 
     monkeypatch.setattr("zslearn.synthesis._sync.train_multiclass_svm", counted)
-    path = SynC().fit_path(
+    path = SynC().fit_grid(
         problem.X_train,
         problem.y_train,
         signatures=problem.signatures,
-        alphas=[0.1, 0.01],
-        gammas=[0.25, 1.0, 4.0],
+        settings=pairs([0.1, 0.01], [0.25, 1.0, 4.0]),
     )
-    classifiers = [model.base_classifiers_ for model in path]
+    classifiers = [model.base_classifiers_ for _, model in path]
     assert len(classifiers) == 6
     assert calls == [0.1, 0.01]
     assert not np.allclose(classifiers[0], classifiers[1])
-
-
-def test_path_needs_values(problem):
-    with pytest.raises(ValueError, match="at least one value"):
-        next(SynC().fit_path(problem.X_train, problem.y_train, alphas=[], gammas=[1.0]))
-    with pytest.raises(ValueError, match="'gamma' parameter"):
-        list(SynC().fit_path(problem.X_train, problem.y_train, alphas=[1.0], gammas=[1.0, -1.0]))
 
 
 # Several views, metrics, other libraries.
@@ -747,12 +743,12 @@ def test_weights_are_repetitions(problem, loss, variant):
     scale = table.scales(table.positions(seen))
     A = table.subset(table.positions(seen)).normalized(scale, keep_views=True)
     X = unit(problem.X_train)
-    model = SynC(loss, tol=1e-8, max_iter=20_000, random_state=0, **variant)
+    model = SynC(loss, 2.0**-8, tol=1e-8, max_iter=20_000, random_state=0, **variant)
     weighted = Training(X, codes, A, seen, table, scale, weights=weights.astype(float))
     longer = Training(X[repeated], codes[repeated], A, seen, table, scale)
     plain = Training(X, codes, A, seen, table, scale)
     objectives = [
-        SynCProblem(training, model).learn(2.0**-8, 1.0, None).objective
+        SynCProblem(training, model).learn(model, None).objective
         for training in (weighted, longer, plain)
     ]
     # Learned phantoms have several optima, and rounding decides which one is near.

@@ -174,14 +174,13 @@ def test_given_signatures_of_the_seen_classes_are_the_default(problem, form):
 
 def test_given_phantoms_stay_in_order_and_serve_a_path(problem):
     rows = np.random.default_rng(0).random((5, 8))
-    path = SynC(phantom_init=rows, random_state=0).fit_path(
+    path = SynC(phantom_init=rows, alpha=2.0**-8, random_state=0).fit_grid(
         problem.X_train,
         problem.y_train,
         signatures=problem.signatures,
-        alphas=[2.0**-8],
-        gammas=[0.5, 2.0],
+        settings=[{"gamma": 0.5}, {"gamma": 2.0}],
     )
-    for model in path:
+    for _, model in path:
         np.testing.assert_allclose(
             model.phantoms_ / np.linalg.norm(model.phantoms_, axis=1, keepdims=True),
             rows / np.linalg.norm(rows, axis=1, keepdims=True),
@@ -327,6 +326,7 @@ def training_of(problem):
 def learner(problem, loss, penalize, **params):
     model = SynC(
         loss,
+        2.0**-6,
         n_phantoms=6,
         learn_phantoms=True,
         penalize=penalize,
@@ -335,7 +335,7 @@ def learner(problem, loss, penalize, **params):
         random_state=0,
         **params,
     )
-    return _PhantomLearner(SynCProblem(training_of(problem), model), 2.0**-6, 1.0)
+    return _PhantomLearner(SynCProblem(training_of(problem), model), model)
 
 
 @every_loss
@@ -498,13 +498,8 @@ def test_learning_a_tiny_problem_against_a_general_method():
     )
     params = {"n_phantoms": 2, "alpha": 2.0**-6, "eta": 0.0, "norm_penalty": 0.05}
     model = fit(data, learn_phantoms=True, tol=1e-9, **params)
-    learn = _PhantomLearner(
-        SynCProblem(
-            training_of(data), SynC(learn_phantoms=True, tol=1e-10, random_state=0, **params)
-        ),
-        2.0**-6,
-        1.0,
-    )
+    precise = SynC(learn_phantoms=True, tol=1e-10, random_state=0, **params)
+    learn = _PhantomLearner(SynCProblem(training_of(data), precise), precise)
     # The tests' own training divides signatures by 0.8; the model takes its own scale.
     own = fit(data, learn_phantoms=True, tol=1e-9, signature_scale=0.8, **params)
 

@@ -204,7 +204,7 @@ class EmbeddedRows:
         # What the latest embedding was decided by, and what it made of the rows.
         self._latest: tuple[tuple[Any, ...], tuple[Any, ...], Array] | None = None
 
-    def under(self, embedding: Embedding) -> Array:
+    def embedded_by(self, embedding: Embedding) -> Array:
         """The rows under an embedding, computed anew where it is not the latest one."""
         embed, decided_by = embedding.embed, embedding.depends_on
         if decided_by is None:
@@ -304,7 +304,8 @@ class PreparedRows:
 
     def measure(self) -> None:
         """Measure the rows once, for those who read them again and again."""
-        if self.norm == "l2" and self.is_clean and isinstance(self.source, np.ndarray):
+        may_be = self.norm == "l2" and self.is_clean and isinstance(self.source, np.ndarray)
+        if may_be and self._lengths is None:
             blocks = (floating(self.source[rows, :]) for rows in self._blocks(self.source.shape[0]))
             largest, norm = zip(*(scaled_rows(block)[1:] for block in blocks), strict=True)
             self._lengths = np.concatenate(largest), np.concatenate(norm)

@@ -48,8 +48,7 @@ class ClassScorer:
     Examples
     --------
     >>> import numpy as np
-    >>> from zslearn._scoring._scorer import ClassScorer
-    >>> from zslearn._scoring._embedding import Embedding
+    >>> from zslearn.base import ClassScorer, Embedding
     >>> scorer = ClassScorer(np.array(["ant", "bee"]), np.eye(2), Embedding(lambda rows: rows))
     >>> scorer.top_k(np.array([[1.0, 3.0]]), k=1)[0].tolist()
     [['bee']]
@@ -191,7 +190,7 @@ class ClassScorer:
             bias = None if bias is None else bias[positions]
         options = {"score": self.score, "bias": bias}
         if isinstance(X, EmbeddedRows):
-            return function(X.under(self.embedding), parameters, *args, **options)
+            return function(X.embedded_by(self.embedding), parameters, *args, **options)
         with self.embedding.over_blocks() as embed:
             return function(X, parameters, *args, embed=embed, **options)
 

@@ -179,6 +179,7 @@ class Latest:
     """The latest thing that was made of an array of the host, as long as the array is there.
 
     Chunk after chunk of rows meets the same classes: what a device holds of them is used again.
+    It lasts from call to call, where :func:`moves_kept` forgets all arrays at the end of one.
     """
 
     def __init__(self) -> None:

@@ -13,7 +13,8 @@ def inherit_docs(cls: _Class) -> _Class:
     """Decorate an estimator: its bases document what its own docstring leaves out.
 
     Hyper-parameters and attributes that bases document are added at the end of these sections. A
-    method that is documented without parameters has those of the bases' method.
+    method that is documented without parameters, or without what it returns, has these of the
+    bases' method.
 
     Parameters
     ----------
@@ -42,9 +43,10 @@ def inherit_docs(cls: _Class) -> _Class:
         documented = [_sections(f.__doc__) for f in inherited if getattr(f, "__doc__", None)]
         if inspect.isfunction(method) and method.__doc__ and documented and name[0] != "_":
             sections = _sections(method.__doc__)
-            if "Parameters" in documented[0] and "Parameters" not in sections:
-                sections["Parameters"] = documented[0]["Parameters"]
-                method.__doc__ = _numpydoc_text(sections)
+            for title in ("Parameters", "Returns", "Yields"):
+                if title in documented[0]:
+                    sections.setdefault(title, documented[0][title])
+            method.__doc__ = _numpydoc_text(sections)
     return cls
 
 
@@ -63,7 +65,7 @@ def _entries(section: str) -> dict[str, str]:
 
 def _numpydoc_text(sections: dict[str, str]) -> str:
     """A docstring of sections, in numpydoc's order."""
-    first = ["", "Parameters", "Attributes"]
+    first = ["", "Parameters", "Returns", "Yields", "Attributes"]
     order = sorted(sections, key=lambda title: first.index(title) if title in first else len(first))
     parts = [f"{title}\n{'-' * len(title)}\n{sections[title]}" for title in order if title]
     return "\n\n".join([sections[""], *parts])

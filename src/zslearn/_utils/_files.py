@@ -13,7 +13,7 @@ import secrets
 import stat
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar, Token
 from os import PathLike
 from pathlib import Path
@@ -473,6 +473,26 @@ def cached_fit(
     """Read a fit where one of the same parts is kept; else compute it, and keep it."""
     cache = _active.get()
     return compute() if cache is None else cache.get(parts, compute, suits)
+
+
+def cached_results(
+    parts: tuple[Any, ...],
+    solve: Callable[[], Iterable[Any]],
+    names: Sequence[str],
+    suits: Callable[[Arrays], bool] = lambda arrays: True,
+) -> list[dict[str, Any]]:
+    """Some attributes of each of several results, which are cached as one array of each."""
+
+    def compute() -> Arrays:
+        results = list(solve())
+        return {name: np.stack([getattr(result, name) for result in results]) for name in names}
+
+    arrays = cached_fit(parts, compute, suits)
+    values = zip(*(arrays[name] for name in names), strict=True)
+    return [
+        {name: x if x.ndim else x.item() for name, x in zip(names, row, strict=True)}
+        for row in values
+    ]
 
 
 def caches_fits(X: Any) -> bool:

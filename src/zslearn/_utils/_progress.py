@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
+#: Is called with a line of text that says what is being done.
+Say = Callable[[str], None]
+
 # A notebook is drawn in no more often than this, in seconds.
 _NOTEBOOK_PAUSE = 0.2
 

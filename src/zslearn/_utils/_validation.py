@@ -1,12 +1,18 @@
-"""What the library takes from scikit-learn's private parts, typed and in one place."""
+"""Checks of arguments that several packages share: parameters, sample weights, shares.
+
+The decorators are scikit-learn's private ones, typed and in one place.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import validate_params
+
+from zslearn._utils._array import Floats, to_numpy
 
 # An area by the trapezoid rule may end this far above 1.
 _ROUNDING = 1e-9
@@ -16,6 +22,25 @@ def is_share(value: Any) -> bool:
     """Whether a value is a number between 0 and 1, up to rounding; a truth value is none."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return is_number and -_ROUNDING <= value <= 1 + _ROUNDING
+
+
+def checked_weights(sample_weight: Any, *shapes: tuple[int, ...]) -> Floats:
+    """Weights as float64 of one of some shapes, the first if they are one number for all."""
+    values = np.asarray(to_numpy(sample_weight))
+    if values.dtype.kind not in "biuf":
+        raise TypeError(f"sample_weight must be numbers; got an array of {values.dtype}.")
+    weights = values.astype(np.float64)
+    if weights.ndim == 0:
+        weights = np.full(shapes[0], float(weights))
+    if weights.shape not in shapes:
+        raise ValueError(
+            f"sample_weight must have one number per sample, {shapes[0][0]} in all; "
+            f"got shape {weights.shape}."
+        )
+    total = weights.sum(axis=0)
+    if not (np.isfinite(total).all() and (weights >= 0).all() and (total > 0).all()):
+        raise ValueError("sample_weight must be finite and not negative, with a positive sum.")
+    return weights
 
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])

@@ -233,28 +233,7 @@ class ZeroShotPipeline(ZeroShotPredictor, Pipeline):
         settings: Sequence[Mapping[str, Any]],
         sample_weight: Any = None,
     ) -> Iterator[tuple[int, Self]]:
-        """Fit once for each setting; those that differ in the last step share the transformers.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        signatures : DataFrame, mapping, array or MultiSignatures, optional
-            What is known of each class; see :meth:`fit`.
-        settings : sequence of mappings
-            Hyper-parameters by name, as `set_params` takes them.
-        sample_weight : array-like of shape (n_samples,), optional
-            See :meth:`fit`.
-
-        Yields
-        ------
-        index : int
-            Position in `settings`.
-        estimator : ZeroShotPipeline
-            Fitted under that setting.
-        """
+        """Fit once for each setting; those that differ in the last step share the transformers."""
         prefix = f"{self.steps[-1][0]}__"
         for group in grouped_settings(settings, prefix):
             variant = clone(self).set_params(**group.shared)

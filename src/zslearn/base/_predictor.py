@@ -216,7 +216,7 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         scorer = self._checked_scorer()
         if is_streamed(X):
             samples = stream_samples(self._check_stream(X), y, sample_weight)
-            counts: HitCounts = samples.reduce(_count_predicted, (self, classes))
+            counts: HitCounts = samples.reduce(count_block, (self, 1, classes))
             self._check_true_labels(counts.classes, scorer, classes)
             if classes is None:
                 self._warn_of_generalized(counts.classes)
@@ -355,12 +355,15 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
     def _check_stream(self, X: Any) -> Any:
         """Check the width of features that are read block by block."""
         X = whole_rows(X) if is_dask(X) else X
-        if X.shape[1] != self.n_features_in_:
+        self._check_width(X.shape[1])
+        return X
+
+    def _check_width(self, n_features: int) -> None:
+        if n_features != self.n_features_in_:
             raise ValueError(
-                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
+                f"X has {n_features} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input."
             )
-        return X
 
     def _check_features(self, X: Any, *, reset: bool = False) -> Any:
         """Check the shape of features; what they hold is checked block by block."""
@@ -381,11 +384,8 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
             self.n_features_in_ = n_features
             if hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
-        elif n_features != self.n_features_in_:
-            raise ValueError(
-                f"X has {n_features} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
+        else:
+            self._check_width(n_features)
         return X
 
 
@@ -515,24 +515,22 @@ def stream_top_k(scorer: ClassScorer, X: Any, k: int, classes: Any) -> tuple[NDA
 
 def count_block(start: int, rows: Any, labels: Any, weights: Any, shared: Any) -> HitCounts | None:
     """Hits of one block, as :class:`StreamedSamples` adds them up."""
-    scorer, k, classes = shared
+    estimator, k, classes = shared
     if not len(rows):
         return None
-    top, _ = scorer.top_k(rows, k, classes)
-    true = check_block_labels(labels, len(rows))
-    return HitCounts.of(true, to_numpy(top), sample_weight=weights)
+    top = top_labels(estimator, rows, k, classes)
+    return HitCounts.of(check_block_labels(labels, len(rows)), top, sample_weight=weights)
 
 
-def _count_predicted(
-    start: int, rows: Any, labels: Any, weights: Any, shared: Any
-) -> HitCounts | None:
-    """Hits of one block by what an estimator predicts; see :func:`count_block`."""
-    estimator, classes = shared
-    if not len(rows):
-        return None
-    predicted = estimator.predict(rows, classes=classes)
-    true = check_block_labels(labels, len(rows))
-    return HitCounts.of(true, predicted[:, None], sample_weight=weights)
+def top_labels(estimator: Any, X: Any, k: int, classes: Any = None) -> NDArray[Any]:
+    """The best classes of each row; where it is rejected, the label of that comes before them."""
+    top = to_numpy(estimator.predict_top_k(X, k, classes=classes)[0])
+    if hasattr(estimator, "is_none"):
+        best = estimator.predict(X, classes=classes)
+        rejected = best != top[:, 0]
+        top = top.astype(best.dtype)
+        top[rejected] = np.column_stack([best, top[:, :-1]])[rejected]
+    return top
 
 
 def _candidates(classes: Any, scorer: ClassScorer) -> NDArray[Any] | None:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_consistent_length, has_fit_parameter
+from sklearn.utils.validation import has_fit_parameter
 
-from zslearn._utils._array import Floats, is_foreign, take_rows, to_numpy
-from zslearn._utils._validation import checks_parameters
+from zslearn._utils._array import Floats, take_rows
+from zslearn._utils._validation import checked_weights, checks_parameters
 
 if TYPE_CHECKING:
     from zslearn.base._classifier import ZeroShotClassifier
@@ -73,25 +73,10 @@ def fit_weighted(
 
 
 def check_weights(sample_weight: Any, X: Any) -> Floats | None:
-    """Weights of rows as float64, none negative, one positive at least; None where all are 1.
-
-    One number stands for all rows.
-    """
+    """Weights of rows, of which one number stands for all; None where all are 1."""
     if sample_weight is None:
         return None
-    values = to_numpy(sample_weight) if is_foreign(sample_weight) else np.asarray(sample_weight)
-    if values.dtype.kind not in "biuf":
-        raise TypeError(f"sample_weight must be numbers; got an array of {values.dtype}.")
-    weights = values.astype(np.float64)
-    if weights.ndim == 0:
-        weights = np.full(X.shape[0], float(weights))
-    if weights.ndim != 1:
-        raise ValueError(f"sample_weight must have one axis; got {weights.ndim}.")
-    check_consistent_length(X, weights)
-    if not np.isfinite(weights).all() or (weights < 0).any():
-        raise ValueError("sample_weight must be finite and not negative.")
-    if not weights.any():
-        raise ValueError("sample_weight is zero for every sample; none is left to learn from.")
+    weights = checked_weights(sample_weight, X.shape[:1])
     return None if (weights == 1).all() else weights
 
 

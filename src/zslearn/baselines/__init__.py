@@ -1,4 +1,9 @@
-"""The systems that the paper compares with, one class per method."""
+"""The systems that the paper compares with: one file and one class per method.
+
+What families share is in ``_base_….py``: attributes predicted one by one (DAP, IAP),
+probabilities of the seen classes, ranking losses (ALE, DeViSE, SJE, LatEm). The classes are public;
+all else may change, within the equation that each module states.
+"""
 
 from zslearn.baselines._ale import ALE
 from zslearn.baselines._bidilel import BiDiLEL

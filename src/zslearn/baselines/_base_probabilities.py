@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import array_api_compat as compat
 
 from zslearn._scoring._embedding import for_many_passes
-from zslearn._solvers.logistic import LogisticResult, softmax_path
+from zslearn._solvers._logistic import LogisticResult, softmax_path
 from zslearn._utils._array import Array, move_like
 from zslearn.base._class_statistics import mean_square_distance
 from zslearn.base._training import Training

@@ -364,7 +364,7 @@ class CMT(ZeroShotClassifier):
         },
     }
     #: Hyper-parameters of what is learned besides the network.
-    _beside_network: ClassVar[tuple[str, ...]] = ()
+    _not_of_network: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -394,7 +394,7 @@ class CMT(ZeroShotClassifier):
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
         """One path of training serves all variants that only leave it at different steps."""
-        for group in on_one_path(variants, *cls._beside_network):
+        for group in on_one_path(variants, *cls._not_of_network):
             stops = []
             for variant in group:
                 rng = check_random_state(variant.random_state)
@@ -402,11 +402,11 @@ class CMT(ZeroShotClassifier):
                 seed = rng.randint(2**31 - 1)
                 stops.append(variant._stop(training, seed, rng))
             networks = group[0]._train(training, seed, stops)
-            beside: dict[int, Any] = {}
+            statistics: dict[int, Any] = {}
             for variant, stop in zip(group, stops, strict=True):
-                if stop not in beside:
-                    beside[stop] = variant._beside(networks[stop], training)
-                variant._take(networks[stop], training, beside[stop])
+                if stop not in statistics:
+                    statistics[stop] = variant._sample_statistics(networks[stop], training)
+                variant._take(networks[stop], training, statistics[stop])
                 yield variant
 
     def _train(
@@ -445,11 +445,11 @@ class CMT(ZeroShotClassifier):
         # Without any step there was nothing to choose from.
         return classes.best or self.max_iter
 
-    def _beside(self, network: Network, training: Training) -> Any:
+    def _sample_statistics(self, network: Network, training: Training) -> Any:
         """What variants of one network share of what else they learn from the samples."""
         return None
 
-    def _take(self, network: Network, training: Training, beside: Any) -> None:
+    def _take(self, network: Network, training: Training, statistics: Any) -> None:
         """Take over a network; what else is learned from the samples is learned here."""
         self.coefs_ = network.coefs
         self.intercepts_ = network.intercepts

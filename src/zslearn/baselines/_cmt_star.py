@@ -131,7 +131,7 @@ class CMTStar(CMT):
             "seen_share": [0.2, 0.5, 0.8],
         },
     }
-    _beside_network: ClassVar[tuple[str, ...]] = ("seen_share", "threshold")
+    _not_of_network: ClassVar[tuple[str, ...]] = ("seen_share", "threshold")
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class CMTStar(CMT):
         self.seen_share = seen_share
         self.threshold = threshold
 
-    def _beside(self, network: Network, training: Training) -> Floats:
+    def _sample_statistics(self, network: Network, training: Training) -> Floats:
         """Distance of each mapped training image to the signature of its own class."""
         X, y, signatures = for_many_passes(training.rows), training.y, training.signatures
         distances = []
@@ -173,14 +173,14 @@ class CMTStar(CMT):
             distances.append(np.sqrt((apart**2).sum(axis=1)))
         return np.concatenate(distances)
 
-    def _take(self, network: Network, training: Training, beside: Floats) -> None:
-        super()._take(network, training, beside)
+    def _take(self, network: Network, training: Training, statistics: Floats) -> None:
+        super()._take(network, training, statistics)
         self._seen_signatures: Floats = training.signatures
         if self.threshold == "class":
-            own = (beside[training.y == code] for code in range(training.n_seen))
+            own = (statistics[training.y == code] for code in range(training.n_seen))
             self.radii_ = np.asarray([_bound(distances, self.seen_share) for distances in own])
         else:
-            self._learn_density(network, training, beside)
+            self._learn_density(network, training, statistics)
         longest = float(np.sqrt((self._seen_signatures**2).sum(axis=1).max()))
         self.gate_ = _gate(network, longest)
 

@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from zslearn._scoring._embedding import for_many_passes
+from zslearn._solvers._logistic import logistic_path
 from zslearn._solvers._platt import platt_targets
-from zslearn._solvers.logistic import logistic_path
 from zslearn._utils._docstrings import inherit_docs
 from zslearn.base._training import Training
 from zslearn.baselines._base_attributes import AttributeClassifier, LinearModels

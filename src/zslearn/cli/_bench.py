@@ -32,7 +32,7 @@ from zslearn.experiments._demo import run_demo
 from zslearn.experiments._methods import METHODS, default_methods
 from zslearn.experiments._protocol import GRIDS, PROTOCOLS
 from zslearn.experiments._ranks import save_critical_difference
-from zslearn.experiments._records import failed_runs, grid_edges, read_records
+from zslearn.experiments._records import failed_runs, grid_edges, numbers_of, whole_records
 from zslearn.experiments._render import FORMATS, render, save_table_plot
 from zslearn.experiments._report._write import write_report
 from zslearn.experiments._runs import run_benchmark
@@ -164,10 +164,11 @@ def _run_bench(arguments: argparse.Namespace) -> int:
             command=_command(arguments),
             say=say,
         )
-    failed, records = failed_runs(paths), read_records(paths)
+    whole = whole_records(paths)
+    failed, records = failed_runs(whole), numbers_of(whole)
     if not records.empty:
         _print_results(records, data)
-    _print_edges(grid_edges(paths), records)
+    _print_edges(grid_edges(whole), records)
     _print_line(
         f"{counted(len(paths) - len(failed), 'record')} in {arguments.out}; "
         f"see also: zslearn table {arguments.out}"
@@ -247,10 +248,10 @@ def add_table(parser: argparse.ArgumentParser) -> None:
 
 def _run_table(arguments: argparse.Namespace) -> int:
     shown: Literal["all", "ours"] = "all" if arguments.all else "ours"
-    records = read_records(arguments.runs)
+    whole = whole_records(arguments.runs)
+    records = numbers_of(whole)
     if records.empty:
-        failed = len(failed_runs(arguments.runs))
-        why = f"all {failed} runs failed" if failed else "zslearn bench writes them"
+        why = f"all {len(whole)} runs failed" if whole else "zslearn bench writes them"
         raise ValueError(f"There are no records in {arguments.runs}; {why}.")
     table = build_table(
         records,

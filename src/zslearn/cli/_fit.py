@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from zslearn._utils._files import refuse_folder, replacing
-from zslearn._utils._messages import composed, name_some, plain
+from zslearn._utils._messages import composed, name_some, plain, warn_user
 from zslearn.cli._output import (
     add_jobs,
     add_options,
@@ -21,6 +22,7 @@ from zslearn.cli._output import (
     warnings_as_lines,
 )
 from zslearn.datasets._files import read_lines
+from zslearn.experiments._evaluate import evaluate
 from zslearn.experiments._methods import find_method
 from zslearn.experiments._protocol import GRIDS
 from zslearn.images._backbones import BACKBONES
@@ -36,21 +38,15 @@ from zslearn.images._fitting import add_classes_to_file, fit_images, save_image_
 from zslearn.images._predicting import (
     candidate_classes,
     explain_predictions,
-    measure_images,
     prediction_table,
 )
+from zslearn.metrics._accuracy import harmonic_mean
 from zslearn.persistence._model_files import ModelFile, describe, read_model
 
 #: So many images that were left out are named, and so many settings of a search printed.
 _NAMED = 10
 #: Rows of a table that a terminal shows; files have all.
 _ROWS = 40
-_MEASURES = {
-    "seen": "seen classes, among all",
-    "unseen": "unseen classes, among all",
-    "harmonic": "harmonic mean of both",
-    "unseen_among_unseen": "unseen classes, among these",
-}
 #: Options that say how images become features.
 _NETWORK = ("weights", "boxes", "device", "batch_size", "workers", "backbone", "crop")
 
@@ -435,23 +431,53 @@ def _run_evaluate(arguments: argparse.Namespace) -> int:
     with warnings_as_lines():
         file = read_model(arguments.model)
         features = _features_for(arguments, file)
-        trained = file.extras.get("training_digests")
-        digests = () if trained is None else trained.ravel().tolist()
-        n_images, metrics = measure_images(file.model, features, digests)
-    rows = {}
-    for name, what in _MEASURES.items():
-        if name in metrics:
-            top = metrics.get(f"{name}_top_5")
-            images = n_images["seen" if name == "seen" else "unseen"]
-            rows[what] = {
-                "accuracy": f"{metrics[name]:.3f}",
-                "among the best 5": "" if top is None else f"{top:.3f}",
-                "images": sum(n_images.values()) if name == "harmonic" else images,
-            }
+        if features.y is None:
+            raise ValueError(
+                "The images have no labels, so that nobody knows what is right: put each into a "
+                "folder of its class, or give a table (.csv) with the columns path and label."
+            )
+        _warn_of_trained(file, features)
+        model, is_seen = file.model, np.isin(features.y, file.model.seen_classes_)
+        rows: dict[str, dict[str, Any]] = {}
+        accuracies = []
+        for what, images, classes in (
+            ("seen classes, among all", is_seen, None),
+            ("unseen classes, among all", ~is_seen, None),
+            ("unseen classes, among these", ~is_seen, model.unseen_classes_),
+        ):
+            if images.any():
+                X, y = features.X[images], features.y[images]
+                found = evaluate(model, X, y, classes=classes, k=[5]).metrics
+                accuracies.append(found["per_class_accuracy"])
+                rows[what] = _cells(accuracies[-1], found.get("flat_hit_at_5"), len(y))
+    if is_seen.any() and not is_seen.all():
+        rows["harmonic mean of the first two"] = _cells(
+            harmonic_mean(*accuracies[:2]), None, len(features)
+        )
     table = pd.DataFrame.from_dict(rows, orient="index")
     table.index.name = "per-class accuracy of"
     print_table(table, title=f"{arguments.model} on {arguments.source}")
     return 0
+
+
+def _cells(accuracy: float, hits: float | None, n_images: int) -> dict[str, Any]:
+    return {
+        "accuracy": f"{accuracy:.3f}",
+        "F@5 of images": "" if hits is None else f"{hits:.3f}",
+        "images": n_images,
+    }
+
+
+def _warn_of_trained(file: ModelFile, features: ImageFeatures) -> None:
+    """Warn of images that a model was trained on."""
+    digests = file.extras.get("training_digests", np.empty(0, dtype=str))
+    trained = set(digests.ravel().tolist())
+    again = [name for name, text in zip(features.images, features.digests) if text in trained]  # noqa: B905
+    if again:
+        warn_user(
+            f"{len(again)} of {len(features)} images were trained on, such as "
+            f"{name_some(again, 2)}: accuracies on these say nothing of new images."
+        )
 
 
 def add_add_class(parser: argparse.ArgumentParser) -> None:

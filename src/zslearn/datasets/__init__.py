@@ -1,4 +1,10 @@
-"""Data sets for zero-shot learning, with splits that are checked for leaks."""
+"""Data sets for zero-shot learning, with splits that are checked for leaks.
+
+:class:`ZeroShotDataset` is what all loaders give: Xian et al.'s layout, tables, glyphs, synthetic
+problems, ImageNet. :class:`FeatureBlocks` reads features that do not fit into memory, and
+`fetch_archive` downloads. Readers of single formats are private; what a file may cost is in
+``_files.py``.
+"""
 
 from zslearn.datasets._authors import AuthorsProtocol, load_authors_protocol
 from zslearn.datasets._check import FolderReport, check_data

@@ -1,4 +1,9 @@
-"""Runs of methods on data sets: protocols, records, published numbers, tables and figures."""
+"""Runs of methods on data sets: protocols, records, published numbers, tables and figures.
+
+`evaluate` measures one method, `run_benchmark` tunes and measures many and writes a record of each;
+tables, analyses and the report only read records. A method is added to `METHODS`, a published
+number to ``published.csv``, with its source.
+"""
 
 from zslearn.experiments._demo import run_demo
 from zslearn.experiments._evaluate import Evaluation, evaluate, read_top_k, write_top_k

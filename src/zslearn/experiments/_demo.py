@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pandas as pd
 
 from zslearn._utils._files import replacing
 from zslearn._utils._optional import import_optional
+from zslearn._utils._progress import Say
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.datasets._glyphs import load_glyphs
 from zslearn.experiments._evaluate import Evaluation, by_class, compact_curve, evaluate
@@ -65,9 +65,6 @@ def write_evaluation(evaluation: Evaluation, data: ZeroShotDataset, folder: Path
         }
         write_record(origin | of_setting | circumstances(), paths[-1])
     return paths
-
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
+from zslearn._scoring._blocks import check_k
 from zslearn._scoring._probabilities import softmax
 from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._utils._array import Floats, to_numpy
@@ -26,7 +26,8 @@ from zslearn._utils._blocks import Block, RowsInBlocks
 from zslearn._utils._files import Checkpoint, fingerprint, replacing, source_digest
 from zslearn._utils._messages import plain, warn_user
 from zslearn._utils._progress import progress_bar
-from zslearn.base._predictor import _count_predicted, count_block
+from zslearn.base._pipeline import fitted_as_zero_shot
+from zslearn.base._predictor import _score_dtype, count_block, top_labels
 from zslearn.base._streams import is_dask, stream_samples
 from zslearn.calibration._stacking import CalibratedStacking
 from zslearn.datasets._dataset import ZeroShotDataset
@@ -43,6 +44,8 @@ from zslearn.metrics._reliability import expected_calibration_error
 
 #: So many other classes a record names beside a class.
 _MOST_CONFUSED = 3
+#: Which F@K records have.
+_KS = (2, 5, 10)
 #: How wide a line of a printout may be.
 _WIDTH = 80
 
@@ -51,27 +54,46 @@ _WIDTH = 80
 
 
 def conventional_metrics(
-    model: Any, data: ZeroShotDataset, ks: Sequence[int] = (2, 5, 10)
+    model: Any, data: ZeroShotDataset, ks: Sequence[int] = _KS
 ) -> dict[str, float]:
     """Measure a fitted method on images of unseen classes, chosen among these."""
-    ks = [at for at in ks if 1 < at <= len(data.unseen_classes)]
-    top, _ = model.predict_top_k(
-        data.X_test_unseen, max(ks, default=1), classes=data.unseen_classes
-    )
-    y_true, best = data.y_test_unseen, top[:, 0]
-    if hasattr(model, "is_none"):
-        # What it predicts is not always the class of the best score.
-        best = model.predict(data.X_test_unseen, classes=data.unseen_classes)
+    return ranked_metrics(data.y_test_unseen, rank_unseen(model, data, ks), ks)
+
+
+def rank_unseen(model: Any, data: ZeroShotDataset, ks: Sequence[int] = _KS) -> NDArray[Any]:
+    """The best classes of images of unseen classes, chosen among these."""
+    classes = data.unseen_classes
+    k = max((at for at in ks if at <= len(classes)), default=1)
+    return top_labels(model, data.X_test_unseen, k, classes)
+
+
+def ranked_metrics(
+    y_true: NDArray[Any], top: NDArray[Any], ks: Sequence[int] = _KS
+) -> dict[str, float]:
+    """Accuracies of the best class, and F@K of so many as were ranked."""
     found = {
-        "per_class_accuracy": float(per_class_accuracy(y_true, best)),
-        "per_sample_accuracy": float(per_sample_accuracy(y_true, best)),
+        "per_class_accuracy": float(per_class_accuracy(y_true, top[:, 0])),
+        "per_sample_accuracy": float(per_sample_accuracy(y_true, top[:, 0])),
     }
-    return found | {f"flat_hit_at_{at}": float(flat_hit_at_k(y_true, top, at)) for at in ks}
+    hits = (at for at in ks if 1 < at <= top.shape[1])
+    return found | {f"flat_hit_at_{at}": float(flat_hit_at_k(y_true, top, at)) for at in hits}
+
+
+def generalized_metrics(model: Any, data: ZeroShotDataset) -> dict[str, float]:
+    """Measure what a fitted method predicts of all test images, among all classes."""
+    seen, unseen = (
+        float(per_class_accuracy(y_true, top_labels(model, X, 1)[:, 0]))
+        for X, y_true in (
+            (data.X_test_seen, data.y_test_seen),
+            (data.X_test_unseen, data.y_test_unseen),
+        )
+    )
+    return {"seen": seen, "unseen": unseen, "harmonic": float(harmonic_mean(seen, unseen))}
 
 
 @dataclass(frozen=True)
 class GeneralizedScores:
-    """Scores of all test images against all classes, without calibration.
+    """Scores of all test images against all classes, without calibration or rejection.
 
     Rows follow `y_true`, images of seen classes first; columns follow `classes`.
     """
@@ -180,7 +202,9 @@ class Evaluation:
         and "unseen_expected_calibration_error" at the calibration factor. On streamed images:
         "n_samples", "per_class_accuracy", "per_sample_accuracy", "flat_hit_at_<k>"; where all
         classes are candidates and there are images of both kinds also "seen", "unseen" and
-        "harmonic".
+        "harmonic". Where a model rejects images
+        (:class:`~zslearn.calibration.NoneOfThese`), that is its first guess; "ausuc",
+        "harmonic_best" and what is calibrated are of its scores.
     bias : float or None
         Calibration factor, found on the training data; None where the model was fitted before.
     seconds : float or None
@@ -315,24 +339,25 @@ def evaluate(
     """
     title = _name_of(model) if name is None else name
     if not isinstance(data, ZeroShotDataset):
+        model = fitted_as_zero_shot(model)
         counted = _count(model, data, y, classes, k, checkpoint, progress)
         return Evaluation(title, counted, None, None, model, None)
     of = f"{data.name}, split {data.split}"
-    if hasattr(model, "class_scorer_"):
-        generalized = GeneralizedScores.of(model, data)
-        measured = generalized.measure(bias=0.0)
-        plain_ones = {n: v for n, v in measured.items() if not n.startswith("calibrated_")}
-        metrics = conventional_metrics(model, data, k) | plain_ones
+    stacked = None
+    if not hasattr(model, "class_scorer_"):
+        stacked = CalibratedStacking(model, temperature="cv", cv=cv).fit(
+            data.X_train, data.y_train, signatures=data.signatures
+        )
+        model = stacked.estimator_
+    generalized = GeneralizedScores.of(model, data)
+    metrics = conventional_metrics(model, data, k)
+    metrics |= generalized.measure(0.0 if stacked is None else stacked.bias_)
+    metrics |= generalized_metrics(model, data)
+    if stacked is None:
+        metrics = {n: v for n, v in metrics.items() if not n.startswith("calibrated_")}
         return Evaluation(title, metrics, None, None, model, generalized, of)
-    stacked = CalibratedStacking(model, temperature="cv", cv=cv).fit(
-        data.X_train, data.y_train, signatures=data.signatures
-    )
-    bias = stacked.bias_
-    generalized = GeneralizedScores.of(stacked.estimator_, data)
-    metrics = conventional_metrics(stacked.estimator_, data, k) | generalized.measure(bias)
-    metrics |= generalized.calibration_errors(bias, stacked.temperature_)
-    fitted = stacked.estimator_
-    return Evaluation(title, metrics, bias, stacked.refit_time_, fitted, generalized, of)
+    metrics |= generalized.calibration_errors(stacked.bias_, stacked.temperature_)
+    return Evaluation(title, metrics, stacked.bias_, stacked.refit_time_, model, generalized, of)
 
 
 def _name_of(estimator: Any) -> str:
@@ -359,26 +384,23 @@ def _count(
     X = X if is_iterable or is_dask(X) else _as_blocks(X)
     scorer, candidates = _scorer(model, None if is_iterable else X, classes)
     ks = [at for at in k if at <= len(candidates)]
-    count: Any = count_block
-    shared: Any = scorer, max(ks, default=1), candidates
-    if hasattr(model, "is_none"):
-        # What it predicts is not always the class of the best score.
-        ks, count, shared = [1], _count_predicted, (model, classes)
+    shared = model, max(ks, default=1), None if classes is None else candidates
     counts: HitCounts | None = None
     if checkpoint is not None and not isinstance(X, RowsInBlocks):
         raise ValueError("checkpoint= is for features on disk, which have an order.")
     if is_dask(X):
-        counts = stream_samples(X, y, None).reduce(count, shared)
+        counts = stream_samples(X, y, None).reduce(count_block, shared)
     elif is_iterable:
         for rows, labels in X:
-            counts = _added(counts, count(0, rows, to_numpy(labels), None, shared))
+            counts = _added(counts, count_block(0, rows, to_numpy(labels), None, shared))
     else:
         labels = None if y is None else to_numpy(y)
         if labels is not None and len(labels) != len(X):
             raise ValueError(f"X has {len(X)} rows and y has {len(labels)} labels.")
         if labels is None and not X.has_labels:
             raise ValueError("X has no labels: give y, or labels= where the files are opened.")
-        key = "" if checkpoint is None else _key(scorer, X, candidates, k, labels)
+        rejects = getattr(model, "threshold_", None), getattr(model, "statistic", None)
+        key = "" if checkpoint is None else _key(scorer, X, candidates, k, labels, rejects)
         kept = Checkpoint(None if checkpoint is None else Path(checkpoint), key)
         first, before = kept.read() or (0, None)
         # Rows and their counts are replaced together, whatever interrupts.
@@ -388,7 +410,8 @@ def _count(
         ) as blocks:
             for start, rows, own in blocks:
                 true = own if labels is None else labels[start : start + len(rows)]
-                done = start + len(rows), _added(done[1], count(start, rows, true, None, shared))
+                found = count_block(start, rows, true, None, shared)
+                done = start + len(rows), _added(done[1], found)
         counts = done[1]
     if counts is None:
         raise ValueError("There are no images to measure: the features have no rows.")
@@ -408,13 +431,9 @@ def _as_blocks(X: Any) -> RowsInBlocks:
 
 def _scorer(model: Any, X: Any, classes: Any) -> tuple[ClassScorer, NDArray[Any]]:
     """The scorer of a fitted model, and the labels of the candidates in its order."""
-    check_is_fitted(model, "class_scorer_")
     scorer: ClassScorer = model.class_scorer_
-    if X is not None and X.shape[1] != model.n_features_in_:
-        raise ValueError(
-            f"X has {X.shape[1]} features, but {type(model).__name__} is expecting "
-            f"{model.n_features_in_} features as input."
-        )
+    if X is not None:
+        model._check_stream(X)
     if classes is None:
         return scorer, scorer.labels
     return scorer, scorer.labels[np.sort(find_classes(classes, scorer.labels))]
@@ -585,11 +604,8 @@ def write_top_k(
             "what it gives with to_zarr or to_npy_stack."
         )
     X = _as_blocks(X)
-    scorer, candidates = _scorer(model, X, classes)
-    if not 1 <= k <= len(candidates):
-        raise ValueError(
-            f"k must be between 1 and the number of classes, {len(candidates)}; got {k}."
-        )
+    scorer, candidates = _scorer(fitted_as_zero_shot(model), X, classes)
+    check_k(k, len(candidates))
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     checkpoint = Checkpoint(folder / "state.json", _key(scorer, X, candidates, k))
@@ -601,11 +617,10 @@ def write_top_k(
             warn_user(f"{error} They are computed again.")
             n_done = 0
     (folder / "scores.npy").unlink(missing_ok=True)
-    dtype = to_numpy(scorer.scores(np.ones((1, X.shape[1]), X.dtype), candidates[:1])).dtype
     with ExitStack() as stack:
         indices, scores = (
             stack.enter_context(GrowingArray(folder / f"{name}.npy", (len(X), k), kind))
-            for name, kind in (("indices", np.int32), ("scores", dtype))
+            for name, kind in (("indices", np.int32), ("scores", _score_dtype(scorer, X)))
         )
         n_done = min(n_done, indices.n_rows(), scores.n_rows())
         for file in (indices, scores):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from zslearn._utils._array import unit_rows
 from zslearn._utils._files import fingerprint, source_digest
 from zslearn._utils._folds import ClassKFold
 from zslearn._utils._messages import name_some, warn_user
+from zslearn._utils._progress import Say
 from zslearn.datasets._class_shards import ClassShards
 from zslearn.datasets._imagenet_classes import (
     imagenet_classes,
@@ -30,12 +31,11 @@ from zslearn.datasets._imagenet_classes import (
 from zslearn.datasets._signature_files import read_signature_table
 from zslearn.experiments._methods import find_method
 from zslearn.experiments._records import is_record, write_record
-from zslearn.experiments._tuning import TuningOptions, best_of
+from zslearn.experiments._tuning import TuningOptions, tune_with_views
 from zslearn.experiments.analyses._classes import signature_rows
 from zslearn.experiments.analyses._exemplars import compare_distances, n_neighbours
 from zslearn.metrics._counts import HitCounts
 from zslearn.metrics._hierarchical import hierarchical_precision_at_k
-from zslearn.model_selection._search import ZeroShotSearchCV
 from zslearn.networks._adgpm import DGP, SGCN
 from zslearn.networks._gcnz import GCNZ
 from zslearn.signatures._class_graph import ClassGraph, class_graph
@@ -67,11 +67,10 @@ IMAGENET_TABLES = {
 #: Sizes of the populated sets, and their names.
 _POPULATED = {500: "500", 1000: "1K", 5000: "5K"}
 #: Weights of the first of two kinds of signatures that are tried.
-_WEIGHTS = (0.25, 0.5, 0.75)
+_WEIGHTS = ((0.25, 0.75), (0.5, 0.5), (0.75, 0.25))
 #: SynC's ridges that are tried, but for the paper's own grids: with a thousand seen classes many
 #: signatures lie close together, above all those of the hierarchy.
 _RIDGES = (0.0, 1e-8, 1e-6, 1e-4)
-Say = Callable[[str], None]
 
 
 class SetMeasure:
@@ -196,6 +195,10 @@ class _Part:
     X_train: NDArray[Any]
     y_train: NDArray[Any]
     signatures: Any
+
+    def with_signatures(self, signatures: Any) -> _Part:
+        """The same rows."""
+        return replace(self, signatures=signatures)
 
 
 @dataclass
@@ -422,18 +425,7 @@ class ImageNetBench:
             n_jobs=self.n_jobs,
             also=self._also(),
         )
-        if not isinstance(part.signatures, MultiSignatures):
-            return method.tune(estimator, part, options)
-        views = part.signatures
-
-        def searches() -> Iterator[ZeroShotSearchCV]:
-            for weight in _WEIGHTS:
-                weighted = views.with_weights([weight, 1 - weight])
-                found = method.tune(estimator, _Part(part.X_train, part.y_train, weighted), options)
-                found.best_params_ = {**found.best_params_, "signature_weight": weight}
-                yield found
-
-        return best_of(searches())
+        return tune_with_views(method.tune, estimator, part, options, _WEIGHTS)
 
     def _also(self) -> dict[str, Sequence[float]]:
         """What is searched beside the grids of the methods."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from sklearn.base import clone
 from zslearn._utils._array import Floats, unit_rows
 from zslearn._utils._files import fingerprint, source_digest
 from zslearn._utils._messages import did_you_mean
+from zslearn._utils._progress import Say
 from zslearn.baselines._eszsl import ESZSL
 from zslearn.datasets._imagenet_classes import imagenet_classes
 from zslearn.datasets._last_layers import load_glove, load_last_layer
@@ -261,7 +262,6 @@ TRACK_METHODS: dict[str, TrackMethod] = {
 }
 
 BASELINE = "mean of neighbours"
-Say = Callable[[str], None]
 _KS = (1, 5)
 #: Epochs whose loss a record keeps.
 _LOSSES = 11

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from zslearn._scoring._classes import ScoreFunction
-from zslearn._utils._array import Array, Floats
+from zslearn._utils._array import Floats
 from zslearn._utils._docstrings import inherit_docs
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
@@ -21,7 +21,6 @@ class PromptsOnly(ZeroShotClassifier):
     :func:`~zslearn.images.extract_features` and :func:`~zslearn.images.text_features` by a
     model of open_clip: what the model knows of classes before any image is learned from. On the
     command line it is the method ``zslearn.experiments:PromptsOnly`` of ``zslearn bench``.
-
 
     See Also
     --------
@@ -62,16 +61,6 @@ class PromptsOnly(ZeroShotClassifier):
                 "PromptsOnly compares the two sides of one model, such as the image and text "
                 "features of an open_clip model."
             )
-
-    def embed(self, X: Array) -> Array:
-        """Give the features themselves.
-
-        Returns
-        -------
-        array of shape (n_samples, n_features)
-            One point per image.
-        """
-        return X
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Floats:
         """Give the signature itself.

@@ -234,7 +234,6 @@ def read_records(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
       not measured;
     - only where the run failed, ``"failed"``: an object with the ``"type"`` of the error, its
       ``"reason"`` in one line and its ``"traceback"``. Such a record has no rows here;
-      :func:`failed_runs` lists it;
     - ``"checksum"``: SHA-256 of the rest as JSON with sorted keys and without spaces.
       :func:`write_record` computes it;
     - optionally ``"per_class"``: class → accuracy. In the setting ``"zsl"`` these are the
@@ -277,7 +276,6 @@ def read_records(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
     --------
     run_benchmark : Writes records.
     write_record : Writes a record of one's own.
-    failed_runs : What failed.
     """
     return numbers_of(whole_records(folder))
 
@@ -422,26 +420,22 @@ def circumstances() -> dict[str, Any]:
     }
 
 
-def failed_runs(records: Path | str | Iterable[Path | str]) -> pd.DataFrame:
-    """List the runs that failed, from their records.
-
-    Running :func:`run_benchmark` again with `resume` tries them again; a record of success takes
-    the place of the failed one.
-    """
+def failed_runs(records: Rows) -> pd.DataFrame:
+    """The runs that failed, of records that :func:`whole_records` read."""
     rows = [
         {**checked_origin(record), **record["failed"], "file": record["file"]}
-        for record in whole_records(records)
+        for record in records
         if "failed" in record
     ]
     return pd.DataFrame(rows, columns=list(_FAILED_COLUMNS))
 
 
-def grid_edges(records: Path | str | Iterable[Path | str]) -> pd.DataFrame:
-    """List the hyper-parameters whose chosen value is at the edge of its grid."""
+def grid_edges(records: Rows) -> pd.DataFrame:
+    """Hyper-parameters whose chosen value is at the edge of its grid, of whole records."""
     rows = [
         {**checked_origin(record), "hyper_parameter": name, "value": value, "edge": edge}
         | {"file": record["file"]}
-        for record in whole_records(records)
+        for record in records
         for name, (value, edge) in checked_edges(record).items()
     ]
     return pd.DataFrame(rows, columns=list(_EDGE_COLUMNS))

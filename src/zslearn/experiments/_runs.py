@@ -27,13 +27,15 @@ from zslearn._utils._array import to_numpy
 from zslearn._utils._files import fingerprint, source_digest
 from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._processes import end_with_parent, shared_threads
-from zslearn._utils._progress import progress_bar
+from zslearn._utils._progress import Say, progress_bar
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.experiments._evaluate import (
     GeneralizedScores,
     by_class,
     compact_curve,
-    conventional_metrics,
+    generalized_metrics,
+    rank_unseen,
+    ranked_metrics,
 )
 from zslearn.experiments._examples import save_examples
 from zslearn.experiments._methods import Method, find_method
@@ -53,8 +55,6 @@ from zslearn.model_selection._search import GridEdgeWarning, ZeroShotSearchCV
 _SETTINGS = ("zsl", "gzsl")
 # With fewer runs for each process the last ones would leave most processes idle.
 _RUNS_PER_PROCESS = 2
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,14 +314,12 @@ def tune_and_measure(
         "edges": dict(getattr(search, "edges_", {})),
     }
     if options.setting == "zsl":
-        results["metrics"] = conventional_metrics(model, data)
+        top = rank_unseen(model, data)
+        results["metrics"] = ranked_metrics(data.y_test_unseen, top)
         if len(data.y_test_seen) and not untested_classes(data):
             # The paper's harmonic mean without calibration is of methods tuned for this setting.
-            found = GeneralizedScores.of(model, data).measure(bias=0.0)
-            results["metrics"] |= {name: found[name] for name in ("seen", "unseen", "harmonic")}
-        classes = data.unseen_classes
-        predicted = model.predict(data.X_test_unseen, classes=classes)
-        results |= by_class(data.y_test_unseen, predicted, classes)
+            results["metrics"] |= generalized_metrics(model, data)
+        results |= by_class(data.y_test_unseen, top[:, 0], data.unseen_classes)
     else:
         generalized = GeneralizedScores.of(model, data)
         results["metrics"] = generalized.measure(search.bias_)
@@ -443,8 +441,8 @@ def run_benchmark(
 
     A method that fails does not end the run: a record that says why takes the place of its record,
     the others go on, and a `FitFailedWarning` at the end names what failed. The next run with
-    `resume` tries it again. See :func:`failed_runs`. What is known beforehand to fail is said
-    before anything is tuned.
+    `resume` tries it again. What is known beforehand to fail is said before anything is tuned.
+    Where a search ended on the edge of its grid, "edges" in its record says so.
 
     Parameters
     ----------
@@ -497,8 +495,6 @@ def run_benchmark(
     --------
     read_records : What the records say.
     summarize_runs : The results as one table.
-    failed_runs : Which runs failed, and why.
-    grid_edges : Where a search ended on the edge of its grid.
     """
     unknown = [name for name in settings if name not in _SETTINGS]
     if unknown:
@@ -550,8 +546,8 @@ def run_benchmark(
         shutil.rmtree(folder, ignore_errors=True)
     if failed:
         warn_user(
-            f"Runs failed: {name_some([run.label for run in failed])}. Their records say why, see "
-            "failed_runs; running again with resume tries them again.",
+            f"Runs failed: {name_some([run.label for run in failed])}. Their records say why; "
+            "running again with resume tries them again.",
             FitFailedWarning,
         )
     return [run.path for run in runs]

@@ -78,7 +78,7 @@ class TuningOptions:
         }
         return ZeroShotSearchCV(estimator, grid, **(defaults | options))
 
-    def under(self, name: str) -> TuningOptions:
+    def in_folder(self, name: str) -> TuningOptions:
         """The same with files in a folder of this name, for one of several searches of a run."""
         return replace(
             self,
@@ -152,7 +152,7 @@ def tune_whitened(
     def searches() -> Iterator[ZeroShotSearchCV]:
         for shrinkage in WHITENING:
             whitened = clone(estimator).set_params(whiten=shrinkage)
-            search = tune(whitened, data, options.under(f"whiten-{shrinkage}"))
+            search = tune(whitened, data, options.in_folder(f"whiten-{shrinkage}"))
             search.best_params_ = {"whiten": shrinkage, **search.best_params_}
             yield search
 
@@ -211,22 +211,26 @@ def tune_in_two_steps(
 
 
 def tune_with_views(
-    tune: Tune, estimator: Any, data: ZeroShotDataset, options: TuningOptions
+    tune: Tune,
+    estimator: Any,
+    data: Any,
+    options: TuningOptions,
+    weights_of_views: Sequence[tuple[float, ...]] | None = None,
 ) -> ZeroShotSearchCV:
     """Tune a method together with the weights of several views of a class.
 
-    The method is tuned under each combination of weights; the one whose best setting has the best
-    score in the folds is kept, of equal ones the first.
+    The method is tuned under each combination of weights, by default those of a lattice; the one
+    whose best setting has the best score in the folds is kept, of equal ones the first.
     """
     if not isinstance(data.signatures, MultiSignatures):
         return tune(estimator, data, options)
     views = data.signatures
 
     def searches() -> Iterator[ZeroShotSearchCV]:
-        for weights in simplex_lattice(len(views.views)):
+        for weights in weights_of_views or simplex_lattice(len(views.views)):
             weighed = data.with_signatures(views.with_weights(weights))
             name = "-".join(f"{weight:.2f}" for weight in weights)
-            search = tune(clone(estimator), weighed, options.under(name))
+            search = tune(clone(estimator), weighed, options.in_folder(name))
             search.best_params_ = {"weights": weights, **search.best_params_}
             yield search
 

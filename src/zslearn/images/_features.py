@@ -25,7 +25,7 @@ from zslearn._utils._blocks import row_blocks
 from zslearn._utils._files import fingerprint, refuse_folder, replacing
 from zslearn._utils._messages import name_some, plain, warn_user
 from zslearn._utils._optional import import_optional
-from zslearn._utils._progress import progress_bar
+from zslearn._utils._progress import Say, progress_bar
 from zslearn._version import __version__
 from zslearn.images._backbones import DEFAULT_BACKBONE, Backbone, load_backbone
 from zslearn.images._decoding import (
@@ -238,7 +238,7 @@ def extract_features(
     out: str | os.PathLike[str] | None = None,
     resume: bool = True,
     progress: bool = False,
-    say: Callable[[str], None] | None = None,
+    say: Say | None = None,
 ) -> ImageFeatures:
     """Turn images into features by a trained network.
 
@@ -386,7 +386,7 @@ def _compute_parts(
     inputs: str,
     resume: bool,
     progress: bool,
-    say: Callable[[str], None],
+    say: Say,
 ) -> ImageFeatures:
     """Features of all images that can be read, those of finished parts as they are."""
     blocks = row_blocks(len(listed), 1, PART_SIZE)

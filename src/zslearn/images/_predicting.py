@@ -1,8 +1,8 @@
-"""Answers for images: the best classes of each, why, and how many are right."""
+"""Answers for images: the best classes of each, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,75 +10,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from zslearn._scoring._embedding import EmbeddedRows, Embedding
-from zslearn._scoring._scorer import ClassScorer
+from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._utils._array import to_numpy
 from zslearn._utils._blocks import row_blocks
-from zslearn._utils._messages import did_you_mean, name_near_misses, name_some, warn_user
 from zslearn.base._predictor import ZeroShotPredictor
-from zslearn.images._features import ImageFeatures
 from zslearn.inspection._explain import Explanation, TrainingPictures, explain
-from zslearn.metrics._accuracy import harmonic_mean, per_class_accuracy
 from zslearn.persistence._model_files import ModelFile
 
 #: What stands beside a class: there were images of it, or it is known by its description alone.
 SEEN, DESCRIBED = "seen", "described only"
-
-
-def measure_images(
-    model: Any, features: ImageFeatures, training_digests: Iterable[str] = ()
-) -> tuple[dict[str, int], dict[str, float]]:
-    """Numbers of images of "seen" and "unseen" classes, and per-class accuracies among all classes.
-
-    The accuracies are "seen", "unseen", their "harmonic" mean, and "unseen_among_unseen"; each also
-    with the ending "_top_5". A model that may say "none of these" is measured by the nearest class.
-    A warning says if images that the model was trained on are measured.
-    """
-    if features.y is None:
-        raise ValueError(
-            "The images have no labels, so that nobody knows what is right: put each into a folder "
-            "of its class, or give a table (.csv) with the columns path and label."
-        )
-    known = model.classes_.tolist()
-    present = list(dict.fromkeys(features.y.tolist()))
-    if outside := [label for label in present if label not in set(known)]:
-        near = name_near_misses(
-            outside, known, unknown_in="the list of images", known_in="the model"
-        )
-        raise ValueError(
-            f"There are images of {name_some(outside)}, which the model does not describe; "
-            f"describe these classes (add-class), or leave their images out.{near}"
-        )
-    trained = set(training_digests)
-    again = [name for name, text in zip(features.images, features.digests) if text in trained]  # noqa: B905
-    if again:
-        warn_user(
-            f"{len(again)} of {len(features)} images were trained on, such as "
-            f"{name_some(again, 2)}: accuracies on these say nothing of new images."
-        )
-    is_seen = np.isin(features.y, model.seen_classes_)
-    metrics: dict[str, float] = {}
-    for part, rows in (("seen", is_seen), ("unseen", ~is_seen)):
-        if rows.any():
-            metrics |= _measure(model, features.X[rows], features.y[rows], None, part)
-    if "seen" in metrics and "unseen" in metrics:
-        metrics["harmonic"] = float(harmonic_mean(metrics["seen"], metrics["unseen"]))
-    if (~is_seen).any():
-        X, y = features.X[~is_seen], features.y[~is_seen]
-        metrics |= _measure(model, X, y, model.unseen_classes_, "unseen_among_unseen")
-    return {"seen": int(is_seen.sum()), "unseen": int((~is_seen).sum())}, metrics
-
-
-def _measure(
-    model: Any, X: NDArray[Any], y: NDArray[Any], classes: Any, name: str
-) -> dict[str, float]:
-    n_classes = len(model.classes_ if classes is None else classes)
-    top, _ = model.predict_top_k(X, min(5, n_classes), classes=classes)
-    found = {name: float(per_class_accuracy(y, top[:, 0]))}
-    if n_classes > 5:
-        # An image counts as right where its class is among the five.
-        is_hit = (top == y[:, None]).any(axis=1)
-        found[f"{name}_top_5"] = float(per_class_accuracy(y, np.where(is_hit, y, top[:, 0])))
-    return found
 
 
 def prediction_table(
@@ -202,18 +142,7 @@ def _training_pictures(file: ModelFile) -> TrainingPictures | None:
 def candidate_classes(model: Any, classes: Sequence[Any] | None = None) -> NDArray[Any]:
     """Labels to choose among, each once; classes that the model does not describe are refused."""
     known = model.classes_
-    if classes is None:
-        return known
-    labels = list(dict.fromkeys(classes))
-    described = set(known.tolist())
-    if unknown := [label for label in labels if label not in described]:
-        raise ValueError(
-            f"The model knows no class {name_some(unknown)}."
-            f"{did_you_mean(unknown[0], described)} It describes {len(described)} classes."
-        )
-    if not labels:
-        raise ValueError("There are no candidates to choose among.")
-    return np.asarray(labels, dtype=known.dtype)
+    return known if classes is None else known[find_classes(list(dict.fromkeys(classes)), known)]
 
 
 def _probabilities(

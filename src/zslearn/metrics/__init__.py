@@ -1,4 +1,9 @@
-"""Metrics of zero-shot recognition, conventional and generalized, and their pictures."""
+"""Metrics of zero-shot recognition, conventional and generalized, and their pictures.
+
+Functions of labels or of scores, as in scikit-learn: accuracies per class and per sample, F@K and
+HP@K, the seen–unseen curve with AUSUC, calibration error. `HitCounts` adds up over blocks. None of
+them knows estimators, but the Display classes draw those that are fitted.
+"""
 
 from zslearn.metrics._accuracy import (
     flat_hit_at_k,

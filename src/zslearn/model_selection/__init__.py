@@ -1,4 +1,9 @@
-"""Tuning by leaving out classes: folds over classes, and the search."""
+"""Tuning by leaving out classes: folds over classes, the search, pipelines and weights of views.
+
+:class:`ZeroShotSearchCV` fits a grid in each fold by the method's `fit_grid`, which shares work
+between settings; `on_cluster` lets dask compute the folds. What a search keeps between runs is
+private.
+"""
 
 from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
 from zslearn.base._pipeline import ZeroShotPipeline

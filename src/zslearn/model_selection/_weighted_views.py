@@ -111,28 +111,7 @@ class WeightedViews(ZeroShotMetaClassifier):
         settings: Sequence[Mapping[str, Any]],
         sample_weight: Any = None,
     ) -> Iterator[tuple[int, Self]]:
-        """Fit once for each setting; those with the same weights share what the method shares.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        signatures : MultiSignatures, DataFrame, mapping or array, optional
-            What is known of each class.
-        settings : sequence of mappings
-            Hyper-parameters by name, as `set_params` takes them.
-        sample_weight : array-like of shape (n_samples,), optional
-            See :meth:`fit`.
-
-        Yields
-        ------
-        index : int
-            Position in `settings`.
-        estimator : WeightedViews
-            Fitted under that setting.
-        """
+        """Fit once for each setting; those with the same weights share what the method shares."""
         options = {} if sample_weight is None else {"sample_weight": sample_weight}
         for group in grouped_settings(settings, _INNER):
             variant = clone(self).set_params(**group.shared)
@@ -166,16 +145,17 @@ class WeightedViews(ZeroShotMetaClassifier):
 
     def _weigh(self, signatures: Any) -> Any:
         """The signatures under the weights of this estimator."""
-        if isinstance(signatures, SignatureTable):
-            signatures = signatures.as_user()
+        if signatures is None or (self.weights is None and self.gamma_factors is None):
+            return signatures
+        if isinstance(signatures, SignatureTable) and signatures.names != ("",):
+            return signatures.reweighted(self.weights, self.gamma_factors)
         if isinstance(signatures, MultiSignatures):
             if self.weights is not None:
                 signatures = signatures.with_weights(self.weights)
             if self.gamma_factors is not None:
                 signatures = signatures.with_gamma_factors(self.gamma_factors)
-        elif signatures is not None and (self.weights, self.gamma_factors) != (None, None):
-            raise ValueError(
-                "weights and gamma_factors are for MultiSignatures; these signatures have one view "
-                "only. Leave them None, or give several views."
-            )
-        return signatures
+            return signatures
+        raise ValueError(
+            "weights and gamma_factors are for MultiSignatures; these signatures have one view "
+            "only. Leave them None, or give several views."
+        )

@@ -1,4 +1,9 @@
-"""Methods since the paper that train a network, and features generated for described classes."""
+"""Methods since the paper that train a network, and features generated for described classes.
+
+Methods over a graph of classes (GCNZ, SGCN, DGP) predict classifiers; CADA-VAE and the generators
+draw features of unseen classes, from which a classifier learns; Class-Norm makes classifiers of
+attributes. Networks need the extra ``torch``; how they are trained is in ``_torch_training.py``.
+"""
 
 from zslearn.networks._adgpm import DGP, SGCN
 from zslearn.networks._adversarial import VAEGANGenerator, WGANGenerator

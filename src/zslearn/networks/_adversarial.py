@@ -44,7 +44,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from zslearn._solvers.logistic import softmax_path
+from zslearn._solvers._logistic import softmax_path
 from zslearn._utils._array import Array, Floats, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._validation import checks_parameters

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn._solvers.logistic import softmax_path
+from zslearn._solvers._logistic import softmax_path
 from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs

@@ -32,7 +32,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from zslearn._scoring._classes import ScoreFunction
 from zslearn._scoring._scorer import ClassScorer
-from zslearn._solvers.logistic import softmax_path
+from zslearn._solvers._logistic import softmax_path
 from zslearn._utils._array import Array, Floats, move_like, take_rows, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import fingerprint, saved_part

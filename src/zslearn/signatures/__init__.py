@@ -1,4 +1,9 @@
-"""What is known of a class: signatures, their normalisation and their kernels."""
+"""What is known of a class: signatures, their normalisation and their kernels.
+
+Public functions make them of attributes, texts, word vectors, hierarchies and WordNet, and
+:class:`MultiSignatures` holds several kinds. Inside, all methods get a `SignatureTable`
+(``_table.py``), which is read and checked once.
+"""
 
 from zslearn.signatures._attributes import attribute_report, attribute_signatures
 from zslearn.signatures._binary import binarize_signatures

@@ -256,7 +256,7 @@ class SignatureTable:
 
         Parameters
         ----------
-        signatures : DataFrame, mapping or MultiSignatures
+        signatures : DataFrame, mapping, MultiSignatures or SignatureTable
             Classes that `known` does not describe, with the same attributes.
         known : SignatureTable
             What is described already.
@@ -271,7 +271,7 @@ class SignatureTable:
                 "fit was given no signatures, so that nothing can be said of a further class: fit "
                 "again with signatures= for the classes in y."
             )
-        table = cls.read(signatures, None)
+        table = signatures if isinstance(signatures, cls) else cls.read(signatures, None)
         if table._labels_are_attributes_of(known):
             raise ValueError(
                 "signatures looks transposed: its rows are the attributes given to fit; give "
@@ -463,6 +463,19 @@ class SignatureTable:
             return frames[0]
         views = dict(zip(self.names, frames, strict=True))
         return MultiSignatures(views, self.weights, self.gamma_factors)
+
+    def reweighted(self, weights: Any, gamma_factors: Any) -> SignatureTable:
+        """The same views under other weights and factors of γ; None leaves them."""
+        views = MultiSignatures(
+            dict.fromkeys(self.names),
+            self.weights if weights is None else weights,
+            self.gamma_factors if gamma_factors is None else gamma_factors,
+        )
+        return replace(
+            self,
+            weights=tuple(views.weights.values()),
+            gamma_factors=tuple(views.gamma_factors.values()),
+        )
 
     def positions(self, labels: NDArray[Any]) -> NDArray[np.intp]:
         """Rows of the given labels, all of which must be there."""

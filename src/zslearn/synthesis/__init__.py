@@ -1,4 +1,10 @@
-"""The paper's two frameworks, SynC and EXEM, and Gaussian exemplars."""
+"""The paper's two frameworks, SynC and EXEM, and Gaussian exemplars.
+
+SynC makes classifiers of unseen classes from those of phantom classes (``_sync.py``,
+``_phantoms.py``); EXEM predicts the exemplars of classes from their signatures (``_exem.py``,
+``_exemplars.py``), and Gaussian EXEM their uncertainty, too. Golden files of the authors' program
+test these: no digit of them may change.
+"""
 
 from zslearn.base._class_statistics import ClassStatistics
 from zslearn.synthesis._exem import (

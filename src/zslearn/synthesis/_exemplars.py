@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cache
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Self
@@ -25,7 +25,7 @@ from sklearn.utils import check_random_state
 
 from zslearn._solvers.nu_svr._path import NuSVRResult, nu_svr_path, nu_svr_paths
 from zslearn._utils._array import Array, Floats, move_like, on_device, to_numpy
-from zslearn._utils._files import cached_fit, caches_fits, saved_part
+from zslearn._utils._files import cached_results, caches_fits, saved_part
 from zslearn._utils._folds import class_folds
 from zslearn._utils._messages import InputWarning, warn_user
 from zslearn.base._class_statistics import ClassStatistics, class_squares
@@ -99,30 +99,37 @@ class ExemplarSpaces:
             self._widest = Projection(mean, components, exemplars)
         #: Without the scatter, which projections alone are made of.
         self.statistics = replace(statistics, scatter=np.empty((0, 0)))
-        # Methods that are called with few arguments; the same object comes for the same width.
-        self.projection = cache(self._projection)
-        self.within_std = cache(self._within_std)
+        self._projections: dict[int | None, Projection] = {None: self._whole}
+        self._within_std: dict[int | None, Floats] = {}
 
     def widest(self, width: int | None) -> Projection:
         """The projection that has the one of this width as its first dimensions."""
         return self._whole if width is None else self._widest
 
-    def _projection(self, width: int | None) -> Projection:
-        found = self.widest(width)
-        if width is None or found.components is None:
-            return found
-        found = Projection(found.mean, found.components[:width], found.exemplars[:, :width])
-        n_dims = found.exemplars.shape[1]
-        if n_dims < width != DEFAULT_COMPONENTS:
-            warn_user(
-                f"n_components={width} is more than the rank of the training samples; "
-                f"{n_dims} are used.",
-                InputWarning,
-            )
-        return found
+    def projection(self, width: int | None) -> Projection:
+        """The first components; the same object for the same width."""
+        if width not in self._projections:
+            mean, components = self._widest.mean, self._widest.components
+            assert width is not None
+            assert components is not None
+            found = Projection(mean, components[:width], self._widest.exemplars[:, :width])
+            self._projections[width] = found
+            n_dims = found.exemplars.shape[1]
+            if n_dims < width != DEFAULT_COMPONENTS:
+                warn_user(
+                    f"n_components={width} is more than the rank of the training samples; "
+                    f"{n_dims} are used.",
+                    InputWarning,
+                )
+        return self._projections[width]
 
-    def _within_std(self, width: int | None) -> Floats:
+    def within_std(self, width: int | None) -> Floats:
         """Deviations within classes, averaged over those with at least two samples."""
+        if width not in self._within_std:
+            self._within_std[width] = self._find_within_std(width)
+        return self._within_std[width]
+
+    def _find_within_std(self, width: int | None) -> Floats:
         components, training = self.projection(width).components, self.training
         if components is None or not training.rows.shape[0]:
             by_class = self.statistics.standard_deviations(components)
@@ -370,9 +377,10 @@ def _learn_by_paths(
         targets = spaces.widest(None if is_whole else first.n_components).exemplars
         n_problems = sum(len(group_by_params(group, "C", "nu")) for group in groups)
         if first.tol >= _DEVICE_TOLERANCE and n_problems >= _DEVICE_SETTINGS:
-            targets = _beside(spaces.training.rows, targets)
+            targets = _on_device_of(spaces.training.rows, targets)
         kernels = (
-            _beside(targets, rbf_similarity(signatures, gamma=group[0].gamma)) for group in groups
+            _on_device_of(targets, rbf_similarity(signatures, gamma=group[0].gamma))
+            for group in groups
         )
         solved = _solve_paths(
             kernels, targets, C=sorted(C), nu=sorted(nu),
@@ -407,31 +415,21 @@ def _solve_paths(
     n_problems, (n_seen, n_dims) = len(C) * len(nu), targets.shape
     is_large = n_problems * n_seen**2 * n_dims >= _WORTH_KEEPING
     if not (caches_fits(targets) and is_large and 8 * n_problems * targets.size <= _MAX_BYTES):
-        return nu_svr_paths(kernels, targets, C=C, nu=nu, n_jobs=n_jobs, **options)
-    return _solve_or_read(kernels, targets, n_jobs, {"C": C, "nu": nu, **options})
-
-
-def _solve_or_read(
-    kernels: Iterable[Floats], targets: Floats, n_jobs: int | None, settings: dict[str, Any]
-) -> Iterator[tuple[int, NuSVRResult]]:
-    names = [field.name for field in fields(NuSVRResult)]
+        yield from nu_svr_paths(kernels, targets, C=C, nu=nu, n_jobs=n_jobs, **options)
+        return
+    settings = {"C": C, "nu": nu, **options}
     for number, K in enumerate(kernels):
-
-        def solve(K: Floats = K) -> dict[str, NDArray[Any]]:
-            results = list(nu_svr_path(K, targets, n_jobs=n_jobs, **settings))
-            return {name: np.stack([getattr(result, name) for result in results]) for name in names}
-
-        arrays = cached_fit(
+        results = cached_results(
             ("nu_svr_path", K, targets, settings),
-            solve,
+            partial(nu_svr_path, K, targets, n_jobs=n_jobs, **settings),
+            [field.name for field in fields(NuSVRResult)],
             # Solving once more warns of what did not reach the tolerance.
-            lambda arrays: bool((arrays["violation"] <= settings["tol"]).all()),
+            lambda arrays: bool((arrays["violation"] <= options["tol"]).all()),
         )
-        for C, nu, *values in zip(*(arrays[name] for name in names), strict=True):
-            yield number, NuSVRResult(float(C), float(nu), *values)
+        yield from ((number, NuSVRResult(**values)) for values in results)
 
 
-def _beside(rows: Any, array: Floats) -> Array:
+def _on_device_of(rows: Any, array: Floats) -> Array:
     """An array of the host where rows are, if that is a device."""
     rows = getattr(rows, "source", rows)
     if not on_device(rows):

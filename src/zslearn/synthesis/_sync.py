@@ -19,7 +19,7 @@ With the seen classes themselves as phantoms S is square: W is trained directly,
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Self
@@ -27,7 +27,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
@@ -39,11 +38,11 @@ from zslearn._solvers.svm._multiclass import SVMResult, train_multiclass_svm
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._files import cached_fit, caches_fits
+from zslearn._utils._files import cached_results, caches_fits
 from zslearn._utils._messages import warn_user
 from zslearn.base._classifier import ZeroShotClassifier
 from zslearn.base._training import Training
-from zslearn.base._variants import fit_variants, group_by_params_except
+from zslearn.base._variants import group_by_params_except
 from zslearn.base._weights import AcceptsSampleWeight
 from zslearn.signatures._views import Signatures, side_by_side, view_arrays, with_arrays
 from zslearn.synthesis._phantoms import (
@@ -71,8 +70,10 @@ LOSSES: dict[str, SVMLoss] = {
 
 #: Smaller ridges are lost in the rounding of SᵀS, whose largest eigenvalue is about one.
 LEAST_RIDGE = 1e-12
-# What inverses of similarities may take that are kept from one alpha to the next.
-_KEPT_BYTES = 2**27
+# What inverses of similarities may take that serve one alpha after the other.
+_SYNTHESES_BYTES = 2**27
+# What a cache holds of a solution; the dual points serve the next one only.
+_CACHED = ("coef", "alpha", "objective", "dual_gap", "n_iter", "converged", "gain")
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class Learned:
 
 
 class SynCProblem:
-    """Rows, first phantoms and options of the solver, which settings of alpha and gamma share."""
+    """Rows, first phantoms and options of the solver, which variants on one path share."""
 
     def __init__(self, training: Training, model: Any) -> None:
         self.rng = check_random_state(model.random_state)
@@ -110,8 +111,7 @@ class SynCProblem:
         self.penalize = model.penalize
         self.tol, self.max_iter = model.tol, model.max_iter
         self.learn_phantoms, self.phantom_training = model.learn_phantoms, model.phantom_training
-        self.ridge, self.eta, self.norm_penalty = model.ridge, model.eta, model.norm_penalty
-        self._kept: dict[tuple[float, float], Synthesis] = {}
+        self._syntheses: dict[tuple[float, float], Synthesis] = {}
         #: Whether W is trained directly, whatever gamma is.
         self.direct = (
             model.penalize == "w"
@@ -138,18 +138,18 @@ class SynCProblem:
         y, weights = self.rows.y, self.weights
         return loss_and_slope(scores, y, self.loss, self.margins, sample_weight=weights, **options)
 
-    def learn(self, alpha: float, gamma: float, start: SVMResult | None) -> Learned:
-        """Learn the base classifiers, and the phantoms where they are to be learned."""
+    def learn(self, model: SynC, start: SVMResult | None) -> Learned:
+        """Learn the base classifiers of a variant, and its phantoms if they are to be learned."""
         if self.learn_phantoms:
             # Where phantoms end depends on the order of samples, too: each setting has the same.
             self.rng = np.random.RandomState()
             self.rng.set_state(self.rng_state)
-            return _PhantomLearner(self, alpha, gamma).learn()
-        synthesis = self._synthesis(gamma)
-        if self.direct and start is not None and start.alpha == alpha:
+            return _PhantomLearner(self, model).learn()
+        synthesis = self._synthesis(model.gamma, model.ridge)
+        if self.direct and start is not None and start.alpha == model.alpha:
             solution = start  # of another gamma
         else:
-            solution = self.solve(alpha, synthesis, start)
+            solution = self.solve(model.alpha, synthesis, start)
         return Learned(
             solution,
             self.rows.asarray(synthesis.back) @ solution.base,
@@ -160,21 +160,25 @@ class SynCProblem:
             solution.n_iter,
         )
 
-    def kept_path(self, alphas: Collection[float]) -> dict[float, SVMResult]:
+    def cached_path(self, alphas: Collection[float]) -> dict[float, SVMResult]:
         """Solutions that other searches need, too: those that no signature plays a part in."""
+        if not self.direct or self.margins is not None:
+            return {}
         rows = for_many_passes(self.training.rows)
-        if not (self.direct and self.margins is None and caches_fits(rows)):
+        if not caches_fits(rows):
             return {}
         falling = sorted(alphas, reverse=True)
         parts = (
             "multiclass_svm", rows, self.training.y, self.weights, falling,
             self.loss, self.tol, self.max_iter, self.rng_state,
         )  # fmt: skip
-        arrays = cached_fit(parts, lambda: _as_arrays(self._path(falling)))
-        found = _from_arrays(arrays)
-        for result in found:
+        found: dict[float, SVMResult] = {}
+        for values in cached_results(parts, lambda: self._path(falling), _CACHED):
+            # W is what was penalised.
+            result = SVMResult(base=values["coef"], **values)
             result.warn_of_gap(self.tol, self.max_iter)
-        return {result.alpha: result for result in found}
+            found[result.alpha] = result
+        return found
 
     def _path(self, alphas: Sequence[float]) -> Iterator[SVMResult]:
         """Train W freely for each alpha, each from the solution before."""
@@ -186,14 +190,14 @@ class SynCProblem:
                 last = self.solve(alpha, None, last)
             yield last
 
-    def _synthesis(self, gamma: float) -> Synthesis:
-        """How fixed phantoms make W; kept for the next alpha within a limit of memory."""
-        found = self._kept.get((gamma, self.ridge))
+    def _synthesis(self, gamma: float, ridge: float) -> Synthesis:
+        """How fixed phantoms make W; made once for all alphas within a limit of memory."""
+        found = self._syntheses.get((gamma, ridge))
         if found is None:
             similarities = similarities_to(self.phantoms, self.signatures, self.factors, gamma)
-            found = Synthesis(similarities, self.penalize, self.direct, self.ridge)
-            if (len(self._kept) + 1) * 2 * similarities.nbytes <= _KEPT_BYTES:
-                self._kept[gamma, self.ridge] = found
+            found = Synthesis(similarities, self.penalize, self.direct, ridge)
+            if (len(self._syntheses) + 1) * 2 * similarities.nbytes <= _SYNTHESES_BYTES:
+                self._syntheses[gamma, ridge] = found
         return found
 
     def solve(
@@ -219,27 +223,6 @@ class SynCProblem:
             warm_start=start,
             random_state=self.rng,
         )
-
-
-# What is kept of a solution; the dual points serve the next one only.
-_KEPT = ("coef", "alpha", "objective", "dual_gap", "n_iter", "converged", "gain")
-
-
-def _as_arrays(results: Iterable[SVMResult]) -> dict[str, NDArray[Any]]:
-    """Solutions as arrays, one of each field."""
-    rows = [[np.asarray(getattr(result, name)) for name in _KEPT] for result in results]
-    return {
-        name: np.stack(column) for name, column in zip(_KEPT, zip(*rows, strict=True), strict=True)
-    }
-
-
-def _from_arrays(arrays: dict[str, NDArray[Any]]) -> list[SVMResult]:
-    """The solutions again, of which W is what was penalised."""
-    found = []
-    for coef, *numbers in zip(*(arrays[name] for name in _KEPT), strict=True):
-        values = {name: number.item() for name, number in zip(_KEPT[1:], numbers, strict=True)}
-        found.append(SVMResult(coef=coef, base=coef, **values))
-    return found
 
 
 def _margins(signatures: Signatures, margin: str) -> Floats:
@@ -355,17 +338,18 @@ class _PhantomLearner:
       above the first phantoms with their exact V either, but for the gap of a solve.
     """
 
-    def __init__(self, problem: SynCProblem, alpha: float, gamma: float) -> None:
+    def __init__(self, problem: SynCProblem, model: SynC) -> None:
         assert problem.start is not None
-        self.problem, self.alpha = problem, alpha
+        self.problem, self.alpha = problem, model.alpha
+        self.eta, self.norm_penalty = model.eta, model.norm_penalty
         self.start: Views = problem.start
         self.n_iter = 0
         self.objective = PhantomObjective(
             problem.signatures,
             problem.factors or metric_factors(None, problem.signatures),
-            gamma,
-            problem.eta,
-            problem.norm_penalty,
+            model.gamma,
+            model.eta,
+            model.norm_penalty,
         )
         first = self._synthesis(self.start)
         #: Whether every W can be made, and costs the same however it is made.
@@ -401,7 +385,7 @@ class _PhantomLearner:
             point = self._solved(betas, before)
             return None if self._too_similar(betas, point.extra) else point
 
-        descent = descend(start, evaluate, eta=problem.eta, steps=problem.max_iter, fall=_FALL)
+        descent = descend(start, evaluate, eta=self.eta, steps=problem.max_iter, fall=_FALL)
         return replace(descent, values=(start.value, *descent.values))
 
     def truncated(self) -> Descent[_Trained]:
@@ -424,7 +408,7 @@ class _PhantomLearner:
             inner = descend(
                 replace(first, value=before),
                 evaluate,
-                eta=problem.eta,
+                eta=self.eta,
                 steps=steps,
                 fall=_FALL,
                 highest=values[0],
@@ -472,7 +456,7 @@ class _PhantomLearner:
             point, last = first, rounds[0]
         values = values[: last.n_values]
         if point.value > values[-1]:
-            point = self._kept(point, last.trained.classifiers, values[-1])
+            point = self._with_classifiers_of(point, last.trained.classifiers, values[-1])
         return point, values, n_undone
 
     def _synthesis(self, betas: Views) -> Synthesis:
@@ -595,17 +579,19 @@ class _PhantomLearner:
 
         return evaluate
 
-    def _kept(self, point: Point[_Trained], classifiers: Array, value: float) -> Point[_Trained]:
-        """Base classifiers that are better than solved ones by a part of the gap: they stay."""
+    def _with_classifiers_of(
+        self, point: Point[_Trained], classifiers: Array, value: float
+    ) -> Point[_Trained]:
+        """The point with base classifiers that are better than solved ones by a part of the gap."""
         solution = point.extra.solution
         similarities = self.objective.similarities(point.betas)[0]
-        kept = replace(
+        better = replace(
             solution,
             coef=self.problem.rows.asarray(similarities) @ classifiers,
             objective=solution.objective - (point.value - value),
             dual_gap=solution.dual_gap - (point.value - value),
         )
-        return replace(point, value=value, extra=_Trained(kept, classifiers))
+        return replace(point, value=value, extra=_Trained(better, classifiers))
 
     def warn(self, descent: Descent[_Trained]) -> None:
         """Say where learning could not do what was asked for."""
@@ -625,8 +611,8 @@ class _PhantomLearner:
             what = ""
         if what:
             warn_user(
-                f"The phantoms {what} eta={problem.eta:.3g} outweighs "
-                f"norm_penalty={problem.norm_penalty:.3g} and what the data say: lower eta or "
+                f"The phantoms {what} eta={self.eta:.3g} outweighs "
+                f"norm_penalty={self.norm_penalty:.3g} and what the data say: lower eta or "
                 "raise norm_penalty.",
                 ConvergenceWarning,
             )
@@ -893,76 +879,19 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
         if 0 < self.ridge < LEAST_RIDGE:
             raise ValueError(f"ridge={self.ridge:.3g} is lost in rounding: 0, or {LEAST_RIDGE}.")
 
-    def fit_path(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        signatures: Any = None,
-        alphas: Sequence[float],
-        gammas: Sequence[float],
-    ) -> Iterator[Self]:
-        """Fit every pair of `alpha` and `gamma`, sharing what they have in common.
-
-        What depends on the samples alone is computed once. Where the phantoms are the seen classes
-        and the penalty is on w, one training serves every `gamma`. Each training starts from the
-        one for the next larger `alpha`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        signatures : DataFrame, mapping, array or MultiSignatures, optional
-            What is known of each class; see :meth:`fit`.
-        alphas : sequence of float
-            Values of `alpha`.
-        gammas : sequence of float
-            Values of `gamma`.
-
-        Yields
-        ------
-        SynC
-            A fitted copy for each pair, alphas descending, for each of them the gammas in the order
-            given. The estimator itself is not changed.
-
-        Examples
-        --------
-        >>> from zslearn.datasets import make_zero_shot
-        >>> from zslearn.synthesis import SynC
-        >>> data = make_zero_shot(random_state=0)
-        >>> path = SynC().fit_path(data.X_train, data.y_train, signatures=data.signatures,
-        ...                        alphas=[2**-12, 2**-8], gammas=[0.5, 1.0])
-        >>> [(model.alpha, model.gamma) for model in path]
-        [(0.00390625, 0.5), (0.00390625, 1.0), (0.000244140625, 0.5), (0.000244140625, 1.0)]
-        """
-        if len(alphas) == 0 or len(gammas) == 0:
-            raise ValueError("alphas and gammas must name at least one value each.")
-        variants = [
-            clone(self).set_params(alpha=alpha, gamma=gamma)
-            for alpha in sorted(set(alphas), reverse=True)
-            for gamma in dict.fromkeys(gammas)
-        ]
-        for _, model in fit_variants(variants, X, y, signatures=signatures):
-            yield model
-
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
-        """Each training starts from the one for the next larger alpha; see `fit_path`."""
+        """Each training starts from the one for the next larger alpha."""
         for group in group_by_params_except(variants, *cls.path_parameters):
             problem = SynCProblem(training, group[0])
-            kept = problem.kept_path({variant.alpha for variant in group})
+            cached = problem.cached_path({variant.alpha for variant in group})
             latest: dict[float | None, SVMResult] = {}
             for variant in sorted(group, key=lambda variant: -variant.alpha):
                 # One training serves every gamma where W is trained directly. Learned phantoms are
                 # not those that another solution belongs to.
                 path = None if problem.direct else variant.gamma
                 start = None if variant.learn_phantoms else latest.get(path)
-                start = kept.get(variant.alpha, start)
-                problem.ridge = variant.ridge
-                problem.eta, problem.norm_penalty = variant.eta, variant.norm_penalty
-                learned = problem.learn(variant.alpha, variant.gamma, start)
+                learned = problem.learn(variant, cached.get(variant.alpha, start))
                 latest[path] = learned.solution
                 variant._take(learned, problem)
                 yield variant

@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from zslearn._solvers.svm._crammer_singer import crammer_singer
-from zslearn._solvers.svm._losses import SVMLoss, checked_margins, loss_and_slope
+from zslearn._solvers.svm._losses import SVMLoss, checked_margins
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._solvers.svm._squared_hinge import squared_hinge
 from zslearn._utils._array import Array, Floats, to_numpy
@@ -238,25 +238,6 @@ def multiclass_svm_path(
         last = train_multiclass_svm(rows, alpha=alphas[position], warm_start=last, **options)
         results[position] = last
     return [results[position] for position in range(len(alphas))]
-
-
-def multiclass_svm_objective(
-    X: Any,
-    y: Any,
-    coef: Any,
-    *,
-    alpha: float,
-    loss: SVMLoss = "squared_hinge",
-    margins: Any = None,
-    sample_weight: Any = None,
-) -> float:
-    """Value of the objective that :func:`multiclass_svm` minimises, without mixing."""
-    rows = TrainingRows(X, y, coef.shape[0], sample_weight=sample_weight)
-    coef = rows.asarray(coef)
-    penalty = 0.5 * alpha * float(rows.xp.sum(coef * coef))
-    scores = to_numpy(rows.scores(rows.rotated(coef)))
-    weights = rows.sample_weight
-    return loss_and_slope(scores, rows.y, loss, margins, sample_weight=weights)[0] + penalty
 
 
 def train_multiclass_svm(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from zslearn._utils._array import Array, Floats, block_budget, floating, take_rows, to_numpy
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._processes import one_blas_thread
+from zslearn._utils._validation import checked_weights
 
 
 class Solution(NamedTuple):
@@ -242,20 +243,6 @@ class TrainingRows:
     def host_single(self) -> Any:
         """Rows in the memory of the host, in single precision where they are many."""
         return self.single if self.lazy else np.ascontiguousarray(to_numpy(self.single))
-
-
-def checked_weights(sample_weight: Any, *shapes: tuple[int, ...]) -> Floats:
-    """Weights in double precision, of one of some shapes; none negative, not all zero."""
-    weights = np.asarray(to_numpy(sample_weight), dtype=np.float64)
-    if weights.shape not in shapes:
-        raise ValueError(
-            f"sample_weight must have one number per sample, {shapes[0][0]} in all; "
-            f"got shape {weights.shape}."
-        )
-    total = weights.sum(axis=0)
-    if not (np.isfinite(total).all() and (weights >= 0).all() and (total > 0).all()):
-        raise ValueError("sample_weight must be non-negative, with a positive sum.")
-    return weights
 
 
 def _mean_one(sample_weight: Any, n_samples: int) -> Floats | None:

@@ -37,11 +37,12 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from zslearn._solvers._stopping import StoppingRule
-from zslearn._solvers.svm._rows import TrainingRows, checked_weights
+from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._utils._array import Array, Floats, block_budget, take_rows, to_numpy
 from zslearn._utils._blocks import row_blocks
 from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._processes import one_blas_thread
+from zslearn._utils._validation import checked_weights
 
 # Tables of a block of rows by the columns that there are at a time.
 _TABLES = 6
@@ -772,7 +773,7 @@ class Newton:
             if not len(which):
                 break
             part = point.take(which)
-            trial = point.intercept + self._beside(length) * change
+            trial = point.intercept + self._on_device(length) * change
             trial = trial if part is point else take_rows(trial, which)
             found = at(loss.take(which), part.coef, trial)
             better = found.sums.value <= part.sums.value * (1 + 1e-14)
@@ -781,8 +782,8 @@ class Newton:
             length[which] = np.where(better, 1.0, length[which] / 2)
         return point
 
-    def _beside(self, numbers: Floats) -> Array:
-        """Numbers of the problems, beside the rows: one, or one for each column."""
+    def _on_device(self, numbers: Floats) -> Array:
+        """Numbers of the problems where the rows are: one, or one for each column."""
         return self.rows.rows.asarray(numbers)
 
     def _along(
@@ -807,7 +808,7 @@ class Newton:
             start, down, along, at = point.take(open_), step, shift, length[open_]
             if start is not point:
                 down, along = take_rows(step, open_), take_rows(shift, open_)
-            lengths = self._beside(at)
+            lengths = self._on_device(at)
             coef, intercept = (
                 start.coef + lengths[:, None] * down,
                 start.intercept + lengths * along,
@@ -867,12 +868,12 @@ class Newton:
             product = product + alpha * search
             curved = inner(search, product, turn, pull)
             is_open &= curved > 0  # else it is lost in rounding, and there is nothing more to find
-            length = self._beside(np.where(is_open, power / np.where(is_open, curved, 1.0), 0.0))
+            length = self._on_device(np.where(is_open, power / np.where(is_open, curved, 1.0), 0.0))
             step, shift = step + length[:, None] * search, shift + length * turn
             residual, rest = residual - length[:, None] * product, rest - length * pull
             guess, lead = precondition(residual, rest)
             renewed = inner(residual, guess, rest, lead)
-            again = self._beside(np.where(is_open, renewed / np.where(is_open, power, 1.0), 0.0))
+            again = self._on_device(np.where(is_open, renewed / np.where(is_open, power, 1.0), 0.0))
             search, turn = guess + again[:, None] * search, lead + again * turn
             power = np.where(is_open, renewed, 0.0)
         return step, shift
