@@ -186,7 +186,7 @@ def test_dropped_pictures_and_the_keyboard(open_page):
     tab.keyboard.press("Enter")
     tab.keyboard.press("Tab")
     assert tab.evaluate("document.activeElement.id") == "files"
-    # The click is what opens the chooser; whether Chromium reports the dialog in time is its affair.
+    # The click opens the chooser; whether Chromium reports the dialog in time is its own affair.
     tab.evaluate(
         """document.getElementById("files").addEventListener("click", (event) => {
           event.preventDefault();
