@@ -12,6 +12,7 @@ from scipy.special import softmax
 from scipy.stats import multivariate_normal
 
 from zslearn._utils._messages import InputWarning
+from zslearn.base._training import chosen_samples
 from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import make_zero_shot
 from zslearn.metrics import expected_calibration_error
@@ -107,11 +108,14 @@ def test_few_dimensions_keep_their_norm(problem):
 # The process against a direct Gaussian computation.
 
 
+SIZES = np.array([1.0, 2.0, 5.0, 5.0, 9.0, 50.0, 3.0, 5.0, 4.0])
+
+
 @pytest.fixture
 def process():
     rng = np.random.default_rng(0)
     signatures, means = rng.normal(size=(9, 3)), 2 * rng.normal(size=(9, 4))
-    return ClassProcess(SignatureKernel(signatures, 0.4), means, np.full(9, 5.0), 0.2), means
+    return ClassProcess(SignatureKernel(signatures, 0.4), means, SIZES, 0.2), means
 
 
 def _joint(process, j, signatures):
@@ -121,7 +125,7 @@ def _joint(process, j, signatures):
     true = s2 * (rbf_similarity(every, gamma=0.4) + 0.2 * np.eye(len(every)))
     order = [*range(n_seen), *range(len(every))]
     joint = true[np.ix_(order, order)]
-    joint[:n_seen, :n_seen] += np.eye(n_seen) / 5
+    joint[:n_seen, :n_seen] += np.diag(1 / SIZES)
     return joint
 
 
@@ -151,7 +155,7 @@ def test_leaving_out_a_class_conditions_on_the_others(process):
 
 def test_posterior_of_a_seen_class_conditions_on_all(process):
     process, means = process
-    seen = posterior(process.leave_one_out(), np.full(9, 5.0), means)
+    seen = posterior(process.leave_one_out(), SIZES, means)
     for j in range(4):
         joint = _joint(process, j, np.empty((0, 3)))
         mean, covariance = _conditioned(joint, np.arange(9), means[:, j], np.arange(9, 18))
@@ -166,7 +170,7 @@ def test_evidence_and_its_maximum(process):
     for j in range(4):
 
         def evidence(log_s2, y=means[:, j]):
-            return multivariate_normal.logpdf(y, cov=np.exp(log_s2) * kernel + np.eye(9) / 5)
+            return multivariate_normal.logpdf(y, cov=np.exp(log_s2) * kernel + np.diag(1 / SIZES))
 
         best = minimize_scalar(lambda v: -evidence(v), bounds=(-8, 8), method="bounded")
         np.testing.assert_allclose(np.log(process.signal[j]), best.x, atol=1e-3)
@@ -184,23 +188,25 @@ def test_layered_kernel_is_half_that_of_predicted_means(process):
         rbf_similarity(signatures, gamma=0.4),
         rbf_similarity(new, signatures, gamma=0.4),
     )
-    ridges = 0.2 + 1 / (5 * process.signal)
     coef = np.stack(
-        [np.linalg.solve(below + r * np.eye(9), means[:, j]) for j, r in enumerate(ridges)], axis=1
+        [
+            np.linalg.solve(below + np.diag(0.2 + 1 / (SIZES * signal)), means[:, j])
+            for j, signal in enumerate(process.signal)
+        ],
+        axis=1,
     )
     seen, unseen = _prepared(below @ coef), _prepared(across @ coef)
     scale = np.median(cdist(seen, seen)[np.triu_indices(9, 1)])
     expected = (across + np.exp(-0.4 * (cdist(unseen, seen) / scale) ** 2)) / 2
     np.testing.assert_allclose(kernel(new), expected, rtol=1e-9)
-    again = (kernel.vectors * kernel.values) @ kernel.vectors.T
-    np.testing.assert_allclose(again, kernel(signatures), atol=1e-9)
+    np.testing.assert_allclose(kernel._similarity, kernel(signatures), atol=1e-9)
     assert kernel.gamma == 0.4
 
 
 def test_a_class_is_left_out_of_both_layers(process):
     first, means = process
     layered = LayeredKernel(first)
-    second = ClassProcess(layered, means, np.full(9, 5.0), 0.2)
+    second = ClassProcess(layered, means, SIZES, 0.2)
     left_out = second.leave_one_out()
     table = layered(first.kernel.seen)
     for c in range(9):
@@ -210,14 +216,15 @@ def test_a_class_is_left_out_of_both_layers(process):
         predicted = [
             below[c, others]
             @ np.linalg.solve(
-                below[np.ix_(others, others)] + (0.2 + 1 / (5 * s2)) * np.eye(8), means[others, j]
+                below[np.ix_(others, others)] + np.diag(0.2 + 1 / (SIZES[others] * s2)),
+                means[others, j],
             )
             for j, s2 in enumerate(first.signal)
         ]
         point = _prepared(np.array([predicted])) / layered.scale
         row = (below[c] + np.exp(-0.4 * cdist(point, layered.seen)[0] ** 2)) / 2
         for j, s2 in enumerate(second.signal):
-            inside = table[np.ix_(others, others)] + (0.2 + 1 / (5 * s2)) * np.eye(8)
+            inside = table[np.ix_(others, others)] + np.diag(0.2 + 1 / (SIZES[others] * s2))
             weights = np.linalg.solve(inside, row[others])
             np.testing.assert_allclose(left_out.means[c, j], weights @ means[others, j], rtol=1e-7)
             variance = s2 * (1.2 - weights @ row[others])
@@ -270,8 +277,27 @@ def test_settings_share_a_process_and_stay_apart(problem):
 
 
 def test_no_signal_where_class_means_scatter_less_than_samples():
-    signal = signal_variances(np.full((8, 1), 0.01), np.full((8, 1), 1.2), noise=0.1)
+    signal = signal_variances(np.full((8, 1), 0.1), np.full((8, 1), 12.0))
     assert signal[0] < 1e-6
+
+
+def test_the_likeliest_signal_of_several_maxima():
+    """A strong signal in one direction of many, as where most class means are noise."""
+    rng = np.random.default_rng(0)
+    spectrum = np.concatenate([np.full(4, 1000.0), np.full(40, 0.05)])[:, None]
+    squares = np.concatenate([np.full(4, 0.3), np.full(40, 4.0)])[:, None] * rng.uniform(
+        0.5, 1.5, size=(44, 30)
+    )
+    found = np.log(signal_variances(squares, spectrum))
+
+    def density(log_signal):
+        total = np.exp(log_signal) * spectrum + 1
+        return -(np.log(total) + squares / total).sum(axis=0)
+
+    tried = np.stack([density(value) for value in np.linspace(-20, 8, 2001)])
+    maxima = (tried[1:-1] > tried[:-2]) & (tried[1:-1] > tried[2:])
+    assert (maxima.sum(axis=0) + (tried[0] > tried[1]) > 1).any()
+    assert (density(found) >= tried.max(axis=0) - 1e-3).all()
 
 
 def test_posterior_between_prediction_and_samples():
@@ -596,7 +622,34 @@ def test_rows_are_embedded_once_per_space(problem):
 
 def test_fast_grid_is_small():
     parts = GaussianEXEM.grids["fast"]
-    assert sum(np.prod([len(values) for values in part.values()]) for part in parts) <= 108
+    assert sum(np.prod([len(values) for values in part.values()]) for part in parts) <= 200
+
+
+def test_the_order_of_many_samples_changes_nothing():
+    data = make_zero_shot(30, samples_per_class=50, n_features=20, random_state=0)
+    models = [GaussianEXEM(), GaussianEXEM()]
+    order = np.random.default_rng(0).permutation(len(data.y_train))
+    models[0].fit(data.X_train, data.y_train, signatures=data.signatures)
+    models[1].fit(data.X_train[order], data.y_train[order], signatures=data.signatures)
+    assert len(order) > 1000
+    for name in ("temperature_", "unseen_odds_"):
+        first, second = (getattr(model, name) for model in models)
+        assert second == pytest.approx(first, rel=1e-9)
+
+
+def test_samples_are_chosen_in_parts_as_among_all():
+    rng = np.random.default_rng(0)
+    labels, keys = rng.integers(0, 7, 500), rng.integers(0, 2**63, 500).astype(np.uint64)
+    for most in (3, 20, 100):
+        chosen = chosen_samples(keys, labels, most)
+        parts = [
+            part[chosen_samples(keys[part], labels[part], most)]
+            for part in np.array_split(rng.permutation(500), 6)
+        ]
+        kept = np.concatenate(parts)
+        again = kept[chosen_samples(keys[kept], labels[kept], most)]
+        np.testing.assert_array_equal(again, chosen)
+        assert len(chosen) <= most + 7
 
 
 def test_search_and_wrappers_keep_probabilities(problem):

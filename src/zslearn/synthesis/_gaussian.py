@@ -31,7 +31,6 @@ from typing import Any, ClassVar, Self
 import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -108,6 +107,7 @@ def unseen_odds_of(
 
 # The inverse temperature is looked for between these multiples of the inverse of the scores' scale.
 _RANGE = (1e-3, 1e3)
+_PRECISION = 1e-5
 # Logarithms of odds stay between these, whatever the temperature.
 _LOG_ODDS = (-700.0, 700.0)
 
@@ -116,8 +116,12 @@ class TrainingSamples:
     """Training samples that the temperature is found from; those of one space are kept."""
 
     def __init__(self, training: Training) -> None:
-        rows, self.y, self.weights = training.spaced_samples()
+        rows, self.y, self.weights = training.some_samples()
         self.n = len(self.y)
+        # What each stands for: the samples of its class, however few of them are looked at.
+        looked_at = np.bincount(self.y, self.weights, training.n_seen)
+        shares = training.sizes / np.where(looked_at > 0, looked_at, 1.0)
+        self.stands_for = self.weights * shares[self.y]
         self._X = to_numpy(rows).astype(np.float64) if self.n else None
         self._latest: tuple[WhitenedSpace, Floats] | None = None
 
@@ -211,17 +215,33 @@ def likeliest_temperature(scores: Floats, y: NDArray[np.intp], weights: Floats) 
     epsilon = 1 / (float(weights.sum()) + 2)
     wanted = (1 - epsilon) * float(shares @ scores[np.arange(len(y)), y]) - epsilon
 
-    def slope(log_beta: float) -> float:
-        powers = np.exp(np.exp(log_beta) * scores)
-        expected = (powers * scores).sum(axis=1) / powers.sum(axis=1)
-        return float(shares @ expected) - wanted
+    def slope(log_beta: float) -> tuple[float, float]:
+        """What is brought to zero, and its derivative by log β: β times the variance."""
+        beta = np.exp(log_beta)
+        powers = np.exp(beta * scores)
+        powers /= powers.sum(axis=1, keepdims=True)
+        terms = powers * scores
+        expected = terms.sum(axis=1)
+        variance = np.einsum("ij,ij->i", terms, scores) - expected**2
+        return float(shares @ expected) - wanted, float(beta * (shares @ variance))
 
-    low, high = np.log(_RANGE)
-    if slope(low) >= 0:
-        return scale / _RANGE[0]
-    if slope(high) <= 0:
-        return scale / _RANGE[1]
-    return scale / float(np.exp(brentq(slope, low, high, xtol=1e-5)))
+    return scale / float(np.exp(_root(slope, *np.log(_RANGE))))
+
+
+def _root(function: Callable[[float], tuple[float, float]], low: float, high: float) -> float:
+    """Where a rising function, given with its derivative, is zero: Newton's steps in a bracket.
+
+    The bound that is nearest where the function is zero nowhere between them.
+    """
+    at = (low + high) / 2
+    while high - low > _PRECISION:
+        value, derivative = function(at)
+        low, high = (at, high) if value < 0 else (low, at)
+        step = value / derivative if derivative > 0 else np.inf
+        if abs(step) < _PRECISION:
+            return at - step
+        at = at - step if low < at - step < high else (low + high) / 2
+    return at
 
 
 # What `select` chooses from.
@@ -378,10 +398,10 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         "fast": [
             {
                 "layers": [2],
-                "shrinkage": [0.1, 0.3, 0.5, 0.7],
-                "gamma": [1.0, 0.5],
-                "alpha": [0.1, 0.3, 0.03],
-                "trust": [0.3, 0.1, 0.03],
+                "shrinkage": [0.1, 0.3, 0.5, 0.7, 0.9],
+                "gamma": [1.0, 0.5, 0.25, 0.125],
+                "alpha": [0.1, 0.3, 0.03, 0.01],
+                "trust": [0.3, 0.1],
             },
             {"layers": [1], "shrinkage": [0.3, 0.6], "gamma": [0.5], "alpha": [0.1, 0.03]},
             {
@@ -521,21 +541,21 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             )
             warn_once(f"Statistics do not tell {what}")
             return
-        y, weights, z = samples.y, samples.weights, samples.inside(space)
+        y, z = samples.y, samples.inside(space)
         how: dict[str, Any] = {
             "predictive": self.variance == "predictive",
             "axis_weights": self.axis_weights_,
         }
-        worth = self.trust * np.minimum(weights, 1.0)
+        worth = self.trust * np.minimum(samples.weights, 1.0)
         as_seen = held_out_scores(z, y, worth, prior, sizes, space.means, seen, **how)
-        likeliest = likeliest_temperature(as_seen, y, weights)
+        likeliest = likeliest_temperature(as_seen, y, samples.stands_for)
         if finds_temperature:
             self.temperature_ = likeliest
         if finds_odds:
             as_unseen = log_densities(z, prior, **how)
             # Found at the temperature that the samples tell, whichever is used.
             odds = unseen_odds_of(
-                as_seen / likeliest, as_unseen / likeliest, y, weights, space.means[:, 0]
+                as_seen / likeliest, as_unseen / likeliest, y, samples.stands_for, space.means[:, 0]
             )
             log_odds = np.log(odds) * likeliest / self.temperature_
             self.unseen_odds_ = float(np.exp(np.clip(log_odds, *_LOG_ODDS)))
