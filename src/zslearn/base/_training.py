@@ -363,7 +363,7 @@ class KeptSamples(NamedTuple):
         if keep_all:
             return self
         chosen = chosen_samples(self.keys, self.labels)
-        return KeptSamples(*(part[chosen] for part in self))
+        return self._make(part[chosen] for part in self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -377,7 +377,7 @@ class Summary:
     keep_all: bool  # where they are few
 
     def __add__(self, other: Summary) -> Summary:
-        kept = KeptSamples(*map(np.concatenate, zip(self.kept, other.kept, strict=True)))
+        kept = KeptSamples._make(map(np.concatenate, zip(self.kept, other.kept, strict=True)))
         return Summary(
             self.sums + other.sums,
             self.n_replaced + other.n_replaced,

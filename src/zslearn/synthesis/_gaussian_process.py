@@ -228,7 +228,7 @@ class LayeredKernel:
 
 
 def _basis(similarity: Floats, sizes: Floats, alpha: float) -> tuple[Floats, Floats]:
-    r"""m and W with :math:`A_j^{-1} = W \, \mathrm{diag}(1 / (m_i + 1 / s_j^2)) \, W^\top`."""
+    r"""Values m and vectors W with :math:`A_j^{-1} = W \mathrm{diag}(1 / (m_i + 1 / s_j^2)) W^\top`."""
     roots = np.sqrt(sizes)
     scaled = roots[:, None] * similarity * roots
     scaled[np.diag_indices_from(scaled)] += alpha * sizes
@@ -329,7 +329,8 @@ def signal_variances(squares: Floats, spectrum: Floats) -> Floats:
     r"""The signal variance of each dimension under which the class means are most likely.
 
     Along W the class means are independent, with variances :math:`t_i = s^2 m_i + 1`. With
-    :math:`w_i = s^2 m_i / t_i` and :math:`r_i = y_i^2 / t_i`, twice the log density has the derivatives by :math:`\log s^2`
+    :math:`w_i = s^2 m_i / t_i` and :math:`r_i = y_i^2 / t_i`, twice the log density has the
+    derivatives by :math:`\log s^2`
 
     .. math:: g = \sum_i w_i (r_i - 1), \qquad g' = \sum_i w_i (1 - w_i) (r_i - 1) - w_i^2 r_i.
 
@@ -359,7 +360,7 @@ def signal_variances(squares: Floats, spectrum: Floats) -> Floats:
 
 
 def _slope(log_signal: Floats, squares: Floats, spectrum: Floats) -> tuple[Floats, Floats]:
-    """g and g' of :func:`signal_variances` in each dimension."""
+    """The derivatives of :func:`signal_variances` in each dimension."""
     explained = np.exp(log_signal) * spectrum
     total = explained + 1
     w, r = explained / total, squares / total
