@@ -363,7 +363,7 @@ class KeptSamples(NamedTuple):
         if keep_all:
             return self
         chosen = chosen_samples(self.keys, self.labels)
-        return self._make(part[chosen] for part in self)
+        return KeptSamples._make(part[chosen] for part in self)
 
 
 @dataclass(frozen=True, eq=False)

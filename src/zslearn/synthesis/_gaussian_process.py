@@ -228,7 +228,7 @@ class LayeredKernel:
 
 
 def _basis(similarity: Floats, sizes: Floats, alpha: float) -> tuple[Floats, Floats]:
-    r"""Values m and vectors W with :math:`A_j^{-1} = W \mathrm{diag}(1 / (m_i + 1 / s_j^2)) W^\top`."""
+    r"""Eigenvalues m and W, of which :math:`A_j^{-1}` is made."""
     roots = np.sqrt(sizes)
     scaled = roots[:, None] * similarity * roots
     scaled[np.diag_indices_from(scaled)] += alpha * sizes
