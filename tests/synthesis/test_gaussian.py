@@ -17,6 +17,7 @@ from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import make_zero_shot
 from zslearn.metrics import expected_calibration_error
 from zslearn.model_selection import ZeroShotSearchCV
+from zslearn.persistence import load, save
 from zslearn.signatures import MultiSignatures, rbf_similarity
 from zslearn.synthesis import ClassStatistics, GaussianEXEM
 from zslearn.synthesis._gaussian import held_out_scores, likeliest_temperature, unseen_odds_of
@@ -791,3 +792,141 @@ def test_signatures_that_are_all_alike(problem):
 def test_wrong_parameters_are_named(problem, params, name):
     with pytest.raises(ValueError, match=name):
         _fit(problem, **params)
+
+
+# Few samples of a class.
+
+
+@pytest.fixture(scope="module")
+def many_classes():
+    return make_zero_shot(30, 8, samples_per_class=50, n_features=40, noise=0.35, random_state=3)
+
+
+def _few_of_unseen(data, k, draw=0):
+    """Rows of so many samples of each unseen class, and all other rows."""
+    order = np.random.default_rng(draw).permutation(len(data.y_test_unseen))
+    labels = data.y_test_unseen[order]
+    given = np.concatenate([order[labels == label][:k] for label in data.unseen_classes])
+    return given, np.setdiff1d(order, given)
+
+
+def _known_means(model):
+    """What is known of the mean of each class, by label."""
+    return dict(
+        zip(model.classes_.tolist(), zip(*model.class_gaussians(), strict=True), strict=True)
+    )
+
+
+def _whitened(model, X):
+    return model.embed(X / np.linalg.norm(X, axis=1, keepdims=True))[:, :-1]
+
+
+def _accuracy(model, data, rows):
+    return model.score(
+        data.X_test_unseen[rows], data.y_test_unseen[rows], classes=data.unseen_classes
+    )
+
+
+def test_a_few_samples_help_and_are_few_beside_many(many_classes):
+    data = many_classes
+    found = {}
+    for k in (0, 1, 5):
+        for draw in range(3):
+            given, rest = _few_of_unseen(data, k, draw)
+            X = np.concatenate([data.X_train, data.X_test_unseen[given]])
+            y = np.concatenate([data.y_train, data.y_test_unseen[given]])
+            fitted = GaussianEXEM().fit(X, y, signatures=data.signatures)
+            added = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+            if k:
+                added.add_examples(data.X_test_unseen[given], data.y_test_unseen[given])
+            scores = _accuracy(fitted, data, rest), _accuracy(added, data, rest)
+            found.setdefault(k, []).append(scores)
+    zero, one, five = (np.mean(found[k], axis=0) for k in (0, 1, 5))
+    assert (one >= zero).all()
+    assert (five > zero).all()
+    # What few samples say of the space is noise: it is that of the other classes.
+    assert fitted.matrix_.shape == added.matrix_.shape
+
+
+def test_examples_move_a_class_as_bayes_rule_asks(many_classes):
+    data = many_classes
+    model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+    before = _known_means(model)
+    label = data.unseen_classes[0]
+    rows = np.flatnonzero(data.y_test_unseen == label)[:3]
+    z = _whitened(model, data.X_test_unseen[rows])
+    model.add_examples(data.X_test_unseen[rows], data.y_test_unseen[rows])
+    after = _known_means(model)
+    mean, variance = before[label]
+    precision = 1 / (variance * model.variance_ratio_)
+    n = 3 * model.image_trust
+    expected = (mean * precision + model.image_trust * z.sum(axis=0)) / (precision + n)
+    np.testing.assert_allclose(after[label][0], expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(after[label][1], 1 / (precision + n))
+    for other in set(before) - {label}:
+        np.testing.assert_allclose(before[other][0], after[other][0], atol=1e-12)
+
+
+def test_the_order_of_examples_does_not_matter(many_classes):
+    data = many_classes
+    given, rest = _few_of_unseen(data, 4)
+    models = [
+        GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures) for _ in range(2)
+    ]
+    models[0].add_examples(data.X_test_unseen[given], data.y_test_unseen[given])
+    for row in given[::-1]:
+        models[1].add_examples(data.X_test_unseen[[row]], data.y_test_unseen[[row]])
+    first, second = (model.decision_function(data.X_test_unseen[rest]) for model in models)
+    np.testing.assert_allclose(first, second, rtol=1e-9, atol=1e-9)
+    # An example brings its class nearer.
+    plain = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+    for row in given[:4]:
+        X, y = data.X_test_unseen[[row]], data.y_test_unseen[[row]]
+        alone = pickle.loads(pickle.dumps(plain)).add_examples(X, y)
+        near, far = (_known_means(model)[y[0]][0] for model in (alone, plain))
+        z = _whitened(plain, X)[0]
+        assert np.linalg.norm(z - near) <= np.linalg.norm(z - far)
+
+
+def test_examples_of_classes_that_are_new(many_classes, tmp_path):
+    data = many_classes
+    model = GaussianEXEM().fit(
+        data.X_train, data.y_train, signatures=data.signatures.loc[data.seen_classes]
+    )
+    described, unknown = data.unseen_classes[:2]
+    rows = np.flatnonzero(np.isin(data.y_test_unseen, [described, unknown]))
+    given, rest = rows[::2], rows[1::2]
+    model.add_examples(
+        data.X_test_unseen[given],
+        data.y_test_unseen[given],
+        signatures=data.signatures.loc[[described]],
+    )
+    assert {described, unknown} <= set(model.classes_.tolist())
+    pair = [described, unknown]
+    assert model.score(data.X_test_unseen[rest], data.y_test_unseen[rest], classes=pair) > 0.8
+    save(model, tmp_path / "model.zsl")
+    again = load(tmp_path / "model.zsl")
+    np.testing.assert_array_equal(
+        again.decision_function(data.X_test_unseen), model.decision_function(data.X_test_unseen)
+    )
+    more = rest[:1]
+    for m in (model, again):
+        m.add_examples(data.X_test_unseen[more], data.y_test_unseen[more])
+    np.testing.assert_allclose(
+        again.decision_function(data.X_test_unseen), model.decision_function(data.X_test_unseen)
+    )
+
+
+def test_examples_that_are_refused_change_nothing(many_classes):
+    data = many_classes
+    model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+    before = model.decision_function(data.X_test_unseen)
+    with pytest.raises(ValueError, match="features"):
+        model.add_examples(data.X_test_unseen[:1, :-1], data.y_test_unseen[:1])
+    with pytest.raises(ValueError, match="inconsistent"):
+        model.add_examples(data.X_test_unseen[:2], data.y_test_unseen[:1])
+    with pytest.raises(ValueError, match="Already described"):
+        model.add_examples(
+            data.X_test_unseen[:1], data.y_test_unseen[:1], signatures=data.signatures.iloc[:1]
+        )
+    np.testing.assert_array_equal(model.decision_function(data.X_test_unseen), before)

@@ -8,7 +8,8 @@ its mean variance, a sample becomes
 
 with P the components, :math:`\bar x` the mean of the class means, and R the principal axes of the
 whitened class means. These lie in at most S − 1 dimensions; what is orthogonal to all of them
-tells no two classes apart and is left out.
+tells no two classes apart and is left out. Classes with few samples, beside others with many, have
+no part in the space: their means are mostly noise.
 
 Samples are then brought to a common norm r, the root of their mean squared norm. The mean of a
 class follows from its statistics: a sample of class c has a squared norm of about
@@ -42,6 +43,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import NDArray
 
 from zslearn._utils._array import Array, Floats, move_like, unit_rows
 from zslearn._utils._files import saved_part
@@ -54,6 +56,8 @@ from zslearn.synthesis._exemplars import ExemplarSpaces
 
 # Variances and singular values that are a smaller share of the largest are rounding error.
 _ROUNDING = 1e-12
+# So many samples of a class are few, where others have more than twice as many.
+_FEW = 20
 # In fewer dimensions samples keep their norm, which then tells classes apart.
 _FEWEST_DIMENSIONS = 8
 
@@ -66,7 +70,7 @@ class WhitenedSpace:
     offset: Floats  # taken from the product: the mean of the class means
     norm: float | None  # what samples are brought to next; None leaves them as they are
     center: Floats  # taken last: the mean of the class means again
-    means: Floats  # of the seen classes; their own mean is zero
+    means: Floats  # of the seen classes; that of those with more than a few samples is zero
 
 
 def into_space(
@@ -77,6 +81,13 @@ def into_space(
     return z if norm is None else unit_rows(z) * norm - move_like(center, X)[None, :]
 
 
+def few_samples(sizes: Floats) -> NDArray[np.bool_]:
+    """Which classes have few samples beside the others: their means say little of the space."""
+    few = (sizes <= _FEW) & (sizes < np.median(sizes) / 2)
+    # The others are to span a space.
+    return few if (~few).sum() >= 2 else np.zeros_like(few)
+
+
 class WhitenedSpaces:
     """Spaces of one set of samples, each computed once."""
 
@@ -84,6 +95,7 @@ class WhitenedSpaces:
         self, training: Training, statistics: ClassStatistics, widths: Sequence[int | None]
     ) -> None:
         self.statistics = statistics
+        self.few = few_samples(statistics.sizes)
         self._projections = ExemplarSpaces(training, statistics, widths)
         self._within: dict[int | None, tuple[Floats, Floats]] = {}
         self._spaces: dict[Any, WhitenedSpace] = {}
@@ -101,10 +113,11 @@ class WhitenedSpaces:
             self._within[width] = self.statistics.within_spectrum(projection.components)
         values, vectors = self._within[width]
         # The mean of the class means, not of the samples: every class counts the same from here on.
-        center = projection.exemplars.mean(axis=0)
+        many = ~self.few
+        center = projection.exemplars[many].mean(axis=0)
         means = (projection.exemplars - center) @ vectors
         variance = float(values.mean())
-        between = float((means**2).mean())
+        between = float((means[many] ** 2).mean())
         if variance <= _ROUNDING * between:
             warn_user(
                 "There is no deviation within the seen classes to whiten by, as with one sample "
@@ -116,7 +129,7 @@ class WhitenedSpaces:
         # With little shrinkage, a direction without any variance must not count for everything.
         roots = np.sqrt(np.maximum(shrunk, _ROUNDING * max(variance, float(shrunk.max()))))
         means = means / roots
-        _, lengths, axes = scipy.linalg.svd(means, full_matrices=False)
+        _, lengths, axes = scipy.linalg.svd(means[many], full_matrices=False)
         rank = max(1, int((lengths > np.sqrt(_ROUNDING) * lengths[0]).sum()))
         axes = _with_sign(axes[:rank])
         matrix = (vectors / roots) @ axes.T
@@ -130,10 +143,12 @@ class WhitenedSpaces:
         sizes = self.statistics.sizes
         share = max(float(sizes.sum()) - len(sizes), 1.0) / float(sizes.sum())
         within = share * float((axes**2 @ (values / roots**2)).sum())
-        squares = (means**2).sum(axis=1) + within
-        norm = float(np.sqrt(sizes @ squares / sizes.sum()))
+        # The mean of few samples has a good part of their own deviation in it.
+        left = np.where(self.few, 1 - 1 / np.maximum(sizes, 1.0), 1.0)
+        squares = (means**2).sum(axis=1) + within * left
+        norm = float(np.sqrt(sizes[many] @ squares[many] / sizes[many].sum()))
         scaled = means * (norm / np.sqrt(np.where(squares > 0, squares, 1.0)))[:, None]
-        center = scaled.mean(axis=0)
+        center = scaled[many].mean(axis=0)
         return WhitenedSpace(matrix, offset, norm, center, scaled - center)
 
 
@@ -236,6 +251,7 @@ def _basis(similarity: Floats, sizes: Floats, alpha: float) -> tuple[Floats, Flo
     return np.maximum(values, 0.0), roots[:, None] * vectors
 
 
+@saved_part
 @dataclass(frozen=True, eq=False)
 class ClassGaussians:
     """What is known of the mean of each of some classes: independent normal distributions."""
