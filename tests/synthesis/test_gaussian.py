@@ -12,10 +12,12 @@ from scipy.special import softmax
 from scipy.stats import multivariate_normal
 
 from zslearn._utils._messages import InputWarning
+from zslearn.base._training import chosen_samples
 from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import make_zero_shot
 from zslearn.metrics import expected_calibration_error
 from zslearn.model_selection import ZeroShotSearchCV
+from zslearn.persistence import load, save
 from zslearn.signatures import MultiSignatures, rbf_similarity
 from zslearn.synthesis import ClassStatistics, GaussianEXEM
 from zslearn.synthesis._gaussian import held_out_scores, likeliest_temperature, unseen_odds_of
@@ -107,11 +109,14 @@ def test_few_dimensions_keep_their_norm(problem):
 # The process against a direct Gaussian computation.
 
 
+SIZES = np.array([1.0, 2.0, 5.0, 5.0, 9.0, 50.0, 3.0, 5.0, 4.0])
+
+
 @pytest.fixture
 def process():
     rng = np.random.default_rng(0)
     signatures, means = rng.normal(size=(9, 3)), 2 * rng.normal(size=(9, 4))
-    return ClassProcess(SignatureKernel(signatures, 0.4), means, np.full(9, 5.0), 0.2), means
+    return ClassProcess(SignatureKernel(signatures, 0.4), means, SIZES, 0.2), means
 
 
 def _joint(process, j, signatures):
@@ -121,7 +126,7 @@ def _joint(process, j, signatures):
     true = s2 * (rbf_similarity(every, gamma=0.4) + 0.2 * np.eye(len(every)))
     order = [*range(n_seen), *range(len(every))]
     joint = true[np.ix_(order, order)]
-    joint[:n_seen, :n_seen] += np.eye(n_seen) / 5
+    joint[:n_seen, :n_seen] += np.diag(1 / SIZES)
     return joint
 
 
@@ -151,7 +156,7 @@ def test_leaving_out_a_class_conditions_on_the_others(process):
 
 def test_posterior_of_a_seen_class_conditions_on_all(process):
     process, means = process
-    seen = posterior(process.leave_one_out(), np.full(9, 5.0), means)
+    seen = posterior(process.leave_one_out(), SIZES, means)
     for j in range(4):
         joint = _joint(process, j, np.empty((0, 3)))
         mean, covariance = _conditioned(joint, np.arange(9), means[:, j], np.arange(9, 18))
@@ -166,7 +171,7 @@ def test_evidence_and_its_maximum(process):
     for j in range(4):
 
         def evidence(log_s2, y=means[:, j]):
-            return multivariate_normal.logpdf(y, cov=np.exp(log_s2) * kernel + np.eye(9) / 5)
+            return multivariate_normal.logpdf(y, cov=np.exp(log_s2) * kernel + np.diag(1 / SIZES))
 
         best = minimize_scalar(lambda v: -evidence(v), bounds=(-8, 8), method="bounded")
         np.testing.assert_allclose(np.log(process.signal[j]), best.x, atol=1e-3)
@@ -184,23 +189,25 @@ def test_layered_kernel_is_half_that_of_predicted_means(process):
         rbf_similarity(signatures, gamma=0.4),
         rbf_similarity(new, signatures, gamma=0.4),
     )
-    ridges = 0.2 + 1 / (5 * process.signal)
     coef = np.stack(
-        [np.linalg.solve(below + r * np.eye(9), means[:, j]) for j, r in enumerate(ridges)], axis=1
+        [
+            np.linalg.solve(below + np.diag(0.2 + 1 / (SIZES * signal)), means[:, j])
+            for j, signal in enumerate(process.signal)
+        ],
+        axis=1,
     )
     seen, unseen = _prepared(below @ coef), _prepared(across @ coef)
     scale = np.median(cdist(seen, seen)[np.triu_indices(9, 1)])
     expected = (across + np.exp(-0.4 * (cdist(unseen, seen) / scale) ** 2)) / 2
     np.testing.assert_allclose(kernel(new), expected, rtol=1e-9)
-    again = (kernel.vectors * kernel.values) @ kernel.vectors.T
-    np.testing.assert_allclose(again, kernel(signatures), atol=1e-9)
+    np.testing.assert_allclose(kernel._similarity, kernel(signatures), atol=1e-9)
     assert kernel.gamma == 0.4
 
 
 def test_a_class_is_left_out_of_both_layers(process):
     first, means = process
     layered = LayeredKernel(first)
-    second = ClassProcess(layered, means, np.full(9, 5.0), 0.2)
+    second = ClassProcess(layered, means, SIZES, 0.2)
     left_out = second.leave_one_out()
     table = layered(first.kernel.seen)
     for c in range(9):
@@ -210,14 +217,15 @@ def test_a_class_is_left_out_of_both_layers(process):
         predicted = [
             below[c, others]
             @ np.linalg.solve(
-                below[np.ix_(others, others)] + (0.2 + 1 / (5 * s2)) * np.eye(8), means[others, j]
+                below[np.ix_(others, others)] + np.diag(0.2 + 1 / (SIZES[others] * s2)),
+                means[others, j],
             )
             for j, s2 in enumerate(first.signal)
         ]
         point = _prepared(np.array([predicted])) / layered.scale
         row = (below[c] + np.exp(-0.4 * cdist(point, layered.seen)[0] ** 2)) / 2
         for j, s2 in enumerate(second.signal):
-            inside = table[np.ix_(others, others)] + (0.2 + 1 / (5 * s2)) * np.eye(8)
+            inside = table[np.ix_(others, others)] + np.diag(0.2 + 1 / (SIZES[others] * s2))
             weights = np.linalg.solve(inside, row[others])
             np.testing.assert_allclose(left_out.means[c, j], weights @ means[others, j], rtol=1e-7)
             variance = s2 * (1.2 - weights @ row[others])
@@ -270,8 +278,27 @@ def test_settings_share_a_process_and_stay_apart(problem):
 
 
 def test_no_signal_where_class_means_scatter_less_than_samples():
-    signal = signal_variances(np.full((8, 1), 0.01), np.full((8, 1), 1.2), noise=0.1)
+    signal = signal_variances(np.full((8, 1), 0.1), np.full((8, 1), 12.0))
     assert signal[0] < 1e-6
+
+
+def test_the_likeliest_signal_of_several_maxima():
+    """A strong signal in one direction of many, as where most class means are noise."""
+    rng = np.random.default_rng(0)
+    spectrum = np.concatenate([np.full(4, 1000.0), np.full(40, 0.05)])[:, None]
+    squares = np.concatenate([np.full(4, 0.3), np.full(40, 4.0)])[:, None] * rng.uniform(
+        0.5, 1.5, size=(44, 30)
+    )
+    found = np.log(signal_variances(squares, spectrum))
+
+    def density(log_signal):
+        total = np.exp(log_signal) * spectrum + 1
+        return -(np.log(total) + squares / total).sum(axis=0)
+
+    tried = np.stack([density(value) for value in np.linspace(-20, 8, 2001)])
+    maxima = (tried[1:-1] > tried[:-2]) & (tried[1:-1] > tried[2:])
+    assert (maxima.sum(axis=0) + (tried[0] > tried[1]) > 1).any()
+    assert (density(found) >= tried.max(axis=0) - 1e-3).all()
 
 
 def test_posterior_between_prediction_and_samples():
@@ -596,7 +623,34 @@ def test_rows_are_embedded_once_per_space(problem):
 
 def test_fast_grid_is_small():
     parts = GaussianEXEM.grids["fast"]
-    assert sum(np.prod([len(values) for values in part.values()]) for part in parts) <= 108
+    assert sum(np.prod([len(values) for values in part.values()]) for part in parts) <= 200
+
+
+def test_the_order_of_many_samples_changes_nothing():
+    data = make_zero_shot(30, samples_per_class=50, n_features=20, random_state=0)
+    models = [GaussianEXEM(), GaussianEXEM()]
+    order = np.random.default_rng(0).permutation(len(data.y_train))
+    models[0].fit(data.X_train, data.y_train, signatures=data.signatures)
+    models[1].fit(data.X_train[order], data.y_train[order], signatures=data.signatures)
+    assert len(order) > 1000
+    for name in ("temperature_", "unseen_odds_"):
+        first, second = (getattr(model, name) for model in models)
+        assert second == pytest.approx(first, rel=1e-9)
+
+
+def test_samples_are_chosen_in_parts_as_among_all():
+    rng = np.random.default_rng(0)
+    labels, keys = rng.integers(0, 7, 500), rng.integers(0, 2**63, 500).astype(np.uint64)
+    for most in (3, 20, 100):
+        chosen = chosen_samples(keys, labels, most)
+        parts = [
+            part[chosen_samples(keys[part], labels[part], most)]
+            for part in np.array_split(rng.permutation(500), 6)
+        ]
+        kept = np.concatenate(parts)
+        again = kept[chosen_samples(keys[kept], labels[kept], most)]
+        np.testing.assert_array_equal(again, chosen)
+        assert len(chosen) <= most + 7
 
 
 def test_search_and_wrappers_keep_probabilities(problem):
@@ -738,3 +792,141 @@ def test_signatures_that_are_all_alike(problem):
 def test_wrong_parameters_are_named(problem, params, name):
     with pytest.raises(ValueError, match=name):
         _fit(problem, **params)
+
+
+# Few samples of a class.
+
+
+@pytest.fixture(scope="module")
+def many_classes():
+    return make_zero_shot(30, 8, samples_per_class=50, n_features=40, noise=0.35, random_state=3)
+
+
+def _few_of_unseen(data, k, draw=0):
+    """Rows of so many samples of each unseen class, and all other rows."""
+    order = np.random.default_rng(draw).permutation(len(data.y_test_unseen))
+    labels = data.y_test_unseen[order]
+    given = np.concatenate([order[labels == label][:k] for label in data.unseen_classes])
+    return given, np.setdiff1d(order, given)
+
+
+def _known_means(model):
+    """What is known of the mean of each class, by label."""
+    return dict(
+        zip(model.classes_.tolist(), zip(*model.class_gaussians(), strict=True), strict=True)
+    )
+
+
+def _whitened(model, X):
+    return model.embed(X / np.linalg.norm(X, axis=1, keepdims=True))[:, :-1]
+
+
+def _accuracy(model, data, rows):
+    return model.score(
+        data.X_test_unseen[rows], data.y_test_unseen[rows], classes=data.unseen_classes
+    )
+
+
+def test_a_few_samples_help_and_are_few_beside_many(many_classes):
+    data = many_classes
+    found = {}
+    for k in (0, 1, 5):
+        for draw in range(3):
+            given, rest = _few_of_unseen(data, k, draw)
+            X = np.concatenate([data.X_train, data.X_test_unseen[given]])
+            y = np.concatenate([data.y_train, data.y_test_unseen[given]])
+            fitted = GaussianEXEM().fit(X, y, signatures=data.signatures)
+            added = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+            if k:
+                added.add_examples(data.X_test_unseen[given], data.y_test_unseen[given])
+            scores = _accuracy(fitted, data, rest), _accuracy(added, data, rest)
+            found.setdefault(k, []).append(scores)
+    zero, one, five = (np.mean(found[k], axis=0) for k in (0, 1, 5))
+    assert (one >= zero).all()
+    assert (five > zero).all()
+    # What few samples say of the space is noise: it is that of the other classes.
+    assert fitted.matrix_.shape == added.matrix_.shape
+
+
+def test_examples_move_a_class_as_bayes_rule_asks(many_classes):
+    data = many_classes
+    model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+    before = _known_means(model)
+    label = data.unseen_classes[0]
+    rows = np.flatnonzero(data.y_test_unseen == label)[:3]
+    z = _whitened(model, data.X_test_unseen[rows])
+    model.add_examples(data.X_test_unseen[rows], data.y_test_unseen[rows])
+    after = _known_means(model)
+    mean, variance = before[label]
+    precision = 1 / (variance * model.variance_ratio_)
+    n = 3 * model.image_trust
+    expected = (mean * precision + model.image_trust * z.sum(axis=0)) / (precision + n)
+    np.testing.assert_allclose(after[label][0], expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(after[label][1], 1 / (precision + n))
+    for other in set(before) - {label}:
+        np.testing.assert_allclose(before[other][0], after[other][0], atol=1e-12)
+
+
+def test_the_order_of_examples_does_not_matter(many_classes):
+    data = many_classes
+    given, rest = _few_of_unseen(data, 4)
+    models = [
+        GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures) for _ in range(2)
+    ]
+    models[0].add_examples(data.X_test_unseen[given], data.y_test_unseen[given])
+    for row in given[::-1]:
+        models[1].add_examples(data.X_test_unseen[[row]], data.y_test_unseen[[row]])
+    first, second = (model.decision_function(data.X_test_unseen[rest]) for model in models)
+    np.testing.assert_allclose(first, second, rtol=1e-9, atol=1e-9)
+    # An example brings its class nearer.
+    plain = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+    for row in given[:4]:
+        X, y = data.X_test_unseen[[row]], data.y_test_unseen[[row]]
+        alone = pickle.loads(pickle.dumps(plain)).add_examples(X, y)
+        near, far = (_known_means(model)[y[0]][0] for model in (alone, plain))
+        z = _whitened(plain, X)[0]
+        assert np.linalg.norm(z - near) <= np.linalg.norm(z - far)
+
+
+def test_examples_of_classes_that_are_new(many_classes, tmp_path):
+    data = many_classes
+    model = GaussianEXEM().fit(
+        data.X_train, data.y_train, signatures=data.signatures.loc[data.seen_classes]
+    )
+    described, unknown = data.unseen_classes[:2]
+    rows = np.flatnonzero(np.isin(data.y_test_unseen, [described, unknown]))
+    given, rest = rows[::2], rows[1::2]
+    model.add_examples(
+        data.X_test_unseen[given],
+        data.y_test_unseen[given],
+        signatures=data.signatures.loc[[described]],
+    )
+    assert {described, unknown} <= set(model.classes_.tolist())
+    pair = [described, unknown]
+    assert model.score(data.X_test_unseen[rest], data.y_test_unseen[rest], classes=pair) > 0.8
+    save(model, tmp_path / "model.zsl")
+    again = load(tmp_path / "model.zsl")
+    np.testing.assert_array_equal(
+        again.decision_function(data.X_test_unseen), model.decision_function(data.X_test_unseen)
+    )
+    more = rest[:1]
+    for m in (model, again):
+        m.add_examples(data.X_test_unseen[more], data.y_test_unseen[more])
+    np.testing.assert_allclose(
+        again.decision_function(data.X_test_unseen), model.decision_function(data.X_test_unseen)
+    )
+
+
+def test_examples_that_are_refused_change_nothing(many_classes):
+    data = many_classes
+    model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+    before = model.decision_function(data.X_test_unseen)
+    with pytest.raises(ValueError, match="features"):
+        model.add_examples(data.X_test_unseen[:1, :-1], data.y_test_unseen[:1])
+    with pytest.raises(ValueError, match="inconsistent"):
+        model.add_examples(data.X_test_unseen[:2], data.y_test_unseen[:1])
+    with pytest.raises(ValueError, match="Already described"):
+        model.add_examples(
+            data.X_test_unseen[:1], data.y_test_unseen[:1], signatures=data.signatures.iloc[:1]
+        )
+    np.testing.assert_array_equal(model.decision_function(data.X_test_unseen), before)

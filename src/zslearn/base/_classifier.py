@@ -27,7 +27,7 @@ from zslearn._utils._messages import name_some, warn_once
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._predictor import ZeroShotPredictor
 from zslearn.base._streams import is_streamed, stream_samples
-from zslearn.base._training import StreamedRows, SummedTraining, Training, gather, summarize
+from zslearn.base._training import StreamedRows, SummedTraining, Training, summarize
 from zslearn.base._variants import (
     fit_variants,
     not_each_once,
@@ -374,7 +374,7 @@ class ZeroShotClassifier(ZeroShotPredictor):
         rows = StreamedRows(samples, summary.sums, self.feature_norm)
         no_codes = np.empty(0, dtype=np.intp)
         known = self._describe_training(signatures, summary.sums.classes, rows, no_codes, None)
-        training = SummedTraining(**vars(known), kept=gather(summary, samples.weights))
+        training = SummedTraining(**vars(known), kept=summary.kept)
         self._take_training(training)
         return training
 

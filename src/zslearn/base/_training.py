@@ -20,6 +20,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from zslearn._scoring._embedding import FeaturePreparation, PreparedRows, refuse_extreme_features
 from zslearn._solvers._linalg import eigenbasis
 from zslearn._utils._array import Array, Floats, take_rows, to_numpy
+from zslearn._utils._blocks import row_blocks
 from zslearn._utils._files import cached_fit, caches_fits, fingerprint
 from zslearn.base._class_statistics import (
     ClassStatistics,
@@ -62,13 +63,48 @@ class RowSpectrum(NamedTuple):
         return float(xp.sum(self.values)) / rank if rank else 1.0
 
 
-#: Samples that a method may look at where it needs no more than some, evenly spaced.
-MOST_SPACED_SAMPLES = 1000
+#: About so many samples are looked at where a method needs no more than some.
+MOST_CHOSEN_SAMPLES = 1000
+# Features that tell one sample from another.
+_KEY_FEATURES = 64
 
 
 def evenly_spaced(n_samples: int, most: int) -> NDArray[np.intp]:
     """Positions of so many samples, or of all where there are fewer, evenly spaced among all."""
     return np.linspace(0, n_samples - 1, min(n_samples, most)).astype(np.intp)
+
+
+def content_keys(X: Array) -> NDArray[np.uint64]:
+    """A number made of the content of each row, whatever its place, library and precision."""
+    step = -(-X.shape[1] // _KEY_FEATURES)
+    keys = np.empty(X.shape[0], dtype=np.uint64)
+    for rows in row_blocks(X.shape[0], 8 * X.shape[1]):
+        # Adding 0 makes -0 and 0 the same.
+        values = np.ascontiguousarray(to_numpy(X[rows, ::step]), dtype=np.float32) + 0.0
+        words = values.view(np.uint32).astype(np.uint64)
+        factors = np.random.default_rng(0).integers(1 << 63, size=words.shape[1], dtype=np.uint64)
+        mixed = (words * (2 * factors + 1)).sum(axis=1, dtype=np.uint64)
+        keys[rows] = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15)
+    return keys
+
+
+def chosen_samples(
+    keys: NDArray[np.uint64], labels: NDArray[Any], most: int = MOST_CHOSEN_SAMPLES
+) -> NDArray[np.intp]:
+    """Positions of about so many samples, as many of each class, by class and key.
+
+    They do not depend on the order of the samples. What is chosen among parts of the samples holds
+    what is chosen among all, since all have no fewer classes.
+    """
+    classes, codes = np.unique(labels, return_inverse=True)
+    order = np.lexsort((keys, codes))
+    starts = np.searchsorted(codes[order], np.arange(len(classes)))
+    ranks = np.arange(len(order)) - starts[codes[order]]
+    order = order[ranks < -(-most // len(classes))]
+    if len(classes) > most:
+        smallest = np.argsort(keys[order], kind="stable")[:most]
+        order = order[np.sort(smallest)]
+    return order
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,9 +285,19 @@ class Training:
         """Normalised signatures of every described class, in the order of `table.labels`."""
         return self.table.normalized(self.signature_scale, keep_views=self.keep_views)
 
-    def spaced_samples(self) -> tuple[Array, NDArray[np.intp], Floats]:
-        """A thousand samples at most, evenly spaced: their features, classes and weights."""
-        rows = evenly_spaced(len(self.y), MOST_SPACED_SAMPLES)
+    def some_samples(self) -> tuple[Array, NDArray[np.intp], Floats]:
+        """About a thousand samples at most, of all classes: their features, classes and weights.
+
+        They are chosen by their content: another order of the samples leads to the same ones.
+        """
+        n_samples = len(self.y)
+        rows = np.arange(n_samples)
+        if n_samples > MOST_CHOSEN_SAMPLES:
+            lazy = isinstance(self.rows, PreparedRows)
+            keys = content_keys(self.rows.source if lazy else self.rows)
+            if lazy and self.rows.positions is not None:
+                keys = keys[self.rows.positions]
+            rows = chosen_samples(keys, self.y)
         weights = np.ones(len(rows)) if self.weights is None else self.weights[rows]
         return self.take(rows), self.y[rows], weights
 
@@ -304,6 +350,22 @@ class Training:
 # Training data of which only sums are in memory.
 
 
+class KeptSamples(NamedTuple):
+    """Some of the samples."""
+
+    keys: NDArray[np.uint64]
+    rows: Floats
+    labels: NDArray[Any]
+    weights: Floats
+
+    def chosen(self, keep_all: bool) -> KeptSamples:
+        """Those of these that are kept."""
+        if keep_all:
+            return self
+        chosen = chosen_samples(self.keys, self.labels)
+        return KeptSamples._make(part[chosen] for part in self)
+
+
 @dataclass(frozen=True, eq=False)
 class Summary:
     """What is known of blocks of samples; two objects add up."""
@@ -311,15 +373,17 @@ class Summary:
     sums: ClassStatistics
     n_replaced: int  # numbers that were not finite and count as 0
     largest: float
-    # Samples that are kept: their numbers among all, rows and labels.
-    kept: list[tuple[NDArray[np.intp], Floats, NDArray[Any]]]
+    kept: KeptSamples
+    keep_all: bool  # where they are few
 
     def __add__(self, other: Summary) -> Summary:
+        kept = KeptSamples._make(map(np.concatenate, zip(self.kept, other.kept, strict=True)))
         return Summary(
             self.sums + other.sums,
             self.n_replaced + other.n_replaced,
             max(self.largest, other.largest),
-            self.kept + other.kept,
+            kept.chosen(self.keep_all),
+            self.keep_all,
         )
 
 
@@ -342,7 +406,7 @@ class StreamedRows(SummedRows):
 class SummedTraining(Training):
     """A :class:`Training` whose `X` is a :class:`StreamedRows` and whose `y` is empty."""
 
-    kept: tuple[Array, NDArray[np.intp], Floats] | None = None
+    kept: KeptSamples | None = None
 
     @property
     def sums(self) -> ClassStatistics:
@@ -368,19 +432,19 @@ class SummedTraining(Training):
         """Not possible: the samples are not in memory."""
         raise TypeError("The samples are not in memory: some of the classes cannot be taken out.")
 
-    def spaced_samples(self) -> tuple[Array, NDArray[np.intp], Floats]:
-        """Samples evenly spaced among all, which were kept when they were read."""
+    def some_samples(self) -> tuple[Array, NDArray[np.intp], Floats]:
+        """Samples of all classes, which were kept when they were read."""
         assert self.kept is not None
-        return self.kept
+        kept = self.kept
+        return kept.rows, np.searchsorted(self.classes, kept.labels), kept.weights
 
 
 def summarize(samples: StreamedSamples, feature_norm: str | None) -> Summary:
     """Read all samples once."""
-    there = None if samples.weights is None else np.flatnonzero(samples.weights)
-    n_samples = samples.shape[0] if there is None else len(there)
-    positions = evenly_spaced(n_samples, MOST_SPACED_SAMPLES)
-    wanted = positions if there is None else there[positions]
-    summary: Summary = samples.reduce(_summarize, (feature_norm, wanted))
+    weights = samples.weights
+    n_samples = samples.shape[0] if weights is None else int((weights > 0).sum())
+    keep_all = n_samples <= MOST_CHOSEN_SAMPLES
+    summary: Summary = samples.reduce(_summarize, (feature_norm, keep_all))
     prepare = FeaturePreparation(feature_norm)
     prepare.replaced = summary.n_replaced
     prepare.warn()
@@ -389,37 +453,23 @@ def summarize(samples: StreamedSamples, feature_norm: str | None) -> Summary:
     return summary
 
 
-def gather(summary: Summary, weights: Floats | None) -> tuple[Floats, NDArray[np.intp], Floats]:
-    """The samples that were kept, in their order: rows, positions of their classes, weights."""
-    kept = [part for part in summary.kept if len(part[0])]
-    positions = np.concatenate([part[0] for part in kept])
-    rows = np.concatenate([part[1] for part in kept])
-    labels = np.concatenate([part[2] for part in kept])
-    order = np.argsort(positions)
-    positions = positions[order]
-    codes = np.searchsorted(summary.sums.classes, labels[order])
-    return rows[order], codes, np.ones(len(rows)) if weights is None else weights[positions]
-
-
 def _summarize(start: int, rows: Any, labels: Any, weights: Any, shared: Any) -> Summary | None:
     """What is kept of one block."""
-    feature_norm, wanted = shared
+    feature_norm, keep_all = shared
     labels = check_block_labels(labels, len(rows))
-    inside = wanted[(wanted >= start) & (wanted < start + len(rows))]
     if weights is not None and not weights.all():
         there = np.flatnonzero(weights)
-        inside_rows = np.searchsorted(there, inside - start)
         rows, labels, weights = rows[there], labels[there], weights[there]
-    else:
-        inside_rows = inside - start
     if not len(rows):
         return None
     prepare = FeaturePreparation(feature_norm)
     prepared = prepare(rows)
     sums = ClassStatistics.of_block(prepared, labels, weights)
     largest = 1.0 if feature_norm else float(np.abs(prepared).max())
-    kept = np.asarray(to_numpy(prepared)[inside_rows], dtype=np.float64)
-    return Summary(sums, prepare.replaced, largest, [(inside, kept, labels[inside_rows])])
+    each = np.ones(len(rows)) if weights is None else weights
+    host = np.asarray(to_numpy(prepared), dtype=np.float64)
+    kept = KeptSamples(content_keys(rows), host, labels, each).chosen(keep_all)
+    return Summary(sums, prepare.replaced, largest, kept, keep_all)
 
 
 def _squares(start: int, rows: Any, labels: Any, weights: Any, shared: Any) -> Floats:

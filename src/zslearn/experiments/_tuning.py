@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from zslearn.datasets._dataset import ZeroShotDataset
 from zslearn.experiments._protocol import named_grid
-from zslearn.model_selection._search import ZeroShotSearchCV
+from zslearn.model_selection._search import EXTENSIONS, ZeroShotSearchCV
 from zslearn.signatures._views import MultiSignatures
 from zslearn.synthesis._exem import exemplar_distance_score
 
@@ -75,6 +75,8 @@ class TuningOptions:
             "progress": self.progress,
             "rescale_bias": self.rescale_bias,
             "temperature": self.temperature,
+            # Other grids are a protocol's, or as small as they are on purpose.
+            "extensions": EXTENSIONS if self.grid == "fast" else 0,
         }
         return ZeroShotSearchCV(estimator, grid, **(defaults | options))
 

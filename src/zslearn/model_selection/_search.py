@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
 from os import PathLike
 from pathlib import Path
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import FitFailedWarning
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
 from sklearn.utils.validation import _is_arraylike
 
 from zslearn._scoring._probabilities import mean_temperature
@@ -79,6 +80,8 @@ _NO_SCORES = ("bias", "score_scale", "temperature")
 _SAME_FAILURES = 3
 # Two values have no middle: a choice among them is on an edge whatever it is.
 _FEWEST_VALUES = 3
+# How often a method's own grid grows beyond its edges.
+EXTENSIONS = 4
 
 
 class GridEdgeWarning(InputWarning):
@@ -98,6 +101,16 @@ class FoldResult:
     failures: dict[int, str]
     n_read_fits: int = 0
     reused_time: float = 0.0
+
+    def and_then(self, further: FoldResult) -> FoldResult:
+        """With the results of further settings of the same fold behind these."""
+        n_settings = len(self.scores[_TIED])
+        return FoldResult(
+            {name: np.append(values, further.scores[name]) for name, values in self.scores.items()},
+            self.failures | {n_settings + i: why for i, why in further.failures.items()},
+            self.n_read_fits + further.n_read_fits,
+            self.reused_time + further.reused_time,
+        )
 
 
 @dataclass(frozen=True)
@@ -346,6 +359,8 @@ def _log_choice(search: Any, seconds: float) -> None:
     method = type(search.estimator).__name__
     words = ", ".join(f"{k}={v}" for k, v in search.best_params_.items()) or "its defaults"
     score = f"score {search.best_score_:.3f} in {search.n_splits_} folds"
+    if search.n_extensions_:
+        score += f", {search.n_extensions_} settings beyond the grid"
     times = f"search {seconds:.1f} s, refit {search.refit_time_:.1f} s"
     line = f"{method}: chose {words}; {score if search.n_splits_ else 'no folds'}; {times}"
     _log(line, logging.INFO, search.verbose >= 1)
@@ -576,9 +591,13 @@ def unseen_accuracy_scorer(estimator: Any, X: Any, y: Any) -> float:
 
 
 def find_edges(
-    estimator: Any, settings: Sequence[Mapping[str, Any]], best: int, mean: Floats
+    estimator: Any,
+    settings: Sequence[Mapping[str, Any]],
+    best: int,
+    mean: Floats,
+    fewest: int = _FEWEST_VALUES,
 ) -> dict[str, Edge]:
-    """Hyper-parameters whose chosen value is the smallest or largest of three or more numbers.
+    """Hyper-parameters whose chosen value is the smallest or largest of so many numbers or more.
 
     Where a value further inside is as good, or where the estimator takes no value beyond (a share
     of 1, say), the choice is no reason to search further and is left out.
@@ -588,7 +607,7 @@ def find_edges(
         values = [setting[name] for setting in settings if name in setting]
         if not all(isinstance(v, Real) and not isinstance(v, bool) for v in values):
             continue
-        if len(set(values)) < _FEWEST_VALUES or min(values) < chosen < max(values):
+        if len(set(values)) < fewest or min(values) < chosen < max(values):
             continue
         edge: Edge = "largest" if chosen == max(values) else "smallest"
         as_good = [
@@ -597,9 +616,22 @@ def find_edges(
             if name in setting and np.isclose(score, mean[best], rtol=1e-12, atol=1e-15)
         ]
         is_alone = all(value == chosen for value in as_good)
-        if is_alone and not _is_bound(estimator, name, chosen, edge):
+        if is_alone and _value_beyond(estimator, name, values, edge) is not None:
             edges[name] = edge
     return edges
+
+
+def beyond_edges(
+    estimator: Any, settings: Sequence[Mapping[str, Any]], best: int, edges: Mapping[str, Edge]
+) -> list[dict[str, Any]]:
+    """The best setting a step beyond its edges: beyond each of them, and beyond all of them."""
+    steps = {
+        name: _value_beyond(estimator, name, [s[name] for s in settings if name in s], edge)
+        for name, edge in edges.items()
+    }
+    moved = [{name: value} for name, value in steps.items()]
+    moved += [steps] if len(steps) > 1 else []
+    return [{**settings[best], **values} for values in moved]
 
 
 def _warn_of_edges(chosen: Mapping[str, Any], edges: Mapping[str, Edge]) -> None:
@@ -614,19 +646,25 @@ def _warn_of_edges(chosen: Mapping[str, Any], edges: Mapping[str, Edge]) -> None
     warn_user(f"The search ended on an edge. {'; '.join(sentences)}.", GridEdgeWarning)
 
 
-def _is_bound(estimator: Any, name: str, value: Any, edge: Edge) -> bool:
-    """Whether the hyper-parameter takes no value beyond this one."""
-    owner, _, last = name.rpartition("__")
+def _value_beyond(estimator: Any, name: str, values: Sequence[Any], edge: Edge) -> Any:
+    """The next value beyond an edge, by the last step in the grid; None where there is none."""
+    ordered = sorted(set(values), reverse=edge == "smallest")
+    last, inner = ordered[-1], ordered[-2]
+    beyond = last * (last / inner) if min(ordered) > 0 else 2 * last - inner
+    whole = all(isinstance(value, Integral) for value in values)
+    # Without what rounding adds: 0.1 and not 0.10000000000000002.
+    beyond = round(beyond) if whole else float(f"{beyond:.12g}")
+    owner, _, own_name = name.rpartition("__")
     if owner:
         estimator = estimator.get_params(deep=True).get(owner)
-    constraints = getattr(estimator, "_parameter_constraints", {}).get(last, ())
-    side = "right" if edge == "largest" else "left"
-    return any(
-        isinstance(constraint, Interval)
-        and constraint.closed in (side, "both")
-        and getattr(constraint, side) == value
-        for constraint in constraints
-    )
+    for constraint in getattr(estimator, "_parameter_constraints", {}).get(own_name, ()):
+        if isinstance(constraint, Options) and last in constraint.options:
+            return None
+        if isinstance(constraint, Interval) and last in constraint and beyond not in constraint:
+            side = "right" if edge == "largest" else "left"
+            bound = getattr(constraint, side)
+            return bound if bound in constraint and bound != last else None
+    return beyond if beyond != last else None
 
 
 @inherit_docs
@@ -692,6 +730,11 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         Whether calibration factor and temperature of a fold are multiplied by the ratio of the
         scales of the scores: after training on all classes, and in the fold. See
         :class:`~zslearn.calibration.CalibratedStacking`.
+    extensions : int, optional
+        How often the grid may grow where the best setting is on its edge: that setting is tried a
+        step further out, beyond each edge and beyond all of them. By default 4 times for a grid of
+        the method's own, and never for one that is given here, nor for a grid of the paper, which
+        is part of its protocol.
 
     Attributes
     ----------
@@ -719,7 +762,9 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
     edges_ : dict of str to {"smallest", "largest"}
         Hyper-parameters whose chosen value is the smallest or the largest of three or more numbers
         in the grid, unless a value further inside is as good or the method takes none beyond. A
-        :class:`GridEdgeWarning` names them.
+        :class:`GridEdgeWarning` names them. Of a grid that grows, those left after its last step.
+    n_extensions_ : int
+        Settings that were tried beyond the grid; they are the last of `cv_results_`.
     bias_ : float
         Calibration factor; 0 in the conventional setting.
     temperature_ : float or None
@@ -766,6 +811,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         "error_score": [StrOptions({"raise"}), Real],
         "temperature": [StrOptions({"cv"}), Interval(Real, 0, None, closed="neither"), None],
         "rescale_bias": ["boolean"],
+        "extensions": [Interval(Integral, 0, None, closed="left"), None],
     }
 
     cv_results_: dict[str, Any]
@@ -789,6 +835,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         error_score: str | float = np.nan,
         temperature: str | float | None = None,
         rescale_bias: bool = True,
+        extensions: int | None = None,
     ) -> None:
         self.estimator = estimator
         self.grid = grid
@@ -803,6 +850,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         self.error_score = error_score
         self.temperature = temperature
         self.rescale_bias = rescale_bias
+        self.extensions = extensions
 
     @property
     def best_estimator_(self) -> Any:
@@ -865,6 +913,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         self.best_index_ = self.n_read_fits_ = self.n_splits_ = 0
         self.reused_time_, self.best_score_ = 0.0, math.nan
         self.edges_: dict[str, Edge] = {}
+        self.n_extensions_ = 0
         nothing_to_choose = len(settings) == 1 and self.setting == "zsl"
         if signatures is None or len(seen) < FEWEST_CLASSES or nothing_to_choose:
             if len(settings) > 1:
@@ -875,9 +924,37 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
             self.cv_results_ = _parameter_columns(settings) | {"params": settings}
         else:
             table = seen_table(signatures, seen)
-            results = self._run_folds(X, y, weights, table, settings, scorers)
+            run = partial(self._run_folds, X, y, weights, table, scorers)
+            results = run(settings)
             self._read_results(results, settings, scorers)
+            for _ in range(self._most_extensions()):
+                further = self._further_settings(settings, scorers)
+                if not further:
+                    break
+                pairs = zip(results, run(further), strict=True)
+                results = [before.and_then(after) for before, after in pairs]
+                settings = settings + further
+                self.n_extensions_ += len(further)
+                self._read_results(results, settings, scorers)
+            self._warn_of_results(results, settings, scorers)
         self.best_params_ = dict(settings[self.best_index_])
+
+    def _most_extensions(self) -> int:
+        """How often the grid may grow."""
+        if self.extensions is not None:
+            return self.extensions
+        is_protocol = isinstance(self.grid, str) and self.grid.startswith("paper")
+        return EXTENSIONS if isinstance(self.grid, str) and not is_protocol else 0
+
+    def _further_settings(
+        self, settings: list[dict[str, Any]], scorers: Mapping[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Settings beyond the edges that the best one is on."""
+        method = as_zero_shot(self.estimator)
+        mean = self.cv_results_[f"mean_test_{next(iter(scorers))}"]
+        edges = find_edges(method, settings, self.best_index_, mean, fewest=2)
+        further = beyond_edges(method, settings, self.best_index_, edges)
+        return [setting for setting in further if setting not in settings]
 
     def _names(self, scorers: Mapping[str, Any]) -> list[str]:
         """What is kept of each setting in each fold."""
@@ -896,19 +973,28 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         self.n_splits_ = len(results)
         self.n_read_fits_ = sum(result.n_read_fits for result in results)
         self.reused_time_ = sum(result.reused_time for result in results)
-        _warn_of_failures(type(self.estimator).__name__, results, settings, self.error_score)
         score = np.nan if self.error_score == "raise" else float(self.error_score)
         self.cv_results_ = _collect(results, settings, self._names(scorers), score)
         decisive = next(iter(scorers))
         mean: Floats = self.cv_results_[f"mean_test_{decisive}"]
         if np.isnan(mean).all():
+            _warn_of_failures(type(self.estimator).__name__, results, settings, self.error_score)
             reasons = {reason for result in results for reason in result.failures.values()}
             because = f" Why: {'; '.join(sorted(reasons)[:3])}" if reasons else ""
             raise ValueError(f"Every setting of the grid gave NaN as its score.{because}")
-        _warn_of_equal_scores(results, settings, decisive)
         self.best_index_ = int(np.nanargmax(mean))
         self.best_score_ = float(mean[self.best_index_])
         self.edges_ = find_edges(self.estimator, settings, self.best_index_, mean)
+
+    def _warn_of_results(
+        self,
+        results: list[FoldResult],
+        settings: list[dict[str, Any]],
+        scorers: Mapping[str, Any],
+    ) -> None:
+        """Warn of settings that failed, and where nothing is distinguished."""
+        _warn_of_failures(type(self.estimator).__name__, results, settings, self.error_score)
+        _warn_of_equal_scores(results, settings, next(iter(scorers)))
 
     def _run_folds(
         self,
@@ -916,8 +1002,8 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         y: NDArray[Any],
         weights: Floats | None,
         table: SignatureTable,
-        settings: list[dict[str, Any]],
         scorers: dict[str, Any],
+        settings: list[dict[str, Any]],
     ) -> list[FoldResult]:
         """Compute every fold, or read what was finished before."""
         folds = checked_folds(self.cv, X, y, generalized=self.setting == "gzsl")

@@ -448,6 +448,13 @@ class SignatureTable:
         )
         return replace(self, labels=labels[order], arrays=arrays)
 
+    def with_undescribed(self, labels: NDArray[Any]) -> SignatureTable:
+        """With classes of which nothing is known: their signatures are zeros."""
+        if not len(labels):
+            return self
+        arrays = tuple(np.zeros((len(labels), a.shape[1]), dtype=a.dtype) for a in self.arrays)
+        return self.union(replace(self, labels=labels, arrays=arrays))
+
     def subset(self, rows: NDArray[np.intp]) -> SignatureTable:
         """Some rows of the table, given by ascending positions."""
         arrays = tuple(array[rows] for array in self.arrays)

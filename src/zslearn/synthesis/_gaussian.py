@@ -19,31 +19,38 @@ The space and the process are in `_gaussian_process`. Two numbers are found on t
   taken for unseen, with the means that the other classes predict, and the training samples are
   recognised among all. The odds are those with the largest harmonic mean of the accuracies of the
   two groups, drawn half the way to `USUAL_ODDS`.
+
+Few samples of a class, in training or by :meth:`GaussianEXEM.add_examples`, move its mean away from
+what its signature says, by Bayes' rule. The error of means that other classes predict is larger
+than the process states, in each dimension by a factor that the seen classes tell,
+`variance_ratio_`. The log odds fall with what is left of the variance of the mean.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from sklearn.utils._param_validation import Interval, Options, StrOptions
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from zslearn._scoring._scorer import ClassScorer
-from zslearn._utils._array import Array, Floats, to_numpy
+from zslearn._scoring._scorer import ClassScorer, is_among
+from zslearn._utils._array import Array, Floats, take_rows, to_numpy
 from zslearn._utils._docstrings import inherit_docs
+from zslearn._utils._files import saved_part
 from zslearn._utils._messages import warn_once
 from zslearn.base._class_statistics import ClassStatistics
-from zslearn.base._classifier import ZeroShotClassifier
+from zslearn.base._classifier import ZeroShotClassifier, _lock_of
 from zslearn.base._training import Training
 from zslearn.base._variants import group_by_params_except
 from zslearn.base._weights import AcceptsSampleWeight
+from zslearn.signatures._table import SignatureTable, label_array
 from zslearn.signatures._views import Signatures
 from zslearn.synthesis._exem import LearnsFromStatistics
 from zslearn.synthesis._gaussian_process import (
@@ -106,18 +113,48 @@ def unseen_odds_of(
     return float(np.exp((found + np.log(USUAL_ODDS)) / 2))
 
 
+@saved_part
+class ClassExamples(NamedTuple):
+    """Samples of some classes in the whitened space: what they count, and their mean."""
+
+    labels: NDArray[Any]  # sorted
+    counts: Floats
+    means: Floats
+
+    def with_samples(self, labels: NDArray[Any], z: Floats) -> ClassExamples:
+        """With further samples, whatever their order."""
+        every = np.union1d(self.labels, labels)
+        known, new = np.searchsorted(every, self.labels), np.searchsorted(every, labels)
+        counts, sums = np.zeros(len(every)), np.zeros((len(every), z.shape[1]))
+        counts[known], sums[known] = self.counts, self.counts[:, None] * self.means
+        np.add.at(counts, new, 1.0)
+        np.add.at(sums, new, z)
+        return ClassExamples(every, counts, sums / counts[:, None])
+
+
 # The inverse temperature is looked for between these multiples of the inverse of the scores' scale.
 _RANGE = (1e-3, 1e3)
+_PRECISION = 1e-5
 # Logarithms of odds stay between these, whatever the temperature.
 _LOG_ODDS = (-700.0, 700.0)
 
 
 class TrainingSamples:
-    """Training samples that the temperature is found from; those of one space are kept."""
+    """Training samples that the temperature is found from; those of one space are kept.
 
-    def __init__(self, training: Training) -> None:
-        rows, self.y, self.weights = training.spaced_samples()
+    They are of classes with more than a few samples, and `y` counts these alone.
+    """
+
+    def __init__(self, training: Training, few: NDArray[np.bool_]) -> None:
+        rows, y, weights = training.some_samples()
+        there = ~few[y]
+        self.y, self.weights = (np.cumsum(~few) - 1)[y[there]], weights[there]
         self.n = len(self.y)
+        # What each stands for: the samples of its class, however few of them are looked at.
+        sizes = training.sizes[~few]
+        looked_at = np.bincount(self.y, self.weights, len(sizes))
+        self.stands_for = self.weights * (sizes / np.where(looked_at > 0, looked_at, 1.0))[self.y]
+        rows = take_rows(rows, np.flatnonzero(there))
         self._X = to_numpy(rows).astype(np.float64) if self.n else None
         self._latest: tuple[WhitenedSpace, Floats] | None = None
 
@@ -211,23 +248,53 @@ def likeliest_temperature(scores: Floats, y: NDArray[np.intp], weights: Floats) 
     epsilon = 1 / (float(weights.sum()) + 2)
     wanted = (1 - epsilon) * float(shares @ scores[np.arange(len(y)), y]) - epsilon
 
-    def slope(log_beta: float) -> float:
-        powers = np.exp(np.exp(log_beta) * scores)
-        expected = (powers * scores).sum(axis=1) / powers.sum(axis=1)
-        return float(shares @ expected) - wanted
+    def slope(log_beta: float) -> tuple[float, float]:
+        """What is brought to zero, and its derivative by log β: β times the variance."""
+        beta = np.exp(log_beta)
+        powers = np.exp(beta * scores)
+        powers /= powers.sum(axis=1, keepdims=True)
+        terms = powers * scores
+        expected = terms.sum(axis=1)
+        variance = np.einsum("ij,ij->i", terms, scores) - expected**2
+        return float(shares @ expected) - wanted, float(beta * (shares @ variance))
 
-    low, high = np.log(_RANGE)
-    if slope(low) >= 0:
-        return scale / _RANGE[0]
-    if slope(high) <= 0:
-        return scale / _RANGE[1]
-    return scale / float(np.exp(brentq(slope, low, high, xtol=1e-5)))
+    return scale / float(np.exp(_root(slope, *np.log(_RANGE))))
+
+
+def _root(function: Callable[[float], tuple[float, float]], low: float, high: float) -> float:
+    """Where a rising function, given with its derivative, is zero: Newton's steps in a bracket.
+
+    The bound that is nearest where the function is zero nowhere between them.
+    """
+    at = (low + high) / 2
+    while high - low > _PRECISION:
+        value, derivative = function(at)
+        low, high = (at, high) if value < 0 else (low, at)
+        step = value / derivative if derivative > 0 else np.inf
+        if abs(step) < _PRECISION:
+            return at - step
+        at = at - step if low < at - step < high else (low + high) / 2
+    return at
+
+
+# So many classes would have to agree with the mean over all dimensions to halve its weight.
+_RATIO_CLASSES = 10
+
+
+def _confirmed_ratio(found: Floats, stated: Floats, n_classes: int) -> Floats:
+    """Squared errors by the variances that were stated for them, in each dimension.
+
+    With few classes drawn to the ratio over all dimensions.
+    """
+    overall = float(found.sum() / max(float(stated.sum()), 1e-300))
+    each = found / np.maximum(stated, 1e-300)
+    return (n_classes * each + _RATIO_CLASSES * overall) / (n_classes + _RATIO_CLASSES)
 
 
 # What `select` chooses from.
 _GAMMAS = tuple(2.0**k for k in range(-4, 3))
 _ALPHAS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-_AFTER_THE_PROCESS = ("variance", "doubt", "trust", "unseen_odds", "temperature")
+_AFTER_THE_PROCESS = ("variance", "doubt", "trust", "image_trust", "unseen_odds", "temperature")
 
 
 @inherit_docs
@@ -261,6 +328,9 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         How many independent samples a sample of a seen class is worth, in (0, 1]. Less than 1 where
         samples are near copies of one another, or classes differ in covariance: its signature then
         counts for more in the mean of a seen class. Unseen classes do not depend on it.
+    image_trust : float, default=0.3
+        The same for a sample of a class with few samples, in training or by :meth:`add_examples`.
+        A search finds it where its folds give some samples of the classes that are left out back.
     whitened_norm : bool, default=True
         Whether whitened samples are brought to a common norm. In fewer than eight dimensions, that
         is with fewer than nine seen classes, they never are.
@@ -314,6 +384,9 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         Mean squared distance of a seen class's mean from what the other classes predict.
     axis_weights_ : ndarray of shape (n_dims,)
         How much each dimension counts: all the same, unless there is `doubt`.
+    variance_ratio_ : ndarray of shape (n_dims,)
+        Squared errors of the seen classes' means, each predicted by the others, by the variances
+        that were stated for them. The variance of a class with a few samples is multiplied by it.
     temperature_ : float
         The temperature.
     unseen_odds_ : float or None
@@ -355,6 +428,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "layers": [Options(Integral, {1, 2})],
         "trust": [Interval(Real, 0, 1, closed="right")],
+        "image_trust": [Interval(Real, 0, 1, closed="right")],
         "whitened_norm": ["boolean"],
         "select": [StrOptions({"loo", "evidence"}), None],
         "variance": [StrOptions({"shared", "predictive"})],
@@ -378,10 +452,10 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         "fast": [
             {
                 "layers": [2],
-                "shrinkage": [0.1, 0.3, 0.5, 0.7],
-                "gamma": [1.0, 0.5],
-                "alpha": [0.1, 0.3, 0.03],
-                "trust": [0.3, 0.1, 0.03],
+                "shrinkage": [0.1, 0.3, 0.5, 0.7, 0.9],
+                "gamma": [1.0, 0.5, 0.25, 0.125],
+                "alpha": [0.1, 0.3, 0.03, 0.01],
+                "trust": [0.3, 0.1],
             },
             {"layers": [1], "shrinkage": [0.3, 0.6], "gamma": [0.5], "alpha": [0.1, 0.03]},
             {
@@ -409,6 +483,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         *,
         layers: int = 2,
         trust: float = 0.3,
+        image_trust: float = 0.3,
         whitened_norm: bool = True,
         select: str | None = None,
         variance: str = "shared",
@@ -424,6 +499,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         self.alpha = alpha
         self.layers = layers
         self.trust = trust
+        self.image_trust = image_trust
         self.whitened_norm = whitened_norm
         self.select = select
         self.variance = variance
@@ -445,7 +521,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         """Learn from statistics of the samples; a space at a time, so that rows embed once."""
         spaces = WhitenedSpaces(training, statistics, [model.n_components for model in variants])
         kernel = cache(partial(SignatureKernel, training.signatures))
-        samples = TrainingSamples(training)
+        samples = TrainingSamples(training, spaces.few)
         same_process = group_by_params_except(variants, *_AFTER_THE_PROCESS)
         for models in sorted(same_process, key=lambda models: models[0]._of_space()):
             first = models[0]
@@ -453,7 +529,8 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             process = first._process_of(kernel, space.means, statistics.sizes)
             prior = process.leave_one_out()
             for model in models:
-                model._take(space, process, prior, statistics.sizes * model.trust, samples)
+                examples = ClassExamples(statistics.classes, statistics.sizes, space.means)
+                model._take(space, process, prior, examples, spaces.few, samples)
                 yield model
 
     def _of_space(self) -> tuple[Any, ...]:
@@ -477,23 +554,31 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         space: WhitenedSpace,
         process: ClassProcess,
         prior: ClassGaussians,
-        sizes: Floats,
+        examples: ClassExamples,
+        few: NDArray[np.bool_],
         samples: TrainingSamples,
     ) -> None:
         """Take over the process; `prior` is what it says of each seen class without that class."""
-        self._process = process
+        self._process, self._prior, self._examples, self._few = process, prior, examples, few
+        self._undescribed = examples.labels[:0]
         self.matrix_, self.offset_, self.exemplars_ = space.matrix, space.offset, space.means
         self.norm_, self.center_ = space.norm, space.center
         self.signal_variances_ = process.signal
         self.gamma_, self.alpha_ = float(process.kernel.gamma), float(process.alpha)
         self.log_evidence_ = process.log_evidence()
-        errors = (space.means - prior.means) ** 2
+        many = ~few
+        errors = ((space.means - prior.means) ** 2)[many]
         self.loo_error_ = float(errors.sum(axis=1).mean())
-        seen = posterior(prior, sizes, space.means)
-        self.seen_means_, self.seen_variances_ = seen.means, seen.variances
+        stated = (prior.variances + 1 / examples.counts[:, None])[many].mean(axis=0)
+        self.variance_ratio_ = _confirmed_ratio(errors.mean(axis=0), stated, len(errors))
         predictive = self.variance == "predictive"
         self.axis_weights_ = 1 / (1 + (0.0 if predictive else self.doubt) * errors.mean(axis=0))
-        self._find_temperature_and_odds(samples, space, prior, seen, sizes)
+        sizes = examples.counts[many] * self.trust
+        known = ClassGaussians(prior.means[many], prior.variances[many])
+        seen = posterior(known, sizes, space.means[many])
+        self._find_temperature_and_odds(samples, space, known, seen, sizes)
+        seen, _ = self._with_examples(prior, prior, self.seen_classes_)
+        self.seen_means_, self.seen_variances_ = seen.means, seen.variances
 
     def _find_temperature_and_odds(
         self,
@@ -521,24 +606,87 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
             )
             warn_once(f"Statistics do not tell {what}")
             return
-        y, weights, z = samples.y, samples.weights, samples.inside(space)
+        y, z, means = samples.y, samples.inside(space), space.means[~self._few]
         how: dict[str, Any] = {
             "predictive": self.variance == "predictive",
             "axis_weights": self.axis_weights_,
         }
-        worth = self.trust * np.minimum(weights, 1.0)
-        as_seen = held_out_scores(z, y, worth, prior, sizes, space.means, seen, **how)
-        likeliest = likeliest_temperature(as_seen, y, weights)
+        worth = self.trust * np.minimum(samples.weights, 1.0)
+        as_seen = held_out_scores(z, y, worth, prior, sizes, means, seen, **how)
+        likeliest = likeliest_temperature(as_seen, y, samples.stands_for)
         if finds_temperature:
             self.temperature_ = likeliest
         if finds_odds:
             as_unseen = log_densities(z, prior, **how)
             # Found at the temperature that the samples tell, whichever is used.
             odds = unseen_odds_of(
-                as_seen / likeliest, as_unseen / likeliest, y, weights, space.means[:, 0]
+                as_seen / likeliest, as_unseen / likeliest, y, samples.stands_for, means[:, 0]
             )
             log_odds = np.log(odds) * likeliest / self.temperature_
             self.unseen_odds_ = float(np.exp(np.clip(log_odds, *_LOG_ODDS)))
+
+    def add_examples(self, X: Any, y: Any, *, signatures: Any = None) -> Self:
+        """Take in labelled samples of any classes, without learning anything else again.
+
+        Each moves the mean of its class, from what the signature says of it, as Bayes' rule asks.
+        The order of samples and calls does not matter. :meth:`fit` and :meth:`partial_fit` begin
+        without what was added.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features.
+        y : array-like of shape (n_samples,)
+            Their labels. A class that is neither described nor in `signatures` is known by these
+            samples alone: before them, its mean is like those of the seen classes.
+        signatures : DataFrame, mapping or MultiSignatures, optional
+            Signatures of classes that are not in `classes_`; see :meth:`add_classes`.
+
+        Returns
+        -------
+        self
+            The method. After an error it is as it was.
+
+        Examples
+        --------
+        >>> from zslearn.datasets import make_zero_shot
+        >>> from zslearn.synthesis import GaussianEXEM
+        >>> data = make_zero_shot(random_state=0)
+        >>> model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+        >>> model = model.add_examples(data.X_test_unseen[:3], data.y_test_unseen[:3])
+        """
+        check_is_fitted(self)
+        X, given = self._check_features(X), label_array(to_numpy(y), "y")
+        check_consistent_length(X, given)
+        z = np.asarray(to_numpy(self._whitened(self._prepare(X).whole())), dtype=np.float64)
+        with _lock_of(self):
+            table = self._described.table
+            if signatures is not None:
+                table = table.union(SignatureTable.from_new(signatures, table))
+            unknown = np.setdiff1d(given, table.labels)
+            table = table.with_undescribed(unknown)
+            trial = copy.copy(self)
+            trial._examples = self._examples.with_samples(given, z)
+            trial._undescribed = np.union1d(self._undescribed, unknown)
+            if len(table.labels) > len(self.classes_) or self.unseen_odds_ is None:
+                trial._describe(table)
+            else:
+                trial._describe_again(np.unique(given))
+            self.__dict__.update(trial.__dict__)
+        return self
+
+    def _describe_again(self, labels: NDArray[Any]) -> None:
+        """Make the parameters of some described classes anew."""
+        table, parameters = self._described
+        rows = table.positions(labels)
+        signatures = table.subset(rows).normalized(self.signature_scale_, keep_views=True)
+        parameters = parameters.copy()
+        parameters[rows] = self.synthesize(signatures, labels)
+        self._described = type(self._described)(table, parameters)
+
+    def _whitened(self, X: Array) -> Array:
+        """Prepared features in the whitened space."""
+        return into_space(X, self.matrix_, self.offset_, self.norm_, self.center_)
 
     def embed(self, X: Array) -> Array:
         """Whitened samples z as (z, 1), or as (z², z, 1) with variance="predictive".
@@ -548,7 +696,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         array of shape (n_samples, n_dims + 1) or (n_samples, 2 * n_dims + 1)
             One row per sample.
         """
-        z = into_space(X, self.matrix_, self.offset_, self.norm_, self.center_)
+        z = self._whitened(X)
         xp = compat.array_namespace(z)
         squares = [z * z] if self.variance == "predictive" else []
         return xp.concat([*squares, z, xp.ones_like(z[:, :1])], axis=1)
@@ -561,31 +709,61 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         ndarray of shape (n_classes, n_dims + 1) or (n_classes, 2 * n_dims + 1)
             One row per class.
         """
-        is_seen, classes = self._gaussians(signatures, labels)
+        classes, as_unseen = self._gaussians(signatures, labels)
         parts = natural_parameters(
             classes, predictive=self.variance == "predictive", axis_weights=self.axis_weights_
         )
         parameters = np.concatenate(parts, axis=1) / self.temperature_
         odds = self.unseen_odds_
         if odds is None:
-            odds = len(self.seen_classes_) / max(int((~is_seen).sum()), 1)
-        parameters[~is_seen, -1] += np.log(odds)
+            odds = len(self.seen_classes_) / max(int((as_unseen == 1).sum()), 1)
+        parameters[:, -1] += as_unseen * np.log(odds)
         return parameters
 
     def _gaussians(
         self, signatures: Signatures, labels: NDArray[Any] | None
-    ) -> tuple[NDArray[np.bool_], ClassGaussians]:
-        """Which classes are seen ones, and what is known of the mean of each class."""
-        classes = self._process.predict(signatures)
-        is_seen = np.zeros(len(signatures), dtype=bool)
-        if labels is not None:
-            rows = {label: row for row, label in enumerate(self.seen_classes_.tolist())}
-            for position, label in enumerate(labels.tolist()):
-                if label in rows:
-                    is_seen[position] = True
-                    classes.means[position] = self.seen_means_[rows[label]]
-                    classes.variances[position] = self.seen_variances_[rows[label]]
-        return is_seen, classes
+    ) -> tuple[ClassGaussians, Floats]:
+        """What is known of the mean of each class, and how far it is as if it had no samples."""
+        described = self._process.predict(signatures)
+        if labels is None:
+            return described, np.ones(len(described.means))
+        confirmed = described.variances * self.variance_ratio_
+        return self._with_examples(described, ClassGaussians(described.means, confirmed), labels)
+
+    def _with_examples(
+        self, described: ClassGaussians, prior: ClassGaussians, labels: NDArray[Any]
+    ) -> tuple[ClassGaussians, Floats]:
+        """What samples add to what signatures say; `prior` is that of classes with few of them.
+
+        The second array is the share of the variance that samples leave: 1 without any, and 0 for
+        classes with more than a few samples in training, which decide what odds make up for.
+        """
+        means, variances = described.means.copy(), described.variances.copy()
+        as_unseen = np.ones(len(labels))
+        rows = np.flatnonzero(is_among(labels, self._examples.labels))
+        if not len(rows):
+            return ClassGaussians(means, variances), as_unseen
+        at = np.searchsorted(self._examples.labels, labels[rows])
+        counts, typical = self._examples.counts[at], float(np.median(self._examples.counts))
+        m, v = prior.means[rows].copy(), prior.variances[rows].copy()
+        # A class of the training data is predicted by the others.
+        trained = is_among(labels[rows], self.seen_classes_)
+        position = np.searchsorted(self.seen_classes_, labels[rows][trained])
+        few = np.ones(len(rows), dtype=bool)
+        few[trained] = self._few[position]
+        m[trained], v[trained] = self._prior.means[position], self._prior.variances[position]
+        v[trained & few] *= self.variance_ratio_
+        unknown = is_among(labels[rows], self._undescribed)
+        m[unknown], v[unknown] = 0.0, (self.exemplars_[~self._few] ** 2).mean(axis=0)
+        worth = self.trust * counts
+        if few.any():
+            # No more than a class of the usual size is worth.
+            most = self.trust * np.maximum(counts, typical)
+            worth = np.where(few, np.minimum(self.image_trust * counts, most), worth)
+        found = posterior(ClassGaussians(m, v), worth, self._examples.means[at])
+        means[rows], variances[rows] = found.means, found.variances
+        as_unseen[rows] = np.where(few, (found.variances / v).mean(axis=1), 0.0)
+        return ClassGaussians(means, variances), as_unseen
 
     def class_gaussians(self) -> tuple[Floats, Floats]:
         """What is known of the mean of each described class, in the whitened space.
@@ -598,7 +776,7 @@ class GaussianEXEM(AcceptsSampleWeight, LearnsFromStatistics):
         check_is_fitted(self)
         table = self._described.table
         signatures = table.normalized(self.signature_scale_, keep_views=True)
-        _, classes = self._gaussians(signatures, table.labels)
+        classes, _ = self._gaussians(signatures, table.labels)
         return classes.means, classes.variances
 
     def _has_temperature(self) -> bool:

@@ -8,7 +8,8 @@ its mean variance, a sample becomes
 
 with P the components, :math:`\bar x` the mean of the class means, and R the principal axes of the
 whitened class means. These lie in at most S − 1 dimensions; what is orthogonal to all of them
-tells no two classes apart and is left out.
+tells no two classes apart and is left out. Classes with few samples, beside others with many, have
+no part in the space: their means are mostly noise.
 
 Samples are then brought to a common norm r, the root of their mean squared norm. The mean of a
 class follows from its statistics: a sample of class c has a squared norm of about
@@ -22,11 +23,12 @@ In each dimension j of this space the mean of class c is
 
 with :math:`k` the RBF kernel of the signatures and :math:`\delta` what the signature does not tell.
 Samples have unit variance, so that the mean of the :math:`n_c` samples of a seen class is
-:math:`y_{cj} \sim \mathcal N(\mu_{cj}, 1 / n_c)`. For the process all :math:`n_c` are replaced by
-their harmonic mean :math:`n`: then :math:`\mathrm{cov}(y_j) = s_j^2 A_j` with
-:math:`A_j = K + \lambda_j I` and :math:`\lambda_j = \alpha + 1 / (n s_j^2)`, and one
-eigendecomposition :math:`K = V \mathrm{diag}(e) V^\top` serves all dimensions and every
-:math:`\alpha`.
+:math:`y_{cj} \sim \mathcal N(\mu_{cj}, 1 / n_c)`, and :math:`\mathrm{cov}(y_j) = s_j^2 A_j` with
+:math:`A_j = K + \alpha I + N^{-1} / s_j^2` and N the diagonal matrix of the :math:`n_c`. One
+eigendecomposition :math:`N^{1/2} (K + \alpha I) N^{1/2} = U \mathrm{diag}(m) U^\top` serves all
+dimensions: with :math:`W = N^{1/2} U`,
+
+.. math:: A_j^{-1} = W \, \mathrm{diag}\Bigl(\frac{1}{m_i + 1 / s_j^2}\Bigr) \, W^\top.
 
 With two layers :math:`k` is the mean of that kernel and of the RBF kernel between the class means
 that a first process predicts, so that classes are also similar where their samples are expected to
@@ -37,11 +39,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import NDArray
 
 from zslearn._utils._array import Array, Floats, move_like, unit_rows
 from zslearn._utils._files import saved_part
@@ -54,6 +56,8 @@ from zslearn.synthesis._exemplars import ExemplarSpaces
 
 # Variances and singular values that are a smaller share of the largest are rounding error.
 _ROUNDING = 1e-12
+# So many samples of a class are few, where others have more than twice as many.
+_FEW = 20
 # In fewer dimensions samples keep their norm, which then tells classes apart.
 _FEWEST_DIMENSIONS = 8
 
@@ -66,7 +70,7 @@ class WhitenedSpace:
     offset: Floats  # taken from the product: the mean of the class means
     norm: float | None  # what samples are brought to next; None leaves them as they are
     center: Floats  # taken last: the mean of the class means again
-    means: Floats  # of the seen classes; their own mean is zero
+    means: Floats  # of the seen classes; that of those with more than a few samples is zero
 
 
 def into_space(
@@ -77,6 +81,13 @@ def into_space(
     return z if norm is None else unit_rows(z) * norm - move_like(center, X)[None, :]
 
 
+def few_samples(sizes: Floats) -> NDArray[np.bool_]:
+    """Which classes have few samples beside the others: their means say little of the space."""
+    few = (sizes <= _FEW) & (sizes < np.median(sizes) / 2)
+    # The others are to span a space.
+    return few if (~few).sum() >= 2 else np.zeros_like(few)
+
+
 class WhitenedSpaces:
     """Spaces of one set of samples, each computed once."""
 
@@ -84,23 +95,29 @@ class WhitenedSpaces:
         self, training: Training, statistics: ClassStatistics, widths: Sequence[int | None]
     ) -> None:
         self.statistics = statistics
+        self.few = few_samples(statistics.sizes)
         self._projections = ExemplarSpaces(training, statistics, widths)
-        self._within = cache(self._decomposed)
-        # The same object comes for the same arguments, so that samples are embedded once.
-        self.space = cache(self._space)
+        self._within: dict[int | None, tuple[Floats, Floats]] = {}
+        self._spaces: dict[Any, WhitenedSpace] = {}
 
-    def _decomposed(self, width: int | None) -> tuple[Floats, Floats]:
-        """The spectrum within classes along the components."""
-        return self.statistics.within_spectrum(self._projections.projection(width).components)
+    def space(self, width: int | None, shrinkage: float, common_norm: bool) -> WhitenedSpace:
+        """The same object for the same arguments, so that samples are embedded once."""
+        key = width, shrinkage, common_norm
+        if key not in self._spaces:
+            self._spaces[key] = self._space(*key)
+        return self._spaces[key]
 
     def _space(self, width: int | None, shrinkage: float, common_norm: bool) -> WhitenedSpace:
         projection = self._projections.projection(width)
-        values, vectors = self._within(width)
+        if width not in self._within:
+            self._within[width] = self.statistics.within_spectrum(projection.components)
+        values, vectors = self._within[width]
         # The mean of the class means, not of the samples: every class counts the same from here on.
-        center = projection.exemplars.mean(axis=0)
+        many = ~self.few
+        center = projection.exemplars[many].mean(axis=0)
         means = (projection.exemplars - center) @ vectors
         variance = float(values.mean())
-        between = float((means**2).mean())
+        between = float((means[many] ** 2).mean())
         if variance <= _ROUNDING * between:
             warn_user(
                 "There is no deviation within the seen classes to whiten by, as with one sample "
@@ -112,7 +129,7 @@ class WhitenedSpaces:
         # With little shrinkage, a direction without any variance must not count for everything.
         roots = np.sqrt(np.maximum(shrunk, _ROUNDING * max(variance, float(shrunk.max()))))
         means = means / roots
-        _, lengths, axes = scipy.linalg.svd(means, full_matrices=False)
+        _, lengths, axes = scipy.linalg.svd(means[many], full_matrices=False)
         rank = max(1, int((lengths > np.sqrt(_ROUNDING) * lengths[0]).sum()))
         axes = _with_sign(axes[:rank])
         matrix = (vectors / roots) @ axes.T
@@ -126,10 +143,12 @@ class WhitenedSpaces:
         sizes = self.statistics.sizes
         share = max(float(sizes.sum()) - len(sizes), 1.0) / float(sizes.sum())
         within = share * float((axes**2 @ (values / roots**2)).sum())
-        squares = (means**2).sum(axis=1) + within
-        norm = float(np.sqrt(sizes @ squares / sizes.sum()))
+        # The mean of few samples has a good part of their own deviation in it.
+        left = np.where(self.few, 1 - 1 / np.maximum(sizes, 1.0), 1.0)
+        squares = (means**2).sum(axis=1) + within * left
+        norm = float(np.sqrt(sizes[many] @ squares[many] / sizes[many].sum()))
         scaled = means * (norm / np.sqrt(np.where(squares > 0, squares, 1.0)))[:, None]
-        center = scaled.mean(axis=0)
+        center = scaled[many].mean(axis=0)
         return WhitenedSpace(matrix, offset, norm, center, scaled - center)
 
 
@@ -140,24 +159,24 @@ def _with_sign(rows: Floats) -> Floats:
     return rows * signs[:, None]
 
 
-# The least signal variance, in units of the noise in a class mean over that of a typical signal.
+# The least signal variance, in units of the noise in a class mean.
 _LEAST_SIGNAL = 1e-6
-_HALVINGS = 40
+# Values of it that are tried, and steps from the best of them.
+_CANDIDATES = 20
+_NEWTON_STEPS = 8
 
 
 @saved_part
 class SignatureKernel:
-    """RBF kernel between the seen classes, with its eigendecomposition."""
+    """RBF kernel between the seen classes."""
 
     gamma: float
-    values: Floats
-    vectors: Floats
 
     def __init__(self, seen: Signatures, gamma: float) -> None:
         self.seen = seen
         self.gamma = gamma
-        values, self.vectors = scipy.linalg.eigh(rbf_similarity(seen, gamma=gamma))
-        self.values = np.maximum(values, 0.0)
+        self._similarity = np.asarray(rbf_similarity(seen, gamma=gamma))
+        self._bases: dict[Any, tuple[Floats, Floats]] = {}
 
     def __call__(self, signatures: Signatures) -> Floats:
         """Kernel of shape (n_classes, n_seen)."""
@@ -165,7 +184,18 @@ class SignatureKernel:
 
     def left_out(self) -> Floats:
         """Kernel of each seen class, as if it had no samples, with all seen classes."""
-        return (self.vectors * self.values) @ self.vectors.T
+        return self._similarity
+
+    def basis(self, sizes: Floats, alpha: float) -> tuple[Floats, Floats]:
+        """See :func:`_basis`; computed once, for every space of the same samples."""
+        key = alpha, sizes.tobytes()
+        if key not in self._bases:
+            self._bases[key] = _basis(self._similarity, sizes, alpha)
+        return self._bases[key]
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The rest is needed while learning only.
+        return {"seen": self.seen, "gamma": self.gamma}
 
 
 @saved_part
@@ -180,8 +210,6 @@ class LayeredKernel:
     """
 
     gamma: float
-    values: Floats
-    vectors: Floats
 
     def __init__(self, first: ClassProcess) -> None:
         kernel = first.kernel
@@ -193,9 +221,7 @@ class LayeredKernel:
         # A class without samples is predicted by the others, also in the first layer.
         alone = unit_rows(first.leave_one_out().means) / self.scale
         self._left_out = (similarity + rbf_similarity(alone, self.seen, gamma=self.gamma)) / 2
-        similarity = (similarity + rbf_similarity(self.seen, gamma=self.gamma)) / 2
-        values, self.vectors = scipy.linalg.eigh(similarity)
-        self.values = np.maximum(values, 0.0)
+        self._similarity = (similarity + rbf_similarity(self.seen, gamma=self.gamma)) / 2
 
     def __call__(self, signatures: Signatures) -> Floats:
         """Kernel of shape (n_classes, n_seen)."""
@@ -207,11 +233,25 @@ class LayeredKernel:
         """Kernel of each seen class, as if it had no samples, with all seen classes."""
         return np.asarray(self._left_out)
 
+    def basis(self, sizes: Floats, alpha: float) -> tuple[Floats, Floats]:
+        """See :func:`_basis`."""
+        return _basis(self._similarity, sizes, alpha)
+
     def __getstate__(self) -> dict[str, Any]:
-        # Needed while learning only.
-        return {name: value for name, value in vars(self).items() if name != "_left_out"}
+        # What is left out is needed while learning only.
+        return {name: value for name, value in vars(self).items() if name[0] != "_"}
 
 
+def _basis(similarity: Floats, sizes: Floats, alpha: float) -> tuple[Floats, Floats]:
+    r"""Eigenvalues m and W, of which :math:`A_j^{-1}` is made."""
+    roots = np.sqrt(sizes)
+    scaled = roots[:, None] * similarity * roots
+    scaled[np.diag_indices_from(scaled)] += alpha * sizes
+    values, vectors = scipy.linalg.eigh(scaled)
+    return np.maximum(values, 0.0), roots[:, None] * vectors
+
+
+@saved_part
 @dataclass(frozen=True, eq=False)
 class ClassGaussians:
     """What is known of the mean of each of some classes: independent normal distributions."""
@@ -236,16 +276,15 @@ class ClassProcess:
     ) -> None:
         self.kernel = kernel
         self.alpha = alpha
-        self.noise = float(np.mean(1 / sizes))
-        rotated = kernel.vectors.T @ means
-        prior = (kernel.values + alpha)[:, None]
-        self.signal = signal_variances(rotated**2, prior, self.noise)
-        # A⁻¹ along the eigenvectors of K, one column per dimension.
-        self.inverse = 1 / (kernel.values[:, None] + alpha + self.noise / self.signal)
-        self.coef = kernel.vectors @ (self.inverse * rotated)
-        self._diagonal = kernel.vectors**2 @ self.inverse
-        self._rotated, self._prior = rotated, prior
-        self._means = means
+        values, self.vectors = kernel.basis(sizes, alpha)
+        rotated = self.vectors.T @ means
+        self._spectrum = values[:, None]
+        self.signal = signal_variances(rotated**2, self._spectrum)
+        # A⁻¹ along W, one column per dimension.
+        self.inverse = 1 / (self._spectrum + 1 / self.signal)
+        self.coef = self.vectors @ (self.inverse * rotated)
+        self._diagonal = self.vectors**2 @ self.inverse
+        self._rotated, self._means, self._sizes = rotated, means, sizes
 
     def predict(self, signatures: Signatures) -> ClassGaussians:
         r"""Distributions of the means of classes without samples.
@@ -254,7 +293,7 @@ class ClassProcess:
         :math:`v_{uj} = s_j^2 (1 + \alpha - k_u^\top A_j^{-1} k_u)`.
         """
         kernel = self.kernel(signatures)
-        explained = (kernel @ self.kernel.vectors) ** 2 @ self.inverse
+        explained = (kernel @ self.vectors) ** 2 @ self.inverse
         # At least the class's own part: rounding may leave less of a class like a seen one.
         free = np.maximum(1 + self.alpha - explained, self.alpha)
         return ClassGaussians(kernel @ self.coef, self.signal * free)
@@ -269,8 +308,8 @@ class ClassProcess:
         """
         kernel = self.kernel.left_out().copy()
         np.fill_diagonal(kernel, 0.0)
-        rotated = kernel @ self.kernel.vectors
-        own = (rotated * self.kernel.vectors) @ self.inverse
+        rotated = kernel @ self.vectors
+        own = (rotated * self.vectors) @ self.inverse
         means = kernel @ self.coef - own * self.coef / self._diagonal
         explained = rotated**2 @ self.inverse - own**2 / self._diagonal
         free = np.maximum(1 + self.alpha - explained, self.alpha)
@@ -282,8 +321,8 @@ class ClassProcess:
 
     def log_evidence(self) -> float:
         """Log density of the means of the seen classes, over all dimensions."""
-        variances = self.signal * self._prior + self.noise
-        terms = np.log(2 * np.pi * variances) + self._rotated**2 / variances
+        variances = self.signal * self._spectrum + 1
+        terms = np.log(2 * np.pi * variances / self._sizes[:, None]) + self._rotated**2 / variances
         return -0.5 * float(terms.sum())
 
 
@@ -302,25 +341,47 @@ def posterior(prior: ClassGaussians, sizes: Floats, means: Floats) -> ClassGauss
     )
 
 
-def signal_variances(squares: Floats, prior: Floats, noise: float) -> Floats:
+def signal_variances(squares: Floats, spectrum: Floats) -> Floats:
     r"""The signal variance of each dimension under which the class means are most likely.
 
-    Along the eigenvectors of the kernel the class means are independent, with variances
-    :math:`s^2 p_i + \nu`. The derivative of the log density by :math:`\log s^2`,
-    :math:`\frac12 \sum_i \frac{s^2 p_i}{s^2 p_i + \nu} (\frac{y_i^2}{s^2 p_i + \nu} - 1)`, is
-    brought to zero by halving an interval, for all dimensions at once.
+    Along W the class means are independent, with variances :math:`t_i = s^2 m_i + 1`. With
+    :math:`w_i = s^2 m_i / t_i` and :math:`r_i = y_i^2 / t_i`, twice the log density has the
+    derivatives by :math:`\log s^2`
+
+    .. math:: g = \sum_i w_i (r_i - 1), \qquad g' = \sum_i w_i (1 - w_i) (r_i - 1) - w_i^2 r_i.
+
+    It may have several maxima: the highest of a grid, by the sums of g along it, is followed by
+    Newton's steps between its neighbours.
     """
-    least = _LEAST_SIGNAL * noise / float(prior.mean())
-    low = np.full(squares.shape[1], np.log(least))
-    # Where s² p is above every y², all terms are negative.
-    high = np.log(np.maximum((squares / prior).max(axis=0), 2 * least))
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        explained = np.exp(middle) * prior
-        total = explained + noise
-        rising = (explained / total * (squares / total - 1)).sum(axis=0) > 0
-        low, high = np.where(rising, middle, low), np.where(rising, high, middle)
-    return np.exp((low + high) / 2)
+    least = np.log(_LEAST_SIGNAL / float(spectrum.mean()))
+    # Where s² m is above every y², all terms of g are negative.
+    least_value = _ROUNDING * float(spectrum.max())
+    most = (squares / np.maximum(spectrum, least_value)).max(axis=0)
+    most = np.log(np.maximum(most, 2 * np.exp(least)))
+    grid = least + np.linspace(0.0, 1.0, _CANDIDATES)[:, None] * (most - least)
+    slopes = np.stack([_slope(row, squares, spectrum)[0] for row in grid])
+    best = np.vstack([np.zeros_like(most), np.cumsum(slopes[1:] + slopes[:-1], axis=0)]).argmax(0)
+    columns = np.arange(len(most))
+    low = grid[np.maximum(best - 1, 0), columns]
+    high = grid[np.minimum(best + 1, _CANDIDATES - 1), columns]
+    found = grid[best, columns]
+    for _ in range(_NEWTON_STEPS):
+        slope, curvature = _slope(found, squares, spectrum)
+        low, high = np.where(slope > 0, found, low), np.where(slope > 0, high, found)
+        step = found - slope / np.where(curvature < 0, curvature, -1.0)
+        # Half the interval where Newton's step leaves it, or where the density is not concave.
+        inside = (curvature < 0) & (step >= low) & (step <= high)
+        found = np.where(inside, step, (low + high) / 2)
+    return np.exp(found)
+
+
+def _slope(log_signal: Floats, squares: Floats, spectrum: Floats) -> tuple[Floats, Floats]:
+    """The derivatives of :func:`signal_variances` in each dimension."""
+    explained = np.exp(log_signal) * spectrum
+    total = explained + 1
+    w, r = explained / total, squares / total
+    rest = w * (r - 1)
+    return rest.sum(axis=0), (rest * (1 - w) - w * w * r).sum(axis=0)
 
 
 def best_process(
