@@ -58,19 +58,9 @@ class NoneOfThese(HeldOutCalibration):
         What `predict` gives for a rejected image. "auto" is "none of these" where labels are
         strings; where they are numbers −1, or one less than the smallest if that is negative; None
         where they are booleans.
-    cv : int, splitter or list of (train, test), default=5
-        Folds over the seen classes; see :class:`CalibratedStacking`.
-    held_out : float, default=0.2
-        Share of the images of each seen class that is held aside, where `cv` is a number.
-    n_jobs : int, optional
-        Folds that are fitted at the same time, as in scikit-learn.
-    random_state : int, RandomState or None, default=0
-        Decides the folds and what is held aside, where `cv` is a number.
 
     Attributes
     ----------
-    estimator_ : zero-shot estimator
-        Fitted on all of the training data.
     threshold_ : dict of str to float
         Below it an image is rejected: of images predicted as a "seen" class, and as a "described"
         one. −∞ without signatures, where no class can be left out, and with fewer than four seen
@@ -93,9 +83,6 @@ class NoneOfThese(HeldOutCalibration):
         within the images predicted as of the same kind: 0.5 is chance, 1 perfect.
     false_alarm_curve_, detection_curve_ : ndarray of shape (n_points,)
         Both rates over all thresholds, ascending.
-    temperature_ : float
-        What scores are divided by to become logarithms of probabilities: the estimator's own, or
-        found in the folds.
 
     See Also
     --------

@@ -89,11 +89,11 @@ def thresholds_at(held_out: HeldOut, share: float) -> tuple[float, float]:
 
 def _cut(values: Floats, weights: Floats, share: float) -> float:
     """The largest value with no more than a share of the weight strictly below it."""
-    if not len(values):
+    # Rounding in the share or in the sum is no reason to leave an image out.
+    if not len(values) or share < -1e-9:
         return float("-inf")
     order = np.argsort(values, kind="stable")
     total = np.cumsum(weights[order])
-    # Rounding in the sum is no reason to leave an image out.
     first = int(np.searchsorted(total, share * total[-1] * (1 + 1e-9), side="right"))
     return float(values[order[min(first, len(values) - 1)]])
 
@@ -174,6 +174,13 @@ def rate_and_interval(
     return rate, (low, high)
 
 
+def share_outside(level: float, name: str) -> float:
+    """The share of images that a level leaves out."""
+    if not 0 < level < 1:
+        raise ValueError(f"{name} must be between 0 and 1; got {level!r}.")
+    return 1 - level
+
+
 def sound(scale: float) -> float:
     """A scale to divide by: 1 where there is none."""
     return scale if np.isfinite(scale) and scale > 0 else 1.0
@@ -185,15 +192,21 @@ def _in_memory(fold: FoldScores) -> FoldScores:
 
 
 def fold_probabilities(folds: list[FoldScores]) -> list[Floats]:
-    """Probabilities of each fold's images; a temperature comes from the other folds."""
-    probabilities = []
+    """Probabilities of each fold's images."""
+    temperatures = fold_temperatures(folds)
+    return [softmax(fold.scores, t) for fold, t in zip(folds, temperatures, strict=True)]
+
+
+def fold_temperatures(folds: list[FoldScores]) -> list[float]:
+    """The temperature of each fold: the estimator's own, or that of the other folds."""
+    temperatures = []
     for fold in folds:
         temperature = fold.own_temperature
         if temperature is None:
             others = [other for other in folds if other is not fold] or folds
             temperature = _shared_temperature(others, fold.scale)
-        probabilities.append(softmax(fold.scores, temperature))
-    return probabilities
+        temperatures.append(temperature)
+    return temperatures
 
 
 def _shared_temperature(folds: list[FoldScores], scale: float) -> float:
@@ -206,8 +219,27 @@ def _shared_temperature(folds: list[FoldScores], scale: float) -> float:
 class HeldOutCalibration(ZeroShotMetaClassifier):
     """Fits an estimator, and has it score left-out classes in folds; a subclass looks at those.
 
-    A subclass has the hyper-parameters `estimator`, `cv`, `held_out`, `n_jobs` and `random_state`,
-    and writes `_calibrate(folds, scale)`.
+    A subclass has the hyper-parameters `estimator` and those below, and writes
+    `_calibrate(folds, scale)`.
+
+    Parameters
+    ----------
+    cv : int, splitter or list of (train, test), default=5
+        Folds over the seen classes; see :class:`CalibratedStacking`.
+    held_out : float, default=0.2
+        Share of the images of each seen class that is held aside, where `cv` is a number.
+    n_jobs : int, optional
+        Folds that are fitted at the same time, as in scikit-learn.
+    random_state : int, RandomState or None, default=0
+        Decides the folds and what is held aside, where `cv` is a number.
+
+    Attributes
+    ----------
+    estimator_ : zero-shot estimator
+        Fitted on all of the training data.
+    temperature_ : float
+        What scores are divided by to become logarithms of probabilities: the estimator's own, or
+        found in the folds.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
