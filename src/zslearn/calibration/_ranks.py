@@ -295,22 +295,25 @@ class RankPredictor(PredictsSets):
         self.parents_ = dict(tree.parents)
 
     def _calibrate(self, folds: list[FoldScores], scale: float) -> None:
-        seen = self.seen_classes_
-        ladder = Ladder(ClassTree(self.parents_), seen)
-        parts, descents = [], []
-        for fold, chances in zip(folds, fold_probabilities(folds), strict=True):
-            descent = ladder.descend(chances)
+        ladder = Ladder(ClassTree(self.parents_), self.seen_classes_)
+        descents = [ladder.descend(chances) for chances in fold_probabilities(folds)]
+        parts = []
+        for fold, descent in zip(folds, descents, strict=True):
             ends = [ladder.class_of[end] for end in descent.ends.tolist()]
             # What lies below a threshold is wrong, as in NoneOfThese: hence the sign.
             values = -ladder.wrong_from(descent, fold.true)
             parts.append(HeldOut(values, fold.true, fold.left_out[fold.true], fold.left_out[ends]))
-            descents.append(descent)
         self.held_out_ = whole = joined(parts)
         thresholds = self._thresholds(self.confidence)
         self.threshold_ = {"seen": thresholds[0], "described": thresholds[1]}
         wrong, _ = cross_fitted(whole, joined([]), 1 - self.confidence)
         self.right_rate_, self.right_interval_ = rate_and_interval(~wrong, whole)
-        self.mean_depth_ = _mean_depth(descents, whole, thresholds)
+        self.mean_depth_ = float("nan")
+        if descents:
+            paths = [(descent.nodes, descent.probabilities) for descent in descents]
+            together = Descent(*map(np.concatenate, zip(*paths, strict=True)))
+            own = np.where(whole.as_described, thresholds[1], thresholds[0])
+            self.mean_depth_ = float(whole.weights @ together.above(own)[0])
 
     def _thresholds(self, confidence: float) -> tuple[float, float]:
         """The thresholds of a confidence."""
@@ -319,15 +322,3 @@ class RankPredictor(PredictsSets):
             return float(confidence), float(confidence)
         seen, described = thresholds_at(self.held_out_, share)
         return -seen, -described
-
-
-def _mean_depth(descents: list[Descent], whole: HeldOut, thresholds: tuple[float, float]) -> float:
-    """The mean depth of the nodes that are named for held-out images."""
-    if not descents:
-        return float("nan")
-    own = np.where(whole.as_described, thresholds[1], thresholds[0])
-    cuts = np.cumsum([len(descent.nodes) for descent in descents])[:-1]
-    depths = [
-        descent.above(part)[0] for descent, part in zip(descents, np.split(own, cuts), strict=True)
-    ]
-    return float(whole.weights @ np.concatenate(depths))

@@ -56,9 +56,9 @@ class PredictsSets(HeldOutCalibration):
         """
         labels, sets = self._candidates(classes), []
         for values, inside in self._members(X, labels, coverage):
-            order = np.argsort(-values, axis=1, kind="stable")
-            members = np.take_along_axis(inside, order, axis=1)
-            sets += [labels[row[chosen]] for row, chosen in zip(order, members, strict=True)]
+            for row, chosen in zip(values, inside, strict=True):
+                places = np.flatnonzero(chosen)
+                sets.append(labels[places[np.argsort(-row[places], kind="stable")]])
         return sets
 
     def coverage_report(
@@ -86,10 +86,14 @@ class PredictsSets(HeldOutCalibration):
         labels, true = self._candidates(classes), to_numpy(y)
         check_consistent_length(X, true)
         self._check_true_labels(true, self.class_scorer_, classes)
-        masks = np.concatenate([inside for _, inside in self._members(X, labels, coverage)])
         places = pd.Index(labels).get_indexer(pd.Index(true))
-        found = {"coverage": masks[np.arange(len(true)), places], "size": masks.sum(axis=1)}
-        return pd.DataFrame(found, dtype=np.float64).groupby(true).mean()
+        found, start = [], 0
+        for _, inside in self._members(X, labels, coverage):
+            own = np.arange(len(inside)), places[start : start + len(inside)]
+            found.append(np.column_stack([inside[own], inside.sum(axis=1)]))
+            start += len(inside)
+        frame = pd.DataFrame(np.concatenate(found), columns=["coverage", "size"])
+        return frame.groupby(true).mean()
 
     def _candidates(self, classes: Any) -> NDArray[Any]:
         """Labels of the candidates, in the order of `classes_`."""

@@ -12,16 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import HasMethods, Interval
 
+from zslearn._scoring._embedding import EmbeddedRows
 from zslearn._scoring._probabilities import mean_temperature, softmax
 from zslearn._scoring._scorer import ClassScorer
-from zslearn._utils._array import Floats, to_numpy
+from zslearn._utils._array import Floats, block_budget, to_numpy
+from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
 from zslearn._utils._validation import checks_parameters
@@ -34,6 +36,8 @@ from zslearn.signatures._table import SignatureTable
 
 #: Groups of classes that are measured by the thresholds of the others.
 _MOST_GROUPS = 20
+# Tables of scores, probabilities and the like that are made of a block of rows.
+_TABLES = 6
 
 
 @saved_part
@@ -98,31 +102,22 @@ def _cut(values: Floats, weights: Floats, share: float) -> float:
     return float(values[order[min(first, len(values) - 1)]])
 
 
-def below(
-    values: Floats, as_described: NDArray[np.bool_], thresholds: tuple[float, float]
-) -> NDArray[np.bool_]:
-    """Which values lie below the threshold of their kind."""
-    return values < np.where(as_described, thresholds[1], thresholds[0])
-
-
 def cross_fitted(
     known: HeldOut, others: HeldOut, share: float
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Which images lie below thresholds that were found without their class."""
-    n_groups = min(len(np.unique(known.classes)), _MOST_GROUPS)
-    flags = [np.zeros(len(part.values), dtype=bool) for part in (known, others)]
-    for group in range(n_groups):
-        thresholds = thresholds_at(known.of(known.classes % n_groups != group), share)
-        for flag, part in zip(flags, (known, others), strict=True):
-            own = part.classes % n_groups == group
-            flag[own] = below(part.values[own], part.as_described[own], thresholds)
-    return flags[0], flags[1]
+    # Below the threshold lies an image with no more than the share at its value or below.
+    first, second = (rank <= share + 1e-9 for rank in ranks(known, others, side="right"))
+    return first, second
 
 
-def ranks(known: HeldOut, others: HeldOut) -> tuple[Floats, Floats]:
+def ranks(
+    known: HeldOut, others: HeldOut, *, side: Literal["left", "right"] = "left"
+) -> tuple[Floats, Floats]:
     """The share of known images of the same predicted kind that lie below each image.
 
-    Images of an image's own class do not count. A threshold at any share is a cut of these numbers.
+    Images of an image's own class do not count; with side="right" those of its value do. A
+    threshold at any share is a cut of these numbers.
     """
     n_groups = min(len(np.unique(known.classes)), _MOST_GROUPS)
     out = [np.zeros(len(part.values)) for part in (known, others)]
@@ -137,8 +132,8 @@ def ranks(known: HeldOut, others: HeldOut) -> tuple[Floats, Floats]:
             total = np.concatenate([[0.0], np.cumsum(weights[same][order])])
             for ranked, part in zip(out, (known, others), strict=True):
                 own = (part.classes % n_groups == group) & (part.as_described == kind)
-                places = np.searchsorted(values, part.values[own], side="left")
-                ranked[own] = total[places] / total[-1]
+                places = np.searchsorted(values, part.values[own], side=side)
+                ranked[own] = total[places] / total[-1] if len(values) else 1.0
     return out[0], out[1]
 
 
@@ -299,11 +294,16 @@ class HeldOutCalibration(ZeroShotMetaClassifier):
         raise NotImplementedError
 
     def _checked_blocks(self, X: Any) -> Iterator[Any]:
-        """Checked features: all of them where they lie in memory, else a block at a time."""
+        """Checked features, a block at a time: tables of all classes are made of each."""
         if is_streamed(X):
             yield from read_blocks(self._check_stream(X))
-        else:
-            yield self._check_features(X)
+            return
+        X = self._check_features(X)
+        if isinstance(X, EmbeddedRows):  # already a block
+            yield X
+            return
+        row_bytes = _TABLES * 8 * len(self.classes_)
+        yield from (X[rows] for rows in row_blocks(X.shape[0], row_bytes, block_budget(X)))
 
     def _has_temperature(self) -> bool:
         return True
