@@ -15,10 +15,11 @@ from zslearn.base._pipeline import fitted_as_zero_shot
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking, NoneOfThese, PredictionSets, RankPredictor
 from zslearn.calibration._ranks import TOP, Ladder
-from zslearn.calibration._sets import _share, log_odds
+from zslearn.calibration._sets import _share
 from zslearn.calibration._thresholds import (
     HeldOut,
     cross_fitted,
+    log_odds,
     ranks,
     rate_and_interval,
     thresholds_at,
@@ -208,8 +209,8 @@ class TestNoneOfThese:
         table = model.predict_proba(X) if statistic == "probability" else model.decision_function(X)
         ordered = np.sort(table, axis=1)
         value = ordered[:, -1] - (ordered[:, -2] if statistic == "margin" else 0)
-        if statistic == "probability":  # as if the rivals were as many as in the folds
-            value = value / (value + (1 - value) * 23 / 35)
+        if statistic == "probability":  # the odds against an average rival
+            value = np.log(value / (1 - value) * 35)
         best = model.classes_[table.argmax(axis=1)]
         seen = np.isin(best, model.seen_classes_)
         limit = np.where(seen, model.threshold_["seen"], model.threshold_["described"])
@@ -506,7 +507,7 @@ class TestPredictionSets:
 
     def test_without_a_promise_sets_hold_every_candidate(self):
         data = _problem(n_seen=8, n_unseen=4)
-        with pytest.warns(UserWarning, match=r"8 seen classes are too few .* It takes 9\."):
+        with pytest.warns(UserWarning, match=r"8 classes left out are too few .* takes 9\."):
             model = _fit(PredictionSets(ESZSL(), cv=3), data)
         plain = PredictionSets(ESZSL()).fit(data.X_train, data.y_train)
         for fitted in (model, plain):

@@ -25,6 +25,7 @@ from zslearn.calibration._thresholds import (
     cross_fitted,
     fold_temperatures,
     joined,
+    log_odds,
     rate_and_interval,
     share_outside,
     thresholds_at,
@@ -226,9 +227,9 @@ class PredictionSets(PredictsSets):
         self.threshold_ = self._thresholds(self.coverage)
         if folds and self.threshold_["described"] == -np.inf:
             warn_user(
-                f"{len(self.seen_classes_)} seen classes are too few to promise a coverage of "
-                f"{self.coverage}: sets hold every candidate. It takes "
-                f"{ceil(self.coverage / (1 - self.coverage) - 1e-9)}."
+                f"{len(np.unique(self.held_out_['described'].classes))} classes left out are too "
+                f"few to promise a coverage of {self.coverage}: sets hold every candidate. It "
+                f"takes {ceil(self.coverage / (1 - self.coverage) - 1e-9)}."
             )
         self.coverage_, self.coverage_interval_, self.class_coverage_ = {}, {}, {}
         n_seen = len(self.seen_classes_)
@@ -245,20 +246,6 @@ class PredictionSets(PredictsSets):
             name: thresholds_at(held, _share(held, coverage))[0]
             for name, held in self.held_out_.items()
         }
-
-
-def log_odds(scores: Any, temperature: float) -> Floats:
-    r"""Logarithms of the odds of each class against an average rival.
-
-    .. math:: \log \frac{(n - 1) \, p_c}{1 - p_c} = f_c - \log \frac{1}{n - 1} \sum_{c' \ne c}
-              \exp f_{c'}
-    """
-    scaled = np.asarray(to_numpy(scores), dtype=np.float64) / temperature
-    scaled -= scaled.max(axis=1, keepdims=True)
-    powers = np.exp(scaled)
-    # Of any class but the best the rivals sum to 1 or more, so that nothing cancels.
-    rivals = np.maximum(powers.sum(axis=1, keepdims=True) - powers, np.finfo(np.float64).tiny)
-    return scaled - np.log(rivals) + np.log(max(scaled.shape[1] - 1, 1))
 
 
 def _looked_at(fold: FoldScores, temperature: float) -> Iterator[tuple[str, HeldOut]]:

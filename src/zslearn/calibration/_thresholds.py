@@ -186,6 +186,23 @@ def _in_memory(fold: FoldScores) -> FoldScores:
     return replace(fold, scores=np.asarray(to_numpy(fold.scores), dtype=np.float64))
 
 
+def log_odds(scores: Any, temperature: float) -> Floats:
+    r"""Logarithms of the odds of each class against an average rival, whatever their number.
+
+    .. math:: \log \frac{(n - 1) \, p_c}{1 - p_c} = f_c - \log \frac{1}{n - 1} \sum_{c' \ne c}
+              \exp f_{c'}
+
+    A class whose score is −∞ is no candidate.
+    """
+    scaled = np.asarray(to_numpy(scores), dtype=np.float64) / temperature
+    scaled -= scaled.max(axis=1, keepdims=True)
+    powers = np.exp(scaled)
+    # Of any class but the best the rivals sum to 1 or more, so that nothing cancels.
+    rivals = np.maximum(powers.sum(axis=1, keepdims=True) - powers, np.finfo(np.float64).tiny)
+    n_rivals = np.isfinite(scaled).sum(axis=1, keepdims=True) - 1
+    return scaled - np.log(rivals) + np.log(np.maximum(n_rivals, 1))
+
+
 def fold_probabilities(folds: list[FoldScores]) -> list[Floats]:
     """Probabilities of each fold's images."""
     temperatures = fold_temperatures(folds)
@@ -194,14 +211,15 @@ def fold_probabilities(folds: list[FoldScores]) -> list[Floats]:
 
 def fold_temperatures(folds: list[FoldScores]) -> list[float]:
     """The temperature of each fold: the estimator's own, or that of the other folds."""
-    temperatures = []
-    for fold in folds:
-        temperature = fold.own_temperature
-        if temperature is None:
-            others = [other for other in folds if other is not fold] or folds
-            temperature = _shared_temperature(others, fold.scale)
-        temperatures.append(temperature)
-    return temperatures
+    own = [fold.own_temperature for fold in folds if fold.own_temperature is not None]
+    if len(own) == len(folds):
+        return own
+    best, scales = np.asarray([(fold.temperature(), fold.scale) for fold in folds]).T
+    others = ~np.eye(len(folds), dtype=bool) if len(folds) > 1 else np.ones((1, 1), dtype=bool)
+    return [
+        mean_temperature(rescaled(best[chosen], scales[chosen], scale))
+        for chosen, scale in zip(others, scales, strict=True)
+    ]
 
 
 def _shared_temperature(folds: list[FoldScores], scale: float) -> float:
