@@ -321,7 +321,7 @@ class HeldOutCalibration(ZeroShotMetaClassifier):
             yield X
             return
         row_bytes = _TABLES * 8 * len(self.classes_)
-        yield from (X[rows] for rows in row_blocks(X.shape[0], row_bytes, block_budget(X)))
+        yield from (X[rows, :] for rows in row_blocks(X.shape[0], row_bytes, block_budget(X)))
 
     def _has_temperature(self) -> bool:
         return True
