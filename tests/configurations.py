@@ -20,6 +20,7 @@ from zslearn.synthesis import ExemplarMLP
 WRAPPERS = (
     "CalibratedStacking",
     "NoneOfThese",
+    "PredictionSets",
     "RankPredictor",
     "WeightedViews",
     "ZeroShotSearchCV",
@@ -67,7 +68,7 @@ def _random_wrapper(rng: np.random.Generator, name: str, cls: type[Any]) -> Any:
     if name == "CalibratedStacking":
         bias = ["cv", rng.normal() * 10.0 ** rng.uniform(-3, 3)][rng.integers(2)]
         return cls(inner, bias=bias, temperature=temperature, cv=cv)
-    if name in ("NoneOfThese", "RankPredictor"):
+    if name in ("NoneOfThese", "PredictionSets", "RankPredictor"):
         return cls(inner, cv=cv)
     if name == "WeightedViews":
         return cls(inner)

@@ -151,6 +151,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"estimator": ESZSL(), "cv": 3, "statistic": "margin"},
         {"estimator": ESZSL(), "cv": 3, "statistic": "probability", "none_label": "?"},
     ],
+    "PredictionSets": [{"estimator": ESZSL(), "cv": 3, "coverage": 0.8}],
     "RankPredictor": [{"estimator": ESZSL(), "cv": 3}],
 }
 
@@ -176,6 +177,7 @@ _MANY_FITS = {
 SLOW_CHECKS_OF = {
     "CalibratedStacking": {"check_n_jobs"},
     "NoneOfThese": {"check_n_jobs"},
+    "PredictionSets": {"check_n_jobs"},
     "RankPredictor": {"check_n_jobs"},
     "ZeroShotSearchCV": {"check_n_jobs"},
     "CMT": _MANY_FITS,

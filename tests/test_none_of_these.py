@@ -1,4 +1,4 @@
-"""Thresholds found on left-out classes: "none of these" and sure ancestors."""
+"""Thresholds found on left-out classes: "none of these", sure ancestors, sets of labels."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from scipy.stats import binomtest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import zslearn
 from zslearn._utils._messages import InputWarning
 from zslearn.base._pipeline import fitted_as_zero_shot
 from zslearn.baselines import ESZSL
-from zslearn.calibration import CalibratedStacking, NoneOfThese, RankPredictor
+from zslearn.calibration import CalibratedStacking, NoneOfThese, PredictionSets, RankPredictor
 from zslearn.calibration._ranks import TOP, Ladder
+from zslearn.calibration._sets import _share
 from zslearn.calibration._thresholds import (
     HeldOut,
     cross_fitted,
+    log_odds,
     ranks,
     rate_and_interval,
     thresholds_at,
@@ -206,8 +209,8 @@ class TestNoneOfThese:
         table = model.predict_proba(X) if statistic == "probability" else model.decision_function(X)
         ordered = np.sort(table, axis=1)
         value = ordered[:, -1] - (ordered[:, -2] if statistic == "margin" else 0)
-        if statistic == "probability":  # as if the rivals were as many as in the folds
-            value = value / (value + (1 - value) * 23 / 35)
+        if statistic == "probability":  # the odds against an average rival
+            value = np.log(value / (1 - value) * 35)
         best = model.classes_[table.argmax(axis=1)]
         seen = np.isin(best, model.seen_classes_)
         limit = np.where(seen, model.threshold_["seen"], model.threshold_["described"])
@@ -379,6 +382,143 @@ class TestRankPredictor:
         nodes = model.predict_rank(data.X_test_unseen, classes=data.unseen_classes).nodes
         assert not set(nodes) & set(data.seen_classes)
 
+    def test_ranks_as_sets(self):
+        data = _problem(n_seen=8, n_unseen=4)
+        model = _fit(RankPredictor(ESZSL(), confidence=0.6, cv=3), data)
+        X, y = data.X_test_unseen, data.y_test_unseen
+        nodes = model.predict_rank(X).nodes
+        sets = model.predict_sets(X)
+        tree = ClassTree(model.parents_)
+        for node, labels in zip(nodes, sets, strict=True):
+            below = {c for c in model.classes_ if c == node or node in tree.ancestors(c)}
+            assert set(labels) == below
+        assert model.coverage_report(X, y)["size"].mean() == pytest.approx(
+            np.mean([len(labels) for labels in sets])
+        )
+
+
+class TestPredictionSets:
+    def test_log_odds_by_hand(self):
+        chances = np.array([[0.6, 0.3, 0.1], [0.2, 0.2, 0.6]])
+        found = log_odds(7 + 5 * np.log(chances), 5.0)
+        np.testing.assert_allclose(found, np.log(2 * chances / (1 - chances)))
+        far = log_odds(np.array([[0.0, -1e5, -2e5]]), 1.0)  # no probability underflows
+        np.testing.assert_allclose(far[0, 1:], np.log(2) - np.array([1e5, 2e5]))
+
+    def test_the_new_class_counts_as_one_more(self):
+        def held(n):
+            flags = np.ones(n, dtype=bool)
+            return HeldOut(np.arange(n, dtype=float), np.arange(n), flags, flags)
+
+        # Of 19 classes one may lie below, with 9 none may, and 8 can promise nothing.
+        found = [thresholds_at(held(n), _share(held(n), 0.9))[0] for n in (19, 9, 8)]
+        assert found == [1.0, 0.0, -np.inf]
+
+    def test_a_new_class_is_covered_on_average(self):
+        """Classes whose images differ less than they do: images as the unit would fall short."""
+        rng = np.random.default_rng(0)
+        values = rng.normal(size=(500, 16, 1)) + 0.3 * rng.normal(size=(500, 16, 10))
+        classes, flags = np.repeat(np.arange(15), 10), np.ones(150, dtype=bool)
+        by_class, by_image = [], []
+        for drawn in values:
+            known = HeldOut(drawn[:15].ravel(), classes, flags, flags)
+            threshold = thresholds_at(known, _share(known, 0.8))[0]
+            by_class.append((drawn[15] >= threshold).mean())
+            by_image.append((drawn[15] >= thresholds_at(known, 0.2)[0]).mean())
+        assert 0.8 <= np.mean(by_class) < 0.86
+        assert np.mean(by_image) < 0.8
+
+    def test_coverage_holds(self):
+        """Over several problems, on test images of unseen and of seen classes."""
+        found, said = [], []
+        for seed in range(5):
+            data = _problem(seed)
+            model = _fit(PredictionSets(CalibratedStacking(ESZSL(), bias=0.05)), data)
+            unseen, seen = (
+                (data.X_test_unseen, data.y_test_unseen),
+                (data.X_test_seen, data.y_test_seen),
+            )
+            reports = [
+                model.coverage_report(*unseen, classes=data.unseen_classes),
+                model.coverage_report(*unseen),
+                model.coverage_report(*seen),
+            ]
+            found.append([report.mean() for report in reports])
+            said.append([model.coverage_[name] for name in ("alone", "described", "seen")])
+        coverage, size = np.moveaxis(np.mean(found, axis=0), 1, 0)
+        assert (coverage > 0.88).all()
+        assert (coverage < 0.97).all()
+        assert (size < [4, 10, 10]).all()
+        np.testing.assert_allclose(np.mean(said, axis=0), 0.92, atol=0.03)
+
+    def test_sets_and_report_by_hand(self, tmp_path):
+        data = _problem()
+        model = _fit(PredictionSets(ESZSL(), coverage=0.7, cv=3), data)
+        X, y = data.X_test_unseen, data.y_test_unseen
+        for classes, described in ((None, "described"), (data.unseen_classes, "alone")):
+            labels = model.classes_ if classes is None else classes
+            chances = model.predict_proba(X, classes=labels)
+            odds = np.log((len(labels) - 1) * chances / (1 - chances))
+            is_seen = np.isin(labels, model.seen_classes_)
+            limit = np.where(is_seen, model.threshold_["seen"], model.threshold_[described])
+            inside = (odds >= limit) | (chances == chances.max(axis=1, keepdims=True))
+            sets = model.predict_sets(X, classes=classes)
+            assert [set(found) for found in sets] == [set(labels[row]) for row in inside]
+            best = model.predict(X, classes=classes)
+            assert [found[0] for found in sets] == best.tolist()
+            report = model.coverage_report(X, y, classes=classes)
+            held = np.array([label in found for label, found in zip(y, sets, strict=True)])
+            sizes = np.array([len(found) for found in sets])
+            assert report.index.tolist() == np.unique(y).tolist()
+            for label in report.index:
+                assert report.loc[label].tolist() == pytest.approx(
+                    [held[y == label].mean(), sizes[y == label].mean()]
+                )
+        zslearn.save(model, tmp_path / "sets.zsl")
+        again = zslearn.load(tmp_path / "sets.zsl")
+        for coverage in (None, 0.9):
+            for one, other in zip(
+                again.predict_sets(X, coverage=coverage),
+                model.predict_sets(X, coverage=coverage),
+                strict=True,
+            ):
+                np.testing.assert_array_equal(one, other)
+
+    def test_what_is_said_of_classes(self):
+        data = _problem()
+        model = _fit(PredictionSets(ESZSL(), cv=3), data)
+        for name, by_class in model.class_coverage_.items():
+            assert by_class.shape == model.seen_classes_.shape
+            assert by_class.mean() == pytest.approx(model.coverage_[name])
+            low, high = model.coverage_interval_[name]
+            assert low <= model.coverage_[name] <= high
+
+    def test_more_coverage_is_larger(self):
+        data = _problem()
+        model = _fit(PredictionSets(ESZSL(), coverage=0.5, cv=3), data)
+        X = data.X_test_unseen
+        few, many = (model.predict_sets(X, coverage=c) for c in (0.6, 0.9))
+        assert all(set(a) <= set(b) for a, b in zip(few, many, strict=True))
+        assert sum(map(len, few)) < sum(map(len, many))
+        again = _fit(PredictionSets(ESZSL(), coverage=0.9, cv=3), data)
+        assert [len(found) for found in again.predict_sets(X)] == [len(found) for found in many]
+        with pytest.raises(ValueError, match="coverage must be between 0 and 1; got 1"):
+            model.predict_sets(X, coverage=1)
+
+    def test_without_a_promise_sets_hold_every_candidate(self):
+        data = _problem(n_seen=8, n_unseen=4)
+        with pytest.warns(UserWarning, match=r"8 classes left out are too few .* takes 9\."):
+            model = _fit(PredictionSets(ESZSL(), cv=3), data)
+        plain = PredictionSets(ESZSL()).fit(data.X_train, data.y_train)
+        for fitted in (model, plain):
+            sets = fitted.predict_sets(data.X_test_seen[:5])
+            assert [len(found) for found in sets] == [len(fitted.classes_)] * 5
+        assert np.isnan(plain.coverage_["described"])
+        # One candidate is always named.
+        one = data.unseen_classes[:1]
+        sets = model.predict_sets(data.X_test_unseen[:5], classes=one, coverage=0.5)
+        assert [found.tolist() for found in sets] == [one.tolist()] * 5
+
 
 def _streams(X, labels=None):
     dask = pytest.importorskip("dask.array")
@@ -416,6 +556,17 @@ class TestRowsInBlocks:
             np.testing.assert_array_equal(found.nodes, expected.nodes)
             np.testing.assert_array_equal(found.depths, expected.depths)
             np.testing.assert_allclose(found.probabilities, expected.probabilities)
+
+    def test_sets(self, monkeypatch):
+        data = _problem()
+        model = _fit(PredictionSets(ESZSL(), cv=3), data)
+        X, y = data.X_test_unseen, data.y_test_unseen
+        expected = [found.tolist() for found in model.predict_sets(X)]
+        report = model.coverage_report(X, y)
+        monkeypatch.setattr("zslearn._utils._blocks.BLOCK_BYTES", 2**16)  # arrays, too, in blocks
+        for rows in (X, *_streams(X)):
+            assert [found.tolist() for found in model.predict_sets(rows)] == expected
+            pd.testing.assert_frame_equal(model.coverage_report(rows, y), report)
 
     def test_an_explanation_needs_rows(self):
         data = _problem()

@@ -19,8 +19,9 @@ from zslearn.calibration._thresholds import (
     HeldOut,
     HeldOutCalibration,
     cross_fitted,
-    fold_probabilities,
+    fold_temperatures,
     joined,
+    log_odds,
     ranks,
     rate_and_interval,
     sound,
@@ -52,25 +53,15 @@ class NoneOfThese(HeldOutCalibration):
         The share of images of described classes that may be rejected.
     statistic : {"margin", "max", "probability"}, default="max"
         What is compared with the threshold: the best score less the second, the best score, or the
-        best probability. A probability falls with the number of candidates; for the threshold the
-        rivals count as if they were as many as in the folds.
+        best probability. A probability falls with the number of candidates, so that its odds
+        against an average rival are taken, as logarithms: log((n − 1) p / (1 − p)).
     none_label : "auto", str, int or None, default="auto"
         What `predict` gives for a rejected image. "auto" is "none of these" where labels are
         strings; where they are numbers −1, or one less than the smallest if that is negative; None
         where they are booleans.
-    cv : int, splitter or list of (train, test), default=5
-        Folds over the seen classes; see :class:`CalibratedStacking`.
-    held_out : float, default=0.2
-        Share of the images of each seen class that is held aside, where `cv` is a number.
-    n_jobs : int, optional
-        Folds that are fitted at the same time, as in scikit-learn.
-    random_state : int, RandomState or None, default=0
-        Decides the folds and what is held aside, where `cv` is a number.
 
     Attributes
     ----------
-    estimator_ : zero-shot estimator
-        Fitted on all of the training data.
     threshold_ : dict of str to float
         Below it an image is rejected: of images predicted as a "seen" class, and as a "described"
         one. −∞ without signatures, where no class can be left out, and with fewer than four seen
@@ -93,9 +84,6 @@ class NoneOfThese(HeldOutCalibration):
         within the images predicted as of the same kind: 0.5 is chance, 1 perfect.
     false_alarm_curve_, detection_curve_ : ndarray of shape (n_points,)
         Both rates over all thresholds, ascending.
-    temperature_ : float
-        What scores are divided by to become logarithms of probabilities: the estimator's own, or
-        found in the folds.
 
     See Also
     --------
@@ -232,9 +220,8 @@ class NoneOfThese(HeldOutCalibration):
         labels, best = scorer.top_k(X, min(2, n_candidates), classes)
         values = np.asarray(to_numpy(best), dtype=np.float64)
         if self.statistic == "probability":
-            chances = np.asarray(to_numpy(scorer.probabilities(X, classes)), dtype=np.float64)
-            best = chances.max(axis=1, keepdims=True)
-            values = probability_among(best, n_candidates, len(self.seen_classes_))
+            odds = log_odds(scorer.scores(X, classes), self.temperature_)
+            values = odds.max(axis=1, keepdims=True)
         statistic = _statistics(values, self.statistic)
         return labels[:, 0], statistic < self.threshold_of(labels[:, 0])
 
@@ -280,22 +267,17 @@ class NoneOfThese(HeldOutCalibration):
 
     def _looked_at(self, folds: list[FoldScores]) -> list[tuple[HeldOut, HeldOut]]:
         """In each fold the images of candidates, and those of none."""
-        if self.statistic == "probability":
-            tables = fold_probabilities(folds)
-        else:
-            tables = [fold.scores / sound(fold.scale) for fold in folds]
+        by_odds = self.statistic == "probability"
+        temperatures = fold_temperatures(folds) if by_odds else [1.0] * len(folds)
         out = []
-        for fold, table in zip(folds, tables, strict=True):
+        for fold, temperature in zip(folds, temperatures, strict=True):
             foreign = fold.left_out[fold.true]
-            without = table[foreign].copy()
-            own = np.arange(len(without)), fold.true[foreign]
-            if self.statistic == "probability":
-                without[own] = 0
-                total = without.sum(axis=1, keepdims=True)
-                without /= np.where(total > 0, total, 1.0)
-                without = probability_among(without, table.shape[1] - 1, table.shape[1])
-            else:
-                without[own] = -np.inf
+            without = fold.scores[foreign]
+            without[np.arange(len(without)), fold.true[foreign]] = -np.inf
+            table, without = (
+                log_odds(scores, temperature) if by_odds else scores / sound(fold.scale)
+                for scores in (fold.scores, without)
+            )
             everyone = np.ones(len(table), dtype=bool)
             out.append((self._values(fold, table, everyone), self._values(fold, without, foreign)))
         return out
@@ -323,15 +305,6 @@ def _statistics(best: Floats, statistic: str) -> Floats:
         return best[:, 0]
     # A single candidate has no rival, and is never rejected for one.
     return best[:, 0] - best[:, 1] if best.shape[1] > 1 else np.full(len(best), np.inf)
-
-
-def probability_among(chances: Any, n_candidates: int, n_wanted: int) -> Any:
-    """A probability among some candidates as it would be among another number of them.
-
-    Each rival counts as its share of the others does: p / (p + (1 − p) (m − 1) / (n − 1)).
-    """
-    factor = (n_wanted - 1) / max(n_candidates - 1, 1)
-    return chances / (chances + (1 - chances) * factor)
 
 
 def _automatic(classes: NDArray[Any]) -> Any:

@@ -6,7 +6,7 @@ An image goes down the hierarchy by the most probable child, as far as a node is
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
@@ -16,11 +16,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn._scoring._scorer import find_classes
 from zslearn._utils._array import Floats, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_some
 from zslearn.calibration._folds import FoldScores
+from zslearn.calibration._sets import PredictsSets
 from zslearn.calibration._thresholds import (
     HeldOut,
     HeldOutCalibration,
@@ -28,6 +28,7 @@ from zslearn.calibration._thresholds import (
     fold_probabilities,
     joined,
     rate_and_interval,
+    share_outside,
     thresholds_at,
 )
 from zslearn.signatures._class_graph import ClassTree, cluster_hierarchy
@@ -138,7 +139,7 @@ class RankPrediction(NamedTuple):
 
 
 @inherit_docs
-class RankPredictor(HeldOutCalibration):
+class RankPredictor(PredictsSets):
     r"""Name the deepest node of a class hierarchy that is sure enough.
 
     The probability of a node is the sum over the described classes below it. From the root, the
@@ -160,19 +161,9 @@ class RankPredictor(HeldOutCalibration):
         :func:`~zslearn.signatures.cluster_hierarchy` of the signatures given to `fit`.
     confidence : float, default=0.9
         The share of images whose class is to lie at or below the node that is named.
-    cv : int, splitter or list of (train, test), default=5
-        Folds over the seen classes; see :class:`CalibratedStacking`.
-    held_out : float, default=0.2
-        Share of the images of each seen class that is held aside, where `cv` is a number.
-    n_jobs : int, optional
-        Folds that are fitted at the same time, as in scikit-learn.
-    random_state : int, RandomState or None, default=0
-        Decides the folds and what is held aside, where `cv` is a number.
 
     Attributes
     ----------
-    estimator_ : zero-shot estimator
-        Fitted on all of the training data.
     parents_ : dict
         Parent of each node of the hierarchy.
     threshold_ : dict of str to float
@@ -188,9 +179,6 @@ class RankPredictor(HeldOutCalibration):
     held_out_ : HeldOut
         Of each held-out image less the probability of the first wrong node on its path, its class,
         whether that class was left out of training, and whether the class at the end was.
-    temperature_ : float
-        What scores are divided by to become logarithms of probabilities: the estimator's own, or
-        found in the folds.
 
     See Also
     --------
@@ -261,23 +249,36 @@ class RankPredictor(HeldOutCalibration):
             Nodes, how deep they lie, and their probabilities. A class that the hierarchy does not
             have, since it was described later, hangs at the root.
         """
-        scorer = self._checked_scorer()
+        labels = self._candidates(classes)
+        parts = [part[2:] for part in self._named(X, labels, confidence)]
+        return RankPrediction(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+    def _members(
+        self, X: Any, labels: NDArray[Any], coverage: float | None
+    ) -> Iterator[tuple[Floats, NDArray[np.bool_]]]:
+        """Every candidate below the node that is named; the coverage is the confidence."""
+        for chances, inside, *_ in self._named(X, labels, coverage):
+            yield chances, inside
+
+    def _named(
+        self, X: Any, labels: NDArray[Any], confidence: float | None
+    ) -> Iterator[tuple[Floats, NDArray[np.bool_], NDArray[Any], NDArray[np.intp], Floats]]:
+        """Of each block the candidates' probabilities, and the nodes: what lies below, and where.
+
+        A node comes as the candidates below it, its name, its depth and its probability.
+        """
+        scorer = self.class_scorer_
         thresholds = self._thresholds(self.confidence if confidence is None else confidence)
-        labels = scorer.labels
-        if classes is not None:
-            labels = labels[np.sort(find_classes(classes, labels))]
         ladder = Ladder(ClassTree(self.parents_), labels)
         described = ~np.isin(labels, self.seen_classes_)
-        parts = []
         for rows in self._checked_blocks(X):
-            chances = scorer.probabilities(rows, labels)
-            descent = ladder.descend(np.asarray(to_numpy(chances), dtype=np.float64))
+            chances = np.asarray(to_numpy(scorer.probabilities(rows, labels)), dtype=np.float64)
+            descent = ladder.descend(chances)
             as_described = described[[ladder.class_of[end] for end in descent.ends.tolist()]]
             own = np.where(as_described, thresholds[1], thresholds[0])
             depths, probabilities = descent.above(own)
             places = descent.nodes[np.arange(len(depths)), depths]
-            parts.append((ladder.nodes[places], depths, probabilities))
-        return RankPrediction(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+            yield chances, ladder.below[:, places].T, ladder.nodes[places], depths, probabilities
 
     def _begin_calibration(self, table: SignatureTable) -> None:
         pairs, classes = self.hierarchy, table.labels
@@ -294,40 +295,30 @@ class RankPredictor(HeldOutCalibration):
         self.parents_ = dict(tree.parents)
 
     def _calibrate(self, folds: list[FoldScores], scale: float) -> None:
-        seen = self.seen_classes_
-        ladder = Ladder(ClassTree(self.parents_), seen)
-        parts, descents = [], []
-        for fold, chances in zip(folds, fold_probabilities(folds), strict=True):
-            descent = ladder.descend(chances)
+        ladder = Ladder(ClassTree(self.parents_), self.seen_classes_)
+        descents = [ladder.descend(chances) for chances in fold_probabilities(folds)]
+        parts = []
+        for fold, descent in zip(folds, descents, strict=True):
             ends = [ladder.class_of[end] for end in descent.ends.tolist()]
             # What lies below a threshold is wrong, as in NoneOfThese: hence the sign.
             values = -ladder.wrong_from(descent, fold.true)
             parts.append(HeldOut(values, fold.true, fold.left_out[fold.true], fold.left_out[ends]))
-            descents.append(descent)
         self.held_out_ = whole = joined(parts)
         thresholds = self._thresholds(self.confidence)
         self.threshold_ = {"seen": thresholds[0], "described": thresholds[1]}
         wrong, _ = cross_fitted(whole, joined([]), 1 - self.confidence)
         self.right_rate_, self.right_interval_ = rate_and_interval(~wrong, whole)
-        self.mean_depth_ = _mean_depth(descents, whole, thresholds)
+        self.mean_depth_ = float("nan")
+        if descents:
+            paths = [(descent.nodes, descent.probabilities) for descent in descents]
+            together = Descent(*map(np.concatenate, zip(*paths, strict=True)))
+            own = np.where(whole.as_described, thresholds[1], thresholds[0])
+            self.mean_depth_ = float(whole.weights @ together.above(own)[0])
 
     def _thresholds(self, confidence: float) -> tuple[float, float]:
         """The thresholds of a confidence."""
-        if not 0 < confidence < 1:
-            raise ValueError(f"confidence must be between 0 and 1; got {confidence!r}.")
+        share = share_outside(confidence, "confidence")
         if not len(self.held_out_.values):
             return float(confidence), float(confidence)
-        seen, described = thresholds_at(self.held_out_, 1 - confidence)
+        seen, described = thresholds_at(self.held_out_, share)
         return -seen, -described
-
-
-def _mean_depth(descents: list[Descent], whole: HeldOut, thresholds: tuple[float, float]) -> float:
-    """The mean depth of the nodes that are named for held-out images."""
-    if not descents:
-        return float("nan")
-    own = np.where(whole.as_described, thresholds[1], thresholds[0])
-    cuts = np.cumsum([len(descent.nodes) for descent in descents])[:-1]
-    depths = [
-        descent.above(part)[0] for descent, part in zip(descents, np.split(own, cuts), strict=True)
-    ]
-    return float(whole.weights @ np.concatenate(depths))

@@ -12,16 +12,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import HasMethods, Interval
 
+from zslearn._scoring._embedding import EmbeddedRows
 from zslearn._scoring._probabilities import mean_temperature, softmax
 from zslearn._scoring._scorer import ClassScorer
-from zslearn._utils._array import Floats, to_numpy
+from zslearn._utils._array import Floats, block_budget, to_numpy
+from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
 from zslearn._utils._validation import checks_parameters
@@ -34,6 +36,8 @@ from zslearn.signatures._table import SignatureTable
 
 #: Groups of classes that are measured by the thresholds of the others.
 _MOST_GROUPS = 20
+# Tables of scores, probabilities and the like that are made of a block of rows.
+_TABLES = 6
 
 
 @saved_part
@@ -89,40 +93,31 @@ def thresholds_at(held_out: HeldOut, share: float) -> tuple[float, float]:
 
 def _cut(values: Floats, weights: Floats, share: float) -> float:
     """The largest value with no more than a share of the weight strictly below it."""
-    if not len(values):
+    # Rounding in the share or in the sum is no reason to leave an image out.
+    if not len(values) or share < -1e-9:
         return float("-inf")
     order = np.argsort(values, kind="stable")
     total = np.cumsum(weights[order])
-    # Rounding in the sum is no reason to leave an image out.
     first = int(np.searchsorted(total, share * total[-1] * (1 + 1e-9), side="right"))
     return float(values[order[min(first, len(values) - 1)]])
-
-
-def below(
-    values: Floats, as_described: NDArray[np.bool_], thresholds: tuple[float, float]
-) -> NDArray[np.bool_]:
-    """Which values lie below the threshold of their kind."""
-    return values < np.where(as_described, thresholds[1], thresholds[0])
 
 
 def cross_fitted(
     known: HeldOut, others: HeldOut, share: float
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Which images lie below thresholds that were found without their class."""
-    n_groups = min(len(np.unique(known.classes)), _MOST_GROUPS)
-    flags = [np.zeros(len(part.values), dtype=bool) for part in (known, others)]
-    for group in range(n_groups):
-        thresholds = thresholds_at(known.of(known.classes % n_groups != group), share)
-        for flag, part in zip(flags, (known, others), strict=True):
-            own = part.classes % n_groups == group
-            flag[own] = below(part.values[own], part.as_described[own], thresholds)
-    return flags[0], flags[1]
+    # Below the threshold lies an image with no more than the share at its value or below.
+    first, second = (rank <= share + 1e-9 for rank in ranks(known, others, side="right"))
+    return first, second
 
 
-def ranks(known: HeldOut, others: HeldOut) -> tuple[Floats, Floats]:
+def ranks(
+    known: HeldOut, others: HeldOut, *, side: Literal["left", "right"] = "left"
+) -> tuple[Floats, Floats]:
     """The share of known images of the same predicted kind that lie below each image.
 
-    Images of an image's own class do not count. A threshold at any share is a cut of these numbers.
+    Images of an image's own class do not count; with side="right" those of its value do. A
+    threshold at any share is a cut of these numbers.
     """
     n_groups = min(len(np.unique(known.classes)), _MOST_GROUPS)
     out = [np.zeros(len(part.values)) for part in (known, others)]
@@ -137,8 +132,8 @@ def ranks(known: HeldOut, others: HeldOut) -> tuple[Floats, Floats]:
             total = np.concatenate([[0.0], np.cumsum(weights[same][order])])
             for ranked, part in zip(out, (known, others), strict=True):
                 own = (part.classes % n_groups == group) & (part.as_described == kind)
-                places = np.searchsorted(values, part.values[own], side="left")
-                ranked[own] = total[places] / total[-1]
+                places = np.searchsorted(values, part.values[own], side=side)
+                ranked[own] = total[places] / total[-1] if len(values) else 1.0
     return out[0], out[1]
 
 
@@ -174,6 +169,13 @@ def rate_and_interval(
     return rate, (low, high)
 
 
+def share_outside(level: float, name: str) -> float:
+    """The share of images that a level leaves out."""
+    if not 0 < level < 1:
+        raise ValueError(f"{name} must be between 0 and 1; got {level!r}.")
+    return 1 - level
+
+
 def sound(scale: float) -> float:
     """A scale to divide by: 1 where there is none."""
     return scale if np.isfinite(scale) and scale > 0 else 1.0
@@ -184,16 +186,40 @@ def _in_memory(fold: FoldScores) -> FoldScores:
     return replace(fold, scores=np.asarray(to_numpy(fold.scores), dtype=np.float64))
 
 
+def log_odds(scores: Any, temperature: float) -> Floats:
+    r"""Logarithms of the odds of each class against an average rival, whatever their number.
+
+    .. math:: \log \frac{(n - 1) \, p_c}{1 - p_c} = f_c - \log \frac{1}{n - 1} \sum_{c' \ne c}
+              \exp f_{c'}
+
+    A class whose score is −∞ is no candidate.
+    """
+    scaled = np.asarray(to_numpy(scores), dtype=np.float64) / temperature
+    scaled -= scaled.max(axis=1, keepdims=True)
+    powers = np.exp(scaled)
+    # Of any class but the best the rivals sum to 1 or more, so that nothing cancels.
+    rivals = np.maximum(powers.sum(axis=1, keepdims=True) - powers, np.finfo(np.float64).tiny)
+    n_rivals = np.isfinite(scaled).sum(axis=1, keepdims=True) - 1
+    return scaled - np.log(rivals) + np.log(np.maximum(n_rivals, 1))
+
+
 def fold_probabilities(folds: list[FoldScores]) -> list[Floats]:
-    """Probabilities of each fold's images; a temperature comes from the other folds."""
-    probabilities = []
-    for fold in folds:
-        temperature = fold.own_temperature
-        if temperature is None:
-            others = [other for other in folds if other is not fold] or folds
-            temperature = _shared_temperature(others, fold.scale)
-        probabilities.append(softmax(fold.scores, temperature))
-    return probabilities
+    """Probabilities of each fold's images."""
+    temperatures = fold_temperatures(folds)
+    return [softmax(fold.scores, t) for fold, t in zip(folds, temperatures, strict=True)]
+
+
+def fold_temperatures(folds: list[FoldScores]) -> list[float]:
+    """The temperature of each fold: the estimator's own, or that of the other folds."""
+    own = [fold.own_temperature for fold in folds if fold.own_temperature is not None]
+    if len(own) == len(folds):
+        return own
+    best, scales = np.asarray([(fold.temperature(), fold.scale) for fold in folds]).T
+    others = ~np.eye(len(folds), dtype=bool) if len(folds) > 1 else np.ones((1, 1), dtype=bool)
+    return [
+        mean_temperature(rescaled(best[chosen], scales[chosen], scale))
+        for chosen, scale in zip(others, scales, strict=True)
+    ]
 
 
 def _shared_temperature(folds: list[FoldScores], scale: float) -> float:
@@ -206,8 +232,27 @@ def _shared_temperature(folds: list[FoldScores], scale: float) -> float:
 class HeldOutCalibration(ZeroShotMetaClassifier):
     """Fits an estimator, and has it score left-out classes in folds; a subclass looks at those.
 
-    A subclass has the hyper-parameters `estimator`, `cv`, `held_out`, `n_jobs` and `random_state`,
-    and writes `_calibrate(folds, scale)`.
+    A subclass has the hyper-parameters `estimator` and those below, and writes
+    `_calibrate(folds, scale)`.
+
+    Parameters
+    ----------
+    cv : int, splitter or list of (train, test), default=5
+        Folds over the seen classes; see :class:`CalibratedStacking`.
+    held_out : float, default=0.2
+        Share of the images of each seen class that is held aside, where `cv` is a number.
+    n_jobs : int, optional
+        Folds that are fitted at the same time, as in scikit-learn.
+    random_state : int, RandomState or None, default=0
+        Decides the folds and what is held aside, where `cv` is a number.
+
+    Attributes
+    ----------
+    estimator_ : zero-shot estimator
+        Fitted on all of the training data.
+    temperature_ : float
+        What scores are divided by to become logarithms of probabilities: the estimator's own, or
+        found in the folds.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -267,11 +312,16 @@ class HeldOutCalibration(ZeroShotMetaClassifier):
         raise NotImplementedError
 
     def _checked_blocks(self, X: Any) -> Iterator[Any]:
-        """Checked features: all of them where they lie in memory, else a block at a time."""
+        """Checked features, a block at a time: tables of all classes are made of each."""
         if is_streamed(X):
             yield from read_blocks(self._check_stream(X))
-        else:
-            yield self._check_features(X)
+            return
+        X = self._check_features(X)
+        if isinstance(X, EmbeddedRows):  # already a block
+            yield X
+            return
+        row_bytes = _TABLES * 8 * len(self.classes_)
+        yield from (X[rows, :] for rows in row_blocks(X.shape[0], row_bytes, block_budget(X)))
 
     def _has_temperature(self) -> bool:
         return True

@@ -160,7 +160,8 @@ def _probe(model: Any, n_classes: int) -> None:
 #: made. In all else it would spoil predictions. (Hyper-parameters are checked by themselves.)
 _MAY_BE_NAN = frozenset(
     {
-        *("auroc_", "best_score_", "cv_results_", "detection_interval_", "detection_rate_"),
+        *("auroc_", "best_score_", "class_coverage_", "coverage_", "coverage_interval_"),
+        *("cv_results_", "detection_interval_", "detection_rate_"),
         *("false_alarm_interval_", "false_alarm_rate_", "false_alarm_rates_", "fold_biases_"),
         *("fold_temperatures_", "history_", "loss_curve_", "mean_depth_", "right_interval_"),
         *("right_rate_", "threshold_"),  # a threshold of −∞ rejects nothing

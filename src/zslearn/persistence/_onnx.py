@@ -21,7 +21,7 @@ from zslearn._utils._files import replacing
 from zslearn._utils._optional import import_optional
 from zslearn._version import __version__
 from zslearn.base._pipeline import fitted_as_zero_shot
-from zslearn.calibration._none_of_these import NoneOfThese, probability_among
+from zslearn.calibration._none_of_these import NoneOfThese
 
 # Protocol buffers end at two gibibytes.
 _LARGEST_FILE = 2**31 - 2**20
@@ -141,7 +141,7 @@ def _statistic(ndx: Any, scores: Array, scorer: ClassScorer, model: NoneOfThese)
     ordered = ndx.sort(ndx.astype(scores, ndx.float32), axis=1)
     best = ordered[:, -1]
     if model.statistic == "probability":
-        return probability_among(best, len(scorer.labels), len(model.seen_classes_))
+        return ndx.log(best * max(len(scorer.labels) - 1, 1) / (1 - best))
     if model.statistic == "margin" and len(scorer.labels) > 1:
         return best - ordered[:, -2]
     return best

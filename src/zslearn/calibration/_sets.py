@@ -1,0 +1,274 @@
+"""Sets of labels that hold the true one as often as promised, also of classes never seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import ceil
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_consistent_length
+
+from zslearn._scoring._scorer import find_classes, is_among
+from zslearn._utils._array import Floats, to_numpy
+from zslearn._utils._docstrings import inherit_docs
+from zslearn._utils._messages import warn_user
+from zslearn.calibration._folds import FoldScores
+from zslearn.calibration._thresholds import (
+    HeldOut,
+    HeldOutCalibration,
+    cross_fitted,
+    fold_temperatures,
+    joined,
+    log_odds,
+    rate_and_interval,
+    share_outside,
+    thresholds_at,
+)
+
+
+class PredictsSets(HeldOutCalibration):
+    """Base of estimators that name sets of classes; a subclass writes `_members`."""
+
+    def predict_sets(
+        self, X: Any, *, classes: Any = None, coverage: float | None = None
+    ) -> list[NDArray[Any]]:
+        """Name the classes that each sample may be of.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features.
+        classes : array-like of labels, optional
+            The candidates; by default every class in `classes_`.
+        coverage : float, optional
+            Another share of sets that hold the true class than that of the estimator; nothing is
+            fitted again.
+
+        Returns
+        -------
+        list of ndarray
+            The labels of each sample's set, the most probable first.
+        """
+        labels, sets = self._candidates(classes), []
+        for values, inside in self._members(X, labels, coverage):
+            for row, chosen in zip(values, inside, strict=True):
+                places = np.flatnonzero(chosen)
+                sets.append(labels[places[np.argsort(-row[places], kind="stable")]])
+        return sets
+
+    def coverage_report(
+        self, X: Any, y: Any, *, classes: Any = None, coverage: float | None = None
+    ) -> pd.DataFrame:
+        """Measure how often sets hold the true class, and how large they are.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Image features.
+        y : array-like of shape (n_samples,)
+            True labels.
+        classes : array-like of labels, optional
+            The candidates; by default every class in `classes_`.
+        coverage : float, optional
+            Another coverage than that of the estimator.
+
+        Returns
+        -------
+        DataFrame
+            A row for each class in `y`: "coverage", the share of its samples whose set holds it,
+            and "size", the mean size of their sets. The promise is about the mean of the rows.
+        """
+        labels, true = self._candidates(classes), to_numpy(y)
+        check_consistent_length(X, true)
+        self._check_true_labels(true, self.class_scorer_, classes)
+        places = pd.Index(labels).get_indexer(pd.Index(true))
+        found, start = [], 0
+        for _, inside in self._members(X, labels, coverage):
+            own = np.arange(len(inside)), places[start : start + len(inside)]
+            found.append(np.column_stack([inside[own], inside.sum(axis=1)]))
+            start += len(inside)
+        frame = pd.DataFrame(np.concatenate(found), columns=["coverage", "size"])
+        return frame.groupby(true).mean()
+
+    def _candidates(self, classes: Any) -> NDArray[Any]:
+        """Labels of the candidates, in the order of `classes_`."""
+        labels = self._checked_scorer().labels
+        return labels if classes is None else labels[np.sort(find_classes(classes, labels))]
+
+    def _members(
+        self, X: Any, labels: NDArray[Any], coverage: float | None
+    ) -> Iterator[tuple[Floats, NDArray[np.bool_]]]:
+        """Of each block of rows what orders the candidates, and which of them are in the set."""
+        raise NotImplementedError
+
+
+@inherit_docs
+class PredictionSets(PredictsSets):
+    r"""Predict sets of classes that hold the true one in a promised share of cases.
+
+    The promise is about a class that was never seen: of a newly described class, on average over
+    such classes, the set of an image holds the class with the probability `coverage` or more. So
+    the unit of the calibration is the class, not the image. In each fold some seen classes are left
+    out of training and known by their description alone; what is drawn anew is taken to be a class
+    like them. A class is in the set of an image x if it is the best, or if its odds against an
+    average rival reach a threshold,
+
+    .. math:: \log \frac{(n - 1) \, p(c \mid x)}{1 - p(c \mid x)} \ge t,
+
+    with n candidates: a probability falls with their number, which differs between folds and use.
+    Of K left-out classes each has the weight 1 / (K + 1) in the quantile t, divided among its
+    images, and the new class has the last one, at −∞ (hierarchical conformal prediction).
+
+    Seen classes among the candidates are compared with a threshold of their own, found on images of
+    seen classes that were held aside, so that the promise holds for images of either kind. There is
+    another one where described classes alone are candidates.
+
+    Parameters
+    ----------
+    estimator : zero-shot estimator or Pipeline
+        What gives the scores, for instance a :class:`CalibratedStacking`.
+    coverage : float, default=0.9
+        The share of sets that are to hold the true class. It takes coverage / (1 − coverage) seen
+        classes at least to promise it: 9 for 0.9, 19 for 0.95. With fewer a set holds every
+        candidate, as it does without signatures.
+
+    Attributes
+    ----------
+    threshold_ : dict of str to float
+        The least log odds of a "seen" candidate, of a "described" one, and of a described one where
+        such are "alone". −∞ where nothing can be promised.
+    coverage_ : dict of str to float
+        The share of held-out images whose set holds their class, by thresholds in whose making
+        their class had no part; NaN where nothing was held out. Keys as in `threshold_`.
+    coverage_interval_ : dict of str to tuple of float
+        Its 95 % interval. The unit is the class, not the image.
+    class_coverage_ : dict of str to ndarray of shape (n_seen,)
+        The same for each class in `seen_classes_`; NaN where none of its images was held out.
+    held_out_ : dict of str to HeldOut
+        The log odds of each held-out image's class among the candidates of its fold, and the class.
+
+    See Also
+    --------
+    RankPredictor : Its sets are all classes below one node of a hierarchy.
+    NoneOfThese : Rejects images that no described class fits.
+
+    Notes
+    -----
+    The thresholds are those of models that were trained without some classes; the model of all
+    classes is a little better, and its sets hold the true class a little more often. Images are
+    taken to show one class each, as labels do: nothing is promised of several in one image.
+
+    References
+    ----------
+    Y. Lee, R. F. Barber and R. Willett, "Distribution-free inference with hierarchical data", 2023.
+
+    M. Sadinle, J. Lei and L. Wasserman, "Least ambiguous set-valued classifiers with bounded error
+    levels", Journal of the American Statistical Association 114, 2019.
+
+    Examples
+    --------
+    >>> from zslearn.baselines import ESZSL
+    >>> from zslearn.calibration import PredictionSets
+    >>> from zslearn.datasets import make_zero_shot
+    >>> data = make_zero_shot(random_state=0)
+    >>> model = PredictionSets(ESZSL(), coverage=0.9)
+    >>> model = model.fit(data.X_train, data.y_train, signatures=data.signatures)
+    >>> sets = model.predict_sets(data.X_test_unseen, classes=data.unseen_classes)
+    >>> sets[0].tolist()
+    ['class 07']
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **HeldOutCalibration._parameter_constraints,
+        "coverage": [Interval(Real, 0, 1, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        coverage: float = 0.9,
+        cv: Any = 5,
+        held_out: float = 0.2,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.coverage = coverage
+        self.cv = cv
+        self.held_out = held_out
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _members(
+        self, X: Any, labels: NDArray[Any], coverage: float | None
+    ) -> Iterator[tuple[Floats, NDArray[np.bool_]]]:
+        scorer = self.class_scorer_
+        thresholds = self._thresholds(self.coverage if coverage is None else coverage)
+        seen = is_among(labels, self.seen_classes_)
+        described = thresholds["described" if seen.any() else "alone"]
+        own = np.where(seen, thresholds["seen"], described)
+        for rows in self._checked_blocks(X):
+            odds = log_odds(scorer.scores(rows, labels), self.temperature_)
+            yield odds, odds >= np.minimum(own, odds.max(axis=1, keepdims=True))
+
+    def _calibrate(self, folds: list[FoldScores], scale: float) -> None:
+        parts: dict[str, list[HeldOut]] = {"seen": [], "described": [], "alone": []}
+        for fold, temperature in zip(folds, fold_temperatures(folds), strict=True):
+            for name, part in _looked_at(fold, temperature):
+                parts[name].append(part)
+        self.held_out_ = {name: joined(found) for name, found in parts.items()}
+        self.threshold_ = self._thresholds(self.coverage)
+        if folds and self.threshold_["described"] == -np.inf:
+            warn_user(
+                f"{len(np.unique(self.held_out_['described'].classes))} classes left out are too "
+                f"few to promise a coverage of {self.coverage}: sets hold every candidate. It "
+                f"takes {ceil(self.coverage / (1 - self.coverage) - 1e-9)}."
+            )
+        self.coverage_, self.coverage_interval_, self.class_coverage_ = {}, {}, {}
+        n_seen = len(self.seen_classes_)
+        for name, held in self.held_out_.items():
+            covered = ~cross_fitted(held, joined([]), _share(held, self.coverage))[0]
+            self.coverage_[name], self.coverage_interval_[name] = rate_and_interval(covered, held)
+            counts = np.bincount(held.classes, minlength=n_seen)
+            hits = np.bincount(held.classes, covered, minlength=n_seen)
+            self.class_coverage_[name] = np.where(counts, hits / np.maximum(counts, 1), np.nan)
+
+    def _thresholds(self, coverage: float) -> dict[str, float]:
+        """The thresholds of a coverage."""
+        return {
+            name: thresholds_at(held, _share(held, coverage))[0]
+            for name, held in self.held_out_.items()
+        }
+
+
+def _looked_at(fold: FoldScores, temperature: float) -> Iterator[tuple[str, HeldOut]]:
+    """The images of a fold by the kind of their class, those of left-out classes in two ways."""
+    described = fold.left_out[fold.true]
+    held = HeldOut(_own_log_odds(fold, temperature), fold.true, described, described)
+    yield "seen", held.of(~described)
+    yield "described", held.of(described)
+    alone = fold.conventional()
+    if len(alone.left_out) > 1:
+        yield "alone", replace(held.of(described), values=_own_log_odds(alone, temperature))
+
+
+def _own_log_odds(fold: FoldScores, temperature: float) -> Floats:
+    """Log odds of each image's class."""
+    return log_odds(fold.scores, temperature)[np.arange(len(fold.true)), fold.true]
+
+
+def _share(held: HeldOut, coverage: float) -> float:
+    """The share of the held-out weight that may lie below a threshold; negative if none may.
+
+    A new class counts as one of K + 1, and its images as if all lay below: of the weight of the K
+    held-out classes 1 − coverage (K + 1) / K may.
+    """
+    n_classes = max(len(np.unique(held.classes)), 1)
+    return share_outside(coverage, "coverage") - coverage / n_classes
