@@ -1,4 +1,4 @@
-"""The systems that the paper compares with, one class per method."""
+"""The systems that the paper compares with, and few-image ones since; one class per method."""
 
 from zslearn.baselines._ale import ALE
 from zslearn.baselines._bidilel import BiDiLEL
@@ -10,13 +10,16 @@ from zslearn.baselines._costa import COSTA
 from zslearn.baselines._dap import DAP
 from zslearn.baselines._devise import DeViSE
 from zslearn.baselines._eszsl import ESZSL
+from zslearn.baselines._gda import GDA
 from zslearn.baselines._gfzsl import GFZSL
 from zslearn.baselines._hat import HAT
 from zslearn.baselines._iap import IAP
+from zslearn.baselines._label_propagation import LabelPropagation
 from zslearn.baselines._latem import LatEm
 from zslearn.baselines._sae import SAE
 from zslearn.baselines._sje import SJE
 from zslearn.baselines._sse import SSE
+from zslearn.baselines._tip_adapter import TipAdapter
 
 __all__ = [
     "ALE",
@@ -25,6 +28,7 @@ __all__ = [
     "COSTA",
     "DAP",
     "ESZSL",
+    "GDA",
     "GFZSL",
     "HAT",
     "IAP",
@@ -35,5 +39,7 @@ __all__ = [
     "CMTStar",
     "ConSE",
     "DeViSE",
+    "LabelPropagation",
     "LatEm",
+    "TipAdapter",
 ]

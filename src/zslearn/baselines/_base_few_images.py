@@ -1,0 +1,224 @@
+"""Base of methods that add a score by labelled images of a class to the score by its description.
+
+The score of a class is
+
+    description / u_d + weight · images / u_i,
+
+each in units of its standard deviation over the seen classes, so that a weight means the same
+beside every method that scores descriptions. A class without images has the first term only.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import array_api_compat as compat
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+
+from zslearn._scoring._embedding import Embedding, PreparedRows
+from zslearn._scoring._scorer import ClassScorer
+from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
+from zslearn._utils._docstrings import inherit_docs
+from zslearn._utils._files import fingerprint
+from zslearn._utils._validation import checks_parameters
+from zslearn.base._class_statistics import class_means
+from zslearn.base._pipeline import as_zero_shot
+from zslearn.base._predictor import ZeroShotMetaClassifier
+from zslearn.base._variants import with_setting
+from zslearn.base._weights import fit_weighted, weighted_samples
+from zslearn.baselines._eszsl import ESZSL
+from zslearn.calibration._folds import score_scale
+
+
+@inherit_docs
+class FewImages(ZeroShotMetaClassifier):
+    """Base of methods that score by a few labelled images of a class, and by its description.
+
+    Parameters
+    ----------
+    estimator : zero-shot estimator or Pipeline, optional
+        What scores descriptions; :class:`ESZSL` by default. It learns from all images, those of
+        classes with few among them.
+    weight : float, default=1.0
+        What the score by images is multiplied by, α of the paper that introduced the method. Both
+        scores are in units of their standard deviation over the seen classes.
+    feature_norm : {"l2"} or None, default="l2"
+        Whether each sample is brought to unit norm. "l2" also replaces NaN and infinity by 0.
+
+    Attributes
+    ----------
+    estimator_ : zero-shot estimator
+        Fitted on the prepared features.
+    class_means_ : ndarray of shape (n_seen, n_features)
+        Means of the seen classes' prepared features.
+    units_ : tuple of float
+        Standard deviation over the seen classes of the score by descriptions, and of that by
+        images: the median over `class_means_`.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [HasMethods(["fit", "decision_function", "add_classes"]), Pipeline, None],
+        "weight": [Interval(Real, 0, None, closed="left")],
+        "feature_norm": [StrOptions({"l2"}), None],
+    }
+
+    weight: float
+    feature_norm: str | None
+
+    # What a method writes.
+
+    @abstractmethod
+    def _learn_images(self, X: Array, codes: NDArray[np.intp], weights: Floats | None) -> None:
+        """Learn from prepared features what the method's own hyper-parameters do not change."""
+
+    @abstractmethod
+    def _embed_images(self, rows: Array) -> Array:
+        """What the score by images is linear in."""
+
+    @abstractmethod
+    def _image_rows(self) -> tuple[Floats, Floats]:
+        """Coefficients and intercept of each seen class; of a class without images they are 0."""
+
+    def _embedded_by(self) -> tuple[Any, ...]:
+        """All that decides what `_embed_images` does."""
+        return ()
+
+    # How it is done.
+
+    @checks_parameters(also_of_inner=True)
+    def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
+        """Fit what scores descriptions, and learn from the images of each class.
+
+        A class with few images is one of `y` as any other; one without is described only.
+
+        Returns
+        -------
+        self
+            The fitted estimator. After an error it is as it was.
+        """
+        with self._anew() as fresh:
+            X, y = fresh._check_training(X, y)
+            X, y, weights = weighted_samples(X, y, sample_weight)
+            rows = PreparedRows(X, self.feature_norm)
+            rows.check()
+            inner = as_zero_shot(ESZSL() if self.estimator is None else self.estimator)
+            fresh.estimator_ = fit_weighted(inner, rows.held, y, signatures, weights)
+            classes, codes = np.unique(y, return_inverse=True)
+            means = class_means(rows.held, codes, len(classes), sample_weight=weights)
+            fresh.class_means_ = to_numpy(means)
+            fresh._learn_images(rows.held, codes, weights)
+            fresh._measure_units()
+        return self
+
+    def fit_grid(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        signatures: Any = None,
+        settings: Sequence[Mapping[str, Any]],
+        sample_weight: Any = None,
+    ) -> Iterator[tuple[int, Self]]:
+        """Fit once for each setting; only those of `estimator` are fitted anew.
+
+        Yields
+        ------
+        index : int
+            Position in `settings`.
+        estimator : zero-shot estimator
+            Fitted under that setting.
+        """
+        own = {*self._parameter_constraints} - {"estimator", "feature_norm"}
+        groups: dict[str, list[int]] = {}
+        for index, setting in enumerate(settings):
+            fitted_by = {name: value for name, value in setting.items() if name not in own}
+            groups.setdefault(fingerprint(fitted_by), []).append(index)
+        for group in groups.values():
+            learned = with_setting(self, settings[group[0]])
+            learned.fit(X, y, signatures=signatures, sample_weight=sample_weight)
+            for index in group:
+                model = copy.copy(learned)
+                model.__dict__.update(with_setting(self, settings[index]).get_params(deep=False))
+                model._validate_params()
+                model.estimator_ = learned.estimator_.describing(learned.signature_table_)
+                model._measure_units()
+                yield index, model
+                del model
+
+    def __sklearn_tags__(self) -> Tags:
+        """Non-finite features are replaced unless `feature_norm=None`."""
+        tags = super(ZeroShotMetaClassifier, self).__sklearn_tags__()
+        tags.input_tags.allow_nan = self.feature_norm is not None
+        return tags
+
+    def _measure_units(self) -> None:
+        """The scales of both scores, of which `weight` is a ratio."""
+        scorer, seen = self.estimator_.class_scorer_, self.seen_classes_
+        description, images = (
+            score_scale(self._mixed(scorer, *factors).scores(self.class_means_, seen))
+            for factors in ((1.0, 0.0), (0.0, 1.0))
+        )
+        self.units_ = description or 1.0, images or 1.0
+
+    def _wrap(self, scorer: ClassScorer) -> ClassScorer:
+        description, images = self.units_
+        return self._mixed(scorer, 1.0 / description, self.weight / images)
+
+    def _mixed(self, scorer: ClassScorer, description: float, images: float) -> ClassScorer:
+        """Both scores times their factors, as one inner product."""
+        coef, intercept = _as_products(scorer)
+        place = {label: i for i, label in enumerate(self.seen_classes_.tolist())}
+        # The row behind those of the seen classes is that of classes without images.
+        which = [place.get(label, len(place)) for label in scorer.labels.tolist()]
+        rows, constants = (
+            np.concatenate([part, np.zeros_like(part[:1])])[which] for part in self._image_rows()
+        )
+        constants = description * intercept + images * constants
+        added = np.concatenate([images * rows, constants[:, None]], axis=1)
+        if coef.ndim == 3:
+            # One row for each map of a class: all have the same images.
+            added = np.repeat(added[:, None, :], coef.shape[1], axis=1)
+        xp, inner = compat.array_namespace(coef), scorer.embedding
+        decided_by = None
+        if inner.depends_on is not None:
+            decided_by = (*inner.depends_on, *inner.feature_norms, scorer.score)
+            decided_by = (*decided_by, *self._embedded_by())
+        return replace(
+            scorer,
+            parameters=xp.concat([description * coef, move_like(added, coef)], axis=-1),
+            embedding=Embedding(self._embed, (self.feature_norm,), decided_by),
+            score="max_dot" if scorer.score == "max_dot" else "dot",
+            bias=None,
+            temperature=None,
+        )
+
+    def _embed(self, rows: Array) -> Array:
+        """Rows as the estimator embeds them, what images are scored by, and a one."""
+        scorer = self.estimator_.class_scorer_
+        embedded = scorer.embedding(rows)
+        xp = compat.array_namespace(embedded)
+        if scorer.score == "cosine":
+            embedded = unit_rows(embedded)
+        return xp.concat([embedded, self._embed_images(rows), xp.ones_like(rows[:, :1])], axis=1)
+
+
+def _as_products(scorer: ClassScorer) -> tuple[Array, Floats]:
+    """Coefficients and intercepts by which classes rank as they do by the scorer."""
+    coef = scorer.parameters
+    intercept = np.zeros(len(scorer.labels)) if scorer.bias is None else scorer.bias
+    if scorer.score == "cosine":
+        coef = unit_rows(coef)
+    elif scorer.score == "euclidean":
+        # −‖e − p‖² = 2eᵀp − ‖p‖² − ‖e‖², the last of which is the same for all classes.
+        intercept = intercept - (to_numpy(coef).astype(np.float64) ** 2).sum(axis=1)
+        coef = 2.0 * coef
+    return coef, intercept
