@@ -55,6 +55,15 @@ def test_scores_by_description_and_by_images(problem, few, method, by_images):
     assert unit == pytest.approx(np.median(scores.std(axis=1)))
 
 
+def test_the_method_inside_may_learn_from_classes_with_many_images_alone(problem, few):
+    model = GDA(ESZSL(), min_images=3).fit(*few, signatures=problem.signatures)
+    alone = ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    np.testing.assert_array_equal(model.seen_classes_, np.unique(few[1]))
+    rows = problem.X_test_unseen
+    scores = model.estimator_.decision_function(rows)
+    np.testing.assert_allclose(scores, alone.decision_function(rows), atol=1e-9)
+
+
 @pytest.mark.parametrize(
     "inner", [SAE(), CMT(max_iter=5), pytest.param(LatEm(max_iter=5), marks=pytest.mark.slow)]
 )

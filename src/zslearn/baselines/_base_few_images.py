@@ -14,7 +14,7 @@ import copy
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import array_api_compat as compat
@@ -26,7 +26,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from zslearn._scoring._embedding import Embedding, PreparedRows
 from zslearn._scoring._scorer import ClassScorer
-from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
+from zslearn._utils._array import Array, Floats, move_like, take_rows, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import fingerprint
 from zslearn._utils._validation import checks_parameters
@@ -37,6 +37,7 @@ from zslearn.base._variants import with_setting
 from zslearn.base._weights import fit_weighted, weighted_samples
 from zslearn.baselines._eszsl import ESZSL
 from zslearn.calibration._folds import score_scale
+from zslearn.signatures._table import SignatureTable
 
 
 @inherit_docs
@@ -46,8 +47,10 @@ class FewImages(ZeroShotMetaClassifier):
     Parameters
     ----------
     estimator : zero-shot estimator or Pipeline, optional
-        What scores descriptions; :class:`ESZSL` by default. It learns from all images, those of
-        classes with few among them.
+        What scores descriptions; :class:`ESZSL` by default.
+    min_images : int, default=1
+        How many images a class needs for `estimator` to learn from it; to `estimator` the others
+        are described only. Where fewer than two classes have so many, it learns from all.
     weight : float, default=1.0
         What the score by images is multiplied by, α of the paper that introduced the method. Both
         scores are in units of their standard deviation over the seen classes.
@@ -67,18 +70,24 @@ class FewImages(ZeroShotMetaClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "decision_function", "add_classes"]), Pipeline, None],
+        "min_images": [Interval(Integral, 1, None, closed="left")],
         "weight": [Interval(Real, 0, None, closed="left")],
         "feature_norm": [StrOptions({"l2"}), None],
     }
 
+    min_images: int
     weight: float
     feature_norm: str | None
 
     # What a method writes.
 
     @abstractmethod
-    def _learn_images(self, X: Array, codes: NDArray[np.intp], weights: Floats | None) -> None:
-        """Learn from prepared features what the method's own hyper-parameters do not change."""
+    def _sum_images(self, X: Array, codes: NDArray[np.intp], weights: Floats | None) -> Any:
+        """What is needed of prepared features, whatever the method's own hyper-parameters are."""
+
+    @abstractmethod
+    def _learn_images(self, sums: Any) -> None:
+        """Learn from that."""
 
     @abstractmethod
     def _embed_images(self, rows: Array) -> Array:
@@ -106,18 +115,44 @@ class FewImages(ZeroShotMetaClassifier):
             The fitted estimator. After an error it is as it was.
         """
         with self._anew() as fresh:
-            X, y = fresh._check_training(X, y)
-            X, y, weights = weighted_samples(X, y, sample_weight)
-            rows = PreparedRows(X, self.feature_norm)
-            rows.check()
-            inner = as_zero_shot(ESZSL() if self.estimator is None else self.estimator)
-            fresh.estimator_ = fit_weighted(inner, rows.held, y, signatures, weights)
-            classes, codes = np.unique(y, return_inverse=True)
-            means = class_means(rows.held, codes, len(classes), sample_weight=weights)
-            fresh.class_means_ = to_numpy(means)
-            fresh._learn_images(rows.held, codes, weights)
-            fresh._measure_units()
+            fresh._finish(fresh._begin(X, y, signatures, sample_weight))
         return self
+
+    def _begin(self, X: Any, y: Any, signatures: Any, sample_weight: Any) -> Any:
+        """Fit what scores descriptions; what is needed of the images."""
+        X, y = self._check_training(X, y)
+        X, y, weights = weighted_samples(X, y, sample_weight)
+        rows = PreparedRows(X, self.feature_norm)
+        rows.check()
+        X = rows.held
+        self._seen, codes = np.unique(y, return_inverse=True)
+        sizes = np.bincount(codes, weights=weights)
+        means = class_means(X, codes, len(sizes), sample_weight=weights)
+        self.class_means_ = to_numpy(means)
+        inner = as_zero_shot(ESZSL() if self.estimator is None else self.estimator)
+        if (sizes >= self.min_images).sum() >= 2 and sizes.min() < self.min_images:
+            many = np.flatnonzero((sizes >= self.min_images)[codes])
+            table = SignatureTable.from_user(signatures, self._seen)
+            part = None if weights is None else weights[many]
+            self.estimator_ = fit_weighted(inner, take_rows(X, many), y[many], table, part)
+        else:
+            self.estimator_ = fit_weighted(inner, X, y, signatures, weights)
+        return self._sum_images(X, codes, weights)
+
+    def _finish(self, sums: Any) -> None:
+        """Learn from the images; the scales of both scores, of which `weight` is a ratio."""
+        self._learn_images(sums)
+        scorer = self.estimator_.class_scorer_
+        description, images = (
+            score_scale(self._mixed(scorer, *factors).scores(self.class_means_, self._seen))
+            for factors in ((1.0, 0.0), (0.0, 1.0))
+        )
+        self.units_ = description or 1.0, images or 1.0
+
+    @property
+    def seen_classes_(self) -> NDArray[Any]:  # type: ignore[override]
+        """The classes of the training data, sorted."""
+        return self._seen
 
     def fit_grid(
         self,
@@ -137,20 +172,21 @@ class FewImages(ZeroShotMetaClassifier):
         estimator : zero-shot estimator
             Fitted under that setting.
         """
-        own = {*self._parameter_constraints} - {"estimator", "feature_norm"}
+        own = {*self._parameter_constraints} - {"estimator", "min_images", "feature_norm"}
         groups: dict[str, list[int]] = {}
         for index, setting in enumerate(settings):
             fitted_by = {name: value for name, value in setting.items() if name not in own}
             groups.setdefault(fingerprint(fitted_by), []).append(index)
         for group in groups.values():
             learned = with_setting(self, settings[group[0]])
-            learned.fit(X, y, signatures=signatures, sample_weight=sample_weight)
+            learned._validate_params()
+            sums = learned._begin(X, y, signatures, sample_weight)
             for index in group:
                 model = copy.copy(learned)
                 model.__dict__.update(with_setting(self, settings[index]).get_params(deep=False))
                 model._validate_params()
                 model.estimator_ = learned.estimator_.describing(learned.signature_table_)
-                model._measure_units()
+                model._finish(sums)
                 yield index, model
                 del model
 
@@ -160,15 +196,6 @@ class FewImages(ZeroShotMetaClassifier):
         tags.input_tags.allow_nan = self.feature_norm is not None
         return tags
 
-    def _measure_units(self) -> None:
-        """The scales of both scores, of which `weight` is a ratio."""
-        scorer, seen = self.estimator_.class_scorer_, self.seen_classes_
-        description, images = (
-            score_scale(self._mixed(scorer, *factors).scores(self.class_means_, seen))
-            for factors in ((1.0, 0.0), (0.0, 1.0))
-        )
-        self.units_ = description or 1.0, images or 1.0
-
     def _wrap(self, scorer: ClassScorer) -> ClassScorer:
         description, images = self.units_
         return self._mixed(scorer, 1.0 / description, self.weight / images)
@@ -176,7 +203,7 @@ class FewImages(ZeroShotMetaClassifier):
     def _mixed(self, scorer: ClassScorer, description: float, images: float) -> ClassScorer:
         """Both scores times their factors, as one inner product."""
         coef, intercept = _as_products(scorer)
-        place = {label: i for i, label in enumerate(self.seen_classes_.tolist())}
+        place = {label: i for i, label in enumerate(self._seen.tolist())}
         # The row behind those of the seen classes is that of classes without images.
         which = [place.get(label, len(place)) for label in scorer.labels.tolist()]
         rows, constants = (

@@ -4,7 +4,7 @@ All classes are Gaussians of one covariance. With :math:`\mu_c` the means of the
 images, :math:`\Sigma` the covariance within these, pooled over all of them, of n images in d
 dimensions, the inverse is shrunk,
 
-.. math:: P = d \, \bigl((n - 1) \Sigma + \mathrm{tr}(\Sigma) I\bigr)^{-1},
+.. math:: P = d \, \bigl((n - 1) \Sigma + \rho \, \mathrm{tr}(\Sigma) I\bigr)^{-1},
 
 and the score of class c by its images is the logarithm of its density over that of a Gaussian at
 :math:`\bar\mu`, the mean of the means, where a class without images is taken to lie:
@@ -17,11 +17,14 @@ The score of a class is that of its description plus :math:`\alpha g_c(x)`.
 
 from __future__ import annotations
 
+from functools import cache, partial
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval
 
 from zslearn._utils._array import Array, Floats
 from zslearn._utils._docstrings import inherit_docs
@@ -32,6 +35,12 @@ from zslearn.baselines._base_few_images import FewImages
 @inherit_docs
 class GDA(FewImages):
     """Gaussians of one covariance around the class means, plus the score of the description.
+
+    Parameters
+    ----------
+    shrinkage : float, default=1.0
+        ρ of the shrunk inverse covariance: 1 in the original, where all n images are few ones. With
+        thousands of images of other classes the inverse is hardly shrunk then.
 
     Attributes
     ----------
@@ -71,35 +80,56 @@ class GDA(FewImages):
     True
     """
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **FewImages._parameter_constraints,
+        "shrinkage": [Interval(Real, 0, None, closed="neither")],
+    }
+
     grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
         "paper": {"weight": [2.0**k for k in range(-8, 9)]},
-        "fast": {"weight": [2.0**k for k in range(-4, 5)]},
+        "fast": {
+            "min_images": [1, 20],
+            "shrinkage": [1.0, 10.0, 100.0, 1000.0],
+            "weight": [2.0**k for k in range(-4, 5)],
+        },
     }
 
     def __init__(
-        self, estimator: Any = None, *, weight: float = 1.0, feature_norm: str | None = "l2"
+        self,
+        estimator: Any = None,
+        *,
+        min_images: int = 1,
+        weight: float = 1.0,
+        shrinkage: float = 1.0,
+        feature_norm: str | None = "l2",
     ) -> None:
         self.estimator = estimator
+        self.min_images = min_images
         self.weight = weight
+        self.shrinkage = shrinkage
         self.feature_norm = feature_norm
 
-    def _learn_images(self, X: Array, codes: NDArray[np.intp], weights: Floats | None) -> None:
-        means, n_features = self.class_means_, self.class_means_.shape[1]
-        classes = np.arange(len(means))
-        # (n − 1) Σ
-        scatter = ClassStatistics.of_rows(X, codes, classes, weights=weights).scatter
-        n_samples = len(codes) if weights is None else float(weights.sum())
-        # Without any deviation all directions count the same.
-        ridge = float(np.trace(scatter)) / max(n_samples - 1, 1) or 1.0
-        center = means.mean(axis=0)
-        shrunk = scatter + ridge * np.eye(n_features)
-        solved = scipy.linalg.solve(shrunk, (means - center).T, assume_a="pos")
-        self.coef_ = n_features * np.ascontiguousarray(solved.T)
-        # −½ (μ − μ̄)ᵀP(μ − μ̄) − (μ − μ̄)ᵀP μ̄ = −½ (μ − μ̄)ᵀP(μ + μ̄)
-        self.intercept_ = -0.5 * (self.coef_ * (means + center)).sum(axis=1)
+    def _sum_images(self, X: Array, codes: NDArray[np.intp], weights: Floats | None) -> Any:
+        sums = ClassStatistics.of_rows(X, codes, self._seen, weights=weights)
+        return cache(partial(_discriminant, sums))
+
+    def _learn_images(self, sums: Any) -> None:
+        self.coef_, self.intercept_ = sums(self.shrinkage)
 
     def _embed_images(self, rows: Array) -> Array:
         return rows
 
     def _image_rows(self) -> tuple[Floats, Floats]:
         return self.coef_, self.intercept_
+
+
+def _discriminant(sums: ClassStatistics, shrinkage: float) -> tuple[Floats, Floats]:
+    """Coefficients and intercept of each class."""
+    center, scatter = sums.means.mean(axis=0), sums.scatter  # the scatter is (n − 1) Σ
+    trace = float(np.trace(scatter)) / max(float(sums.sizes.sum()) - 1, 1)
+    # Without any deviation all directions count the same.
+    shrunk = scatter + (shrinkage * trace or 1.0) * np.eye(len(scatter))
+    solved = scipy.linalg.solve(shrunk, (sums.means - center).T, assume_a="pos")
+    coef = len(scatter) * np.ascontiguousarray(solved.T)
+    # −½ (μ − μ̄)ᵀP(μ − μ̄) − (μ − μ̄)ᵀP μ̄ = −½ (μ − μ̄)ᵀP(μ + μ̄)
+    return coef, -0.5 * (coef * (sums.means + center)).sum(axis=1)

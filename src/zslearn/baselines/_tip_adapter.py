@@ -79,29 +79,36 @@ class TipAdapter(FewImages):
             "beta": [2.0**k for k in range(-1, 6)],
             "weight": [2.0**k for k in range(-8, 9)],
         },
-        "fast": {"beta": [2.0, 5.5, 16.0], "weight": [2.0**k for k in range(-4, 5)]},
+        "fast": {
+            "min_images": [1, 20],
+            "beta": [2.0, 5.5, 16.0],
+            "weight": [2.0**k for k in range(-4, 5)],
+        },
     }
 
     def __init__(
         self,
         estimator: Any = None,
         *,
+        min_images: int = 1,
         weight: float = 1.0,
         beta: float = 5.5,
         feature_norm: str | None = "l2",
     ) -> None:
         self.estimator = estimator
+        self.min_images = min_images
         self.weight = weight
         self.beta = beta
         self.feature_norm = feature_norm
 
-    def _learn_images(self, X: Array, codes: NDArray[np.intp], weights: Floats | None) -> None:
-        self.cache_ = unit_rows(X)
-        self.shares_ = np.zeros((len(codes), len(self.class_means_)))
-        sizes = np.bincount(codes, weights=weights)
-        self.shares_[np.arange(len(codes)), codes] = (1.0 if weights is None else weights) / sizes[
-            codes
-        ]
+    def _sum_images(self, X: Array, codes: NDArray[np.intp], weights: Floats | None) -> Any:
+        shares = np.zeros((len(codes), len(self._seen)))
+        counted = np.ones(len(codes)) if weights is None else weights
+        shares[np.arange(len(codes)), codes] = counted / np.bincount(codes, weights=weights)[codes]
+        return unit_rows(X), shares
+
+    def _learn_images(self, sums: Any) -> None:
+        self.cache_, self.shares_ = sums
 
     def _embed_images(self, rows: Array) -> Array:
         xp = compat.array_namespace(rows)
@@ -114,8 +121,7 @@ class TipAdapter(FewImages):
         return xp.concat(found, axis=0)
 
     def _image_rows(self) -> tuple[Floats, Floats]:
-        n_seen = len(self.class_means_)
-        return np.eye(n_seen), np.zeros(n_seen)
+        return np.eye(len(self._seen)), np.zeros(len(self._seen))
 
     def _embedded_by(self) -> tuple[Any, ...]:
         return self.cache_, self.beta
