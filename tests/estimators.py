@@ -58,7 +58,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"n_components": 8, "covariance": "pooled"},
         {"kernel": "rbf", "feature_norm": None, "covariance": "class"},
     ],
-    "GDA": [{"estimator": ESZSL()}, {"estimator": baselines.LatEm()}, {"feature_norm": None}],
+    "GDA": [{"estimator": ESZSL()}, {"estimator": baselines.LatEm()}, {"min_images": 12}],
     "TipAdapter": [{"estimator": ESZSL()}, {"estimator": baselines.CMT(), "beta": 2.0}],
     "LabelPropagation": [{"estimator": baselines.SAE()}],
     "COSTA": [{}, {"similarity": "rbf"}],

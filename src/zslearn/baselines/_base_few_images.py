@@ -1,17 +1,13 @@
 """Base of methods that add a score by labelled images of a class to the score by its description.
 
-The score of a class is
-
-    description / u_d + weight · images / u_i,
-
-each in units of its standard deviation over the seen classes, so that a weight means the same
-beside every method that scores descriptions. A class without images has the first term only.
+The score of a class is description / u_d + weight · images / u_i, each in units of its standard
+deviation over the seen classes, so that a weight means the same beside every method that scores
+descriptions. A class without images has the first term only.
 """
 
 from __future__ import annotations
 
 import copy
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
@@ -22,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval
 
 from zslearn._scoring._embedding import Embedding, PreparedRows
 from zslearn._scoring._scorer import ClassScorer
@@ -39,6 +35,9 @@ from zslearn.baselines._eszsl import ESZSL
 from zslearn.calibration._folds import score_scale
 from zslearn.signatures._table import SignatureTable
 
+# Hyper-parameters on which the fit of what scores descriptions depends.
+_OF_DESCRIPTIONS = {"estimator", "min_images"}
+
 
 @inherit_docs
 class FewImages(ZeroShotMetaClassifier):
@@ -54,15 +53,15 @@ class FewImages(ZeroShotMetaClassifier):
     weight : float, default=1.0
         What the score by images is multiplied by, α of the paper that introduced the method. Both
         scores are in units of their standard deviation over the seen classes.
-    feature_norm : {"l2"} or None, default="l2"
-        Whether each sample is brought to unit norm. "l2" also replaces NaN and infinity by 0.
 
     Attributes
     ----------
     estimator_ : zero-shot estimator
-        Fitted on the prepared features.
+        Fitted on features of unit norm.
     class_means_ : ndarray of shape (n_seen, n_features)
-        Means of the seen classes' prepared features.
+        Means of these features of the seen classes.
+    coef_, intercept_ : ndarray of shape (n_seen, n_dims) and (n_seen,)
+        By which the images of each seen class score.
     units_ : tuple of float
         Standard deviation over the seen classes of the score by descriptions, and of that by
         images: the median over `class_means_`.
@@ -72,34 +71,28 @@ class FewImages(ZeroShotMetaClassifier):
         "estimator": [HasMethods(["fit", "decision_function", "add_classes"]), Pipeline, None],
         "min_images": [Interval(Integral, 1, None, closed="left")],
         "weight": [Interval(Real, 0, None, closed="left")],
-        "feature_norm": [StrOptions({"l2"}), None],
     }
+    #: Attributes that decide what `_embed_images` does.
+    _image_attributes: ClassVar[tuple[str, ...]] = ()
 
     min_images: int
     weight: float
-    feature_norm: str | None
+    coef_: Floats
+    intercept_: Floats
 
     # What a method writes.
 
-    @abstractmethod
     def _sum_images(self, X: Array, codes: NDArray[np.intp], weights: Floats | None) -> Any:
         """What is needed of prepared features, whatever the method's own hyper-parameters are."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _learn_images(self, sums: Any) -> None:
-        """Learn from that."""
+        """Make `coef_` and `intercept_` of that."""
+        raise NotImplementedError
 
-    @abstractmethod
     def _embed_images(self, rows: Array) -> Array:
         """What the score by images is linear in."""
-
-    @abstractmethod
-    def _image_rows(self) -> tuple[Floats, Floats]:
-        """Coefficients and intercept of each seen class; of a class without images they are 0."""
-
-    def _embedded_by(self) -> tuple[Any, ...]:
-        """All that decides what `_embed_images` does."""
-        return ()
+        return rows
 
     # How it is done.
 
@@ -118,42 +111,6 @@ class FewImages(ZeroShotMetaClassifier):
             fresh._finish(fresh._begin(X, y, signatures, sample_weight))
         return self
 
-    def _begin(self, X: Any, y: Any, signatures: Any, sample_weight: Any) -> Any:
-        """Fit what scores descriptions; what is needed of the images."""
-        X, y = self._check_training(X, y)
-        X, y, weights = weighted_samples(X, y, sample_weight)
-        rows = PreparedRows(X, self.feature_norm)
-        rows.check()
-        X = rows.held
-        self._seen, codes = np.unique(y, return_inverse=True)
-        sizes = np.bincount(codes, weights=weights)
-        means = class_means(X, codes, len(sizes), sample_weight=weights)
-        self.class_means_ = to_numpy(means)
-        inner = as_zero_shot(ESZSL() if self.estimator is None else self.estimator)
-        if (sizes >= self.min_images).sum() >= 2 and sizes.min() < self.min_images:
-            many = np.flatnonzero((sizes >= self.min_images)[codes])
-            table = SignatureTable.from_user(signatures, self._seen)
-            part = None if weights is None else weights[many]
-            self.estimator_ = fit_weighted(inner, take_rows(X, many), y[many], table, part)
-        else:
-            self.estimator_ = fit_weighted(inner, X, y, signatures, weights)
-        return self._sum_images(X, codes, weights)
-
-    def _finish(self, sums: Any) -> None:
-        """Learn from the images; the scales of both scores, of which `weight` is a ratio."""
-        self._learn_images(sums)
-        scorer = self.estimator_.class_scorer_
-        description, images = (
-            score_scale(self._mixed(scorer, *factors).scores(self.class_means_, self._seen))
-            for factors in ((1.0, 0.0), (0.0, 1.0))
-        )
-        self.units_ = description or 1.0, images or 1.0
-
-    @property
-    def seen_classes_(self) -> NDArray[Any]:  # type: ignore[override]
-        """The classes of the training data, sorted."""
-        return self._seen
-
     def fit_grid(
         self,
         X: Any,
@@ -163,20 +120,11 @@ class FewImages(ZeroShotMetaClassifier):
         settings: Sequence[Mapping[str, Any]],
         sample_weight: Any = None,
     ) -> Iterator[tuple[int, Self]]:
-        """Fit once for each setting; only those of `estimator` are fitted anew.
-
-        Yields
-        ------
-        index : int
-            Position in `settings`.
-        estimator : zero-shot estimator
-            Fitted under that setting.
-        """
-        own = {*self._parameter_constraints} - {"estimator", "min_images", "feature_norm"}
+        """Fit once for each setting; those of the same `estimator` share its fit."""
         groups: dict[str, list[int]] = {}
         for index, setting in enumerate(settings):
-            fitted_by = {name: value for name, value in setting.items() if name not in own}
-            groups.setdefault(fingerprint(fitted_by), []).append(index)
+            shared = {n: v for n, v in setting.items() if n.split("__")[0] in _OF_DESCRIPTIONS}
+            groups.setdefault(fingerprint(shared), []).append(index)
         for group in groups.values():
             learned = with_setting(self, settings[group[0]])
             learned._validate_params()
@@ -190,10 +138,46 @@ class FewImages(ZeroShotMetaClassifier):
                 yield index, model
                 del model
 
+    def _begin(self, X: Any, y: Any, signatures: Any, sample_weight: Any) -> Any:
+        """Fit what scores descriptions; what is needed of the images."""
+        X, y = self._check_training(X, y)
+        X, y, weights = weighted_samples(X, y, sample_weight)
+        rows = PreparedRows(X, "l2")
+        rows.check()
+        X = rows.held
+        self._seen, codes = np.unique(y, return_inverse=True)
+        sizes = np.bincount(codes, weights=weights)
+        self.class_means_ = to_numpy(class_means(X, codes, len(sizes), sample_weight=weights))
+        sums = self._sum_images(X, codes, weights)
+        many = sizes >= self.min_images
+        if many.sum() >= 2 and not many.all():
+            signatures = SignatureTable.from_user(signatures, self._seen)
+            learned = np.flatnonzero(many[codes])
+            X, y = take_rows(X, learned), y[learned]
+            weights = None if weights is None else weights[learned]
+        inner = as_zero_shot(ESZSL() if self.estimator is None else self.estimator)
+        self.estimator_ = fit_weighted(inner, X, y, signatures, weights)
+        return sums
+
+    def _finish(self, sums: Any) -> None:
+        """Learn from the images; then the scales of both scores, of which `weight` is a ratio."""
+        self._learn_images(sums)
+        scorer = self.estimator_.class_scorer_
+        description, images = (
+            score_scale(self._mixed(scorer, *factors).scores(self.class_means_, self._seen))
+            for factors in ((1.0, 0.0), (0.0, 1.0))
+        )
+        self.units_ = description or 1.0, images or 1.0
+
+    @property
+    def seen_classes_(self) -> NDArray[Any]:  # type: ignore[override]
+        """The classes of the training data, sorted."""
+        return self._seen
+
     def __sklearn_tags__(self) -> Tags:
-        """Non-finite features are replaced unless `feature_norm=None`."""
+        """Non-finite features are replaced, whatever the estimator inside does."""
         tags = super(ZeroShotMetaClassifier, self).__sklearn_tags__()
-        tags.input_tags.allow_nan = self.feature_norm is not None
+        tags.input_tags.allow_nan = True
         return tags
 
     def _wrap(self, scorer: ClassScorer) -> ClassScorer:
@@ -206,23 +190,21 @@ class FewImages(ZeroShotMetaClassifier):
         place = {label: i for i, label in enumerate(self._seen.tolist())}
         # The row behind those of the seen classes is that of classes without images.
         which = [place.get(label, len(place)) for label in scorer.labels.tolist()]
-        rows, constants = (
-            np.concatenate([part, np.zeros_like(part[:1])])[which] for part in self._image_rows()
-        )
-        constants = description * intercept + images * constants
-        added = np.concatenate([images * rows, constants[:, None]], axis=1)
+        added = images * np.column_stack([self.coef_, self.intercept_])
+        added = np.concatenate([added, np.zeros_like(added[:1])])[which]
+        added[:, -1] += description * intercept
         if coef.ndim == 3:
             # One row for each map of a class: all have the same images.
             added = np.repeat(added[:, None, :], coef.shape[1], axis=1)
         xp, inner = compat.array_namespace(coef), scorer.embedding
         decided_by = None
         if inner.depends_on is not None:
-            decided_by = (*inner.depends_on, *inner.feature_norms, scorer.score)
-            decided_by = (*decided_by, *self._embedded_by())
+            own = (getattr(self, name) for name in self._image_attributes)
+            decided_by = (*inner.depends_on, *inner.feature_norms, scorer.score, *own)
         return replace(
             scorer,
             parameters=xp.concat([description * coef, move_like(added, coef)], axis=-1),
-            embedding=Embedding(self._embed, (self.feature_norm,), decided_by),
+            embedding=Embedding(self._embed, ("l2",), decided_by),
             score="max_dot" if scorer.score == "max_dot" else "dot",
             bias=None,
             temperature=None,

@@ -1,8 +1,8 @@
 r"""GDA: Gaussian discriminant analysis of a few images, beside the score of the description.
 
 All classes are Gaussians of one covariance. With :math:`\mu_c` the means of the classes that have
-images, :math:`\Sigma` the covariance within these, pooled over all of them, of n images in d
-dimensions, the inverse is shrunk,
+images and :math:`\Sigma` the covariance within these, pooled, of n images in d dimensions, the
+inverse is shrunk,
 
 .. math:: P = d \, \bigl((n - 1) \Sigma + \rho \, \mathrm{tr}(\Sigma) I\bigr)^{-1},
 
@@ -42,25 +42,16 @@ class GDA(FewImages):
         ρ of the shrunk inverse covariance: 1 in the original, where all n images are few ones. With
         thousands of images of other classes the inverse is hardly shrunk then.
 
-    Attributes
-    ----------
-    coef_ : ndarray of shape (n_seen, n_features)
-        P (μ − μ̄) of each seen class.
-    intercept_ : ndarray of shape (n_seen,)
-        What is added to the product with a row of features.
-
     See Also
     --------
     TipAdapter : Compares with the images themselves.
-    zslearn.synthesis.GaussianEXEM : Joins images and descriptions in one posterior.
 
     Notes
     -----
     What differs from the original: a zero-shot method of any kind takes the place of CLIP's text
-    encoder; the covariance is that within all classes of the training data, also those with many
-    images; scores are around the mean of the class means, which changes no comparison of classes
-    that have images, and gives classes without any a place; and both scores are brought to one unit
-    before they are added.
+    encoder; the covariance is that within all classes of the training data; scores are around the
+    mean of the class means, which gives classes without images a place; and both scores are brought
+    to one unit.
 
     The weight is found by leaving out classes and giving some of their images back:
     ``ZeroShotSearchCV(GDA(method), "fast", cv=ClassKFold(5, shots=k))``.
@@ -84,7 +75,6 @@ class GDA(FewImages):
         **FewImages._parameter_constraints,
         "shrinkage": [Interval(Real, 0, None, closed="neither")],
     }
-
     grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
         "paper": {"weight": [2.0**k for k in range(-8, 9)]},
         "fast": {
@@ -101,13 +91,11 @@ class GDA(FewImages):
         min_images: int = 1,
         weight: float = 1.0,
         shrinkage: float = 1.0,
-        feature_norm: str | None = "l2",
     ) -> None:
         self.estimator = estimator
         self.min_images = min_images
         self.weight = weight
         self.shrinkage = shrinkage
-        self.feature_norm = feature_norm
 
     def _sum_images(self, X: Array, codes: NDArray[np.intp], weights: Floats | None) -> Any:
         sums = ClassStatistics.of_rows(X, codes, self._seen, weights=weights)
@@ -115,12 +103,6 @@ class GDA(FewImages):
 
     def _learn_images(self, sums: Any) -> None:
         self.coef_, self.intercept_ = sums(self.shrinkage)
-
-    def _embed_images(self, rows: Array) -> Array:
-        return rows
-
-    def _image_rows(self) -> tuple[Floats, Floats]:
-        return self.coef_, self.intercept_
 
 
 def _discriminant(sums: ClassStatistics, shrinkage: float) -> tuple[Floats, Floats]:

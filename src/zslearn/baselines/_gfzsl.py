@@ -100,10 +100,8 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         Dual coefficients of the log variances.
     signatures_ : ndarray of shape (n_seen, n_attributes)
         Normalised signatures of the seen classes.
-    adapted_classes_ : ndarray of shape (n_classes,)
-        After :meth:`adapt`: the classes that were described then.
-    adapted_means_, adapted_variances_ : ndarray of shape (n_classes, n_features or n_components)
-        After :meth:`adapt`: their Gaussians, in place of those that signatures predict.
+    adapted_classes_, adapted_means_, adapted_variances_ : ndarray
+        After :meth:`adapt`: candidates, and their Gaussians in place of the predicted ones.
 
     See Also
     --------
@@ -275,7 +273,7 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         """Move the Gaussians of classes to images without labels: the transductive form.
 
         Expectation–maximisation for the mixture of these classes, from the Gaussians that their
-        signatures predict, each of which goes on counting as one image.
+        signatures predict, each of which counts as one image throughout.
 
         Parameters
         ----------
@@ -291,9 +289,9 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         """
         check_is_fitted(self, "class_scorer_")
         X, scorer = self._check_features(X), self.class_scorer_
-        chosen = slice(None) if classes is None else find_classes(classes, scorer.labels)
-        means, variances = _moments(to_numpy(scorer.parameters))
-        first = moved = means[chosen], variances[chosen], np.ones((len(means[chosen]), 1))
+        chosen = find_classes(scorer.labels if classes is None else classes, scorer.labels)
+        table = self.signature_table_.normalized(self.signature_scale_, keep_views=False)
+        first = moved = *self._gaussians(table[chosen]), np.ones((len(chosen), 1))
         for _ in range(_EM_ROUNDS):
             # log p(c) + log N(z; μ, v), but for what is the same for all classes
             logits = _natural(*moved[:2])
@@ -304,9 +302,8 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
                 sums += softmax(embedded @ logits.T, 1.0).T @ embedded
             moved = self._maximize(sums, *first)
         adapted = copy.copy(self)
-        means[chosen], variances[chosen], _ = moved
-        adapted.adapted_classes_ = scorer.labels
-        adapted.adapted_means_, adapted.adapted_variances_ = means, variances
+        adapted.adapted_classes_ = scorer.labels[chosen]
+        adapted.adapted_means_, adapted.adapted_variances_, _ = moved
         adapted._describe(self.signature_table_)
         return adapted
 
@@ -340,13 +337,6 @@ def _natural(mean: Floats, variance: Floats) -> Floats:
     linear = mean / variance
     constant = -0.5 * (mean * linear + np.log(variance)).sum(axis=1, keepdims=True)
     return np.concatenate([0.5 * (1 - 1 / variance), linear, constant], axis=1)
-
-
-def _moments(natural: Floats) -> tuple[Floats, Floats]:
-    """Means and variances of natural parameters."""
-    n_dims = natural.shape[1] // 2
-    variances = 1 / (1 - 2 * natural[:, :n_dims])
-    return natural[:, n_dims:-1] * variances, variances
 
 
 class _Statistics(NamedTuple):

@@ -1,13 +1,9 @@
 r"""Label propagation: labels spread from predicted class means over images without labels.
 
-A zero-shot method places classes among images: its parameters are points to which embedded images
-are near. Nodes of a graph are these points, the labelled images of the candidates, and the images
-without labels, each joined to its nearest ones. With S the normalised graph and Y the labels of
-the nodes that have one, scikit-learn's `LabelSpreading` finds
-
-.. math:: F = (1 - \alpha) \sum_t (\alpha S)^t Y,
-
-and a sample has the mean of F over its nearest nodes.
+Nodes of a graph are the points at which a zero-shot method places the candidates, their labelled
+images, and the images without labels, each joined to its nearest ones. Scikit-learn's
+`LabelSpreading` finds :math:`F = (1 - \alpha) \sum_t (\alpha S)^t Y`, with S the normalised graph
+and Y the labels that are known; a sample has the mean of F over its nearest nodes.
 """
 
 from __future__ import annotations
@@ -37,8 +33,8 @@ from zslearn.base._weights import fit_weighted, weighted_samples
 class LabelPropagation(ZeroShotMetaClassifier):
     """Spread labels over images without labels, from class means that descriptions predict.
 
-    `fit` fits the method and keeps the images; it predicts as the method does. `adapt` takes the
-    images without labels, and returns the model that has spread labels over them.
+    `fit` fits the method and keeps the images, and the model predicts as the method does; `adapt`
+    returns one that has spread labels.
 
     Parameters
     ----------
@@ -54,20 +50,12 @@ class LabelPropagation(ZeroShotMetaClassifier):
     ----------
     estimator_ : zero-shot estimator
         The fitted method.
-    X_ : array of shape (n_samples, n_features)
-        Training images.
-    y_ : ndarray of shape (n_samples,)
-        Their labels.
+    X_, y_ : array of shape (n_samples, n_features), and ndarray of shape (n_samples,)
+        Training images and their labels.
     adapted_classes_ : ndarray of shape (n_candidates,)
         After :meth:`adapt`: the classes that labels were spread of.
-    nodes_ : ndarray of shape (n_nodes, n_dims)
-        After :meth:`adapt`: class means, labelled images and images without labels.
-    shares_ : ndarray of shape (n_nodes, n_candidates)
-        After :meth:`adapt`: how much each node is of each class.
-
-    See Also
-    --------
-    GFZSL.adapt : Moves Gaussians in place of labels.
+    nodes_, shares_ : ndarray of shape (n_nodes, n_dims) and (n_nodes, n_candidates)
+        After :meth:`adapt`: the nodes, and how much each is of each class.
 
     Notes
     -----
@@ -136,9 +124,7 @@ class LabelPropagation(ZeroShotMetaClassifier):
         """
         check_is_fitted(self, "estimator_")
         X, scorer = self._check_features(X), self.estimator_.class_scorer_
-        candidates = np.arange(len(scorer.labels))
-        if classes is not None:
-            candidates = np.sort(find_classes(classes, scorer.labels))
+        candidates = find_classes(scorer.labels if classes is None else classes, scorer.labels)
         labels = scorer.labels[candidates]
         place = {label: i for i, label in enumerate(labels.tolist())}
         codes = np.asarray([place.get(label, -1) for label in self.y_.tolist()])
