@@ -290,7 +290,7 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         check_is_fitted(self, "class_scorer_")
         X, scorer = self._check_features(X), self.class_scorer_
         chosen = find_classes(scorer.labels if classes is None else classes, scorer.labels)
-        table = self.signature_table_.normalized(self.signature_scale_, keep_views=False)
+        table: Any = self.signature_table_.normalized(self.signature_scale_, keep_views=False)
         first = moved = *self._gaussians(table[chosen]), np.ones((len(chosen), 1))
         for _ in range(_EM_ROUNDS):
             # log p(c) + log N(z; μ, v), but for what is the same for all classes
