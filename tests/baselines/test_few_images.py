@@ -113,7 +113,9 @@ def test_label_propagation_is_scikit_learns(problem, few):
     nodes = np.concatenate([_unit(means), _unit(scorer.embedding(np.concatenate([images, pile])))])
     known = np.concatenate([unseen, few[1][np.isin(few[1], unseen)]])
     codes = np.concatenate([np.searchsorted(unseen, known), np.full(len(pile), -1)])
-    spreading = LabelSpreading(kernel="knn", n_neighbors=6, max_iter=100).fit(nodes, codes)
+    spreading = LabelSpreading(kernel="knn", n_neighbors=6, alpha=0.8, max_iter=300).fit(
+        nodes, codes
+    )
     np.testing.assert_allclose(adapted.shares_, spreading.label_distributions_)
     shares = spreading.predict_proba(nodes[len(known) :])
     scores = adapted.decision_function(pile, classes=unseen)
@@ -122,8 +124,9 @@ def test_label_propagation_is_scikit_learns(problem, few):
     assert adapted.score(pile, problem.y_test_unseen, classes=unseen) > 0.5
 
 
-def test_label_propagation_needs_points(problem):
-    model = LabelPropagation(ESZSL())
+def test_labels_spread_over_few_nodes(problem):
+    model = LabelPropagation(SAE())
     model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
-    with pytest.raises(TypeError, match="places classes among images"):
-        model.adapt(problem.X_test_unseen)
+    adapted = model.adapt(problem.X_test_unseen[:1], classes=problem.unseen_classes)
+    assert adapted.nodes_.shape[0] == len(problem.unseen_classes) + 1
+    assert set(adapted.predict(problem.X_test_unseen)) <= set(problem.unseen_classes)

@@ -1,7 +1,7 @@
-r"""Label propagation: labels spread from predicted class means over images without labels.
+r"""Label propagation: labels spread from predicted class parameters over images without labels.
 
-Nodes of a graph are the points at which a zero-shot method places the candidates, their labelled
-images, and the images without labels, each joined to its nearest ones. Scikit-learn's
+Nodes of a graph are what a zero-shot method makes of the candidates, their labelled images, and the
+images without labels, all of unit norm and joined to their nearest ones. Scikit-learn's
 `LabelSpreading` finds :math:`F = (1 - \alpha) \sum_t (\alpha S)^t Y`, with S the normalised graph
 and Y the labels that are known; a sample has the mean of F over its nearest nodes.
 """
@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from zslearn._scoring._embedding import Embedding
 from zslearn._scoring._scorer import ClassScorer, find_classes
-from zslearn._utils._array import Array, Floats, move_like, take_rows, to_numpy, unit_rows
+from zslearn._utils._array import Array, move_like, take_rows, to_numpy, unit_rows
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._pipeline import as_zero_shot
@@ -29,21 +29,19 @@ from zslearn.base._predictor import ZeroShotMetaClassifier
 from zslearn.base._weights import fit_weighted, weighted_samples
 
 
+# Defaults: by leaving out seen classes of CUB, with EXEM.
 @inherit_docs
 class LabelPropagation(ZeroShotMetaClassifier):
-    """Spread labels over images without labels, from class means that descriptions predict.
-
-    `fit` fits the method and keeps the images, and the model predicts as the method does; `adapt`
-    returns one that has spread labels.
+    """Spread labels over images without labels; until `adapt` it predicts as the method inside.
 
     Parameters
     ----------
     estimator : zero-shot estimator or Pipeline
-        What places classes among images: a method that scores by a distance or a cosine, such as
-        :class:`~zslearn.synthesis.EXEM` or :class:`SAE`.
-    n_neighbors : int, default=10
+        What makes points of classes: best a method that predicts class means, such as
+        :class:`~zslearn.synthesis.EXEM`.
+    n_neighbors : int, default=30
         To how many nodes each is joined.
-    alpha : float, default=0.2
+    alpha : float, default=0.8
         Share of a node's label that comes from its neighbours, also where it has one of its own.
 
     Attributes
@@ -53,31 +51,14 @@ class LabelPropagation(ZeroShotMetaClassifier):
     X_, y_ : array of shape (n_samples, n_features), and ndarray of shape (n_samples,)
         Training images and their labels.
     adapted_classes_ : ndarray of shape (n_candidates,)
-        After :meth:`adapt`: the classes that labels were spread of.
+        After :meth:`adapt`: the classes that labels were spread of. Others score 0.
     nodes_, shares_ : ndarray of shape (n_nodes, n_dims) and (n_nodes, n_candidates)
         After :meth:`adapt`: the nodes, and how much each is of each class.
-
-    Notes
-    -----
-    After :meth:`adapt` the score of a class is its share among the nearest nodes; classes that were
-    no candidates score 0. A search leaves out classes and gives no images without labels, so that
-    `n_neighbors` and `alpha` cannot be searched.
 
     References
     ----------
     D. Zhou, O. Bousquet, T. N. Lal, J. Weston and B. Schölkopf, "Learning with local and global
     consistency", NIPS 2003.
-
-    Examples
-    --------
-    >>> from zslearn.baselines import SAE, LabelPropagation
-    >>> from zslearn.datasets import make_zero_shot
-    >>> data = make_zero_shot(random_state=0)
-    >>> model = LabelPropagation(SAE())
-    >>> model = model.fit(data.X_train, data.y_train, signatures=data.signatures)
-    >>> adapted = model.adapt(data.X_test_unseen, classes=data.unseen_classes)
-    >>> adapted.score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes) > 0.5
-    True
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -86,7 +67,7 @@ class LabelPropagation(ZeroShotMetaClassifier):
         "alpha": [Interval(Real, 0, 1, closed="neither")],
     }
 
-    def __init__(self, estimator: Any, *, n_neighbors: int = 10, alpha: float = 0.2) -> None:
+    def __init__(self, estimator: Any, *, n_neighbors: int = 30, alpha: float = 0.8) -> None:
         self.estimator = estimator
         self.n_neighbors = n_neighbors
         self.alpha = alpha
@@ -124,24 +105,29 @@ class LabelPropagation(ZeroShotMetaClassifier):
         """
         check_is_fitted(self, "estimator_")
         X, scorer = self._check_features(X), self.estimator_.class_scorer_
-        candidates = find_classes(scorer.labels if classes is None else classes, scorer.labels)
-        labels = scorer.labels[candidates]
-        place = {label: i for i, label in enumerate(labels.tolist())}
+        chosen = find_classes(scorer.labels if classes is None else classes, scorer.labels)
+        adapted = copy.copy(self)
+        adapted.adapted_classes_ = scorer.labels[chosen]
+        place = {label: i for i, label in enumerate(adapted.adapted_classes_.tolist())}
         codes = np.asarray([place.get(label, -1) for label in self.y_.tolist()])
         labelled = np.flatnonzero(codes >= 0)
-        images = [take_rows(self.X_, labelled), X] if len(labelled) else [X]
-        adapted = copy.copy(self)
-        adapted.adapted_classes_ = labels
-        means = _points(scorer, scorer.parameters)[candidates]
-        points = [_points(scorer, scorer.embedding(rows)) for rows in images]
-        adapted.nodes_ = np.concatenate([means, *points])
-        known = [np.arange(len(labels)), codes[labelled], np.full(X.shape[0], -1)]
+        # A class of several maps has a node for each.
+        made = to_numpy(scorer.parameters)[chosen]
+        nodes = [unit_rows(made.reshape(-1, made.shape[-1]))]
+        for rows in [take_rows(self.X_, labelled), X] if len(labelled) else [X]:
+            nodes.append(to_numpy(unit_rows(scorer.embedding(rows))))
+        of_classes = np.repeat(np.arange(len(made)), len(nodes[0]) // len(made))
+        known = [of_classes, codes[labelled], np.full(X.shape[0], -1)]
+        adapted.nodes_ = np.concatenate(nodes)
         spreading = LabelSpreading(
-            kernel="knn", n_neighbors=self.n_neighbors, alpha=self.alpha, max_iter=100
+            kernel="knn", n_neighbors=adapted._n_joined(), alpha=self.alpha, max_iter=300
         )
-        spreading.fit(adapted.nodes_, np.concatenate(known))
-        adapted.shares_ = spreading.label_distributions_
+        adapted.shares_ = spreading.fit(adapted.nodes_, np.concatenate(known)).label_distributions_
         return adapted
+
+    def _n_joined(self) -> int:
+        """To how many nodes each is joined: all, where there are fewer than are asked for."""
+        return min(self.n_neighbors, len(self.nodes_))
 
     def _wrap(self, scorer: ClassScorer) -> ClassScorer:
         if not hasattr(self, "adapted_classes_"):
@@ -152,19 +138,7 @@ class LabelPropagation(ZeroShotMetaClassifier):
 
     def _shares_near(self, rows: Array) -> Array:
         """How much the nearest nodes of prepared rows are of each candidate."""
-        scorer = self.estimator_.class_scorer_
-        points = _points(scorer, scorer.embedding.embed(rows))
-        n_neighbors = min(self.n_neighbors, len(self.nodes_))
-        nearest = NearestNeighbors(n_neighbors=n_neighbors, algorithm="brute").fit(self.nodes_)
-        return move_like(self.shares_[nearest.kneighbors(points)[1]].mean(axis=1), rows)
-
-
-def _points(scorer: ClassScorer, embedded: Array) -> Floats:
-    """Embedded images, or parameters of classes, as points of which near ones score high."""
-    if scorer.score not in ("euclidean", "cosine"):
-        raise TypeError(
-            "LabelPropagation needs a method that places classes among images, by a distance or a "
-            f"cosine; this one scores by {scorer.score!r}. Take EXEM, SAE, CCA or BiDiLEL."
-        )
-    points = unit_rows(embedded) if scorer.score == "cosine" else embedded
-    return np.asarray(to_numpy(points), dtype=np.float64)
+        points = unit_rows(self.estimator_.class_scorer_.embedding.embed(rows))
+        nearest = NearestNeighbors(n_neighbors=self._n_joined()).fit(self.nodes_)
+        found = nearest.kneighbors(to_numpy(points), return_distance=False)
+        return move_like(self.shares_[found].mean(axis=1), rows)
