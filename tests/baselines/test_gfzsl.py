@@ -313,3 +313,45 @@ def test_no_setting_of_a_grid_is_another_one_s_equal():
                 assert not {"alpha_variance", "variance_prior"} & set(part)
     sizes = [np.prod([len(values) for values in part.values()]) for part in GFZSL.grids["fast"]]
     assert sum(sizes) <= 60
+
+
+def _mixture_by_hand(z, mean, variance, covariance):
+    """Twenty rounds for a mixture, in which each predicted Gaussian counts as one image."""
+    first, first_variance, sizes = mean, variance, np.ones(len(mean))
+    for _ in range(20):
+        logs = norm.logpdf(z[:, None], mean, np.sqrt(variance)).sum(axis=2) + np.log(sizes)
+        shares = np.exp(logs - logs.max(axis=1, keepdims=True))
+        shares /= shares.sum(axis=1, keepdims=True)
+        sizes = shares.sum(axis=0) + 1
+        mean = (shares.T @ z + first) / sizes[:, None]
+        squares = np.einsum("nc,ncd->cd", shares, (z[:, None] - mean) ** 2)
+        squares += first_variance + (first - mean) ** 2
+        if covariance == "class":
+            variance = squares / sizes[:, None]
+        else:
+            pooled = squares.sum(axis=0) / sizes.sum()
+            pooled = pooled.mean() if covariance == "isotropic" else pooled
+            variance = np.broadcast_to(pooled, mean.shape)
+    return mean, variance
+
+
+@pytest.mark.parametrize("covariance", ["class", "pooled", "isotropic"])
+def test_adapting_is_expectation_maximisation(problem, covariance):
+    model = _fit(problem, covariance=covariance, n_components=6)
+    pile, unseen = problem.X_test_unseen, np.sort(problem.unseen_classes)
+    before = model.decision_function(pile)
+    adapted = model.adapt(pile, classes=problem.unseen_classes)
+    np.testing.assert_array_equal(model.decision_function(pile), before)
+    A = normalize_signatures(problem.signatures.loc[unseen], scale=model.signature_scale_[0])
+    z = model.embed(_unit(pile))[:, 6:-1]
+    mean, variance = _mixture_by_hand(z, *model._gaussians(A), covariance)
+    rows = np.searchsorted(adapted.adapted_classes_, unseen)
+    np.testing.assert_allclose(adapted.adapted_means_[rows], mean, atol=1e-9)
+    np.testing.assert_allclose(adapted.adapted_variances_[rows], variance, rtol=1e-7)
+    # Classes that were no candidates, and those described later, are as they were.
+    seen = problem.seen_classes
+    later = problem.signatures.iloc[:2].mean().to_frame("zz-new").T
+    scores = adapted.add_classes(later).decision_function(pile, classes=[*seen, "zz-new"])
+    expected = model.add_classes(later).decision_function(pile, classes=[*seen, "zz-new"])
+    np.testing.assert_allclose(scores, expected, atol=1e-9)
+    assert adapted.score(pile, problem.y_test_unseen, classes=unseen) > 0.5

@@ -35,11 +35,13 @@ def _fit(search, problem):
     return search.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
 
 
-def test_conventional_search_by_hand(problem):
-    search = _fit(ZeroShotSearchCV(ESZSL(), GRID, cv=ClassKFold(3)), problem)
+@pytest.mark.parametrize("shots", [0, 2])
+def test_conventional_search_by_hand(problem, shots):
+    folds = ClassKFold(3, shots=shots)
+    search = _fit(ZeroShotSearchCV(ESZSL(), GRID, cv=folds), problem)
     X, y = problem.X_train, problem.y_train
     signatures = problem.signatures.loc[problem.seen_classes]
-    for i, (train, test) in enumerate(ClassKFold(3).split(X, y)):
+    for i, (train, test) in enumerate(folds.split(X, y)):
         for j, setting in enumerate(search.cv_results_["params"]):
             model = ESZSL(**setting).fit(X[train], y[train], signatures=signatures)
             held = np.unique(y[test])

@@ -103,3 +103,28 @@ def test_scikit_learn_takes_them(problem):
 def test_what_is_refused(splitter, message):
     with pytest.raises(ValueError, match=message):
         list(splitter.split(None, np.repeat(np.arange(4), 3)))
+
+
+@given(st.lists(st.integers(2, 6), min_size=4, max_size=8), st.integers(1, 3), st.integers(0, 5))
+def test_a_few_samples_of_classes_left_out_are_given_back(counts, shots, seed):
+    counts = np.asarray([*counts, 4, 4, 1])
+    y = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts))
+    tested = []
+    for train, test in ClassKFold(2, shots=shots, random_state=seed).split(None, y):
+        np.testing.assert_array_equal(np.union1d(train, test), np.arange(len(y)))
+        for label in np.unique(y[test]):
+            assert (y[train] == label).sum() == shots
+            assert (y[test] == label).sum() == counts[label] - shots
+        tested.extend(np.unique(y[test]))
+    assert sorted(tested) == np.flatnonzero(counts > shots).tolist()
+
+
+def test_shots_are_a_number_of_images():
+    for wrong in (-1, 0.5, True):
+        with pytest.raises(ValueError, match="shots"):
+            list(ClassKFold(2, shots=wrong).split(None, list("aabbcc")))
+
+
+def test_a_splitter_is_shown_as_it_is_made():
+    for splitter in (ClassKFold(3, shots=2), GeneralizedClassKFold(3, held_out=0.5)):
+        assert repr(eval(repr(splitter))) == repr(splitter)

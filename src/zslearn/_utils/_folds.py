@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any, Literal
@@ -57,6 +58,11 @@ class ClassKFold:
     ----------
     n_splits : int, default=5
         Number of folds.
+    shots : int, default=0
+        How many samples of each class left out are given back to training, as of a class that is
+        described and has a few labelled images. A fold validates on the others; classes with no
+        more samples than that are never left out. :class:`ZeroShotSearchCV` in the conventional
+        setting takes a class of which some were given back for left out all the same.
     remainder : {"spread", "drop"}, default="spread"
         What becomes of classes that do not fill a fold evenly: "spread" makes some folds larger by
         one; "drop" never validates them, as the authors' program does.
@@ -84,11 +90,13 @@ class ClassKFold:
         self,
         n_splits: int = 5,
         *,
+        shots: int = 0,
         remainder: Remainder = "spread",
         class_order: ArrayLike | None = None,
         random_state: Any = 0,
     ) -> None:
         self.n_splits = n_splits
+        self.shots = shots
         self.remainder = remainder
         self.class_order = class_order
         self.random_state = random_state
@@ -129,23 +137,31 @@ class ClassKFold:
         """
         codes, rng = self._codes(y), check_random_state(self.random_state)
         held = self._held(codes, rng)
-        for fold in self._folds(codes, rng):
-            inside = np.isin(codes, fold)
-            yield np.flatnonzero(~inside & ~held), np.flatnonzero(inside ^ held)
+        shots = self.shots
+        if isinstance(shots, bool) or not isinstance(shots, Integral) or shots < 0:
+            raise ValueError(f"shots must be a number of samples, 0 or more; got {shots!r}.")
+        many = np.flatnonzero(np.bincount(codes) > shots)
+        folds = self._folds(len(many), rng)
+        # Once the classes are dealt, which is then the same for any number of shots.
+        given = hold_out_per_class(codes, shots, rng) if shots else np.zeros_like(held)
+        for fold in folds:
+            inside = np.isin(codes, many[fold])
+            back = inside & given
+            yield np.flatnonzero(~inside & ~held | back), np.flatnonzero((inside ^ held) & ~back)
 
     def _held(self, codes: NDArray[np.intp], rng: np.random.RandomState) -> NDArray[np.bool_]:
         """Rows of every class that are never trained on; of a class left out, not validated on."""
         return np.zeros(len(codes), dtype=bool)
 
     def __repr__(self) -> str:
-        options = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        names = inspect.signature(type(self)).parameters
+        options = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
         return f"{type(self).__name__}({options})"
 
     def _codes(self, y: Any) -> NDArray[np.intp]:
         return np.unique(column_or_1d(to_numpy(y)), return_inverse=True)[1]
 
-    def _folds(self, codes: NDArray[np.intp], rng: np.random.RandomState) -> list[NDArray[np.intp]]:
-        n_classes = int(codes.max()) + 1
+    def _folds(self, n_classes: int, rng: np.random.RandomState) -> list[NDArray[np.intp]]:
         if self.remainder not in ("spread", "drop"):
             raise ValueError(f"remainder must be 'spread' or 'drop'; got {self.remainder!r}.")
         if not 2 <= self.n_splits <= n_classes:

@@ -1,8 +1,8 @@
-"""The systems that the paper compares with: one file and one class per method.
+"""The systems that the paper compares with, and few-image ones since: one file per method.
 
 What families share is in ``_base_….py``: attributes predicted one by one (DAP, IAP),
-probabilities of the seen classes, ranking losses (ALE, DeViSE, SJE, LatEm). The classes are public;
-all else may change, within the equation that each module states.
+probabilities of the seen classes, ranking losses (ALE, DeViSE, SJE, LatEm), a description beside
+few images (GDA, Tip-Adapter). The classes are public; all else may change, within the equation that each module states.
 """
 
 from zslearn.baselines._ale import ALE
@@ -15,13 +15,16 @@ from zslearn.baselines._costa import COSTA
 from zslearn.baselines._dap import DAP
 from zslearn.baselines._devise import DeViSE
 from zslearn.baselines._eszsl import ESZSL
+from zslearn.baselines._gda import GDA
 from zslearn.baselines._gfzsl import GFZSL
 from zslearn.baselines._hat import HAT
 from zslearn.baselines._iap import IAP
+from zslearn.baselines._label_propagation import LabelPropagation
 from zslearn.baselines._latem import LatEm
 from zslearn.baselines._sae import SAE
 from zslearn.baselines._sje import SJE
 from zslearn.baselines._sse import SSE
+from zslearn.baselines._tip_adapter import TipAdapter
 
 __all__ = [
     "ALE",
@@ -30,6 +33,7 @@ __all__ = [
     "COSTA",
     "DAP",
     "ESZSL",
+    "GDA",
     "GFZSL",
     "HAT",
     "IAP",
@@ -40,5 +44,7 @@ __all__ = [
     "CMTStar",
     "ConSE",
     "DeViSE",
+    "LabelPropagation",
     "LatEm",
+    "TipAdapter",
 ]

@@ -15,6 +15,7 @@ classes, which is linear in :math:`(z^2, z, 1)`.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from numbers import Integral, Real
@@ -24,9 +25,13 @@ import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
+from zslearn._scoring._probabilities import softmax
+from zslearn._scoring._scorer import find_classes
 from zslearn._solvers._linalg import eigenbasis
 from zslearn._utils._array import Array, Floats, move_like, to_numpy
+from zslearn._utils._blocks import row_blocks
 from zslearn._utils._docstrings import inherit_docs
 from zslearn.base._class_statistics import class_means, class_squares
 from zslearn.base._classifier import ZeroShotClassifier
@@ -43,6 +48,8 @@ _FLOOR = 1e-3
 # The pooled variance of a feature is at least this share of its variance over all classes, and the
 # second number of the mean of these over the features.
 _POOLED_FLOOR = (1e-3, 1e-8)
+# Rounds of expectation and maximisation.
+_EM_ROUNDS = 20
 # A deviation that is a smaller share of the mean is rounding.
 _ROUNDING = 1e-12
 
@@ -93,6 +100,8 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         Dual coefficients of the log variances.
     signatures_ : ndarray of shape (n_seen, n_attributes)
         Normalised signatures of the seen classes.
+    adapted_classes_, adapted_means_, adapted_variances_ : ndarray
+        After :meth:`adapt`: candidates, and their Gaussians in place of the predicted ones.
 
     See Also
     --------
@@ -253,10 +262,66 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
             One row per class.
         """
         mean, variance = self._gaussians(signatures)
-        # log N(z; μ, v) − log N(z; 0, 1) = ½(1 − 1/v) z² + (μ/v) z − ½(μ²/v + log v)
-        linear = mean / variance
-        constant = -0.5 * (mean * linear + np.log(variance)).sum(axis=1, keepdims=True)
-        return np.concatenate([0.5 * (1 - 1 / variance), linear, constant], axis=1)
+        if labels is not None and hasattr(self, "adapted_classes_"):
+            place = {label: i for i, label in enumerate(self.adapted_classes_.tolist())}
+            moved = np.asarray([place.get(label, -1) for label in labels.tolist()])
+            mean[moved >= 0] = self.adapted_means_[moved[moved >= 0]]
+            variance[moved >= 0] = self.adapted_variances_[moved[moved >= 0]]
+        return _natural(mean, variance)
+
+    def adapt(self, X: Any, *, classes: Any = None) -> Self:
+        """Move the Gaussians of classes to images without labels: the transductive form.
+
+        Expectation–maximisation for the mixture of these classes, from the Gaussians that their
+        signatures predict, each of which counts as one image throughout.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features of images, all of them of these classes.
+        classes : array-like of labels, optional
+            Classes that the images may be of; by default every class in `classes_`.
+
+        Returns
+        -------
+        GFZSL
+            An adapted copy; this model stays as it is.
+        """
+        check_is_fitted(self, "class_scorer_")
+        X, scorer = self._check_features(X), self.class_scorer_
+        chosen = find_classes(scorer.labels if classes is None else classes, scorer.labels)
+        table: Any = self.signature_table_.normalized(self.signature_scale_, keep_views=False)
+        first = moved = *self._gaussians(table[chosen]), np.ones((len(chosen), 1))
+        for _ in range(_EM_ROUNDS):
+            # log p(c) + log N(z; μ, v), but for what is the same for all classes
+            logits = _natural(*moved[:2])
+            logits[:, -1:] += np.log(moved[2])
+            sums = np.zeros_like(logits)
+            for rows in row_blocks(X.shape[0], 32 * logits.shape[1]):
+                embedded = np.asarray(to_numpy(scorer.embedding(X[rows, :])), dtype=np.float64)
+                sums += softmax(embedded @ logits.T, 1.0).T @ embedded
+            moved = self._maximize(sums, *first)
+        adapted = copy.copy(self)
+        adapted.adapted_classes_ = scorer.labels[chosen]
+        adapted.adapted_means_, adapted.adapted_variances_, _ = moved
+        adapted._describe(self.signature_table_)
+        return adapted
+
+    def _maximize(
+        self, sums: Floats, mean: Floats, variance: Floats, size: Floats
+    ) -> tuple[Floats, Floats, Floats]:
+        """Means, variances and sizes of classes, from sums of (z², z, 1) and what is predicted."""
+        n_dims = mean.shape[1]
+        sizes = sums[:, -1:] + size
+        means = (sums[:, n_dims:-1] + size * mean) / sizes
+        squares = sums[:, :n_dims] + size * (mean**2 + variance) - sizes * means**2
+        if self.covariance == "class":
+            variances = squares / sizes
+        else:
+            variances = squares.sum(axis=0, keepdims=True) / sizes.sum()
+        if self.covariance == "isotropic":
+            variances = variances.mean(axis=1, keepdims=True)
+        return means, np.clip(np.broadcast_to(variances, means.shape), *_VARIANCE_RANGE), sizes
 
     def _gaussians(self, signatures: Floats) -> tuple[Floats, Floats]:
         """Mean and variance of each class, in units of `std_` around `mean_`."""
@@ -264,6 +329,14 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         means = self.class_means_.mean(axis=0) + kernel @ self.mean_coef_
         log_variances = self.class_log_variances_.mean(axis=0) + kernel @ self.variance_coef_
         return means, np.exp(np.clip(log_variances, *np.log(_VARIANCE_RANGE)))
+
+
+def _natural(mean: Floats, variance: Floats) -> Floats:
+    """Coefficients of (z², z, 1) in the log density over that of the standard normal."""
+    # log N(z; μ, v) − log N(z; 0, 1) = ½(1 − 1/v) z² + (μ/v) z − ½(μ²/v + log v)
+    linear = mean / variance
+    constant = -0.5 * (mean * linear + np.log(variance)).sum(axis=1, keepdims=True)
+    return np.concatenate([0.5 * (1 - 1 / variance), linear, constant], axis=1)
 
 
 class _Statistics(NamedTuple):

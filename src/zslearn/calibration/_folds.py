@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import array_api_compat as compat
 import numpy as np
@@ -34,10 +34,22 @@ from zslearn.signatures._table import SignatureTable
 
 #: With fewer seen classes none can be left out: a fold leaves out two and trains on two.
 FEWEST_CLASSES = 4
-#: Rows to train on and rows to validate on.
-Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
 # The scale of the scores is taken over no more training images than this.
 _MOST_SCALE_ROWS = 500
+
+
+class Fold(NamedTuple):
+    """Rows to train on, rows to validate on, and how many of a class left out are trained on."""
+
+    train: NDArray[np.intp]
+    test: NDArray[np.intp]
+    shots: int = 0
+
+    def left_out(self, y: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
+        """Classes that are not trained on, or validated and trained on by the shots at most."""
+        kept, counts = np.unique(y[self.train], return_counts=True)
+        few = np.intersect1d(kept[counts <= self.shots], y[self.test])
+        return np.setdiff1d(classes, np.setdiff1d(kept, few))
 
 
 def checked_folds(
@@ -49,10 +61,12 @@ def checked_folds(
         # At least two classes are left out in a fold: among one there is nothing to choose.
         cv = splitter(min(int(cv), len(np.unique(y)) // 2), **options)
     folds = cv.split(X, y) if hasattr(cv, "split") else cv
-    checked = [(np.asarray(train), np.asarray(test)) for train, test in folds]
-    for number, (train, test) in enumerate(checked):
-        kept, tested = np.unique(y[train]), np.unique(y[test])
-        left_out = np.setdiff1d(tested, kept)
+    shots = getattr(cv, "shots", 0)
+    checked = [Fold(np.asarray(train), np.asarray(test), shots) for train, test in folds]
+    for number, fold in enumerate(checked):
+        tested = np.unique(y[fold.test])
+        left_out = fold.left_out(y, tested)
+        kept = np.setdiff1d(y[fold.train], left_out)
         if len(kept) < 2 or len(left_out) == 0:
             raise ValueError(
                 f"Fold {number} of cv trains on {len(kept)} classes and leaves out "
@@ -150,8 +164,8 @@ class FoldImages:
     def __init__(
         self, X: Any, y: NDArray[Any], classes: NDArray[Any], fold: Fold, *, generalized: bool
     ) -> None:
-        train, test = fold
-        left_out = ~np.isin(classes, y[train])
+        train, test, _ = fold
+        left_out = np.isin(classes, fold.left_out(y, classes))
         self.unseen = classes[left_out]
         # Of a list of rows by hand some may be of classes that were trained on.
         unseen_rows = test[np.isin(y[test], self.unseen)]
@@ -241,7 +255,7 @@ def _score_fold(
     with_scale: bool,
 ) -> Any:
     """What `measure` makes of the scores in one fold."""
-    train, _ = fold
+    train = fold.train
     with warnings.catch_warnings():
         # Said already when the estimator was fitted on all of the data.
         warnings.simplefilter("ignore", InputWarning)

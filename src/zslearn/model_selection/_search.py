@@ -259,7 +259,7 @@ class FoldTask:
         """
         if not left:
             return
-        train, _ = self.fold
+        train = self.fold.train
         options: dict[str, Any] = {}
         if self.weights is not None:
             options["sample_weight"] = self.weights[train]

@@ -247,10 +247,17 @@ class GeneratedFeatures(ZeroShotClassifier):
 
     Generated features are prepared as real ones are: with `feature_norm="l2"` they have unit norm.
 
+    Zero-shot logit adjustment (ZLA) adds log priors of classes, and of seen and unseen ones, to the
+    logits in training and not in prediction. Intercepts are not penalised here, so that it is the
+    same to train without the priors and to subtract them from the intercepts. The seen–unseen prior
+    is then the factor of :class:`~zslearn.calibration.CalibratedStacking`, and no parameter here.
+
     References
     ----------
     Y. Xian, T. Lorenz, B. Schiele and Z. Akata, "Feature generating networks for zero-shot
     learning", CVPR 2018.
+
+    D. Chen, Y. Shen, H. Zhang and P. H. S. Torr, "Zero-shot logit adjustment", IJCAI 2022.
 
     Examples
     --------

@@ -1,0 +1,132 @@
+"""GDA and Tip-Adapter against their formulas; label propagation against scikit-learn's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.semi_supervised import LabelSpreading
+
+from zslearn.baselines import CMT, ESZSL, GDA, SAE, LabelPropagation, LatEm, TipAdapter
+from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
+
+
+@pytest.fixture
+def few(problem):
+    """Two images of the first two unseen classes beside the training data; others have none."""
+    rows = [np.flatnonzero(problem.y_test_unseen == c)[:2] for c in problem.unseen_classes[:2]]
+    X = np.concatenate([problem.X_train, problem.X_test_unseen[np.concatenate(rows)]])
+    return X, np.concatenate([problem.y_train, np.repeat(problem.unseen_classes[:2], 2)])
+
+
+def _unit(X):
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+def _gda(X, y, classes, rows):
+    """The paper's formulas, around the mean of the class means."""
+    means = np.stack([X[y == c].mean(axis=0) for c in classes])
+    center = means.mean(axis=0)
+    covariance = np.cov((X - means[np.searchsorted(classes, y)]).T)
+    n, d = X.shape
+    precision = d * np.linalg.inv((n - 1) * covariance + np.trace(covariance) * np.eye(d))
+    means = means - center
+    return (rows - center) @ precision @ means.T - 0.5 * ((means @ precision) * means).sum(axis=1)
+
+
+def _tip_adapter(X, y, classes, rows):
+    nearness = np.exp(-5.5 * (1 - rows @ X.T))
+    return np.stack([nearness[:, y == c].mean(axis=1) for c in classes], axis=1)
+
+
+@pytest.mark.parametrize(("method", "by_images"), [(GDA, _gda), (TipAdapter, _tip_adapter)])
+def test_scores_by_description_and_by_images(problem, few, method, by_images):
+    model = method(ESZSL(), weight=0.7).fit(*few, signatures=problem.signatures)
+    seen, rows = np.unique(few[1]), problem.X_test_unseen
+    by_description = model.estimator_.decision_function(rows)
+    images = np.zeros_like(by_description)
+    of_seen = by_images(_unit(few[0]), few[1], seen, _unit(rows))
+    # Classes without images have the score of their description.
+    images[:, np.searchsorted(model.classes_, seen)] = of_seen
+    unit, unit_of_images = model.units_
+    expected = by_description / unit + 0.7 * images / unit_of_images
+    np.testing.assert_allclose(model.decision_function(rows), expected, atol=1e-9)
+    means = np.stack([_unit(few[0])[few[1] == c].mean(axis=0) for c in seen])
+    scores = model.estimator_.decision_function(means, classes=seen)
+    assert unit == pytest.approx(np.median(scores.std(axis=1)))
+
+
+def test_the_method_inside_may_learn_from_classes_with_many_images_alone(problem, few):
+    model = GDA(ESZSL(), min_images=3).fit(*few, signatures=problem.signatures)
+    alone = ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    np.testing.assert_array_equal(model.seen_classes_, np.unique(few[1]))
+    rows = problem.X_test_unseen
+    scores = model.estimator_.decision_function(rows)
+    np.testing.assert_allclose(scores, alone.decision_function(rows), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "inner", [SAE(), CMT(max_iter=5), pytest.param(LatEm(max_iter=5), marks=pytest.mark.slow)]
+)
+def test_without_weight_any_method_predicts_as_alone(problem, few, inner):
+    model = GDA(inner, weight=0.0).fit(*few, signatures=problem.signatures)
+    rows = problem.X_test_unseen
+    np.testing.assert_array_equal(model.predict(rows), model.estimator_.predict(rows))
+
+
+def test_the_weight_is_found_on_classes_that_are_given_some_images_back(problem, few):
+    """Where descriptions are of other classes, images alone decide."""
+    wrong = problem.signatures.copy()
+    wrong[:] = np.random.default_rng(0).permutation(wrong.to_numpy())
+    chosen = [
+        ZeroShotSearchCV(GDA(), {"weight": [0.0, 0.1, 10.0]}, cv=ClassKFold(3, shots=4))
+        .fit(*few, signatures=table)
+        .best_params_["weight"]
+        for table in (problem.signatures, wrong)
+    ]
+    assert chosen[0] > 0
+    assert chosen[1] == 10.0
+
+
+@pytest.mark.parametrize("method", [GDA, TipAdapter])
+def test_the_method_inside_is_fitted_once_for_all_weights(problem, few, method, monkeypatch):
+    fits, fit = [], ESZSL.fit
+    monkeypatch.setattr(
+        ESZSL, "fit", lambda self, *args, **kw: fits.append(1) or fit(self, *args, **kw)
+    )
+    settings = [
+        {"weight": w, "estimator__alpha_features": a} for w in (1.0, 2.0) for a in (1.0, 9.0)
+    ]
+    list(method(ESZSL()).fit_grid(*few, signatures=problem.signatures, settings=settings))
+    assert len(fits) == 2
+
+
+def test_label_propagation_is_scikit_learns(problem, few):
+    model = LabelPropagation(SAE(), n_neighbors=6).fit(*few, signatures=problem.signatures)
+    before = model.decision_function(problem.X_test_unseen)
+    pile, unseen = problem.X_test_unseen, np.sort(problem.unseen_classes)
+    adapted = model.adapt(pile, classes=problem.unseen_classes)
+    np.testing.assert_array_equal(model.decision_function(pile), before)
+    # SAE compares rows of features with predicted means, by the cosine.
+    scorer = model.estimator_.class_scorer_
+    means = scorer.parameters[np.searchsorted(scorer.labels, unseen)]
+    images = few[0][np.isin(few[1], unseen)]
+    nodes = np.concatenate([_unit(means), _unit(scorer.embedding(np.concatenate([images, pile])))])
+    known = np.concatenate([unseen, few[1][np.isin(few[1], unseen)]])
+    codes = np.concatenate([np.searchsorted(unseen, known), np.full(len(pile), -1)])
+    spreading = LabelSpreading(kernel="knn", n_neighbors=6, alpha=0.8, max_iter=300).fit(
+        nodes, codes
+    )
+    np.testing.assert_allclose(adapted.shares_, spreading.label_distributions_)
+    shares = spreading.predict_proba(nodes[len(known) :])
+    scores = adapted.decision_function(pile, classes=unseen)
+    np.testing.assert_allclose(scores / scores.sum(axis=1, keepdims=True), shares, atol=1e-12)
+    assert not adapted.decision_function(pile, classes=problem.seen_classes).any()
+    assert adapted.score(pile, problem.y_test_unseen, classes=unseen) > 0.5
+
+
+def test_labels_spread_over_few_nodes(problem):
+    model = LabelPropagation(SAE())
+    model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    adapted = model.adapt(problem.X_test_unseen[:1], classes=problem.unseen_classes)
+    assert adapted.nodes_.shape[0] == len(problem.unseen_classes) + 1
+    assert set(adapted.predict(problem.X_test_unseen)) <= set(problem.unseen_classes)
