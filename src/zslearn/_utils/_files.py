@@ -50,9 +50,9 @@ def saved_part(cls: _Class) -> _Class:
     return cls
 
 
-def part_name(cls: type) -> str:
-    """How a file names a class of the library: by package and name, in whichever module it is."""
-    return f"{'.'.join(cls.__module__.split('.')[:2])}.{cls.__qualname__}"
+def part_name(item: Any) -> str:
+    """How a file names a class or a function of the library: by package and name, not by module."""
+    return f"{'.'.join(item.__module__.split('.')[:2])}.{item.__qualname__}"
 
 
 def saved_parts() -> dict[str, type]:
@@ -136,6 +136,21 @@ def _code(code: CodeType) -> list[Any]:
     constants = [c for c in code.co_consts if not inspect.iscode(c)]
     inner = [_code(c) for c in code.co_consts if inspect.iscode(c)]
     return [code.co_code, code.co_names, constants, *inner]
+
+
+def regular_size(path: str | PathLike[str]) -> int:
+    """Bytes of a regular file; pipes and devices, which may be waited for without end, are refused.
+
+    Whatever reads files from outside asks it before it opens one.
+    """
+    found = os.stat(path)
+    if stat.S_ISREG(found.st_mode):
+        return found.st_size
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise OSError(
+        errno.EINVAL, "no regular file, but a pipe or a device; copy it into a file", str(path)
+    )
 
 
 @contextlib.contextmanager
