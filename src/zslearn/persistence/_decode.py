@@ -169,15 +169,15 @@ _MAY_BE_NAN = frozenset(
         *("right_rate_", "threshold_"),  # a threshold of −∞ rejects nothing
     }
 )
-#: Attributes that are added to rows or multiply them. With another axis, n numbers of a file would
-#: become n² of them in a trial.
+#: Attributes of any class, or of one, that are added to rows or multiply them. With another axis, n
+#: numbers of a file would become n² of them in a trial.
 _VECTORS = frozenset(
     {
-        *("_kernel_mean", "_y_train_mean", "_y_train_std", "axis_weights_", "center_"),
-        *("feature_min_", "feature_range_", "intercept", "intercept_", "intercepts_", "lowest_"),
-        *("mean", "mean_", "mix", "offset", "offset_", "prior_", "radii_", "scale_", "signal"),
-        *("signal_variances_", "signature_mean_", "slope_", "std_", "thresholds_", "values"),
-        *("variances_", "width_", "within_std_"),
+        *("_kernel_mean", "_y_train_mean", "_y_train_std", "feature_min_", "feature_range_"),
+        *("intercept", "intercept_", "intercepts_", "lowest_", "mean_", "offset", "offset_"),
+        *("scale_", "signature_mean_", "slope_", "std_", "thresholds_", "width_", "within_std_"),
+        *("CMTStar.radii_", "CMTStar.variances_", "DAP.prior_", "IAP.prior_", "Layer.mix"),
+        *("GaussianEXEM.center_", "Projection.mean"),
     }
 )
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
@@ -203,8 +203,6 @@ _KEYS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
 }
 _NO_KEYS: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
 _FAULTS = (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError)
-#: What only attributes of the library may be.
-_CODE = (types.FunctionType, type)
 #: Numbers of which a random state consists.
 _MT19937_WORDS = 624
 #: How many objects there may be where one that several others hold counts each time: so many, and
@@ -420,11 +418,12 @@ class Decoder:
 def _refuse_attributes(name: str, state: dict[str, Any]) -> None:
     """Refuse what attributes of a known class never are."""
     package, cls = name.partition(".")[0], name.rpartition(".")[2]
-    if package == "sklearn" and any(isinstance(value, _CODE) for value in state.values()):
-        raise BadContentError(f"its {cls} has a function or a type as an attribute")
-    for vector in _VECTORS & state.keys() if package in ("zslearn", "sklearn") else ():
-        if not _are_vectors(state[vector]):
-            raise BadContentError(f"its {cls} has a {vector} that is no vector")
+    if package == "sklearn" and any(isinstance(v, types.FunctionType) for v in state.values()):
+        raise BadContentError(f"its {cls} has a function as an attribute")
+    for attribute, value in state.items() if package in ("zslearn", "sklearn") else ():
+        is_vector = not _VECTORS.isdisjoint((attribute, f"{cls}.{attribute}"))
+        if is_vector and not _are_vectors(value):
+            raise BadContentError(f"its {cls} has no vector as {attribute}")
     for place in LEFT_OUT.get(name, ()):
         if state.get(place) is not None:
             raise BadContentError(f"its {cls} names a place on a disk as {place}")
@@ -450,22 +449,11 @@ def _tuple(items: list[Any]) -> tuple[Any, ...]:
     return tuple(items)
 
 
-def _slice(parts: list[Any]) -> slice:
-    start, stop, step = parts
-    return slice(start, stop, step)
-
-
 def _dtype(said: Any) -> np.dtype[Any]:
     dtype = np.dtype(said) if isinstance(said, str) and len(said) < 12 else None
     if dtype is None or dtype.kind not in "biufUO":
         raise BadContentError("it names an unknown dtype")
     return dtype
-
-
-def _numpy_type(said: Any) -> Any:
-    if not isinstance(said, str) or said not in _SCALARS:
-        raise BadContentError("it names an unknown type of NumPy")
-    return np.dtype(said.removesuffix("_")).type
 
 
 def _random_state(state: Any) -> np.random.RandomState:
@@ -483,9 +471,7 @@ _OF_PLAIN_VALUE: dict[Any, Callable[[Any], Any]] = {
     "set": _set,
     "frozenset": lambda items: frozenset(_set(items)),
     "range": lambda parts: range(*parts),
-    "slice": _slice,
     "dtype": _dtype,
-    "numpy": _numpy_type,
     "random_state": _random_state,
 }
 

@@ -314,8 +314,6 @@ class Encoder:
         for kind, (cls, to_plain) in _BY_PLAIN_VALUE.items():
             if type(value) is cls or (kind == "dtype" and isinstance(value, cls)):
                 return {kind: self.encode(to_plain(value), where)}
-        if isinstance(value, type) and issubclass(value, np.generic):
-            return {"numpy": value.__name__}
         return self._object(value, where)
 
     def _array(self, value: Any, where: str) -> dict[str, Any]:
@@ -432,7 +430,6 @@ _BY_PLAIN_VALUE: dict[str, tuple[type, Callable[[Any], Any]]] = {
     "set": (set, lambda value: sorted(value, key=repr)),
     "frozenset": (frozenset, lambda value: sorted(value, key=repr)),
     "range": (range, lambda value: [value.start, value.stop, value.step]),
-    "slice": (slice, lambda value: [value.start, value.stop, value.step]),
     "dtype": (np.dtype, lambda value: value.str),
     "random_state": (np.random.RandomState, lambda value: value.get_state(legacy=False)),
 }
