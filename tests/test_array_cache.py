@@ -141,7 +141,7 @@ def test_other_arrays_are_no_glyphs(path, arrays):
 def test_a_pipe_is_not_waited_for(path):
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(DamagedCacheError, match="no file"):
+    with pytest.raises(DamagedCacheError, match="no regular file"):
         read_arrays(path)
 
 

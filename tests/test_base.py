@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -693,8 +696,6 @@ def test_tensors_with_gradients_sparse_and_complex_ones(problem):
 
 def test_predicting_while_classes_are_added(problem):
     """Another thread adds classes that sort first: labels never shift by their number."""
-    import threading
-
     model = ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
     X = np.tile(problem.X_test_seen, (20, 1))
     expected = model.predict(X)
@@ -898,6 +899,59 @@ def test_threads_that_add_classes_lose_none(problem):
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(add, range(24))) == {len(problem.X_test_unseen)}
     assert len(model.classes_) == n_described + 24
+
+
+class Waiting(Prototypes):
+    """Makes the class "slow" when it is let."""
+
+    begun, let = threading.Event(), threading.Event()
+
+    def synthesize(self, signatures, labels=None):
+        if "slow" in labels:
+            self.begun.set()
+            self.let.wait()
+        return super().synthesize(signatures, labels)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_process_that_is_forked_while_classes_are_added(problem):
+    model = Waiting().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    new = problem.signatures.iloc[:1] + 0.01
+    thread = threading.Thread(target=model.add_classes, args=(new.set_axis(["slow"]),))
+    thread.start()
+    model.begun.wait()
+    child = os.fork()
+    if child == 0:
+        try:
+            # It ends by force where it would wait for a thread that it does not have.
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(60)
+            model.add_classes(new.set_axis(["other"]))
+            os._exit(0 if {"other"} == set(model.classes_) - set(problem.signatures.index) else 1)
+        finally:
+            os._exit(2)
+    model.let.set()
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
+    assert "slow" in model.classes_
+
+
+@pytest.mark.parametrize("dtype", [">f8", np.longdouble, ">f4"])
+def test_other_forms_of_floating_numbers(problem, dtype):
+    """Another byte order, and more digits than double precision has."""
+    plain = np.float32 if dtype == ">f4" else np.float64
+
+    def scores(method, kind):
+        rows = problem.signatures.to_numpy().astype(kind)
+        signatures = dict(zip(problem.signatures.index, rows, strict=True))
+        model = method.fit(problem.X_train.astype(kind), problem.y_train, signatures=signatures)
+        return model.decision_function(problem.X_test_unseen.astype(kind))
+
+    for method in (Prototypes(), ESZSL(), ConSE(feature_norm=None)):
+        found = scores(method, dtype)
+        assert found.dtype == plain
+        np.testing.assert_array_equal(found, scores(method, plain))
 
 
 def test_sample_weights_that_cannot_be(problem):

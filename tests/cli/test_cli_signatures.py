@@ -197,6 +197,7 @@ def test_descriptions_in_several_columns_and_rows(tmp_path):
         ("d.json", '{"x": 3}', "must map each label"),
         ("d.json", '{"x": []}', "1 classes have no text"),
         ("d.json", "{", "is no JSON"),
+        ("d.json", '{"x": "a", "y": "b", "x": "c"}', r"the key 'x' is there twice; keep one"),
         ("d.json", "[" * 100_000, "is no JSON"),
         ("d.txt", "\n", "describes no class"),
         ("d.xls", "x", "use .csv or .parquet"),

@@ -444,7 +444,12 @@ def test_refused_class_splits(tmp_path, given, message):
 def test_class_splits_that_are_no_json(tmp_path):
     write_data_set(tmp_path)
     path = tmp_path / "x.json"
-    for text, message in (("{", "no JSON"), ("[1]", "must be an object"), ("[" * 99999, "no JSON")):
+    for text, message in (
+        ("{", "no JSON"),
+        ("[1]", "must be an object"),
+        ("[" * 99999, "no JSON"),
+        ('{"ss-1": ["ant"], "ss-1": ["emu"]}', "the key 'ss-1' is there twice"),
+    ):
         path.write_text(text)
         with pytest.raises(ValueError, match=message):
             load_xlsa17("CUB", folder=tmp_path, split="ss-1", class_splits=path)

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.decomposition import PCA
+from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression
-from sklearn.preprocessing import StandardScaler
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer, StandardScaler
 
 from zslearn import persistence
 from zslearn.baselines import DAP, ESZSL, HAT, SSE, CMTStar, LatEm
@@ -38,6 +40,7 @@ def models() -> Iterator[tuple[str, Any]]:
     tree = dict(zip(pairs["child"], pairs["parent"], strict=True))
     both = {"a": data.signatures.iloc[:, :2], "b": data.signatures.iloc[:, 2:]}
     steps = [("scale", StandardScaler()), ("pca", PCA(5)), ("method", ESZSL())]
+    ridge = make_pipeline(Normalizer(), KernelRidge(kernel="rbf"))
     search = ZeroShotSearchCV(
         CalibratedStacking(ESZSL(), bias=0.1, temperature=1.0),
         {"estimator__alpha_features": [1.0, 10.0]},
@@ -47,6 +50,7 @@ def models() -> Iterator[tuple[str, Any]]:
         ("EXEM", EXEM(n_components=4), data.signatures),
         ("EXEM views", EXEM(n_components=4, regressor="krr"), MultiSignatures(both)),
         ("EXEM gp", EXEM(n_components=2, regressor="gp"), data.signatures),
+        ("EXEM ridge", EXEM(n_components=2, regressor=ridge), data.signatures),
         ("EXEM SynC", EXEM(n_components=4, estimator=SynC()), data.signatures),
         ("GaussianEXEM", GaussianEXEM(n_components=4), data.signatures),
         ("SynC", SynC(), data.signatures),
@@ -79,8 +83,10 @@ class Parts(NamedTuple):
         """A copy of an array."""
         said = self.table[name]
         begin, end = said["data_offsets"]
-        kind = {"BOOL": "?", "F64": "<f8", "I64": "<i8", "U32": "<u4", "F32": "<f4"}[said["dtype"]]
-        return np.frombuffer(self.data[begin:end], kind).reshape(said["shape"]).copy()
+        kinds = {"BOOL": "?", "F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "U32": "<u4"}
+        return (
+            np.frombuffer(self.data[begin:end], kinds[said["dtype"]]).reshape(said["shape"]).copy()
+        )
 
     def with_array(self, name: str, array: Any) -> Parts:
         """The same file with another array in the place of one, laid out as it must be."""
@@ -156,7 +162,10 @@ STRANGE: list[Any] = [
     {"object": "zslearn.baselines.ESZSL"}, {"object": "zslearn.baselines._eszsl.ESZSL"},
     {"object": "sklearn.pipeline.Pipeline", "parameters": {"steps": [], "memory": "/tmp"}},
     {"object": "sklearn.linear_model.LogisticRegression", "state": {"__class__": 1}},
-    {"function": "os.system"}, {"function": "zslearn.metrics.ausuc"}, {"range": [0, 10**18]},
+    {"object": "sklearn.svm.SVR"}, {"object": "sklearn.preprocessing.Normalizer"},
+    {"object": "sklearn.linear_model.Ridge", "state": {"coef_": [[1.0]], "intercept_": [[1.0]]}},
+    {"function": "os.system"}, {"function": "zslearn.synthesis.held_class_accuracy_score"},
+    {"function": "zslearn.metrics.ausuc"}, {"range": [0, 10**18]},
     {"slice": [0, None, 0]}, {"set": [[], 1]}, {"frozenset": [1, 1]}, {"dtype": "V100000000"},
     {"dtype": "O"}, {"numpy": "float64"}, {"numpy": "getattr"}, {"scalar": 1e300, "of": "float32"},
     {"scalar": 300, "of": "uint8"}, {"objects": [1], "shape": [10**9]},

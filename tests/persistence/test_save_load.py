@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.multioutput import MultiOutputRegressor
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
@@ -20,7 +21,7 @@ from sklearn.preprocessing import (
     QuantileTransformer,
     StandardScaler,
 )
-from sklearn.svm import SVC
+from sklearn.svm import SVC, SVR
 
 import zslearn
 from zslearn import persistence
@@ -225,13 +226,18 @@ def test_a_class_from_elsewhere_is_registered_by_its_user(path):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (EXEM(n_components=3, regressor=KNeighborsRegressor(1)), "KNeighborsRegressor"),
+        (
+            EXEM(n_components=3, regressor=KNeighborsRegressor(1)),
+            r"EXEM\.regressor is an instance of sklearn\.\S+KNeighborsRegressor, which model files "
+            r"do not hold: of scikit-learn they hold PCA, .*StandardScaler\. Take one of these",
+        ),
+        (EXEM(n_components=3, regressor=MultiOutputRegressor(SVR())), "MultiOutputRegressor"),
         (
             ZeroShotPipeline([("a", FunctionTransformer(np.tanh)), ("method", ESZSL())]),
             "FunctionTransformer",
         ),
     ],
-    ids=["neighbours", "function"],
+    ids=["neighbours", "machines", "function"],
 )
 def test_what_no_file_can_hold_is_named(path, model, message):
     path.write_text("before")

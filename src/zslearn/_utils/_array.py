@@ -8,7 +8,6 @@ large blocks, within the free memory of the device; what would be asked in each 
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -88,13 +87,13 @@ def take_rows(x: Array, rows: NDArray[np.intp]) -> Array:
 
 
 def floating(x: Array) -> Array:
-    """`x` in a floating dtype: float32, float64 stay, float16 widens, the rest becomes float64."""
+    """`x` in float32 where that or less is its precision, else in float64; of native byte order."""
     xp = compat.array_namespace(x)
     if x.dtype == xp.float32 or x.dtype == xp.float64:
         return x
-    if xp.isdtype(x.dtype, "real floating"):
-        return xp.astype(x, xp.float32)
-    return xp.astype(x, xp.float64)
+    # Other byte orders are other dtypes.
+    is_short = xp.isdtype(x.dtype, "real floating") and xp.finfo(x.dtype).bits <= 32
+    return xp.astype(x, xp.float32 if is_short else xp.float64)
 
 
 def unit_rows(x: Array) -> Array:
@@ -183,20 +182,19 @@ class Latest:
     """
 
     def __init__(self) -> None:
+        # Replaced as a whole; without a lock, which a process could be forked with.
         self._entry: tuple[Any, Any, Any] | None = None
-        self._lock = threading.Lock()
 
     def get(self, source: Any, key: Any, make: Callable[[], Any]) -> Any:
         """What `make` gives, or the same object as before where source and key are the same."""
-        with self._lock:
-            entry = self._entry
+        entry = self._entry
         if entry is not None and entry[0]() is source and entry[1] == key:
             return entry[2]
         made = make()
-        with self._lock:
-            self._entry = weakref.ref(source, self._forget), key, made
+        self._entry = weakref.ref(source, self._forget), key, made
         return made
 
     def _forget(self, source: Any) -> None:
-        if self._entry is not None and self._entry[0] is source:
+        entry = self._entry
+        if entry is not None and entry[0] is source:
             self._entry = None

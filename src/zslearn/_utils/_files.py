@@ -50,9 +50,9 @@ def saved_part(cls: _Class) -> _Class:
     return cls
 
 
-def part_name(cls: type) -> str:
-    """How a file names a class of the library: by package and name, in whichever module it is."""
-    return f"{'.'.join(cls.__module__.split('.')[:2])}.{cls.__qualname__}"
+def part_name(item: Any) -> str:
+    """How a file names a class or a function of the library: by package and name, not by module."""
+    return f"{'.'.join(item.__module__.split('.')[:2])}.{item.__qualname__}"
 
 
 def saved_parts() -> dict[str, type]:
@@ -138,6 +138,20 @@ def _code(code: CodeType) -> list[Any]:
     return [code.co_code, code.co_names, constants, *inner]
 
 
+def regular_size(path: str | PathLike[str]) -> int:
+    """Bytes of a regular file; pipes and devices, which may be waited for without end, are refused.
+
+    Whatever reads files from outside asks it before it opens one.
+    """
+    found = os.stat(path)
+    if stat.S_ISREG(found.st_mode):
+        return found.st_size
+    refuse_folder(path)
+    raise OSError(
+        errno.EINVAL, "no regular file, but a pipe or a device; copy it into a file", str(path)
+    )
+
+
 @contextlib.contextmanager
 def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """Give a temporary name beside `path` to write to; it takes the place of `path` at the end.
@@ -166,9 +180,9 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
         raise
 
 
-def refuse_folder(path: Path) -> None:
-    """Refuse a folder where a file shall be written, before anything is computed for it."""
-    if path.is_dir():
+def refuse_folder(path: str | PathLike[str]) -> None:
+    """Refuse a folder where a file shall be read, or be written after much was computed for it."""
+    if os.path.isdir(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
 
 
@@ -219,9 +233,10 @@ def _write(path: Path, text: str) -> None:
 
 def read_checked_json(path: Path) -> dict[str, Any]:
     """Read what :func:`write_checked_json` wrote."""
-    data = _read(path)
+    if regular_size(path) > MAX_BYTES:
+        raise DamagedFileError(f"larger than {MAX_BYTES >> 20} MiB")
     try:
-        content = json.loads(data)
+        content = json.loads(path.read_bytes())
     # Numbers of too many digits, other bytes, and nesting without end.
     except (ValueError, RecursionError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
@@ -239,22 +254,6 @@ def read_checked_json(path: Path) -> dict[str, Any]:
         raise DamagedFileError("changed after it was written: its checksum does not match")
     del content[CHECKSUM]
     return content
-
-
-def _read(path: Path) -> bytes:
-    """The bytes of a plain file of a size that can be; others are not waited for."""
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    descriptor = os.open(path, flags)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise DamagedFileError("no plain file")
-        with open(descriptor, "rb", closefd=False) as file:
-            data = file.read(MAX_BYTES + 1)
-    finally:
-        os.close(descriptor)
-    if len(data) > MAX_BYTES:
-        raise DamagedFileError(f"larger than {MAX_BYTES >> 20} MiB")
-    return data
 
 
 def _checksum(content: Mapping[str, Any]) -> str:
@@ -347,12 +346,10 @@ def read_arrays(path: Path, *, max_bytes: int = MAX_ARCHIVE_BYTES) -> dict[str, 
     The size and the checksum are compared before anything in the file is looked at.
     """
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise DamagedCacheError("this is no file")
+        size = regular_size(path)
+        if not _DIGEST_LENGTH < size <= max_bytes:
+            raise DamagedCacheError(f"it has {size} bytes")
         with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if not _DIGEST_LENGTH < size <= max_bytes:
-                raise DamagedCacheError(f"it has {size} bytes")
             if _archive_checksum(file, path.name, size) != file.read(_DIGEST_LENGTH + 1):
                 raise DamagedCacheError("the checksum does not match")
             file.seek(0)

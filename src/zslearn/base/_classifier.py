@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -56,6 +57,16 @@ def _lock_of(estimator: Any) -> threading.Lock:
     """The lock of an estimator, always the same."""
     with _locks_lock:
         return _locks.setdefault(estimator, threading.Lock())
+
+
+def _forget_locks() -> None:
+    """In a forked process no thread is left that could give back what another one held."""
+    global _locks, _locks_lock
+    _locks, _locks_lock = WeakKeyDictionary(), threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_locks)
 
 
 @inherit_docs

@@ -18,6 +18,7 @@ import pandas as pd
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from zslearn._utils._files import regular_size
 from zslearn._utils._messages import name_some
 from zslearn._utils._optional import import_optional
 from zslearn.datasets._files import Budget, reading
@@ -38,6 +39,7 @@ def read_array(path: Path) -> NDArray[Any]:
         array = read_member(path, FEATURES)
         assert array is not None
         return array
+    regular_size(path)
     with open(path, "rb") as file:
         shape, order, dtype = read_header(file, path)
         return np.memmap(path, dtype=dtype, mode="r", shape=shape, order=order, offset=file.tell())
@@ -134,7 +136,8 @@ def is_zarr(path: Path) -> bool:
 def open_zarr_array(path: Path) -> Any:
     """Open a Zarr array of numbers or text that runs no code and is not too large."""
     zarr = import_optional("zarr", "Reading Zarr arrays")
-    budget = Budget(path, file_size=sum(f.stat().st_size for f in path.rglob("*") if f.is_file()))
+    sizes = (regular_size(file) for file in path.rglob("*") if not file.is_dir())
+    budget = Budget(path, file_size=sum(sizes))
     with reading(path, "the array"):
         array = zarr.open_array(str(path), mode="r")
         metadata = {**array.metadata.to_dict(), "attributes": None}
@@ -187,6 +190,7 @@ class NpyRows(RowFile):
 
     def __init__(self, path: Path) -> None:
         self.path, self.name = path, str(path)
+        regular_size(path)
         with open(path, "rb") as file:
             self._state = _state(file)
             self.shape, order, self.dtype = read_header(file, path)
@@ -234,6 +238,9 @@ class ZarrRows(RowFile):
     def __init__(self, path: Path, features: str, label: str) -> None:
         self.name = str(path)
         zarr = import_optional("zarr", "Reading Zarr arrays")
+        for file in path.iterdir():
+            if not file.is_dir():
+                regular_size(file)
         with reading(path, "the array"):
             is_group = isinstance(zarr.open(str(path), mode="r"), zarr.Group)
         if is_group and not is_zarr(path / features):

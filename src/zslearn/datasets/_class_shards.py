@@ -71,8 +71,9 @@ class _HDF5Files(_NpyFiles):
     suffix = ".h5"
 
     def shape(self, name: str) -> tuple[tuple[int, ...], Any]:
+        budget = Budget(Path(self.where(name)))
         with self._data(name) as data:
-            check_hdf5_size(data, _DATA_SET, Budget(Path(self.where(name))))
+            check_hdf5_size(data, _DATA_SET, budget)
             return tuple(data.shape), data.dtype
 
     def read(self, name: str, start: int, stop: int) -> NDArray[Any]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zslearn._utils._blocks import Block, RowsInBlocks, block_length, read_ahead
-from zslearn._utils._files import fingerprint
+from zslearn._utils._files import fingerprint, regular_size
 from zslearn._utils._messages import name_some
 from zslearn._utils._optional import import_optional
 from zslearn.datasets._array_files import (
@@ -37,8 +37,7 @@ class TableRows(RowFile):
 
     def __init__(self, path: Path, features: str, label: str) -> None:
         self.path, self.name, self._label = path, str(path), label
-        status = path.stat()
-        self._state = status.st_size, status.st_mtime_ns
+        self._state = regular_size(path), path.stat().st_mtime_ns
         self._table = _ParquetFile(path) if path.suffix == ".parquet" else _ArrowFile(path)
         schema = self._table.schema
         self.has_labels = label in schema.names

@@ -7,6 +7,7 @@ A damaged file can claim to be gigabytes. Readers compare the sizes that a file 
 from __future__ import annotations
 
 import csv
+import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,7 @@ from typing import Any, TextIO
 import pandas as pd
 import platformdirs
 
+from zslearn._utils._files import regular_size
 from zslearn._utils._messages import name_some, plain
 
 DATA_VARIABLE = "ZSLEARN_DATA"
@@ -72,7 +74,7 @@ class Budget:
         self, path: Path, max_bytes: int | None = None, *, file_size: int | None = None
     ) -> None:
         self.path = path
-        self.file_size = path.stat().st_size if file_size is None else file_size
+        self.file_size = regular_size(path) if file_size is None else file_size
         self._taken = 0
         chosen = (
             _number_of_bytes(max_bytes, "max_bytes") if max_bytes is not None else _chosen.get()
@@ -251,7 +253,7 @@ def read_rows(
 
     Without `instead` a table with other columns must have the optional ones, too.
     """
-    if path.stat().st_size > _MAX_LIST:
+    if regular_size(path) > _MAX_LIST:
         raise ValueError(f"{plain(path)}: larger than {_MAX_LIST >> 20} MiB; this is no list.")
     rows = [(line, row) for line, row in _text_rows(path) if any(cell.strip() for cell in row)]
     if not rows:
@@ -277,9 +279,31 @@ def read_rows(
     ]
 
 
+def read_json(path: Path) -> Any:
+    """What a file of JSON says; a key that is there twice is refused."""
+    budget = Budget(path)
+    budget.take(16 * budget.file_size)
+    try:
+        return json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=unique_keys)
+    # Other bytes, no JSON, and nesting without end.
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{plain(path)} is no JSON in UTF-8 ({reason(error)}).") from None
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, of which Python would keep the last value of a key, silently."""
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        twice = next(key for key, count in counts.items() if count > 1)
+        raise ValueError(f"the key {plain(twice, 60)!r} is there twice; keep one")
+    return values
+
+
 def read_lines(path: Path) -> list[str]:
     """The lines of a text file that are not blank, without space around them."""
-    Budget(path).take(32 * path.stat().st_size)
+    budget = Budget(path)
+    budget.take(32 * budget.file_size)
     try:
         with open(path, encoding="utf-8-sig") as file:
             lines = [line.strip() for line in _checked_lines(file, path)]

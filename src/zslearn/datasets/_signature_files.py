@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pandas as pd
 
 from zslearn._utils._files import replacing
 from zslearn._utils._messages import did_you_mean, name_some, plain
-from zslearn.datasets._files import Budget, limit_reading, read_lines, separator_hint
+from zslearn.datasets._files import limit_reading, read_json, read_lines, separator_hint
 from zslearn.datasets._tables import is_whole, read_signatures, read_table
 
 _ENDINGS = (".csv", ".parquet")
@@ -150,8 +149,7 @@ def read_descriptions(path: str | os.PathLike[str]) -> dict[str, list[str]]:
     if path.suffix == ".txt":
         found = {line: [line] for line in read_lines(path)}
     elif path.suffix == ".json":
-        for label, texts in _read_json(path).items():
-            found[label] = [texts] if isinstance(texts, str) else texts
+        found = _described_by_json(path)
     else:
         table = read_table(path)
         if table.shape[1] < 2:
@@ -204,21 +202,14 @@ def read_child_parent_pairs(path: str | os.PathLike[str]) -> pd.DataFrame:
     return table
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    budget = Budget(path)
-    budget.take(16 * budget.file_size)
-    try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
-    # Other bytes, no JSON, and nesting without end.
-    except (ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"{plain(path)} is no JSON in UTF-8 ({reason}).") from None
+def _described_by_json(path: Path) -> dict[str, list[str]]:
+    content = read_json(path)
     if not isinstance(content, dict) or not all(
         isinstance(texts, str) or (isinstance(texts, list) and all(map(_is_text, texts)))
         for texts in content.values()
     ):
         raise ValueError(f"{plain(path)} must map each label to a text or to a list of texts.")
-    return content
+    return {label: [said] if isinstance(said, str) else said for label, said in content.items()}
 
 
 def _is_text(value: Any) -> bool:

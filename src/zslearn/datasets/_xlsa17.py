@@ -7,7 +7,6 @@ files count from 1, samples and classes are columns.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
@@ -23,7 +22,7 @@ from zslearn._utils._messages import did_you_mean, name_some
 from zslearn.datasets._authors import AUTHORS, authors_file, read_hold_outs
 from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset
 from zslearn.datasets._fetch import unproved
-from zslearn.datasets._files import data_home, limit_reading
+from zslearn.datasets._files import data_home, limit_reading, read_json
 from zslearn.datasets._xlsa17_files import (
     PART_VARIABLES,
     SPLIT_FILE,
@@ -367,10 +366,7 @@ def _unseen_classes(
             )
     if not isinstance(class_splits, Mapping):
         path = Path(class_splits)
-        try:
-            class_splits = json.loads(path.read_text(encoding="utf-8"))
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"{path}: this is no JSON ({error}).") from error
+        class_splits = read_json(path)
         if not isinstance(class_splits, dict):
             raise ValueError(f"{path}: there must be an object, split name → list of classes.")
     if split not in class_splits:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zslearn._utils._blocks import row_blocks
-from zslearn._utils._files import fingerprint, refuse_folder, replacing
+from zslearn._utils._files import fingerprint, refuse_folder, regular_size, replacing
 from zslearn._utils._messages import name_some, plain, warn_user
 from zslearn._utils._optional import import_optional
 from zslearn._utils._progress import Say, progress_bar
@@ -192,11 +192,12 @@ def load_features(path: str | os.PathLike[str]) -> ImageFeatures:
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Arrays by name; Python objects, and files that claim far more than they hold, are refused."""
+    size = regular_size(path)
     with open(path, "rb") as file:
         try:
             with zipfile.ZipFile(file) as archive:
                 claimed = sum(member.file_size for member in archive.infolist())
-            if claimed > _MULTIPLE * path.stat().st_size + _BESIDE:
+            if claimed > _MULTIPLE * size + _BESIDE:
                 raise ValueError("it claims to hold far more than its size allows")
             file.seek(0)
             with np.load(file, allow_pickle=False) as arrays:

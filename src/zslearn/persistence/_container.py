@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +23,7 @@ from safetensors.numpy import save_file
 
 from zslearn._utils._files import replacing
 from zslearn._utils._messages import plain
-from zslearn.datasets._files import Budget
+from zslearn.datasets._files import Budget, unique_keys
 
 #: Type of safetensors → dtype. Files are little-endian.
 DTYPES = {
@@ -64,6 +64,7 @@ class OpenFile(NamedTuple):
     tensors: Any
     file: BinaryIO
     header: bytes
+    budget: Budget
 
     def arrays(self) -> dict[str, dict[str, Any]]:
         """Type and shape of each array by name; none is read."""
@@ -86,6 +87,10 @@ class OpenFile(NamedTuple):
             raise BadContentError(
                 "its checksum does not match: it was damaged or changed after it was written"
             )
+        for said in self.arrays().values():
+            # An empty array takes nothing, whatever its other axes; what is made of it may.
+            n_numbers = math.prod(max(n, 1) for n in said["shape"])
+            self.budget.check(n_numbers * np.dtype(said["dtype"]).itemsize)
         arrays = {name: self.tensors.get_tensor(name) for name in self.arrays()}
         for name, array in arrays.items():
             # A boolean is a byte of 0 or 1; others would count as neither or both.
@@ -115,9 +120,8 @@ def write_file(path: Path, content: Mapping[str, Any], arrays: Mapping[str, NDAr
 @contextmanager
 def open_file(path: Path) -> Iterator[OpenFile]:
     """Open a file and check its header."""
-    size = os.stat(path).st_size
-    if not path.is_file():
-        raise BadContentError("it is no plain file")
+    budget = Budget(path)
+    size = budget.file_size
     with open(path, "rb") as file:
         start = file.read(8)
         length = int.from_bytes(start, "little")
@@ -127,7 +131,7 @@ def open_file(path: Path) -> Iterator[OpenFile]:
             )
         if length > _MAX_HEADER:
             raise BadContentError(f"its header takes more than {_MAX_HEADER >> 20} MiB")
-        Budget(path).check(size + _MEMORY_PER_BYTE * length)
+        budget.check(size + _MEMORY_PER_BYTE * length)
         header = start + file.read(length)
         if not header[8:].startswith(_START):
             raise BadContentError(
@@ -139,7 +143,7 @@ def open_file(path: Path) -> Iterator[OpenFile]:
                 raise BadContentError("its header has other metadata than zslearn's")
             content = read_json(metadata["zslearn"], "its description")
             # Its first bytes say that it is an object with a digest.
-            yield OpenFile(content, str(content.pop("sha256")), tensors, file, header)
+            yield OpenFile(content, str(content.pop("sha256")), tensors, file, header, budget)
 
 
 def _opened(path: Path) -> Any:
@@ -154,25 +158,12 @@ def read_json(text: str, what: str) -> Any:
     if sum(text.count(mark) for mark in ",[{") > _MOST_VALUES:
         raise BadContentError(f"{what} has more than {_MOST_VALUES:,} values")
     try:
-        return json.loads(
-            text, object_pairs_hook=_without_duplicates, parse_constant=_refuse_constant
-        )
-    except BadContentError as error:
-        raise BadContentError(f"{what} {error}") from None
+        return json.loads(text, object_pairs_hook=unique_keys, parse_constant=_refuse_constant)
     except RecursionError:
         raise BadContentError(f"{what} is nested too deep") from None
     except ValueError as error:
         raise BadContentError(f"{what} is no JSON ({plain(error, 200)})") from None
 
 
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in values:
-            raise BadContentError(f"has the key {plain(key, 60)!r} twice")
-        values[key] = value
-    return values
-
-
 def _refuse_constant(name: str) -> NoReturn:
-    raise BadContentError(f"has {name}, which is no number of JSON")
+    raise ValueError(f"it has {name}, which is no number of JSON")

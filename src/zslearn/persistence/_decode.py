@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import types
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,18 +18,19 @@ from zslearn._utils._array import to_numpy
 from zslearn._utils._messages import plain
 from zslearn._utils._optional import import_optional
 from zslearn.base._predictor import ZeroShotPredictor
+from zslearn.datasets._files import Budget, FileLimitError
 from zslearn.persistence._container import BadContentError
 from zslearn.persistence._encode import LEFT_OUT, MOST_LEVELS, find, make, parameter_names
 from zslearn.signatures._table import SignatureTable
 from zslearn.signatures._views import SignatureViews
 
-#: Features of an image at most.
-_MOST_FEATURES = 2**26
+#: What a feature takes in a trial, and a cell of a table in pandas, in bytes at least.
+_FEATURE_BYTES = _CELL_BYTES = 64
 #: Classes whose parameters are made for a trial.
 _CLASSES_MADE = 3
 
 
-def check_model(model: Any) -> None:
+def check_model(model: Any, budget: Budget) -> None:
     """Refuse a model whose parts do not fit, or that cannot score an image."""
     if not isinstance(model, ZeroShotPredictor):
         raise BadContentError(f"it holds a {type(model).__name__}, which is no zero-shot estimator")
@@ -48,7 +50,7 @@ def check_model(model: Any) -> None:
     for extra in (scorer.bias, scorer.precedence):
         if extra is not None and extra.shape != (n_classes,):
             raise BadContentError(f"it has {len(extra)} factors for {n_classes} classes")
-    _probe(model, n_classes)
+    _probe(model, n_classes, budget)
 
 
 def check_part(value: Any) -> None:
@@ -135,11 +137,12 @@ def check_labels(labels: Any, what: str) -> None:
         raise BadContentError(f"{what} are not in order, or some come twice")
 
 
-def _probe(model: Any, n_classes: int) -> None:
+def _probe(model: Any, n_classes: int, budget: Budget) -> None:
     """Score one image: what has a wrong shape or type shows here, and not when it is used."""
     n_features = model.n_features_in_
-    if type(n_features) is not int or not 0 < n_features <= _MOST_FEATURES:
+    if type(n_features) is not int or n_features < 1:
         raise BadContentError(f"it has no proper number of features: {n_features!r:.40}")
+    budget.check(_FEATURE_BYTES * n_features)
     row: NDArray[np.float64] = np.linspace(0.5, 1.0, n_features)[None, :]
     names = getattr(model, "feature_names_in_", None)
     if names is not None and (not isinstance(names, np.ndarray) or names.shape != (n_features,)):
@@ -167,6 +170,17 @@ _MAY_BE_NAN = frozenset(
         *("right_rate_", "threshold_"),  # a threshold of −∞ rejects nothing
     }
 )
+#: Attributes of any class, or of one, that are added to rows or multiply them. With another axis, n
+#: numbers of a file would become n² of them in a trial.
+_VECTORS = frozenset(
+    {
+        *("_kernel_mean", "_y_train_mean", "_y_train_std", "feature_min_", "feature_range_"),
+        *("intercept", "intercept_", "intercepts_", "lowest_", "mean_", "offset", "offset_"),
+        *("scale_", "signature_mean_", "slope_", "std_", "thresholds_", "width_", "within_std_"),
+        *("CMTStar.radii_", "CMTStar.variances_", "DAP.prior_", "IAP.prior_", "Layer.mix"),
+        *("GaussianEXEM.center_", "Projection.mean"),
+    }
+)
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _SCALARS = frozenset(
     {
@@ -190,17 +204,26 @@ _KEYS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
 }
 _NO_KEYS: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
 _FAULTS = (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError)
-_GENERATORS = frozenset(["MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"])
+#: Numbers of which a random state consists.
+_MT19937_WORDS = 624
+#: How many objects there may be where one that several others hold counts each time: so many, and
+#: some more for each that is named. A step twice in a pipeline that is twice in another, and so
+#: on, would be computed without end.
+_MOST_SHARED = 1000
+_SHARED_EACH = 8
 
 
 class Decoder:
     """Make objects of what :class:`Encoder` wrote."""
 
-    def __init__(self, arrays: Mapping[str, NDArray[Any]], device: Any = None) -> None:
-        self._arrays = arrays
-        self._device = device
+    def __init__(
+        self, arrays: Mapping[str, NDArray[Any]], budget: Budget, device: Any = None
+    ) -> None:
+        self._arrays, self._budget, self._device = arrays, budget, device
         self._made: dict[str, Any] = {}
-        self._objects: list[Any] = []
+        # With how many objects each holds, itself among them.
+        self._objects: list[tuple[Any, int]] = []
+        self._n_named = self._n_held = 0
         self._is_finite: dict[str, bool] = {}
         self._depth = 0
         self._kinds: dict[str, Callable[[Any, dict[str, Any], bool], Any]] = {
@@ -246,7 +269,7 @@ class Decoder:
                 return _OF_PLAIN_VALUE[kind](self.decode(node[kind], finite=finite))
             return self._kinds[kind](node[kind], node, finite)
         except _FAULTS as error:
-            if isinstance(error, BadContentError):
+            if isinstance(error, (BadContentError, FileLimitError)):
                 raise
             reason = plain(error, 200).rstrip(".") or type(error).__name__
             raise BadContentError(f"it says something that cannot be: {reason}") from error
@@ -333,7 +356,10 @@ class Decoder:
         return function
 
     def _index(self, said: Any, node: dict[str, Any], finite: bool) -> pd.Index:
-        return pd.Index(self.decode(said), name=self.decode(node["name"]))
+        values = self.decode(said)
+        # pandas copies, and a file may name the same array many times.
+        self._budget.take(_CELL_BYTES * len(values))
+        return pd.Index(values, name=self.decode(node["name"]))
 
     def _frame(self, said: Any, node: dict[str, Any], finite: bool) -> Any:
         columns = self._list(said, finite)
@@ -342,6 +368,7 @@ class Decoder:
             raise BadContentError("it has a table without an index")
         if len(names) != len(columns) or any(c.shape != (len(index),) for c in columns):
             raise BadContentError("it has a table whose columns do not fit its index")
+        self._budget.take(_CELL_BYTES * len(columns) * len(index))
         frame = pd.DataFrame(dict(enumerate(columns)), index=index)
         frame.columns = names
         return frame if "frame" in node else frame.iloc[:, 0]
@@ -350,10 +377,20 @@ class Decoder:
         # Only what is complete has a number: nothing can hold itself.
         if type(said) is not int or not 0 <= said < len(self._objects):
             raise BadContentError("it refers to an object that it does not have")
-        return self._objects[said]
+        value, n_held = self._objects[said]
+        self._hold(n_held)
+        return value
+
+    def _hold(self, n_objects: int) -> None:
+        self._n_named += 1
+        self._n_held += n_objects
+        if self._n_held > _MOST_SHARED + _SHARED_EACH * self._n_named:
+            raise BadContentError("its objects share others too often")
 
     def _object(self, said: Any, node: dict[str, Any], finite: bool) -> Any:
         cls = find(said)
+        before = self._n_held
+        self._hold(1)
         if not isinstance(cls, type):
             raise BadContentError(f"{plain(said, 60)!r} is no class")
         parts = [node.get("parameters", {}), node.get("state", {})]
@@ -366,9 +403,7 @@ class Decoder:
         state = {name: self.decode(item) for name, item in parts[0].items()}
         for name, item in parts[1].items():
             state[name] = self.decode(item, finite=own and name not in _MAY_BE_NAN)
-        for name in LEFT_OUT.get(said, ()):
-            if state.get(name) is not None:
-                raise BadContentError(f"its {cls.__name__} names a place on a disk as {name}")
+        _refuse_attributes(said, state)
         try:
             value = make(cls, state)
         except BadContentError:
@@ -377,8 +412,30 @@ class Decoder:
             reason = plain(error, 300).rstrip(".") or type(error).__name__
             raise BadContentError(f"its {cls.__name__} cannot be: {reason}") from error
         check_part(value)
-        self._objects.append(value)
+        self._objects.append((value, self._n_held - before))
         return value
+
+
+def _refuse_attributes(name: str, state: dict[str, Any]) -> None:
+    """Refuse what attributes of a known class never are."""
+    package, cls = name.partition(".")[0], name.rpartition(".")[2]
+    if package == "sklearn" and any(isinstance(v, types.FunctionType) for v in state.values()):
+        raise BadContentError(f"its {cls} has a function as an attribute")
+    for attribute, value in state.items() if package in ("zslearn", "sklearn") else ():
+        is_vector = not _VECTORS.isdisjoint((attribute, f"{cls}.{attribute}"))
+        if is_vector and not _are_vectors(value):
+            raise BadContentError(f"its {cls} has no vector as {attribute}")
+    for place in LEFT_OUT.get(name, ()):
+        if state.get(place) is not None:
+            raise BadContentError(f"its {cls} names a place on a disk as {place}")
+
+
+def _are_vectors(value: Any) -> bool:
+    """Whether a value is None, a number or an array of one axis, or several of these."""
+    return all(
+        item is None or isinstance(item, (int, float)) or getattr(item, "ndim", 2) < 2
+        for item in (value if isinstance(value, (list, tuple)) else [value])
+    )
 
 
 def _set(items: list[Any]) -> set[Any]:
@@ -393,11 +450,6 @@ def _tuple(items: list[Any]) -> tuple[Any, ...]:
     return tuple(items)
 
 
-def _slice(parts: list[Any]) -> slice:
-    start, stop, step = parts
-    return slice(start, stop, step)
-
-
 def _dtype(said: Any) -> np.dtype[Any]:
     dtype = np.dtype(said) if isinstance(said, str) and len(said) < 12 else None
     if dtype is None or dtype.kind not in "biufUO":
@@ -405,24 +457,13 @@ def _dtype(said: Any) -> np.dtype[Any]:
     return dtype
 
 
-def _numpy_type(said: Any) -> Any:
-    if not isinstance(said, str) or said not in _SCALARS:
-        raise BadContentError("it names an unknown type of NumPy")
-    return np.dtype(said.removesuffix("_")).type
-
-
 def _random_state(state: Any) -> np.random.RandomState:
+    # NumPy checks all but the position, by which it then reads memory.
+    if type(state["state"]["pos"]) is not int or not 0 <= state["state"]["pos"] <= _MT19937_WORDS:
+        raise BadContentError("it has a random state whose position is none")
     random_state = np.random.RandomState(0)
     random_state.set_state(state)
     return random_state
-
-
-def _generator(state: Any) -> np.random.Generator:
-    if state["bit_generator"] not in _GENERATORS:
-        raise BadContentError("it names an unknown generator of random numbers")
-    generator = np.random.Generator(getattr(np.random, state["bit_generator"])(0))
-    generator.bit_generator.state = state
-    return generator
 
 
 #: Kind → what makes an instance of the plain value that it was written as.
@@ -431,11 +472,8 @@ _OF_PLAIN_VALUE: dict[Any, Callable[[Any], Any]] = {
     "set": _set,
     "frozenset": lambda items: frozenset(_set(items)),
     "range": lambda parts: range(*parts),
-    "slice": _slice,
     "dtype": _dtype,
-    "numpy": _numpy_type,
     "random_state": _random_state,
-    "generator": _generator,
 }
 
 

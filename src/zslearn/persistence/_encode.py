@@ -88,10 +88,9 @@ def make(cls: type, state: dict[str, Any]) -> Any:
         vars(value).update(state)
     if hasattr(value, "_validate_params"):
         value._validate_params()
-    for check in ("_validate_steps", "_validate_transformers"):
+    if hasattr(value, "_validate_steps"):
         # Of a pipeline, which checks them when it is used.
-        if hasattr(value, check):
-            getattr(value, check)()
+        value._validate_steps()
     jobs = state.get("n_jobs")
     if jobs is not None and not (isinstance(jobs, int) and abs(jobs) <= _MOST_JOBS):
         raise BadContentError(f"its {cls.__name__} has n_jobs={plain(jobs, 30)}")
@@ -122,36 +121,29 @@ _OF_ESTIMATORS = (
 )
 #: Packages whose marked parts may be.
 _OF_PARTS = (*_OF_ESTIMATORS, "base", "_solvers", "_utils")
-#: Packages whose public functions may be: what a search maximises.
-_OF_FUNCTIONS = ("metrics", "model_selection", "synthesis")
+#: Functions that may be: what a search maximises. They are in packages of estimators.
+_SCORERS = frozenset(
+    {
+        "zslearn.model_selection.unseen_accuracy_scorer",
+        "zslearn.synthesis.exemplar_distance_score",
+        "zslearn.synthesis.held_class_accuracy_score",
+    }
+)
 
-#: Module of scikit-learn → classes with a state of plain numbers and arrays.
+#: Module of scikit-learn → classes that EXEM, generated features and pipelines need. Each computes
+#: with NumPy alone, takes no function and no process, and makes no more of its state than there is:
+#: no libsvm, whose compiled code trusts the sizes that it is given, and nothing that holds others
+#: but a pipeline.
 _SKLEARN = {
-    "cross_decomposition": "CCA PLSCanonical PLSRegression",
-    "decomposition": "FactorAnalysis FastICA IncrementalPCA KernelPCA NMF PCA SparsePCA "
-    "TruncatedSVD",
-    "discriminant_analysis": "LinearDiscriminantAnalysis QuadraticDiscriminantAnalysis",
-    "feature_selection": "SelectFromModel VarianceThreshold",
-    "gaussian_process": "GaussianProcessClassifier GaussianProcessRegressor",
-    "gaussian_process.kernels": "CompoundKernel ConstantKernel DotProduct ExpSineSquared "
-    "Exponentiation Matern PairwiseKernel Product RBF RationalQuadratic Sum WhiteKernel",
+    "decomposition": "PCA TruncatedSVD",
+    "gaussian_process": "GaussianProcessRegressor",
+    "gaussian_process.kernels": "ConstantKernel Matern Product RBF Sum WhiteKernel",
     "impute": "SimpleImputer",
-    "kernel_approximation": "Nystroem RBFSampler",
     "kernel_ridge": "KernelRidge",
-    "linear_model": "ARDRegression BayesianRidge ElasticNet HuberRegressor Lasso LinearRegression "
-    "LogisticRegression LogisticRegressionCV MultiTaskElasticNet MultiTaskLasso Ridge RidgeCV "
-    "RidgeClassifier",
-    "model_selection": "GroupKFold KFold LeaveOneGroupOut StratifiedKFold",
-    "multiclass": "OneVsOneClassifier OneVsRestClassifier",
-    "multioutput": "MultiOutputRegressor",
-    "naive_bayes": "GaussianNB",
-    "neighbors": "NearestCentroid",
-    "pipeline": "FeatureUnion Pipeline",
-    "preprocessing": "KernelCenterer LabelBinarizer LabelEncoder MaxAbsScaler MinMaxScaler "
-    "Normalizer PolynomialFeatures PowerTransformer QuantileTransformer RobustScaler "
-    "StandardScaler",
-    "random_projection": "GaussianRandomProjection",
-    "svm": "LinearSVC LinearSVR NuSVC NuSVR SVC SVR",
+    "linear_model": "LinearRegression LogisticRegression Ridge RidgeClassifier",
+    "pipeline": "Pipeline",
+    "preprocessing": "MaxAbsScaler MinMaxScaler Normalizer PowerTransformer QuantileTransformer "
+    "RobustScaler StandardScaler",
 }
 
 #: Hyper-parameters that name places on the writer's machine: a file has None in their place. A
@@ -235,8 +227,8 @@ def find(name: Any) -> Any:
             found = _of_sklearn(name)
     if found is None:
         raise BadContentError(
-            f"it holds a {plain(name, 100)!r}, which this version of zslearn does not know. If it "
-            "is your own class, call zslearn.persistence.register(…) with it before loading"
+            f"it holds a {plain(name, 100)!r}, which model files of this version do not hold. If "
+            "it is your own class, call zslearn.persistence.register(…) with it before loading"
         )
     return found
 
@@ -245,17 +237,15 @@ def find(name: Any) -> Any:
 def _of_package(package: str) -> dict[str, Any]:
     """What files may hold of a package of the library, by name."""
     found: dict[str, Any] = {}
-    if package not in (*_OF_PARTS, *_OF_FUNCTIONS):
+    if package not in _OF_PARTS:
         return found
     module = importlib.import_module(f"zslearn.{package}")
-    for item in (getattr(module, name) for name in getattr(module, "__all__", ())):
-        is_class = inspect.isclass(item) and not issubclass(item, BaseException)
-        if (is_class and package in _OF_ESTIMATORS) or (
-            inspect.isfunction(item) and package in _OF_FUNCTIONS
-        ):
-            found[part_name(item)] = item
-    if package in _OF_PARTS:
-        found.update({n: part for n, part in saved_parts().items() if n.split(".")[1] == package})
+    if package in _OF_ESTIMATORS:
+        for item in (getattr(module, name) for name in module.__all__):
+            is_class = inspect.isclass(item) and not issubclass(item, BaseException)
+            if is_class or (inspect.isfunction(item) and part_name(item) in _SCORERS):
+                found[part_name(item)] = item
+    found.update({n: part for n, part in saved_parts().items() if n.split(".")[1] == package})
     return found
 
 
@@ -324,8 +314,6 @@ class Encoder:
         for kind, (cls, to_plain) in _BY_PLAIN_VALUE.items():
             if type(value) is cls or (kind == "dtype" and isinstance(value, cls)):
                 return {kind: self.encode(to_plain(value), where)}
-        if isinstance(value, type) and issubclass(value, np.generic):
-            return {"numpy": value.__name__}
         return self._object(value, where)
 
     def _array(self, value: Any, where: str) -> dict[str, Any]:
@@ -420,14 +408,20 @@ class Encoder:
 
     def _name(self, item: Any, where: str) -> str:
         name = name_of(item)
-        if name is None:
-            kind = "the function" if isinstance(item, types.FunctionType) else "an instance of"
+        if name is not None:
+            return name
+        kind = "the function" if isinstance(item, types.FunctionType) else "an instance of"
+        said = f"{where} is {kind} {item.__module__}.{item.__qualname__}, which model files do not"
+        if item.__module__.startswith("sklearn."):
+            known = " ".join(_SKLEARN.values()).replace(" ", ", ")
             raise CannotSaveError(
-                f"{where} is {kind} {item.__module__}.{item.__qualname__}, which model files do "
-                "not hold, since loading one runs no code of its own. If it is yours, call "
-                "zslearn.persistence.register(…) with it, before saving and before loading."
+                f"{said} hold: of scikit-learn they hold {known}. Take one of these, or keep the "
+                "model as a pickle that you alone load."
             )
-        return name
+        raise CannotSaveError(
+            f"{said} hold, since loading one runs no code of its own. If it is yours, call "
+            "zslearn.persistence.register(…) with it, before saving and before loading."
+        )
 
 
 #: Kind → class, and what its instances are written as; `_decode` has the way back.
@@ -436,10 +430,8 @@ _BY_PLAIN_VALUE: dict[str, tuple[type, Callable[[Any], Any]]] = {
     "set": (set, lambda value: sorted(value, key=repr)),
     "frozenset": (frozenset, lambda value: sorted(value, key=repr)),
     "range": (range, lambda value: [value.start, value.stop, value.step]),
-    "slice": (slice, lambda value: [value.start, value.stop, value.step]),
     "dtype": (np.dtype, lambda value: value.str),
     "random_state": (np.random.RandomState, lambda value: value.get_state(legacy=False)),
-    "generator": (np.random.Generator, lambda value: value.bit_generator.state),
 }
 
 

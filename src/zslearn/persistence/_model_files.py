@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from zslearn._utils._messages import InputWarning, plain, warn_user
 from zslearn._utils._optional import import_optional
 from zslearn._version import __version__
 from zslearn.base._predictor import ZeroShotPredictor
-from zslearn.datasets._files import FileLimitError
+from zslearn.datasets._files import Budget, FileLimitError
 from zslearn.persistence._container import (
     BadContentError,
     CannotSaveError,
@@ -266,13 +267,13 @@ def read_model(path: str | os.PathLike[str], *, device: Any = None) -> ModelFile
     with _errors_named(path), open_file(Path(path)) as container:
         content = _content(container)
         _warn_of_versions(content, path)
-        decoder = Decoder(container.read_arrays(), device)
+        decoder = Decoder(container.read_arrays(), container.budget, device)
         model = decoder.decode(content["model"])
         extras = _read_extras(decoder, content["extras"])
         if decoder.unused:
             name = plain(sorted(decoder.unused)[0], 60)
             raise BadContentError(f"nothing says what its array {name!r} is")
-        check_model(model)
+        check_model(model, container.budget)
         if summary(model) != content["summary"]:
             raise BadContentError("its summary is of another model")
         return ModelFile(model, content["about"], extras, _described(container, content))
@@ -308,9 +309,10 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _as_read(node: Any, encoder: Encoder) -> Any:
     """The model that a reader will make, which copies no array; refuse what it will refuse."""
+    no_limit = Budget(Path(), sys.maxsize, file_size=0)
     try:
-        model = Decoder(encoder.arrays).decode(node)
-        check_model(model)
+        model = Decoder(encoder.arrays, no_limit).decode(node)
+        check_model(model, no_limit)
     except BadContentError as error:
         raise CannotSaveError(f"The model cannot be saved; of a file of it: {error}.") from error
     return model

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from zslearn._utils._files import regular_size
 from zslearn._utils._messages import name_some, plain
 
 _FILE = "data.noun"
@@ -287,7 +288,7 @@ def _find_folder(folder: str | os.PathLike[str] | None) -> Path:
 
 def _read_lines(path: Path) -> tuple[str | None, dict[str, str]]:
     """The version that the head of the file names, and the line of each noun."""
-    if path.stat().st_size > _MAX_BYTES:
+    if regular_size(path) > _MAX_BYTES:
         raise ValueError(f"{plain(path)} is larger than any WordNet; it is not read.")
     text = path.read_bytes().decode("utf-8", "replace")
     head = [line for line in text[:10_000].split("\n") if line.startswith("  ")]

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from zslearn._utils._files import regular_size
 from zslearn._utils._messages import name_some, plain, warn_user
 from zslearn._utils._optional import import_optional
 from zslearn._utils._progress import progress_bar
@@ -69,6 +70,7 @@ def read_word_vectors(
         raise ValueError(f"kind={kind!r}; there are {', '.join(map(repr, _KINDS))}.")
     if not path.exists():
         raise FileNotFoundError(f"There is no file {plain(path)}.")
+    regular_size(path)
     gensim = import_optional("gensim", "Reading word vectors")
     try:
         kind = kind or _guess_kind(path, gensim)
@@ -323,6 +325,7 @@ class _Sentences:
 
     def _lines(self, path: str | os.PathLike[str]) -> Iterator[Iterable[str]]:
         tokenize = import_optional("gensim.utils", "Training word vectors").tokenize
+        regular_size(path)
         try:
             with open(path, encoding="utf-8") as file:
                 for line in file:
