@@ -22,15 +22,16 @@ from service_tools import (
 from zslearn.serving import Limits, Recognizer, create_app, serve
 
 pytest.importorskip("fastapi")
+from zslearn.serving import _guard
 
 TOKEN = "a-token-of-some-length"
 
 
 def test_the_token(model_path, rows):
     with client_of(create_app(model_path, token=TOKEN), host="birds.example") as client:
-        for path in ("/", "/page.js", "/health", "/openapi.json"):
+        for path in ("/", "/page.js", "/health"):
             assert client.get(path).status_code == 200
-        for path in ("/classes", "/metrics", "/about", "/classes/x", "/nowhere"):
+        for path in ("/classes", "/metrics", "/about", "/classes/x", "/nowhere", "/openapi.json"):
             answer = client.get(path)
             assert "token" in reason(answer, 401)
             assert answer.headers["www-authenticate"] == "Bearer"
@@ -50,10 +51,37 @@ def test_the_token(model_path, rows):
         assert sent.status_code == 200
 
 
+def test_guesses_of_the_token_are_limited(model_path, monkeypatch):
+    from starlette.testclient import TestClient
+
+    now = [0.0]
+    monkeypatch.setattr(_guard, "monotonic", lambda: now[0])
+    monkeypatch.setattr(_guard, "_MAX_GUESSES", 2)
+    app = create_app(model_path, token=TOKEN)
+    client, other = (TestClient(app, client=(host, 1)) for host in ("10.0.0.1", "10.0.0.2"))
+    right = {"authorization": f"Bearer {TOKEN}"}
+    assert client.get("/classes").status_code == 401  # no guess
+    for _ in range(2):
+        assert client.get("/classes", headers={"authorization": "Bearer x"}).status_code == 401
+    now[0] = 20.0
+    refused = client.get("/classes", headers=right)
+    assert "wrong tokens" in reason(refused, 429)
+    assert refused.headers["retry-after"] == "40"
+    assert client.get("/health").status_code == 200
+    assert other.get("/classes", headers=right).status_code == 200
+    now[0] = 60.0
+    assert client.get("/classes", headers=right).status_code == 200
+    # The addresses that are remembered have an end: the oldest is forgotten.
+    monkeypatch.setattr(_guard, "_MAX_ADDRESSES", 3)
+    for host, status in [("0", 401)] * 2 + [("0", 429)] + [(str(i), 401) for i in range(1, 4)]:
+        asking = TestClient(app, client=(host, 1))
+        sent = asking.get("/classes", headers={"authorization": "Bearer x"})
+        assert sent.status_code == status
+    assert TestClient(app, client=("0", 1)).get("/classes", headers=right).status_code == 200
+
+
 def test_tokens_are_compared_in_constant_time(model_path, monkeypatch):
     import hmac
-
-    from zslearn.serving import _guard
 
     calls = []
     monkeypatch.setattr(
@@ -255,6 +283,22 @@ def test_slow_senders_are_not_waited_for(model_path):
                 assert received.startswith(beginning)
                 assert bool(received) == bool(beginning)
                 assert 0.5 < time.monotonic() - start < 8
+
+
+def test_who_does_not_read_is_dropped(model_path):
+    """However much waits for it: a connection that is closed only would wait until all is read."""
+    limits = Limits(seconds=0.1)
+    with (
+        running(create_app(Recognizer(model_path, limits=limits)), limits) as address,
+        socket.socket() as connection,
+    ):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(20)
+        connection.connect(("127.0.0.1", int(address.split(":")[2].strip("/"))))
+        # More than the buffers in between hold, of answers and of requests.
+        ask = b"GET /page.js HTTP/1.1\r\nHost: localhost\r\n\r\n" * 400_000
+        with pytest.raises(ConnectionError):
+            connection.sendall(ask)
 
 
 def test_serving_leaves_the_filters_of_warnings(model_path, monkeypatch):
