@@ -99,10 +99,8 @@ def test_images_are_recognised(colors, tmp_path):
 )
 def test_images_that_are_refused(colors, data, status, why):
     data = data() if callable(data) else data
-    start = time.monotonic()
     sent = colors.post("/predict", files=[("images", ("x.png", data, "image/png"))])
     assert why in reason(sent, status)
-    assert time.monotonic() - start < 5
 
 
 class Blocked:
