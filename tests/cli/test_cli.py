@@ -325,9 +325,13 @@ def test_bench_names_what_lies_at_the_edge_of_a_grid(bench, capsys, monkeypatch)
         (["--protocol", "authors"], "make_zero_shot"),
         (["--split", "ss"], "no class splits"),
         (["--seeds", "-1"], "seeds are whole numbers"),
+        (["--out", "file/runs"], ".json: Not a directory."),
     ],
 )
-def test_bench_refuses_before_it_tunes(bench, tmp_path, capsys, words, message):
+def test_bench_refuses_before_it_tunes(bench, tmp_path, capsys, monkeypatch, words, message):
+    (tmp_path / "file").touch()
+    monkeypatch.chdir(tmp_path)
+    _break(monkeypatch, KeyboardInterrupt)
     assert bench(*words) == 1
     err = capsys.readouterr().err
     assert message in err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from small_images import COLORS, open_clip, timm, write_colors, write_image  # noqa: F401
 from zslearn.cli import main
-from zslearn.images import load_features, text_features
+from zslearn.images import _fitting, load_features, text_features
 from zslearn.persistence import read_model
 
 pytest.importorskip("torch")
@@ -153,10 +154,33 @@ def test_add_a_class_by_numbers(model, capsys):
     ):
         assert main(["add-class", *words]) == 1
         assert message in capsys.readouterr().err
+    (model.parent / "unseen.csv").write_text("class,b,g,r\n\u3164,0.5,0.5,0.5\n", "utf-8")
+    assert main(["add-class", "m.zsl", "unseen.csv"]) == 1
+    assert "cannot be seen" in capsys.readouterr().err
     (model.parent / "bad.csv").write_text("class,b,g\ngrey,0.5,0.5\n")
     assert main(["add-class", "m.zsl", "bad.csv"]) == 1
     assert "2 attributes; those given to fit have 3" in capsys.readouterr().err
     assert model.read_bytes() == before
+
+
+def test_classes_of_two_commands_are_not_lost(model, capsys, monkeypatch):
+    """One that begins before another has written is refused, and says by whom."""
+    for name in ("grey", "brown"):
+        (model.parent / f"{name}.csv").write_text(f"class,b,g,r\n{name},0.5,0.4,0.3\n")
+    save = _fitting.save
+
+    def meanwhile(*arguments, **options):
+        monkeypatch.setattr(_fitting, "save", save)
+        assert main(["add-class", "m.zsl", "brown.csv"]) == 1
+        save(*arguments, **options)
+
+    monkeypatch.setattr(_fitting, "save", meanwhile)
+    assert main(["add-class", "m.zsl", "grey.csv"]) == 0
+    assert f"m.zsl is in use by process {os.getpid()}." in capsys.readouterr().err
+    assert main(["add-class", "m.zsl", "brown.csv"]) == 0
+    assert {"grey", "brown"} <= set(read_model(model).model.unseen_classes_.tolist())
+    assert main(["add-class", "nowhere/m.zsl", "grey.csv"]) == 1
+    assert not (model.parent / "nowhere").exists()
 
 
 def test_one_step_in_words_by_one_model_for_both_sides(folder, open_clip, capsys):  # noqa: F811

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import struct
+import tracemalloc
 import warnings
 import zlib
 from dataclasses import replace
@@ -9,7 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from zslearn.images import Preprocessing, UnreadableImageError, read_image
+from zslearn.images import Preprocessing, UnreadableImageError, _decoding, read_image
+from zslearn.images._decoding import needed_bytes, open_image
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -99,6 +101,58 @@ def test_bombs_are_refused_before_they_are_decoded(sides):
         warnings.simplefilter("ignore")
         with pytest.raises(UnreadableImageError, match="max_pixels"):
             read_image(bomb(*sides))
+
+
+def with_scans(n_more, size=(64, 64)):
+    """A JPEG whose last scan is repeated."""
+    data = encoded(Image.new("RGB", size, "red"), "JPEG", progressive=True)
+    last, end = data.rindex(b"\xff\xda"), data.rindex(b"\xff\xd9")
+    return data[:end] + n_more * data[last:end] + data[end:]
+
+
+def test_scans_of_a_jpeg_are_counted():
+    """Each takes as long as a picture: thousands of them are a file of some kilobytes."""
+    assert read_image(with_scans(40)).size == (64, 64)
+    with pytest.raises(UnreadableImageError, match="more than 64 scans"):
+        read_image(with_scans(60))
+    # What lies in segments or behind the image is none of its scans.
+    data = with_scans(0)
+    preview = b"\xff\xe7\x04\x02" + b"\xff\xda" * 512
+    assert read_image(data[:2] + preview + data[2:] + b"\xff\xda\0\2" * 100).size == (64, 64)
+    with pytest.raises(UnreadableImageError, match="10000 segments"):
+        read_image(data[:2] + b"\xff\xe7\0\2" * 10_001 + data[2:])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xff\xd8" + b"\xff" * 9999,
+        b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sI", 0, b"teXt", zlib.crc32(b"teXt")) * 9999,
+        b"GIF89a\1\0\1\0\0\0\0" + b"!\xfe\0" * 9999,
+        b"P6 #" + b"x" * 9999,
+    ],
+    ids=["JPEG", "PNG", "GIF", "PPM"],
+)
+def test_parts_are_counted(data, monkeypatch):
+    """Millions of them, which Pillow reads one by one, would take minutes."""
+    monkeypatch.setattr(_decoding, "_MAX_READS", 1000)
+    with pytest.raises(UnreadableImageError, match="more than 1000 parts"):
+        read_image(data)
+
+
+def test_the_memory_of_an_image_is_that_of_its_mode():
+    """Counted before it is decoded; shades of 16 bits take no numbers of 64 bits."""
+    for mode, kind, each in (("I;16", "PNG", 8), ("RGB", "JPEG", 14), ("CMYK", "JPEG", 16)):
+        assert needed_bytes(open_image(encoded(Image.new(mode, (10, 5)), kind), 50)) == 50 * each
+    side = 2000
+    data = encoded(Image.new("I;16", (side, side), 257 * 9))
+    tracemalloc.start()
+    image = read_image(data)
+    # What NumPy takes; Pillow has 6 bytes for each pixel.
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert taken < 8 * side**2
+    assert image.getextrema() == ((9, 9),) * 3
 
 
 def test_the_limit_can_be_set():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import unicodedata
 
 import pytest
@@ -61,6 +62,20 @@ def table(tmp_path, text):
     path = tmp_path / "list.csv"
     path.write_text(text, encoding="utf-8")
     return path
+
+
+@pytest.mark.parametrize("name", [b"a\xff.png", b"c\xff/1.png"])
+def test_names_that_are_no_text_are_refused(tmp_path, name):
+    path = os.path.join(os.fsencode(tmp_path), name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    try:
+        with open(path, "wb"):
+            pass
+    except OSError:
+        pytest.skip("the file system takes no such names")
+    for images in (tmp_path, [os.fsdecode(path)]):
+        with pytest.raises(ValueError, match=r"udcff.* no UTF-8 .*rename"):
+            list_images(images)
 
 
 def test_a_table_of_paths_and_labels(tmp_path):

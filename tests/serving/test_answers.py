@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
+
 import numpy as np
 import pytest
 
@@ -16,6 +19,7 @@ from zslearn.persistence import load, save
 from zslearn.serving import Recognizer, create_app
 
 pytest.importorskip("fastapi")
+from zslearn.serving import _app
 
 
 def test_predictions_are_those_of_the_model(client, model_path, problem, rows):
@@ -92,6 +96,10 @@ def test_numbers_as_labels(problem, tmp_path):
         assert "numbers" in reason(client.post("/classes", json={"name": "x", **new}), 422)
         assert "already" in reason(client.post("/classes", json={"name": "010", **new}), 409)
         assert client.post("/classes", json={"name": "-7", **new}).status_code == 201
+        # A number has one name, however it is written.
+        assert client.post("/classes", json={"name": "0101", **new}).json()["name"] == "101"
+        assert client.get("/classes/0101").json()["name"] == "101"
+        assert client.delete("/classes/101").json() == {"removed": "101"}
         body = {"features": problem.X_test_unseen[:1].tolist(), "trial": new}
         assert client.post("/predict", json=body).json()["trial"] == "151"
     assert "-7" in Recognizer(path).snapshot.label_of
@@ -101,14 +109,22 @@ def test_numbers_as_labels(problem, tmp_path):
     ("body", "status", "why"),
     [
         (b'{"features": [[1, 2]]}', 422, "features[0] has 2 numbers; the model takes 20"),
-        (b'{"features": [[NaN]]}', 422, "finite"),
-        (b'{"features": [[Infinity]]}', 422, "finite"),
-        (b'{"features": [[1e999]]}', 422, "finite"),
-        (b'{"features": [[1' + b"0" * 400 + b"]]}", 422, ""),
-        (b'{"features": [["1"]]}', 422, "valid number"),
-        (b'{"features": [[true]]}', 422, "valid number"),
+        *(
+            (b'{"features": [[' + b"0," * 19 + number + b"]]}", 422, why)
+            for number, why in (
+                (b"NaN", "finite"),
+                (b"Infinity", "finite"),
+                (b"1e999", "finite"),
+                (b"1" + b"0" * 400, "finite"),
+                (b'"1"', "valid number"),
+                (b"true", "valid number"),
+            )
+        ),
+        (b'{"features": ["' + b"0" * 20 + b'"]}', 422, "features[0] has no numbers"),
         (b'{"features": []}', 422, "at least 1"),
-        (b'{"features": 1}', 422, "array"),
+        (b'{"features": 1}', 422, "in a list"),
+        (b"{}", 422, "features: Field required"),
+        (b"[]", 422, "valid dictionary"),
         (b'{"features": [[1]], "x": 1}', 422, "x: Extra"),
         (b'{"features": [[1]]', 422, "JSON"),
         (b"", 422, "JSON"),
@@ -120,6 +136,49 @@ def test_numbers_as_labels(problem, tmp_path):
 def test_bodies_that_are_refused(client, body, status, why):
     response = client.post("/predict", content=body, headers={"content-type": "application/json"})
     assert why in reason(response, status)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "why"),
+    [
+        # Lengths first, then one error: not one for each of the strings.
+        ("predict", b'{"features": [[%s]]}', 422, "has 40000 numbers; the model takes 20"),
+        ("predict", b'{"features": [%s]}', 413, "40000 rows; at most 64"),
+        ("classes", b'{"name": "a", "attributes": [%s]}', 422, "40000 attributes were given"),
+        ("classes", b'{"name": "a", "text": [%s]}', 422, "described by attributes, not by text"),
+    ],
+)
+def test_very_many_values_are_refused_away_from_the_loop(
+    client, monkeypatch, path, body, status, why
+):
+    """The loop answers others while a large body is read, checked and refused."""
+    on_loop = []
+
+    def watch(owner, name):
+        function = getattr(owner, name)
+
+        def watched(*arguments, **options):
+            with suppress(RuntimeError):
+                on_loop.append((name, asyncio.get_running_loop()))
+            return function(*arguments, **options)
+
+        monkeypatch.setattr(owner, name, watched)
+
+    watch(_app, "_reason")
+    watch(Recognizer, "checked_features")
+    content = body % b",".join([b'""'] * 40_000)
+    kind = {"content-type": "application/json"}
+    assert why in reason(client.post(f"/{path}", content=content, headers=kind), status)
+    assert not on_loop
+
+
+def test_json_is_no_longer_than_its_numbers_need(client):
+    kind = {"content-type": "application/json"}
+    sent = client.post("/predict", content=b"[" + b'"",' * 2**19 + b"]", headers=kind)
+    assert "longer than" in reason(sent, 413)
+    # What is not asked for is refused by its first name.
+    body = b"{" + b",".join(b'"%d": 0' % i for i in range(5000)) + b"}"
+    assert "0: Extra" in reason(client.post("/classes", content=body, headers=kind), 422)
 
 
 def test_features_beyond_all_measure(client, rows):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -25,8 +26,9 @@ from service_tools import (
     save_feature_model,
 )
 from zslearn.baselines import ESZSL
+from zslearn.cli import main
 from zslearn.persistence import load, save
-from zslearn.serving import Limits, Recognizer, create_app
+from zslearn.serving import Limits, Recognizer, _recognizer, create_app
 
 pytest.importorskip("fastapi")
 
@@ -89,6 +91,10 @@ def test_a_trial_is_not_kept(client, problem, rows, tmp_path):
         ({"name": "a\u202eb"}, "cannot be seen"),
         ({"name": "a\x00b"}, "cannot be seen"),
         ({"name": "a\nb"}, "cannot be seen"),
+        ({"name": "\u3164"}, "cannot be seen"),
+        ({"name": "\u2800"}, "cannot be seen"),
+        ({"name": "red\ufe0f"}, "cannot be seen"),
+        ({"name": "red\U000e0100"}, "cannot be seen"),
         ({"name": ".."}, "dots"),
         ({"name": 3}, "name: Input should be a valid string"),
         ({"attributes": None}, "attributes or by text"),
@@ -101,6 +107,9 @@ def test_a_trial_is_not_kept(client, problem, rows, tmp_path):
         ({"attributes": [0.0] * 8}, "describes nothing"),
         ({"attributes": [1e300] + [0.0] * 7}, "1e+15"),
         ({"attributes": ["a"] * 8}, "valid number"),
+        ({"attributes": {"attribute 0": True}}, "valid number"),
+        ({"attributes": "a"}, "by name, or a list"),
+        ({"attributes": {"x" * 50_000: 1}}, "no attribute"),
     ],
 )
 def test_classes_that_are_refused(client, change, why):
@@ -180,7 +189,7 @@ def test_contents_that_a_checksum_does_not_tell(model_path, tmp_path):
     good = read_checked_json(file)
     entry = good["classes"][0]
     for bad in (
-        {**good, "format": 2},
+        {**good, "format": 1},
         {**good, "classes": None},
         {**good, "classes": [entry, entry]},
         {**good, "classes": [{**entry, "values": [1.0]}]},
@@ -193,22 +202,106 @@ def test_contents_that_a_checksum_does_not_tell(model_path, tmp_path):
             Recognizer(model_path)
 
 
-def test_two_processes_do_not_overwrite_each_other(model_path):
+def test_one_server_at_a_time_keeps_the_classes(model_path, monkeypatch, capsys):
+    """Those of another would not be seen; the error names it."""
+    in_use = rf"model\.zsl\.added\.json is in use by process {os.getpid()}\."
+    with client_of(create_app(model_path)) as client:
+        with pytest.raises(RuntimeError, match=in_use), client_of(create_app(model_path)):
+            pass
+        assert main(["serve", str(model_path)]) == 1
+        assert re.search(in_use, capsys.readouterr().err)
+        client.post("/classes", json={"name": "a", "attributes": [1.0] * 8})
+    with client_of(create_app(model_path)) as client:
+        assert client.get("/classes/a").status_code == 200
+
+
+def test_two_processes_do_not_overwrite_each_other(model_path, monkeypatch):
     first, second = Recognizer(model_path), Recognizer(model_path)
+    write, refused = _recognizer.write_checked_json, []
+
+    def meanwhile(*arguments):
+        """The other one writes between the look at the file and its replacement."""
+        monkeypatch.setattr(_recognizer, "write_checked_json", write)
+        with pytest.raises(_recognizer.Refusal) as caught:
+            second.add("b", attributes=[2.0] * 8)
+        refused.append(caught.value)
+        write(*arguments)
+
+    monkeypatch.setattr(_recognizer, "write_checked_json", meanwhile)
     first.add("a", attributes=[1.0] * 8)
-    with client_of(create_app(second)) as client:
-        sent = client.post("/classes", json={"name": "b", "attributes": [2.0] * 8})
-        assert "another process" in reason(sent, 409)
+    with pytest.raises(_recognizer.Refusal) as caught:
+        second.add("b", attributes=[2.0] * 8)
+    refused.append(caught.value)
+    assert [refusal.status for refusal in refused] == [409, 409]
+    assert "in use by another process" in refused[0].reason
+    assert "changed by another process" in refused[1].reason
     assert set(Recognizer(model_path).snapshot.added) == {"a"}
+    # Who begins to serve sees what was written since.
+    with client_of(create_app(second)) as client:
+        assert client.get("/classes/a").status_code == 200
+        sent = client.post("/classes", json={"name": "b", "attributes": [2.0] * 8})
+        assert sent.status_code == 201
+
+
+def test_another_model_does_not_take_the_classes(problem, tmp_path):
+    """Attributes without names are told apart by what they say of the seen classes."""
+    path = tmp_path / "model.zsl"
+    labels, values = problem.signatures.index.tolist(), problem.signatures.to_numpy()
+    table = dict(zip(labels, values, strict=True))
+    model = ESZSL().fit(problem.X_train, problem.y_train, signatures=table)
+    save(model, path)
+    Recognizer(path).add("new", attributes=[1.0] * 8)
+    # The same attributes: the model knows another class by now.
+    save(model.add_classes({"other": np.ones(8)}), path)
+    assert "new" in Recognizer(path).snapshot.added
+    table = {label: row[::-1] for label, row in table.items()}
+    save(ESZSL().fit(problem.X_train, problem.y_train, signatures=table), path)
+    with pytest.raises(ValueError, match="described by other attributes"):
+        Recognizer(path)
+
+
+def test_names_in_any_unicode_form(problem, tmp_path):
+    """A name that looks the same is the same, in the address as in the body."""
+    decomposed = "cafe\u0301"
+    signatures = problem.signatures.rename(index={problem.unseen_classes[0]: decomposed})
+    model = ESZSL().fit(problem.X_train, problem.y_train, signatures=signatures)
+    save(model, tmp_path / "model.zsl")
+    with client_of(create_app(tmp_path / "model.zsl")) as client:
+        new = {"attributes": [1.0] * 8}
+        assert "already" in reason(client.post("/classes", json={"name": "caf\u00e9", **new}), 409)
+        assert client.get("/classes/caf\u00e9").json()["name"] == decomposed
+        made = client.post("/classes", json={"name": "o\u0308l", **new}).json()
+        assert made["name"] == "\u00f6l"
+        assert client.get("/classes/o\u0308l").json()["name"] == "\u00f6l"
+        like = {"name": "x", "like": "o\u0308l", "attributes": {}}
+        assert client.post("/classes", json=like).status_code == 201
+        assert client.delete("/classes/o\u0308l").json() == {"removed": "\u00f6l"}
+
+
+def test_what_kills_leave_is_removed(model_path, tmp_path):
+    left = tmp_path / ".model.zsl.added.123-abcd.tmp.json"
+    others = tmp_path / ".other.zsl.added.123-abcd.tmp.json"
+    left.touch(), others.touch()
+    with client_of(create_app(model_path)):
+        assert not left.exists()
+    assert others.exists()
+
+
+def test_a_folder_that_cannot_be_written_to_is_served(model_path, monkeypatch):
+    def locked(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(_recognizer, "locked", locked)
+    with client_of(create_app(model_path)) as client:
+        sent = client.post("/classes", json={"name": "a", "attributes": [1.0] * 8})
+        assert "Permission denied" in reason(sent, 507)
 
 
 def test_a_disk_that_fails(client, monkeypatch):
-    from zslearn.serving import _recognizer as _added
-
     def full(*_):
         raise OSError(28, "No space left on device", "/secret/place")
 
-    monkeypatch.setattr(_added, "write_checked_json", full)
+    monkeypatch.setattr(_recognizer, "write_checked_json", full)
     sent = client.post("/classes", json={"name": "a", "attributes": [1.0] * 8})
     why = reason(sent, 507)
     assert "No space left" in why
@@ -241,7 +334,9 @@ def test_classes_in_words(problem, tmp_path):
             ("  ", "empty"),
             ("x" * 2001, "at most 2000"),
             (["a"] * 17, "at most 16"),
-            ([], "at least 1"),
+            ([], "empty"),
+            (["a", 1], "give text"),
+            ({}, "give text"),
             ("a\x00b", "no text"),
         ):
             sent = client.post("/classes", json={"name": "b", "text": bad})
@@ -314,11 +409,8 @@ def test_added_classes_survive_a_kill(model_path, problem, tmp_path):
         kept = [entry["name"] for entry in classes if entry["added"]]
         # All that were confirmed; perhaps the one that was being written.
         assert set(added) <= set(kept) <= {*added, f"new {len(added)}"}
-        assert not [
-            p
-            for p in tmp_path.iterdir()
-            if p.name not in ("model.zsl", "model.zsl.added.json") and ".tmp" not in p.name
-        ]
+        whole = {"model.zsl", "model.zsl.added.json", ".model.zsl.added.json.lock"}
+        assert {path.name for path in tmp_path.iterdir()} == whole
     finally:
         process.send_signal(signal.SIGINT)
         assert process.wait(30) in (0, 130)

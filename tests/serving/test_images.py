@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import io
+import shutil
 import struct
 import sys
+import threading
+import time
 import zlib
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,20 +20,31 @@ from service_tools import (
     save_color_model,
 )
 from small_images import COLORS, tiny_timm
-from zslearn.serving import Limits, Recognizer, create_app
+from zslearn.serving import Limits, Recognizer, _recognizer, create_app
+from zslearn.serving._recognizer import Refusal
 
 pytest.importorskip("fastapi")
 
 
 @pytest.fixture(scope="module")
-def colors(tmp_path_factory):
+def saved(tmp_path_factory):
     pytest.importorskip("torch")
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "timm", tiny_timm())
-        path = save_color_model(tmp_path_factory.mktemp("colors"), in_words=False)
-        recognizer = Recognizer(path, limits=Limits(pixels=10_000, batch=3))
-        with client_of(create_app(recognizer)) as client:
-            yield client
+        yield save_color_model(tmp_path_factory.mktemp("colors"), in_words=False)
+
+
+@pytest.fixture(scope="module")
+def colors(saved):
+    recognizer = Recognizer(saved, limits=Limits(pixels=10_000, batch=3))
+    with client_of(create_app(recognizer)) as client:
+        yield client
+
+
+@pytest.fixture
+def color_model(saved, tmp_path):
+    """The same, beside which classes of its own are kept."""
+    return shutil.copy(saved, tmp_path / "model.zsl")
 
 
 def png(color="red", **options):
@@ -85,6 +101,68 @@ def test_images_that_are_refused(colors, data, status, why):
     data = data() if callable(data) else data
     sent = colors.post("/predict", files=[("images", ("x.png", data, "image/png"))])
     assert why in reason(sent, status)
+
+
+class Blocked:
+    """Takes the place of `Recognizer.pixels`: counts what begins, which ends when it may."""
+
+    def __init__(self):
+        self.begun, self.may_end = [], threading.Event()
+
+    def __call__(self, data, where):
+        self.begun.append(where)
+        if b"broken" in data:
+            raise Refusal(422, "broken")
+        self.may_end.wait(30)
+        raise Refusal(422, "ended")
+
+
+def test_a_decoder_is_busy_until_it_ends(color_model, monkeypatch):
+    """Whoever has gone: six requests that are answered in time do not make six threads."""
+    recognizer = Recognizer(color_model, limits=Limits(seconds=0.1))
+    pixels = Blocked()
+    monkeypatch.setattr(recognizer, "pixels", pixels)
+    with client_of(create_app(recognizer)) as client:
+        for _ in range(6):
+            sent = client.post("/predict", files=[("images", ("x.png", png(), "image/png"))])
+            assert sent.status_code in (408, 503)
+        pixels.may_end.set()
+    assert len(pixels.begun) <= 4
+
+
+def test_nothing_is_decoded_for_a_request_that_is_refused(color_model, monkeypatch):
+    recognizer = Recognizer(color_model)
+    pixels = Blocked()
+    monkeypatch.setattr(recognizer, "pixels", pixels)
+    files = [("images", (f"{i}.png", b"" if i else b"broken", "image/png")) for i in range(20)]
+    with client_of(create_app(recognizer)) as client:
+        assert "broken" in reason(client.post("/predict", files=files), 422)
+        pixels.may_end.set()
+        # Behind what the others have left to do.
+        assert "ended" in reason(client.post("/predict", files=files[-1:]), 422)
+    # Four at once, and one that took the place of the first before the others were given up.
+    assert len(pixels.begun) <= 6
+
+
+def test_images_share_the_memory(color_model, monkeypatch):
+    """At the same time there are no more than fit, however many threads decode."""
+    recognizer = Recognizer(color_model, limits=Limits(pixels=100))
+    inside, most = [], []
+
+    def watched(image):
+        inside.append(image)
+        most.append(len(inside))
+        time.sleep(0.001)
+        inside.pop()
+
+    monkeypatch.setattr(_recognizer, "as_seen", watched)
+    network = SimpleNamespace(preprocessing=SimpleNamespace(pixels=lambda image: None))
+    monkeypatch.setattr(recognizer, "image_network", lambda: network)
+    # 8 bytes for each of 100 pixels, of 3200.
+    data = png(size=(10, 10))
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(recognizer.pixels, [data] * 40, ["x"] * 40))
+    assert max(most) <= 4
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,18 @@
-"""Files that are whole or not there: digests, JSON and arrays with checksums, checkpoints, fits."""
+"""Files that are whole or not there: digests, locks, JSON and arrays with checksums, fits."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import functools
+import glob
 import hashlib
 import inspect
 import json
 import os
 import secrets
 import stat
+import sys
 import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -146,7 +148,8 @@ def regular_size(path: str | PathLike[str]) -> int:
     found = os.stat(path)
     if stat.S_ISREG(found.st_mode):
         return found.st_size
-    refuse_folder(path)
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     raise OSError(
         errno.EINVAL, "no regular file, but a pipe or a device; copy it into a file", str(path)
     )
@@ -159,7 +162,8 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
     After an error the temporary file is removed and `path` is as it was. The temporary name keeps
     the ending, which tells some writers the format.
     """
-    refuse_folder(path)
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     unique = f".{path.stem}.{os.getpid()}-{secrets.token_hex(4)}.tmp{path.suffix}"
     temporary = path.with_name(unique)
@@ -180,10 +184,17 @@ def replacing(path: Path, *, durable: bool = True) -> Iterator[Path]:
         raise
 
 
-def refuse_folder(path: str | PathLike[str]) -> None:
-    """Refuse a folder where a file shall be read, or be written after much was computed for it."""
-    if os.path.isdir(path):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+def refuse_unwritable(path: Path) -> None:
+    """Refuse a place where no file can be written, before anything is computed for it."""
+    folder = next(place for place in path.absolute().parents if place.exists())
+    may_write = os.access(folder, os.W_OK | os.X_OK)
+    for is_reason, reason in (
+        (path.is_dir(), errno.EISDIR),
+        (not folder.is_dir(), errno.ENOTDIR),
+        (not may_write, errno.EACCES),
+    ):
+        if is_reason:
+            raise OSError(reason, os.strerror(reason), str(path))
 
 
 def _sync_folder(folder: Path) -> None:
@@ -195,6 +206,62 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+# One process at a time.
+
+# What systems answer whose folders cannot be locked, such as some network drives.
+_UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
+_PAUSE = 0.1  # seconds between two looks at a lock
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _take(descriptor: int) -> None:
+        # Far behind the number of the process: bytes that are locked cannot be read.
+        os.lseek(descriptor, 1 << 30, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+
+else:
+    import fcntl
+
+    def _take(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@contextlib.contextmanager
+def locked(
+    path: Path, *, limit: float = 0.0, waiting: Callable[[], None] = lambda: None
+) -> Iterator[bool]:
+    """Keep `path` from others that ask; after `limit` seconds a RuntimeError names who has it.
+
+    The operating system ends the lock with the process, however that ends; the hidden file beside
+    `path` stays. False where the file system has no locks.
+    """
+    end, has_waited = time.monotonic() + limit, False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path.with_name(f".{path.name}.lock"), "ab+") as file:
+        while True:
+            try:
+                _take(file.fileno())
+                is_held = True
+                break
+            except OSError as error:
+                if error.errno in _UNSUPPORTED:
+                    is_held = False
+                    break
+            if not has_waited:
+                has_waited = True
+                waiting()
+            if time.monotonic() >= end:
+                file.seek(0)
+                holder = file.read(20).decode("ascii", "replace")
+                raise RuntimeError(f"{path} is in use by process {holder}.")
+            time.sleep(_PAUSE)
+        file.truncate(0)
+        file.write(str(os.getpid()).encode())
+        file.flush()
+        yield is_held
 
 
 # JSON files that carry a checksum, so that a damaged or edited one is never taken for a good one.
@@ -367,7 +434,7 @@ def read_arrays(path: Path, *, max_bytes: int = MAX_ARCHIVE_BYTES) -> dict[str, 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], *, durable: bool = True) -> None:
     """Write arrays and their checksum so that a reader meets a whole file or none."""
     with replacing(path, durable=durable) as temporary:
-        _remove_stale(path)
+        remove_stale(path)
         np.savez(temporary, **arrays)  # type: ignore[arg-type]
         with zipfile.ZipFile(temporary, "a") as archive:
             archive.comment = bytes(_DIGEST_LENGTH)
@@ -378,10 +445,10 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], *, durable: boo
             file.write(checksum)
 
 
-def _remove_stale(path: Path) -> None:
+def remove_stale(path: Path, seconds: float = _STALE_SECONDS) -> None:
     """Remove what killed processes left; a young file may belong to one that still writes."""
-    oldest = time.time() - _STALE_SECONDS
-    for left in path.parent.glob(f".{path.stem}.*.tmp{path.suffix}"):
+    oldest = time.time() - seconds
+    for left in path.parent.glob(f".{glob.escape(path.stem)}.*.tmp{glob.escape(path.suffix)}"):
         with contextlib.suppress(OSError):
             if left.stat().st_mtime < oldest:
                 left.unlink()

@@ -20,6 +20,18 @@ def composed(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
+#: Characters that are counted as printable and show nothing: fillers, blanks and selectors.
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
+    "\U0001d159\U000e0100-\U000e01ef]"
+)
+
+
+def can_be_seen(name: str) -> bool:
+    """Whether every character of a name shows, or is a space."""
+    return name.isprintable() and not _UNSEEN.search(name)
+
+
 def refuse_equal_labels(labels: Iterable[Any], where: str) -> None:
     r"""Refuse labels that are the same text in two Unicode forms, such as é and e + accent."""
     names = dict.fromkeys(label for label in labels if isinstance(label, str))
@@ -63,8 +75,8 @@ def plain(text: object, length: int | None = None, *, lines: bool = False) -> st
 
 # Near misses: which known name was meant by one that is not known.
 
-#: Names with a smaller ratio of difflib are no near miss.
-_ALIKE = 0.7
+#: Names with a smaller ratio of difflib are no near miss; of long ones the beginning counts.
+_ALIKE, _LONGEST = 0.7, 200
 
 
 def normal_form(name: Any) -> str:
@@ -85,7 +97,8 @@ def suggest(
     forms: dict[str, list[Any]] = {}
     for candidate in known:
         forms.setdefault(key(candidate), []).append(candidate)
-    form = key(name)
+    # The time that a comparison takes grows with its length.
+    form = key(name)[:_LONGEST]
     close = [form] if form in forms else get_close_matches(form, forms, limit, _ALIKE)
     return [candidate for match in close for candidate in forms[match]][:limit]
 

@@ -2,7 +2,8 @@
 
 What families share is in ``_base_….py``: attributes predicted one by one (DAP, IAP),
 probabilities of the seen classes, ranking losses (ALE, DeViSE, SJE, LatEm), a description beside
-few images (GDA, Tip-Adapter). The classes are public; all else may change, within the equation that each module states.
+few images (GDA, Tip-Adapter). The classes are public; all else may change, within the equation that
+each module states.
 """
 
 from zslearn.baselines._ale import ALE

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from zslearn._utils._files import refuse_folder, replacing
+from zslearn._utils._files import refuse_unwritable, replacing
 from zslearn._utils._messages import composed, name_some, plain, warn_user
 from zslearn.cli._output import (
     add_jobs,
@@ -276,7 +276,7 @@ def _fitted(arguments: argparse.Namespace) -> tuple[ImageFeatures, Description, 
         raise ValueError("--jobs 0: give the number of folds at the same time, such as 1.")
     for path in (arguments.out, arguments.keep_features):
         if path is not None:
-            refuse_folder(path)
+            refuse_unwritable(path)
     texts = None if arguments.describe is None else read_class_texts(arguments.describe)
     table = None if arguments.signatures is None else read_class_table(arguments.signatures)
     with warnings_as_lines():
@@ -353,7 +353,7 @@ def _run_predict(arguments: argparse.Namespace) -> int:
     if arguments.top < 1:
         raise ValueError(f"--top {arguments.top}: give a positive number.")
     if arguments.out is not None:
-        refuse_folder(arguments.out)
+        refuse_unwritable(arguments.out)
     with warnings_as_lines():
         file = read_model(arguments.model)
         # Before images are looked at, which takes long.

@@ -7,6 +7,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+from zslearn._utils._files import refuse_unwritable
 from zslearn.cli._output import add_jobs, add_options, print_table, say, warnings_as_lines
 from zslearn.datasets._class_shards import ClassShards
 from zslearn.datasets._last_layers import NETWORKS
@@ -76,6 +77,7 @@ def _run_bench(arguments: argparse.Namespace) -> int:
             )
         signatures[kind] = read_signature_table(path)
     epochs = {} if arguments.epochs is None else {"max_iter": arguments.epochs}
+    refuse_unwritable(arguments.out / "record.json")
     # What is wrong with a folder is said before the work begins.
     with warnings_as_lines():
         wordnet = WordNet(arguments.wordnet)

@@ -40,11 +40,11 @@ def run_export(arguments: argparse.Namespace) -> int:
     """Write the ONNX file, and say what it takes."""
     if arguments.file.suffix.lower() != ".onnx":
         raise ValueError(f"{arguments.file} must end in .onnx: no other format can be written.")
-    from zslearn._utils._files import refuse_folder
+    from zslearn._utils._files import refuse_unwritable
     from zslearn.persistence._model_files import load
     from zslearn.persistence._onnx import export_onnx
 
-    refuse_folder(arguments.file)
+    refuse_unwritable(arguments.file)
     model = load(arguments.model)
     file = export_onnx(model, arguments.file, check=not arguments.no_check)
     size = file.stat().st_size / 2**20

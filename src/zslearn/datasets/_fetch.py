@@ -20,20 +20,24 @@ import secrets
 import shutil
 import ssl
 import stat
-import sys
 import tarfile
 import time
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from zslearn._utils._files import DamagedFileError, read_checked_json, write_checked_json
+from zslearn._utils._files import (
+    DamagedFileError,
+    locked,
+    read_checked_json,
+    write_checked_json,
+)
 from zslearn._utils._messages import plain, warn_user
 from zslearn._utils._progress import Say, progress_bar
 from zslearn.datasets._files import data_home
@@ -46,7 +50,6 @@ _CHUNK = 1 << 18  # bytes
 _TIMEOUT = 30.0  # seconds without a byte
 _TRIES = 4
 _WAIT = 1.0  # seconds before the second try; doubled each time
-_PAUSE = 0.1  # seconds between two looks at a lock
 
 
 class ArchiveError(ValueError):
@@ -158,51 +161,6 @@ def _read_record(path: Path) -> Provenance:
 def write_record(path: Path, provenance: Provenance) -> None:
     """Write a record, whole or not at all."""
     write_checked_json(path, asdict(provenance), indent=2)
-
-
-# ------------------------------------------------------------------- one process at a time
-
-# What systems answer whose folders cannot be locked, such as some network drives.
-_UNSUPPORTED = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _take(descriptor: int) -> None:
-        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-
-else:
-    import fcntl
-
-    def _take(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-@contextlib.contextmanager
-def locked(path: Path, *, limit: float, waiting: Callable[[], None]) -> Iterator[bool]:
-    """Hold the lock of a file; the operating system ends it with the process, however that ends.
-
-    The empty file stays. False where the file system has no locks.
-    """
-    end = time.monotonic() + limit
-    has_waited = False
-    with open(path, "ab") as file:
-        while True:
-            try:
-                _take(file.fileno())
-                is_held = True
-                break
-            except OSError as error:
-                if error.errno in _UNSUPPORTED:
-                    is_held = False
-                    break
-            if not has_waited:
-                has_waited = True
-                waiting()
-            if time.monotonic() >= end:
-                raise TimeoutError(f"another process has held {path} for {limit:.0f} s")
-            time.sleep(_PAUSE)
-        yield is_held
 
 
 # ------------------------------------------------------------------------------- unpacking
@@ -618,8 +576,7 @@ def fetch(
         if _is_there(target) and not _leftovers(archive, folder):
             say(_already_there(target))
             return target
-        folder.mkdir(parents=True, exist_ok=True)
-        with locked(folder / f".{archive.name}.lock", limit=deadline, waiting=waiting) as is_alone:
+        with locked(target, limit=deadline, waiting=waiting) as is_alone:
             # With the lock held, what killed processes left belongs to nobody.
             for path in _leftovers(archive, folder) if is_alone else ():
                 if path.is_dir() and not path.is_symlink():
@@ -632,8 +589,8 @@ def fetch(
                 _bring(archive, folder, progress, say, deadline)
     except FetchError:
         raise
-    except TimeoutError as error:
-        raise FetchError(f"Could not fetch {archive.name}: {error}. Run it again later.") from error
+    except RuntimeError as error:
+        raise FetchError(f"Could not fetch {archive.name}: {error} Run it again later.") from error
     except OSError as error:
         reason = error.strerror or error
         raise FetchError(

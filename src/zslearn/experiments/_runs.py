@@ -24,7 +24,7 @@ from joblib.parallel import get_active_backend
 from sklearn.exceptions import FitFailedWarning
 
 from zslearn._utils._array import to_numpy
-from zslearn._utils._files import fingerprint, source_digest
+from zslearn._utils._files import fingerprint, refuse_unwritable, source_digest
 from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._processes import end_with_parent, shared_threads
 from zslearn._utils._progress import Say, progress_bar
@@ -490,6 +490,8 @@ def run_benchmark(
     ValueError
         A name is unknown, the protocol has nothing for the data, or the generalized setting is
         asked for on a split without test images of seen classes: before anything is computed.
+    OSError
+        No record can be written to the folder: before anything is computed, too.
 
     See Also
     --------
@@ -513,6 +515,8 @@ def run_benchmark(
     runs = list(
         plan_runs(parts, named, settings, seeds, Path(out), protocol, grid, n_splits, authors)
     )
+    for run in runs:
+        refuse_unwritable(run.path)
     if not resume:
         for folder in {folder for run in runs for folder in (run.parts, run.shared)}:
             shutil.rmtree(folder, ignore_errors=True)

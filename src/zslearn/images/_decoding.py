@@ -6,6 +6,7 @@ import hashlib
 import io
 import math
 import os
+import re
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 ENDINGS = frozenset(
     (".bmp", ".gif", ".jp2", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 )
+#: What Python makes of bytes in file names that are no UTF-8.
+_NO_TEXT = re.compile("[\ud800-\udfff]")
 #: A bounding box: left, top, width and height, in pixels.
 Box = tuple[float, float, float, float]
 
@@ -52,6 +55,13 @@ class ImageList:
     names: tuple[str, ...]
     labels: NDArray[Any] | None = None
     boxes: tuple[Box, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if bad := [name for name in self.names if _NO_TEXT.search(name)]:
+            raise ValueError(
+                f"The names {name_some(bad, 3)} are no UTF-8 and cannot be written; rename these "
+                "files or their folders."
+            )
 
     def __len__(self) -> int:
         return len(self.files)
@@ -326,35 +336,108 @@ def digest(data: bytes) -> str:
 
 def decode(data: bytes, box: Box | None = None, max_pixels: int = MAX_PIXELS) -> Image:
     """The image that some bytes hold; see :func:`read_image`."""
-    import_optional("PIL", "Reading images")
-    from PIL import Image, ImageOps
+    return as_seen(open_image(data, max_pixels), box)
 
-    if not data:
-        raise UnreadableImageError("the file is empty")
+
+@contextmanager
+def _one_error() -> Iterator[None]:
+    """Turn errors of every kind, which decoders of damaged files raise, into one."""
     try:
-        image: Image.Image = Image.open(io.BytesIO(data), formats=_FORMATS)
-        width, height = image.size
-        if width * height > max_pixels:
-            raise UnreadableImageError(
-                f"{width} × {height} pixels are more than {max_pixels} (max_pixels)"
-            )
-        image.load()
-        upright = ImageOps.exif_transpose(image) or image
-        return _cropped(_as_rgb(upright), box)
-    except UnreadableImageError:
+        yield
+    except (UnreadableImageError, MemoryError):
         raise
-    except Image.DecompressionBombError:
-        raise UnreadableImageError(
-            f"it claims more than {max_pixels} pixels (max_pixels)"
-        ) from None
-    # Decoders of damaged files raise errors of every kind.
     except Exception as error:
-        if isinstance(error, MemoryError):
-            raise
         reason = plain(str(error).partition("\n")[0], 200) or type(error).__name__
         if "cannot identify image file" in reason:
             reason = "no image of a known kind"
         raise UnreadableImageError(reason) from error
+
+
+@_one_error()
+def open_image(data: bytes, max_pixels: int) -> Image:
+    """An image whose pixels are not decoded yet; one that costs too much is refused."""
+    import_optional("PIL", "Reading images")
+    from PIL import Image
+
+    if not data:
+        raise UnreadableImageError("the file is empty")
+    if data.startswith(b"\xff\xd8\xff"):
+        _check_scans(data)
+    try:
+        image = Image.open(_Counted(data), formats=_FORMATS)
+    except Image.DecompressionBombError:
+        raise UnreadableImageError(
+            f"it claims more than {max_pixels} pixels (max_pixels)"
+        ) from None
+    width, height = image.size
+    if width * height > max_pixels:
+        raise UnreadableImageError(
+            f"{width} × {height} pixels are more than {max_pixels} (max_pixels)"
+        )
+    return image
+
+
+#: Reads of a file, of which Pillow makes one or more for each part; images have some thousands.
+_MAX_READS = 200_000
+
+
+class _Counted(io.BytesIO):
+    """Bytes that are not read in very many parts, however many they are made of."""
+
+    n_reads = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.n_reads += 1
+        if self.n_reads > _MAX_READS:
+            raise UnreadableImageError(f"it has more than {_MAX_READS} parts")
+        return super().read(size)
+
+
+#: Scans of a JPEG, each of which passes over the whole image: usual programs write up to 18. And
+#: segments, such as metadata in parts.
+_MAX_SCANS, _MAX_SEGMENTS = 64, 10_000
+#: A marker of JPEG, where no segment is: others are part of the coded data.
+_MARKER = re.compile(rb"\xff([^\x00\xd0-\xd7\xff])")
+
+
+def _check_scans(data: bytes) -> None:
+    """Refuse a JPEG of very many scans or segments, which take long whatever its size."""
+    n_scans = n_segments = 0
+    place = 2
+    while (found := _MARKER.search(data, place)) and found[1] != b"\xd9":
+        # A segment says its length first; what stands in it, such as a preview, is no marker.
+        place = found.end() + int.from_bytes(data[found.end() : found.end() + 2])
+        n_segments += 1
+        n_scans += found[1] == b"\xda"
+        if n_scans > _MAX_SCANS or n_segments > _MAX_SEGMENTS:
+            raise UnreadableImageError(
+                f"it has more than {_MAX_SCANS} scans or {_MAX_SEGMENTS} segments"
+            )
+
+
+#: Bytes of every sample that a decoder keeps beside the image: coefficients, planes, strips.
+_KEPT = {"JPEG": 2, "JPEG2000": 6, "MPO": 2, "TIFF": 2, "WEBP": 4}
+
+
+def needed_bytes(image: Image) -> int:
+    """The memory that decoding and converting an image takes at most."""
+    # Pillow has up to four bytes for a pixel, once as in the file and once upright or in colour.
+    each = 8 + len(image.getbands()) * _KEPT.get(image.format or "", 0)
+    return image.width * image.height * each
+
+
+@_one_error()
+def as_seen(image: Image, box: Box | None = None) -> Image:
+    """Decode an image: upright, in red, green and blue, and cut to a box."""
+    from PIL import ImageOps
+
+    image.load()
+    ImageOps.exif_transpose(image, in_place=True)
+    return _cropped(_as_rgb(image), box)
+
+
+#: Pixels that are converted at a time: copies in between take memory for no more.
+_BAND = 1 << 20
 
 
 def _as_rgb(image: Image) -> Image:
@@ -363,14 +446,25 @@ def _as_rgb(image: Image) -> Image:
 
     if image.mode == "RGB":
         return image
-    if image.mode.startswith("I"):
-        # Grey in 16 bits, which Pillow would cut at 255.
-        grey = np.asarray(image).astype(np.float64)
-        if grey.min() < 0 or grey.max() > 65535:
-            raise UnreadableImageError("its grey values are not those of 16 bits")
-        return Image.fromarray(np.rint(grey / 257).astype(np.uint8)).convert("RGB")
     if image.mode == "F":
         raise UnreadableImageError("its pixels are fractions, of which nobody knows the range")
+    whole = Image.new("RGB", image.size)
+    step = max(1, _BAND // image.width)
+    for top in range(0, image.height, step):
+        band = image.crop((0, top, image.width, min(top + step, image.height)))
+        whole.paste(_band_as_rgb(band), (0, top))
+    return whole
+
+
+def _band_as_rgb(image: Image) -> Image:
+    from PIL import Image
+
+    if image.mode.startswith("I"):
+        # Grey in 16 bits, which Pillow would cut at 255.
+        grey = np.asarray(image).astype(np.int64)
+        if grey.min() < 0 or grey.max() > 65535:
+            raise UnreadableImageError("its grey values are not those of 16 bits")
+        return Image.fromarray(((grey + 128) // 257).astype(np.uint8)).convert("RGB")
     if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
         image = image.convert("RGBA")
         page = Image.new("RGBA", image.size, (255, 255, 255, 255))

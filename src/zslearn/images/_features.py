@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zslearn._utils._blocks import row_blocks
-from zslearn._utils._files import fingerprint, refuse_folder, regular_size, replacing
+from zslearn._utils._files import fingerprint, refuse_unwritable, regular_size, replacing
 from zslearn._utils._messages import name_some, plain, warn_user
 from zslearn._utils._optional import import_optional
 from zslearn._utils._progress import Say, progress_bar
@@ -318,7 +318,7 @@ def extract_features(
     # Before long work, which could not be kept.
     file = None if out is None else checked_name(out)
     if file is not None:
-        refuse_folder(file)
+        refuse_unwritable(file)
     import_optional("PIL", "Reading images")
     listed = list_images(images, labels)
     listed = listed if boxes is None else listed.with_boxes(boxes)

@@ -17,7 +17,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from zslearn._utils._messages import did_you_mean, name_near_misses, name_some, plain
+from zslearn._utils._files import locked
+from zslearn._utils._messages import (
+    can_be_seen,
+    did_you_mean,
+    name_near_misses,
+    name_some,
+    plain,
+)
 from zslearn.calibration._none_of_these import NoneOfThese
 from zslearn.calibration._stacking import CalibratedStacking
 from zslearn.experiments._methods import find_method
@@ -30,7 +37,7 @@ from zslearn.images._describing import (
     refuse_foreign_network,
 )
 from zslearn.images._features import ImageFeatures
-from zslearn.persistence._model_files import read_model, save
+from zslearn.persistence._model_files import ModelFile, read_model, save
 
 #: Features of training images that travel with a model, in bytes; of more images some are taken.
 _KEPT_BYTES = 64 * 2**20
@@ -124,38 +131,53 @@ def add_classes_to_file(
     ------
     ValueError
         A class is known already, or is described in another way than those of the model.
+    RuntimeError
+        Another process adds classes to the same file; the message names it.
     """
-    file = read_model(path)
-    about = dict(file.about)
-    signatures = about.get("signatures")
-    signatures = dict(signatures) if isinstance(signatures, Mapping) else {}
-    if isinstance(description, Mapping):
-        if signatures.get("kind") != "text":
+    target = Path(path if out is None else out)
+    # A lock makes folders: first there must be a model.
+    os.stat(path)
+    # Between reading and writing nobody else adds classes, which would be lost.
+    with locked(target):
+        file = read_model(path)
+        table, about = _described(file, description, encoder, plain(path))
+        labels = [str(label) for label in table.index]
+        if not all(label.strip() and can_be_seen(label) for label in labels):
             raise ValueError(
-                f"{plain(path)}: its classes are described by numbers, not by text; give a table "
-                "with the same columns."
+                "A class has no name, or one with characters that cannot be seen; name every class "
+                "that is described."
             )
-        named, features = signatures.get("encoder"), about.get("features")
-        if not isinstance(named, str):
-            raise ValueError(f"{plain(path)} does not say what turned its texts into numbers.")
-        encoder = encoder_for_model(named, encoder, plain(path))
-        features = features if isinstance(features, Mapping) else {}
-        if encoder == "backbone":
-            refuse_foreign_network(str(features.get("backbone", "")), plain(path))
-        new = describe_in_text(description, encoder, about_features=features)
-        known = signatures.get("texts")
-        known = known if isinstance(known, Mapping) else {}
-        signatures["texts"] = {**known, **new.about["texts"]}
-        about["signatures"] = signatures
-        table = new.signatures
-    else:
-        table = description
-    labels = [str(label) for label in table.index]
-    if not all(label.strip() for label in labels):
-        raise ValueError("A class has no name; name every class that is described.")
-    model = file.model.add_classes(table)
-    save(model, Path(path if out is None else out), about=about, extras=file.extras)
+        model = file.model.add_classes(table)
+        save(model, target, about=about, extras=file.extras)
     return labels
+
+
+def _described(
+    file: ModelFile, description: pd.DataFrame | Mapping[str, Any], encoder: str | None, where: str
+) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Signatures of further classes, and what the model file says of all of them."""
+    about = dict(file.about)
+    if not isinstance(description, Mapping):
+        return description, about
+    signatures, features = about.get("signatures"), about.get("features")
+    signatures = dict(signatures) if isinstance(signatures, Mapping) else {}
+    if signatures.get("kind") != "text":
+        raise ValueError(
+            f"{where}: its classes are described by numbers, not by text; give a table with the "
+            "same columns."
+        )
+    named = signatures.get("encoder")
+    if not isinstance(named, str):
+        raise ValueError(f"{where} does not say what turned its texts into numbers.")
+    encoder = encoder_for_model(named, encoder, where)
+    features = features if isinstance(features, Mapping) else {}
+    if encoder == "backbone":
+        refuse_foreign_network(str(features.get("backbone", "")), where)
+    new = describe_in_text(description, encoder, about_features=features)
+    known = signatures.get("texts")
+    known = known if isinstance(known, Mapping) else {}
+    signatures["texts"] = {**known, **new.about["texts"]}
+    return new.signatures, about | {"signatures": signatures}
 
 
 #: Fewer seen classes than this cannot be left out in turn.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from importlib import resources
 from typing import Annotated, Any, Literal, TypeVar
@@ -16,8 +17,16 @@ import numpy as np
 from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import to_json
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import from_json, to_json
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException, MultiPartParser
@@ -39,29 +48,34 @@ from zslearn.serving._recognizer import (
     Snapshot,
 )
 
-# What requests and answers look like; the OpenAPI document is made of these.
-Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-Text = Annotated[str, Field(min_length=1, max_length=MAX_TEXT)]
+# What requests and answers look like; the OpenAPI document is made of these. Lists, which may be
+# very long, are checked by the recognizer, which stops at the first fault; see `_document`.
 Name = Annotated[str, Field(min_length=1, max_length=4 * MAX_NAME)]
-Values = dict[str, Number] | list[Number]
-Texts = Text | Annotated[list[Text], Field(min_length=1, max_length=MAX_TEXTS)]
 KnownBy = Literal["seen", "described only"]
 
 
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_extra(cls, content: Any) -> Any:
+        """Stop at the first field that there is not; else each would be an error of its own."""
+        if isinstance(content, dict) and (extra := content.keys() - cls.model_fields.keys()):
+            raise Refusal(422, f"{plain(min(extra), 60)}: Extra inputs are not permitted")
+        return content
+
 
 class Trial(_Body):
     """A class that is tried, and not kept: described by attributes or by text."""
 
-    attributes: Values | None = Field(
+    attributes: Any = Field(
         None, description="Values by the name of the attribute, or all of them in order."
     )
     like: str | None = Field(
         None, description="The class whose values attributes have that are not named."
     )
-    text: Texts | None = Field(
+    text: Any = Field(
         None, description="What is said of the class, where the model's signatures are text."
     )
 
@@ -73,10 +87,16 @@ class NewClass(Trial):
 
 
 class Features(_Body):
-    """Feature vectors, one per image."""
+    """Feature vectors, one per image, as an array once they are checked."""
 
-    features: Annotated[list[list[Number]], Field(min_length=1)]
+    features: Any
     trial: Trial | None = Field(None, description="A class that is tried, and not kept.")
+
+    @field_validator("features")
+    @classmethod
+    def _check(cls, given: Any, info: ValidationInfo) -> Any:
+        recognizer: Any = info.context
+        return recognizer.checked_features(given)
 
 
 class RankedClass(BaseModel):
@@ -193,67 +213,69 @@ def content_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-async def _chunks(request: Request, limits: Limits) -> AsyncGenerator[bytes, None]:
+async def _chunks(request: Request, max_bytes: int) -> AsyncGenerator[bytes, None]:
     """The body piece by piece; a Refusal as soon as it is too long."""
-    too_long = Refusal(413, f"The body is longer than {limits.body_bytes} bytes.")
+    too_long = Refusal(413, f"The body is longer than {max_bytes} bytes.")
     length = request.headers.get("content-length", "")
-    if length.isdecimal() and (len(length) > 18 or int(length) > limits.body_bytes):
+    if length.isdecimal() and (len(length) > 18 or int(length) > max_bytes):
         raise too_long
     n_bytes = 0
     try:
         async for chunk in request.stream():
             n_bytes += len(chunk)
-            if n_bytes > limits.body_bytes:
+            if n_bytes > max_bytes:
                 raise too_long
             yield chunk
     except ClientDisconnect:
         raise Refusal(400, "The request ended in the middle.") from None
 
 
-async def read_json(request: Request, kind: type[Body], limits: Limits) -> Body:
+async def read_json(request: Request, kind: type[Body], recognizer: Recognizer) -> Body:
     """A body of JSON as an object; a Refusal that says what is wrong with it."""
     # Pages of other servers can send other kinds without asking first.
     if content_type(request) != "application/json":
         raise Refusal(415, "The body must be JSON, with Content-Type: application/json.")
-    body = b"".join([chunk async for chunk in _chunks(request, limits)])
-    try:
-        # Megabytes of numbers take a while, in which others shall be answered.
-        if len(body) > 2**16:
-            return await asyncio.to_thread(kind.model_validate_json, body)
-        return kind.model_validate_json(body)
-    except ValidationError as error:
-        raise Refusal(422, _reason(error)) from None
-    except (ValueError, RecursionError) as error:
-        raise Refusal(422, f"The body cannot be read: {plain(error, 200)}.") from None
+    chunks = [chunk async for chunk in _chunks(request, _json_bytes(recognizer))]
+
+    def read() -> Body:
+        try:
+            return kind.model_validate(from_json(b"".join(chunks)), context=recognizer)
+        except ValidationError as error:
+            raise Refusal(422, _reason(error)) from None
+        except (ValueError, RecursionError) as error:
+            raise Refusal(422, f"The body is no JSON: {plain(error, 200)}.") from None
+
+    # Megabytes of numbers take a while, in which others shall be answered.
+    if sum(map(len, chunks)) > 2**16:
+        return await to_thread.run_sync(read, limiter=request.app.state.reading)
+    return read()
+
+
+def _json_bytes(recognizer: Recognizer) -> int:
+    """Bytes of the longest JSON that can be meant: 32 per number, and names and texts."""
+    names = recognizer.attributes.names
+    n_numbers = recognizer.limits.batch * recognizer.n_features + len(names)
+    # A letter takes up to twelve bytes.
+    return min(recognizer.limits.body_bytes, 2**20 + 32 * n_numbers + 12 * sum(map(len, names)))
 
 
 def _reason(error: ValidationError) -> str:
     """The first thing that is wrong, in one line."""
-    errors = error.errors(include_url=False, include_context=False, include_input=False)
-    first = errors[0]
-    alternatives = [e for e in errors if len(first["loc"]) > 1 and e["loc"][0] == first["loc"][0]]
-    if any(_is_alternative(part) for part in first["loc"]):
-        # Of what a value may be, the one that it nearly is: it fails further inside.
-        first = max(alternatives, key=lambda e: (len(e["loc"]), not e["type"].endswith("_type")))
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
     where = ""
     for part in first["loc"]:
         if isinstance(part, int):
             where += f"[{part}]"
-        elif not _is_alternative(part):
+        else:
             where += f".{plain(part, 60)}" if where else plain(part, 60)
     message = plain(first["msg"], 300)
     return f"{where}: {message}" if where else message
 
 
-def _is_alternative(part: int | str) -> bool:
-    """Whether a part of a place is not a key but one of the kinds that a value may be of."""
-    return isinstance(part, str) and part.startswith(("dict[", "list[", "constrained-"))
-
-
 async def read_images(request: Request, limits: Limits) -> list[tuple[str, bytes]]:
     """Names and contents of the image files in a form."""
     parser = _InMemory(
-        request.headers, _chunks(request, limits), max_files=limits.batch, max_fields=0
+        request.headers, _chunks(request, limits.body_bytes), max_files=limits.batch, max_fields=0
     )
     try:
         form = await parser.parse()
@@ -316,7 +338,7 @@ _NEW_CLASS = _body(application_json={"$ref": "#/components/schemas/NewClass"})
 
 def _refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """What may be refused, for the document; each refusal is JSON with a reason."""
-    every = (400, 401, 403, 408, 421, 422, 503, *statuses)
+    every = (400, 401, 403, 408, 421, 422, 429, 503, *statuses)
     return {status: {"model": Reason} for status in sorted(every)}
 
 
@@ -327,7 +349,8 @@ def build_app(recognizer: Recognizer, token: str | None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
+        with recognizer.held():
+            yield
         batcher.close()
 
     app = FastAPI(
@@ -340,6 +363,8 @@ def build_app(recognizer: Recognizer, token: str | None) -> FastAPI:
         redirect_slashes=False,
         lifespan=lifespan,
     )
+    # Large bodies at the same time: what is made of one takes many times its bytes.
+    app.state.reading = CapacityLimiter(2)
     _add_refusals(app)
     _add_predict(app, recognizer, batcher, measures)
     _add_classes(app, recognizer)
@@ -377,21 +402,20 @@ def _json(content: Any, status: int = 200) -> Response:
 def _add_predict(
     app: FastAPI, recognizer: Recognizer, batcher: Batcher, measures: Measures
 ) -> None:
-    # Decoding takes memory for all pixels of an image: few at a time.
-    decoding = CapacityLimiter(4)
+    # Few at a time; a thread that has begun keeps its slot until it ends, whoever has gone.
+    decoders = ThreadPoolExecutor(4)
 
     async def decode(images: list[tuple[str, bytes]]) -> Any:
         work = [
-            to_thread.run_sync(
-                recognizer.pixels,
-                data,
-                f"images[{place}] ({name})",
-                limiter=decoding,
-                abandon_on_cancel=True,
-            )
+            decoders.submit(recognizer.pixels, data, f"images[{place}] ({name})")
             for place, (name, data) in enumerate(images)
         ]
-        return np.stack(await asyncio.gather(*work))
+        try:
+            return np.stack(await asyncio.gather(*map(asyncio.wrap_future, work)))
+        finally:
+            # Where one is refused, nobody waits for those beside it.
+            for future in work:
+                future.cancel()
 
     def try_class(body: Trial) -> Snapshot:
         return recognizer.trial(recognizer.describe(**body.model_dump())[0])
@@ -410,19 +434,17 @@ def _add_predict(
         explain: Explain = False,
         features: ShowFeatures = False,
     ) -> Response:
-        limits, trial = recognizer.limits, None
+        trial = None
         X: Any
         if content_type(request) == "multipart/form-data":
             # Refused before the body is read.
             recognizer.image_network()
-            images = await read_images(request, limits)
+            images = await read_images(request, recognizer.limits)
             names = [name for name, _ in images]
             X = await decode(images)
         else:
-            body = await read_json(request, Features, limits)
-            if len(body.features) > limits.batch:
-                raise Refusal(413, f"{len(body.features)} rows; at most {limits.batch} at once.")
-            X = recognizer.checked_features(body.features)
+            body = await read_json(request, Features, recognizer)
+            X = body.features
             names = [str(place) for place in range(len(X))]
             if body.trial is not None:
                 trial = await asyncio.to_thread(try_class, body.trial)
@@ -462,7 +484,7 @@ def _add_classes(app: FastAPI, recognizer: Recognizer) -> None:
         summary="Add a class by describing it",
     )
     async def add_class(request: Request) -> Response:
-        body = await read_json(request, NewClass, recognizer.limits)
+        body = await read_json(request, NewClass, recognizer)
         said = body.model_dump(exclude={"name"})
         # Shielded: a class that is half way to the disk is not given up.
         added = await asyncio.shield(asyncio.to_thread(recognizer.add, body.name, **said))
@@ -484,8 +506,8 @@ def _add_classes(app: FastAPI, recognizer: Recognizer) -> None:
         summary="Remove a class that was added",
     )
     async def remove_class(name: ClassName) -> Response:
-        await asyncio.shield(asyncio.to_thread(recognizer.remove, name))
-        return _json({"removed": name})
+        removed = await asyncio.shield(asyncio.to_thread(recognizer.remove, name))
+        return _json({"removed": removed})
 
 
 def _add_service(app: FastAPI, recognizer: Recognizer, measures: Measures) -> None:
@@ -557,16 +579,22 @@ def _document(app: FastAPI, recognizer: Recognizer, *, with_token: bool) -> None
     for name in ("HTTPValidationError", "ValidationError"):
         parts.pop(name, None)
     number = {"type": "number", "minimum": -LARGEST, "maximum": LARGEST}
-    rows, n_features = parts["Features"]["properties"]["features"], recognizer.n_features
-    rows["maxItems"] = recognizer.limits.batch
-    rows["items"].update(minItems=n_features, maxItems=n_features, items=number)
-    names = list(recognizer.attributes.names)
+
+    def array(items: Any, most: int, least: int) -> dict[str, Any]:
+        return {"type": "array", "items": items, "minItems": least, "maxItems": most}
+
+    n_features, names = recognizer.n_features, list(recognizer.attributes.names)
+    rows = array(array(number, n_features, n_features), recognizer.limits.batch, 1)
+    parts["Features"]["properties"]["features"].update(rows)
     of_names = {"type": "object", "additionalProperties": number}
     if recognizer.encoder is None:
         of_names["propertyNames"] = {"enum": names}
-    in_order = {"type": "array", "items": number, "minItems": len(names), "maxItems": len(names)}
+    in_order = array(number, len(names), len(names))
+    text = {"type": "string", "minLength": 1, "maxLength": MAX_TEXT}
     for name in ("Trial", "NewClass"):
-        parts[name]["properties"]["attributes"]["anyOf"] = [of_names, in_order, {"type": "null"}]
+        fields = parts[name]["properties"]
+        fields["attributes"]["anyOf"] = [of_names, in_order, {"type": "null"}]
+        fields["text"]["anyOf"] = [text, array(text, MAX_TEXTS, 1), {"type": "null"}]
     if with_token:
         document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         document["security"] = [{"token": []}]

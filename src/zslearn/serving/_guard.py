@@ -11,8 +11,9 @@ import hmac
 import ipaddress
 import json
 import logging
-import time
+import math
 from collections.abc import Awaitable, Callable, MutableMapping
+from time import monotonic, perf_counter
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -74,9 +75,11 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 _log = logging.getLogger("zslearn")
 
 #: What anybody may see: it says nothing of the model. The page asks for the token itself.
-OPEN_PATHS = frozenset({"/", "/page.css", "/page.js", "/health", "/openapi.json"})
+OPEN_PATHS = frozenset({"/", "/page.css", "/page.js", "/health"})
 #: Answered however much there is to do.
 _ALWAYS = frozenset({"/health", "/metrics"})
+#: Wrong tokens of one address within so many seconds, and addresses that are remembered.
+_MAX_GUESSES, _GUESS_SECONDS, _MAX_ADDRESSES = 10, 60.0, 1000
 _HEADERS = [
     (
         b"content-security-policy",
@@ -118,6 +121,8 @@ class Guard:
         self._measures = measures
         self._token = None if token is None else hashlib.sha256(token.encode()).digest()
         self._in_flight = 0
+        # Address → when its first wrong token came, and how many.
+        self._guesses: dict[str, tuple[float, int]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -127,7 +132,7 @@ class Guard:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        start = time.perf_counter()
+        start = perf_counter()
         has_body, status = False, 0
 
         async def watched_receive() -> Message:
@@ -160,7 +165,7 @@ class Guard:
         finally:
             self._in_flight -= 1
             self._measures.in_flight.set(self._in_flight)
-            seconds = time.perf_counter() - start
+            seconds = perf_counter() - start
             self._measures.count(_route_of(scope), scope["method"], status or 500, seconds)
 
     def _refusal(self, error: Exception, scope: Scope, has_body: bool) -> Refusal:
@@ -188,16 +193,28 @@ class Guard:
         if self._token is None and origin is not None and _place_of(origin) != host:
             raise Refusal(403, "Pages of other servers may not ask this one.")
         if self._token is not None and scope["path"] not in OPEN_PATHS:
-            self._check_token(headers.get(b"authorization", b""))
+            self._check_token(headers.get(b"authorization", b""), (scope.get("client") or ("",))[0])
         if self._in_flight > self._limits.in_flight and scope["path"] not in _ALWAYS:
             raise Refusal(503, f"{self._limits.in_flight} requests are being answered.", 1)
 
-    def _check_token(self, header: bytes) -> None:
+    def _check_token(self, header: bytes, address: str) -> None:
+        first, n_wrong = self._guesses.get(address, (monotonic(), 0))
+        left = first + _GUESS_SECONDS - monotonic()
+        if n_wrong >= _MAX_GUESSES and left > 0:
+            # Not compared at all: whoever guesses learns nothing.
+            raise Refusal(429, "Too many wrong tokens came from this address.", math.ceil(left))
         scheme, _, token = header.partition(b" ")
         # Digests are of one length, and are compared in a time that does not depend on them.
         is_same = hmac.compare_digest(hashlib.sha256(token.strip()).digest(), self._token or b"")
-        if not (is_same and scheme.lower() == b"bearer"):
-            raise Refusal(401, "Give the token of this service: Authorization: Bearer TOKEN.")
+        if is_same and scheme.lower() == b"bearer":
+            return
+        # A request without any token is no guess.
+        if header:
+            self._guesses.pop(address, None)
+            if len(self._guesses) >= _MAX_ADDRESSES:
+                del self._guesses[next(iter(self._guesses))]
+            self._guesses[address] = (first, n_wrong + 1) if left > 0 else (monotonic(), 1)
+        raise Refusal(401, "Give the token of this service: Authorization: Bearer TOKEN.")
 
 
 def _route_of(scope: Scope) -> str:
@@ -243,29 +260,43 @@ _SPARE_CONNECTIONS = 256
 
 
 def protocol_with_limit(seconds: float) -> type[H11Protocol]:
-    """A protocol that ends connections on which no whole request begins in time."""
+    """A protocol that ends connections on which no whole request begins, or no answer is read."""
 
     class Protocol(H11Protocol):
-        """Uvicorn waits for the head of a request without end; this one does not."""
+        """Uvicorn waits for heads of requests, and for readers, without end; this one does not."""
 
         _limit: asyncio.TimerHandle | None = None
+        _unread: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
-            self._limit = self.loop.call_later(seconds, transport.close)
+            # Writing is paused as long as anything waits to be read.
+            transport.set_write_buffer_limits(high=0)
+            self._limit = self.loop.call_later(seconds, transport.abort)
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
             waits = self.conn.their_state is h11.IDLE and not self.transport.is_closing()
             if waits and self._limit is None:
-                self._limit = self.loop.call_later(seconds, self.transport.close)
+                self._limit = self.loop.call_later(seconds, self.transport.abort)
             elif not waits and self._limit is not None:
                 self._limit.cancel()
                 self._limit = None
 
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            # Closed only, a connection would wait until all is read.
+            self._unread = self.loop.call_later(seconds, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            if self._unread is not None:
+                self._unread.cancel()
+
         def connection_lost(self, exc: Exception | None) -> None:
-            if self._limit is not None:
-                self._limit.cancel()
+            for timer in (self._limit, self._unread):
+                if timer is not None:
+                    timer.cancel()
             super().connection_lost(exc)
 
     return Protocol

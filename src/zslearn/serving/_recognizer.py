@@ -7,8 +7,10 @@ import os
 import re
 import threading
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, fields, replace
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zslearn._utils._array import Floats
-from zslearn._utils._files import DamagedFileError, read_checked_json, write_checked_json
-from zslearn._utils._messages import composed, did_you_mean, no_user_warnings, plain
+from zslearn._utils._files import (
+    DamagedFileError,
+    fingerprint,
+    locked,
+    read_checked_json,
+    remove_stale,
+    write_checked_json,
+)
+from zslearn._utils._messages import can_be_seen, composed, did_you_mean, no_user_warnings, plain
 from zslearn.images._backbones import Backbone
-from zslearn.images._decoding import UnreadableImageError, read_image
+from zslearn.images._decoding import UnreadableImageError, as_seen, needed_bytes, open_image
 from zslearn.images._describing import backbone_for_model, encoder_for_model, text_features
 from zslearn.images._predicting import explain_predictions, rank_classes
 from zslearn.persistence._model_files import ModelFile, read_model
@@ -36,7 +45,8 @@ class Limits:
     body_bytes : int, default=33554432
         Bytes of a request's body, whether it says its length or not.
     pixels : int, default=50000000
-        Pixels that an image may claim; more are refused before it is decoded.
+        Pixels that an image may claim; more are refused before it is decoded. The images that are
+        decoded at the same time take 32 bytes of memory for each of these, not more.
     batch : int, default=64
         Images or feature vectors of one request.
     added_classes : int, default=1000
@@ -90,7 +100,7 @@ def checked_name(name: str) -> str:
         raise Refusal(422, "The name is empty.")
     if len(normal) > MAX_NAME:
         raise Refusal(422, f"The name is longer than {MAX_NAME} characters.")
-    if not normal.isprintable():
+    if not can_be_seen(normal):
         raise Refusal(422, "The name holds characters that cannot be seen; leave them out.")
     # Browsers and other clients take these for folders, so that no address could name the class.
     if normal in (".", ".."):
@@ -98,10 +108,13 @@ def checked_name(name: str) -> str:
     return normal
 
 
+_NUMBER = re.compile(r"-?[0-9]{1,18}")
+
+
 def label_for(name: str, labels: NDArray[Any]) -> Any:
     """The label of a new class, of the kind that the model has; a Refusal where there is none."""
     if labels.dtype.kind in "iu":
-        if not re.fullmatch(r"-?[0-9]{1,18}", name):
+        if not _NUMBER.fullmatch(name):
             raise Refusal(422, "The classes of this model are numbers: the name must be one.")
         if labels.dtype.kind == "u" and name.startswith("-"):
             raise Refusal(422, "The classes of this model are numbers that are not negative.")
@@ -111,18 +124,18 @@ def label_for(name: str, labels: NDArray[Any]) -> Any:
     return name
 
 
-def checked_texts(text: str | list[str]) -> list[str]:
+def checked_texts(text: Any) -> list[str]:
     """What is said of a class, as a list; a Refusal where nothing is, or too much."""
-    texts = [text] if isinstance(text, str) else list(text)
-    if not texts or any(not words.strip() for words in texts):
+    texts = [text] if isinstance(text, str) else text
+    if not _is_list(texts) or len(texts) > MAX_TEXTS:
+        raise Refusal(422, f"text: give text, or a list of at most {MAX_TEXTS}.")
+    if not all(isinstance(words, str) and len(words) <= MAX_TEXT for words in texts):
+        raise Refusal(422, f"text: give text of at most {MAX_TEXT} characters.")
+    if not texts or not all(words.strip() for words in texts):
         raise Refusal(422, "The text is empty.")
-    if len(texts) > MAX_TEXTS or any(len(words) > MAX_TEXT for words in texts):
-        raise Refusal(
-            422, f"There may be {MAX_TEXTS} texts of {MAX_TEXT} characters each, not more."
-        )
-    if any(not _is_text(words) for words in texts):
+    if not all(map(_is_text, texts)):
         raise Refusal(422, "The text holds characters that are no text.")
-    return texts
+    return list(texts)
 
 
 def _is_text(words: str) -> bool:
@@ -132,7 +145,7 @@ def _is_text(words: str) -> bool:
     )
 
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -151,17 +164,42 @@ class AddedFileError(ValueError):
 class AddedFile:
     """The file that keeps added classes: whole or not there, and never another process's.
 
-    Classes that are described by other attributes, or another encoder of text, are refused.
+    Classes that are described by other attributes, or another encoder of text, are refused:
+    `digest` tells what they are described by.
     """
 
-    def __init__(self, path: Path, attributes: Sequence[str], encoder: str | None) -> None:
+    def __init__(self, path: Path, n_attributes: int, digest: str) -> None:
         self.path = path
-        self._attributes = list(attributes)
-        self._encoder = encoder
+        self._n_attributes = n_attributes
+        self._digest = digest
         self._last: bytes | None = None
+        self._is_held = False
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let no other process write; a RuntimeError names the one that has the file."""
+        if self._is_held:
+            yield
+            return
+        with locked(self.path):
+            self._is_held = True
+            try:
+                # What killed processes left belongs to nobody.
+                remove_stale(self.path, 0)
+                yield
+            finally:
+                self._is_held = False
+
+    def is_changed(self) -> bool:
+        """Whether another process has written since this one read or wrote."""
+        try:
+            return self.path.read_bytes() != self._last
+        except FileNotFoundError:
+            return self._last is not None
 
     def read(self) -> list[AddedClass]:
         """The classes of the file; none where there is no file."""
+        self._last = None
         if not self.path.exists():
             return []
         try:
@@ -177,31 +215,28 @@ class AddedFile:
 
     def write(self, classes: Iterable[AddedClass]) -> None:
         """Replace what the file holds."""
-        if self._bytes() != self._last:
-            raise AddedFileError(
-                f"{self.path.name} was changed by another process; start this one again."
-            )
         content = {
             "format": _FORMAT,
-            "attributes": self._attributes,
-            "encoder": self._encoder,
+            "attributes": self._digest,
             "classes": [
                 {"name": c.name, "values": list(c.values), "texts": list(c.texts)} for c in classes
             ],
         }
-        write_checked_json(self.path, content)
-        self._last = self._bytes()
-
-    def _bytes(self) -> bytes | None:
         try:
-            return self.path.read_bytes()
-        except FileNotFoundError:
-            return None
+            with self.held():
+                if self.is_changed():
+                    raise AddedFileError(
+                        f"{self.path.name} was changed by another process; start this one again."
+                    )
+                write_checked_json(self.path, content)
+                self._last = self.path.read_bytes()
+        except RuntimeError:
+            raise AddedFileError(f"{self.path.name} is in use by another process.") from None
 
     def _classes(self, content: dict[str, Any]) -> list[AddedClass]:
         if content.get("format") != _FORMAT:
             raise DamagedFileError("it is of another version of the library")
-        if content.get("attributes") != self._attributes or content.get("encoder") != self._encoder:
+        if content.get("attributes") != self._digest:
             raise DamagedFileError(
                 "its classes are described by other attributes than those of this model"
             )
@@ -213,7 +248,7 @@ class AddedFile:
     def _class(self, entry: Any) -> AddedClass:
         match entry:
             case {"name": str(name), "values": list(values), "texts": list(texts)} if (
-                len(values) == len(self._attributes)
+                len(values) == self._n_attributes
                 and all(type(value) in (int, float) and math.isfinite(value) for value in values)
                 and all(isinstance(text, str) for text in texts)
             ):
@@ -235,17 +270,27 @@ class Snapshot:
     added: dict[str, AddedClass]
     trial: str | None = None
 
-    def find(self, name: str) -> Any:
-        """The label of a name; a Refusal where there is none."""
-        if name not in self.label_of:
-            near = did_you_mean(name, self.label_of) if len(name) <= 200 else ""
-            raise Refusal(404, f"There is no class {plain(name, 100)!r}.{near}")
-        return self.label_of[name]
+    def known(self, text: str) -> str | None:
+        """The name of the class that a text means, in whichever Unicode form; None without one."""
+        if text in self.label_of:
+            return text
+        form = composed(text).strip()
+        if self.model.classes_.dtype.kind in "iu" and _NUMBER.fullmatch(form):
+            form = str(int(form))
+        return next((name for name in self.label_of if composed(name) == form), None)
+
+    def find(self, text: str) -> str:
+        """The name of the class that a text means; a Refusal where there is none."""
+        name = self.known(text)
+        if name is None:
+            near = did_you_mean(text, self.label_of)
+            raise Refusal(404, f"There is no class {plain(text, 100)!r}.{near}")
+        return name
 
     def values_of(self, name: str) -> Floats:
         """The attributes of a class, one view after the other."""
         table = self.model.signature_table_
-        place = table.labels.tolist().index(self.find(name))
+        place = table.labels.tolist().index(self.label_of[name])
         return np.concatenate([array[place] for array in table.arrays])
 
     def class_info(self, name: str) -> dict[str, Any]:
@@ -310,8 +355,8 @@ class Attributes:
         values = np.concatenate(table.arrays, axis=1)
         return cls(tuple(names), values.min(axis=0), values.max(axis=0))
 
-    def values(self, given: Mapping[str, float] | Sequence[float], start: Floats | None) -> Floats:
-        """One vector of what a request says."""
+    def values(self, given: Any, start: Floats | None) -> Floats:
+        """One vector of what a request says; a Refusal at the first fault."""
         if isinstance(given, Mapping):
             values = np.full(len(self.names), np.nan) if start is None else start.copy()
             places = {name: place for place, name in enumerate(self.names)}
@@ -319,7 +364,7 @@ class Attributes:
                 if name not in places:
                     near = did_you_mean(name, self.names)
                     raise Refusal(422, f"There is no attribute {plain(name, 100)!r}.{near}")
-                values[places[name]] = value
+                values[places[name]] = checked_numbers([value], f"attributes.{name}")[0]
             if np.isnan(values).any():
                 missing = self.names[int(np.flatnonzero(np.isnan(values))[0])]
                 raise Refusal(
@@ -327,17 +372,46 @@ class Attributes:
                     f"The attribute {missing!r} has no value: give all {len(self.names)}, or name "
                     "a class to begin with (like).",
                 )
-        else:
+        elif _is_list(given):
             if len(given) != len(self.names):
                 raise Refusal(
                     422, f"{len(given)} attributes were given; there are {len(self.names)}."
                 )
-            values = np.asarray(given, dtype=np.float64)
-        if not np.isfinite(values).all() or np.abs(values).max(initial=0) > LARGEST:
-            raise Refusal(422, f"Attributes must be finite and at most {LARGEST:.0e}.")
+            values = checked_numbers(given, "attributes")
+        else:
+            raise Refusal(422, "attributes: give values by name, or a list of all.")
         if not values.any():
             raise Refusal(422, "Every attribute is 0, which describes nothing.")
         return values
+
+    def digest(self, table: SignatureTable, seen: NDArray[Any], encoder: str | None) -> str:
+        """What tells whether descriptions fit a model: names or, without any, what they mean."""
+        unnamed = [
+            array[np.isin(table.labels, seen)]
+            for columns, array in zip(table.columns, table.arrays, strict=True)
+            if columns is None and encoder is None
+        ]
+        return fingerprint(self.names, encoder, unnamed)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple, np.ndarray))
+
+
+def checked_numbers(given: Sequence[Any], where: str) -> Floats:
+    """Numbers of a request; a Refusal that says `where` one is that is none."""
+    # JSON's true is Python's 1.
+    if not all(issubclass(kind, Real) and kind is not bool for kind in {*map(type, given)}):
+        raise Refusal(422, f"{plain(where, 100)} holds what is no valid number.")
+    try:
+        values = np.asarray(given, dtype=np.float64)
+    except OverflowError:
+        values = np.full(len(given), np.inf)
+    if not (np.abs(values) <= LARGEST).all():
+        raise Refusal(
+            422, f"{plain(where, 100)} holds a number that is not finite, or beyond {LARGEST:.0e}."
+        )
+    return values
 
 
 def with_rows(table: SignatureTable, rows: Mapping[Any, Sequence[float]]) -> SignatureTable:
@@ -359,6 +433,31 @@ def with_rows(table: SignatureTable, rows: Mapping[Any, Sequence[float]]) -> Sig
 ADDED_ENDING = ".added.json"
 #: Images that the network looks at together; what it keeps of each takes megabytes.
 _IMAGES_AT_ONCE = 16
+#: Memory for the images that are decoded at the same time: enough for the largest, of any format.
+_BYTES_PER_PIXEL = 32
+
+
+class Memory:
+    """Bytes that may be in use at the same time; who asks for more waits until they are free."""
+
+    def __init__(self, n_bytes: int) -> None:
+        self._n_bytes = self._free = n_bytes
+        # Who asks first gets them first, however many others ask for less.
+        self._turn, self._changed = threading.Lock(), threading.Condition()
+
+    @contextmanager
+    def taken(self, n_bytes: int) -> Iterator[None]:
+        """Take bytes while the context lasts."""
+        n_bytes = min(n_bytes, self._n_bytes)
+        with self._turn, self._changed:
+            self._changed.wait_for(lambda: self._free >= n_bytes)
+            self._free -= n_bytes
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._free += n_bytes
+                self._changed.notify()
 
 
 class Recognizer:
@@ -436,9 +535,23 @@ class Recognizer:
         self._lock = threading.Lock()
         # Encoders of text are not made for several threads.
         self._encoder_lock = threading.Lock()
+        self._memory = Memory(_BYTES_PER_PIXEL * self.limits.pixels)
         where = Path(added) if added is not None else Path(f"{self.path}{ADDED_ENDING}")
-        self._added_file = AddedFile(where, self.attributes.names, self.encoder)
+        digest = self.attributes.digest(self._table, self.file.model.seen_classes_, self.encoder)
+        self._added_file = AddedFile(where, len(self.attributes.names), digest)
         self.snapshot = self._first_snapshot(self._added_file.read())
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep the file of added classes for this process; a RuntimeError names another's."""
+        with ExitStack() as stack:
+            with self._lock:
+                # In a folder that cannot be written to nothing is kept, and adding says so.
+                with suppress(OSError):
+                    stack.enter_context(self._added_file.held())
+                if self._added_file.is_changed():
+                    self.snapshot = self._first_snapshot(self._added_file.read())
+            yield
 
     @property
     def n_features(self) -> int:
@@ -513,8 +626,8 @@ class Recognizer:
                 raise Refusal(422, "like goes with attributes, not with text.")
             texts = checked_texts(text)
             return self._encode(texts), tuple(texts)
-        start = None if like is None else self.snapshot.values_of(like)
-        assert attributes is not None
+        snapshot = self.snapshot
+        start = None if like is None else snapshot.values_of(snapshot.find(like))
         return self.attributes.values(attributes, start), ()
 
     def _encode(self, texts: list[str]) -> Floats:
@@ -545,6 +658,7 @@ class Recognizer:
     def class_description(self, name: str) -> dict[str, Any]:
         """A class with its description, all of one moment; a Refusal where there is none."""
         snapshot = self.snapshot
+        name = snapshot.find(name)
         values = snapshot.values_of(name).tolist()
         texts = snapshot.added[name].texts if name in snapshot.added else self._texts.get(name)
         if isinstance(texts, str):
@@ -575,12 +689,14 @@ class Recognizer:
             What was kept.
         """
         name = checked_name(name)
+        label = label_for(name, self._table.labels)
+        # A number has one name, however it is written.
+        name = str(label)
         values, texts = self.describe(attributes=attributes, like=like, text=text)
         new = AddedClass(name, tuple(values.tolist()), texts)
         with self._lock:
-            label = label_for(name, self._table.labels)
             none = getattr(self.file.model, "none_label_", None)
-            if str(label) in self.snapshot.label_of or label == none:
+            if self.snapshot.known(name) is not None or label == none:
                 raise Refusal(
                     409, f"There is a class {name!r} already; remove it first, or rename this."
                 )
@@ -593,21 +709,27 @@ class Recognizer:
             self._replace({**self.snapshot.added, name: new})
         return new
 
-    def remove(self, name: str) -> None:
+    def remove(self, name: str) -> str:
         """Forget a class that was added.
 
         Parameters
         ----------
         name : str
             Its name.
+
+        Returns
+        -------
+        str
+            The name as the class had it.
         """
         with self._lock:
-            self.snapshot.find(name)
+            name = self.snapshot.find(name)
             if name not in self.snapshot.added:
                 raise Refusal(
                     409, f"{plain(name, 100)!r} is of the model file; only added classes can go."
                 )
             self._replace({k: v for k, v in self.snapshot.added.items() if k != name})
+        return name
 
     def _replace(self, added: dict[str, AddedClass]) -> None:
         """Keep classes on the disk, then show them."""
@@ -662,8 +784,9 @@ class Recognizer:
         """What the network sees of an image file; a Refusal that says `where` it came from."""
         network = self.image_network()
         try:
-            image = read_image(data, max_pixels=self.limits.pixels)
-            return network.preprocessing.pixels(image)
+            image = open_image(data, self.limits.pixels)
+            with self._memory.taken(needed_bytes(image)):
+                return network.preprocessing.pixels(as_seen(image))
         except UnreadableImageError as error:
             raise Refusal(422, f"{where} cannot be read: {plain(error, 300)}.") from error
         except MemoryError as error:
@@ -678,22 +801,19 @@ class Recognizer:
         ]
         return np.concatenate(rows)
 
-    def checked_features(self, rows: Sequence[Sequence[float]]) -> Floats:
-        """Feature vectors of a request as an array; a Refusal where they cannot be."""
+    def checked_features(self, rows: Any) -> Floats:
+        """Feature vectors of a request as an array; a Refusal at the first fault."""
+        if not _is_list(rows) or not len(rows):
+            raise Refusal(422, "features: give at least 1 list of numbers, in a list.")
+        if len(rows) > self.limits.batch:
+            raise Refusal(413, f"{len(rows)} rows; at most {self.limits.batch} at once.")
         for place, row in enumerate(rows):
-            if len(row) != self.n_features:
+            n = len(row) if _is_list(row) else "no"
+            if n != self.n_features:
                 raise Refusal(
-                    422,
-                    f"features[{place}] has {len(row)} numbers; the model takes {self.n_features}.",
+                    422, f"features[{place}] has {n} numbers; the model takes {self.n_features}."
                 )
-        X = np.asarray(rows, dtype=np.float64)
-        bad = ~np.isfinite(X) | (np.abs(X) > LARGEST)
-        if bad.any():
-            place = int(np.flatnonzero(bad.any(axis=1))[0])
-            raise Refusal(
-                422, f"features[{place}] holds NaN, infinity or a number beyond {LARGEST:.0e}."
-            )
-        return X
+        return np.stack([checked_numbers(row, f"features[{i}]") for i, row in enumerate(rows)])
 
     def answer(
         self,

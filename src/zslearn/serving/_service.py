@@ -86,6 +86,8 @@ def serve(
     ------
     ValueError
         Other machines could reach the service, and there is no token.
+    RuntimeError
+        Another process serves these classes; the message names it.
     """
     _check_packages()
     import uvicorn
@@ -100,7 +102,8 @@ def serve(
         )
     recognizer = model if isinstance(model, Recognizer) else Recognizer(model)
     app = create_app(recognizer, token=token)
-    uvicorn.Server(server_config(app, host, port, recognizer.limits)).run()
+    with recognizer.held():
+        uvicorn.Server(server_config(app, host, port, recognizer.limits)).run()
 
 
 def _check_packages() -> None:

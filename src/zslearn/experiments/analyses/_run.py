@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from zslearn._utils._files import replacing
+from zslearn._utils._files import refuse_unwritable, replacing
 from zslearn._utils._messages import name_some
 from zslearn._utils._optional import import_optional
 from zslearn.datasets._dataset import ZeroShotDataset
@@ -279,6 +279,8 @@ def run_analysis(
     ['components.csv', 'components.svg', 'components.png']
     """
     found = find_analysis(analysis)
+    path = Path(out) / f"{analysis}.csv"
+    refuse_unwritable(path)
     if data is not None and splits is not None and len(splits) > 1:
         if found.compute is None:
             raise ValueError(
@@ -290,8 +292,6 @@ def run_analysis(
     else:
         data = data.with_split(splits[0]) if data is not None and splits else data
         frame = analyze(analysis, data, out, **options)
-    path = Path(out) / f"{analysis}.csv"
-    path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as temporary:
         frame.to_csv(temporary, index=False)
     return frame, [path, *AnalysisDisplay(frame, analysis).save(out)]

@@ -60,6 +60,7 @@ async function begin() {
   } catch (error) {
     $("what").textContent = error.message;
     if (error.status === 401) say("token-message", state.token ? "This is not the token." : "", true);
+    if (error.status === 429) say("token-message", error.message, true);
     return;
   }
   const about = state.about;
