@@ -107,7 +107,7 @@ def test_weights():
     expected = _fit(ESZSL(), X, Y, sample_weight=weights).decision_function(TEST)
     for given in (weights, da.from_array(weights, chunks=10)):
         _close(_fit(ESZSL(), rows, Y, sample_weight=given).decision_function(TEST), expected)
-    with pytest.raises(ValueError, match="inconsistent numbers"):
+    with pytest.raises(ValueError, match="one number per sample"):
         _fit(ESZSL(), rows, Y, sample_weight=weights[1:])
     expected = _fit(ESZSL(), X, Y, sample_weight=2.0).decision_function(TEST)
     _close(_fit(ESZSL(), rows, Y, sample_weight=2.0).decision_function(TEST), expected)

@@ -49,7 +49,7 @@ def test_version(capsys):
         (
             ["data", "burn"],
             "zslearn data: error: there is no command 'burn'. "
-            "There are: list, show, fetch, check. (see zslearn data --help)",
+            "There are: list, show, table, fetch, check. (see zslearn data --help)",
         ),
         (
             ["demo", "--outt=here"],

@@ -252,7 +252,7 @@ def test_tune_and_leave_out(folder, capsys):
         (["fit", "train.npz", "--signatures", "classes.csv", "--jobs", "0"], "--jobs 0: give"),
         (["fit", "train.npz", "--signatures", "classes.csv", "--out", "empty"], "empty: Is a dir"),
         (["features", "extract", "train", "--out", "f.zsl", *NETWORK], "ends in .npz"),
-        (["predict", "new", "m.zsl"], "new cannot be loaded: it is"),
+        (["predict", "new", "m.zsl"], "new: Is a directory"),
         (["predict", "m.zsl", "new", "--out", "empty"], "empty: Is a directory"),
         (["add-class", "m.zsl", "nowhere.csv"], "There is no file nowhere.csv"),
         (
