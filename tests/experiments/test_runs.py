@@ -495,7 +495,7 @@ def test_a_class_of_ones_own_is_run(tiny, own_module, tmp_path):
     assert record["method"] == "Own"
     # A grid of 1 and 100 grows by the same steps.
     assert np.log10(record["hyper_parameters"]["alpha_features"]) % 2 == 0
-    assert len(record["cross_validation"]["params"]) == 2
+    assert len(record["cross_validation"]["params"]) >= 2
 
 
 def test_a_wrapper_can_be_a_method(tiny, tmp_path, monkeypatch):
