@@ -157,7 +157,7 @@ def test_other_libraries(loss, library):
         (np.ones(3), "one number per sample, 70 in all"),
         (np.ones((70, 1)), "one number per sample"),
         (-np.ones(70), "finite and not negative"),
-        (np.zeros(70), "positive sum"),
+        (np.zeros(70), "zero for every sample"),
         (np.full(70, np.nan), "finite and not negative"),
         (np.full(70, np.inf), "finite and not negative"),
     ],

@@ -37,9 +37,10 @@ def checked_weights(sample_weight: Any, *shapes: tuple[int, ...]) -> Floats:
             f"sample_weight must have one number per sample, {shapes[0][0]} in all; "
             f"got shape {weights.shape}."
         )
-    total = weights.sum(axis=0)
-    if not (np.isfinite(total).all() and (weights >= 0).all() and (total > 0).all()):
-        raise ValueError("sample_weight must be finite and not negative, with a positive sum.")
+    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+        raise ValueError("sample_weight must be finite and not negative.")
+    if not weights.any(axis=0).all():
+        raise ValueError("sample_weight is zero for every sample; none is left to learn from.")
     return weights
 
 
