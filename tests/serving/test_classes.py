@@ -204,7 +204,7 @@ def test_contents_that_a_checksum_does_not_tell(model_path, tmp_path):
 
 def test_one_server_at_a_time_keeps_the_classes(model_path, monkeypatch, capsys):
     """Those of another would not be seen; the error names it."""
-    in_use = rf"model\.zsl\.added\.json is in use by process {os.getpid()}\."
+    in_use = rf"model\.zsl\.added\.json is in use by process {os.getpid()};"
     with client_of(create_app(model_path)) as client:
         with pytest.raises(RuntimeError, match=in_use), client_of(create_app(model_path)):
             pass
