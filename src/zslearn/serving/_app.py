@@ -269,12 +269,7 @@ def _json_bytes(recognizer: Recognizer) -> int:
 def _reason(error: ValidationError) -> str:
     """The first thing that is wrong, in one line."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    where = ""
-    for part in first["loc"]:
-        if isinstance(part, int):
-            where += f"[{part}]"
-        else:
-            where += f".{plain(part, 60)}" if where else plain(part, 60)
+    where = ".".join(plain(part, 60) for part in first["loc"])
     message = plain(first["msg"], 300)
     return f"{where}: {message}" if where else message
 
