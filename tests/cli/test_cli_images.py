@@ -339,6 +339,16 @@ def test_left_out_images_are_named(folder, capsys):
     assert '"backbone": "timm:tiny"' in capsys.readouterr().out
 
 
+def test_a_name_that_is_no_text_is_refused_before_anything_is_computed(model, capsys, monkeypatch):
+    try:
+        os.rename(model.parent / "new" / "red" / "0.png", os.fsdecode(b"new/red/\xff.png"))
+    except OSError:
+        pytest.skip("the file system takes no such names")
+    monkeypatch.setattr("zslearn.images._features._compute_parts", None)
+    assert main(["predict", "m.zsl", "new", "--device", "cpu", "--out", "p.csv"]) == 1
+    assert r"red/\udcff.png' are no UTF-8" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_prompts_alone_in_the_benchmark(folder, open_clip, capsys):  # noqa: F811
     network = ["--backbone", "open_clip:ViT-T/colors", "--device", "cpu"]
