@@ -961,7 +961,7 @@ def test_sample_weights_that_cannot_be(problem):
         (np.ones(n_samples - 1), "one number per sample"),
         (np.full(n_samples, -1.0), "finite and not negative"),
         (np.full(n_samples, np.nan), "finite and not negative"),
-        (np.zeros(n_samples), "positive sum"),
+        (np.zeros(n_samples), "zero for every sample"),
         (np.ones((n_samples, 1)), "one number per sample"),
     ]:
         with pytest.raises(ValueError, match=message):

@@ -176,7 +176,7 @@ def test_classes_of_two_commands_are_not_lost(model, capsys, monkeypatch):
 
     monkeypatch.setattr(_fitting, "save", meanwhile)
     assert main(["add-class", "m.zsl", "grey.csv"]) == 0
-    assert f"m.zsl is in use by process {os.getpid()}." in capsys.readouterr().err
+    assert f"m.zsl is in use by process {os.getpid()};" in capsys.readouterr().err
     assert main(["add-class", "m.zsl", "brown.csv"]) == 0
     assert {"grey", "brown"} <= set(read_model(model).model.unseen_classes_.tolist())
     assert main(["add-class", "nowhere/m.zsl", "grey.csv"]) == 1
@@ -350,6 +350,16 @@ def test_left_out_images_are_named(folder, capsys):
     assert "19 images, 1 left out, 5 classes" in printed.out
     assert main(["features", "show", "features.npz"]) == 0
     assert '"backbone": "timm:tiny"' in capsys.readouterr().out
+
+
+def test_a_name_that_is_no_text_is_refused_before_anything_is_computed(model, capsys, monkeypatch):
+    try:
+        os.rename(model.parent / "new" / "red" / "0.png", os.fsdecode(b"new/red/\xff.png"))
+    except OSError:
+        pytest.skip("the file system takes no such names")
+    monkeypatch.setattr("zslearn.images._features._compute_parts", None)
+    assert main(["predict", "m.zsl", "new", "--device", "cpu", "--out", "p.csv"]) == 1
+    assert r"red/\udcff.png' are no UTF-8" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -255,8 +255,8 @@ def locked(
                 waiting()
             if time.monotonic() >= end:
                 file.seek(0)
-                holder = file.read(20).decode("ascii", "replace")
-                raise RuntimeError(f"{path} is in use by process {holder}.")
+                who = f"process {file.read(20).decode('ascii', 'replace') or 'unknown'}"
+                raise RuntimeError(f"{path} is in use by {who}; try again when it has ended.")
             time.sleep(_PAUSE)
         file.truncate(0)
         file.write(str(os.getpid()).encode())

@@ -590,7 +590,7 @@ def fetch(
     except FetchError:
         raise
     except RuntimeError as error:
-        raise FetchError(f"Could not fetch {archive.name}: {error} Run it again later.") from error
+        raise FetchError(f"Could not fetch {archive.name}: {error}") from error
     except OSError as error:
         reason = error.strerror or error
         raise FetchError(

@@ -23,7 +23,7 @@ from zslearn._scoring._probabilities import softmax
 from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._utils._array import Floats, to_numpy
 from zslearn._utils._blocks import Block, RowsInBlocks
-from zslearn._utils._files import Checkpoint, fingerprint, replacing, source_digest
+from zslearn._utils._files import Checkpoint, fingerprint, locked, replacing, source_digest
 from zslearn._utils._messages import plain, warn_user
 from zslearn._utils._progress import progress_bar
 from zslearn.base._pipeline import fitted_as_zero_shot
@@ -618,6 +618,7 @@ def write_top_k(
             n_done = 0
     (folder / "scores.npy").unlink(missing_ok=True)
     with ExitStack() as stack:
+        stack.enter_context(locked(folder / "scores.npy"))
         indices, scores = (
             stack.enter_context(GrowingArray(folder / f"{name}.npy", (len(X), k), kind))
             for name, kind in (("indices", np.int32), ("scores", _score_dtype(scorer, X)))
@@ -650,8 +651,7 @@ def write_top_k(
 class GrowingArray:
     """A file ``.npy`` of a known shape that is written from the first row to the last.
 
-    Until it is whole it lies beside its name, with the ending ``.part``, and no other process may
-    write to it.
+    Until it is whole it lies beside its name, with the ending ``.part``.
     """
 
     def __init__(self, path: Path, shape: tuple[int, int], dtype: Any) -> None:
@@ -665,15 +665,6 @@ class GrowingArray:
         self._size = len(self._header) + shape[0] * self._row_bytes
         self._part.touch()
         self._file = open(self._part, "r+b")  # noqa: SIM115 (closed by __exit__)
-        try:
-            import fcntl
-
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except ImportError:
-            pass
-        except BlockingIOError:
-            self._file.close()
-            raise RuntimeError(f"{self._part}: another process is writing to it.") from None
 
     def n_rows(self) -> int:
         """Whole rows of this array that are there already."""

@@ -297,8 +297,8 @@ def read_image(
     Raises
     ------
     UnreadableImageError
-        It cannot be read, is no image of these kinds, is damaged or too large, or the box lies
-        outside of it.
+        It cannot be read, is no image of these kinds, is damaged, too large or made of too many
+        parts, or the box lies outside of it.
 
     Examples
     --------

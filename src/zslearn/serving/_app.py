@@ -213,17 +213,17 @@ def content_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-async def _chunks(request: Request, max_bytes: int) -> AsyncGenerator[bytes, None]:
+async def _chunks(request: Request, limits: Limits) -> AsyncGenerator[bytes, None]:
     """The body piece by piece; a Refusal as soon as it is too long."""
-    too_long = Refusal(413, f"The body is longer than {max_bytes} bytes.")
+    too_long = Refusal(413, f"The body is longer than {limits.body_bytes} bytes.")
     length = request.headers.get("content-length", "")
-    if length.isdecimal() and (len(length) > 18 or int(length) > max_bytes):
+    if length.isdecimal() and (len(length) > 18 or int(length) > limits.body_bytes):
         raise too_long
     n_bytes = 0
     try:
         async for chunk in request.stream():
             n_bytes += len(chunk)
-            if n_bytes > max_bytes:
+            if n_bytes > limits.body_bytes:
                 raise too_long
             yield chunk
     except ClientDisconnect:
@@ -235,7 +235,14 @@ async def read_json(request: Request, kind: type[Body], recognizer: Recognizer) 
     # Pages of other servers can send other kinds without asking first.
     if content_type(request) != "application/json":
         raise Refusal(415, "The body must be JSON, with Content-Type: application/json.")
-    chunks = [chunk async for chunk in _chunks(request, _json_bytes(recognizer))]
+    chunks, n_bytes, most = [], 0, _json_bytes(recognizer)
+    async for chunk in _chunks(request, recognizer.limits):
+        n_bytes += len(chunk)
+        # What is too long is read to its end, so that the answer is, too.
+        if n_bytes <= most:
+            chunks.append(chunk)
+    if n_bytes > most:
+        raise Refusal(413, f"The JSON is longer than {most} bytes, which nothing here needs.")
 
     def read() -> Body:
         try:
@@ -246,7 +253,7 @@ async def read_json(request: Request, kind: type[Body], recognizer: Recognizer) 
             raise Refusal(422, f"The body is no JSON: {plain(error, 200)}.") from None
 
     # Megabytes of numbers take a while, in which others shall be answered.
-    if sum(map(len, chunks)) > 2**16:
+    if n_bytes > 2**16:
         return await to_thread.run_sync(read, limiter=request.app.state.reading)
     return read()
 
@@ -256,18 +263,13 @@ def _json_bytes(recognizer: Recognizer) -> int:
     names = recognizer.attributes.names
     n_numbers = recognizer.limits.batch * recognizer.n_features + len(names)
     # A letter takes up to twelve bytes.
-    return min(recognizer.limits.body_bytes, 2**20 + 32 * n_numbers + 12 * sum(map(len, names)))
+    return 2**20 + 32 * n_numbers + 12 * sum(map(len, names))
 
 
 def _reason(error: ValidationError) -> str:
     """The first thing that is wrong, in one line."""
     first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    where = ""
-    for part in first["loc"]:
-        if isinstance(part, int):
-            where += f"[{part}]"
-        else:
-            where += f".{plain(part, 60)}" if where else plain(part, 60)
+    where = ".".join(plain(part, 60) for part in first["loc"])
     message = plain(first["msg"], 300)
     return f"{where}: {message}" if where else message
 
@@ -275,7 +277,7 @@ def _reason(error: ValidationError) -> str:
 async def read_images(request: Request, limits: Limits) -> list[tuple[str, bytes]]:
     """Names and contents of the image files in a form."""
     parser = _InMemory(
-        request.headers, _chunks(request, limits.body_bytes), max_files=limits.batch, max_fields=0
+        request.headers, _chunks(request, limits), max_files=limits.batch, max_fields=0
     )
     try:
         form = await parser.parse()

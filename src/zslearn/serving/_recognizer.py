@@ -416,8 +416,6 @@ def checked_numbers(given: Sequence[Any], where: str) -> Floats:
 
 def with_rows(table: SignatureTable, rows: Mapping[Any, Sequence[float]]) -> SignatureTable:
     """A table with further classes."""
-    if not rows:
-        return table
     whole = np.asarray(list(rows.values()), dtype=np.float64)
     ends = np.cumsum([array.shape[1] for array in table.arrays])[:-1]
     labels = np.asarray(list(rows), dtype=None if table.labels.dtype.kind in "iu" else object)
