@@ -197,13 +197,8 @@ def softmax_path(
         class needs a row.
     n_classes : int, optional
         By default the largest label plus one.
-    alphas : sequence of float
-        Weights of the penalty ½‖W‖², in any order; see :func:`logistic_path`.
-    tol : float, default=1e-6
-        Gap to reach, as a share of the objective and of what training gains; see
-        :func:`logistic_path`.
-    max_iter : int, default=100
-        Largest number of Newton steps for each penalty.
+    alphas, tol, max_iter : sequence of float, float and int
+        See :func:`logistic_path`; the penalty is ½‖W‖².
     sample_weight : array-like of shape (n_samples,), optional
         How much each sample counts.
     pseudo_counts : float, default=0.0

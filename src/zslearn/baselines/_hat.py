@@ -328,14 +328,9 @@ class HAT(ZeroShotClassifier):
         return X @ move_like(self.coef_, X) + move_like(self.intercept_, X)[None, :]
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
-        """Make the hierarchical signatures of classes.
+        """Make the hierarchical signatures: how the scores of the nodes combine to a class's.
 
         A class stands where the hierarchy has its name; without one, beside its nearest seen class.
-
-        Returns
-        -------
-        ndarray of shape (n_classes, n_scores)
-            How the scores of the nodes combine to that of the class.
         """
         nearest = squared_distances(signatures, self._seen_signatures).argmin(axis=1)
         places = self._nodes.of_class[nearest]

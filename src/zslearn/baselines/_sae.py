@@ -185,13 +185,7 @@ class SAE(AcceptsSampleWeight, ZeroShotClassifier):
         return centered @ compat.array_namespace(X).matrix_transpose(move_like(self.coef_, X))
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
-        """Decode each class, Wᵀa; with "feature_to_semantic" only take the mean from a.
-
-        Returns
-        -------
-        array of shape (n_classes, n_dims)
-            One row per class, as wide as what :meth:`embed` gives.
-        """
+        """Decode each class, Wᵀa; with "feature_to_semantic" only take the mean from a."""
         centered = move_like(signatures - self.signature_mean_, self.coef_)
         return centered @ self.coef_ if self.direction == "semantic_to_feature" else centered
 

@@ -242,10 +242,7 @@ class AdversarialGenerator(BaseEstimator):
         return []
 
     def _loss_on(self, X: Tensor, y: NDArray[np.intp]) -> Callable[..., Tensor]:
-        """The generator's loss: a function of its weights, encoder, critic, batch and `draw`.
-
-        `draw()` gives noise for the rows of a batch.
-        """
+        """The loss of weights, encoder, critic, batch and `draw()`, noise for its rows."""
         raise NotImplementedError
 
     def _squash(self, x: Array) -> Array:

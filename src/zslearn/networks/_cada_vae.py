@@ -451,12 +451,9 @@ class CADAVAE(ScheduledMethod):
         return networks.with_intercept(encode(self.encoder_, scaled).mean)
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
-        """Fit a softmax to latents of all classes: seen ones by images, others by signatures.
+        """Fit a softmax with intercepts to latents, of seen classes by images, else by signatures.
 
-        Returns
-        -------
-        ndarray of shape (n_classes, latent_size + 1)
-            Coefficients and intercept of each class. Without `labels` all count as unseen.
+        Without `labels` all count as unseen.
         """
         n_classes = len(signatures)
         if n_classes < 2:  # nothing to tell apart

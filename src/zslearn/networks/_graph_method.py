@@ -402,6 +402,10 @@ class GraphMethod(NetworkMethod):
         so that describing another class never changes what was learned; "all", every class
         described at `fit`, as the released programs do. Rows are made on the graph of all described
         classes.
+    alpha : float, default=5e-4
+        Weight decay, as Adam's `weight_decay` in torch.
+    learning_rate : float, default=1e-3
+        Step of Adam.
 
     Attributes
     ----------
@@ -582,7 +586,6 @@ class GraphMethod(NetworkMethod):
         """Make classifier rows on the graph of these classes and those of training.
 
         A class stands where the hierarchy has its name; without one, beside its nearest seen class.
-
         """
         names: list[Hashable] = [("unnamed", row) for row in range(len(signatures))]
         if labels is not None:

@@ -183,10 +183,7 @@ class SharedKernel:
 
 @saved_part
 class KernelRegressor:
-    """A kernel expansion per dimension, k(a)ᵀβ + b: ν-SVRs, or kernel ridge regression.
-
-    Coefficients lie where they were solved; `violation` and `n_iter` certify ν-SVRs.
-    """
+    """k(a)ᵀβ + b of each dimension, where it was solved: ν-SVRs, certified, or kernel ridge."""
 
     def __init__(
         self,
@@ -236,10 +233,7 @@ class KernelRegressor:
 
 @saved_part
 class SignatureRegressor:
-    """Any regressor with scikit-learn's methods, over signatures or over their RBF kernel.
-
-    It gets the kernel where its parameter `kernel` is "precomputed".
-    """
+    """Any regressor over signatures; over their RBF kernel where its `kernel` is "precomputed"."""
 
     def __init__(self, estimator: Any, gamma: float) -> None:
         self.estimator = clone(estimator)

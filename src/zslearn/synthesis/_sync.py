@@ -549,10 +549,7 @@ class _PhantomLearner:
     def _with_classifiers(
         self, trained: _Trained, smoothing: float
     ) -> Callable[[Views, _Trained], Point[_Trained] | None]:
-        """The objective as a function of β, the base classifiers fixed.
-
-        The scores X (S V)ᵀ are (X Vᵀ) Sᵀ, so that the features are needed once only.
-        """
+        """The objective of β alone. Scores X (S V)ᵀ are (X Vᵀ) Sᵀ: features are needed once."""
         problem, rows = self.problem, self.problem.rows
         responses = to_numpy(rows.scores(rows.rotated(trained.classifiers)))
         V = to_numpy(trained.classifiers)
@@ -909,13 +906,7 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
         self.n_iter_ = learned.n_iter
 
     def synthesize(self, signatures: Signatures, labels: NDArray[Any] | None = None) -> Array:
-        """Make the classifier of each class, Σ_r s_cr v_r (eSynCCombine).
-
-        Returns
-        -------
-        array of shape (n_classes, n_features)
-            One classifier per row.
-        """
+        """Make the classifier of each class, Σ_r s_cr v_r (eSynCCombine)."""
         similarities = self.similarities(signatures)
         return move_like(similarities, self.base_classifiers_) @ self.base_classifiers_
 
