@@ -546,9 +546,8 @@ class VAEGANGenerator(AdversarialGenerator):
     adversarial : float, default=10.0
         γ, how much features must pass the critic.
     n_epochs : int, default=300
-        How often the generator has as many batches as make up the training data. A search over it,
-        as `generator__n_epochs`, costs one run per fold: the run goes on, and its state at each
-        number is scored on the classes left out.
+        How often the generator has as many batches as make up the training data; see
+        :class:`WGANGenerator`.
 
     See Also
     --------

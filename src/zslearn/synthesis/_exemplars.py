@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from zslearn._solvers.nu_svr._path import NuSVRResult, nu_svr_path, nu_svr_paths
+from zslearn._solvers.nu_svr._path import NuSVRResult, nu_svr, nu_svr_path, nu_svr_paths
 from zslearn._utils._array import Array, Floats, move_like, on_device, to_numpy
 from zslearn._utils._files import cached_results, caches_fits, saved_part
 from zslearn._utils._folds import class_folds
@@ -263,11 +263,9 @@ def fit_regressor(model: EXEM, signatures: Signatures, exemplars: Floats) -> Any
     """Fit the regressor that an estimator names."""
     named = model.regressor
     if named == "svr":
-        found = next(
-            nu_svr_path(
-                rbf_similarity(signatures, gamma=model.gamma), exemplars, C=[model.C],
-                nu=[model.nu], tol=model.tol, max_iter=model.max_iter, n_jobs=model.n_jobs,
-            )
+        found = nu_svr(
+            rbf_similarity(signatures, gamma=model.gamma), exemplars, C=model.C, nu=model.nu,
+            tol=model.tol, max_iter=model.max_iter, n_jobs=model.n_jobs,
         )  # fmt: skip
         kernel = SharedKernel(signatures, model.gamma)
         return KernelRegressor.of_nu_svr(kernel, found, exemplars.shape[1])

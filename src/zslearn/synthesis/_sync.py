@@ -33,7 +33,7 @@ from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
 from zslearn._scoring._embedding import for_many_passes
 from zslearn._solvers._linalg import pseudo_inverse
-from zslearn._solvers.svm._losses import SVMLoss, loss_and_slope
+from zslearn._solvers.svm._losses import LOSSES, loss_and_slope
 from zslearn._solvers.svm._multiclass import SVMResult, train_multiclass_svm
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
@@ -61,12 +61,6 @@ from zslearn.synthesis._phantoms import (
     signature_norms,
     similarities_to,
 )
-
-LOSSES: dict[str, SVMLoss] = {
-    "ovo": "squared_hinge",
-    "cs": "crammer_singer",
-    "struct": "crammer_singer",
-}
 
 #: Smaller ridges are lost in the rounding of SᵀS, whose largest eigenvalue is about one.
 LEAST_RIDGE = 1e-12

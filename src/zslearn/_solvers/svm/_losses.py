@@ -10,6 +10,12 @@ from numpy.typing import NDArray
 from zslearn._utils._array import Floats, to_numpy
 
 SVMLoss = Literal["squared_hinge", "crammer_singer"]
+#: What SynC and the targets of graph methods call them.
+LOSSES: dict[str, SVMLoss] = {
+    "ovo": "squared_hinge",
+    "cs": "crammer_singer",
+    "struct": "crammer_singer",
+}
 
 
 def loss_and_slope(
