@@ -218,7 +218,8 @@ def test_seen_latents_are_of_the_images_of_the_class(data):
     X = data.X_train / np.linalg.norm(data.X_train, axis=1, keepdims=True)
     codes = np.searchsorted(model.seen_classes_, data.y_train)
     training = Training(X, codes, None, model.seen_classes_, None, (1.0,))
-    latents = model._draw_seen(training)
+    model._complete(training)
+    latents = model.seen_latents_
     means = model.embed(X)[:, :-1]
     for position in range(12):
         own = means[codes == position]

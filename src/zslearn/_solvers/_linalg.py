@@ -1,4 +1,4 @@
-"""Inverses of matrices that may be singular, and eigenvectors that serve a grid of penalties."""
+"""Inverses and divisors that may be singular, and eigenvectors that serve a grid of penalties."""
 
 from __future__ import annotations
 
@@ -49,6 +49,12 @@ def _by_elimination(matrix: Floats) -> Floats | None:
     if failed != 0 or not reciprocal > n**2 * np.finfo(float).eps:
         return None
     return np.asarray(scipy.linalg.lu_solve((factor, pivots), np.eye(n)))
+
+
+def nonzero(x: Array) -> Array:
+    """`x` with ones in the place of zeros, to divide by."""
+    xp = compat.array_namespace(x)
+    return xp.where(x != 0, x, xp.ones_like(x))
 
 
 def eigenbasis(gram: Array) -> tuple[Array, Array, float]:

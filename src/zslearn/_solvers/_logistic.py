@@ -36,6 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from zslearn._solvers._linalg import nonzero
 from zslearn._solvers._stopping import StoppingRule
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._utils._array import Array, Floats, block_budget, take_rows, to_numpy
@@ -197,13 +198,8 @@ def softmax_path(
         class needs a row.
     n_classes : int, optional
         By default the largest label plus one.
-    alphas : sequence of float
-        Weights of the penalty ½‖W‖², in any order; see :func:`logistic_path`.
-    tol : float, default=1e-6
-        Gap to reach, as a share of the objective and of what training gains; see
-        :func:`logistic_path`.
-    max_iter : int, default=100
-        Largest number of Newton steps for each penalty.
+    alphas, tol, max_iter : sequence of float, float and int
+        See :func:`logistic_path`; the penalty is ½‖W‖².
     sample_weight : array-like of shape (n_samples,), optional
         How much each sample counts.
     pseudo_counts : float, default=0.0
@@ -328,16 +324,12 @@ class CentredRows:
         #: The precision of steps: single, unless rows are few.
         self.step_dtype = rows.single.dtype
 
-    def _slices(self) -> list[slice]:
-        n_samples, width = self.rows.shape
-        row_bytes = 8 * (2 * width + _TABLES * self.n_columns)
-        return row_blocks(n_samples, row_bytes, block_budget(self.rows.X))
-
     def blocks(self, dtype: Any) -> Iterator[tuple[slice, Array]]:
         """The rows, a block at a time."""
         mean = self.xp.astype(self.mean, dtype)
         source = self.rows.single if dtype == self.step_dtype else self.rows.X
-        for rows in self._slices():
+        row_bytes = 8 * (2 * self.rows.shape[1] + _TABLES * self.n_columns)
+        for rows in row_blocks(self.rows.shape[0], row_bytes, block_budget(self.rows.X)):
             yield rows, self.xp.astype(source[rows, :], dtype, copy=False) - mean
 
     @cached_property
@@ -877,9 +869,3 @@ class Newton:
             search, turn = guess + again[:, None] * search, lead + again * turn
             power = np.where(is_open, renewed, 0.0)
         return step, shift
-
-
-def nonzero(x: Array) -> Array:
-    """`x` with ones in the place of zeros, to divide by."""
-    xp = compat.array_namespace(x)
-    return xp.where(x != 0, x, xp.ones_like(x))

@@ -54,10 +54,7 @@ class SimplexResult(NamedTuple):
 
 
 def project_to_simplex(rows: Floats) -> Floats:
-    """Find the nearest point of the probability simplex to each row.
-
-    Sorting finds the threshold that is taken from the entries before negative ones become zero.
-    """
+    """The nearest point of the probability simplex to each row; sorting finds the threshold."""
     # Equal shifts of a row change nothing; the largest entry at 0 keeps large rows exact.
     rows = rows - rows.max(axis=1, keepdims=True)
     descending = -np.sort(-rows, axis=1)
@@ -184,10 +181,7 @@ def _active_set(gram: Floats, product: Floats, z: Floats, max_iter: int) -> int:
 
 
 def _on_support(gram: Floats, product: Floats, where: NDArray[np.intp]) -> Floats:
-    """Minimise over weights of the support that add up to one, whatever their sign.
-
-    Kz = q + μ1 with μ such that the weights add up to one.
-    """
+    """Minimise over the support: Kz = q + μ1, with μ such that the weights add up to one."""
     sides = np.column_stack([product[where], np.ones(len(where))])
     solved = np.linalg.solve(gram[np.ix_(where, where)], sides)
     level = (1.0 - solved[:, 0].sum()) / solved[:, 1].sum()

@@ -111,17 +111,10 @@ class AttributeClassifier(ZeroShotClassifier):
     def _path(
         self, training: Training, alphas: Sequence[float], *, soften: bool
     ) -> list[LinearModels]:
-        """Train linear models for several penalties.
-
-        The signatures of `training` are boolean: which attributes each class has. `soften` asks for
-        targets that lie within (0, 1).
-        """
+        """Linear models for several penalties; `soften` asks for targets within (0, 1)."""
 
     def _log_odds(self, scores: Array, has: NDArray[np.bool_]) -> Array:
-        """Log-odds of each attribute from the models' scores; here the scores themselves.
-
-        `has` tells which of the attributes each class of the training has.
-        """
+        """Log-odds of attributes, which classes have as `has` says; here the scores themselves."""
         return scores
 
     @classmethod

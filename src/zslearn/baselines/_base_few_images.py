@@ -101,11 +101,6 @@ class FewImages(ZeroShotMetaClassifier):
         """Fit what scores descriptions, and learn from the images of each class.
 
         A class with few images is one of `y` as any other; one without is described only.
-
-        Returns
-        -------
-        self
-            The fitted estimator. After an error it is as it was.
         """
         with self._anew() as fresh:
             fresh._finish(fresh._begin(X, y, signatures, sample_weight))

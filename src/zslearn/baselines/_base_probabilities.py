@@ -29,18 +29,11 @@ def seen_path(
 
 
 def linear_scores(X: Array, coef: Array, intercept: Array) -> Array:
-    """Scores W x + b, in the namespace and on the device of `X`.
-
-    Of a softmax regression they are the log-probabilities of the classes, up to a number for each
-    row; of binary regressions the log-odds.
-    """
+    """W x + b: log-odds, or of a softmax log-probabilities up to a number for each row."""
     xp = compat.array_namespace(X)
     return X @ xp.matrix_transpose(move_like(coef, X)) + move_like(intercept, X)
 
 
 def total_variance(X: Array) -> float:
-    """Mean squared distance of the rows from their mean: what penalties are measured in.
-
-    One where all rows are equal but for rounding.
-    """
+    """Mean squared distance of rows from their mean, the unit of penalties; 1 where all equal."""
     return mean_square_distance(X) or 1.0

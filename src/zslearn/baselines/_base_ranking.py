@@ -118,10 +118,7 @@ def rank_weights(n_classes: int) -> Floats:
 def slopes_of_all(
     scores: AnyFloats, y: NDArray[np.intp], weights: Floats | None = None
 ) -> AnyFloats:
-    """Slopes of w_k Σ_c max(0, 1 + F_c − F_y), where k classes violate.
-
-    The number of violators changes by jumps, so that the slope takes it as given.
-    """
+    """Slopes of w_k Σ_c max(0, 1 + F_c − F_y), where k classes violate; k is taken as given."""
     rows = np.arange(len(y))
     violates = scores > (scores[rows, y] - 1)[:, None]
     violates[rows, y] = False
@@ -383,9 +380,7 @@ class RankingClassifier(ZeroShotClassifier):
 
 @inherit_docs
 class OneMapRanking(RankingClassifier):
-    """Base of ranking methods that learn one bilinear map W.
-
-    A method writes `_descent`, and calls `_begin_descent` there.
+    """Base of ranking methods that learn one bilinear map W; `_descent` calls `_begin_descent`.
 
     Attributes
     ----------

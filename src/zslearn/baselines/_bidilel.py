@@ -543,13 +543,7 @@ class BiDiLEL(ZeroShotClassifier):
         return _scaled(_projected(X, self.mean_, self.components_), self.latent_norm)
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Floats:
-        """Place the landmark of each class.
-
-        Returns
-        -------
-        ndarray of shape (n_classes, n_dims)
-            One landmark per row.
-        """
+        """Place the landmark of each class."""
         distances = cdist(signatures, self._seen_signatures)
         same = distances <= self._same_within
         known = same.any(axis=1)

@@ -172,13 +172,7 @@ class CCA(AcceptsSampleWeight, ZeroShotClassifier):
         return (X - move_like(self.mean_, X)[None, :]) @ move_like(weights, X)
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
-        """Project centred signatures onto the canonical directions, weighted by ρᵖ.
-
-        Returns
-        -------
-        array of shape (n_classes, n_components)
-            One row per class.
-        """
+        """Project centred signatures onto the canonical directions, weighted by ρᵖ."""
         weights = self.signature_weights_ * self._importance(self.signature_weights_)
         return move_like(signatures - self.signature_mean_, weights) @ weights
 

@@ -230,10 +230,7 @@ def train(
     tol: float,
     watch: Callable[[Network], None] | None = None,
 ) -> dict[int, Network]:
-    """Networks after some numbers of steps of L-BFGS; beyond its end, the last one.
-
-    `watch` is called with the network after every step.
-    """
+    """Networks after some numbers of L-BFGS steps, or the last; each step calls `watch`."""
     networks: dict[int, Network] = {}
     n_iter = 0
     evaluated: tuple[Floats, Evaluation] = start.ravel(), objective.evaluate(start.ravel())
@@ -466,11 +463,5 @@ class CMT(ZeroShotClassifier):
         return Network(self.coefs_, self.intercepts_, self.n_iter_).embed(X)
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
-        """Signatures are the parameters as they are.
-
-        Returns
-        -------
-        ndarray of shape (n_classes, n_attributes)
-            The same.
-        """
+        """Signatures are the parameters as they are."""
         return signatures

@@ -259,13 +259,7 @@ class CMTStar(CMT):
         return xp.concat([2 * mapped / self.gate_, ones / self.gate_, gate], axis=1)
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
-        """Signatures, with their squared norm and whether they are those of seen classes.
-
-        Returns
-        -------
-        ndarray of shape (n_classes, n_attributes + 2)
-            (a, −‖a‖², 1 if seen else 0).
-        """
+        """Signatures, with what the gate needs: (a, −‖a‖², 1 if seen else 0)."""
         squares = (signatures**2).sum(axis=1)
         if labels is not None:
             is_seen = np.isin(labels, self.seen_classes_)

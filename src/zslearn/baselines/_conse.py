@@ -143,11 +143,5 @@ class ConSE(ZeroShotClassifier):
         return shares @ move_like(self.seen_signatures_, shares)
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Floats:
-        """Give the signature itself.
-
-        Returns
-        -------
-        ndarray of shape (n_classes, n_attributes)
-            One point per class.
-        """
+        """Give the signature itself."""
         return signatures

@@ -150,13 +150,7 @@ class COSTA(AcceptsSampleWeight, ZeroShotClassifier):
         return X - move_like(self.mean_, X)[None, :]
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
-        """Sum the seen classes' classifiers by similarity.
-
-        Returns
-        -------
-        array of shape (n_classes, n_features)
-            One classifier per row.
-        """
+        """Sum the seen classes' classifiers by similarity."""
         return move_like(self._weights(signatures), self.coef_) @ self.coef_
 
     def seen_shares(self, signatures: Floats) -> Floats | None:
@@ -196,13 +190,11 @@ def _balanced_spectrum(training: Training) -> RowSpectrum:
 
 
 def _cosine_weights(signatures: Floats, seen: Floats, power: float) -> Floats:
-    """Cosines around the mean of the seen signatures to a power; each row sums to one.
-
-    A class that has no seen class on its side is equally like all of them.
-    """
+    """Cosines around the mean of the seen signatures to a power; each row sums to one."""
     center = seen.mean(axis=0)
     cosines = unit_rows(signatures - center) @ unit_rows(seen - center).T
     largest = cosines.max(axis=1, keepdims=True)
+    # A class that has no seen class on its side is equally like all of them.
     # The largest is taken out first, so that a row does not vanish however large the power is.
     ratio = np.clip(cosines / np.where(largest > 0, largest, 1.0), 0.0, None) ** power
     weights = np.where(largest > 0, ratio, 1.0)

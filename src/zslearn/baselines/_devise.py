@@ -36,10 +36,7 @@ class DeViSE(OneMapRanking):
     at random until the first is found, has a margin of 0.1, and takes adaptive steps. Here the
     features are given and centred, all violators count, as in later comparisons, and steps are
     constant; the margin only scales W.
-    There is no other penalty than the end of training: search `max_iter` together with
-    `learning_rate`. The margin is 1 and W starts at 0: another margin would only scale W, as the
-    step is in units of it. Signatures count by their differences alone: nothing changes when a
-    vector is added to all.
+    On the end of training, the margin and signatures see :class:`ALE`.
 
     References
     ----------

@@ -148,13 +148,7 @@ class ESZSL(AcceptsSampleWeight, ZeroShotClassifier):
         return X - move_like(self.mean_, X)[None, :]
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
-        """Make the classifier W a of each class.
-
-        Returns
-        -------
-        array of shape (n_classes, n_features)
-            One classifier per row.
-        """
+        """Make the classifier W a of each class."""
         xp = compat.array_namespace(self.coef_)
         centered = signatures - self.signature_mean_
         return move_like(centered, self.coef_) @ xp.matrix_transpose(self.coef_)

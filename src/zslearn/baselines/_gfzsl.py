@@ -254,13 +254,7 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         return xp.concat([z * z, z, xp.ones_like(z[:, :1])], axis=1)
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
-        """Natural parameters of each class's Gaussian, less those of the standard normal.
-
-        Returns
-        -------
-        ndarray of shape (n_classes, 2 * n_dims + 1)
-            One row per class.
-        """
+        """Natural parameters of each class's Gaussian, less those of the standard normal."""
         mean, variance = self._gaussians(signatures)
         if labels is not None and hasattr(self, "adapted_classes_"):
             place = {label: i for i, label in enumerate(self.adapted_classes_.tolist())}
@@ -394,10 +388,7 @@ def _class_statistics(training: Training, n_components: int | None) -> _Statisti
 
 
 def _components(training: Training, n_components: int) -> tuple[Array, float]:
-    """Principal components as columns, and the mean variance along all of them.
-
-    The largest variance comes first; components of none are left out.
-    """
+    """Principal components as columns, the largest first, and the mean variance along all."""
     spectrum = training.spectrum(center=True)
     values, vectors = spectrum.values, spectrum.vectors
     xp = compat.array_namespace(vectors)

@@ -289,7 +289,12 @@ class HAT(ZeroShotClassifier):
                 InputWarning,
             )
         for same_nodes in group_by_params(variants, "n_levels", "hierarchy"):
-            tree, nodes = same_nodes[0]._find_nodes(training)
+            first, tree = same_nodes[0], None
+            if first.hierarchy is None or isinstance(first.hierarchy, str):
+                nodes = Nodes.from_signatures(training.signatures, first.n_levels)
+            else:
+                tree = ClassTree(first.hierarchy)
+                nodes = Nodes.from_tree(tree, training.classes.tolist(), first.n_levels)
             groups = group_by_params(same_nodes, "alpha")
             solved = solve_nodes(training, nodes, [group[0].alpha for group in groups])
             for same_alpha, (coef, intercept) in zip(groups, solved, strict=True):
@@ -298,13 +303,6 @@ class HAT(ZeroShotClassifier):
                     variant.coef_, variant.intercept_ = coef, intercept
                     variant._know_attributes(training.signatures)
                     yield variant
-
-    def _find_nodes(self, training: Training) -> tuple[ClassTree | None, Nodes]:
-        """The hierarchy that a user gave, if so, and what it makes of the seen classes."""
-        if self.hierarchy is None or isinstance(self.hierarchy, str):
-            return None, Nodes.from_signatures(training.signatures, self.n_levels)
-        tree = ClassTree(self.hierarchy)
-        return tree, Nodes.from_tree(tree, training.classes.tolist(), self.n_levels)
 
     def _know_attributes(self, signatures: Floats) -> None:
         """What describing a class needs beside the scores."""
@@ -328,14 +326,9 @@ class HAT(ZeroShotClassifier):
         return X @ move_like(self.coef_, X) + move_like(self.intercept_, X)[None, :]
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
-        """Make the hierarchical signatures of classes.
+        """Make the hierarchical signatures: how the scores of the nodes combine to a class's.
 
         A class stands where the hierarchy has its name; without one, beside its nearest seen class.
-
-        Returns
-        -------
-        ndarray of shape (n_classes, n_scores)
-            How the scores of the nodes combine to that of the class.
         """
         nearest = squared_distances(signatures, self._seen_signatures).argmin(axis=1)
         places = self._nodes.of_class[nearest]

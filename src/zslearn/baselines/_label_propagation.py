@@ -74,13 +74,7 @@ class LabelPropagation(ZeroShotMetaClassifier):
 
     @checks_parameters(also_of_inner=True)
     def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the method, and keep the images.
-
-        Returns
-        -------
-        self
-            The fitted estimator. After an error it is as it was.
-        """
+        """Fit the method, and keep the images."""
         with self._anew() as fresh:
             X, y = fresh._check_training(X, y)
             X, y, weights = weighted_samples(X, y, sample_weight)

@@ -185,13 +185,7 @@ class SAE(AcceptsSampleWeight, ZeroShotClassifier):
         return centered @ compat.array_namespace(X).matrix_transpose(move_like(self.coef_, X))
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
-        """Decode each class, Wᵀa; with "feature_to_semantic" only take the mean from a.
-
-        Returns
-        -------
-        array of shape (n_classes, n_dims)
-            One row per class, as wide as what :meth:`embed` gives.
-        """
+        """Decode each class, Wᵀa; with "feature_to_semantic" only take the mean from a."""
         centered = move_like(signatures - self.signature_mean_, self.coef_)
         return centered @ self.coef_ if self.direction == "semantic_to_feature" else centered
 
@@ -241,11 +235,7 @@ def _feature_side(
         return RowSpectrum.of(moments(center)), None
     # (XXᵀ + ρI)⁻¹ XYᵀ: ridge regression of the indicators of the seen classes.
     map_to_scores = ClassRidge(moments(False)).solve(alpha)
-    return RowSpectrum.of(_reduced(moments(center), map_to_scores)), map_to_scores
-
-
-def _reduced(moments: Moments, reduction: Array) -> Moments:
-    """Moments of the features times a matrix."""
-    xp = compat.array_namespace(reduction)
-    gram = xp.matrix_transpose(reduction) @ moments.gram @ reduction
-    return Moments(gram, moments.class_sums @ reduction, moments.mean @ reduction)
+    found, xp = moments(center), compat.array_namespace(map_to_scores)
+    gram = xp.matrix_transpose(map_to_scores) @ found.gram @ map_to_scores
+    reduced = Moments(gram, found.class_sums @ map_to_scores, found.mean @ map_to_scores)
+    return RowSpectrum.of(reduced), map_to_scores

@@ -38,10 +38,7 @@ class SJE(OneMapRanking):
     weights α_k, which it searches on validation classes. Here several views are put side by side
     under one map, and the weights of :class:`~zslearn.signatures.MultiSignatures` take the place of
     α_k; `with_weights` gives others to try. The original takes a step after each sample.
-    There is no other penalty than the end of training: search `max_iter` together with
-    `learning_rate`. The margin is 1 and W starts at 0: another margin would only scale W, as the
-    step is in units of it. Signatures count by their differences alone: nothing changes when a
-    vector is added to all.
+    On the end of training, the margin and signatures see :class:`ALE`.
 
     References
     ----------

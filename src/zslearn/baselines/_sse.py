@@ -296,10 +296,7 @@ class MarginObjective:
 
 
 def alternate(objective: MarginObjective, tol: float) -> Iterator[tuple[Point, int]]:
-    """Descend in w, then in V, and so on, without an end.
-
-    Yields the point after each descent in w, and the number of steps so far, in w and in V.
-    """
+    """Descend in w and V in turn, without end; the point after each descent in w, and all steps."""
     point = objective.at(np.zeros(objective.means.shape[1]), objective.means)
     slope = objective.slope_in_w(point)
     goal = tol * float(np.linalg.norm(slope))
@@ -345,10 +342,7 @@ def _descend_in_w(
 def _search_along(
     objective: MarginObjective, point: Point, slope: Floats, direction: Floats, *, is_first: bool
 ) -> Point | None:
-    """A point along a direction in w where J is lower; None where none is found.
-
-    F is linear in w: one pass over the samples serves all trials.
-    """
+    """A point along a direction in w where J is lower; None where none is found."""
     fall = float(slope @ direction)
     change = objective.scores(direction, point.V)
     # The first step would bring J, as far as it depends on w, to zero if it fell along a line.
@@ -591,13 +585,7 @@ class SSE(ZeroShotClassifier):
         return out if self.kernel == "int" else (X @ coef)[:, None] - out
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Floats:
-        """Write each class as a mixture of the seen classes.
-
-        Returns
-        -------
-        ndarray of shape (n_classes, n_seen)
-            One pattern per row.
-        """
+        """Write each class as a mixture of the seen classes."""
         return simplex_least_squares(signatures, self._seen_signatures, gamma=self.gamma).weights
 
 

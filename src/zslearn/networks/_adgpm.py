@@ -33,10 +33,6 @@ class _TwoLayers(GraphMethod):
         Width of the first layer.
     dropout : float, default=0.5
         Share of the numbers that each layer is given which training puts to zero.
-    alpha : float, default=5e-4
-        Weight decay, as Adam's `weight_decay` in torch.
-    learning_rate : float, default=1e-3
-        Step of Adam.
     max_iter : int, default=3000
         Epochs; all seen classes are in every step.
     """

@@ -242,10 +242,7 @@ class AdversarialGenerator(BaseEstimator):
         return []
 
     def _loss_on(self, X: Tensor, y: NDArray[np.intp]) -> Callable[..., Tensor]:
-        """The generator's loss: a function of its weights, encoder, critic, batch and `draw`.
-
-        `draw()` gives noise for the rows of a batch.
-        """
+        """The loss of weights, encoder, critic, batch and `draw()`, noise for its rows."""
         raise NotImplementedError
 
     def _squash(self, x: Array) -> Array:
@@ -549,9 +546,8 @@ class VAEGANGenerator(AdversarialGenerator):
     adversarial : float, default=10.0
         γ, how much features must pass the critic.
     n_epochs : int, default=300
-        How often the generator has as many batches as make up the training data. A search over it,
-        as `generator__n_epochs`, costs one run per fold: the run goes on, and its state at each
-        number is scored on the classes left out.
+        How often the generator has as many batches as make up the training data; see
+        :class:`WGANGenerator`.
 
     See Also
     --------

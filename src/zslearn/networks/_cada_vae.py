@@ -413,10 +413,7 @@ class CADAVAE(ScheduledMethod):
         )
 
     def _complete(self, training: Training) -> None:
-        self.seen_latents_ = self._draw_seen(training)
-
-    def _draw_seen(self, training: Training) -> NDArray[Any]:
-        """Latents of training images, the same number for each seen class."""
+        """Draw latents of training images, the same number for each seen class."""
         rng = np.random.default_rng([self.latent_seed_, 0])
         gaussians = self._encode_images(training.X)
         latents = []
@@ -426,7 +423,7 @@ class CADAVAE(ScheduledMethod):
             noise = rng.standard_normal((len(members), self._noise_width))
             chosen = Gaussians(*(part[members] for part in gaussians))
             latents.append(draw(chosen, noise.astype(chosen.mean.dtype)))
-        return np.stack(latents)
+        self.seen_latents_ = np.stack(latents)
 
     def _encode_images(self, X: Array) -> Gaussians:
         """The Gaussian of each image, on the host."""
@@ -451,12 +448,9 @@ class CADAVAE(ScheduledMethod):
         return networks.with_intercept(encode(self.encoder_, scaled).mean)
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
-        """Fit a softmax to latents of all classes: seen ones by images, others by signatures.
+        """Fit a softmax with intercepts to latents, of seen classes by images, else by signatures.
 
-        Returns
-        -------
-        ndarray of shape (n_classes, latent_size + 1)
-            Coefficients and intercept of each class. Without `labels` all count as unseen.
+        Without `labels` all count as unseen.
         """
         n_classes = len(signatures)
         if n_classes < 2:  # nothing to tell apart

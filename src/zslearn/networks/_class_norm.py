@@ -267,13 +267,7 @@ class ClassNorm(ScheduledMethod):
         return X if self.feature_norm == "l2" else unit_rows(X)
 
     def synthesize(self, signatures: Floats, labels: NDArray[Any] | None = None) -> Array:
-        """Make prototypes of unit norm, those of seen classes times `seen_factor`.
-
-        Returns
-        -------
-        ndarray of shape (n_classes, n_features)
-            One row per class.
-        """
+        """Make prototypes of unit norm, those of seen classes times `seen_factor`."""
         running = [Moments(*(np.asarray(part, np.float64) for part in m)) for m in self.moments_]
         made, _ = prototypes(self.weights_, _of_root_norm(signatures), self.rectify_, running)
         parameters: Floats = unit_rows(made)

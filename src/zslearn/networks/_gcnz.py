@@ -29,10 +29,6 @@ class GCNZ(GraphMethod):
     hidden_sizes : sequence of int, default=(2048, 2048, 1024, 1024, 512)
         Widths of the layers but the last. Each layer spreads what is known of a node by one link;
         over a small tree fewer do.
-    alpha : float, default=5e-4
-        Weight decay, as Adam's `weight_decay` in torch.
-    learning_rate : float, default=1e-3
-        Step of Adam.
     max_iter : int, default=300
         Epochs; all seen classes are in every step.
 

@@ -138,7 +138,10 @@ class GaussianGenerator(BaseEstimator):
         for _, _, deviations in deviation_blocks(X, y, means):
             covariance = covariance + to_numpy(deviations.T @ deviations)
         covariance /= max(len(y) - len(signatures), 1)
-        self.root_ = _root(covariance, self.shrinkage)
+        values, vectors = np.linalg.eigh(covariance)
+        values = np.maximum(values, 0.0)
+        shrunk = (1 - self.shrinkage) * values + self.shrinkage * values.mean()
+        self.root_ = np.sqrt(shrunk)[:, None] * vectors.T
         targets = to_numpy(means)
         self.mean_ = targets.mean(axis=0)
         self.signatures_ = np.asarray(signatures, dtype=np.float64)
@@ -185,15 +188,6 @@ class GaussianGenerator(BaseEstimator):
         means = self.predict(signatures)
         noise = check_random_state(random_state).normal(size=(n_samples, len(self.mean_)))
         return means[:, None, :] + noise @ self.root_
-
-
-def _root(covariance: Floats, shrinkage: float) -> Floats:
-    """A square root of the covariance, shrunk towards its mean variance."""
-    values, vectors = np.linalg.eigh(covariance)
-    values = np.maximum(values, 0.0)
-    shrunk = (1 - shrinkage) * values + shrinkage * values.mean()
-    root: Floats = np.sqrt(shrunk)[:, None] * vectors.T
-    return root
 
 
 @inherit_docs

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn._solvers.svm._losses import SVMLoss
+from zslearn._solvers.svm._losses import LOSSES
 from zslearn._solvers.svm._multiclass import train_multiclass_svm
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._utils._array import Array, Floats, to_numpy, unit_rows
@@ -150,11 +150,6 @@ def ancestor_groups(graph: ClassGraph, n_groups: int) -> list[sp.csr_array]:
 
 # Classifier rows of the seen classes, which graph methods learn to make of the class graph.
 
-_LOSSES: dict[str, SVMLoss] = {
-    "ovo": "squared_hinge",
-    "cs": "crammer_singer",
-    "struct": "crammer_singer",
-}
 # Gap of the classifiers, as a share of their objective: below what their directions can tell.
 _TOLERANCE = 1e-3
 
@@ -176,7 +171,7 @@ def _learned_rows(training: Training, kind: str, alpha: float) -> Floats:
     found = train_multiclass_svm(
         TrainingRows(training.X, training.y, training.n_seen),
         alpha=alpha,
-        loss=_LOSSES[kind],
+        loss=LOSSES[kind],
         margins=margins,
         tol=_TOLERANCE,
         random_state=0,
@@ -402,6 +397,10 @@ class GraphMethod(NetworkMethod):
         so that describing another class never changes what was learned; "all", every class
         described at `fit`, as the released programs do. Rows are made on the graph of all described
         classes.
+    alpha : float, default=5e-4
+        Weight decay, as Adam's `weight_decay` in torch.
+    learning_rate : float, default=1e-3
+        Step of Adam.
 
     Attributes
     ----------
@@ -582,7 +581,6 @@ class GraphMethod(NetworkMethod):
         """Make classifier rows on the graph of these classes and those of training.
 
         A class stands where the hierarchy has its name; without one, beside its nearest seen class.
-
         """
         names: list[Hashable] = [("unnamed", row) for row in range(len(signatures))]
         if labels is not None:

@@ -76,11 +76,7 @@ def tensor(x: Any, like: Tensor) -> Tensor:
 
 
 class DeviceRows:
-    """Prepared features and classes of samples, for a network that takes them batch by batch.
-
-    It is trained in the precision of the features; `like` is an empty tensor in this precision on
-    the device of training.
-    """
+    """Prepared features and classes of samples, for a network that takes them batch by batch."""
 
     def __init__(self, X: Array, y: NDArray[np.intp], device: str | None) -> None:
         import torch
@@ -93,6 +89,7 @@ class DeviceRows:
         size = X.element_size() * X.nelement()
         self._X = X.to(place) if size <= _RESIDENT_BYTES else X
         self._y = torch.from_numpy(np.asarray(y, dtype=np.int64)).to(place)
+        #: An empty tensor in the precision and on the device of training.
         self.like = torch.empty(0, dtype=X.dtype, device=place)
         self.n_samples, self.n_features = (int(n) for n in X.shape)
 

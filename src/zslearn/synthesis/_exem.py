@@ -103,10 +103,7 @@ def _keeps_no_samples(model: EXEM) -> bool:
 
 
 class LearnsFromStatistics(ZeroShotClassifier):
-    """Learning from statistics in the place of samples: all at once, or a block at a time.
-
-    A subclass defines `_learn(training, statistics, variants)`.
-    """
+    """Base of what learns from statistics, all or a block at a time; it has a method `_learn`."""
 
     estimator: Any
     distance: str
@@ -548,13 +545,7 @@ class EXEM(AcceptsSampleWeight, LearnsFromStatistics):
         return projected
 
     def synthesize(self, signatures: Signatures, labels: NDArray[Any] | None = None) -> Array:
-        """Predict exemplars; with an inner method, make its parameters from them.
-
-        Returns
-        -------
-        array of shape (n_classes, n_dims)
-            One row per class.
-        """
+        """Predict exemplars; with an inner method, make its parameters from them."""
         exemplars = self._exemplars.predict(signatures, labels)
         if self.estimator is not None:
             # As the inner method sees signatures.
@@ -750,12 +741,8 @@ def held_class_accuracy_score(estimator: Any, X: Any, y: Any, classes: Any = Non
 
     Parameters
     ----------
-    estimator : zero-shot estimator
-        Fitted without the held-out classes, which it has signatures of.
-    X : array-like of shape (n_samples, n_features)
-        Samples of the held-out classes.
-    y : array-like of shape (n_samples,)
-        Their labels.
+    estimator, X, y : zero-shot estimator and arrays
+        See :func:`exemplar_distance_score`.
     classes : array-like of labels, optional
         Candidates; by default the classes in `y`.
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from zslearn._solvers.nu_svr._path import NuSVRResult, nu_svr_path, nu_svr_paths
+from zslearn._solvers.nu_svr._path import NuSVRResult, nu_svr, nu_svr_path, nu_svr_paths
 from zslearn._utils._array import Array, Floats, move_like, on_device, to_numpy
 from zslearn._utils._files import cached_results, caches_fits, saved_part
 from zslearn._utils._folds import class_folds
@@ -183,10 +183,7 @@ class SharedKernel:
 
 @saved_part
 class KernelRegressor:
-    """A kernel expansion per dimension, k(a)ᵀβ + b: ν-SVRs, or kernel ridge regression.
-
-    Coefficients lie where they were solved; `violation` and `n_iter` certify ν-SVRs.
-    """
+    """k(a)ᵀβ + b of each dimension, where it was solved: ν-SVRs, certified, or kernel ridge."""
 
     def __init__(
         self,
@@ -236,10 +233,7 @@ class KernelRegressor:
 
 @saved_part
 class SignatureRegressor:
-    """Any regressor with scikit-learn's methods, over signatures or over their RBF kernel.
-
-    It gets the kernel where its parameter `kernel` is "precomputed".
-    """
+    """Any regressor over signatures; over their RBF kernel where its `kernel` is "precomputed"."""
 
     def __init__(self, estimator: Any, gamma: float) -> None:
         self.estimator = clone(estimator)
@@ -269,11 +263,9 @@ def fit_regressor(model: EXEM, signatures: Signatures, exemplars: Floats) -> Any
     """Fit the regressor that an estimator names."""
     named = model.regressor
     if named == "svr":
-        found = next(
-            nu_svr_path(
-                rbf_similarity(signatures, gamma=model.gamma), exemplars, C=[model.C],
-                nu=[model.nu], tol=model.tol, max_iter=model.max_iter, n_jobs=model.n_jobs,
-            )
+        found = nu_svr(
+            rbf_similarity(signatures, gamma=model.gamma), exemplars, C=model.C, nu=model.nu,
+            tol=model.tol, max_iter=model.max_iter, n_jobs=model.n_jobs,
         )  # fmt: skip
         kernel = SharedKernel(signatures, model.gamma)
         return KernelRegressor.of_nu_svr(kernel, found, exemplars.shape[1])

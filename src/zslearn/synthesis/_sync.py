@@ -33,7 +33,7 @@ from sklearn.utils._param_validation import Interval, RealNotInt, StrOptions
 
 from zslearn._scoring._embedding import for_many_passes
 from zslearn._solvers._linalg import pseudo_inverse
-from zslearn._solvers.svm._losses import SVMLoss, loss_and_slope
+from zslearn._solvers.svm._losses import LOSSES, loss_and_slope
 from zslearn._solvers.svm._multiclass import SVMResult, train_multiclass_svm
 from zslearn._solvers.svm._rows import TrainingRows
 from zslearn._utils._array import Array, Floats, move_like, to_numpy, unit_rows
@@ -61,12 +61,6 @@ from zslearn.synthesis._phantoms import (
     signature_norms,
     similarities_to,
 )
-
-LOSSES: dict[str, SVMLoss] = {
-    "ovo": "squared_hinge",
-    "cs": "crammer_singer",
-    "struct": "crammer_singer",
-}
 
 #: Smaller ridges are lost in the rounding of SᵀS, whose largest eigenvalue is about one.
 LEAST_RIDGE = 1e-12
@@ -549,10 +543,7 @@ class _PhantomLearner:
     def _with_classifiers(
         self, trained: _Trained, smoothing: float
     ) -> Callable[[Views, _Trained], Point[_Trained] | None]:
-        """The objective as a function of β, the base classifiers fixed.
-
-        The scores X (S V)ᵀ are (X Vᵀ) Sᵀ, so that the features are needed once only.
-        """
+        """The objective of β alone. Scores X (S V)ᵀ are (X Vᵀ) Sᵀ: features are needed once."""
         problem, rows = self.problem, self.problem.rows
         responses = to_numpy(rows.scores(rows.rotated(trained.classifiers)))
         V = to_numpy(trained.classifiers)
@@ -909,13 +900,7 @@ class SynC(AcceptsSampleWeight, ZeroShotClassifier):
         self.n_iter_ = learned.n_iter
 
     def synthesize(self, signatures: Signatures, labels: NDArray[Any] | None = None) -> Array:
-        """Make the classifier of each class, Σ_r s_cr v_r (eSynCCombine).
-
-        Returns
-        -------
-        array of shape (n_classes, n_features)
-            One classifier per row.
-        """
+        """Make the classifier of each class, Σ_r s_cr v_r (eSynCCombine)."""
         similarities = self.similarities(signatures)
         return move_like(similarities, self.base_classifiers_) @ self.base_classifiers_
 

@@ -237,12 +237,10 @@ class Certificate(NamedTuple):
     feasible: Array  # whether the constraints hold but for rounding
 
 
-def certify(state: Problems, z: Array | None = None) -> Certificate:
-    """Measure the optimality conditions, at the nearest feasible points unless others are given."""
+def certify(state: Problems) -> Certificate:
+    """Measure the optimality conditions at the nearest feasible points."""
     xp = compat.array_namespace(state.Y)
-    C, half = state.C, state.budget / 2
-    if z is None:
-        z = _feasible(state)
+    C, half, z = state.C, state.budget / 2, _feasible(state)
     r = state.Y - state.by_kernel(lambda kernel, rows: z[rows, :] @ kernel.K)
     size = xp.abs(z)
     left = half - xp.sum(size, axis=1, keepdims=True) / 2
@@ -512,18 +510,14 @@ class Grid:
         implied = np.flatnonzero(left & (source >= 0))
         if implied.size:
             at, origin = self.put(implied), self.put(source[implied])
-            self.write(
-                at,
-                self.xp.take(self.coef, origin, axis=0),
-                self.xp.take(self.numbers, origin, axis=0),
-            )
+            self.write(at, self.coef, self.numbers, origin)
         self._pass_through(np.flatnonzero(left & (source < 0)), most_steps, host)
         host.finish()
 
-    def write(self, rows: Array, coef: Array, numbers: Array) -> None:
-        """Write solutions."""
-        _write(self.coef, rows, coef)
-        _write(self.numbers, rows, numbers)
+    def write(self, rows: Array, coef: Array, numbers: Array, at: Array | None = None) -> None:
+        """Write solutions, or those at some positions."""
+        for out, found in ((self.coef, coef), (self.numbers, numbers)):
+            _write(out, rows, found if at is None else self.xp.take(found, at, axis=0))
 
     def put(self, values: NDArray[Any]) -> Array:
         """An array of the host beside the targets."""
@@ -552,11 +546,7 @@ class Grid:
                 )
                 if fits.any():
                     chosen = self.put(np.flatnonzero(fits))
-                    self.write(
-                        chosen + int(unit) * self.n_targets,
-                        xp.take(beta, chosen, axis=0),
-                        xp.take(found, chosen, axis=0),
-                    )
+                    self.write(chosen + int(unit) * self.n_targets, beta, found, chosen)
                     left[unit] = ~fits
         return left.ravel()
 
@@ -636,11 +626,7 @@ class Grid:
             at = self.put(solved)
             steps = xp.astype(state.age, xp.float64)
             numbers = xp.stack([found.intercept, found.epsilon, found.violation, steps], axis=1)
-            self.write(
-                xp.take(state.row, at, axis=0),
-                xp.take(found.z, at, axis=0),
-                xp.take(numbers, at, axis=0),
-            )
+            self.write(xp.take(state.row, at, axis=0), found.z, numbers, at)
         old = np.flatnonzero(answers == 2)
         if old.size:
             at = self.put(old)

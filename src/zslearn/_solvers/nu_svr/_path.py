@@ -193,20 +193,12 @@ def nu_svr_path(
 
     Parameters
     ----------
-    K : array of shape (n_points, n_points)
-        Positive semi-definite kernel; see :func:`nu_svr`.
-    Y : array of shape (n_points, n_targets)
-        Targets.
+    K, Y : array of shape (n_points, n_points), and array of shape (n_points, n_targets)
+        Positive semi-definite kernel and targets; see :func:`nu_svr`.
     C, nu : sequence of float
         The settings; every pair is solved.
-    tol : float, default=1e-3
-        Largest violation of the optimality conditions, in units of the target.
-    max_iter : int, default=1_000_000
-        Largest number of steps per target and setting.
-    warm_start : NuSVRResult, optional
-        A start for the first setting.
-    n_jobs : int, optional
-        Threads. By default as many as there are cores.
+    tol, max_iter, warm_start, n_jobs : optional
+        See :func:`nu_svr`; `max_iter` is for each setting, `warm_start` for the first.
 
     Yields
     ------
@@ -374,15 +366,12 @@ def _warn_missed(result: NuSVRResult, tol: float, max_iter: int) -> None:
 
 @dataclass(frozen=True)
 class _BoxedInterpolant:
-    """Interpolating coefficients β, where few are beyond ±C held there, and residuals y − Kβ.
-
-    `trusted` is False where the kernel is too ill-conditioned to trust the coefficients.
-    """
+    """Interpolating coefficients β, where few are beyond ±C held there, and residuals y − Kβ."""
 
     C: float
     coef: Floats
     residual: Floats
-    trusted: bool
+    trusted: bool  # False where the kernel is too ill-conditioned to trust the coefficients
 
     @property
     def violation(self) -> Floats:

@@ -700,10 +700,7 @@ class PairSolver:
         tol: float,
         max_iter: int,
     ) -> tuple[Floats, Floats, Floats, Ints]:
-        """Solve one setting; `starts` and `out` are positions in the tables of β and residuals.
-
-        Returns intercepts, half-widths, violations and numbers of steps.
-        """
+        """Solve a setting, from places in `beta` and `r`: intercepts, widths, violations, steps."""
         n_targets = len(targets)
         n_iter, numbers = np.zeros(n_targets, dtype=np.int64), np.empty((3, n_targets))
         budget = C * nu * targets.shape[1]

@@ -279,10 +279,7 @@ class Ascent:
         classes: NDArray[np.int32],
         starts: NDArray[np.intp],
     ) -> None:
-        """Improve the dual points of some rows within their candidates, block by block.
-
-        Blocks stay the same, so that their inner products serve all passes; their order changes.
-        """
+        """Improve within candidates. Blocks stay: their inner products serve all passes."""
         base = self.base.astype(self.dtype)
         order = rng.permutation(open_rows)
         blocks = [
@@ -451,10 +448,7 @@ _COLUMNS = 512
 def candidate_classes(
     values: Floats, dual: Floats, spare: int
 ) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
-    """The classes of each row that have weight, and some that score highest of the others.
-
-    Returns the classes, row after row, and how many each row has.
-    """
+    """Classes of each row with weight, and some that score highest; and how many each row has."""
     n_rows, n_classes = values.shape
     counts = np.empty(n_rows, np.intp)
     total = 0

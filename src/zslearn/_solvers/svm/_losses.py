@@ -10,6 +10,12 @@ from numpy.typing import NDArray
 from zslearn._utils._array import Floats, to_numpy
 
 SVMLoss = Literal["squared_hinge", "crammer_singer"]
+#: What SynC and the targets of graph methods call them.
+LOSSES: dict[str, SVMLoss] = {
+    "ovo": "squared_hinge",
+    "cs": "crammer_singer",
+    "struct": "crammer_singer",
+}
 
 
 def loss_and_slope(
@@ -22,10 +28,7 @@ def loss_and_slope(
     smoothing: float = 0.0,
     dual: Floats | None = None,
 ) -> tuple[float, Floats]:
-    """The loss part of the objective, and its (sub)gradient with respect to the scores.
-
-    Of Crammer–Singer's hinge the gradient may be that of a soft maximum, or of dual points.
-    """
+    """The loss and its slope in the scores; of a hinge, of a soft maximum, or of dual points."""
     every, n_classes = np.arange(len(y)), scores.shape[1]
     weights = np.ones(len(y)) if sample_weight is None else sample_weight
     shares = (weights / weights.sum())[:, None]

@@ -191,29 +191,12 @@ def multiclass_svm_path(
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
-        Rows.
-    y : array-like of int of shape (n_samples,)
-        Class of each row, from 0 to n_classes − 1.
+    X, y : array of shape (n_samples, n_features), and array-like of int of shape (n_samples,)
+        Rows and their classes.
     alphas : sequence of float
         Weights of the penalty, in any order.
-    loss : {"squared_hinge", "crammer_singer"}, default="squared_hinge"
-        See :func:`multiclass_svm`, also for the parameters that follow.
-    margins : array-like of shape (n_classes, n_classes), optional
-        Margins of Crammer–Singer.
-    mixing : array-like of shape (n_classes, n_base), optional
-        Matrix M of the classifiers W = M U.
-    n_classes : int, optional
-        Number of classes.
-    sample_weight : array-like of shape (n_samples,), optional
-        How much each row counts.
-    tol : float, default=1e-6
-        Duality gap to reach, as a share of the objective and of what training gains: of the
-        objective at zero coefficients less the minimum.
-    max_iter : int, default=4000
-        Largest number of Newton steps or passes over the rows, for each value.
-    random_state : int, RandomState instance or None, default=None
-        Seed.
+    loss, margins, mixing, n_classes, sample_weight, tol, max_iter, random_state : optional
+        See :func:`multiclass_svm`; `max_iter` is for each value.
 
     Returns
     -------

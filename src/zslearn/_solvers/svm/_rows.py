@@ -114,7 +114,11 @@ class TrainingRows:
             )
         self.y: NDArray[np.intp] = labels.astype(np.intp)
         self.n_classes = n_classes
-        self.sample_weight = _mean_one(sample_weight, len(labels))
+        self.sample_weight: Floats | None = None
+        if sample_weight is not None:
+            weights = checked_weights(sample_weight, (len(labels),))
+            if (weights != weights[0]).any():
+                self.sample_weight = weights / float(weights.mean())
         self.xp = xp = compat.array_namespace(X)
         self.device = compat.device(X)
         self.basis: Array = None
@@ -243,11 +247,3 @@ class TrainingRows:
     def host_single(self) -> Any:
         """Rows in the memory of the host, in single precision where they are many."""
         return self.single if self.lazy else np.ascontiguousarray(to_numpy(self.single))
-
-
-def _mean_one(sample_weight: Any, n_samples: int) -> Floats | None:
-    """Weights of rows with a mean of one; None where all rows count the same."""
-    if sample_weight is None:
-        return None
-    weights = checked_weights(sample_weight, (n_samples,))
-    return None if (weights == weights[0]).all() else weights / float(weights.mean())

@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from zslearn._solvers._linalg import nonzero
 from zslearn._solvers._stopping import StoppingRule
 from zslearn._solvers.svm._rows import Solution, TrainingRows
 from zslearn._utils._array import Array, block_budget, on_device, take_rows, to_numpy
@@ -277,13 +278,13 @@ class _Problem:
                 break
             scores, product = multiply(search)
             curved = self._over_features(search * product)
-            length = xp.where(open_ & (curved > 0), power / _nonzero(xp, curved), 0 * power)
+            length = xp.where(open_ & (curved > 0), power / nonzero(curved), 0 * power)
             step = step + length * search
             moved = moved + length.T * scores
             residual = residual - length * product
             guided = precondition(residual)
             renewed = self._over_features(residual * guided)
-            search = guided + xp.where(open_, renewed / _nonzero(xp, power), 0 * power) * search
+            search = guided + xp.where(open_, renewed / nonzero(power), 0 * power) * search
             power = renewed
         return xp.astype(step, xp.float64), xp.astype(moved, xp.float64), done
 
@@ -306,7 +307,7 @@ class _Problem:
             high = xp.where(first > 0, length, high)
             # Newton's method on the derivative may run in a circle; the bracket may not.
             middle = xp.where(xp.isfinite(high), 0.5 * (low + high), 2 * low)
-            change = first / _nonzero(xp, second)
+            change = first / nonzero(second)
             length = length - change
             length = xp.where((length >= low) & (length <= high), length, middle)
             if float(xp.max(xp.abs(change))) < 1e-6:
@@ -332,8 +333,3 @@ class _Problem:
         if self.mixing is None:
             return self.xp.sum(products, axis=0, keepdims=True)
         return self.xp.reshape(self.xp.sum(products), (1, 1))
-
-
-def _nonzero(xp: object, x: Array) -> Array:
-    """`x` with ones in the place of zeros, to divide by."""
-    return xp.where(x != 0, x, xp.ones_like(x))  # type: ignore[attr-defined]
