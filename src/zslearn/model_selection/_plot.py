@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_some
 from zslearn._utils._optional import import_optional
 from zslearn.metrics._plot import (
@@ -166,6 +167,7 @@ _MOST_VALUES = 100
 _ARROW = 26
 
 
+@inherit_docs
 @dataclass(kw_only=True, eq=False, repr=False)
 class SearchLandscapeDisplay(Display):
     """Picture of the mean validation score over one or two hyper-parameters of a search.
@@ -218,10 +220,6 @@ class SearchLandscapeDisplay(Display):
         The mark of the chosen setting: a diamond on the line, a frame around the cell.
     arrows_ : dict of str to matplotlib Annotation
         Arrows that lead over an edge, by hyper-parameter.
-    ax_ : matplotlib Axes
-        The axes with the scores.
-    figure_ : matplotlib Figure
-        The figure that holds the axes.
 
     See Also
     --------
@@ -276,7 +274,7 @@ class SearchLandscapeDisplay(Display):
         score: str | None = None,
         ax: Any = None,
         **kwargs: Any,
-    ) -> SearchLandscapeDisplay:
+    ) -> Self:
         """Plot the scores of a fitted search.
 
         Parameters
@@ -300,20 +298,13 @@ class SearchLandscapeDisplay(Display):
         display = cls(**read_landscape(search, x, y, score))
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> SearchLandscapeDisplay:
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
         """Draw the scores and the chosen setting.
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Where to draw. None: a new figure.
         **kwargs : dict
             Passed to matplotlib's `plot` for a line, `pcolormesh` for a heat map.
-
-        Returns
-        -------
-        display : SearchLandscapeDisplay
-            This object.
         """
         ax = self._begin(ax, layout="constrained")
         nothing: Any = None
