@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Container
-from typing import TypeVar
+from typing import Any, TypeVar
 
 _Class = TypeVar("_Class", bound=type)
 
@@ -13,7 +12,7 @@ _Class = TypeVar("_Class", bound=type)
 def inherit_docs(cls: _Class) -> _Class:
     """Decorate a class: its bases document what its own docstring leaves out.
 
-    Hyper-parameters and attributes that bases document are added at the end of these sections. A
+    Hyper-parameters and attributes that bases document are added to these sections. A
     method that is documented without some parameters, or without what it returns, has these of the
     bases' method; parameters that these leave out, too, are those of a method further up in the
     class.
@@ -53,20 +52,19 @@ def inherit_docs(cls: _Class) -> _Class:
 
 
 def _complete(
-    sections: dict[str, str],
-    title: str,
-    others: list[dict[str, str]],
-    wanted: Container[str] | None = None,
+    sections: dict[str, str], title: str, others: list[dict[str, str]], wanted: Any = None
 ) -> None:
-    """Add to a section the entries of others that it lacks; None wants all of them."""
-    found = _entries(sections.get(title, ""))
+    """Add the entries that a section lacks: those wanted, in their order; None wants all."""
+    found, order = _entries(sections.get(title, "")), list(wanted or ())
     for other in others:
         for name, text in _entries(other.get(title, "")).items():
-            if wanted is None or name.lstrip("*") in wanted:
+            if wanted is None or name.lstrip("*") in order:
                 found.setdefault(name, text)
     if found:
+        places = {name: place for place, name in enumerate(order)}
+        ordered = sorted(found, key=lambda name: places.get(name.lstrip("*"), len(order)))
         # An entry may document several names.
-        sections[title] = "\n".join(dict.fromkeys(found.values()))
+        sections[title] = "\n".join(dict.fromkeys(found[name] for name in ordered))
 
 
 def _sections(doc: str | None) -> dict[str, str]:

@@ -25,6 +25,7 @@ from zslearn._scoring._blocks import check_k
 from zslearn._scoring._embedding import EmbeddedRows
 from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._utils._array import Array, is_foreign, plain_tensor, to_numpy
+from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_near_misses, name_some, warn_once
 from zslearn.base._streams import (
     is_dask,
@@ -53,6 +54,7 @@ def _knows_temperature(estimator: ZeroShotPredictor) -> bool:
     )
 
 
+@inherit_docs
 class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
     """Base of all estimators: predictions by their scorer.
 
@@ -148,12 +150,8 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
         k : int, default=5
             How many classes.
-        classes : array-like of labels, optional
-            The candidates; by default every class in `classes_`.
 
         Returns
         -------
@@ -199,14 +197,10 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
         y : array-like of shape (n_samples,)
             True labels.
         sample_weight : array-like of shape (n_samples,), optional
             How much each sample counts within its class.
-        classes : array-like of labels, optional
-            The candidates; by default every class in `classes_`.
 
         Returns
         -------
@@ -247,8 +241,6 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
         y : array-like of shape (n_samples,)
             Class labels.
         signatures : DataFrame, mapping, array or MultiSignatures, optional

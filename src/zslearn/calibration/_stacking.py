@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn._scoring._probabilities import mean_temperature
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Floats
 from zslearn._utils._docstrings import inherit_docs
@@ -19,13 +18,7 @@ from zslearn._utils._validation import checks_parameters
 from zslearn.base._pipeline import as_zero_shot
 from zslearn.base._predictor import ZeroShotMetaClassifier
 from zslearn.base._weights import fit_weighted, weighted_samples
-from zslearn.calibration._folds import (
-    FoldScores,
-    final_score_scale,
-    mean_factor,
-    rescaled,
-    score_folds,
-)
+from zslearn.calibration._folds import FoldScores, mean_calibration, score_folds
 from zslearn.calibration._thresholds import HeldOutCalibration
 
 
@@ -150,13 +143,7 @@ class CalibratedStacking(ZeroShotMetaClassifier):
 
     @checks_parameters(also_of_inner=True)
     def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the estimator, and find the factor and the temperature.
-
-        Returns
-        -------
-        self
-            The fitted estimator. After an error it is as it was.
-        """
+        """Fit the estimator, and find the factor and the temperature."""
         with self._anew() as fresh:
             X, y = fresh._check_training(X, y)
             X, y, weights = weighted_samples(X, y, sample_weight)
@@ -170,16 +157,11 @@ class CalibratedStacking(ZeroShotMetaClassifier):
             factors, temperatures, scales = folds.T
             fresh.fold_biases_ = factors if self.bias == "cv" else np.empty(0)
             fresh.fold_temperatures_ = temperatures if self.temperature == "cv" else np.empty(0)
-            final = float("nan")
-            if self.rescale_bias and len(folds):
-                final = final_score_scale(fresh.estimator_, X)
-            if self.bias == "cv":
-                fresh.bias_ = mean_factor(rescaled(factors, scales, final))
-            else:
-                fresh.bias_ = float(self.bias)
-            fresh.temperature_ = self.temperature
-            if self.temperature == "cv":
-                fresh.temperature_ = mean_temperature(rescaled(temperatures, scales, final))
+            factor, found = mean_calibration(
+                fresh.estimator_, X, factors, temperatures, scales, rescale=self.rescale_bias
+            )
+            fresh.bias_ = factor if self.bias == "cv" else float(self.bias)
+            fresh.temperature_ = found if self.temperature == "cv" else self.temperature
         return self
 
     def _search(

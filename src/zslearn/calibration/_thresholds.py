@@ -232,11 +232,12 @@ def _shared_temperature(folds: list[FoldScores], scale: float) -> float:
 class HeldOutCalibration(ZeroShotMetaClassifier):
     """Fits an estimator, and has it score left-out classes in folds; a subclass looks at those.
 
-    A subclass has the hyper-parameters `estimator` and those below, and writes
-    `_calibrate(folds, scale)`.
+    A subclass has the hyper-parameters below, and writes `_calibrate(folds, scale)`.
 
     Parameters
     ----------
+    estimator : zero-shot estimator or Pipeline
+        What gives the scores, for instance a :class:`CalibratedStacking`.
     cv : int, splitter or list of (train, test), default=5
         Folds over the seen classes; see :class:`CalibratedStacking`.
     held_out : float, default=0.2
@@ -270,13 +271,7 @@ class HeldOutCalibration(ZeroShotMetaClassifier):
 
     @checks_parameters(also_of_inner=True)
     def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the estimator, and calibrate on classes that are left out in turn.
-
-        Returns
-        -------
-        self
-            The fitted estimator. After an error it is as it was.
-        """
+        """Fit the estimator, and calibrate on classes that are left out in turn."""
         with self._anew() as fresh:
             X, y = fresh._check_training(X, y)
             X, y, weights = weighted_samples(X, y, sample_weight)

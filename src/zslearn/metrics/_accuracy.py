@@ -156,11 +156,6 @@ def per_sample_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     --------
     per_class_accuracy : Mean over classes.
 
-    References
-    ----------
-    S. Changpinyo, W.-L. Chao, B. Gong, F. Sha. "Classifier and Exemplar Synthesis for Zero-Shot
-    Learning". IJCV, 2020.
-
     Examples
     --------
     >>> from zslearn.metrics import per_sample_accuracy

@@ -241,11 +241,6 @@ class SeenUnseenCurveDisplay(Display):
     zslearn.metrics.seen_unseen_curve : Computes the curve.
     zslearn.metrics.ausuc : Computes the area under it.
 
-    References
-    ----------
-    W.-L. Chao, S. Changpinyo, B. Gong, F. Sha. "An Empirical Study and Analysis of Generalized
-    Zero-Shot Learning for Object Recognition in the Wild". ECCV, 2016.
-
     Examples
     --------
     >>> from zslearn.metrics import SeenUnseenCurveDisplay, ausuc, seen_unseen_curve

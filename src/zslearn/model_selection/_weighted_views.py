@@ -88,13 +88,7 @@ class WeightedViews(ZeroShotMetaClassifier):
 
     @checks_parameters(also_of_inner=True)
     def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the method on the views under these weights.
-
-        Returns
-        -------
-        self
-            The fitted estimator. After an error it is as it was.
-        """
+        """Fit the method on the views under these weights."""
         with self._anew() as fresh:
             X, y = fresh._check_training(X, y)
             X, y, weights = weighted_samples(X, y, sample_weight)
