@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from zslearn._utils._array import Floats, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._optional import import_optional
+from zslearn.metrics._accuracy import check_pair
 from zslearn.metrics._plot import (
     BLUE,
     VERMILION,
@@ -22,15 +23,7 @@ from zslearn.metrics._plot import (
     signature_rows,
     write_cell,
 )
-from zslearn.metrics._validation import (
-    check_classes,
-    check_known,
-    check_labels,
-    check_same_kind,
-    check_same_length,
-    positions,
-    unique,
-)
+from zslearn.metrics._validation import check_classes, check_known, positions, unique
 
 # The best order of the leaves takes time that grows with the cube of the number of classes.
 _MOST_ORDERED = 500
@@ -285,9 +278,7 @@ class UnseenConfusionDisplay(CandidatesDisplay):
         -------
         display : UnseenConfusionDisplay
         """
-        true, pred = check_labels(y_true, "y_true"), check_labels(y_pred, "y_pred")
-        check_same_length("y_true", true, "y_pred", pred)
-        check_same_kind("y_true", true, "y_pred", pred)
+        true, pred = check_pair(y_true, y_pred)
         labels = unique(true) if classes is None else check_classes(classes)
         labels = labels[_order(labels, signatures, order)]
 

@@ -30,9 +30,10 @@ def read_landscape(search: Any, x: str | None, y: str | None, score: str | None)
     Parameters
     ----------
     search : ZeroShotSearchCV
-        Fitted; or another search with `cv_results_` and `best_index_`.
+        Fitted; or another search with `cv_results_` and `best_index_`, such as scikit-learn's.
     x, y : str or None
-        Hyper-parameters; with neither, the ones that the grid varies, if these are one or two.
+        Hyper-parameters, to the right and upwards; with neither, the ones that the grid varies, if
+        these are one or two.
     score : str or None
         Name of the score. None: the first, which decided.
 
@@ -279,13 +280,8 @@ class SearchLandscapeDisplay(Display):
 
         Parameters
         ----------
-        search : ZeroShotSearchCV
-            Fitted; or another search with `cv_results_` and `best_index_`, such as scikit-learn's.
-        x, y : str, default=None
-            Hyper-parameters, to the right and upwards. With `x` alone the picture is a line. With
-            neither they are the ones that the grid varies, if these are one or two.
-        score : str, default=None
-            Name of the score. None: the first, which decided.
+        search, x, y, score
+            As of :func:`read_landscape`. With `x` alone the picture is a line.
         ax : matplotlib Axes, default=None
             Where to draw. None: a new figure.
         **kwargs : dict

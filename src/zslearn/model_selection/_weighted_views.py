@@ -120,7 +120,7 @@ class WeightedViews(ZeroShotMetaClassifier):
             )
             for position, method in fitted:
                 index = group.indices[position]
-                yield index, variant._around(method, settings[index])
+                yield index, variant._with_setting(method, settings[index])
                 del method
 
     @property
@@ -128,7 +128,7 @@ class WeightedViews(ZeroShotMetaClassifier):
         """Grids of the method by name, with ``estimator__`` before the hyper-parameters."""
         return prefixed_grids(self.estimator, "estimator")
 
-    def _around(self, method: Any, setting: Mapping[str, Any]) -> Self:
+    def _with_setting(self, method: Any, setting: Mapping[str, Any]) -> Self:
         """A fitted estimator around a fitted method."""
         model = with_setting(self, setting)
         for name in ("n_features_in_", "feature_names_in_"):
