@@ -174,13 +174,6 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         :class:`~zslearn.model_selection.ZeroShotSearchCV` with `temperature="cv"`, and methods
         whose scores are log probabilities: :class:`~zslearn.synthesis.GaussianEXEM`.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
-        classes : array-like of labels, optional
-            The candidates; by default every class in `classes_`.
-
         Returns
         -------
         array of shape (n_samples, n_classes)

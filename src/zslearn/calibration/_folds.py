@@ -208,19 +208,16 @@ class _Rows:
 
 
 def score_folds(
-    estimator: Any,
+    calibration: Any,
     X: Any,
     y: NDArray[Any],
     signatures: Any,
     weights: Floats | None,
     measure: Callable[[FoldScores], Any],
     *,
-    cv: Any,
-    n_jobs: int | None,
     with_scale: bool = True,
-    **options: Any,
 ) -> list[Any]:
-    """Fit an estimator in each generalized fold; what `measure` makes of the scores of each.
+    """Fit `estimator` of a calibration in each of its folds; what `measure` makes of the scores.
 
     Empty where no class can be left out.
     """
@@ -233,12 +230,13 @@ def score_folds(
             f"at least {FEWEST_CLASSES} classes, or numbers for what is searched."
         )
         return []
-    folds = checked_folds(cv, X, y, generalized=True, **options)
+    options = {"held_out": calibration.held_out, "random_state": calibration.random_state}
+    folds = checked_folds(calibration.cv, X, y, generalized=True, **options)
     table = seen_table(signatures, seen)
     return list(
-        Parallel(n_jobs=n_jobs)(
+        Parallel(n_jobs=calibration.n_jobs)(
             delayed(_score_fold)(
-                as_zero_shot(estimator), X, y, weights, fold, table, measure, with_scale
+                as_zero_shot(calibration.estimator), X, y, weights, fold, table, measure, with_scale
             )
             for fold in folds
         )

@@ -278,18 +278,7 @@ class HeldOutCalibration(ZeroShotMetaClassifier):
             estimator = as_zero_shot(self.estimator)
             fresh.estimator_ = fit_weighted(estimator, X, y, signatures, weights)
             fresh._begin_calibration(SignatureTable.from_user(signatures, np.unique(y)))
-            folds: list[FoldScores] = score_folds(
-                self.estimator,
-                X,
-                y,
-                signatures,
-                weights,
-                _in_memory,
-                cv=self.cv,
-                n_jobs=self.n_jobs,
-                held_out=self.held_out,
-                random_state=self.random_state,
-            )
+            folds: list[FoldScores] = score_folds(self, X, y, signatures, weights, _in_memory)
             scale = final_score_scale(fresh.estimator_, X)
             fresh.temperature_ = fresh.estimator_.class_scorer_.temperature
             if fresh.temperature_ is None:
@@ -297,7 +286,7 @@ class HeldOutCalibration(ZeroShotMetaClassifier):
             fresh._calibrate(folds, sound(scale))
         return self
 
-    temperature_: float
+    temperature_: Any
 
     def _begin_calibration(self, table: SignatureTable) -> None:
         """Check what depends on the described classes, before the folds are fitted."""
