@@ -243,20 +243,16 @@ class SeenUnseenCurveDisplay(Display):
 
     Examples
     --------
-    >>> from zslearn.metrics import SeenUnseenCurveDisplay, ausuc, seen_unseen_curve
-    >>> y_true = ["cat", "cat", "owl", "owl"]
-    >>> scores = [[3.0, 1.0], [1.0, 0.0], [2.0, 1.0], [0.0, 4.0]]
-    >>> space = {"classes": ["cat", "owl"], "seen_classes": ["cat"]}
-    >>> acc_unseen, acc_seen, bias = seen_unseen_curve(y_true, scores, **space)
-    >>> display = SeenUnseenCurveDisplay(
-    ...     acc_unseen=acc_unseen,
-    ...     acc_seen=acc_seen,
-    ...     bias=bias,
-    ...     ausuc=ausuc(y_true, scores, **space),
-    ...     estimator_name="EXEM",
+    >>> from zslearn.metrics import SeenUnseenCurveDisplay
+    >>> display = SeenUnseenCurveDisplay.from_predictions(
+    ...     ["cat", "cat", "owl", "owl"],
+    ...     [[3.0, 1.0], [1.0, 0.0], [2.0, 1.0], [0.0, 4.0]],
+    ...     classes=["cat", "owl"],
+    ...     seen_classes=["cat"],
+    ...     name="EXEM",
     ... )
-    >>> display.plot()
-    <...SeenUnseenCurveDisplay object at ...>
+    >>> display.line_.get_label()
+    'EXEM (AUSUC = 0.88)'
     """
 
     acc_unseen: Floats
@@ -354,19 +350,6 @@ class SeenUnseenCurveDisplay(Display):
         Returns
         -------
         display : SeenUnseenCurveDisplay
-
-        Examples
-        --------
-        >>> from zslearn.metrics import SeenUnseenCurveDisplay
-        >>> display = SeenUnseenCurveDisplay.from_predictions(
-        ...     ["cat", "cat", "owl", "owl"],
-        ...     [[3.0, 1.0], [1.0, 0.0], [2.0, 1.0], [0.0, 4.0]],
-        ...     classes=["cat", "owl"],
-        ...     seen_classes=["cat"],
-        ...     name="EXEM",
-        ... )
-        >>> display.line_.get_label()
-        'EXEM (AUSUC = 0.88)'
         """
         curve = seen_unseen_curve(
             y_true, scores, classes=classes, seen_classes=seen_classes, missing=missing
