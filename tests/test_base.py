@@ -22,7 +22,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from zslearn._utils._messages import InputWarning
-from zslearn.base import ZeroShotClassifier, group_by_params, group_by_params_except
+from zslearn.base import ZeroShotClassifier, group_by_params, group_by_params_except, inherit_docs
 from zslearn.baselines import ESZSL, ConSE
 from zslearn.model_selection import ZeroShotPipeline
 from zslearn.signatures import MultiSignatures, SignatureViews
@@ -1022,3 +1022,63 @@ def test_a_copy_describes_other_classes(problem, kind):
     np.testing.assert_allclose(fewer.decision_function(X), before[:, 1:], rtol=1e-9, atol=1e-12)
     # The model itself is as it was.
     assert np.array_equal(model.decision_function(X), before)
+
+
+def test_bases_and_methods_above_document_what_a_method_leaves_out():
+    class Base:
+        """A base.
+
+        Attributes
+        ----------
+        size_ : int
+            Its size.
+        """
+
+        @classmethod
+        def make(cls, x, **options):
+            """Make.
+
+            Parameters
+            ----------
+            x : int
+                A number.
+            **options : dict
+                All.
+
+            Returns
+            -------
+            Base
+                The thing.
+            """
+
+    @inherit_docs
+    class Thing(Base):
+        """A thing."""
+
+        @classmethod
+        def make(cls, y, x, **options):
+            """Make a thing.
+
+            Parameters
+            ----------
+            y : int
+                Another number.
+            """
+
+        def turn(self, y):
+            """Turn.
+
+            Returns
+            -------
+            None
+            """
+
+        def stop(self, x):
+            """Stop."""
+
+    assert Thing.__doc__.endswith("Attributes\n----------\nsize_ : int\n    Its size.")
+    entries = "y : int\n    Another number.\nx : int\n    A number.\n**options : dict\n    All."
+    assert f"Parameters\n----------\n{entries}\n\nReturns\n-------\nBase" in Thing.make.__doc__
+    assert "y : int\n    Another number.\n\nReturns" in Thing.turn.__doc__
+    # What is documented in one line stays so.
+    assert Thing.stop.__doc__ == "Stop."

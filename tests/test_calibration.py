@@ -386,7 +386,7 @@ def test_a_fold_temperature_by_hand(problem):
 
 
 def test_a_given_temperature_needs_no_folds(problem, monkeypatch):
-    monkeypatch.setattr(CalibratedStacking, "_search", None)
+    monkeypatch.setattr("zslearn.calibration._stacking.score_folds", None)
     model = _fit(CalibratedStacking(ESZSL(), bias=0.0, temperature=0.3), problem)
     assert model.temperature_ == 0.3
     X, _ = _rows(problem)

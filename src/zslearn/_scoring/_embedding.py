@@ -234,17 +234,6 @@ class PreparedRows:
     It has the shape, dtype, namespace and device of an array, so that code that goes through an
     array in blocks `X[rows, :]` takes it for one. `positions` says which rows of the source these
     are; by default all.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zslearn._scoring._embedding import PreparedRows
-    >>> rows = PreparedRows(np.array([[3.0, 4.0], [0.0, 2.0]]), "l2")
-    >>> rows[0:1, :]
-    array([[0.6, 0.8]])
-    >>> rows.whole()
-    array([[0.6, 0.8],
-           [0. , 1. ]])
     """
 
     def __init__(

@@ -14,10 +14,12 @@ from zslearn._scoring._classes import ScoreFunction
 from zslearn._scoring._embedding import EmbeddedRows, Embedding
 from zslearn._scoring._probabilities import softmax
 from zslearn._utils._array import Array, Floats, Latest, is_foreign, on_device, take_rows, to_numpy
+from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_near_misses, name_some
 from zslearn.signatures._table import label_array, label_kind
 
 
+@inherit_docs
 @dataclass(frozen=True, eq=False)
 class ClassScorer:
     """Classes, their parameters, and how features are scored against them.
@@ -90,12 +92,8 @@ class ClassScorer:
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features) or EmbeddedRows
-            Features, checked but not prepared.
         k : int
             How many classes.
-        classes : array-like of labels, optional
-            The candidates; by default all.
 
         Returns
         -------
@@ -158,13 +156,6 @@ class ClassScorer:
 
     def probabilities(self, X: Array | EmbeddedRows, classes: Any = None) -> Array:
         """Probabilities of classes: softmax(scores / temperature).
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features) or EmbeddedRows
-            Features, checked but not prepared.
-        classes : array-like of labels, optional
-            The candidates; by default all.
 
         Returns
         -------

@@ -1,25 +1,26 @@
-"""Docstrings of estimators: what a class leaves out is documented as in its bases."""
+"""Docstrings of classes: what a class leaves out is documented as in its bases."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from typing import TypeVar
+from typing import Any, TypeVar
 
 _Class = TypeVar("_Class", bound=type)
 
 
 def inherit_docs(cls: _Class) -> _Class:
-    """Decorate an estimator: its bases document what its own docstring leaves out.
+    """Decorate a class: its bases document what its own docstring leaves out.
 
-    Hyper-parameters and attributes that bases document are added at the end of these sections. A
-    method that is documented without parameters, or without what it returns, has these of the
-    bases' method.
+    Hyper-parameters and attributes that bases document are added to these sections. A
+    method that is documented without some parameters, or without what it returns, has these of the
+    bases' method; parameters that these leave out, too, are those of a method further up in the
+    class.
 
     Parameters
     ----------
     cls : class
-        A zero-shot estimator.
+        A zero-shot estimator, for instance.
 
     Returns
     -------
@@ -27,27 +28,44 @@ def inherit_docs(cls: _Class) -> _Class:
         The same, with a complete docstring.
     """
     bases = [base for base in cls.__mro__[1:] if base.__doc__ and base is not object]
-    own = _sections(cls.__doc__)
-    for title, wanted in (("Parameters", set(cls._get_param_names())), ("Attributes", None)):  # type: ignore[attr-defined]
-        found = _entries(own.get(title, ""))
-        for base in bases:
-            for name, text in _entries(_sections(base.__doc__).get(title, "")).items():
-                if name not in found and (wanted is None or name in wanted):
-                    found[name] = text
-        if found:
-            # An entry may document several names.
-            own[title] = "\n".join(dict.fromkeys(found.values()))
+    own, inherited = _sections(cls.__doc__), [_sections(base.__doc__) for base in bases]
+    _complete(own, "Parameters", inherited, inspect.signature(cls).parameters)
+    _complete(own, "Attributes", inherited)
     cls.__doc__ = _numpydoc_text(own)
-    for name, method in vars(cls).items():
-        inherited = [getattr(base, name, None) for base in bases]
-        documented = [_sections(f.__doc__) for f in inherited if getattr(f, "__doc__", None)]
-        if inspect.isfunction(method) and method.__doc__ and documented and name[0] != "_":
-            sections = _sections(method.__doc__)
-            for title in ("Parameters", "Returns", "Yields"):
-                if title in documented[0]:
-                    sections.setdefault(title, documented[0][title])
+    further_up: list[dict[str, str]] = []
+    for name, member in vars(cls).items():
+        # Of a class method, and of one that scikit-learn's `available_if` guards.
+        method = getattr(member, "__func__", getattr(member, "fn", member))
+        if not inspect.isfunction(method) or not method.__doc__ or name[0] == "_":
+            continue
+        sections = _sections(method.__doc__)
+        methods = [getattr(base, name, None) for base in bases]
+        documented = [_sections(f.__doc__) for f in methods if getattr(f, "__doc__", None)][:1]
+        for title in ("Returns", "Yields"):
+            if documented and title in documented[0]:
+                sections.setdefault(title, documented[0][title])
+        if documented or len(sections) > 1:
+            names = inspect.signature(method).parameters
+            _complete(sections, "Parameters", [*documented, *further_up], names)
             method.__doc__ = _numpydoc_text(sections)
+            further_up.append(sections)
     return cls
+
+
+def _complete(
+    sections: dict[str, str], title: str, others: list[dict[str, str]], wanted: Any = None
+) -> None:
+    """Add the entries that a section lacks: those wanted, in their order; None wants all."""
+    found, order = _entries(sections.get(title, "")), list(wanted or ())
+    for other in others:
+        for name, text in _entries(other.get(title, "")).items():
+            if wanted is None or name.lstrip("*") in order:
+                found.setdefault(name, text)
+    if found:
+        places = {name: place for place, name in enumerate(order)}
+        ordered = sorted(found, key=lambda name: places.get(name.lstrip("*"), len(order)))
+        # An entry may document several names.
+        sections[title] = "\n".join(dict.fromkeys(found[name] for name in ordered))
 
 
 def _sections(doc: str | None) -> dict[str, str]:
@@ -60,7 +78,7 @@ def _sections(doc: str | None) -> dict[str, str]:
 def _entries(section: str) -> dict[str, str]:
     """Name → what a section says of it."""
     entries = [text.rstrip() for text in re.split(r"^(?=\S)", section, flags=re.M) if text.strip()]
-    return {name: text for text in entries for name in text.split(" : ")[0].split(", ")}
+    return {name: text for text in entries for name in re.split(" : |\n", text)[0].split(", ")}
 
 
 def _numpydoc_text(sections: dict[str, str]) -> str:

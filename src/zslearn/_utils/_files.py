@@ -464,18 +464,11 @@ _SECONDS_KEY = "seconds to fit"
 
 
 class FitCache:
-    """A folder of fits, in use in this thread `with` it; None keeps nothing.
-
-    Attributes
-    ----------
-    n_read : int
-        Fits that were read instead of computed.
-    seconds : float
-        What these had taken.
-    """
+    """A folder of fits, in use in this thread `with` it; None keeps nothing."""
 
     def __init__(self, folder: str | PathLike[str] | None) -> None:
         self.folder = None if folder is None else Path(folder)
+        # Fits that were read instead of computed, and what these had taken.
         self.n_read, self.seconds = 0, 0.0
         self._token: Token[FitCache | None] | None = None
 

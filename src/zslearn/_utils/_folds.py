@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import column_or_1d
 
 from zslearn._utils._array import to_numpy
+from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import saved_part
 
 
@@ -181,6 +182,7 @@ class ClassKFold:
         return class_folds(order, self.n_splits, drop_remainder=self.remainder == "drop")
 
 
+@inherit_docs
 @saved_part
 class GeneralizedClassKFold(ClassKFold):
     """Leave out whole classes, and hold aside some images of every class.
@@ -192,15 +194,9 @@ class GeneralizedClassKFold(ClassKFold):
 
     Parameters
     ----------
-    n_splits : int, default=5
-        Number of folds.
     held_out : float, int or array-like of int, default=0.2
         Share of each class that is held aside, or number of images of each class, or the row
         numbers themselves.
-    remainder : {"spread", "drop"}, default="spread"
-        See :class:`ClassKFold`.
-    class_order : array-like of int, optional
-        See :class:`ClassKFold`.
     random_state : int, RandomState or None, default=0
         Decides what is held aside, and the permutation.
 

@@ -311,16 +311,6 @@ class ZeroShotClassifier(ZeroShotPredictor):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        signatures : DataFrame, mapping, array or MultiSignatures, optional
-            What is known of each class; see :meth:`fit`.
-        settings : sequence of mappings
-            Hyper-parameters by name; those not named are as they are here.
-        sample_weight : array-like of shape (n_samples,), optional
-            How much each sample counts, for a method whose `fit` takes it.
         classes : array-like of labels, optional
             Classes that need be described, by default all with a signature; a method that does not
             make each class alone describes all.

@@ -12,7 +12,6 @@ from typing import Any, Self
 
 import array_api_compat as compat
 import numpy as np
-from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
@@ -24,9 +23,8 @@ from zslearn._utils._array import Array, is_foreign, is_symbolic, move_like, to_
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import fingerprint, saved_part
 from zslearn._utils._messages import warn_once
-from zslearn.base._predictor import ZeroShotPredictor
+from zslearn.base._predictor import WrapsAnother, ZeroShotPredictor
 from zslearn.base._streams import is_streamed, needs_rows
-from zslearn.signatures._table import SignatureTable
 
 
 def prefixed_grids(method: Any, name: str) -> dict[str, list[dict[str, Sequence[Any]]]]:
@@ -154,7 +152,7 @@ _WRITTEN: dict[str, Callable[[Any, Array], Array]] = {
 
 @inherit_docs
 @saved_part
-class ZeroShotPipeline(ZeroShotPredictor, Pipeline):
+class ZeroShotPipeline(WrapsAnother, Pipeline):
     """A pipeline whose last step is a zero-shot estimator, and which is one itself.
 
     :class:`~zslearn.calibration.CalibratedStacking` and
@@ -202,20 +200,9 @@ class ZeroShotPipeline(ZeroShotPredictor, Pipeline):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        signatures : DataFrame, mapping, array or MultiSignatures, optional
-            What is known of each class; see :meth:`ZeroShotClassifier.fit`.
         sample_weight : array-like of shape (n_samples,), optional
             How much each sample counts for the last step, where its `fit` takes it. Transformers
             do not see weights.
-
-        Returns
-        -------
-        self
-            The fitted pipeline. After an error it is as it was.
         """
         grid = self.fit_grid(
             X, y, signatures=signatures, settings=[{}], sample_weight=sample_weight
@@ -249,43 +236,12 @@ class ZeroShotPipeline(ZeroShotPredictor, Pipeline):
                 yield group.indices[position], variant._after(transformers, method)
                 del method
 
-    def add_classes(self, signatures: Any) -> Self:
-        """Describe further classes to the last step.
-
-        Parameters
-        ----------
-        signatures : DataFrame, mapping or MultiSignatures
-            See :meth:`ZeroShotClassifier.add_classes`.
-
-        Returns
-        -------
-        self
-            The pipeline, which now also predicts these classes.
-        """
-        check_is_fitted(self, "class_scorer_")
-        self.steps[-1][1].add_classes(signatures)
-        return self
-
     @property
-    def signature_table_(self) -> SignatureTable:
-        """Signatures of every described class, as the last step has them."""
-        return self.steps[-1][1].signature_table_
+    def _inner(self) -> Any:
+        return self.steps[-1][1]
 
-    def describing(self, table: SignatureTable) -> Self:
-        """A copy that describes other classes; what was learned is shared, and nothing is changed.
-
-        Parameters
-        ----------
-        table : SignatureTable
-            Every class that the copy describes; see :meth:`ZeroShotClassifier.describing`.
-
-        Returns
-        -------
-        ZeroShotPipeline
-            The copy.
-        """
-        check_is_fitted(self, "class_scorer_")
-        return self._after(self.transformers_, self.steps[-1][1].describing(table))
+    def _around(self, inner: Any) -> Self:
+        return self._after(self.transformers_, inner)
 
     def transform_rows(self, X: Any) -> Array:
         """What the transformers make of features.
@@ -311,11 +267,6 @@ class ZeroShotPipeline(ZeroShotPredictor, Pipeline):
         return replace(
             scorer, embedding=Embedding(_TransformedEmbedding(self.transformers_, scorer.embedding))
         )
-
-    @property
-    def seen_classes_(self) -> NDArray[Any]:  # type: ignore[override]
-        """The classes of the training data, sorted."""
-        return self.steps[-1][1].seen_classes_
 
     @property
     def grids(self) -> dict[str, list[dict[str, Sequence[Any]]]]:

@@ -25,6 +25,7 @@ from zslearn._scoring._blocks import check_k
 from zslearn._scoring._embedding import EmbeddedRows
 from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._utils._array import Array, is_foreign, plain_tensor, to_numpy
+from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_near_misses, name_some, warn_once
 from zslearn.base._streams import (
     is_dask,
@@ -53,6 +54,7 @@ def _knows_temperature(estimator: ZeroShotPredictor) -> bool:
     )
 
 
+@inherit_docs
 class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
     """Base of all estimators: predictions by their scorer.
 
@@ -148,12 +150,8 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
         k : int, default=5
             How many classes.
-        classes : array-like of labels, optional
-            The candidates; by default every class in `classes_`.
 
         Returns
         -------
@@ -176,13 +174,6 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         :class:`~zslearn.model_selection.ZeroShotSearchCV` with `temperature="cv"`, and methods
         whose scores are log probabilities: :class:`~zslearn.synthesis.GaussianEXEM`.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
-        classes : array-like of labels, optional
-            The candidates; by default every class in `classes_`.
-
         Returns
         -------
         array of shape (n_samples, n_classes)
@@ -199,14 +190,10 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
         y : array-like of shape (n_samples,)
             True labels.
         sample_weight : array-like of shape (n_samples,), optional
             How much each sample counts within its class.
-        classes : array-like of labels, optional
-            The candidates; by default every class in `classes_`.
 
         Returns
         -------
@@ -247,8 +234,6 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
         y : array-like of shape (n_samples,)
             Class labels.
         signatures : DataFrame, mapping, array or MultiSignatures, optional
@@ -389,19 +374,11 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
         return X
 
 
-class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
-    """Base of estimators that fit another zero-shot estimator and predict through it.
+@inherit_docs
+class WrapsAnother(ZeroShotPredictor):
+    """Base of estimators with a fitted zero-shot estimator `_inner`, through which they predict."""
 
-    A subclass defines `fit` and `_wrap`, which makes its scorer from the inner one. `fit` checks
-    what it was given by `_check_training(X, y)` and leaves the fitted inner estimator in
-    `estimator_`; inside `with self._anew() as fresh` it works on a copy, which is taken over unless
-    an error ends it.
-    """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
-
-    estimator: Any
-    estimator_: Any
+    _inner: Any
 
     def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
         """Fit the inner estimator, and find what this one adds.
@@ -424,19 +401,10 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
         """
         raise NotImplementedError
 
-    def _wrap(self, scorer: ClassScorer) -> ClassScorer:
-        """Make the scorer of this estimator from that of the inner one; here the same."""
-        return scorer
-
-    @property
-    def class_scorer_(self) -> ClassScorer:
-        """What predictions work on, made from the inner estimator's at this moment."""
-        return self._wrap(self.estimator_.class_scorer_)
-
     @property
     def seen_classes_(self) -> NDArray[Any]:  # type: ignore[override]
         """The classes of the training data, sorted."""
-        return self.estimator_.seen_classes_
+        return self._inner.seen_classes_
 
     def add_classes(self, signatures: Any) -> Self:
         """Describe further classes to the inner estimator.
@@ -451,14 +419,14 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
         self
             The estimator, which now also predicts these classes.
         """
-        check_is_fitted(self, "estimator_")
-        self.estimator_.add_classes(signatures)
+        check_is_fitted(self, "class_scorer_")
+        self._inner.add_classes(signatures)
         return self
 
     @property
     def signature_table_(self) -> SignatureTable:
         """Signatures of every described class, as the inner method has them."""
-        return self.estimator_.signature_table_
+        return self._inner.signature_table_
 
     def describing(self, table: SignatureTable) -> Self:
         """A copy that describes other classes; what was learned is shared, and nothing is changed.
@@ -473,10 +441,45 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
         estimator
             The copy.
         """
-        check_is_fitted(self, "estimator_")
+        check_is_fitted(self, "class_scorer_")
+        return self._around(self._inner.describing(table))
+
+    def _around(self, inner: Any) -> Self:
+        """A copy with another fitted estimator inside."""
+        raise NotImplementedError
+
+
+class ZeroShotMetaClassifier(MetaEstimatorMixin, WrapsAnother):
+    """Base of estimators that fit another zero-shot estimator and predict through it.
+
+    A subclass defines `fit` and `_wrap`, which makes its scorer from the inner one. `fit` checks
+    what it was given by `_check_training(X, y)` and leaves the fitted inner estimator in
+    `estimator_`; inside `with self._anew() as fresh` it works on a copy, which is taken over unless
+    an error ends it.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+
+    estimator: Any
+    estimator_: Any
+
+    @property
+    def _inner(self) -> Any:
+        return self.estimator_
+
+    def _around(self, inner: Any) -> Self:
         other: Any = copy.copy(self)
-        other.estimator_ = self.estimator_.describing(table)
+        other.estimator_ = inner
         return other
+
+    def _wrap(self, scorer: ClassScorer) -> ClassScorer:
+        """Make the scorer of this estimator from that of the inner one; here the same."""
+        return scorer
+
+    @property
+    def class_scorer_(self) -> ClassScorer:
+        """What predictions work on, made from the inner estimator's at this moment."""
+        return self._wrap(self.estimator_.class_scorer_)
 
     def __sklearn_tags__(self) -> Tags:
         """Take over what the inner estimator says of its input."""

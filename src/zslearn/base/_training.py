@@ -21,6 +21,7 @@ from zslearn._scoring._embedding import FeaturePreparation, PreparedRows, refuse
 from zslearn._solvers._linalg import eigenbasis
 from zslearn._utils._array import Array, Floats, take_rows, to_numpy
 from zslearn._utils._blocks import row_blocks
+from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import cached_fit, caches_fits, fingerprint
 from zslearn.base._class_statistics import (
     ClassStatistics,
@@ -107,6 +108,7 @@ def chosen_samples(
     return order
 
 
+@inherit_docs
 @dataclass(frozen=True, eq=False)
 class Training:
     """What `fit` was given, made ready for a method.
@@ -261,11 +263,6 @@ class Training:
 
     def spectrum(self, *, center: bool) -> RowSpectrum:
         """XᵀX in its eigenvectors, and the sum of each class.
-
-        Parameters
-        ----------
-        center : bool
-            Whether the mean of the samples is taken from them first.
 
         Returns
         -------

@@ -9,6 +9,7 @@ probabilities, and the scale of the scores, which is the unit of the last two.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from zslearn._scoring._embedding import EmbeddedRows
-from zslearn._scoring._probabilities import best_temperature
+from zslearn._scoring._probabilities import best_temperature, mean_temperature
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Array, Floats, take_rows, to_numpy
 from zslearn._utils._folds import ClassKFold, GeneralizedClassKFold
@@ -207,19 +208,16 @@ class _Rows:
 
 
 def score_folds(
-    estimator: Any,
+    calibration: Any,
     X: Any,
     y: NDArray[Any],
     signatures: Any,
     weights: Floats | None,
     measure: Callable[[FoldScores], Any],
     *,
-    cv: Any,
-    n_jobs: int | None,
     with_scale: bool = True,
-    **options: Any,
 ) -> list[Any]:
-    """Fit an estimator in each generalized fold; what `measure` makes of the scores of each.
+    """Fit `estimator` of a calibration in each of its folds; what `measure` makes of the scores.
 
     Empty where no class can be left out.
     """
@@ -232,12 +230,13 @@ def score_folds(
             f"at least {FEWEST_CLASSES} classes, or numbers for what is searched."
         )
         return []
-    folds = checked_folds(cv, X, y, generalized=True, **options)
+    options = {"held_out": calibration.held_out, "random_state": calibration.random_state}
+    folds = checked_folds(calibration.cv, X, y, generalized=True, **options)
     table = seen_table(signatures, seen)
     return list(
-        Parallel(n_jobs=n_jobs)(
+        Parallel(n_jobs=calibration.n_jobs)(
             delayed(_score_fold)(
-                as_zero_shot(estimator), X, y, weights, fold, table, measure, with_scale
+                as_zero_shot(calibration.estimator), X, y, weights, fold, table, measure, with_scale
             )
             for fold in folds
         )
@@ -295,7 +294,18 @@ def rescaled(
     return found * np.where(sound, final, 1.0) / np.where(sound, folds, 1.0)
 
 
-def mean_factor(factors: Sequence[float] | Floats) -> float:
-    """The calibration factor of all folds: the mean of theirs, 0 without any."""
-    finite = [factor for factor in factors if np.isfinite(factor)]
-    return float(np.mean(finite)) if finite else 0.0
+def mean_calibration(
+    estimator: Any,
+    X: Any,
+    factors: Sequence[float] | Floats,
+    temperatures: Sequence[float] | Floats,
+    scales: Sequence[float] | Floats,
+    *,
+    rescale: bool,
+) -> tuple[float, float]:
+    """The mean factor of the folds, 0 without any, and temperature, at the final scores' scale."""
+    final = final_score_scale(estimator, X) if rescale and len(scales) else math.nan
+    found = rescaled(factors, scales, final)
+    finite = found[np.isfinite(found)]
+    factor = float(np.mean(finite)) if len(finite) else 0.0
+    return factor, mean_temperature(rescaled(temperatures, scales, final))

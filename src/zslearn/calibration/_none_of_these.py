@@ -47,8 +47,6 @@ class NoneOfThese(HeldOutCalibration):
 
     Parameters
     ----------
-    estimator : zero-shot estimator or Pipeline
-        What gives the scores, for instance a :class:`CalibratedStacking`.
     false_alarm_rate : float, default=0.05
         The share of images of described classes that may be rejected.
     statistic : {"margin", "max", "probability"}, default="max"
@@ -191,13 +189,7 @@ class NoneOfThese(HeldOutCalibration):
         return np.where(seen, self.threshold_["seen"], self.threshold_["described"])
 
     def add_classes(self, signatures: Any) -> Self:
-        """Describe further classes; `none_label_` can be none of them.
-
-        Returns
-        -------
-        self
-            The estimator, which now also predicts these classes.
-        """
+        """Describe further classes; `none_label_` can be none of them."""
         check_is_fitted(self, "estimator_")
         labels = signatures if isinstance(signatures, Mapping) else getattr(signatures, "index", ())
         if not callable(labels) and self.none_label_ in list(labels):

@@ -154,8 +154,6 @@ class RankPredictor(PredictsSets):
 
     Parameters
     ----------
-    estimator : zero-shot estimator or Pipeline
-        What gives the scores, for instance a :class:`CalibratedStacking`.
     hierarchy : "cluster", mapping, DataFrame or list of pairs, default="cluster"
         Child → parent, with every described class. "cluster" takes
         :func:`~zslearn.signatures.cluster_hierarchy` of the signatures given to `fit`.

@@ -32,6 +32,7 @@ from zslearn.calibration._thresholds import (
 )
 
 
+@inherit_docs
 class PredictsSets(HeldOutCalibration):
     """Base of estimators that name sets of classes; a subclass writes `_members`."""
 
@@ -69,14 +70,8 @@ class PredictsSets(HeldOutCalibration):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Image features.
         y : array-like of shape (n_samples,)
             True labels.
-        classes : array-like of labels, optional
-            The candidates; by default every class in `classes_`.
-        coverage : float, optional
-            Another coverage than that of the estimator.
 
         Returns
         -------
@@ -131,8 +126,6 @@ class PredictionSets(PredictsSets):
 
     Parameters
     ----------
-    estimator : zero-shot estimator or Pipeline
-        What gives the scores, for instance a :class:`CalibratedStacking`.
     coverage : float, default=0.9
         The share of sets that are to hold the true class. It takes coverage / (1 − coverage) seen
         classes at least to promise it: 9 for 0.9, 19 for 0.95. With fewer a set holds every

@@ -8,29 +8,19 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from zslearn._scoring._probabilities import mean_temperature
 from zslearn._scoring._scorer import ClassScorer
-from zslearn._utils._array import Floats
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._pipeline import as_zero_shot
-from zslearn.base._predictor import ZeroShotMetaClassifier
 from zslearn.base._weights import fit_weighted, weighted_samples
-from zslearn.calibration._folds import (
-    FoldScores,
-    final_score_scale,
-    mean_factor,
-    rescaled,
-    score_folds,
-)
+from zslearn.calibration._folds import FoldScores, mean_calibration, score_folds
 from zslearn.calibration._thresholds import HeldOutCalibration
 
 
 @inherit_docs
-class CalibratedStacking(ZeroShotMetaClassifier):
+class CalibratedStacking(HeldOutCalibration):
     r"""Lower the scores of the seen classes by a factor (the paper's eGZSLPredictCalib).
 
     .. math:: \hat y = \arg\max_{c \in \mathcal{T}} f_c(x) - b \, [c \in \mathcal{S}]
@@ -59,18 +49,12 @@ class CalibratedStacking(ZeroShotMetaClassifier):
         splitter such as :class:`~zslearn.model_selection.GeneralizedClassKFold`, or rows to train
         on and to validate on. :class:`~zslearn.model_selection.ZeroShotSearchCV` with the same
         folds finds the same factor.
-    held_out : float, default=0.2
-        Share of the images of each seen class that is held aside, where `cv` is a number.
     rescale_bias : bool, default=True
         Whether factor and temperature of a fold are multiplied by the ratio of the scales of the
         scores: after training on all classes, and in the fold. The scale is the standard deviation
         of an image's scores over the seen classes. The authors' program does not do so. It matters
         where scores shrink as classes are added, as those of SynC do; elsewhere the harmonic mean
         is the same on average, and may be lower in a single case.
-    n_jobs : int, optional
-        Folds that are fitted at the same time, as in scikit-learn.
-    random_state : int, RandomState or None, default=0
-        Decides the folds and what is held aside, where `cv` is a number.
 
     Attributes
     ----------
@@ -150,13 +134,7 @@ class CalibratedStacking(ZeroShotMetaClassifier):
 
     @checks_parameters(also_of_inner=True)
     def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the estimator, and find the factor and the temperature.
-
-        Returns
-        -------
-        self
-            The fitted estimator. After an error it is as it was.
-        """
+        """Fit the estimator, and find the factor and the temperature."""
         with self._anew() as fresh:
             X, y = fresh._check_training(X, y)
             X, y, weights = weighted_samples(X, y, sample_weight)
@@ -164,42 +142,24 @@ class CalibratedStacking(ZeroShotMetaClassifier):
             estimator = as_zero_shot(self.estimator)
             fresh.estimator_ = fit_weighted(estimator, X, y, signatures, weights)
             fresh.refit_time_ = time.perf_counter() - start
-            folds = np.empty((0, 3))
+            folds = []
             if "cv" in (self.bias, self.temperature):
-                folds = fresh._search(X, y, signatures, weights)
-            factors, temperatures, scales = folds.T
+                measure = partial(
+                    _factor_and_temperature, bias=self.bias, temperature=self.temperature
+                )
+                folds = score_folds(
+                    self, X, y, signatures, weights, measure, with_scale=self.rescale_bias
+                )
+            # The best factor of each fold, the best temperature, and the scale of the scores.
+            factors, temperatures, scales = np.asarray(folds, dtype=np.float64).reshape(-1, 3).T
             fresh.fold_biases_ = factors if self.bias == "cv" else np.empty(0)
             fresh.fold_temperatures_ = temperatures if self.temperature == "cv" else np.empty(0)
-            final = float("nan")
-            if self.rescale_bias and len(folds):
-                final = final_score_scale(fresh.estimator_, X)
-            if self.bias == "cv":
-                fresh.bias_ = mean_factor(rescaled(factors, scales, final))
-            else:
-                fresh.bias_ = float(self.bias)
-            fresh.temperature_ = self.temperature
-            if self.temperature == "cv":
-                fresh.temperature_ = mean_temperature(rescaled(temperatures, scales, final))
+            factor, found = mean_calibration(
+                fresh.estimator_, X, factors, temperatures, scales, rescale=self.rescale_bias
+            )
+            fresh.bias_ = factor if self.bias == "cv" else float(self.bias)
+            fresh.temperature_ = found if self.temperature == "cv" else self.temperature
         return self
-
-    def _search(
-        self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None
-    ) -> NDArray[np.float64]:
-        """The best factor of each fold, the best temperature, and the scale of the scores."""
-        found = score_folds(
-            self.estimator,
-            X,
-            y,
-            signatures,
-            weights,
-            partial(_factor_and_temperature, bias=self.bias, temperature=self.temperature),
-            cv=self.cv,
-            n_jobs=self.n_jobs,
-            with_scale=self.rescale_bias,
-            held_out=self.held_out,
-            random_state=self.random_state,
-        )
-        return np.asarray(found, dtype=np.float64).reshape(-1, 3)
 
     def _has_temperature(self) -> bool:
         return self.temperature is not None or hasattr(self.estimator, "predict_proba")

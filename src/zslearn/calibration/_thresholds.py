@@ -232,11 +232,12 @@ def _shared_temperature(folds: list[FoldScores], scale: float) -> float:
 class HeldOutCalibration(ZeroShotMetaClassifier):
     """Fits an estimator, and has it score left-out classes in folds; a subclass looks at those.
 
-    A subclass has the hyper-parameters `estimator` and those below, and writes
-    `_calibrate(folds, scale)`.
+    A subclass has the hyper-parameters below, and writes `_calibrate(folds, scale)`.
 
     Parameters
     ----------
+    estimator : zero-shot estimator or Pipeline
+        What gives the scores, for instance a :class:`CalibratedStacking`.
     cv : int, splitter or list of (train, test), default=5
         Folds over the seen classes; see :class:`CalibratedStacking`.
     held_out : float, default=0.2
@@ -270,31 +271,14 @@ class HeldOutCalibration(ZeroShotMetaClassifier):
 
     @checks_parameters(also_of_inner=True)
     def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the estimator, and calibrate on classes that are left out in turn.
-
-        Returns
-        -------
-        self
-            The fitted estimator. After an error it is as it was.
-        """
+        """Fit the estimator, and calibrate on classes that are left out in turn."""
         with self._anew() as fresh:
             X, y = fresh._check_training(X, y)
             X, y, weights = weighted_samples(X, y, sample_weight)
             estimator = as_zero_shot(self.estimator)
             fresh.estimator_ = fit_weighted(estimator, X, y, signatures, weights)
             fresh._begin_calibration(SignatureTable.from_user(signatures, np.unique(y)))
-            folds: list[FoldScores] = score_folds(
-                self.estimator,
-                X,
-                y,
-                signatures,
-                weights,
-                _in_memory,
-                cv=self.cv,
-                n_jobs=self.n_jobs,
-                held_out=self.held_out,
-                random_state=self.random_state,
-            )
+            folds: list[FoldScores] = score_folds(self, X, y, signatures, weights, _in_memory)
             scale = final_score_scale(fresh.estimator_, X)
             fresh.temperature_ = fresh.estimator_.class_scorer_.temperature
             if fresh.temperature_ is None:
@@ -302,7 +286,7 @@ class HeldOutCalibration(ZeroShotMetaClassifier):
             fresh._calibrate(folds, sound(scale))
         return self
 
-    temperature_: float
+    temperature_: Any
 
     def _begin_calibration(self, table: SignatureTable) -> None:
         """Check what depends on the described classes, before the folds are fitted."""

@@ -34,24 +34,12 @@ _BY_SIGNATURES = "how near the descriptions are; the method has no weights of se
 
 @dataclass(frozen=True)
 class Prediction:
-    """A class that an image may be of.
-
-    Parameters
-    ----------
-    label : str, int or bool
-        The class.
-    kind : {"seen", "described only"}
-        Whether the class had training images.
-    score : float
-        Its score.
-    probability : float or None
-        Its probability among the candidates; None where the model has no temperature.
-    """
+    """A class that an image may be of."""
 
     label: Any
-    kind: str
+    kind: str  # "seen" where the class had training images, else "described only"
     score: float
-    probability: float | None
+    probability: float | None  # among the candidates; None where the model has no temperature
 
     def __str__(self) -> str:
         chance = "" if self.probability is None else f", probability {self.probability:.2f}"
@@ -60,60 +48,31 @@ class Prediction:
 
 @dataclass(frozen=True)
 class SeenShare:
-    """A seen class that a described one was made from.
-
-    Parameters
-    ----------
-    label : str, int or bool
-        The seen class.
-    share : float
-        Its share; those of all seen classes sum to 1.
-    """
+    """A seen class that a described one was made from."""
 
     label: Any
-    share: float
+    share: float  # those of all seen classes sum to 1
 
 
 @dataclass(frozen=True)
 class AttributeEffect:
-    """An attribute that distinguishes the predicted class from the runner-up.
-
-    Parameters
-    ----------
-    name : str
-        The attribute.
-    value : float
-        That of the predicted class, as it was described.
-    runner_up_value : float
-        That of the runner-up.
-    effect : float
-        How much the score of the predicted class falls if it has the runner-up's value and all
-        else stays: the class is described so, and made anew.
-    """
+    """An attribute that distinguishes the predicted class from the runner-up."""
 
     name: str
-    value: float
+    value: float  # that of the predicted class, as it was described
     runner_up_value: float
+    #: How much the score of the predicted class falls if it has the runner-up's value and all else
+    #: stays: the class is described so, and made anew.
     effect: float
 
 
 @dataclass(frozen=True)
 class NearPicture:
-    """A training picture near the image.
+    """A training picture near the image."""
 
-    Parameters
-    ----------
-    name : str or int
-        Its name, or its row.
-    label : str, int or bool
-        Its class.
-    distance : float
-        Between the two as the model embeds them.
-    """
-
-    name: Any
+    name: Any  # or its row
     label: Any
-    distance: float
+    distance: float  # between the two as the model embeds them
 
 
 @dataclass(frozen=True)

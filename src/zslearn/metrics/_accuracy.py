@@ -113,7 +113,7 @@ def per_class_accuracy(
     check_missing(missing)
     if average not in ("macro", None):
         raise ValueError(f'average must be "macro" or None, got {average!r}.')
-    true, pred = _check_pair(y_true, y_pred)
+    true, pred = check_pair(y_true, y_pred)
     labels = unique(true) if classes is None else check_classes(classes)
 
     true_code, pred_code = check_known(true, labels), positions(pred, labels)
@@ -156,18 +156,13 @@ def per_sample_accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     --------
     per_class_accuracy : Mean over classes.
 
-    References
-    ----------
-    S. Changpinyo, W.-L. Chao, B. Gong, F. Sha. "Classifier and Exemplar Synthesis for Zero-Shot
-    Learning". IJCV, 2020.
-
     Examples
     --------
     >>> from zslearn.metrics import per_sample_accuracy
     >>> per_sample_accuracy(["cat", "cat", "cat", "owl"], ["cat", "cat", "owl", "owl"])
     0.75
     """
-    true, pred = _check_pair(y_true, y_pred)
+    true, pred = check_pair(y_true, y_pred)
     labels = unique(true)
     return float(np.mean(positions(true, labels) == positions(pred, labels)))
 
@@ -284,7 +279,8 @@ def _check_unit_interval(values: ArrayLike, name: str) -> NDArray[np.float64]:
     return array
 
 
-def _check_pair(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+def check_pair(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[NDArray[Any], NDArray[Any]]:
+    """True and predicted labels, as many of either, and of one kind."""
     true, pred = check_labels(y_true, "y_true"), check_labels(y_pred, "y_pred")
     check_same_length("y_true", true, "y_pred", pred)
     check_same_kind("y_true", true, "y_pred", pred)

@@ -239,11 +239,6 @@ def ausuc(
     --------
     seen_unseen_curve : The curve.
 
-    References
-    ----------
-    W.-L. Chao, S. Changpinyo, B. Gong, F. Sha. "An Empirical Study and Analysis of Generalized
-    Zero-Shot Learning for Object Recognition in the Wild". ECCV, 2016.
-
     Examples
     --------
     >>> from zslearn.metrics import ausuc
@@ -374,11 +369,6 @@ def generalized_accuracy(
     --------
     seen_unseen_curve : The accuracies at every factor.
     harmonic_mean : One number out of the two.
-
-    References
-    ----------
-    W.-L. Chao, S. Changpinyo, B. Gong, F. Sha. "An Empirical Study and Analysis of Generalized
-    Zero-Shot Learning for Object Recognition in the Wild". ECCV, 2016.
 
     Examples
     --------

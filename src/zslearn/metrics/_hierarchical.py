@@ -229,11 +229,8 @@ def hierarchical_correct_set(
         The true class; it must be in the hierarchy. It belongs to the set where it is in `classes`.
     k : int
         The least number of labels in the set.
-    hierarchy : iterable of (child, parent) pairs, DataFrame or array with two columns
-        The links between classes and inner nodes. They are followed both ways; several parents and
-        cycles are allowed.
-    classes : array-like of shape (n_classes,)
-        The label space: the labels that can be predicted. Each must be in the hierarchy.
+    hierarchy, classes
+        As of :func:`hierarchical_precision_at_k`.
 
     Returns
     -------
@@ -244,11 +241,6 @@ def hierarchical_correct_set(
     See Also
     --------
     hierarchical_precision_at_k : The metric that uses it.
-
-    References
-    ----------
-    A. Frome, G. Corrado, J. Shlens, S. Bengio, J. Dean, M. Ranzato, T. Mikolov. "DeViSE: A Deep
-    Visual-Semantic Embedding Model". NIPS, 2013, appendix.
 
     Examples
     --------

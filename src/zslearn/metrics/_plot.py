@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zslearn._utils._array import Floats, to_numpy, unit_rows
+from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_some
 from zslearn._utils._optional import import_optional
 from zslearn.metrics._curve import area_under, seen_unseen_curve
@@ -23,7 +24,34 @@ _LONGEST_NAME = 24
 
 
 class Display:
-    """Base of displays: the axes that they draw into."""
+    """Base of displays.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        The axes drawn into.
+    figure_ : matplotlib Figure
+        The figure that holds the axes.
+    """
+
+    def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> Self:
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to draw. None: a new figure.
+        name : str, default=None
+            Name in the legend. None: `estimator_name`.
+        **kwargs : dict
+            Passed to matplotlib's `plot` for the curve.
+
+        Returns
+        -------
+        display
+            This object.
+        """
+        raise NotImplementedError
 
     def _begin(self, ax: Any, **options: Any) -> Any:
         """The axes to draw into, in a new figure where none are given."""
@@ -32,6 +60,60 @@ class Display:
             _, ax = pyplot.subplots(**options)
         self.ax_, self.figure_ = ax, ax.figure
         return ax
+
+
+class CandidatesDisplay(Display):
+    """Base of displays of what an estimator chooses among some candidates."""
+
+    #: The estimator's attribute with the candidates, and the method that chooses among them.
+    _candidates, _choose = "unseen_classes_", "predict"
+    #: Attributes of the estimator that `from_predictions` takes, by name.
+    _also: ClassVar[dict[str, str]] = {}
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        classes: ArrayLike | None = None,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Plot what a fitted estimator makes of samples.
+
+        Parameters
+        ----------
+        estimator : object
+            Fitted, with `predict(X, classes=...)`, or `predict_proba` for probabilities.
+        X : array of shape (n_samples, n_features)
+            Samples that it was not trained on.
+        y : array-like of shape (n_samples,)
+            Their labels.
+        classes : array-like of labels, default=None
+            The classes to choose among. None: `unseen_classes_`; of probabilities `classes_`.
+        name : str, default=None
+            Name in the legend or title. None: the name of the estimator's class.
+        **kwargs : dict
+            All else that `from_predictions` takes, such as signatures, as they were given to `fit`.
+
+        Returns
+        -------
+        display
+            The picture.
+        """
+        candidates = getattr(estimator, cls._candidates) if classes is None else classes
+        return cls.from_predictions(
+            y,
+            getattr(estimator, cls._choose)(X, classes=candidates),
+            classes=candidates,
+            name=type(estimator).__name__ if name is None else name,
+            **{option: getattr(estimator, attribute) for option, attribute in cls._also.items()},
+            **kwargs,
+        )
+
+    from_predictions: ClassVar[Callable[..., Self]]
 
 
 def short_name(label: Any) -> str:
@@ -120,6 +202,7 @@ def _labels_and_values(view: Any) -> tuple[list[Any], Any]:
     )
 
 
+@inherit_docs
 @dataclass(kw_only=True, eq=False, repr=False)
 class SeenUnseenCurveDisplay(Display):
     """Picture of the seen–unseen accuracy curve.
@@ -152,37 +235,24 @@ class SeenUnseenCurveDisplay(Display):
         The point without calibration (factor 0).
     calibrated_point_ : matplotlib Line2D or None
         The point at `calibration_factor`; None without one.
-    ax_ : matplotlib Axes
-        The axes with the curve.
-    figure_ : matplotlib Figure
-        The figure that holds the axes.
 
     See Also
     --------
     zslearn.metrics.seen_unseen_curve : Computes the curve.
     zslearn.metrics.ausuc : Computes the area under it.
 
-    References
-    ----------
-    W.-L. Chao, S. Changpinyo, B. Gong, F. Sha. "An Empirical Study and Analysis of Generalized
-    Zero-Shot Learning for Object Recognition in the Wild". ECCV, 2016.
-
     Examples
     --------
-    >>> from zslearn.metrics import SeenUnseenCurveDisplay, ausuc, seen_unseen_curve
-    >>> y_true = ["cat", "cat", "owl", "owl"]
-    >>> scores = [[3.0, 1.0], [1.0, 0.0], [2.0, 1.0], [0.0, 4.0]]
-    >>> space = {"classes": ["cat", "owl"], "seen_classes": ["cat"]}
-    >>> acc_unseen, acc_seen, bias = seen_unseen_curve(y_true, scores, **space)
-    >>> display = SeenUnseenCurveDisplay(
-    ...     acc_unseen=acc_unseen,
-    ...     acc_seen=acc_seen,
-    ...     bias=bias,
-    ...     ausuc=ausuc(y_true, scores, **space),
-    ...     estimator_name="EXEM",
+    >>> from zslearn.metrics import SeenUnseenCurveDisplay
+    >>> display = SeenUnseenCurveDisplay.from_predictions(
+    ...     ["cat", "cat", "owl", "owl"],
+    ...     [[3.0, 1.0], [1.0, 0.0], [2.0, 1.0], [0.0, 4.0]],
+    ...     classes=["cat", "owl"],
+    ...     seen_classes=["cat"],
+    ...     name="EXEM",
     ... )
-    >>> display.plot()
-    <...SeenUnseenCurveDisplay object at ...>
+    >>> display.line_.get_label()
+    'EXEM (AUSUC = 0.88)'
     """
 
     acc_unseen: Floats
@@ -208,7 +278,7 @@ class SeenUnseenCurveDisplay(Display):
         name: str | None = None,
         ax: Any = None,
         **kwargs: Any,
-    ) -> SeenUnseenCurveDisplay:
+    ) -> Self:
         """Plot the curve of a fitted estimator.
 
         Where the estimator is calibrated, its scores lack the calibration factor at the seen
@@ -260,7 +330,7 @@ class SeenUnseenCurveDisplay(Display):
         name: str | None = None,
         ax: Any = None,
         **kwargs: Any,
-    ) -> SeenUnseenCurveDisplay:
+    ) -> Self:
         """Plot the curve of given scores.
 
         Parameters
@@ -269,38 +339,17 @@ class SeenUnseenCurveDisplay(Display):
             True labels: samples of seen and of unseen classes.
         scores : array of shape (n_samples, n_classes)
             Scores without calibration, larger is better.
-        classes : array-like of shape (n_classes,)
-            Labels of the columns of `scores`.
-        seen_classes : array-like
-            The seen ones among `classes`; the others are the unseen ones.
-        missing : {"error", "ignore", "zero"}, default="error"
-            What to do with a class that never occurs in `y_true`; see `seen_unseen_curve`.
+        classes, seen_classes, missing
+            As of :func:`seen_unseen_curve`.
         calibration_factor : float, default=None
             The calibration factor: its point, whose accuracies `generalized_accuracy` gives, gets a
             diamond. None: none does.
         name : str, default=None
             Name in the legend. None: only the area is shown.
-        ax : matplotlib Axes, default=None
-            Where to draw. None: a new figure.
-        **kwargs : dict
-            Passed to matplotlib's `plot` for the curve.
 
         Returns
         -------
         display : SeenUnseenCurveDisplay
-
-        Examples
-        --------
-        >>> from zslearn.metrics import SeenUnseenCurveDisplay
-        >>> display = SeenUnseenCurveDisplay.from_predictions(
-        ...     ["cat", "cat", "owl", "owl"],
-        ...     [[3.0, 1.0], [1.0, 0.0], [2.0, 1.0], [0.0, 4.0]],
-        ...     classes=["cat", "owl"],
-        ...     seen_classes=["cat"],
-        ...     name="EXEM",
-        ... )
-        >>> display.line_.get_label()
-        'EXEM (AUSUC = 0.88)'
         """
         curve = seen_unseen_curve(
             y_true, scores, classes=classes, seen_classes=seen_classes, missing=missing
@@ -310,7 +359,7 @@ class SeenUnseenCurveDisplay(Display):
     @classmethod
     def _of_curve(
         cls, curve: tuple[Floats, Floats, Floats], name: str | None, factor: float | None
-    ) -> SeenUnseenCurveDisplay:
+    ) -> Self:
         acc_unseen, acc_seen, bias = curve
         return cls(
             acc_unseen=acc_unseen,
@@ -321,25 +370,8 @@ class SeenUnseenCurveDisplay(Display):
             calibration_factor=factor,
         )
 
-    def plot(
-        self, ax: Any = None, *, name: str | None = None, **kwargs: Any
-    ) -> SeenUnseenCurveDisplay:
-        """Draw the curve, a circle at the factor 0 and a diamond at the calibration factor.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw. None: a new figure.
-        name : str, default=None
-            Name in the legend. None: `estimator_name`.
-        **kwargs : dict
-            Passed to matplotlib's `plot` for the curve.
-
-        Returns
-        -------
-        display : SeenUnseenCurveDisplay
-            This object.
-        """
+    def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> Self:
+        """Draw the curve, a circle at the factor 0 and a diamond at the calibration factor."""
         ax = self._begin(ax)
         area = None if self.ausuc is None else f"AUSUC = {self.ausuc:0.2f}"
         label = with_name(self.estimator_name if name is None else name, area)

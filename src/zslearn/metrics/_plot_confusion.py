@@ -4,32 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zslearn._utils._array import Floats, to_numpy
+from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._optional import import_optional
+from zslearn.metrics._accuracy import check_pair
 from zslearn.metrics._plot import (
     BLUE,
     VERMILION,
-    Display,
+    CandidatesDisplay,
     frame_cell,
     plain_texts,
     short_name,
     signature_rows,
     write_cell,
 )
-from zslearn.metrics._validation import (
-    check_classes,
-    check_known,
-    check_labels,
-    check_same_kind,
-    check_same_length,
-    positions,
-    unique,
-)
+from zslearn.metrics._validation import check_classes, check_known, positions, unique
 
 # The best order of the leaves takes time that grows with the cube of the number of classes.
 _MOST_ORDERED = 500
@@ -161,8 +155,9 @@ def _show(ax: Any, image: Any, options: Mapping[str, Any]) -> None:
     ax.imshow(pixels, **({"cmap": "gray"} | dict(options)))
 
 
+@inherit_docs
 @dataclass(kw_only=True, eq=False, repr=False)
-class UnseenConfusionDisplay(Display):
+class UnseenConfusionDisplay(CandidatesDisplay):
     """Picture of the confusions among unseen classes.
 
     A row is a class, a column is what its samples were taken for; the cell is the share of the
@@ -198,10 +193,6 @@ class UnseenConfusionDisplay(Display):
     example_axes_ : ndarray of matplotlib Axes of shape (n_pairs, n_columns) or None
         One row per worst pair; in the last column the class that it was taken for. None without
         examples.
-    ax_ : matplotlib Axes
-        The axes with the shares.
-    figure_ : matplotlib Figure
-        The figure that holds the axes.
 
     See Also
     --------
@@ -238,47 +229,6 @@ class UnseenConfusionDisplay(Display):
         self.n_other = None if self.n_other is None else np.asarray(self.n_other)
 
     @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: ArrayLike,
-        *,
-        classes: ArrayLike | None = None,
-        name: str | None = None,
-        **kwargs: Any,
-    ) -> UnseenConfusionDisplay:
-        """Plot the confusions of a fitted estimator, which chooses among the unseen classes.
-
-        Parameters
-        ----------
-        estimator : object
-            Fitted, with `predict(X, classes=...)` and, where `classes` is None, `unseen_classes_`.
-        X : array of shape (n_samples, n_features)
-            Samples of unseen classes.
-        y : array-like of shape (n_samples,)
-            Their labels.
-        classes : array-like, default=None
-            The classes to choose among. None: `unseen_classes_`.
-        name : str, default=None
-            Name in the title. None: the name of the estimator's class.
-        **kwargs : dict
-            Signatures, images and all else that `from_predictions` takes.
-
-        Returns
-        -------
-        display : UnseenConfusionDisplay
-        """
-        candidates = estimator.unseen_classes_ if classes is None else classes
-        return cls.from_predictions(
-            y,
-            estimator.predict(X, classes=candidates),
-            classes=candidates,
-            name=type(estimator).__name__ if name is None else name,
-            **kwargs,
-        )
-
-    @classmethod
     def from_predictions(
         cls,
         y_true: ArrayLike,
@@ -293,7 +243,7 @@ class UnseenConfusionDisplay(Display):
         name: str | None = None,
         ax: Any = None,
         **kwargs: Any,
-    ) -> UnseenConfusionDisplay:
+    ) -> Self:
         """Plot the confusions of predicted labels.
 
         Parameters
@@ -328,9 +278,7 @@ class UnseenConfusionDisplay(Display):
         -------
         display : UnseenConfusionDisplay
         """
-        true, pred = check_labels(y_true, "y_true"), check_labels(y_pred, "y_pred")
-        check_same_length("y_true", true, "y_pred", pred)
-        check_same_kind("y_true", true, "y_pred", pred)
+        true, pred = check_pair(y_true, y_pred)
         labels = unique(true) if classes is None else check_classes(classes)
         labels = labels[_order(labels, signatures, order)]
 
@@ -398,7 +346,7 @@ class UnseenConfusionDisplay(Display):
         include_values: bool | None = None,
         image_kwargs: Mapping[str, Any] | None = None,
         **kwargs: Any,
-    ) -> UnseenConfusionDisplay:
+    ) -> Self:
         """Draw the shares, the worst pairs and their examples.
 
         Parameters
@@ -415,11 +363,6 @@ class UnseenConfusionDisplay(Display):
             if larger numbers are more ink.
         **kwargs : dict
             Passed to matplotlib's `imshow` for the shares.
-
-        Returns
-        -------
-        display : UnseenConfusionDisplay
-            This object.
         """
         pairs, shares = self.worst_pairs(n_pairs), self.shares
         if self.n_other is not None:

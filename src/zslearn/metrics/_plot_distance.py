@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zslearn._utils._array import Floats
+from zslearn._utils._docstrings import inherit_docs
 from zslearn.metrics._accuracy import per_class_accuracy
-from zslearn.metrics._plot import BLUE, Display, plain_texts, short_name, signature_rows
+from zslearn.metrics._plot import BLUE, CandidatesDisplay, plain_texts, short_name, signature_rows
 from zslearn.metrics._validation import check_classes, check_labels, unique
 
 # Where a label may stand, in typographic points from its class; to the right first.
@@ -24,8 +25,9 @@ _PLACES = (
 )
 
 
+@inherit_docs
 @dataclass(kw_only=True, eq=False, repr=False)
-class ClassDistanceDisplay(Display):
+class ClassDistanceDisplay(CandidatesDisplay):
     """Picture of the accuracy in each unseen class against its distance from the seen classes.
 
     A point is an unseen class: to the right the Euclidean distance from its signature to the
@@ -54,10 +56,6 @@ class ClassDistanceDisplay(Display):
         The classes.
     labels_ : list of matplotlib Annotation
         Names of classes that are far from the trend.
-    ax_ : matplotlib Axes
-        The axes with the points.
-    figure_ : matplotlib Figure
-        The figure that holds the axes.
 
     See Also
     --------
@@ -97,48 +95,7 @@ class ClassDistanceDisplay(Display):
                 f"{len(self.distance)}, {len(self.accuracy)} and {len(self.classes)}."
             )
 
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: ArrayLike,
-        *,
-        classes: ArrayLike | None = None,
-        name: str | None = None,
-        **kwargs: Any,
-    ) -> ClassDistanceDisplay:
-        """Plot the unseen classes of a fitted estimator, which chooses among them.
-
-        Parameters
-        ----------
-        estimator : object
-            Fitted, with `seen_classes_`, `predict(X, classes=...)` and, where `classes` is None,
-            `unseen_classes_`.
-        X : array of shape (n_samples, n_features)
-            Samples of unseen classes.
-        y : array-like of shape (n_samples,)
-            Their labels.
-        classes : array-like, default=None
-            The unseen classes to choose among. None: `unseen_classes_`.
-        name : str, default=None
-            Name in the legend. None: the name of the estimator's class.
-        **kwargs : dict
-            Signatures, as they were given to `fit`, and all else that `from_predictions` takes.
-
-        Returns
-        -------
-        display : ClassDistanceDisplay
-        """
-        candidates = estimator.unseen_classes_ if classes is None else classes
-        return cls.from_predictions(
-            y,
-            estimator.predict(X, classes=candidates),
-            seen_classes=estimator.seen_classes_,
-            classes=candidates,
-            name=type(estimator).__name__ if name is None else name,
-            **kwargs,
-        )
+    _also: ClassVar[dict[str, str]] = {"seen_classes": "seen_classes_"}
 
     @classmethod
     def from_predictions(
@@ -152,7 +109,7 @@ class ClassDistanceDisplay(Display):
         name: str | None = None,
         ax: Any = None,
         **kwargs: Any,
-    ) -> ClassDistanceDisplay:
+    ) -> Self:
         """Plot the unseen classes of predicted labels.
 
         Parameters
@@ -214,26 +171,17 @@ class ClassDistanceDisplay(Display):
 
     def plot(
         self, ax: Any = None, *, name: str | None = None, n_labels: int = 10, **kwargs: Any
-    ) -> ClassDistanceDisplay:
+    ) -> Self:
         """Draw a point per class and the names of those far from the trend.
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Where to draw. None: a new figure.
-        name : str, default=None
-            Name in the legend. None: `estimator_name`.
         n_labels : int, default=10
             How many classes are named, at most: those whose accuracy is furthest from the line of
             least squares. A name that fits nowhere beside its point is left out. Names are placed
             for the size that the figure has now.
         **kwargs : dict
             Passed to matplotlib's `scatter`.
-
-        Returns
-        -------
-        display : ClassDistanceDisplay
-            This object.
         """
         ax = self._begin(ax, layout="constrained")
         shown = np.flatnonzero(~np.isnan(self.accuracy))

@@ -10,13 +10,14 @@ calibration error is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from zslearn._utils._array import Floats, to_numpy
-from zslearn.metrics._plot import Display, with_name
+from zslearn._utils._docstrings import inherit_docs
+from zslearn.metrics._plot import CandidatesDisplay, with_name
 from zslearn.metrics._validation import (
     check_classes,
     check_k,
@@ -91,14 +92,8 @@ def expected_calibration_error(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        True labels.
-    probabilities : array of shape (n_samples, n_classes)
-        Rows sum to 1. The class with the largest probability is the predicted one.
-    classes : array-like of shape (n_classes,)
-        Labels of the columns.
-    n_bins : int, default=15
-        Number of bins between 0 and 1.
+    y_true, probabilities, classes, n_bins
+        As of :func:`reliability_curve`.
 
     Returns
     -------
@@ -129,8 +124,9 @@ def expected_calibration_error(
     return _error(confidence, accuracy, counts)
 
 
+@inherit_docs
 @dataclass(kw_only=True, eq=False, repr=False)
-class ReliabilityDisplay(Display):
+class ReliabilityDisplay(CandidatesDisplay):
     """Picture of accuracy against confidence: on the diagonal probabilities are honest.
 
     Below it predictions are too sure of themselves, above it not sure enough. The area of a marker
@@ -157,10 +153,6 @@ class ReliabilityDisplay(Display):
         One marker per bin.
     diagonal_ : matplotlib Line2D
         Where accuracy is confidence.
-    ax_ : matplotlib Axes
-        The axes with the curve.
-    figure_ : matplotlib Figure
-        The figure that holds the axes.
 
     See Also
     --------
@@ -185,47 +177,7 @@ class ReliabilityDisplay(Display):
     counts: NDArray[np.intp]
     estimator_name: str | None = None
 
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: ArrayLike,
-        *,
-        classes: ArrayLike | None = None,
-        name: str | None = None,
-        **kwargs: Any,
-    ) -> ReliabilityDisplay:
-        """Plot the curve of a fitted estimator.
-
-        Parameters
-        ----------
-        estimator : object
-            Fitted, with `classes_` and `predict_proba(X, classes=...)`: a
-            :class:`~zslearn.calibration.CalibratedStacking` with a temperature, for instance.
-        X : array of shape (n_samples, n_features)
-            Samples that it was not trained on.
-        y : array-like of shape (n_samples,)
-            Their labels.
-        classes : array-like of labels, default=None
-            The candidates. None: every class in `classes_`.
-        name : str, default=None
-            Name in the legend. None: the name of the estimator's class.
-        **kwargs : dict
-            All else that `from_predictions` takes.
-
-        Returns
-        -------
-        display : ReliabilityDisplay
-        """
-        candidates = estimator.classes_ if classes is None else classes
-        return cls.from_predictions(
-            y,
-            estimator.predict_proba(X, classes=candidates),
-            classes=candidates,
-            name=type(estimator).__name__ if name is None else name,
-            **kwargs,
-        )
+    _candidates, _choose = "classes_", "predict_proba"
 
     @classmethod
     def from_predictions(
@@ -238,19 +190,13 @@ class ReliabilityDisplay(Display):
         name: str | None = None,
         ax: Any = None,
         **kwargs: Any,
-    ) -> ReliabilityDisplay:
+    ) -> Self:
         """Plot the curve of given probabilities.
 
         Parameters
         ----------
-        y_true : array-like of shape (n_samples,)
-            True labels.
-        probabilities : array of shape (n_samples, n_classes)
-            Rows sum to 1.
-        classes : array-like of shape (n_classes,)
-            Labels of the columns.
-        n_bins : int, default=15
-            Number of bins between 0 and 1.
+        y_true, probabilities, classes, n_bins
+            As of :func:`reliability_curve`.
         name : str, default=None
             Name in the legend. None: only the error is shown.
         ax : matplotlib Axes, default=None
@@ -268,23 +214,8 @@ class ReliabilityDisplay(Display):
         display = cls(confidence=confidence, accuracy=accuracy, counts=counts, estimator_name=name)
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> ReliabilityDisplay:
-        """Draw the curve, its markers and the diagonal.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw. None: a new figure.
-        name : str, default=None
-            Name in the legend. None: `estimator_name`.
-        **kwargs : dict
-            Passed to matplotlib's `plot` for the curve.
-
-        Returns
-        -------
-        display : ReliabilityDisplay
-            This object.
-        """
+    def plot(self, ax: Any = None, *, name: str | None = None, **kwargs: Any) -> Self:
+        """Draw the curve, its markers and the diagonal."""
         ax = self._begin(ax)
         error = f"ECE = {_error(self.confidence, self.accuracy, self.counts):0.2f}"
         label = with_name(self.estimator_name if name is None else name, error)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_some
 from zslearn._utils._optional import import_optional
 from zslearn.metrics._plot import (
@@ -29,9 +30,10 @@ def read_landscape(search: Any, x: str | None, y: str | None, score: str | None)
     Parameters
     ----------
     search : ZeroShotSearchCV
-        Fitted; or another search with `cv_results_` and `best_index_`.
+        Fitted; or another search with `cv_results_` and `best_index_`, such as scikit-learn's.
     x, y : str or None
-        Hyper-parameters; with neither, the ones that the grid varies, if these are one or two.
+        Hyper-parameters, to the right and upwards; with neither, the ones that the grid varies, if
+        these are one or two.
     score : str or None
         Name of the score. None: the first, which decided.
 
@@ -166,6 +168,7 @@ _MOST_VALUES = 100
 _ARROW = 26
 
 
+@inherit_docs
 @dataclass(kw_only=True, eq=False, repr=False)
 class SearchLandscapeDisplay(Display):
     """Picture of the mean validation score over one or two hyper-parameters of a search.
@@ -218,10 +221,6 @@ class SearchLandscapeDisplay(Display):
         The mark of the chosen setting: a diamond on the line, a frame around the cell.
     arrows_ : dict of str to matplotlib Annotation
         Arrows that lead over an edge, by hyper-parameter.
-    ax_ : matplotlib Axes
-        The axes with the scores.
-    figure_ : matplotlib Figure
-        The figure that holds the axes.
 
     See Also
     --------
@@ -276,18 +275,13 @@ class SearchLandscapeDisplay(Display):
         score: str | None = None,
         ax: Any = None,
         **kwargs: Any,
-    ) -> SearchLandscapeDisplay:
+    ) -> Self:
         """Plot the scores of a fitted search.
 
         Parameters
         ----------
-        search : ZeroShotSearchCV
-            Fitted; or another search with `cv_results_` and `best_index_`, such as scikit-learn's.
-        x, y : str, default=None
-            Hyper-parameters, to the right and upwards. With `x` alone the picture is a line. With
-            neither they are the ones that the grid varies, if these are one or two.
-        score : str, default=None
-            Name of the score. None: the first, which decided.
+        search, x, y, score
+            As of :func:`read_landscape`. With `x` alone the picture is a line.
         ax : matplotlib Axes, default=None
             Where to draw. None: a new figure.
         **kwargs : dict
@@ -300,20 +294,13 @@ class SearchLandscapeDisplay(Display):
         display = cls(**read_landscape(search, x, y, score))
         return display.plot(ax=ax, **kwargs)
 
-    def plot(self, ax: Any = None, **kwargs: Any) -> SearchLandscapeDisplay:
+    def plot(self, ax: Any = None, **kwargs: Any) -> Self:
         """Draw the scores and the chosen setting.
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Where to draw. None: a new figure.
         **kwargs : dict
             Passed to matplotlib's `plot` for a line, `pcolormesh` for a heat map.
-
-        Returns
-        -------
-        display : SearchLandscapeDisplay
-            This object.
         """
         ax = self._begin(ax, layout="constrained")
         nothing: Any = None

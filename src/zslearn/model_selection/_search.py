@@ -15,7 +15,6 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
@@ -32,7 +31,6 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
 from sklearn.utils.validation import _is_arraylike
 
-from zslearn._scoring._probabilities import mean_temperature
 from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Floats, take_rows, to_numpy
 from zslearn._utils._docstrings import inherit_docs
@@ -56,9 +54,7 @@ from zslearn.calibration._folds import (
     Fold,
     FoldImages,
     checked_folds,
-    final_score_scale,
-    mean_factor,
-    rescaled,
+    mean_calibration,
     seen_table,
 )
 from zslearn.signatures._table import SignatureTable
@@ -132,7 +128,7 @@ class FoldTask:
     settings: Sequence[Mapping[str, Any]]
     scorers: Mapping[str, Any]
     names: Sequence[str]
-    checkpoint: Checkpoint | None
+    checkpoint: Checkpoint
     raise_errors: bool
     caller: int
     memory: Path | None = None
@@ -166,7 +162,7 @@ class FoldTask:
 
     def _read(self) -> dict[int, dict[str, float]]:
         """What is finished: scores by setting; null is NaN, which JSON does not have."""
-        return (self.checkpoint and self.checkpoint.read(self._checked_scores)) or {}
+        return self.checkpoint.read(self._checked_scores) or {}
 
     def _checked_scores(self, done: Any) -> dict[int, dict[str, float]]:
         """What a checkpoint holds; DamagedFileError where no search could have written it."""
@@ -189,13 +185,12 @@ class FoldTask:
 
     def _write(self, done: Mapping[int, Mapping[str, float]]) -> None:
         """Write what is finished."""
-        if self.checkpoint is not None:
-            self.checkpoint.write(
-                {
-                    str(index): {name: None if math.isnan(v) else v for name, v in scores.items()}
-                    for index, scores in done.items()
-                }
-            )
+        self.checkpoint.write(
+            {
+                str(index): {name: None if math.isnan(v) else v for name, v in scores.items()}
+                for index, scores in done.items()
+            }
+        )
 
     def _settings_left(self, done: Mapping[int, Any]) -> list[int]:
         """Settings that are not finished, and the finished ones on the path of one of these.
@@ -283,7 +278,7 @@ class FoldTask:
                 found = self._measure(model, images)
             times = is_fitted - start, time.perf_counter() - is_fitted
             done[left[position]] = found | dict(zip(_TIMES, times, strict=True))
-            if self.checkpoint is not None and self.checkpoint.is_due():
+            if self.checkpoint.is_due():
                 self._write(done)
             advance(1)
             start = time.perf_counter()
@@ -889,19 +884,17 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
 
     def _calibrate(self, X: Any) -> None:
         """Factor and temperature of the folds, brought to the scale of the final scores."""
-        final = math.nan
-        if self.rescale_bias and "split0_score_scale" in self.cv_results_:
-            final = final_score_scale(self.estimator_, X)
-        if self.setting == "gzsl":
-            factors = rescaled(self._of_folds("bias"), self._of_folds("score_scale"), final)
-            self.bias_ = mean_factor(factors)
-        if self.temperature == "cv":
-            found = rescaled(self._of_folds("temperature"), self._of_folds("score_scale"), final)
-            self.temperature_ = mean_temperature(found)
+        if self.setting == "gzsl" or self.temperature == "cv":
+            of_folds = map(self._of_folds, ("bias", "temperature", "score_scale"))
+            self.bias_, found = mean_calibration(
+                self.estimator_, X, *of_folds, rescale=self.rescale_bias
+            )
+            self.temperature_ = found if self.temperature == "cv" else self.temperature
 
     def _of_folds(self, name: str) -> list[float]:
-        """What the chosen setting gave in each fold."""
-        columns = [self.cv_results_[f"split{k}_{name}"] for k in range(self.n_splits_)]
+        """What the chosen setting gave in each fold; NaN of what is not wanted."""
+        nothing = np.full(self.best_index_ + 1, np.nan)
+        columns = [self.cv_results_.get(f"split{k}_{name}", nothing) for k in range(self.n_splits_)]
         return [column[self.best_index_] for column in columns]
 
     def _choose(self, X: Any, y: NDArray[Any], signatures: Any, weights: Floats | None) -> None:
@@ -936,7 +929,8 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
                 settings = settings + further
                 self.n_extensions_ += len(further)
                 self._read_results(results, settings, scorers)
-            self._warn_of_results(results, settings, scorers)
+            _warn_of_failures(type(self.estimator).__name__, results, settings, self.error_score)
+            _warn_of_equal_scores(results, settings, next(iter(scorers)))
         self.best_params_ = dict(settings[self.best_index_])
 
     def _most_extensions(self) -> int:
@@ -986,16 +980,6 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         self.best_score_ = float(mean[self.best_index_])
         self.edges_ = find_edges(self.estimator, settings, self.best_index_, mean)
 
-    def _warn_of_results(
-        self,
-        results: list[FoldResult],
-        settings: list[dict[str, Any]],
-        scorers: Mapping[str, Any],
-    ) -> None:
-        """Warn of settings that failed, and where nothing is distinguished."""
-        _warn_of_failures(type(self.estimator).__name__, results, settings, self.error_score)
-        _warn_of_equal_scores(results, settings, next(iter(scorers)))
-
     def _run_folds(
         self,
         X: Any,
@@ -1008,7 +992,7 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
         """Compute every fold, or read what was finished before."""
         folds = checked_folds(self.cv, X, y, generalized=self.setting == "gzsl")
         names = self._names(scorers)
-        checkpoints: list[Checkpoint | None] = [None] * len(folds)
+        checkpoints = [Checkpoint(None, "")] * len(folds)
         if self.checkpoint is not None:
             key = fingerprint(
                 to_numpy(X), y, weights, table.labels, *table.arrays, table.weights, folds,
@@ -1037,9 +1021,8 @@ class ZeroShotSearchCV(ZeroShotMetaClassifier):
             for fold, checkpoint in zip(folds, checkpoints, strict=True)
         ]
         results: list[FoldResult] = []
-        bar: AbstractContextManager[Advance] = nullcontext(lambda amount: None)
-        if self.progress or self.verbose > 0:
-            bar = progress_bar(True, len(folds) * len(settings), "settings × folds")
+        shown = self.progress or self.verbose > 0
+        bar = progress_bar(shown, len(folds) * len(settings), "settings × folds")
         with bar as advance, warnings.catch_warnings():
             # joblib renews a worker whose memory grew, loses nothing by it, and warns.
             warnings.filterwarnings("ignore", "A worker stopped while some jobs", UserWarning)

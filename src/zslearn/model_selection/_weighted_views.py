@@ -88,13 +88,7 @@ class WeightedViews(ZeroShotMetaClassifier):
 
     @checks_parameters(also_of_inner=True)
     def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the method on the views under these weights.
-
-        Returns
-        -------
-        self
-            The fitted estimator. After an error it is as it was.
-        """
+        """Fit the method on the views under these weights."""
         with self._anew() as fresh:
             X, y = fresh._check_training(X, y)
             X, y, weights = weighted_samples(X, y, sample_weight)
@@ -126,7 +120,7 @@ class WeightedViews(ZeroShotMetaClassifier):
             )
             for position, method in fitted:
                 index = group.indices[position]
-                yield index, variant._around(method, settings[index])
+                yield index, variant._with_setting(method, settings[index])
                 del method
 
     @property
@@ -134,7 +128,7 @@ class WeightedViews(ZeroShotMetaClassifier):
         """Grids of the method by name, with ``estimator__`` before the hyper-parameters."""
         return prefixed_grids(self.estimator, "estimator")
 
-    def _around(self, method: Any, setting: Mapping[str, Any]) -> Self:
+    def _with_setting(self, method: Any, setting: Mapping[str, Any]) -> Self:
         """A fitted estimator around a fitted method."""
         model = with_setting(self, setting)
         for name in ("n_features_in_", "feature_names_in_"):

@@ -15,29 +15,16 @@ Missing = Literal["error", "mean", "drop"]
 
 @dataclass(frozen=True)
 class _AttributeReport:
-    """What is in a table of attributes.
-
-    Parameters
-    ----------
-    n_classes, n_attributes : int
-        Rows and columns.
-    kind : {"binary", "continuous", "mixed"}
-        Whether columns hold two values, 0 and 1 or −1 and 1, or any numbers, or some the one and
-        some the other. Constant and empty columns do not count.
-    constant : list of str
-        Columns with one value: they say nothing of a class.
-    empty : list of str
-        Columns without any value.
-    missing : dict of str to int
-        Columns that lack values, and how many.
-    """
+    """What is in a table of attributes."""
 
     n_classes: int
     n_attributes: int
+    #: "binary" where columns hold two values, 0 and 1 or −1 and 1, "continuous" with any numbers,
+    #: "mixed" with some of either. Constant and empty columns do not count.
     kind: str
-    constant: list[str]
-    empty: list[str]
-    missing: dict[str, int]
+    constant: list[str]  # columns with one value: they say nothing of a class
+    empty: list[str]  # columns without any value
+    missing: dict[str, int]  # columns that lack values, and how many
 
     def __str__(self) -> str:
         lines = [f"{self.n_classes} classes, {self.n_attributes} attributes, {self.kind}"]

@@ -306,12 +306,8 @@ def normalized_similarity(a: Any, b: Any = None, *, gamma: float = 1.0) -> Array
 
     Parameters
     ----------
-    a : array of shape (n, n_attributes) or SignatureViews
-        Normalised signatures.
-    b : array of shape (m, n_attributes) or SignatureViews, optional
-        By default `a` itself.
-    gamma : float, default=1.0
-        The paper's 1/σ².
+    a, b, gamma
+        As of :func:`rbf_similarity`.
 
     Returns
     -------

@@ -287,12 +287,8 @@ def text_signatures(
     descriptions : mapping or Series
         Label → one text or several: names, glosses, a person's own words. Vectors of several texts
         of a class are averaged.
-    encoder : str, path, callable or None, default=None
-        The sentence encoder, as of :func:`encode_text`.
-    cache : bool, default=True
-        Whether vectors of texts are kept between runs.
-    progress : bool, default=False
-        Whether to show how far it is.
+    encoder, cache, progress
+        As of :func:`encode_text`.
 
     Returns
     -------

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._files import regular_size
 from zslearn._utils._messages import name_some, plain
 
@@ -27,6 +28,7 @@ _MAX_BYTES = 256 * 2**20
 _HYPERNYM, _INSTANCE_HYPERNYM = "@", "@i"
 
 
+@inherit_docs
 class WordNet:
     """The nouns of WordNet 3.0.
 
@@ -136,11 +138,6 @@ class WordNet:
     def gloss(self, wnid: str) -> str:
         """What a noun means, without the examples of its use.
 
-        Parameters
-        ----------
-        wnid : str
-            "n" and eight digits.
-
         Returns
         -------
         str
@@ -152,11 +149,6 @@ class WordNet:
 
     def description(self, wnid: str) -> str:
         """Names and gloss of a noun in one text, for a sentence encoder.
-
-        Parameters
-        ----------
-        wnid : str
-            "n" and eight digits.
 
         Returns
         -------
@@ -170,8 +162,6 @@ class WordNet:
 
         Parameters
         ----------
-        wnid : str
-            "n" and eight digits.
         instances : bool, default=True
             Whether instance hypernyms count too: the Danube is an instance of a river.
 
@@ -185,13 +175,6 @@ class WordNet:
 
     def children(self, wnid: str, *, instances: bool = True) -> list[str]:
         """The hyponyms of a noun: what is a kind of it.
-
-        Parameters
-        ----------
-        wnid : str
-            "n" and eight digits.
-        instances : bool, default=True
-            Whether instances count too.
 
         Returns
         -------
@@ -209,13 +192,6 @@ class WordNet:
 
     def ancestors(self, wnid: str, *, instances: bool = True) -> list[str]:
         """Hypernyms, their hypernyms, and so on up to the root.
-
-        Parameters
-        ----------
-        wnid : str
-            "n" and eight digits.
-        instances : bool, default=True
-            Whether instance hypernyms count too.
 
         Returns
         -------
