@@ -124,9 +124,7 @@ def load_xlsa17(
     random_state : int, RandomState or None, default=0
         Seed of the hold-out, and of random class splits.
     max_bytes : int or None, default=None
-        The most memory that reading one file may take. None means the environment variable
-        ``ZSLEARN_MAX_BYTES``, else 64 times the file's size and 64 MiB more: a file that declares
-        more than that is refused before memory is taken for it.
+        The most memory that reading one file may take, as of :func:`load_table`.
 
     Returns
     -------

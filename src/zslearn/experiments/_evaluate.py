@@ -473,17 +473,7 @@ def _saved(
 
 
 class Predictions(NamedTuple):
-    """The best classes of many images.
-
-    Parameters
-    ----------
-    indices : ndarray of int32 of shape (n_samples, k)
-        Positions in `classes`, best first; a memory map.
-    scores : ndarray of shape (n_samples, k)
-        Their scores; a memory map.
-    classes : ndarray of shape (n_classes,)
-        Labels of the candidates.
-    """
+    """The best classes of many images: positions in `classes`, best first, and their scores."""
 
     indices: NDArray[np.int32]
     scores: NDArray[Any]

@@ -69,10 +69,7 @@ ORIGIN = ("dataset", "split", "features", "semantic", "protocol", "grid")
 
 @dataclass(frozen=True)
 class Measured:
-    """What one method gave in one metric: the number of each run, and that of each class.
-
-    The latter where the number is a mean over classes.
-    """
+    """What one method gave in one metric: the number of each run and, of means, of each class."""
 
     runs: dict[SeedAndSplit, float] = field(default_factory=dict)
     by_class: dict[SeedAndSplit, Mapping[str, float]] = field(default_factory=dict)
@@ -153,10 +150,7 @@ def on_common_runs(cells: Iterable[Measured]) -> list[Measured]:
 
 
 def verdicts(cells: Iterable[Measured]) -> list[Verdict]:
-    """Whether each of several methods differs from the best.
-
-    The best has the largest mean over the runs that all have.
-    """
+    """Whether each of several methods differs from the best by the runs that all have."""
     cells = list(cells)
     means = [seed_mean(cell.runs).mean for cell in on_common_runs(cells)]
     if np.isnan(means).all():

@@ -257,12 +257,8 @@ def extract_features(
     boxes : path, optional
         A file of comma-separated values with the columns path, x, y, width and height: the part of
         each image to look at, as CUB-200-2011 has it.
-    weights : path, optional
-        A file of weights; see :func:`load_backbone`.
-    crop : {"center", "squash"}, optional
-        Take the middle of each image, or all of it; by default as the network was trained.
-    device : str, default="auto"
-        "cpu", "cuda" or another device of torch.
+    weights, crop, device
+        See :func:`load_backbone`.
     batch_size : int, optional
         Images that go through the network at once; by default 8 on a CPU, whose caches hold no
         more, and 64 elsewhere.

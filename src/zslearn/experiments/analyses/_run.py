@@ -218,7 +218,7 @@ def analyze(
     elif analysis.compute is None or data is None or runs is not None:
         raise ValueError(f"{name} is not computed from records: give it a data set.")
     else:
-        runner = JobRunner(name, data, out, chosen or (), numbers or (), **common)
+        runner = JobRunner(name, data, Path(out), chosen or (), numbers or (), **common)
         frame = analysis.compute(runner, **options)
     frame.attrs["analysis"] = name
     return frame
