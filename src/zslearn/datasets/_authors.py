@@ -180,7 +180,9 @@ def load_authors_protocol(
     hold_out : bool, default=True
         Whether to read the hold-out, too. The conventional setting does not need it.
     data_folder : str, path or None, default=None
-        Where the data set was loaded from: `folder` of :func:`load_xlsa17`. See Notes.
+        Where the data set was loaded from: `folder` of :func:`load_xlsa17`. Where training samples
+        are in another order than the authors', which is noticed, another MATLAB file there that has
+        the published order is used; see :ref:`datasets`.
 
     Returns
     -------
@@ -193,14 +195,6 @@ def load_authors_protocol(
         A file is not there.
     ValueError
         A file is damaged, or was made for other classes or for samples in another order.
-
-    Notes
-    -----
-    The authors count classes by their numbers, our folds by their sorted labels; the order is
-    translated. They count samples in the order in which ``trainval_loc`` was published. A copy of
-    the split in another order is the same split, but their positions then mean other images. They
-    also say which class each position is of, so that this is noticed; another MATLAB file in the
-    data set's folder that has the same ``trainval_loc`` in the published order is then used.
 
     Examples
     --------

@@ -44,14 +44,9 @@ class ClassSplit:
     version : str
         Which published or generated split this is, for example ``"glyphs-1/ns"``.
 
-    Examples
+    See Also
     --------
-    >>> from zslearn.datasets import ClassSplit
-    >>> split = ClassSplit(
-    ...     train=[0, 1], test_seen=[2], test_unseen=[3],
-    ...     seen_classes=["cat"], unseen_classes=["dog"], version="pets-1")
-    >>> split.train
-    array([0, 1])
+    ZeroShotDataset : Its example makes one.
     """
 
     train: NDArray[Any]

@@ -137,14 +137,8 @@ def load_table(
     >>> data = load_table(
     ...     samples, signatures=classes, label="animal", unseen_classes="dog", hold_out=0.25,
     ...     name="pets")
-    >>> data
-    <ZeroShotDataset pets, split own, version pets/hold-out 0.25>
-      samples     6: 3 train, 1 test seen, 2 test unseen
-      classes     2: 1 seen, 1 unseen
-      features    2 (table)
-      signatures  2
-      images      none
-      splits      own
+    >>> data.X_train.shape, data.version
+    ((3, 2), 'pets/hold-out 0.25')
     >>> data.feature_names.tolist()
     ['weight', 'ears']
     """
